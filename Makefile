@@ -1,0 +1,104 @@
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP_INSTALL := -m pip install --quiet --quiet
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# An environment from Python 3.11 or newer, with a pip that knows dependency groups.
+define environment
+@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed: make PYTHON=/path/to/python")'
+@echo "installing into $(@D)"
+@$(PYTHON) -m venv $(@D)
+@$(@D)/bin/python $(PIP_INSTALL) --upgrade "pip>=25.1"
+endef
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# Environments: installed once, and again when their stamp is older than what they are made from
+
+.venv/.stamp: pyproject.toml
+	$(environment)
+	@$(@D)/bin/python $(PIP_INSTALL) --editable '.[tables]' --group dev
+	@touch $@
+
+.venv-extras/.stamp: pyproject.toml constraints/torch.txt
+	$(environment)
+	@$(@D)/bin/python $(PIP_INSTALL) --constraint constraints/torch.txt --editable '.[tables,torch]' --group test
+	@touch $@
+
+.venv-oldest/.stamp: pyproject.toml constraints/oldest.txt
+	$(environment)
+	@$(@D)/bin/python $(PIP_INSTALL) --constraint constraints/oldest.txt --editable '.[tables]' --group test
+	@touch $@
+
+.venv-peers/.stamp: pyproject.toml
+	$(environment)
+	@$(@D)/bin/python $(PIP_INSTALL) --editable '.[peers]'
+	@touch $@
+
+.PHONY: install peers
+install: .venv/.stamp ## make .venv with everything that developing needs
+peers: .venv-peers/.stamp ## make .venv-peers with the libraries we compare with
+
+# Checks
+
+.PHONY: test lint types imports unit test-extras test-oldest format pre-commit
+test: lint types imports unit ## everything that must pass: lint, types, imports, unit
+
+lint: .venv/.stamp ## check style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/.stamp ## check types
+	$(BIN)/mypy
+
+imports: .venv/.stamp ## check that imports point one way only
+	$(BIN)/lint-imports --no-logo
+
+unit: .venv/.stamp ## run tests and doctests, with coverage
+	$(BIN)/python -m pytest --ignore=tests/extras --cov
+
+test-extras: .venv-extras/.stamp ## run the tests that need PyTorch
+	.venv-extras/bin/python -m pytest tests/extras
+
+test-oldest: .venv-oldest/.stamp ## run the tests with the oldest supported dependencies
+	.venv-oldest/bin/python -m pytest tests --ignore=tests/extras
+
+format: .venv/.stamp ## mend what can be mended
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+pre-commit: .venv/.stamp ## run the pre-commit hooks on all files
+	$(BIN)/pre-commit run --all-files
+
+# Showing
+
+.PHONY: demo bench bench-peers
+demo: .venv/.stamp ## compare all methods on a shifted data set
+	$(BIN)/python examples/demo.py
+
+bench: .venv/.stamp ## measure speed and memory
+	$(BIN)/python -m benchmarks.speed
+
+bench-peers: .venv-peers/.stamp ## measure the same beside QuaPy and mlquantify
+	.venv-peers/bin/python -m benchmarks.speed
+
+# Packaging
+
+.PHONY: build clean distclean
+build: .venv/.stamp ## build wheel and source distribution into dist/
+	rm -rf dist
+	$(BIN)/python -m build
+
+clean: ## remove caches and build results
+	rm -rf build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+distclean: clean ## remove the environments as well
+	rm -rf .venv .venv-extras .venv-oldest .venv-peers

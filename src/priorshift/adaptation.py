@@ -1,0 +1,214 @@
+r"""Adapt predictions to new class priors, and what that takes: trained priors and ratios.
+
+By Bayes' rule, with an appearance model p(x|y) that did not change (eq. adapt_priors of the paper),
+
+.. math:: p_E(y \mid x) \propto p_T(y \mid x)\, \frac{p_E(y)}{p_T(y)}.
+"""
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from priorshift._blocks import row_blocks
+from priorshift._typing import Floats, Vector
+from priorshift._validation import (
+    Predictions,
+    check_fraction,
+    check_outputs,
+    check_priors,
+    check_proba,
+    check_sample_weight,
+    check_source_mass,
+    encode_labels,
+    in_class_order,
+    read_labels,
+    settle_classes,
+)
+from priorshift.exceptions import PriorShiftWarning
+from priorshift.statistics import DecisionCounts
+
+
+def adapt_proba(
+    y_proba: ArrayLike,
+    source_priors: Any,
+    target_priors: Any,
+    *,
+    from_logits: bool = False,
+    strength: float = 1.0,
+    classes: ArrayLike | None = None,
+) -> Floats:
+    r"""Adapt predicted probabilities from the priors trained under to known target priors.
+
+    .. math:: \text{adapted}_k \propto \text{y\_proba}_k\,
+        (\text{target}_k / \text{source}_k)^{\text{strength}}
+
+    Parameters
+    ----------
+    y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+        Predicted probabilities; 1-D is the probability of the second, positive class. Frames are
+        matched to `classes`, or to priors given as a mapping, by column name.
+    source_priors : array-like of shape (n_classes,), mapping from class to prior, or float
+        Class priors the classifier was trained under. With 1-D `y_proba`, a number is the prior
+        of the positive class.
+    target_priors : array-like of shape (n_classes,), mapping from class to prior, or float
+        Class priors to adapt to.
+    from_logits : bool, default=False
+        Whether `y_proba` holds logits or log-probabilities instead. It is never guessed.
+    strength : float in [0, 1], default=1
+        How far to go: 0 leaves predictions alone, values between give the new priors as a nudge.
+    classes : array-like of shape (n_classes,), optional
+        Class names in the order of the columns.
+
+    Returns
+    -------
+    ndarray of the shape and precision of `y_proba`
+        Adapted probabilities, rows summing to 1. A row that the new priors make impossible keeps
+        its original probabilities, with a warning.
+
+    Examples
+    --------
+    A classifier trained on equal shares, where one in ten is positive:
+
+    >>> import numpy as np
+    >>> import priorshift as ps
+    >>> ps.adapt_proba(np.array([[0.5, 0.5], [0.1, 0.9]]), [0.5, 0.5], [0.9, 0.1])
+    array([[0.9, 0.1],
+           [0.5, 0.5]])
+    >>> ps.adapt_proba(np.array([0.5, 0.9]), 0.5, 0.1)
+    array([0.1, 0.5])
+    """
+    predictions = check_outputs(y_proba, from_proba=not from_logits, name="y_proba")
+    if predictions.binary:
+        source_priors, target_priors = _both(source_priors), _both(target_priors)
+    names = settle_classes(predictions, classes=classes)
+    values = in_class_order(predictions, names)
+    source = check_priors(source_priors, names, "source_priors")
+    target = check_priors(target_priors, names, "target_priors")
+    if not from_logits:
+        check_source_mass(source, values, names)
+    ratio = prior_ratio(target, source) ** check_fraction(strength, "strength")
+    return like_input(predictions, reweight(values, ratio, from_logits=from_logits))
+
+
+def priors_from_labels(
+    y: ArrayLike, *, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+) -> Vector:
+    r"""Estimate the trained priors by label frequencies, :math:`p^N_k = N_k / N`.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_samples,)
+        Training labels.
+    classes : array-like of shape (n_classes,), optional
+        Class names in the order wanted; by default the sorted labels.
+    sample_weight : array-like of shape (n_samples,), optional
+
+    Returns
+    -------
+    ndarray of shape (n_classes,)
+
+    Examples
+    --------
+    >>> import priorshift as ps
+    >>> ps.priors_from_labels(["cat", "dog", "cat", "cat"])
+    array([0.75, 0.25])
+    """
+    labels = read_labels(y)
+    names = np.unique(labels) if classes is None else read_labels(classes, name="classes")
+    index = encode_labels(labels, names)
+    weight = check_sample_weight(sample_weight, index.size)
+    counts = np.bincount(index, weights=weight, minlength=names.size)
+    return counts / counts.sum()
+
+
+def priors_from_predictions(
+    y_proba: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> Vector:
+    r"""Estimate the trained priors by the mean prediction on the training set, :math:`p^f`.
+
+    The paper finds these the better denominator of the ratio (its Table 1): a classifier's
+    outputs are biased towards the balance it has learnt, not the one it was shown.
+
+    Parameters
+    ----------
+    y_proba : array-like of shape (n_samples, n_classes)
+        Predictions on the training set.
+    sample_weight : array-like of shape (n_samples,), optional
+
+    Returns
+    -------
+    ndarray of shape (n_classes,)
+
+    Examples
+    --------
+    >>> import priorshift as ps
+    >>> ps.priors_from_predictions([[0.9, 0.1], [0.7, 0.3]])
+    array([0.8, 0.2])
+    """
+    values = check_proba(y_proba).values
+    weight = check_sample_weight(sample_weight, values.shape[0])
+    return DecisionCounts.from_arrays(values, decision="soft", sample_weight=weight).frequencies
+
+
+def prior_ratio(target_priors: Vector, source_priors: Vector) -> Vector:
+    """Return target / source, and 0 for a class that the source never had."""
+    return np.divide(
+        target_priors, source_priors, out=np.zeros_like(source_priors), where=source_priors > 0
+    )
+
+
+def reweight(values: Floats, ratio: Vector, *, from_logits: bool = False) -> Floats:
+    """Multiply clean predictions by the ratio and normalise rows, in blocks."""
+    adapted = np.empty_like(values)
+    n_kept = 0
+    with np.errstate(divide="ignore"):
+        log_ratio = np.log(ratio) if from_logits else ratio
+    for rows in row_blocks(values.shape[0], values.shape[1]):
+        block = values[rows].astype(np.float64)
+        if from_logits:
+            n_kept += _softmax_shifted(block, log_ratio)
+        else:
+            n_kept += _scale_rows(block, ratio)
+        adapted[rows] = block
+    if n_kept:
+        warnings.warn(
+            f"{n_kept} of {values.shape[0]} rows have no class left that the target priors allow; "
+            "they keep their original probabilities.",
+            PriorShiftWarning,
+            stacklevel=3,
+        )
+    return adapted
+
+
+def like_input(predictions: Predictions, adapted: Floats) -> Floats:
+    """Hand back the positive class alone where that is what came in."""
+    return adapted[:, 1].copy() if predictions.binary else adapted
+
+
+def _scale_rows(block: Vector, ratio: Vector) -> int:
+    """Scale and normalise rows in place; return how many lost all their mass and were kept."""
+    sums = block @ ratio
+    lost = sums == 0
+    np.copyto(sums, 1.0, where=lost)
+    block *= np.where(lost[:, None], 1.0, ratio) if lost.any() else ratio
+    block /= sums[:, None]
+    if lost.any():
+        block[lost] /= block[lost].sum(axis=1, keepdims=True)
+    return int(np.count_nonzero(lost))
+
+
+def _softmax_shifted(block: Vector, log_ratio: Vector) -> int:
+    """Turn logits into adapted probabilities in place; return how many rows were kept."""
+    lost = np.isneginf((block + log_ratio).max(axis=1))
+    block += np.where(lost[:, None], 0.0, log_ratio) if lost.any() else log_ratio
+    block -= block.max(axis=1, keepdims=True)
+    np.exp(block, out=block)
+    block /= block.sum(axis=1, keepdims=True)
+    return int(np.count_nonzero(lost))
+
+
+def _both(prior: Any) -> Any:
+    """Complete the prior of the positive class to both classes."""
+    return [1 - prior, prior] if isinstance(prior, float | int | np.number) else prior

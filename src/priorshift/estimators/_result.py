@@ -1,0 +1,183 @@
+"""PriorEstimate: what an estimator found, and how to use it."""
+
+from dataclasses import dataclass, fields
+from html import escape
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from priorshift._typing import Vector
+from priorshift._validation import check_outputs, check_source_mass, in_class_order
+from priorshift.adaptation import like_input, prior_ratio, reweight
+from priorshift.solvers import ADVICE, Status
+
+MAX_ROWS = 10
+"""Classes shown by a repr; beyond that the top movers."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PriorEstimate:
+    """Estimated target priors with their certificate; frozen, picklable, without sample rows.
+
+    Attributes
+    ----------
+    method : str
+        Name of the estimator, as in `available_estimators()`.
+    classes : ndarray of shape (n_classes,)
+        Class names, in the order of every vector here.
+    priors : ndarray of shape (n_classes,)
+        Estimated target priors.
+    source_priors : ndarray of shape (n_classes,)
+        Priors the classifier was trained under: the denominator of the ratio.
+    source_priors_from : str
+        Where the source priors come from, in words.
+    status : {"certified", "stationary", "direct", "not_converged"}
+        What the solver can promise.
+    gap : float or None
+        How far, at most, the objective is from its maximum: in nats for likelihood methods, in
+        units of their own objective for RLLS and constrained BBSE; None where no bound exists.
+    n_iter : int
+        Passes over the solver's data.
+    objective : float or None
+        Log-likelihood or log-posterior at `priors`, up to a constant.
+    raw : ndarray of shape (n_classes,) or None
+        The unclipped solution: priors for CM and SCM, ratio for BBSE, BBSE-S and RLLS.
+    condition_number : float or None
+        Of the confusion matrix that was used; the larger, the noisier the estimate.
+    n_target : int
+        Rows the estimate rests on.
+    unseen_classes : tuple
+        Classes that validation never saw. Their priors come from the posterior likelihood (EM),
+        not from the confusion matrix.
+    """
+
+    method: str
+    classes: NDArray[Any]
+    priors: Vector
+    source_priors: Vector
+    source_priors_from: str
+    status: Status
+    gap: float | None = None
+    n_iter: int = 0
+    objective: float | None = None
+    raw: Vector | None = None
+    condition_number: float | None = None
+    n_target: int = 0
+    unseen_classes: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, np.ndarray):
+                frozen = value.copy()
+                frozen.setflags(write=False)
+                object.__setattr__(self, field.name, frozen)
+
+    @property
+    def ratio(self) -> Vector:
+        """Importance weight of each class: priors / source_priors."""
+        return prior_ratio(self.priors, self.source_priors)
+
+    def adapt(self, y_proba: ArrayLike, *, from_logits: bool = False) -> NDArray[Any]:
+        """Adapt predictions to the estimated priors.
+
+        Parameters
+        ----------
+        y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+            Predicted probabilities of any samples of the target.
+        from_logits : bool, default=False
+            Whether `y_proba` holds logits or log-probabilities instead.
+
+        Returns
+        -------
+        ndarray of the shape of `y_proba`
+            Adapted probabilities.
+        """
+        predictions = check_outputs(y_proba, from_proba=not from_logits, name="y_proba")
+        values = in_class_order(predictions, self.classes)
+        if not from_logits:
+            check_source_mass(self.source_priors, values, self.classes)
+        return like_input(predictions, reweight(values, self.ratio, from_logits=from_logits))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values, ready for JSON; vectors become mappings from class."""
+        named: dict[str, Any] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name == "classes":
+                value = value.tolist()
+            elif isinstance(value, np.ndarray):
+                value = dict(zip(self.classes.tolist(), value.tolist(), strict=True))
+            elif isinstance(value, tuple):
+                value = list(value)
+            named[field.name] = value
+        named["ratio"] = dict(zip(self.classes.tolist(), self.ratio.tolist(), strict=True))
+        if named["condition_number"] == np.inf:  # JSON knows no infinity
+            named["condition_number"] = None
+        return named
+
+    def to_frame(self, backend: Literal["pandas", "polars", "pyarrow"] = "pandas") -> Any:
+        """Return one row a class, as a frame of the named library."""
+        import narwhals as nw
+
+        columns = {
+            "class": self.classes,
+            "source_prior": self.source_priors,
+            "prior": self.priors,
+            "ratio": self.ratio,
+        }
+        return nw.from_dict(columns, backend=backend).to_native()
+
+    def __repr__(self) -> str:
+        """Show the certificate and the classes that moved."""
+        gap = "" if self.gap is None else f", gap={self.gap:.2g}"
+        head = (
+            f"PriorEstimate(method={self.method!r}, status={self.status!r}{gap}, "
+            f"n_classes={self.classes.size}, n_target={self.n_target})"
+        )
+        rows = [("class", "source", "target", "ratio"), *self._rows()]
+        width = max(len(row[0]) for row in rows)
+        lines = [f"  {name:<{width}}  {a:>8}  {b:>8}  {c:>8}" for name, a, b, c in rows]
+        return "\n".join([head, *lines, *(f"  {note}" for note in self._notes())])
+
+    def _repr_html_(self) -> str:
+        cells = "".join(
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in self._rows()
+        )
+        gap = "" if self.gap is None else f", gap {self.gap:.2g}"
+        head = escape(f"{self.method}: {self.status}{gap}, {self.n_target} target rows")
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self._notes())
+        return (
+            f"<div><strong>Prior estimate</strong> {head}<table><thead><tr><th>class</th>"
+            f"<th>source</th><th>target</th><th>ratio</th></tr></thead><tbody>{cells}</tbody>"
+            f"</table>{notes}</div>"
+        )
+
+    def _rows(self) -> list[tuple[str, str, str, str]]:
+        """Return the classes to show, the largest movers where there are many."""
+        order = np.arange(self.classes.size)
+        if order.size > MAX_ROWS:
+            order = np.argsort(-np.abs(self.priors - self.source_priors), kind="stable")[:MAX_ROWS]
+        return [
+            (
+                str(self.classes[k]),
+                f"{self.source_priors[k]:.4f}",
+                f"{self.priors[k]:.4f}",
+                f"{self.ratio[k]:.3g}",
+            )
+            for k in order
+        ]
+
+    def _notes(self) -> list[str]:
+        notes = [
+            f"{self.status}: {ADVICE[self.status]}",
+            f"source priors: {self.source_priors_from}",
+        ]
+        if self.classes.size > MAX_ROWS:
+            notes.insert(0, f"... the {MAX_ROWS} of {self.classes.size} classes that moved most")
+        if self.unseen_classes:
+            shown = ", ".join(repr(label) for label in self.unseen_classes)
+            notes.append(f"not in validation, priors by EM: {shown}")
+        return notes

@@ -1,0 +1,102 @@
+"""The certified solver: EM steps while they promise to end soon, Newton steps when they do not."""
+
+import numpy as np
+
+from priorshift._typing import Vector
+from priorshift.execution import single_threaded_blas
+from priorshift.solvers._interior_point import COARSE_GAP, Curvature, Point, interior_point
+from priorshift.solvers._mixture import Mixture
+from priorshift.solvers._solution import Solution, Status
+
+EM_TRIAL = 5
+EM_BUDGET = 14
+"""After a trial, EM goes on only while its rate of convergence promises an end in the budget."""
+
+STATIONARY = 1e-10
+"""L1 change of p at which EM for a problem that is not concave has come to rest."""
+
+
+def maximise(
+    problem: Mixture, *, tol: float, max_iter: int = 1000, start: Vector | None = None
+) -> Solution:
+    """Maximise the mixture objective over the simplex.
+
+    For alpha >= 1 the result is "certified" when its duality gap, computed in float64, is at most
+    `tol` nats. For alpha < 1 the problem is not concave: a fixed point of EM is "stationary", and
+    there is no gap.
+    """
+    p = np.full(problem.n_classes, 1 / problem.n_classes) if start is None else start
+    with single_threaded_blas():
+        return _maximise(problem, p, tol, max_iter)
+
+
+def _maximise(problem: Mixture, p: Vector, tol: float, max_iter: int) -> Solution:
+    if (problem.excess < 0).any():
+        return _fixed_point(problem, p, max_iter)
+    if Curvature(problem).exact:  # Newton's matrix costs a few passes: EM is not worth a try
+        point, n_iter = interior_point(problem, p, tol, max_iter)
+        point, n_iter = _vertex(problem, point, tol), n_iter + 1
+    else:
+        point, n_iter = _try_em(problem, p, tol, max_iter)
+        if point.gap > tol:
+            point, more = interior_point(problem, point.p, tol, max_iter - n_iter)
+            n_iter += more
+    p = point.p / point.p.sum()
+    return Solution.judged(p, point.gap, tol, n_iter, _on_simplex(problem, point))
+
+
+def _try_em(problem: Mixture, p: Vector, tol: float, max_iter: int) -> tuple[Point, int]:
+    """Take EM steps p <- p g / T while they pay; a gap of at most `tol` is in float64."""
+    exact = problem.A.dtype == np.float64
+    point, n_iter, previous = Point.at(problem, p, exact=exact), 1, np.inf
+    while n_iter < max_iter:
+        if point.gap <= tol and exact:
+            break
+        if n_iter > EM_TRIAL and _steps_to_go(point.gap, previous, tol) > EM_BUDGET:
+            break
+        previous = point.gap
+        step = point.gap > tol or exact
+        exact = exact or point.gap <= max(tol, COARSE_GAP)
+        p = point.p * point.gradient / problem.total if step else point.p
+        point, n_iter = Point.at(problem, p, exact=exact), n_iter + 1
+    return point, n_iter
+
+
+def _steps_to_go(gap: float, previous: float, tol: float) -> float:
+    """Predict the steps until `gap` is `tol` if it goes on shrinking by the same factor."""
+    if gap <= tol:
+        return 0.0
+    if gap >= previous:
+        return np.inf
+    return float(np.log(tol / gap) / np.log(gap / previous))
+
+
+def _vertex(problem: Mixture, point: Point, tol: float) -> Point:
+    """Set to exactly 0 the classes the interior point only approaches, if that stays certified."""
+    slack = 1 - point.gradient / problem.total
+    p = np.where((point.p < slack) & (problem.excess == 0), 0.0, point.p)
+    rounded = Point.at(problem, p / p.sum(), exact=True)
+    return rounded if rounded.gap <= max(tol, point.gap) else point
+
+
+def _on_simplex(problem: Mixture, point: Point) -> float:
+    """Return f at the point scaled onto the simplex, without another pass."""
+    mass = problem.total - problem.excess.sum()
+    scaled = point.likelihood - mass * np.log(point.p.sum())
+    return problem.objective(point.p / point.p.sum(), float(scaled))
+
+
+def _fixed_point(problem: Mixture, p: Vector, max_iter: int) -> Solution:
+    """Run EM for alpha < 1: a class whose expected count falls below 1 - alpha leaves for good."""
+    status: Status = "not_converged"
+    likelihood, n_iter = -np.inf, 0
+    while n_iter < max_iter:
+        likelihood, slope = problem.evaluate(p)
+        n_iter += 1
+        counts = np.maximum(p * slope + problem.excess, 0)
+        new = counts / counts.sum()
+        change, p = float(np.abs(new - p).sum()), new
+        if change <= STATIONARY:
+            status = "stationary"
+            break
+    return Solution(p, status, None, n_iter, problem.objective(p, likelihood))

@@ -1,0 +1,40 @@
+"""Linear systems with the condition number that says what their solution is worth."""
+
+import numpy as np
+
+from priorshift._typing import Vector
+
+
+def condition_number(M: Vector) -> float:
+    """Return the ratio of the largest to the smallest singular value, infinite when singular.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> round(condition_number(np.array([[0.8, 0.2], [0.2, 0.8]])), 3)
+    1.667
+    """
+    values = np.linalg.svd(M, compute_uv=False)
+    smallest = float(values[-1]) if M.shape[0] >= M.shape[1] else 0.0
+    return float(values[0]) / smallest if smallest > _cutoff(M) * values[0] else np.inf
+
+
+def solve_linear(M: Vector, q: Vector) -> Vector:
+    """Return `M^-1 q`, by the pseudo-inverse where M is singular or not square.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> solve_linear(np.array([[0.8, 0.2], [0.2, 0.8]]), np.array([1.0, 0.0]))
+    array([ 1.33333333, -0.33333333])
+    """
+    if M.shape[0] == M.shape[1] and np.isfinite(condition_number(M)):
+        solution = np.linalg.solve(M, q)
+    else:
+        solution = np.linalg.lstsq(M, q, rcond=_cutoff(M))[0]
+    return solution.astype(np.float64, copy=False)
+
+
+def _cutoff(M: Vector) -> float:
+    """Relative size up to which a singular value is rounding error."""
+    return max(M.shape) * float(np.finfo(np.float64).eps)

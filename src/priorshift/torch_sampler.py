@@ -1,0 +1,71 @@
+"""A PyTorch sampler that follows given class priors (extra `torch`)."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from torch.utils.data import Sampler
+
+from priorshift.resampling import RandomState, sample_indices
+
+
+class PriorSampler(Sampler[int]):
+    """Draw training samples, with replacement, so that each epoch follows the target priors.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_samples,)
+        Label of each sample of the dataset, in its order.
+    target_priors : array-like of shape (n_classes,) or mapping from class to prior
+        Priors that training should follow.
+    n_samples : int, optional
+        Length of an epoch; by default the size of the dataset.
+    classes : array-like of shape (n_classes,), optional
+        Class names in the order of `target_priors`; by default the sorted labels.
+    random_state : None, int or numpy.random.Generator, optional
+        Seed of the first epoch; every epoch draws anew.
+
+    Examples
+    --------
+    >>> from torch.utils.data import DataLoader
+    >>> from priorshift.torch_sampler import PriorSampler
+    >>> y = [0] * 90 + [1] * 10
+    >>> sampler = PriorSampler(y, [0.5, 0.5], n_samples=1000, random_state=0)
+    >>> drawn = [
+    ...     label for batch in DataLoader(y, batch_size=50, sampler=sampler) for label in batch
+    ... ]
+    >>> len(drawn), abs(sum(drawn) / 1000 - 0.5) < 0.05
+    (1000, tensor(True))
+    """
+
+    def __init__(
+        self,
+        y: ArrayLike,
+        target_priors: Any,
+        n_samples: int | None = None,
+        *,
+        classes: ArrayLike | None = None,
+        random_state: RandomState = None,
+    ) -> None:
+        self.rng = np.random.default_rng(random_state)
+        self.y, self.target_priors, self.classes = np.asarray(y), target_priors, classes
+        self.n_samples = self.y.size if n_samples is None else n_samples
+        self._draw()  # bad arguments should fail here, not inside a training loop
+
+    def __iter__(self) -> Iterator[int]:
+        """Draw one epoch's row numbers."""
+        return iter(self._draw().tolist())
+
+    def __len__(self) -> int:
+        """Return the length of an epoch."""
+        return self.n_samples
+
+    def _draw(self) -> Any:
+        return sample_indices(
+            self.y,
+            self.target_priors,
+            self.n_samples,
+            classes=self.classes,
+            random_state=self.rng,
+        )
