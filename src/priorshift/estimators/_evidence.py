@@ -65,9 +65,11 @@ class TargetCounts:
             scale = prior_ratio(np.ones_like(source_priors), source_priors)
             priors = maximise(Mixture.of(y_proba, scale=scale), tol=0.01).value
             unseen_priors = np.where(seen, 0.0, priors)
-            weight = np.clip(
-                1 - (y_proba @ (scale * unseen_priors)) / (y_proba @ (scale * priors)), 0, 1
+            of_seen, of_any = (
+                (y_proba @ (scale * part).astype(y_proba.dtype)).astype(np.float64)
+                for part in (priors - unseen_priors, priors)
             )
+            weight = np.divide(of_seen, of_any, out=np.zeros_like(of_any), where=of_any > 0)
         counts = DecisionCounts.from_arrays(
             y_proba, decision=confusion.decision, sample_weight=weight
         )

@@ -1,0 +1,574 @@
+"""Calibrators: make a classifier's outputs mean what they say, before anything is built on them.
+
+With `z` the log-softmax of the outputs, every calibrator here is `softmax(v * z + b)`:
+
+| class                       | scale v      | bias b      | known as |
+|-----------------------------|--------------|-------------|----------|
+| `TemperatureScaling`        | 1 / T, T > 0 | 0           | TS       |
+| `BCTS`                      | 1 / T, T > 0 | one a class | BCTS     |
+| `VectorScaling`             | one a class  | one a class | VS       |
+| `VectorScaling(bias=False)` | one a class  | 0           | NBVS     |
+
+and minimises over labelled validation rows, of weights `w_i`, the penalised likelihood
+
+    sum_i w_i [logsumexp_k(s_ik) - s_iy] + ridge/2 ||b||^2,   s_ik = v_k z_ik + b_k + offset_k
+
+which is convex in `(v, b)`. The offset corrects for a validation set whose class balance is not the
+training set's (see `balance`) and is dropped afterwards. L-BFGS-B goes from the identity
+`v = 1, b = 0` to the best temperature, and from there to the rest, so the answer is never worse
+than the identity. A constant in `b` changes nothing, so the biases sum to 0. A class that
+validation never saw is not identified: it keeps bias 0 and the scale of the best temperature.
+"""
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import minimize
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from priorshift._blocks import row_blocks
+from priorshift._typing import Indices, Mask, Vector
+from priorshift._validation import (
+    Predictions,
+    check_choice,
+    check_outputs,
+    check_positive,
+    check_priors,
+    check_sample_weight,
+    encode_labels,
+    in_class_order,
+    read_labels,
+    settle_classes,
+)
+from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
+
+__all__ = ["BCTS", "RIDGE_GRID", "TINY", "TemperatureScaling", "VectorScaling"]
+
+RIDGE_GRID = (1e6, 1e5, 1e4, 1e3, 1e2, 1e1, 1e0, 1e-1, 1e-2)
+"""What `ridge="cv"` chooses from: from hardly any bias to hardly any penalty."""
+
+TINY = float(np.finfo(np.float32).tiny)
+"""The smallest normal float32, 1.2e-38: a smaller probability counts as this."""
+
+_NO_LOGIT = -1e100  # below this a logit stands for probability 0, as -inf does
+_IMPOSSIBLE = -1e300  # a score whose exp is exactly 0, while 0 * _IMPOSSIBLE is not NaN
+_LEAST_SLOPE = 1e-6  # where a temperature on its way to infinity is stopped
+
+
+class _Map(NamedTuple):
+    """Scores `slope * z + bias`, or a gradient in them: two numbers a class."""
+
+    slope: Vector
+    bias: Vector
+
+
+class _Family(NamedTuple):
+    """The maps of one calibrator: 1 slope for all classes or K, 0 biases or K."""
+
+    n_slopes: int
+    n_biases: int
+
+    def parameters(self, of: _Map) -> Vector:
+        return np.concatenate([of.slope[: self.n_slopes], of.bias[: self.n_biases]])
+
+    def map(self, theta: Vector, n_classes: int) -> _Map:
+        slope, bias = theta[: self.n_slopes], theta[self.n_slopes :]
+        return _Map(np.broadcast_to(slope, n_classes), bias if bias.size else np.zeros(n_classes))
+
+    def gradient(self, of: _Map) -> Vector:
+        """Return the gradient in the parameters: the transpose of `map`."""
+        slope = of.slope.sum(keepdims=True) if self.n_slopes == 1 else of.slope
+        return np.concatenate([slope, of.bias[: self.n_biases]])
+
+
+_TEMPERATURE = _Family(n_slopes=1, n_biases=0)
+
+
+@dataclass(frozen=True)
+class _Likelihood:
+    """The mean negative log-likelihood of labels `y`, a convex function of the map."""
+
+    z: Vector
+    y: Indices
+    weight: Vector
+    offset: Vector
+    corrected: bool
+    """Whether the class balance is corrected for, so that label frequencies are no evidence."""
+
+    @cached_property
+    def total(self) -> float:
+        return float(self.weight.sum()) or 1.0
+
+    @cached_property
+    def seen(self) -> Mask:
+        return np.bincount(self.y, self.weight, self.offset.size) > 0
+
+    def value_and_gradient(self, at: _Map) -> tuple[float, _Map]:
+        value, slope, bias = 0.0, np.zeros_like(self.offset), np.zeros_like(self.offset)
+        for rows, weight, losses, residuals in self._blocks(at):
+            value += float(weight @ losses)
+            residuals[np.arange(weight.size), self.y[rows]] -= 1
+            bias += weight @ residuals
+            residuals *= self.z[rows]
+            slope += weight @ residuals
+        return value, _Map(slope, bias)
+
+    def moments(self, at: _Map, shared: bool) -> Vector:
+        """Return `sum_i w_i p_ik (1 - p_ik) z_ik^m` for m = 0, 1, 2: the Hessian's diagonal.
+
+        A shared slope sees only differences within a row, so there `z` is centred.
+        """
+        moments = np.zeros((3, self.offset.size))
+        for rows, weight, _, proba in self._blocks(at):
+            z = self.z[rows]
+            if shared:
+                z = z - np.einsum("ij,ij->i", proba, z)[:, None]
+            proba *= 1 - proba
+            for moment in moments:
+                moment += weight @ proba
+                proba *= z
+        return moments
+
+    def _blocks(self, at: _Map) -> Iterator[tuple[slice, Vector, Vector, Vector]]:
+        """Pass over the rows: weights that sum to 1, losses, probabilities (yours to overwrite)."""
+        for rows in row_blocks(*self.z.shape):
+            scores = at.slope * self.z[rows]
+            scores += at.bias + self.offset
+            scores -= scores.max(axis=1, keepdims=True)
+            labelled = scores[np.arange(scores.shape[0]), self.y[rows]]
+            np.exp(scores, out=scores)
+            mass = scores.sum(axis=1)
+            scores /= mass[:, None]
+            yield rows, self.weight[rows] / self.total, np.log(mass) - labelled, scores
+
+
+class _Objective:
+    """The penalised likelihood, in coordinates that suit a quasi-Newton method.
+
+    They are a slope and the height of the line `slope * z + bias` at a pivot, where the class is in
+    doubt and both are known about independently, in units of their curvature at `near`. So rare
+    and frequent classes converge alike: a gradient of `tol` leaves about `tol^2 / 2` to gain.
+    """
+
+    def __init__(self, likelihood: _Likelihood, family: _Family, near: _Map, ridge: float) -> None:
+        self.likelihood, self.family, self.penalty = likelihood, family, ridge / likelihood.total
+        flat, mixed, steep = likelihood.moments(near, shared=family.n_slopes == 1)
+        flat += self.penalty
+        self.pivot = np.zeros_like(flat)
+        if family.n_biases:
+            np.divide(mixed, flat, out=self.pivot, where=flat > 0)
+        curvature = _Map(slope=steep - self.pivot * mixed, bias=flat)
+        self.unit: Vector = np.sqrt(family.gradient(curvature).clip(1e-14))
+
+    def pack(self, at: _Map) -> Vector:
+        heights = at.bias + at.slope * self.pivot
+        return self.family.parameters(_Map(at.slope, heights)) * self.unit
+
+    def unpack(self, theta: Vector) -> _Map:
+        slope, heights = self.family.map(theta / self.unit, self.pivot.size)
+        return _Map(slope, self._centred(heights - slope * self.pivot))
+
+    def __call__(self, theta: Vector) -> tuple[float, Vector]:
+        at = self.unpack(theta)
+        value, gradient = self.likelihood.value_and_gradient(at)
+        value += self.penalty / 2 * float(at.bias @ at.bias)
+        bias = self._centred(gradient.bias) + self.penalty * at.bias
+        slope = gradient.slope - self.pivot * bias
+        if self.family.n_slopes > 1:
+            slope = slope * self.likelihood.seen
+        return value, self.family.gradient(_Map(slope, bias)) / self.unit
+
+    def bounds(self) -> Vector:
+        """Return lower and upper bounds: a shared slope is 1 / T and must stay above 0."""
+        bounds = np.tile([-np.inf, np.inf], (self.unit.size, 1))
+        if self.family.n_slopes == 1:
+            bounds[0, 0] = _LEAST_SLOPE * min(1.0, self.unit[0])
+        return bounds
+
+    def _centred(self, bias: Vector) -> Vector:
+        """Project on what is identified: unseen classes stay at 0, the others sum to 0."""
+        seen = self.likelihood.seen
+        return np.asarray((bias - bias @ seen / max(1, seen.sum())) * seen)
+
+
+class _Solution(NamedTuple):
+    map: _Map
+    n_iter: int
+    trouble: str
+
+
+def _minimise(objective: _Objective, start: _Map, tol: float, max_iter: int) -> _Solution:
+    """Minimise the objective, never ending above `start`."""
+    origin, bounds = objective.pack(start), objective.bounds()
+    options = {"gtol": tol, "ftol": 1e-15, "maxiter": max_iter}
+    found = minimize(objective, origin, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    trouble = ""
+    if found.status == 1 or (not found.success and np.abs(found.jac).max() > tol**0.5):
+        trouble = (
+            f"it stopped after {found.nit} iterations; raise max_iter, or choose a calibrator with "
+            "fewer parameters, as this one may have no finite optimum on so few samples"
+        )
+    elif found.x[0] <= bounds[0, 0]:
+        trouble = "no finite temperature is best, as the outputs rank labels no better than chance"
+    best = objective.unpack(found.x) if found.fun <= objective(origin)[0] else start
+    return _Solution(best, int(found.nit), trouble)
+
+
+def _best_temperature(likelihood: _Likelihood, tol: float, max_iter: int) -> _Solution:
+    zeros = np.zeros_like(likelihood.offset)
+    identity, flat = _Map(zeros + 1, zeros), _Map(zeros, zeros)
+    # outputs that are too sure have no curvature at the identity, so it is taken at slope 0
+    objective = _Objective(likelihood, _TEMPERATURE, flat, ridge=0.0)
+    return _minimise(objective, identity, tol, max_iter)
+
+
+def _best_ridge(likelihood: _Likelihood, family: _Family, folds: Indices, max_iter: int) -> float:
+    """Return the ridge of least cross-validated loss, the strongest of equals."""
+    losses, tol = np.zeros(len(RIDGE_GRID)), 1e-5
+    for fold in np.unique(folds):
+        train = replace(likelihood, weight=likelihood.weight * (folds != fold))
+        test = replace(likelihood, weight=likelihood.weight * (folds == fold))
+        at = _best_temperature(train, tol, max_iter).map
+        for i, ridge in enumerate(RIDGE_GRID):
+            at = _minimise(_Objective(train, family, at, ridge), at, tol, max_iter).map
+            losses[i] += test.total * test.value_and_gradient(at)[0]
+    return RIDGE_GRID[int(np.argmin(losses))]
+
+
+def _folds(y: Indices, n_folds: int, stratified: bool, random_state: Any) -> Indices:
+    """Deal shuffled rows to folds in turn, class by class if stratified."""
+    order = np.random.default_rng(random_state or 0).permutation(y.size)
+    if stratified:  # classes in order of appearance, so their order in `classes` does not matter
+        _, first, group = np.unique(y[order], return_index=True, return_inverse=True)
+        order = order[np.argsort(first[group], kind="stable")]
+    folds = np.empty(y.size, dtype=np.intp)
+    folds[order] = np.arange(y.size) % n_folds
+    return folds
+
+
+def _rebalanced(y: Indices, weight: Vector, priors: Vector, balance: str) -> tuple[Vector, Vector]:
+    """Return the weights and the offset that let labels stand for a draw from `priors`.
+
+    A class with prior 0 has no part in such a draw, so its rows drop out either way.
+    """
+    frequencies = np.bincount(y, weight, priors.size) / weight.sum()
+    shared = (frequencies > 0) & (priors > 0)
+    ratio = np.divide(priors, frequencies, out=np.zeros_like(priors), where=shared)
+    if balance == "weights":
+        return weight * ratio[y], np.zeros_like(priors)
+    offset = np.full_like(priors, _IMPOSSIBLE)
+    offset[shared] = -np.log(ratio[shared])
+    return weight * shared[y], offset
+
+
+def _log_softmax(logits: Vector) -> Vector:
+    """Normalise logits in place; what stands for probability 0 becomes small but finite."""
+    for rows in row_blocks(*logits.shape):
+        block = logits[rows]
+        with np.errstate(over="ignore"):
+            block -= block.max(axis=1, keepdims=True)
+        block -= np.log(np.exp(block).sum(axis=1, keepdims=True))
+        zero = block < _NO_LOGIT
+        if zero.any():  # no likelier than TINY, nor than anything else in the row
+            least = block.min(axis=1, where=~zero, initial=np.log(TINY), keepdims=True)
+            np.copyto(block, least, where=zero)
+    return logits
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _Calibrator(BaseEstimator):
+    """Fit and apply `softmax(v * z + b)`; a subclass says which parameters there are."""
+
+    from_proba: bool = False
+    balance: Literal["offset", "weights"] = "offset"
+    tol: float = 1e-6
+    max_iter: int = 1000
+
+    def _family(self) -> _Family:
+        """Return which parameters there are."""
+        raise NotImplementedError
+
+    def _ridge(self, likelihood: _Likelihood) -> float:
+        """Return the strength of the penalty on the biases."""
+        raise NotImplementedError
+
+    def fit(
+        self,
+        logits: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        source_label_priors: Any = None,
+        classes: ArrayLike | None = None,
+    ) -> Self:
+        """Fit to labelled outputs that the classifier was not trained on.
+
+        Parameters
+        ----------
+        logits : array-like or frame of shape (n_samples, n_classes)
+            Logits or log-probabilities; probabilities if `from_proba`.
+        y : array-like of shape (n_samples,)
+            The labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights; a row of weight 2 counts as two rows.
+        source_label_priors : array-like of shape (n_classes,) or mapping, optional
+            Label frequencies of the training set, if they are not those of `y`.
+        classes : array-like of shape (n_classes,), optional
+            Names of the columns; else a frame's header, else the sorted labels.
+
+        Returns
+        -------
+        self
+            The fitted calibrator.
+        """
+        check_choice(self.balance, ("offset", "weights"), "balance")
+        outputs = check_outputs(logits, from_proba=self.from_proba, name="logits")
+        labels = read_labels(y, outputs.values.shape[0])
+        self.classes_ = settle_classes(outputs, labels, classes)
+        self.n_features_in_ = self.classes_.size
+        encoded = encode_labels(labels, self.classes_)
+        weight = check_sample_weight(sample_weight, labels.size)
+        weight = np.ones(labels.size) if weight is None else weight
+        offset, corrected = np.zeros(self.classes_.size), source_label_priors is not None
+        if corrected:
+            priors = check_priors(source_label_priors, self.classes_, "source_label_priors")
+            weight, offset = _rebalanced(encoded, weight, priors, self.balance)
+        self._fit(_Likelihood(self._z(outputs), encoded, weight, offset, corrected))
+        return self
+
+    def predict_log_proba(self, logits: ArrayLike) -> Vector:
+        """Return calibrated log-probabilities; arguments and shape as in `predict_proba`."""
+        check_is_fitted(self)
+        outputs = check_outputs(logits, from_proba=self.from_proba, name="logits")
+        scores = self._z(outputs)
+        scores *= self._map.slope
+        scores += self._map.bias
+        return _log_softmax(scores)
+
+    def predict_proba(self, logits: ArrayLike) -> Vector:
+        """Return calibrated probabilities.
+
+        Parameters
+        ----------
+        logits : array-like or frame of shape (n_samples, n_classes)
+            Outputs of the kind that the calibrator was fitted to.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Probabilities, columns in the order of `classes_`.
+        """
+        proba = self.predict_log_proba(logits)
+        return np.exp(proba, out=proba)
+
+    def _z(self, outputs: Predictions) -> Vector:
+        """Return the log-softmax of the outputs, in an array of our own."""
+        values = in_class_order(outputs, self.classes_, "logits")
+        if not self.from_proba:
+            return _log_softmax(np.array(values, dtype=np.float64, order="C"))
+        z = np.maximum(values, TINY, dtype=np.float64, order="C")
+        return _log_softmax(np.log(z, out=z))
+
+    def _fit(self, likelihood: _Likelihood) -> None:
+        check_positive(self.tol, "tol")
+        check_positive(self.max_iter, "max_iter")
+        family, unseen = self._family(), self.classes_[~likelihood.seen].tolist()
+        if unseen and (family != _TEMPERATURE or len(unseen) >= self.n_features_in_ - 1):
+            warnings.warn(_unseen_message(unseen), PriorShiftWarning, stacklevel=3)
+        found = _best_temperature(likelihood, self.tol, self.max_iter)
+        self.n_iter_ = found.n_iter
+        if family != _TEMPERATURE:
+            self.ridge_ = self._ridge(likelihood)
+            objective = _Objective(likelihood, family, found.map, self.ridge_)
+            found = _minimise(objective, found.map, self.tol, self.max_iter)
+            self.n_iter_ += found.n_iter
+        if found.trouble:
+            message = f"{type(self).__name__} did not converge: {found.trouble}."
+            warnings.warn(message, ConvergenceWarning, stacklevel=3)
+        self.nll_, _ = likelihood.value_and_gradient(found.map)
+        self._map = found.map
+        if family.n_slopes == 1:
+            self.temperature_ = float(1 / found.map.slope[0])
+        else:
+            self.scale_ = found.map.slope
+        if family.n_biases:
+            self.bias_ = found.map.bias
+
+
+def _settled_ridge(calibrator: "BCTS | VectorScaling", likelihood: _Likelihood) -> float:
+    ridge, n_folds = calibrator.ridge, calibrator.cv
+    if not ridge:
+        return 0.0
+    if not isinstance(ridge, str):
+        return check_positive(ridge, "ridge")
+    check_choice(ridge, ("cv",), "ridge")
+    check_positive(n_folds - 1, "cv - 1")
+    # stratified folds share the chance deviations of label frequencies, which a bias would fit
+    folds = _folds(likelihood.y, n_folds, likelihood.corrected, calibrator.random_state)
+    return _best_ridge(likelihood, calibrator._family(), folds, calibrator.max_iter)
+
+
+def _unseen_message(unseen: list[Any]) -> str:
+    names = ", ".join(map(repr, unseen[:10])) + (", ..." if len(unseen) > 10 else "")
+    return (
+        f"validation says nothing about {len(unseen)} classes ({names}): y has none of them, or "
+        "their source_label_priors are 0. Their bias stays 0 and their scale that of the best "
+        "temperature; give validation samples of every class."
+    )
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class TemperatureScaling(_Calibrator):
+    """Calibrate by one temperature, `softmax(z / T)`: the ranking of the classes never changes.
+
+    Parameters
+    ----------
+    from_proba : bool, default=False
+        Whether the inputs are probabilities `f` (then `z = log max(f, TINY)`) and not logits.
+    balance : {"offset", "weights"}, default="offset"
+        How to correct for `source_label_priors`. "offset" adds the logarithm of validation
+        frequency over training frequency to the scores while fitting: the likelihood of labels
+        sampled class by class. "weights" weights each row by training frequency over validation
+        frequency of its class: the same in the limit, and noisier.
+    tol : float, default=1e-6
+        Largest gradient of the mean likelihood at which to stop, in units of its curvature.
+    max_iter : int, default=1000
+        Most iterations of L-BFGS-B.
+
+    Attributes
+    ----------
+    temperature_ : float
+        The temperature T; above 1 the outputs were too sure.
+    classes_ : ndarray of shape (n_classes,)
+        The classes, in the order of the columns.
+    n_features_in_ : int
+        Number of columns, which is the number of classes.
+    nll_ : float
+        Mean negative log-likelihood of the validation labels, balance corrected, without penalty.
+    n_iter_ : int
+        Iterations used.
+
+    References
+    ----------
+    Guo, Pleiss, Sun, Weinberger: On Calibration of Modern Neural Networks. ICML 2017.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from priorshift.calibration import TemperatureScaling
+    >>> rng = np.random.default_rng(0)
+    >>> logits = rng.normal(size=(5000, 3))
+    >>> y = np.argmax(logits + rng.gumbel(size=logits.shape), axis=1)
+    >>> too_sure = 3 * logits
+    >>> round(TemperatureScaling().fit(too_sure, y).temperature_, 1)
+    3.0
+    """
+
+    def _family(self) -> _Family:
+        return _TEMPERATURE
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class BCTS(_Calibrator):
+    """Calibrate by a temperature and a bias a class, `softmax(z / T + b)` with `sum(b) = 0`.
+
+    Parameters
+    ----------
+    from_proba, balance, tol, max_iter
+        As in `TemperatureScaling`.
+    ridge : float, "cv" or None, default=None
+        Penalty `ridge/2 ||b||^2` on the summed (not mean) negative log-likelihood, as if the biases
+        were drawn from a normal distribution of variance `1 / ridge`; more data outweigh it. None
+        or 0 is no penalty, "cv" takes the one from `RIDGE_GRID` with the least log-loss in
+        cross-validation. Use it when training was long-tailed, where a free bias often harms.
+    cv : int, default=5
+        Folds for `ridge="cv"`; stratified by class only if `source_label_priors` are given, since
+        otherwise they would share the chance in the label frequencies and praise a bias that fits
+        it.
+    random_state : None, int or Generator, default=None
+        Shuffles the rows before they are dealt to folds; None is the same shuffle every time.
+
+    Attributes
+    ----------
+    temperature_, classes_, n_features_in_, nll_, n_iter_
+        As in `TemperatureScaling`.
+    bias_ : ndarray of shape (n_classes,)
+        The biases b; 0 for a class that validation never saw.
+    ridge_ : float
+        The penalty used.
+
+    References
+    ----------
+    Alexandari, Kundaje, Shrikumar: Maximum Likelihood with Bias-Corrected Calibration is
+    Hard-To-Beat at Label Shift Adaptation. ICML 2020.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from priorshift.calibration import BCTS
+    >>> rng = np.random.default_rng(0)
+    >>> logits = rng.normal(size=(20000, 3))
+    >>> y = np.argmax(logits + [0.5, 0, -0.5] + rng.gumbel(size=logits.shape), axis=1)
+    >>> BCTS().fit(logits, y).bias_.round(1) + 0.0
+    array([ 0.5,  0. , -0.5])
+    """
+
+    ridge: float | Literal["cv"] | None = None
+    cv: int = 5
+    random_state: int | np.random.Generator | None = None
+
+    def _family(self) -> _Family:
+        return _Family(n_slopes=1, n_biases=self.n_features_in_)
+
+    def _ridge(self, likelihood: _Likelihood) -> float:
+        return _settled_ridge(self, likelihood)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class VectorScaling(_Calibrator):
+    """Calibrate by a scale and a bias a class, `softmax(v * z + b)` with `sum(b) = 0`.
+
+    Parameters
+    ----------
+    bias : bool, default=True
+        Whether to have a bias; False is no-bias vector scaling (NBVS), which takes no `ridge`.
+    from_proba, balance, ridge, cv, random_state, tol, max_iter
+        As in `BCTS`.
+
+    Attributes
+    ----------
+    scale_ : ndarray of shape (n_classes,)
+        The scales v; that of the best temperature for a class that validation never saw.
+    bias_, ridge_, classes_, n_features_in_, nll_, n_iter_
+        As in `BCTS`; no `bias_` if `bias=False`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.special import log_softmax
+    >>> from priorshift.calibration import VectorScaling
+    >>> rng = np.random.default_rng(0)
+    >>> z = log_softmax(rng.normal(size=(50000, 3)), axis=1)
+    >>> y = np.argmax(z * [0.5, 1, 1.5] + rng.gumbel(size=z.shape), axis=1)
+    >>> VectorScaling(bias=False).fit(z, y).scale_.round(1)
+    array([0.5, 1. , 1.5])
+    """
+
+    bias: bool = True
+    ridge: float | Literal["cv"] | None = None
+    cv: int = 5
+    random_state: int | np.random.Generator | None = None
+
+    def _family(self) -> _Family:
+        return _Family(self.n_features_in_, self.n_features_in_ if self.bias else 0)
+
+    def _ridge(self, likelihood: _Likelihood) -> float:
+        if not self.bias:
+            check_choice(self.ridge, (None,), "ridge with bias=False")
+        return _settled_ridge(self, likelihood)

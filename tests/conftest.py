@@ -1,0 +1,47 @@
+"""Simulated classifiers whose truth is known."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """A Gaussian mixture and its exact posterior under `source_priors`: no miscalibration."""
+
+    means: Array
+    source_priors: Array
+
+    def draw(
+        self, priors: Array, n: int, rng: np.random.Generator
+    ) -> tuple[Array, NDArray[np.intp]]:
+        """Draw samples that follow `priors`; return their source posteriors and labels."""
+        y = rng.choice(priors.size, n, p=priors)
+        x = self.means[y] + rng.standard_normal((n, self.means.shape[1]))
+        z = x @ self.means.T - 0.5 * (self.means**2).sum(axis=1) + np.log(self.source_priors)
+        z -= z.max(axis=1, keepdims=True)
+        proba = np.exp(z)
+        return proba / proba.sum(axis=1, keepdims=True), y
+
+
+@pytest.fixture
+def simulate() -> Callable[..., Simulation]:
+    """Make a simulation with K classes; `spread` sets how well they are told apart."""
+
+    def make(K: int, *, spread: float = 1.5, dim: int = 4, seed: int = 0) -> Simulation:
+        rng = np.random.default_rng(seed)
+        priors = 0.5 / K + 0.5 * rng.dirichlet(np.ones(K))
+        return Simulation(spread * rng.standard_normal((K, dim)), priors)
+
+    return make
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """Seed every test alike."""
+    return np.random.default_rng(20_231)

@@ -1,0 +1,168 @@
+"""EM, MAP, CM-L, SCM-L, CM-M, SCM-M: the maximum, its certificate, and the paper's solvers."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+import priorshift as ps
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*validation was never taken for")
+
+METHODS = ["em", "map", "cm-l", "scm-l", "cm-m", "scm-m"]
+
+
+def log_posterior(p, A, weights, alpha):
+    with np.errstate(divide="ignore", invalid="ignore"):
+        prior = (alpha - 1) * np.log(p).sum() if alpha != 1 else 0.0
+        return weights @ np.log(A @ p) + prior
+
+
+def data_of(name, y_proba_val, y_val, y_proba, source):
+    """Build the rows and weights of a method as METHODS.md's table says, with plain loops."""
+    K = source.size
+    if name in ("em", "map"):
+        return y_proba / source, np.ones(len(y_proba)), 1.0 if name == "em" else 3.0
+    decide = (lambda P: P) if name.startswith("s") else (lambda P: np.eye(K)[P.argmax(axis=1)])
+    A = np.column_stack([decide(y_proba_val)[y_val == k].mean(axis=0) for k in range(K)])
+    weights = decide(y_proba).sum(axis=0)
+    possible = A.sum(axis=1) > 0
+    return A[possible], weights[possible], 1.0 if name.endswith("l") else 3.0
+
+
+def slsqp(A, weights, alpha):
+    """Maximise by SciPy, from the uniform distribution."""
+    K = A.shape[1]
+    T = weights.sum()
+
+    def negative(p):
+        gradient = A.T @ (weights / (A @ p)) + (alpha - 1) / p
+        return -log_posterior(p, A, weights, alpha) / T, -gradient / T
+
+    result = minimize(
+        negative,
+        np.full(K, 1 / K),
+        jac=True,
+        method="SLSQP",
+        bounds=[(1e-12, 1)] * K,
+        constraints={"type": "eq", "fun": lambda p: p.sum() - 1, "jac": lambda p: np.ones(K)},
+        options={"maxiter": 500, "ftol": 1e-14},
+    )
+    p = np.maximum(result.x, 1e-12)
+    return p / p.sum()
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("K", [2, 10, 40])
+@pytest.mark.parametrize("spread", [0.4, 2.0], ids=["weak", "strong"])
+def test_certified_maximum_is_at_least_scipys(simulate, rng, name, K, spread):
+    simulation = simulate(K, spread=spread)
+    y_proba_val, y_val = simulation.draw(np.full(K, 1 / K), 40 * K, rng)
+    y_proba, _ = simulation.draw(rng.dirichlet(np.full(K, 0.5)), 1000, rng)
+    source = simulation.source_priors
+    shift = ps.get_estimator(name).fit(y_proba_val, y_val, source_priors=source).estimate(y_proba)
+    A, weights, alpha = data_of(name, y_proba_val, y_val, y_proba, source)
+    tol = ps.get_estimator(name).tol
+    ours = log_posterior(shift.priors, A, weights, alpha)
+    assert shift.status == "certified"
+    assert 0 <= shift.gap <= tol
+    assert ours >= log_posterior(slsqp(A, weights, alpha), A, weights, alpha) - tol
+    assert shift.objective == pytest.approx(ours, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_paper_solver_reports_its_true_gap_without_a_warning(simulate, rng, name):
+    simulation = simulate(8)
+    y_proba_val, y_val = simulation.draw(np.full(8, 1 / 8), 400, rng)
+    y_proba, _ = simulation.draw(rng.dirichlet(np.full(8, 0.5)), 800, rng)
+    source = simulation.source_priors
+    fit = {"source_priors": source}
+    paper = ps.get_estimator(name, solver="paper").fit(y_proba_val, y_val, **fit).estimate(y_proba)
+    best = ps.get_estimator(name, tol=1e-9).fit(y_proba_val, y_val, **fit).estimate(y_proba)
+    A, weights, alpha = data_of(name, y_proba_val, y_val, y_proba, source)
+    gradient = A.T @ (weights / (A @ paper.priors)) + (alpha - 1) / paper.priors
+    assert paper.gap == pytest.approx(gradient.max() - paper.priors @ gradient, rel=1e-6, abs=1e-9)
+    assert best.objective - paper.objective <= paper.gap + 1e-9
+    assert best.objective >= paper.objective - 1e-9
+    assert (paper.status == "certified") == (paper.gap <= ps.get_estimator(name).tol)
+
+
+def test_gradient_ascent_and_em_reach_similar_likelihoods(simulate, rng):
+    simulation = simulate(5)
+    y_proba, _ = simulation.draw(rng.dirichlet(np.ones(5)), 2000, rng)
+    values = {
+        solver: ps.EM(solver=solver).fit(source_priors=simulation.source_priors).estimate(y_proba)
+        for solver in ("certified", "paper", "gradient")
+    }
+    assert values["certified"].objective >= values["paper"].objective - 0.01
+    assert values["certified"].objective >= values["gradient"].objective - 0.01
+    np.testing.assert_allclose(values["gradient"].priors, values["paper"].priors, atol=0.05)
+
+
+def test_sparse_hyperprior_is_stationary_and_sparser(simulate, rng):
+    simulation = simulate(10, spread=0.6)
+    y_proba, _ = simulation.draw(np.eye(10)[0] * 0.9 + 0.01, 300, rng)
+    em = ps.EM(tol=1e-6).fit(source_priors=simulation.source_priors).estimate(y_proba)
+    sparse = ps.MAP(alpha=0.2).fit(source_priors=simulation.source_priors).estimate(y_proba)
+    assert sparse.status == "stationary"
+    assert sparse.gap is None
+    assert np.count_nonzero(sparse.priors > 1e-6) < np.count_nonzero(em.priors > 1e-6)
+
+
+def test_vector_hyperprior_pulls_its_class(simulate, rng):
+    simulation = simulate(4)
+    y_proba, _ = simulation.draw(np.full(4, 0.25), 50, rng)
+    estimator = ps.MAP(alpha=[100.0, 1, 1, 1]).fit(source_priors=simulation.source_priors)
+    flat = ps.MAP(alpha=1.0).fit(source_priors=simulation.source_priors)
+    assert estimator.estimate(y_proba).priors[0] > flat.estimate(y_proba).priors[0] + 0.2
+
+
+def test_too_few_passes_warn_and_say_so(simulate, rng):
+    simulation = simulate(30, spread=0.3)
+    y_proba, _ = simulation.draw(rng.dirichlet(np.ones(30)), 5000, rng)
+    em = ps.EM(max_iter=3).fit(source_priors=simulation.source_priors)
+    with pytest.warns(ps.ConvergenceWarning, match="raise max_iter"):
+        shift = em.estimate(y_proba)
+    assert shift.status == "not_converged"
+    assert shift.gap > 0.01
+
+
+def test_decisions_never_seen_on_validation_are_reported():
+    y_proba_val = np.eye(3)[[0, 1, 0, 1]]  # nothing was ever taken for class 2
+    cml = ps.CML().fit(
+        y_proba_val, [0, 1, 2, 1], classes=[0, 1, 2], source_priors=np.full(3, 1 / 3)
+    )
+    with pytest.warns(ps.PriorShiftWarning, match="25.00% of the target's decisions"):
+        shift = cml.estimate(np.eye(3)[[0, 0, 1, 2]])
+    assert shift.status == "certified"
+    with pytest.raises(ValueError, match="larger validation set"):
+        cml.estimate(np.eye(3)[[2, 2]])
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"alpha": -1.0}, "alpha must be finite and above 0"),
+        ({"alpha": [1.0, 2.0, 3.0]}, "alpha must be one number or 2"),
+        ({"tol": 0.0}, "tol must be"),
+        ({"max_iter": 0}, "max_iter must be"),
+        ({"solver": "newton"}, "solver must be one of 'certified', 'paper'"),
+    ],
+)
+def test_bad_parameters_are_named(params, message):
+    with pytest.raises(ValueError, match=message):
+        ps.MAP(**params).fit(source_priors=[0.5, 0.5]).estimate([[0.4, 0.6]])
+
+
+def test_em_needs_source_priors_or_predictions():
+    with pytest.raises(ValueError, match=r"fit\(source_priors=...\) or fit\(y_proba\)"):
+        ps.EM().fit()
+    from_training = ps.EM().fit([[0.8, 0.2], [0.6, 0.4]])
+    np.testing.assert_allclose(from_training.source_priors_, [0.7, 0.3])
+
+
+@pytest.mark.parametrize("name", ["cm", "scm-l", "bbse", "rlls"])
+def test_confusion_methods_need_labelled_validation(name):
+    with pytest.raises(ValueError, match="needs a validation set"):
+        ps.get_estimator(name).fit(source_priors=[0.5, 0.5])
+    with pytest.raises(ValueError, match="needs validation labels"):
+        ps.get_estimator(name).fit([[0.5, 0.5]])
