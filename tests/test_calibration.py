@@ -12,9 +12,9 @@ from scipy.special import log_softmax, softmax
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from priorshift import calibration
 from priorshift.calibration import BCTS, RIDGE_GRID, TINY, TemperatureScaling, VectorScaling
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
+from priorshift.solvers import _softmax
 
 EVERY = [
     pytest.param(TemperatureScaling(), id="ts"),
@@ -68,7 +68,7 @@ def test_recovers_a_known_temperature_and_bias():
 @pytest.mark.parametrize("with_bias", [True, False])
 def test_recovers_a_known_vector(with_bias):
     scale, bias = np.array([0.4, 0.7, 1.0, 0.5]), np.array([0.5, -0.5, 0.2, -0.2]) * with_bias
-    data = simulate(n=100_000, slope=scale, bias=bias, spread=2.0)
+    data = simulate(n=60_000, slope=scale, bias=bias, spread=2.0)
     fitted = VectorScaling(bias=with_bias).fit(*data)
     np.testing.assert_allclose(fitted.scale_, scale, atol=0.04)
     if with_bias:
@@ -142,9 +142,9 @@ def test_gradient_agrees_with_finite_differences(family, seen):
     logits, y = simulate(n=60)
     rng = np.random.default_rng(3)
     z, weight = log_softmax(logits, axis=1), rng.uniform(size=y.size)
-    likelihood = calibration._Likelihood(z, y % seen, weight, rng.normal(size=4), False)
-    near = calibration._Map(rng.uniform(0.5, 1, size=4), rng.normal(size=4))
-    objective = calibration._Objective(likelihood, calibration._Family(*family), near, ridge=7.0)
+    likelihood = _softmax.LabelLikelihood(z, y % seen, weight, rng.normal(size=4), False)
+    near = _softmax.ScoreMap(rng.uniform(0.5, 1, size=4), rng.normal(size=4))
+    objective = _softmax.PenalisedLikelihood(likelihood, _softmax.Family(*family), near, ridge=7.0)
     theta = rng.normal(size=sum(family)) + 0.5
     gradient = objective(theta)[1]
     expected = approx_fprime(theta, lambda t: objective(t)[0])
@@ -166,7 +166,7 @@ def test_mean_calibrated_probability_is_the_label_frequency():
 # Promises
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     n=st.integers(1, 30),
@@ -291,8 +291,8 @@ def test_scale_of_logits_goes_into_the_temperature():
 def test_small_blocks_give_the_same_answer(monkeypatch):
     logits, y = simulate()
     expected = VectorScaling().fit(logits, y).predict_proba(logits)
-    blocks = calibration.row_blocks
-    monkeypatch.setattr(calibration, "row_blocks", lambda n, k: blocks(n, k, block_bytes=7 * 8 * k))
+    blocks = _softmax.row_blocks
+    monkeypatch.setattr(_softmax, "row_blocks", lambda n, k: blocks(n, k, block_bytes=7 * 8 * k))
     actual = VectorScaling().fit(logits, y).predict_proba(logits)
     np.testing.assert_allclose(actual, expected, atol=1e-6)
 
@@ -311,7 +311,7 @@ def rebalanced_problem(seed, n=3000):
 
 
 def test_offset_recovers_the_posterior_of_the_training_balance():
-    logits, y, training, posterior = rebalanced_problem(seed=0, n=60_000)
+    logits, y, training, posterior = rebalanced_problem(seed=0, n=40_000)
     offset = BCTS().fit(logits, y, source_label_priors=training)
     assert offset.temperature_ == pytest.approx(2, rel=0.03)
     np.testing.assert_allclose(offset.bias_, [-0.3, 0, 0.3], atol=0.05)
@@ -322,7 +322,7 @@ def test_offset_recovers_the_posterior_of_the_training_balance():
 
 def test_weights_recover_it_too_but_offset_does_so_better():
     divergence = {"offset": [], "weights": []}
-    for seed in range(30):
+    for seed in range(16):
         logits, y, training, posterior = rebalanced_problem(seed, n=300)
         for balance, found in divergence.items():
             fitted = BCTS(balance=balance).fit(logits, y, source_label_priors=training)
@@ -364,7 +364,7 @@ def test_an_unseen_class_is_left_where_it_is(calibrator, balance, priors):
     logits, y = simulate()
     logits, y = logits[y != 2], y[y != 2]
     calibrator = clone(calibrator).set_params(balance=balance)
-    with pytest.warns(PriorShiftWarning, match=r"1 classes \(2\)"):
+    with pytest.warns(PriorShiftWarning, match=r"1 of the classes \(2\)"):
         calibrator.fit(logits, y, source_label_priors=priors, classes=range(4))
     temperature = TemperatureScaling(balance=balance)
     temperature.fit(logits, y, source_label_priors=priors, classes=range(4))
@@ -420,7 +420,7 @@ def test_no_usable_class_leaves_the_identity(calibrator):
 
 def test_a_warning_names_no_more_than_ten_classes():
     logits, y = simulate(n_classes=30)
-    with pytest.warns(PriorShiftWarning, match=r"28 classes \(2, .*, 11, \.\.\.\)"):
+    with pytest.warns(PriorShiftWarning, match=r"28 of the classes \(2, .*, 11, \.\.\.\)"):
         BCTS().fit(logits, y % 2, classes=range(30))
 
 
@@ -460,7 +460,7 @@ def test_outputs_worse_than_chance_have_no_temperature():
 @pytest.mark.parametrize("extreme", [1e6, 1e200, 1e308])
 def test_extreme_logits_end_finite(calibrator, extreme):
     logits, y = simulate(n=50)
-    logits[:5, 0], logits[5:10, 1] = extreme, -extreme
+    logits[:5, 0], logits[3:10, 1] = extreme, -extreme
     proba = fit_quietly(calibrator, logits, y).predict_proba(logits)
     assert np.isfinite(proba).all()
 
@@ -494,7 +494,7 @@ def test_a_handful_of_rows_ends_finite(calibrator, n):
 
 
 def test_a_thousand_classes():
-    logits, y = simulate(n=3000, n_classes=1000, slope=1.0, spread=4.0)
+    logits, y = simulate(n=1500, n_classes=1000, slope=1.0, spread=4.0)
     for calibrator in (TemperatureScaling(), BCTS(ridge=1.0)):
         fitted = fit_quietly(calibrator, 2 * logits, y, classes=range(1000))
         assert fitted.temperature_ == pytest.approx(2, rel=0.1)
@@ -546,7 +546,7 @@ def test_cross_validation_frees_a_strong_bias(kind):
 def test_cross_validation_agrees_with_one_by_hand(priors):
     logits, y = simulate(n=80, n_classes=3, seed=3, bias=[0.6, 0, -0.6])
     offset = 0 if priors is None else np.log(np.bincount(y) / y.size / priors)
-    folds = calibration._folds(y, 4, priors is not None, None)
+    folds = _softmax.deal_folds(y, 4, priors is not None, None)
     losses = np.zeros(len(RIDGE_GRID))
     for fold in range(4):
         train, test = folds != fold, folds == fold
@@ -566,21 +566,20 @@ def class_counts(folds, y):
 def test_folds_are_even_and_deterministic():
     y = np.random.default_rng(0).choice(4, size=203, p=[0.5, 0.3, 0.15, 0.05])
     for stratified in (True, False):
-        folds = calibration._folds(y, 5, stratified, None)
-        np.testing.assert_array_equal(folds, calibration._folds(y, 5, stratified, None))
-        np.testing.assert_array_equal(folds, calibration._folds(3 - y, 5, stratified, None))
-        assert (folds != calibration._folds(y, 5, stratified, 1)).any()
+        folds = _softmax.deal_folds(y, 5, stratified, None)
+        np.testing.assert_array_equal(folds, _softmax.deal_folds(y, 5, stratified, None))
+        np.testing.assert_array_equal(folds, _softmax.deal_folds(3 - y, 5, stratified, None))
+        assert (folds != _softmax.deal_folds(y, 5, stratified, 1)).any()
         assert np.ptp(class_counts(folds, y).sum(axis=0)) <= 1
         assert (np.ptp(class_counts(folds, y), axis=1).max() <= 1) == stratified
 
 
 def test_cross_validation_is_deterministic_and_may_be_shuffled():
     logits, y = simulate(n=60)
-    first, second = (BCTS(ridge="cv").fit(logits, y) for _ in range(2))
+    first, second = (BCTS(ridge="cv", cv=2).fit(logits, y) for _ in range(2))
     np.testing.assert_array_equal(first.bias_, second.bias_)
-    generator = np.random.default_rng(0)
-    seeded = [BCTS(ridge="cv", random_state=r).fit(logits, y).ridge_ for r in (0, 0, generator)]
-    assert seeded[0] == seeded[1] == seeded[2]
+    seeded = [BCTS(ridge="cv", cv=2, random_state=r) for r in (7, np.random.default_rng(7))]
+    assert len({calibrator.fit(logits, y).ridge_ for calibrator in seeded}) == 1
 
 
 @pytest.mark.parametrize("n", [1, 2, 7])
@@ -643,9 +642,13 @@ def test_parameters_clone_and_pickle(calibrator):
     other = clone(calibrator).set_params(from_proba=True)
     assert other.get_params() == {**calibrator.get_params(), "from_proba": True}
     assert repr(clone(calibrator)) == repr(calibrator)
-    with pytest.raises(NotFittedError):
-        clone(calibrator).predict_proba(logits)
     fitted = clone(calibrator)
+    with pytest.raises(NotFittedError):
+        fitted.predict_proba(logits)
+    with pytest.raises(ValueError, match="balance"):
+        fitted.set_params(balance="?").fit(logits, y)
+    with pytest.raises(NotFittedError):
+        fitted.set_params(balance="offset").predict_proba(logits)
     assert fitted.fit(logits, y) is fitted
     assert fitted.n_features_in_ == 4
     assert fitted.n_iter_ > 0
@@ -661,7 +664,7 @@ def test_parameters_clone_and_pickle(calibrator):
         (TemperatureScaling(max_iter=0), "max_iter must be"),
         (BCTS(ridge=-1.0), "ridge must be a finite number above 0"),
         (BCTS(ridge="auto"), "ridge must be one of 'cv'"),
-        (BCTS(ridge="cv", cv=1), "cv - 1 must be"),
+        (BCTS(ridge="cv", cv=1), "cv must be"),
         (VectorScaling(bias=False, ridge=1.0), "ridge with bias=False must be one of None"),
         (TemperatureScaling(from_proba=True), "logits has a negative value"),
     ],

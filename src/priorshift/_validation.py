@@ -6,13 +6,15 @@ Everything behind it works on clean arrays: probabilities as a float32 or float6
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import softmax
 
 from priorshift._blocks import row_blocks
-from priorshift._typing import Floats, Indices, Labels, Vector
+from priorshift._typing import Floats, Indices, Labels, Mask, Vector
 
 SUM_TOLERANCE = 1e-3
 """How far a row of probabilities, or a vector of priors, may sum from 1."""
@@ -109,6 +111,15 @@ def check_classes(classes: ArrayLike, n_columns: int) -> Labels:
     return named
 
 
+def classes_of_labels(labels: Labels, classes: ArrayLike | None = None) -> Labels:
+    """Name the classes where there are labels alone: by `classes`, else sorted."""
+    if classes is None:
+        return np.unique(labels)
+    named = read_labels(classes, name="classes")
+    _require_unique(named.tolist(), "classes")
+    return named
+
+
 def in_class_order(predictions: Predictions, classes: Labels, name: str = "y_proba") -> Floats:
     """Return the columns in the order of `classes`, matched by name where names exist."""
     values, names = predictions.values, predictions.names
@@ -196,16 +207,22 @@ def check_priors(priors: Any, classes: Labels, name: str) -> Vector:
     return values / total
 
 
-def check_source_mass(source_priors: Vector, y_proba: Floats, classes: Labels) -> None:
+def check_source_mass(
+    source_priors: Vector, outputs: Floats, classes: Labels, *, from_logits: bool = False
+) -> None:
     """Refuse a source prior of 0 for a class that the classifier does predict."""
-    for k in np.flatnonzero(source_priors == 0):
-        largest = float(y_proba[:, k].max(initial=0.0))
-        if largest > NEGLIGIBLE_MASS:
-            raise ValueError(
-                f"source_priors is 0 for class {classes[k].item()!r} (position {k}), yet y_proba "
-                f"gives it up to {largest:.3g}; a classifier cannot predict a class it was never "
-                "trained on. Give the class its share of the training data."
-            )
+    absent = np.flatnonzero(source_priors == 0)
+    if not absent.size:
+        return
+    largest = _largest_mass(outputs, absent, from_logits)
+    if largest.max() > NEGLIGIBLE_MASS:
+        at = int(np.argmax(largest))
+        k = absent[at]
+        raise ValueError(
+            f"source_priors is 0 for class {classes[k].item()!r} (position {k}), yet y_proba "
+            f"gives it up to {largest[at]:.3g}; a classifier cannot predict a class it was never "
+            "trained on. Give the class its share of the training data."
+        )
 
 
 def check_sample_weight(sample_weight: ArrayLike | None, n_samples: int) -> Vector | None:
@@ -231,16 +248,23 @@ def check_sample_weight(sample_weight: ArrayLike | None, n_samples: int) -> Vect
 
 def check_fraction(value: float, name: str) -> float:
     """Check a number in [0, 1]."""
-    if not 0 <= value <= 1:
-        raise ValueError(f"{name} must lie in [0, 1]; got {value!r}.")
+    if not isinstance(value, Real) or not 0 <= value <= 1:
+        raise ValueError(f"{name} must be a number in [0, 1]; got {value!r}.")
     return float(value)
 
 
 def check_positive(value: float, name: str) -> float:
     """Check a finite number above 0."""
-    if not 0 < value < np.inf:
+    if not isinstance(value, Real) or not 0 < value < np.inf:
         raise ValueError(f"{name} must be a finite number above 0; got {value!r}.")
     return float(value)
+
+
+def check_count(value: int, name: str, least: int = 1) -> int:
+    """Check a whole number of at least `least`."""
+    if not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}.")
+    return int(value)
 
 
 def check_alpha(alpha: Any, n_classes: int) -> Vector:
@@ -265,11 +289,11 @@ def check_choice(value: Any, choices: tuple[Any, ...], name: str) -> None:
 def _read(values: Any, name: str) -> tuple[Floats, tuple[Any, ...] | None]:
     """Read numbers from an array, a list, or an eager frame (then with its header)."""
     values, names = _from_frame(values, name)
-    if isinstance(values, np.ma.MaskedArray):
-        raise ValueError(f"{name} is a masked array; fill or drop the masked entries first.")
-    if hasattr(values, "tocsr"):
-        raise ValueError(f"{name} is a sparse matrix; pass {name}.toarray().")
-    array = np.asarray(values)
+    _require_plain(values, name)
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} cannot be read as an array: {error}") from None
     if array.dtype.kind not in "fiub":
         raise ValueError(
             f"{name} must hold numbers; got {array.dtype}. Drop the columns that are not scores."
@@ -295,11 +319,14 @@ def _from_frame(values: Any, name: str) -> tuple[Any, tuple[Any, ...] | None]:
                 f"{name} is a frame, which needs narwhals: pip install 'priorshift[tables]'."
             ) from None
         return values, None
-    native = nw.from_native(values, pass_through=True, allow_series=True)
+    try:
+        native = nw.from_native(values, pass_through=True, allow_series=True)
+    except ValueError as error:  # a header with duplicates
+        raise ValueError(f"{name} cannot be read as a frame: {error}") from None
     if isinstance(native, nw.LazyFrame):
         raise ValueError(f"{name} is a lazy frame; collect it first, for example with .collect().")
     if isinstance(native, nw.DataFrame):
-        return native.to_numpy(), tuple(getattr(values, "columns", native.columns))
+        return native.to_numpy(), tuple(native.columns)
     if isinstance(native, nw.Series):
         return native.to_numpy(), None
     return values, None
@@ -307,11 +334,14 @@ def _from_frame(values: Any, name: str) -> tuple[Any, tuple[Any, ...] | None]:
 
 def _as_labels(values: Any, name: str) -> Labels:
     unpacked, _ = _from_frame(values, name)
-    labels = np.asarray(unpacked)
+    _require_plain(unpacked, name)
+    # a list as objects first, or NumPy would make the strings "a" and "nan" of ["a", nan]
+    labels = np.asarray(unpacked, dtype=object if isinstance(unpacked, list | tuple) else None)
     if labels.ndim != 1:
-        raise ValueError(f"{name} must be 1-D; got shape {labels.shape}.")
-    if labels.dtype.kind == "O":
+        raise ValueError(f"{name} must be 1-D, one label a row; got shape {labels.shape}.")
+    if labels.dtype.kind in "OT":
         _require_no_missing(labels, name)
+        _require_one_kind(labels, name)
         labels = np.asarray(labels.tolist())
     if labels.dtype.kind not in "iubfU":
         raise ValueError(
@@ -323,11 +353,28 @@ def _as_labels(values: Any, name: str) -> Labels:
 
 
 def _require_no_missing(labels: Labels, name: str) -> None:
-    missing = [i for i, label in enumerate(labels.tolist()) if label is None or label != label]
+    missing = [i for i, label in enumerate(labels.tolist()) if _is_missing(label)]
     if missing:
         raise ValueError(
             f"{name} has no label at position {missing[0]} ({len(missing)} missing); drop these "
             "rows."
+        )
+
+
+def _is_missing(label: Any) -> bool:
+    try:
+        return label is None or bool(label != label)
+    except TypeError:  # pandas' NA is neither equal to itself nor not
+        return True
+
+
+def _require_one_kind(labels: Labels, name: str) -> None:
+    text = np.asarray([isinstance(label, str) for label in labels.tolist()], dtype=bool)
+    if text.any() and not text.all():
+        at = int(np.argmin(text))
+        raise ValueError(
+            f"{name} mixes strings with other labels, such as {labels[at]!r} at position {at}; "
+            "make them all of one kind."
         )
 
 
@@ -356,6 +403,25 @@ def _from_mapping(priors: Mapping[Any, Any], classes: Labels, name: str) -> list
             f"{_some(classes.tolist())}; give each class its prior."
         )
     return [by_name[label] for label in wanted]
+
+
+def _require_plain(values: Any, name: str) -> None:
+    """Refuse arrays that `np.asarray` would misread without a word."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise ValueError(f"{name} is a masked array; fill or drop the masked entries first.")
+    if hasattr(values, "tocsr"):
+        raise ValueError(f"{name} is a sparse matrix; pass {name}.toarray().")
+
+
+def _largest_mass(outputs: Floats, columns: Indices, from_logits: bool) -> Vector:
+    """Return the largest probability in each of the columns, in blocks."""
+    largest = np.zeros(columns.size)
+    for rows in row_blocks(*outputs.shape):
+        block = outputs[rows]
+        if from_logits:
+            block = softmax(block.astype(np.float64), axis=1)
+        np.maximum(largest, block[:, columns].max(axis=0), out=largest)
+    return largest
 
 
 def _require_matrix(values: Floats, names: tuple[Any, ...] | None, name: str) -> None:
@@ -395,10 +461,10 @@ def _require_distributions(values: Floats, name: str) -> None:
         with np.errstate(all="ignore"):
             fine = np.abs(block @ ones - 1) <= SUM_TOLERANCE
         if not fine.all() or block.min() < 0:
-            _explain_bad_rows(block, rows.start, values, name)
+            _explain_bad_rows(block, fine, rows.start, values, name)
 
 
-def _explain_bad_rows(block: Floats, start: int, values: Floats, name: str) -> None:
+def _explain_bad_rows(block: Floats, fine: Mask, start: int, values: Floats, name: str) -> None:
     """Raise the error that names the first offence of a block."""
     offences = {
         "NaN": np.isnan(block),
@@ -409,18 +475,18 @@ def _explain_bad_rows(block: Floats, start: int, values: Floats, name: str) -> N
         if where.any():
             row, column = (int(i) for i in np.argwhere(where)[0])
             remedy = "repair or drop such rows"
-            if what == "a negative value":
+            if (values <= 0).all():
+                remedy = "all values are <= 0, as in log-probabilities: pass np.exp of them"
+            elif what == "a negative value":
                 remedy = "logits and log-probabilities must be passed as such, or through a softmax"
-                if (values <= 0).all():
-                    remedy = "all values are <= 0, as in log-probabilities: pass np.exp of them"
             raise ValueError(
                 f"{name} has {what} ({block[row, column]}) at row {start + row}, column {column}; "
                 f"{remedy}."
             )
-    sums = block.sum(axis=1, dtype=np.float64)
-    row = int(np.argmax(np.abs(sums - 1) > SUM_TOLERANCE))
+    row = int(np.argmin(fine))
+    total = block[row].sum(dtype=np.float64)
     raise ValueError(
-        f"row {start + row} of {name} sums to {sums[row]:.6g}, not 1 (tolerance {SUM_TOLERANCE}); "
+        f"row {start + row} of {name} sums to {total:.6g}, not 1 (tolerance {SUM_TOLERANCE}); "
         "if these are logits or scores, pass them through a softmax or divide rows by their sums."
     )
 

@@ -21,6 +21,7 @@ from priorshift._validation import (
     check_proba,
     check_sample_weight,
     check_source_mass,
+    classes_of_labels,
     encode_labels,
     in_class_order,
     read_labels,
@@ -86,8 +87,7 @@ def adapt_proba(
     values = in_class_order(predictions, names)
     source = check_priors(source_priors, names, "source_priors")
     target = check_priors(target_priors, names, "target_priors")
-    if not from_logits:
-        check_source_mass(source, values, names)
+    check_source_mass(source, values, names, from_logits=from_logits)
     ratio = prior_ratio(target, source) ** check_fraction(strength, "strength")
     return like_input(predictions, reweight(values, ratio, from_logits=from_logits))
 
@@ -116,7 +116,7 @@ def priors_from_labels(
     array([0.75, 0.25])
     """
     labels = read_labels(y)
-    names = np.unique(labels) if classes is None else read_labels(classes, name="classes")
+    names = classes_of_labels(labels, classes)
     index = encode_labels(labels, names)
     weight = check_sample_weight(sample_weight, index.size)
     counts = np.bincount(index, weights=weight, minlength=names.size)

@@ -21,22 +21,20 @@ validation never saw is not identified: it keeps bias 0 and the scale of the bes
 """
 
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Literal, NamedTuple, Self
+from dataclasses import dataclass
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from priorshift._blocks import row_blocks
-from priorshift._typing import Indices, Mask, Vector
+from priorshift._typing import Indices, Vector
 from priorshift._validation import (
     Predictions,
     check_choice,
+    check_count,
     check_outputs,
     check_positive,
     check_priors,
@@ -47,209 +45,25 @@ from priorshift._validation import (
     settle_classes,
 )
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
+from priorshift.solvers._softmax import (
+    RIDGE_GRID,
+    TEMPERATURE,
+    Family,
+    LabelLikelihood,
+    PenalisedLikelihood,
+    best_ridge,
+    best_temperature,
+    deal_folds,
+    fit_map,
+)
 
 __all__ = ["BCTS", "RIDGE_GRID", "TINY", "TemperatureScaling", "VectorScaling"]
-
-RIDGE_GRID = (1e6, 1e5, 1e4, 1e3, 1e2, 1e1, 1e0, 1e-1, 1e-2)
-"""What `ridge="cv"` chooses from: from hardly any bias to hardly any penalty."""
 
 TINY = float(np.finfo(np.float32).tiny)
 """The smallest normal float32, 1.2e-38: a smaller probability counts as this."""
 
 _NO_LOGIT = -1e100  # below this a logit stands for probability 0, as -inf does
 _IMPOSSIBLE = -1e300  # a score whose exp is exactly 0, while 0 * _IMPOSSIBLE is not NaN
-_LEAST_SLOPE = 1e-6  # where a temperature on its way to infinity is stopped
-
-
-class _Map(NamedTuple):
-    """Scores `slope * z + bias`, or a gradient in them: two numbers a class."""
-
-    slope: Vector
-    bias: Vector
-
-
-class _Family(NamedTuple):
-    """The maps of one calibrator: 1 slope for all classes or K, 0 biases or K."""
-
-    n_slopes: int
-    n_biases: int
-
-    def parameters(self, of: _Map) -> Vector:
-        return np.concatenate([of.slope[: self.n_slopes], of.bias[: self.n_biases]])
-
-    def map(self, theta: Vector, n_classes: int) -> _Map:
-        slope, bias = theta[: self.n_slopes], theta[self.n_slopes :]
-        return _Map(np.broadcast_to(slope, n_classes), bias if bias.size else np.zeros(n_classes))
-
-    def gradient(self, of: _Map) -> Vector:
-        """Return the gradient in the parameters: the transpose of `map`."""
-        slope = of.slope.sum(keepdims=True) if self.n_slopes == 1 else of.slope
-        return np.concatenate([slope, of.bias[: self.n_biases]])
-
-
-_TEMPERATURE = _Family(n_slopes=1, n_biases=0)
-
-
-@dataclass(frozen=True)
-class _Likelihood:
-    """The mean negative log-likelihood of labels `y`, a convex function of the map."""
-
-    z: Vector
-    y: Indices
-    weight: Vector
-    offset: Vector
-    corrected: bool
-    """Whether the class balance is corrected for, so that label frequencies are no evidence."""
-
-    @cached_property
-    def total(self) -> float:
-        return float(self.weight.sum()) or 1.0
-
-    @cached_property
-    def seen(self) -> Mask:
-        return np.bincount(self.y, self.weight, self.offset.size) > 0
-
-    def value_and_gradient(self, at: _Map) -> tuple[float, _Map]:
-        value, slope, bias = 0.0, np.zeros_like(self.offset), np.zeros_like(self.offset)
-        for rows, weight, losses, residuals in self._blocks(at):
-            value += float(weight @ losses)
-            residuals[np.arange(weight.size), self.y[rows]] -= 1
-            bias += weight @ residuals
-            residuals *= self.z[rows]
-            slope += weight @ residuals
-        return value, _Map(slope, bias)
-
-    def moments(self, at: _Map, shared: bool) -> Vector:
-        """Return `sum_i w_i p_ik (1 - p_ik) z_ik^m` for m = 0, 1, 2: the Hessian's diagonal.
-
-        A shared slope sees only differences within a row, so there `z` is centred.
-        """
-        moments = np.zeros((3, self.offset.size))
-        for rows, weight, _, proba in self._blocks(at):
-            z = self.z[rows]
-            if shared:
-                z = z - np.einsum("ij,ij->i", proba, z)[:, None]
-            proba *= 1 - proba
-            for moment in moments:
-                moment += weight @ proba
-                proba *= z
-        return moments
-
-    def _blocks(self, at: _Map) -> Iterator[tuple[slice, Vector, Vector, Vector]]:
-        """Pass over the rows: weights that sum to 1, losses, probabilities (yours to overwrite)."""
-        for rows in row_blocks(*self.z.shape):
-            scores = at.slope * self.z[rows]
-            scores += at.bias + self.offset
-            scores -= scores.max(axis=1, keepdims=True)
-            labelled = scores[np.arange(scores.shape[0]), self.y[rows]]
-            np.exp(scores, out=scores)
-            mass = scores.sum(axis=1)
-            scores /= mass[:, None]
-            yield rows, self.weight[rows] / self.total, np.log(mass) - labelled, scores
-
-
-class _Objective:
-    """The penalised likelihood, in coordinates that suit a quasi-Newton method.
-
-    They are a slope and the height of the line `slope * z + bias` at a pivot, where the class is in
-    doubt and both are known about independently, in units of their curvature at `near`. So rare
-    and frequent classes converge alike: a gradient of `tol` leaves about `tol^2 / 2` to gain.
-    """
-
-    def __init__(self, likelihood: _Likelihood, family: _Family, near: _Map, ridge: float) -> None:
-        self.likelihood, self.family, self.penalty = likelihood, family, ridge / likelihood.total
-        flat, mixed, steep = likelihood.moments(near, shared=family.n_slopes == 1)
-        flat += self.penalty
-        self.pivot = np.zeros_like(flat)
-        if family.n_biases:
-            np.divide(mixed, flat, out=self.pivot, where=flat > 0)
-        curvature = _Map(slope=steep - self.pivot * mixed, bias=flat)
-        self.unit: Vector = np.sqrt(family.gradient(curvature).clip(1e-14))
-
-    def pack(self, at: _Map) -> Vector:
-        heights = at.bias + at.slope * self.pivot
-        return self.family.parameters(_Map(at.slope, heights)) * self.unit
-
-    def unpack(self, theta: Vector) -> _Map:
-        slope, heights = self.family.map(theta / self.unit, self.pivot.size)
-        return _Map(slope, self._centred(heights - slope * self.pivot))
-
-    def __call__(self, theta: Vector) -> tuple[float, Vector]:
-        at = self.unpack(theta)
-        value, gradient = self.likelihood.value_and_gradient(at)
-        value += self.penalty / 2 * float(at.bias @ at.bias)
-        bias = self._centred(gradient.bias) + self.penalty * at.bias
-        slope = gradient.slope - self.pivot * bias
-        if self.family.n_slopes > 1:
-            slope = slope * self.likelihood.seen
-        return value, self.family.gradient(_Map(slope, bias)) / self.unit
-
-    def bounds(self) -> Vector:
-        """Return lower and upper bounds: a shared slope is 1 / T and must stay above 0."""
-        bounds = np.tile([-np.inf, np.inf], (self.unit.size, 1))
-        if self.family.n_slopes == 1:
-            bounds[0, 0] = _LEAST_SLOPE * min(1.0, self.unit[0])
-        return bounds
-
-    def _centred(self, bias: Vector) -> Vector:
-        """Project on what is identified: unseen classes stay at 0, the others sum to 0."""
-        seen = self.likelihood.seen
-        return np.asarray((bias - bias @ seen / max(1, seen.sum())) * seen)
-
-
-class _Solution(NamedTuple):
-    map: _Map
-    n_iter: int
-    trouble: str
-
-
-def _minimise(objective: _Objective, start: _Map, tol: float, max_iter: int) -> _Solution:
-    """Minimise the objective, never ending above `start`."""
-    origin, bounds = objective.pack(start), objective.bounds()
-    options = {"gtol": tol, "ftol": 1e-15, "maxiter": max_iter}
-    found = minimize(objective, origin, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    trouble = ""
-    if found.status == 1 or (not found.success and np.abs(found.jac).max() > tol**0.5):
-        trouble = (
-            f"it stopped after {found.nit} iterations; raise max_iter, or choose a calibrator with "
-            "fewer parameters, as this one may have no finite optimum on so few samples"
-        )
-    elif found.x[0] <= bounds[0, 0]:
-        trouble = "no finite temperature is best, as the outputs rank labels no better than chance"
-    best = objective.unpack(found.x) if found.fun <= objective(origin)[0] else start
-    return _Solution(best, int(found.nit), trouble)
-
-
-def _best_temperature(likelihood: _Likelihood, tol: float, max_iter: int) -> _Solution:
-    zeros = np.zeros_like(likelihood.offset)
-    identity, flat = _Map(zeros + 1, zeros), _Map(zeros, zeros)
-    # outputs that are too sure have no curvature at the identity, so it is taken at slope 0
-    objective = _Objective(likelihood, _TEMPERATURE, flat, ridge=0.0)
-    return _minimise(objective, identity, tol, max_iter)
-
-
-def _best_ridge(likelihood: _Likelihood, family: _Family, folds: Indices, max_iter: int) -> float:
-    """Return the ridge of least cross-validated loss, the strongest of equals."""
-    losses, tol = np.zeros(len(RIDGE_GRID)), 1e-5
-    for fold in np.unique(folds):
-        train = replace(likelihood, weight=likelihood.weight * (folds != fold))
-        test = replace(likelihood, weight=likelihood.weight * (folds == fold))
-        at = _best_temperature(train, tol, max_iter).map
-        for i, ridge in enumerate(RIDGE_GRID):
-            at = _minimise(_Objective(train, family, at, ridge), at, tol, max_iter).map
-            losses[i] += test.total * test.value_and_gradient(at)[0]
-    return RIDGE_GRID[int(np.argmin(losses))]
-
-
-def _folds(y: Indices, n_folds: int, stratified: bool, random_state: Any) -> Indices:
-    """Deal shuffled rows to folds in turn, class by class if stratified."""
-    order = np.random.default_rng(random_state or 0).permutation(y.size)
-    if stratified:  # classes in order of appearance, so their order in `classes` does not matter
-        _, first, group = np.unique(y[order], return_index=True, return_inverse=True)
-        order = order[np.argsort(first[group], kind="stable")]
-    folds = np.empty(y.size, dtype=np.intp)
-    folds[order] = np.arange(y.size) % n_folds
-    return folds
 
 
 def _rebalanced(y: Indices, weight: Vector, priors: Vector, balance: str) -> tuple[Vector, Vector]:
@@ -290,11 +104,11 @@ class _Calibrator(BaseEstimator):
     tol: float = 1e-6
     max_iter: int = 1000
 
-    def _family(self) -> _Family:
+    def _family(self) -> Family:
         """Return which parameters there are."""
         raise NotImplementedError
 
-    def _ridge(self, likelihood: _Likelihood) -> float:
+    def _ridge(self, likelihood: LabelLikelihood) -> float:
         """Return the strength of the penalty on the biases."""
         raise NotImplementedError
 
@@ -339,12 +153,12 @@ class _Calibrator(BaseEstimator):
         if corrected:
             priors = check_priors(source_label_priors, self.classes_, "source_label_priors")
             weight, offset = _rebalanced(encoded, weight, priors, self.balance)
-        self._fit(_Likelihood(self._z(outputs), encoded, weight, offset, corrected))
+        self._fit(LabelLikelihood(self._z(outputs), encoded, weight, offset, corrected))
         return self
 
     def predict_log_proba(self, logits: ArrayLike) -> Vector:
         """Return calibrated log-probabilities; arguments and shape as in `predict_proba`."""
-        check_is_fitted(self)
+        check_is_fitted(self, "_map")
         outputs = check_outputs(logits, from_proba=self.from_proba, name="logits")
         scores = self._z(outputs)
         scores *= self._map.slope
@@ -375,18 +189,18 @@ class _Calibrator(BaseEstimator):
         z = np.maximum(values, TINY, dtype=np.float64, order="C")
         return _log_softmax(np.log(z, out=z))
 
-    def _fit(self, likelihood: _Likelihood) -> None:
+    def _fit(self, likelihood: LabelLikelihood) -> None:
         check_positive(self.tol, "tol")
-        check_positive(self.max_iter, "max_iter")
+        check_count(self.max_iter, "max_iter")
         family, unseen = self._family(), self.classes_[~likelihood.seen].tolist()
-        if unseen and (family != _TEMPERATURE or len(unseen) >= self.n_features_in_ - 1):
+        if unseen and (family != TEMPERATURE or len(unseen) >= self.n_features_in_ - 1):
             warnings.warn(_unseen_message(unseen), PriorShiftWarning, stacklevel=3)
-        found = _best_temperature(likelihood, self.tol, self.max_iter)
+        found = best_temperature(likelihood, self.tol, self.max_iter)
         self.n_iter_ = found.n_iter
-        if family != _TEMPERATURE:
+        if family != TEMPERATURE:
             self.ridge_ = self._ridge(likelihood)
-            objective = _Objective(likelihood, family, found.map, self.ridge_)
-            found = _minimise(objective, found.map, self.tol, self.max_iter)
+            objective = PenalisedLikelihood(likelihood, family, found.map, self.ridge_)
+            found = fit_map(objective, found.map, self.tol, self.max_iter)
             self.n_iter_ += found.n_iter
         if found.trouble:
             message = f"{type(self).__name__} did not converge: {found.trouble}."
@@ -401,25 +215,25 @@ class _Calibrator(BaseEstimator):
             self.bias_ = found.map.bias
 
 
-def _settled_ridge(calibrator: "BCTS | VectorScaling", likelihood: _Likelihood) -> float:
+def _settled_ridge(calibrator: "BCTS | VectorScaling", likelihood: LabelLikelihood) -> float:
     ridge, n_folds = calibrator.ridge, calibrator.cv
     if not ridge:
         return 0.0
     if not isinstance(ridge, str):
         return check_positive(ridge, "ridge")
     check_choice(ridge, ("cv",), "ridge")
-    check_positive(n_folds - 1, "cv - 1")
+    check_count(n_folds, "cv", least=2)
     # stratified folds share the chance deviations of label frequencies, which a bias would fit
-    folds = _folds(likelihood.y, n_folds, likelihood.corrected, calibrator.random_state)
-    return _best_ridge(likelihood, calibrator._family(), folds, calibrator.max_iter)
+    folds = deal_folds(likelihood.y, n_folds, likelihood.corrected, calibrator.random_state)
+    return best_ridge(likelihood, calibrator._family(), folds, calibrator.max_iter)
 
 
 def _unseen_message(unseen: list[Any]) -> str:
     names = ", ".join(map(repr, unseen[:10])) + (", ..." if len(unseen) > 10 else "")
     return (
-        f"validation says nothing about {len(unseen)} classes ({names}): y has none of them, or "
-        "their source_label_priors are 0. Their bias stays 0 and their scale that of the best "
-        "temperature; give validation samples of every class."
+        f"validation says nothing about {len(unseen)} of the classes ({names}): y has none of "
+        "them, or their source_label_priors are 0. Their bias stays 0 and their scale that of the "
+        "best temperature; give validation samples of every class."
     )
 
 
@@ -470,8 +284,8 @@ class TemperatureScaling(_Calibrator):
     3.0
     """
 
-    def _family(self) -> _Family:
-        return _TEMPERATURE
+    def _family(self) -> Family:
+        return TEMPERATURE
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -523,10 +337,10 @@ class BCTS(_Calibrator):
     cv: int = 5
     random_state: int | np.random.Generator | None = None
 
-    def _family(self) -> _Family:
-        return _Family(n_slopes=1, n_biases=self.n_features_in_)
+    def _family(self) -> Family:
+        return Family(n_slopes=1, n_biases=self.n_features_in_)
 
-    def _ridge(self, likelihood: _Likelihood) -> float:
+    def _ridge(self, likelihood: LabelLikelihood) -> float:
         return _settled_ridge(self, likelihood)
 
 
@@ -565,10 +379,10 @@ class VectorScaling(_Calibrator):
     cv: int = 5
     random_state: int | np.random.Generator | None = None
 
-    def _family(self) -> _Family:
-        return _Family(self.n_features_in_, self.n_features_in_ if self.bias else 0)
+    def _family(self) -> Family:
+        return Family(self.n_features_in_, self.n_features_in_ if self.bias else 0)
 
-    def _ridge(self, likelihood: _Likelihood) -> float:
+    def _ridge(self, likelihood: LabelLikelihood) -> float:
         if not self.bias:
             check_choice(self.ridge, (None,), "ridge with bias=False")
         return _settled_ridge(self, likelihood)

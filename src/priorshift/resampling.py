@@ -14,7 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from priorshift._typing import Indices, Vector
-from priorshift._validation import check_priors, encode_labels, read_labels
+from priorshift._validation import (
+    check_count,
+    check_priors,
+    classes_of_labels,
+    encode_labels,
+    read_labels,
+)
 
 RandomState = int | np.random.Generator | None
 
@@ -83,9 +89,7 @@ def sample_indices(
     True
     """
     index, priors = _check(y, target_priors, classes)
-    n_drawn = index.size if n_samples is None else n_samples
-    if n_drawn < 1:
-        raise ValueError(f"n_samples must be at least 1; got {n_drawn}.")
+    n_drawn = index.size if n_samples is None else check_count(n_samples, "n_samples")
     cumulated = np.cumsum(_weights(index, priors))
     rng = np.random.default_rng(random_state)
     return np.searchsorted(cumulated, rng.random(n_drawn) * cumulated[-1], side="right")
@@ -98,7 +102,7 @@ def _weights(index: Indices, priors: Vector) -> Vector:
 
 def _check(y: ArrayLike, target_priors: Any, classes: Any) -> tuple[Indices, Vector]:
     labels = read_labels(y)
-    names = np.unique(labels) if classes is None else read_labels(classes, name="classes")
+    names = classes_of_labels(labels, classes)
     index = encode_labels(labels, names)
     priors = check_priors(target_priors, names, "target_priors")
     empty = np.flatnonzero((np.bincount(index, minlength=names.size) == 0) & (priors > 0))

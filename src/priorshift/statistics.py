@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 
 from priorshift._blocks import BLOCK_BYTES, row_blocks
 from priorshift._typing import Floats, Indices, Mask, Vector
+from priorshift._validation import check_choice
 from priorshift.execution import map_rows
 
 Decision = Literal["hard", "soft"]
@@ -49,6 +50,7 @@ class DecisionCounts:
         cls, y_proba: Floats, *, decision: Decision, sample_weight: Vector | None = None
     ) -> "DecisionCounts":
         """Count the decisions of clean probabilities."""
+        check_choice(decision, ("hard", "soft"), "decision")
         K = y_proba.shape[1]
 
         def kernel(part: slice) -> Vector:
@@ -116,8 +118,8 @@ class Confusion:
         sample_weight: Vector | None = None,
     ) -> "Confusion":
         """Count clean probabilities by labels given as column indices."""
+        check_choice(decision, ("hard", "soft"), "decision")
         K = y_proba.shape[1]
-
         if decision == "hard":
             cells = y_proba.argmax(axis=1) * K + y
             cell_weights = np.bincount(cells, weights=sample_weight, minlength=K * K)

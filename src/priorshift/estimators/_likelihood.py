@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from priorshift._typing import Floats, Vector
-from priorshift._validation import check_alpha, check_choice, check_positive
+from priorshift._validation import check_alpha, check_choice, check_count, check_positive
 from priorshift.adaptation import prior_ratio
 from priorshift.estimators._base import PriorEstimator
 from priorshift.estimators._evidence import TargetCounts
@@ -316,7 +316,7 @@ def _from_decisions(estimator: Any, y_proba: Floats, alpha: float | ArrayLike) -
 def _solve(estimator: Any, problem: Mixture, start: Vector, threshold: float) -> Solution:
     """Run the solver that the estimator asks for."""
     tol = check_positive(estimator.tol, "tol")
-    max_iter = int(check_positive(estimator.max_iter, "max_iter"))
+    max_iter = check_count(estimator.max_iter, "max_iter")
     start = 0.9 * start + 0.1 / start.size  # no class may start at 0: it could never leave it
     if estimator.solver == "certified":
         return maximise(problem, tol=tol, max_iter=max_iter, start=start)

@@ -74,6 +74,10 @@ class PriorEstimate:
                 frozen.setflags(write=False)
                 object.__setattr__(self, field.name, frozen)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Rebuild through `__init__`: NumPy's own pickles forget that arrays are read-only."""
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))
+
     @property
     def ratio(self) -> Vector:
         """Importance weight of each class: priors / source_priors."""
@@ -96,8 +100,7 @@ class PriorEstimate:
         """
         predictions = check_outputs(y_proba, from_proba=not from_logits, name="y_proba")
         values = in_class_order(predictions, self.classes)
-        if not from_logits:
-            check_source_mass(self.source_priors, values, self.classes)
+        check_source_mass(self.source_priors, values, self.classes, from_logits=from_logits)
         return like_input(predictions, reweight(values, self.ratio, from_logits=from_logits))
 
     def to_dict(self) -> dict[str, Any]:
@@ -111,10 +114,10 @@ class PriorEstimate:
                 value = dict(zip(self.classes.tolist(), value.tolist(), strict=True))
             elif isinstance(value, tuple):
                 value = list(value)
+            elif isinstance(value, float) and not np.isfinite(value):
+                value = None  # JSON knows no infinity
             named[field.name] = value
         named["ratio"] = dict(zip(self.classes.tolist(), self.ratio.tolist(), strict=True))
-        if named["condition_number"] == np.inf:  # JSON knows no infinity
-            named["condition_number"] = None
         return named
 
     def to_frame(self, backend: Literal["pandas", "polars", "pyarrow"] = "pandas") -> Any:

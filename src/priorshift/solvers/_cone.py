@@ -23,8 +23,10 @@ from priorshift.solvers._solution import Solution
 
 QP_STEPS = 80
 QP_ACCURACY = 1e-15
-SMALLEST_RIDGE = 1e-14
+SMALLEST_RIDGE = 1e-11
 LARGEST_RIDGE = 1e12
+FREE = 1e-7
+"""Entries of a ratio above this are not held at 0 by the constraint."""
 
 
 def regularised_ratio(J: Vector, q: Vector, penalty: float, *, tol: float) -> Solution:
@@ -129,12 +131,19 @@ def _balance_norms(J: Vector, q: Vector, penalty: float) -> tuple[Vector, float,
     norm = float(np.linalg.norm(G, 2))
     low, high = np.log(SMALLEST_RIDGE * norm), np.log(norm)
     if imbalance(low) >= 0:  # the equations can be met exactly, and that is worth the penalty
-        return found[low], float(np.exp(low)), n_steps
+        return _interpolate(J, q, found[low]), float(np.exp(low)), n_steps
     while imbalance(high) < 0 and high < np.log(LARGEST_RIDGE * norm):
         high += np.log(100.0)
     root = brentq(imbalance, low, high, xtol=1e-7) if imbalance(high) > 0 else high
     imbalance(root)
     return found[root], float(np.exp(root)), n_steps
+
+
+def _interpolate(J: Vector, q: Vector, w: Vector) -> Vector:
+    """Move w the least way that meets Jw = q, as far as its positive entries can."""
+    free, moved = w > FREE, w.copy()
+    moved[free] -= solve_linear(J[:, free], J @ w - q)
+    return moved if (moved >= 0).all() else w
 
 
 def _dual_bound(J: Vector, q: Vector, penalty: float, w: Vector, kappa: float) -> float:
@@ -143,7 +152,7 @@ def _dual_bound(J: Vector, q: Vector, penalty: float, w: Vector, kappa: float) -
     if not v.any():  # w = 1, where the penalty has no gradient of its own
         return _feasible_dual(J, q, penalty, u, -J.T @ u)
     # where Jw = q there is no residual to take u from: solve J^T u = -v instead
-    v_unit, free = penalty * v / np.linalg.norm(v), w > 1e-9
+    v_unit, free = penalty * v / np.linalg.norm(v), w > FREE
     u_met = solve_linear(J[:, free].T, -v_unit[free])
     return max(_feasible_dual(J, q, penalty, u, v), _feasible_dual(J, q, penalty, u_met, v_unit))
 

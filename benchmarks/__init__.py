@@ -1,0 +1,1 @@
+"""Benchmarks: speed and quality beside peers, one command each."""

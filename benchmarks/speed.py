@@ -1,0 +1,234 @@
+"""Speed and memory of the core, as ratios to reference implementations in the same run.
+
+python -m benchmarks.speed [--quick] [--classes 10 100 365 1000]
+"""
+
+import argparse
+import subprocess
+import sys
+import time
+import tracemalloc
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+
+import priorshift as ps
+from benchmarks.peers import peers
+from benchmarks.simulation import Task, simulate
+from priorshift.solvers import Mixture, maximise, project_simplex
+
+SIZES = {10: (2000, 10_000), 100: (5000, 10_000), 365: (7300, 36_500), 1000: (20_000, 50_000)}
+GAP = 0.01
+REFERENCE_RATES = (1e-3, 1e-4, 1e-5, 1e-6)
+MOST_SECONDS = 20.0
+
+
+def main() -> None:
+    """Run every comparison and print Markdown tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="K = 10 and 100 only, one repeat")
+    parser.add_argument("--classes", type=int, nargs="+", choices=SIZES, default=list(SIZES))
+    options = parser.parse_args()
+    classes = [10, 100] if options.quick else options.classes
+    repeats = 1 if options.quick else 5
+    warnings.simplefilter("ignore", ps.PriorShiftWarning)
+    tasks = {K: simulate(K, *SIZES[K]) for K in classes}
+    confusion_table(tasks, repeats)
+    em_table(classes, repeats)
+    memory_table(tasks)
+    peer_table(tasks)
+    import_time(3 if options.quick else 7)
+
+
+def confusion_table(tasks: dict[int, Task], repeats: int) -> None:
+    """Certified CM-L and SCM-L beside 1000 steps of projected gradient ascent."""
+    header("CM-L and SCM-L: certified, beside 1000 reference-style gradient steps")
+    row(
+        "K",
+        "method",
+        "1000 steps",
+        "certified",
+        "ratio",
+        "gap",
+        "log-likelihood gained",
+        "fit + estimate",
+    )
+    row(*["---"] * 8)
+    for K, task in tasks.items():
+        for estimator in (ps.CML(), ps.SCML()):
+            estimator.fit(task.y_proba_val, task.y_val, source_priors=task.source_priors)
+            counts = ps.DecisionCounts.from_arrays(
+                task.y_proba, decision=estimator.confusion_.decision
+            ).counts
+            problem = Mixture.of(estimator.confusion_.conditional, weights=counts)
+            reference, ours, whole = fastest(
+                repeats,
+                lambda: reference_ascent(problem, task.source_priors, REFERENCE_RATES[0]),
+                lambda: maximise(problem, tol=1e-6),
+                lambda: estimator.fit(task.y_proba_val, task.y_val).estimate(task.y_proba),
+            )
+            solution = maximise(problem, tol=1e-6)
+            ascended = max(
+                problem.evaluate(reference_ascent(problem, task.source_priors, rate))[0]
+                for rate in REFERENCE_RATES
+            )
+            gained = solution.objective - ascended
+            row(
+                K, estimator.name, ms(reference), ms(ours), f"{ours / reference:.2f}",
+                f"{solution.gap:.0e}", f"{gained:+.2f}", ms(whole),
+            )  # fmt: skip
+
+
+def em_table(classes: list[int], repeats: int) -> None:
+    """Certified EM in units of one bare pass over the data, and beside the usual EM."""
+    header("EM: certified to 0.01 nats, in bare passes (`A @ p` and `v @ A`), beside the usual EM")
+    row(
+        "K",
+        "target",
+        "accuracy",
+        "bare pass",
+        "certified",
+        "in passes",
+        "gap",
+        "usual EM to the same gap",
+        "usual / certified",
+    )
+    row(*["---"] * 9)
+    kinds = {"uniform": {}, "sparse": {"target": "sparse"}, "weak classifier": {"strength": 0.4}}
+    for K in classes:
+        for kind, options in kinds.items():
+            task = simulate(K, *SIZES[K], **options)
+            A, n = task.y_proba, len(task.y_proba)
+            p, v = np.full(K, 1 / K, A.dtype), np.ones(n, A.dtype)
+            em = ps.EM().fit(source_priors=task.source_priors)
+            bare, ours = fastest(repeats, lambda: (A @ p, v @ A), lambda: em.estimate(A))
+            shift = em.estimate(A)
+            usual, steps, gap = usual_em(task)
+            reached = f"{ms(usual)}, {steps} steps" + (
+                "" if gap <= GAP else f", gap still {gap:.2g}"
+            )
+            more = "" if gap <= GAP else "> "
+            row(
+                K, kind, f"{task.accuracy:.2f}", ms(bare), ms(ours), f"{ours / bare:.0f}",
+                f"{shift.gap:.4f}", reached, f"{more}{usual / ours:.1f}",
+            )  # fmt: skip
+
+
+def memory_table(tasks: dict[int, Task]) -> None:
+    """Extra peak memory of estimate, as a share of the input matrix."""
+    header("Extra peak memory of `estimate`, as a share of the input (float32)")
+    names = [name for name in ps.available_estimators() if name != "na"]
+    row("K", "input", *names)
+    row(*["---"] * (len(names) + 2))
+    for K, task in tasks.items():
+        shares = []
+        for name in names:
+            estimator = ps.get_estimator(name)
+            estimator.fit(task.y_proba_val, task.y_val, source_priors=task.source_priors)
+            shares.append(
+                f"{peak(lambda: estimator.estimate(task.y_proba)) / task.y_proba.nbytes:.2f}"
+            )
+        row(K, f"{task.y_proba.nbytes / 2**20:.0f} MB", *shares)
+
+
+def peer_table(tasks: dict[int, Task]) -> None:
+    """Time, memory and error beside peers, where they are installed."""
+    header("Peers on the same data (`make bench-peers` installs them)")
+    row("K", "method", "time", "peak memory / input", "L1 error", "log-likelihood below ours")
+    row(*["---"] * 6)
+    for K, task in tasks.items():
+        ours = [
+            (f"priorshift {name}", lambda name=name: ps.get_estimator(name).fit(
+                task.y_proba_val, task.y_val, source_priors=task.source_priors
+            ).estimate(task.y_proba).priors)
+            for name in ("em", "scm", "scm-l")
+        ]  # fmt: skip
+        problem = Mixture.of(task.y_proba, scale=1 / task.source_priors)
+        best = problem.evaluate(ours[0][1]())[0]
+        for name, call in [*ours, *peers(task)]:
+            (seconds,) = fastest(1, call)
+            priors = np.asarray(call(), np.float64)
+            below = (
+                best - problem.evaluate(np.maximum(priors, 1e-12))[0]
+                if "EM" in name.upper()
+                else None
+            )
+            row(
+                K, name, ms(seconds), f"{peak(call) / task.y_proba.nbytes:.2f}",
+                f"{np.abs(priors - task.target_priors).sum():.3f}",
+                "" if below is None else f"{below:.2f}",
+            )  # fmt: skip
+
+
+def import_time(repeats: int) -> None:
+    """Time of `import priorshift` beside that of scikit-learn's base module."""
+    header("Import")
+    ours, base = fastest(
+        repeats,
+        lambda: subprocess.run([sys.executable, "-c", "import priorshift"], check=True),
+        lambda: subprocess.run([sys.executable, "-c", "import sklearn.base"], check=True),
+    )
+    print(f"`import priorshift` takes {ours / base:.2f} times `import sklearn.base` ({ms(base)}).")
+
+
+def reference_ascent(problem: Mixture, start: np.ndarray, rate: float) -> np.ndarray:
+    """Take 1000 plain projected gradient steps, as the paper's reference code does."""
+    A, weights, p = problem.A, problem.weights, start
+    assert weights is not None
+    for _ in range(1000):
+        slope = A.T @ (weights / np.maximum(A @ p, 1e-12))
+        p = project_simplex(p + rate * slope / weights.sum())
+    return np.maximum(p, 1e-12)
+
+
+def usual_em(task: Task) -> tuple[float, int, float]:
+    """Run the textbook EM with its n x K temporaries; return seconds, steps and the gap."""
+    p, n = task.source_priors, len(task.y_proba)
+    start, steps, gap = time.perf_counter(), 0, np.inf
+    while gap > GAP and time.perf_counter() - start < MOST_SECONDS:
+        posterior = task.y_proba * (p / task.source_priors)
+        posterior /= posterior.sum(axis=1, keepdims=True)
+        new = posterior.mean(axis=0)
+        gap = float((n * new[p > 0] / p[p > 0]).max() - n)  # a vanished class has no say in it
+        p, steps = new, steps + 1
+    return time.perf_counter() - start, steps, gap
+
+
+def fastest(repeats: int, *calls: Callable[[], object]) -> list[float]:
+    """Time calls in turn, so that noise hits all alike; return the fastest of each."""
+    best = [np.inf] * len(calls)
+    for _ in range(repeats):
+        for i, call in enumerate(calls):
+            start = time.perf_counter()
+            call()
+            best[i] = min(best[i], time.perf_counter() - start)
+    return best
+
+
+def peak(call: Callable[[], object]) -> int:
+    """Return the most memory that a call holds at once, in bytes."""
+    tracemalloc.start()
+    call()
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return most
+
+
+def header(title: str) -> None:
+    """Print a title."""
+    print(f"\n### {title}\n", flush=True)
+
+
+def row(*cells: object) -> None:
+    """Print a row of a Markdown table."""
+    print("| " + " | ".join(str(cell) for cell in cells) + " |", flush=True)
+
+
+def ms(seconds: float) -> str:
+    """Show a time."""
+    return f"{1000 * seconds:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+if __name__ == "__main__":
+    main()
