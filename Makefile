@@ -65,7 +65,7 @@ unit: .venv/.stamp ## run tests and doctests, with coverage
 	$(BIN)/python -m pytest --ignore=tests/extras --cov
 
 test-extras: .venv-extras/.stamp ## run the tests that need PyTorch
-	.venv-extras/bin/python -m pytest tests/extras
+	.venv-extras/bin/python -m pytest tests/extras src/priorshift/torch_sampler.py
 
 test-oldest: .venv-oldest/.stamp ## run the tests with the oldest supported dependencies
 	.venv-oldest/bin/python -m pytest tests --ignore=tests/extras

@@ -79,7 +79,8 @@ def settle_classes(
         return _binary_classes(predictions, labels, classes, positive_class)
     if classes is not None:
         return check_classes(classes, n_columns)
-    if predictions.names is not None:
+    text = labels is not None and labels.dtype.kind == "U"
+    if predictions.names is not None and not (text and _are_positions(predictions.names)):
         return np.asarray(predictions.names)
     if labels is None:
         return np.arange(n_columns)
@@ -111,6 +112,18 @@ def check_classes(classes: ArrayLike, n_columns: int) -> Labels:
     return named
 
 
+def classes_of_priors(priors: Any, classes: ArrayLike | None = None) -> Labels:
+    """Name the classes where there are priors alone: by `classes`, else by sorted keys."""
+    priors = _as_mapping(priors)
+    if not isinstance(priors, Mapping) and np.ndim(priors) != 1:
+        raise ValueError(
+            f"source_priors must be a vector or a mapping, one a class; got {priors!r}."
+        )
+    if classes is None:
+        classes = np.unique(list(priors)) if isinstance(priors, Mapping) else np.arange(len(priors))
+    return check_classes(classes, len(priors))
+
+
 def classes_of_labels(labels: Labels, classes: ArrayLike | None = None) -> Labels:
     """Name the classes where there are labels alone: by `classes`, else sorted."""
     if classes is None:
@@ -132,6 +145,8 @@ def in_class_order(predictions: Predictions, classes: Labels, name: str = "y_pro
         return values
     at = {str(column): i for i, column in enumerate(names)}
     if set(at) != {str(label) for label in classes.tolist()}:
+        if _are_positions(names):
+            return values
         raise ValueError(
             f"the columns of {name} ({_some(names)}) are not the classes "
             f"({_some(classes.tolist())}); rename them, or pass a plain array whose columns are in "
@@ -181,8 +196,7 @@ def check_priors(priors: Any, classes: Labels, name: str) -> Vector:
 
     A pandas Series counts as a mapping, because `value_counts` sorts by frequency.
     """
-    if hasattr(priors, "to_dict") and hasattr(priors, "index"):
-        priors = priors.to_dict()
+    priors = _as_mapping(priors)
     if isinstance(priors, Mapping):
         priors = _from_mapping(priors, classes, name)
     values = np.asarray(priors)
@@ -392,6 +406,18 @@ def _binary_classes(
             f"({_some(others)}) where one is needed; pass classes=[negative, positive]."
         )
     return np.asarray([others[0], positive_class])
+
+
+def _as_mapping(priors: Any) -> Any:
+    """Turn a pandas Series into a mapping from its index; hand back anything else."""
+    if hasattr(priors, "to_dict") and hasattr(priors, "index"):
+        return priors.to_dict()
+    return priors
+
+
+def _are_positions(names: tuple[Any, ...]) -> bool:
+    """Tell whether a header is the 0..K-1 that pandas gives columns without names."""
+    return list(map(repr, names)) == list(map(repr, range(len(names))))
 
 
 def _from_mapping(priors: Mapping[Any, Any], classes: Labels, name: str) -> list[Any]:

@@ -64,7 +64,7 @@ def adapt_proba(
 
     Returns
     -------
-    ndarray of the shape and precision of `y_proba`
+    ndarray of the shape of `y_proba`, float32 where that is, else float64
         Adapted probabilities, rows summing to 1. A row that the new priors make impossible keeps
         its original probabilities, with a warning.
 

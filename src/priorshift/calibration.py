@@ -45,6 +45,7 @@ from priorshift._validation import (
     settle_classes,
 )
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
+from priorshift.execution import single_threaded_blas
 from priorshift.solvers._softmax import (
     RIDGE_GRID,
     TEMPERATURE,
@@ -153,7 +154,8 @@ class _Calibrator(BaseEstimator):
         if corrected:
             priors = check_priors(source_label_priors, self.classes_, "source_label_priors")
             weight, offset = _rebalanced(encoded, weight, priors, self.balance)
-        self._fit(LabelLikelihood(self._z(outputs), encoded, weight, offset, corrected))
+        with single_threaded_blas():  # products of small blocks: threads would only wait
+            self._fit(LabelLikelihood(self._z(outputs), encoded, weight, offset, corrected))
         return self
 
     def predict_log_proba(self, logits: ArrayLike) -> Vector:

@@ -14,7 +14,10 @@ from itertools import pairwise
 from threading import Lock
 from typing import Any, TypeVar
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
+
+from priorshift._typing import Floats, Vector
 
 Result = TypeVar("Result")
 
@@ -47,6 +50,13 @@ def map_rows(
         return list(pool.map(kernel, parts))
 
 
+def multiply(A: Floats, x: Vector) -> Vector:
+    """Return `A @ x` in the precision of A, by parts of the rows, as float64."""
+    factor = x.astype(A.dtype)
+    parts = map_rows(lambda rows: A[rows] @ factor, A.shape[0], work=A.size)
+    return np.concatenate(parts).astype(np.float64, copy=False)
+
+
 def n_threads() -> int:
     """Return how many CPUs this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
@@ -65,12 +75,14 @@ class _BlasLimit:
             self.users += 1
             if self.users == 1:
                 self.limit = _controller().limit(limits=1, user_api="blas")
+                _hand_back_control()
 
     def leave(self) -> None:
         with self.lock:
             self.users -= 1
             if self.users == 0:
                 self.limit.restore_original_limits()
+                _hand_back_control()
 
 
 _BLAS_LIMIT = _BlasLimit()
@@ -79,6 +91,15 @@ _BLAS_LIMIT = _BlasLimit()
 @cache
 def _controller() -> Any:
     return ThreadpoolController()
+
+
+def _hand_back_control() -> None:
+    """Allow any thread to restore the limits, not only the one that set them.
+
+    Since version 3.8 threadpoolctl lets no other thread change OpenBLAS until a `with` ends.
+    """
+    with _controller().limit():  # changes nothing
+        pass
 
 
 @contextmanager

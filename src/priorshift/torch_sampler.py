@@ -51,7 +51,8 @@ class PriorSampler(Sampler[int]):
         self.rng = np.random.default_rng(random_state)
         self.y, self.target_priors, self.classes = np.asarray(y), target_priors, classes
         self.n_samples = self.y.size if n_samples is None else n_samples
-        self._draw()  # bad arguments should fail here, not inside a training loop
+        # bad arguments should fail here, not inside a training loop
+        sample_indices(self.y, target_priors, self.n_samples, classes=classes, random_state=0)
 
     def __iter__(self) -> Iterator[int]:
         """Draw one epoch's row numbers."""

@@ -1,21 +1,19 @@
 """PriorEstimator: what all estimators share, from checked inputs to a PriorEstimate."""
 
 import warnings
-from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from priorshift._typing import Floats, Mask, Vector
+from priorshift._typing import Floats, Labels, Mask, Vector
 from priorshift._validation import (
-    check_classes,
     check_priors,
     check_proba,
     check_sample_weight,
     check_source_mass,
+    classes_of_priors,
     encode_labels,
     in_class_order,
     read_labels,
@@ -78,11 +76,10 @@ class PriorEstimator(BaseEstimator):
         self._given = (source_priors, source_label_priors)
         self._evidence: Evidence | None = None
         if y_proba is None:
-            self.classes_ = self._classes_of_priors(classes)
+            names = self._classes_of_priors(classes)
         else:
-            self._add(y_proba, y, classes, sample_weight, positive_class)
-        self._settle_sources()
-        return self
+            names = self._add(y_proba, y, classes, sample_weight, positive_class)
+        return self._settle(names)
 
     def partial_fit(
         self,
@@ -104,9 +101,8 @@ class PriorEstimator(BaseEstimator):
                 raise ValueError("the first partial_fit needs classes= in the order of columns.")
             self._given = (source_priors, source_label_priors)
             self._evidence = None
-        self._add(y_proba, y, getattr(self, "classes_", classes), sample_weight)
-        self._settle_sources()
-        return self
+        names = self._add(y_proba, y, getattr(self, "classes_", classes), sample_weight)
+        return self._settle(names)
 
     def estimate(self, y_proba: ArrayLike) -> PriorEstimate:
         """Estimate the target priors from unlabelled predictions.
@@ -136,7 +132,7 @@ class PriorEstimator(BaseEstimator):
     def _estimate(self, y_proba: Floats) -> PriorEstimate:
         raise NotImplementedError
 
-    def _classes_of_priors(self, classes: ArrayLike | None) -> NDArray[Any]:
+    def _classes_of_priors(self, classes: ArrayLike | None) -> Labels:
         """Name the classes where there is no validation set, only source priors."""
         source_priors = self._given[0]
         if self._decision is not None:
@@ -146,10 +142,7 @@ class PriorEstimator(BaseEstimator):
                 f"{type(self).__name__} needs source priors, or predictions to take them from: "
                 "fit(source_priors=...) or fit(y_proba)."
             )
-        if classes is None and isinstance(source_priors, Mapping):
-            classes = list(source_priors)
-        n_classes = len(source_priors)
-        return check_classes(np.arange(n_classes) if classes is None else classes, n_classes)
+        return classes_of_priors(source_priors, classes)
 
     def _add(
         self,
@@ -158,43 +151,49 @@ class PriorEstimator(BaseEstimator):
         classes: ArrayLike | None,
         sample_weight: ArrayLike | None,
         positive_class: Any = None,
-    ) -> None:
-        """Check a batch of validation data and add it to the evidence."""
+    ) -> Labels:
+        """Check a batch of validation data and add it to the evidence; return the classes."""
         if y is None and self._decision is not None:
             raise ValueError(f"{type(self).__name__} needs validation labels: fit(y_proba, y).")
         predictions = check_proba(y_proba)
         n_samples = predictions.values.shape[0]
         labels = None if y is None else read_labels(y, n_samples)
-        self.classes_ = settle_classes(predictions, labels, classes, positive_class)
+        names = settle_classes(predictions, labels, classes, positive_class)
         source_priors, label_priors = self._given
         evidence = Evidence.of(
-            in_class_order(predictions, self.classes_),
-            None if labels is None else encode_labels(labels, self.classes_),
+            in_class_order(predictions, names),
+            None if labels is None else encode_labels(labels, names),
             check_sample_weight(sample_weight, n_samples),
             decision=self._decision,
             needs_soft=source_priors is None and label_priors is not None,
         )
         self._evidence = evidence if self._evidence is None else self._evidence + evidence
-        if self._evidence.confusion is not None:
-            self.confusion_ = self._evidence.confusion
+        return names
 
-    def _settle_sources(self) -> None:
-        """Set the priors trained under: by mean prediction (p^f), and by labels (p^N)."""
-        self.n_features_in_ = self.classes_.size
+    def _settle(self, classes: Labels) -> Self:
+        """Set what was fitted, all at once: classes, and the priors trained under.
+
+        These are known by mean prediction (p^f, the ratio's denominator) and by labels (p^N).
+        """
         source_priors, label_priors = self._given
         if label_priors is not None:
-            label_priors = check_priors(label_priors, self.classes_, "source_label_priors")
+            label_priors = check_priors(label_priors, classes, "source_label_priors")
         if source_priors is not None:
-            self.source_priors_ = check_priors(source_priors, self.classes_, "source_priors")
-            self.source_priors_from_ = "given"
+            source_priors, origin = check_priors(source_priors, classes, "source_priors"), "given"
         else:
-            self.source_priors_, self.source_priors_from_ = self._sources_by_default(label_priors)
-        self.source_label_priors_ = self.source_priors_ if label_priors is None else label_priors
+            assert self._evidence is not None
+            source_priors, origin = self._sources_by_default(self._evidence, label_priors)
+        self.classes_, self.n_features_in_ = classes, classes.size
+        self.source_priors_, self.source_priors_from_ = source_priors, origin
+        self.source_label_priors_ = source_priors if label_priors is None else label_priors
+        if self._evidence is not None and self._evidence.confusion is not None:
+            self.confusion_ = self._evidence.confusion
+        return self
 
-    def _sources_by_default(self, label_priors: Vector | None) -> tuple[Vector, str]:
+    def _sources_by_default(
+        self, evidence: Evidence, label_priors: Vector | None
+    ) -> tuple[Vector, str]:
         """Take the source priors from validation, and say how."""
-        evidence = self._evidence
-        assert evidence is not None
         if label_priors is not None and evidence.soft is not None:
             mean = evidence.soft.conditional @ label_priors
             return mean / mean.sum(), "mean prediction on validation at source_label_priors"

@@ -6,6 +6,7 @@ import numpy as np
 
 from priorshift._typing import Floats, Indices, Mask, Vector
 from priorshift.adaptation import prior_ratio
+from priorshift.execution import multiply
 from priorshift.solvers import Mixture, maximise
 from priorshift.statistics import Confusion, Decision, DecisionCounts
 
@@ -66,8 +67,7 @@ class TargetCounts:
             priors = maximise(Mixture.of(y_proba, scale=scale), tol=0.01).value
             unseen_priors = np.where(seen, 0.0, priors)
             of_seen, of_any = (
-                (y_proba @ (scale * part).astype(y_proba.dtype)).astype(np.float64)
-                for part in (priors - unseen_priors, priors)
+                multiply(y_proba, scale * part) for part in (priors - unseen_priors, priors)
             )
             weight = np.divide(of_seen, of_any, out=np.zeros_like(of_any), where=of_any > 0)
         counts = DecisionCounts.from_arrays(

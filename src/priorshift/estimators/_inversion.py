@@ -14,7 +14,7 @@ from priorshift._typing import Floats, Mask, Vector
 from priorshift._validation import check_choice, check_fraction, check_positive
 from priorshift.adaptation import prior_ratio
 from priorshift.estimators._base import PriorEstimator
-from priorshift.estimators._evidence import TargetCounts
+from priorshift.estimators._evidence import Evidence, TargetCounts
 from priorshift.estimators._result import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning
 from priorshift.solvers import (
@@ -130,8 +130,10 @@ class BBSE(PriorEstimator):
     def _decision(self) -> Decision:
         return "hard"
 
-    def _sources_by_default(self, label_priors: Vector | None) -> tuple[Vector, str]:
-        return _label_sources(self, label_priors)
+    def _sources_by_default(
+        self, evidence: Evidence, label_priors: Vector | None
+    ) -> tuple[Vector, str]:
+        return _label_sources(evidence, label_priors)
 
     def _estimate(self, y_proba: Floats) -> PriorEstimate:
         return _invert_for_ratio(self, y_proba)
@@ -172,8 +174,10 @@ class BBSES(PriorEstimator):
     def _decision(self) -> Decision:
         return "soft"
 
-    def _sources_by_default(self, label_priors: Vector | None) -> tuple[Vector, str]:
-        return _label_sources(self, label_priors)
+    def _sources_by_default(
+        self, evidence: Evidence, label_priors: Vector | None
+    ) -> tuple[Vector, str]:
+        return _label_sources(evidence, label_priors)
 
     def _estimate(self, y_proba: Floats) -> PriorEstimate:
         return _invert_for_ratio(self, y_proba)
@@ -232,8 +236,10 @@ class RLLS(PriorEstimator):
         check_choice(self.decision, ("hard", "soft"), "decision")
         return self.decision
 
-    def _sources_by_default(self, label_priors: Vector | None) -> tuple[Vector, str]:
-        return _label_sources(self, label_priors)
+    def _sources_by_default(
+        self, evidence: Evidence, label_priors: Vector | None
+    ) -> tuple[Vector, str]:
+        return _label_sources(evidence, label_priors)
 
     def _estimate(self, y_proba: Floats) -> PriorEstimate:
         gamma = check_fraction(self.gamma, "gamma")
@@ -320,12 +326,13 @@ def _from_ratio(
     )
 
 
-def _label_sources(estimator: Any, label_priors: Vector | None) -> tuple[Vector, str]:
+def _label_sources(evidence: Evidence, label_priors: Vector | None) -> tuple[Vector, str]:
     """Take the balance of labels as source priors: what a ratio from J is a ratio to."""
     if label_priors is not None:
         return label_priors, "source_label_priors"
-    predicted, seen = estimator._evidence.predicted.frequencies, estimator.confusion_.seen
-    labels = estimator.confusion_.class_frequencies * predicted[seen].sum()
+    assert evidence.confusion is not None
+    predicted, seen = evidence.predicted.frequencies, evidence.confusion.seen
+    labels = evidence.confusion.class_frequencies * predicted[seen].sum()
     return np.where(seen, labels, predicted), "label frequencies of validation"
 
 

@@ -214,7 +214,7 @@ class CMM(PriorEstimator):
     >>> import numpy as np
     >>> import priorshift as ps
     >>> perfect = np.eye(2)
-    >>> ps.CMM(alpha=3).fit(perfect, [0, 1]).estimate(perfect[[0, 0, 0, 1]]).priors
+    >>> ps.CMM(alpha=3).fit(perfect, [0, 1]).estimate(perfect[[0, 0, 0, 1]]).priors.round(3)
     array([0.625, 0.375])
     """
 
@@ -257,7 +257,7 @@ class SCMM(PriorEstimator):
     >>> import numpy as np
     >>> import priorshift as ps
     >>> perfect = np.eye(2)
-    >>> ps.SCMM(alpha=3).fit(perfect, [0, 1]).estimate(perfect[[0, 0, 0, 1]]).priors
+    >>> ps.SCMM(alpha=3).fit(perfect, [0, 1]).estimate(perfect[[0, 0, 0, 1]]).priors.round(3)
     array([0.625, 0.375])
     """
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from priorshift._typing import Vector
 from priorshift.execution import single_threaded_blas
-from priorshift.solvers._interior_point import COARSE_GAP, Curvature, Point, interior_point
+from priorshift.solvers._interior_point import COARSE_GAP, Curvature, Point, inside, interior_point
 from priorshift.solvers._mixture import Mixture
 from priorshift.solvers._solution import Solution, Status
 
@@ -25,7 +25,7 @@ def maximise(
     `tol` nats. For alpha < 1 the problem is not concave: a fixed point of EM is "stationary", and
     there is no gap.
     """
-    p = np.full(problem.n_classes, 1 / problem.n_classes) if start is None else start
+    p = np.full(problem.n_classes, 1 / problem.n_classes) if start is None else inside(start)
     with single_threaded_blas():
         return _maximise(problem, p, tol, max_iter)
 
@@ -38,26 +38,24 @@ def _maximise(problem: Mixture, p: Vector, tol: float, max_iter: int) -> Solutio
         point, n_iter = _vertex(problem, point, tol), n_iter + 1
     else:
         point, n_iter = _try_em(problem, p, tol, max_iter)
-        if point.gap > tol:
+        if point.gap > tol and n_iter < max_iter:
             point, more = interior_point(problem, point.p, tol, max_iter - n_iter)
             n_iter += more
+        if not point.exact:  # out of iterations, yet the gap must be true
+            point, n_iter = Point.at(problem, point.p, exact=True), n_iter + 1
     p = point.p / point.p.sum()
     return Solution.judged(p, point.gap, tol, n_iter, _on_simplex(problem, point))
 
 
 def _try_em(problem: Mixture, p: Vector, tol: float, max_iter: int) -> tuple[Point, int]:
-    """Take EM steps p <- p g / T while they pay; a gap of at most `tol` is in float64."""
-    exact = problem.A.dtype == np.float64
-    point, n_iter, previous = Point.at(problem, p, exact=exact), 1, np.inf
-    while n_iter < max_iter:
-        if point.gap <= tol and exact:
-            break
+    """Take EM steps p <- p g / T while they pay."""
+    point, n_iter, previous = Point.at(problem, p, exact=False), 1, np.inf
+    while n_iter < max_iter and not (point.exact and point.gap <= tol):
         if n_iter > EM_TRIAL and _steps_to_go(point.gap, previous, tol) > EM_BUDGET:
             break
         previous = point.gap
-        step = point.gap > tol or exact
-        exact = exact or point.gap <= max(tol, COARSE_GAP)
-        p = point.p * point.gradient / problem.total if step else point.p
+        exact = point.exact or point.gap <= max(tol, COARSE_GAP)
+        p = point.p * point.gradient / problem.total if point.gap > tol else point.p
         point, n_iter = Point.at(problem, p, exact=exact), n_iter + 1
     return point, n_iter
 

@@ -147,14 +147,16 @@ def _interpolate(J: Vector, q: Vector, w: Vector) -> Vector:
 
 
 def _dual_bound(J: Vector, q: Vector, penalty: float, w: Vector, kappa: float) -> float:
-    """Return the better of two lower bounds of F, each from a dual point that w suggests."""
+    """Return the best lower bound of F from dual points that w suggests."""
     u, v = J @ w - q, kappa * (w - 1)
     if not v.any():  # w = 1, where the penalty has no gradient of its own
         return _feasible_dual(J, q, penalty, u, -J.T @ u)
-    # where Jw = q there is no residual to take u from: solve J^T u = -v instead
     v_unit, free = penalty * v / np.linalg.norm(v), w > FREE
-    u_met = solve_linear(J[:, free].T, -v_unit[free])
-    return max(_feasible_dual(J, q, penalty, u, v), _feasible_dual(J, q, penalty, u_met, v_unit))
+    # where Jw = q there is no residual to take u from: solve J^T u = -v instead
+    candidates = [(u, v), (solve_linear(J[:, free].T, -v_unit[free]), v_unit)]
+    if u.any():
+        candidates.append((u / np.linalg.norm(u), v_unit))
+    return max(_feasible_dual(J, q, penalty, *candidate) for candidate in candidates)
 
 
 def _feasible_dual(J: Vector, q: Vector, penalty: float, u: Vector, v: Vector) -> float:

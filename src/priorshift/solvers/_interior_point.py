@@ -3,10 +3,12 @@ r"""Newton's method for the mixture problem: primal-dual interior point with a c
 The constraint sum p = 1 goes into the objective: `min -f(p)/T + sum p, p >= 0` has the same
 solution, since f(cp) = f(p) + T log c. With duals z of p >= 0, a Newton step solves
 
-.. math:: (H/T + \mathrm{diag}(z/p))\, dp = g/T - 1 + \mu/p, \qquad p_k z_k = \mu \to 0,
+.. math:: (H/T + \mathrm{diag}(z/p))\, dp = \ell/T - 1 + (e_k/T + \mu)/p, \qquad p_k z_k = e_k/T +
+    \mu, \quad \mu \to 0,
 
-by Mehrotra's predictor and corrector on one factorisation. H is exact where that is cheap; else
-it starts from a sample of rows and learns from every full gradient by BFGS updates.
+by Mehrotra's predictor and corrector on one factorisation. Here l and H are the likelihood's
+gradient and Hessian; the hyper-prior e = alpha - 1 acts as a barrier that stays. H is exact where
+that is cheap; else it starts from a sample of rows and learns from every gradient by BFGS updates.
 """
 
 from collections.abc import Callable
@@ -27,8 +29,11 @@ COARSE_GAP = 0.1
 
 TO_BOUNDARY = 0.99
 SHORTEN = 0.3
-MAX_REJECTIONS = 4
+CENTRE = 0.3
+MAX_TRIES = 5
+TINY = 1e-300
 PATIENCE = 6
+GIVE_UP = 30
 RIDGES = (0.0, 1e-14, 1e-12, 1e-9, 1e-6, 1e-3, 1.0, 1e6)
 """Tried in turn, relative to the diagonal, where rounding makes Newton's matrix indefinite."""
 
@@ -42,13 +47,15 @@ class Point:
     likelihood_gradient: Vector
     gradient: Vector
     gap: float
+    exact: bool
 
     @classmethod
     def at(cls, problem: Mixture, p: Vector, *, exact: bool) -> "Point":
         """Evaluate the problem at p; the gap is that of p / sum p, as g(cp) = g(p) / c."""
+        exact = exact or problem.A.dtype == np.float64
         likelihood, slope = problem.evaluate(p, exact=exact)
         gradient = problem.gradient(p, slope)
-        return cls(p, likelihood, slope, gradient, problem.gap(gradient * p.sum()))
+        return cls(p, likelihood, slope, gradient, problem.gap(gradient * p.sum()), exact)
 
 
 class Curvature:
@@ -82,71 +89,83 @@ class Curvature:
 
 
 def interior_point(problem: Mixture, start: Vector, tol: float, max_iter: int) -> tuple[Point, int]:
-    """Solve for alpha >= 1; return the last point and the number of evaluations.
-
-    The point's gap is computed in float64 whenever it is at most `tol`.
-    """
+    """Solve for alpha >= 1; return the last point and the number of evaluations."""
     curvature = Curvature(problem)
-    exact = problem.A.dtype == np.float64 or curvature.exact
-    # a class at 0 could never come back, and one barely above it would block every step
-    start = np.maximum(start, 1e-3 / start.size)
-    point = Point.at(problem, start / start.sum(), exact=exact)
-    n_iter, best, waited, rounds = 1, np.inf, 0, 0
+    point = Point.at(problem, inside(start), exact=curvature.exact)
+    n_iter, best, waited, rounds = 1, point, 0, 0
+    target = problem.excess / problem.total
     mu = max(point.gap, tol) / problem.total / start.size
-    z = np.maximum(1 - point.gradient / problem.total, mu / point.p)
-    while n_iter < max_iter:
-        if not exact and point.gap <= max(tol, COARSE_GAP):
-            exact, point, n_iter = True, Point.at(problem, point.p, exact=True), n_iter + 1
-        if point.gap <= tol:
-            break
-        waited = 0 if point.gap < 0.5 * best else waited + 1
-        best = min(best, point.gap)
+    z = np.maximum(1 - point.likelihood_gradient / problem.total, (target + mu) / point.p)
+    while n_iter < max_iter and not (point.exact and point.gap <= tol):
+        if not point.exact and (point.gap <= max(tol, COARSE_GAP) or waited):
+            point, n_iter, waited = Point.at(problem, point.p, exact=True), n_iter + 1, 0
+            best = point
+            continue
         if waited > PATIENCE and not curvature.exact:
             curvature.n_rows *= 2
             waited, rounds = 0, 0
         if curvature.exact or rounds < 2:
             curvature.refresh(point.p)
         rounds += 1
-        point, z, tries = _step(problem, curvature, point, z, exact)
+        point, z, tries = _step(problem, curvature, point, z)
         n_iter += tries
-        if tries > MAX_REJECTIONS:
-            waited += PATIENCE
-    return point, n_iter
+        waited = 0 if point.gap < 0.5 * best.gap else waited + tries
+        best = min(best, point, key=lambda at: at.gap)
+        if waited > GIVE_UP and curvature.exact:
+            break  # rounding leaves no room for progress
+    return best, n_iter
+
+
+def inside(p: Vector) -> Vector:
+    """Move p off the boundary: a class at 0 could never come back, one near it blocks steps."""
+    p = np.maximum(p, 1e-3 / p.size)
+    return p / p.sum()
 
 
 def _step(
-    problem: Mixture, curvature: Curvature, point: Point, z: Vector, exact: bool
+    problem: Mixture, curvature: Curvature, point: Point, z: Vector
 ) -> tuple[Point, Vector, int]:
-    """Take one step, shortened until it helps; return the new point, duals and evaluations."""
-    dp, dz, mu = _direction(problem, curvature, point, z)
-    length, dual_length = reach(point.p, dp), reach(z, dz)
-    for tries in range(1, MAX_REJECTIONS + 2):
-        new = Point.at(problem, point.p + length * dp, exact=exact)
+    """Take one step, shortened until it helps; return the new point, duals and evaluations.
+
+    The corrector may point uphill: where its step fails, a plain one follows that cannot.
+    """
+    for tries in range(1, MAX_TRIES + 1):
+        if tries <= 2:
+            dp, dz, mu = _direction(problem, curvature, point, z, corrected=tries == 1)
+            length, dual_length = reach(point.p, dp), reach(z, dz)
+        new = Point.at(problem, point.p + length * dp, exact=point.exact)
         curvature.learn(point, new)
-        if new.gap < point.gap or _merit(problem, new, mu) < _merit(problem, point, mu):
+        if new.gap < point.gap or _merit(problem, new, mu) <= _merit(problem, point, mu):
             return new, z + dual_length * dz, tries
         length, dual_length = SHORTEN * length, SHORTEN * dual_length
     return point, z, tries
 
 
 def _direction(
-    problem: Mixture, curvature: Curvature, point: Point, z: Vector
+    problem: Mixture, curvature: Curvature, point: Point, z: Vector, *, corrected: bool
 ) -> tuple[Vector, Vector, float]:
-    """Solve the Newton system twice: once straight ahead, once centred by how far that got."""
+    """Solve the Newton system twice: once straight ahead, once centred by how far that got.
+
+    Without the correction, solve it once: the merit function at the mu returned falls that way.
+    """
     p, T = point.p, problem.total
     assert curvature.H is not None
     system = curvature.H.copy()
-    system.flat[:: p.size + 1] += z / p + problem.excess / (T * p**2)
+    system.flat[:: p.size + 1] += z / p
     solve = factorise(system)
-    mu, pull = float(p @ z) / p.size, point.gradient / T - 1
+    target, pull = problem.excess / T, point.likelihood_gradient / T - 1
 
-    dp = solve(pull)
-    dz = -z - z / p * dp
-    ahead = (p + reach(p, dp, 1.0) * dp) @ (z + reach(z, dz, 1.0) * dz) / p.size
-    centred = float((ahead / mu) ** 3 * mu)
-    push = (centred - dp * dz) / p
-    dp = solve(pull + push)
-    return dp, push - z - z / p * dp, centred
+    def newton(aim: Vector) -> tuple[Vector, Vector]:
+        dp = solve(pull + aim / p)
+        return dp, aim / p - z - z / p * dp
+
+    mu = max(float(np.abs(p * z - target).mean()), TINY)
+    if not corrected:
+        return *newton(target + CENTRE * mu), CENTRE * mu
+    dp, dz = newton(target)
+    ahead = (p + reach(p, dp, 1.0) * dp) * (z + reach(z, dz, 1.0) * dz)
+    centred = min(float(np.abs(ahead - target).mean()) / mu, 1.0) ** 3 * mu
+    return *newton(target + centred - dp * dz), centred
 
 
 def factorise(system: Vector) -> Callable[[Vector], Vector]:

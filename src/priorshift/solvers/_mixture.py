@@ -19,7 +19,7 @@ import numpy as np
 
 from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Indices, Vector
-from priorshift.execution import map_rows
+from priorshift.execution import map_rows, multiply
 
 HESSIAN_PARTS = 2
 """Every part of a Hessian in the making holds a K x K matrix: few parts, little memory."""
@@ -71,7 +71,7 @@ class Mixture:
         """Build the problem, dropping rows of weight 0 and rows that are all 0."""
         scale = np.ones(A.shape[1]) if scale is None else scale
         excess = np.broadcast_to(np.asarray(alpha, np.float64) - 1, scale.shape)
-        possible = A @ scale.astype(A.dtype) > 0
+        possible = multiply(A, scale) > 0
         keep = possible if weights is None else possible & (weights > 0)
         impossible = float((~possible if weights is None else weights[~possible]).sum())
         if not keep.all():
@@ -88,7 +88,8 @@ class Mixture:
         """Return the likelihood part of f and of its gradient, in one pass over blocks of rows.
 
         `exact=False` multiplies blocks in the data's own precision (sums over blocks stay in
-        float64): good enough to move by, never to certify with.
+        float64): good enough to move by, never to certify with. Where p leaves a row without any
+        probability, the likelihood is -inf and the gradient is not finite.
         """
         mixed = self.scale * p
 
@@ -97,8 +98,9 @@ class Mixture:
             for rows, block in self._blocks(part, exact):
                 u = (block @ mixed.astype(block.dtype)).astype(np.float64, copy=False)
                 w = 1.0 if self.weights is None else self.weights[rows]
-                likelihood += float((w * np.log(u)).sum())
-                gradient += (w / u).astype(block.dtype, copy=False) @ block
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    likelihood += float((w * np.log(u)).sum())
+                    gradient += (w / u).astype(block.dtype, copy=False) @ block
             return likelihood, gradient
 
         likelihoods, gradients = zip(
@@ -118,7 +120,8 @@ class Mixture:
 
     def gap(self, gradient: Vector) -> float:
         """Bound f(p*) - f(p) by the gradient at a p of the simplex: max_k g_k - T."""
-        return float(gradient.max() - self.total)
+        gap = float(gradient.max() - self.total)
+        return np.inf if np.isnan(gap) else gap
 
     def hessian(self, p: Vector, n_rows: int) -> Vector:
         r"""Return :math:`A^T \mathrm{diag}(w/(Ap)^2) A`, from all rows or a sample of them.
@@ -127,23 +130,24 @@ class Mixture:
         \cdot p)`, a bound on its leverage, and weighs it by the inverse: rows of rare classes are
         kept where a plain sample would lose them. It is systematic, so the same every time.
         """
-        u = (self.A @ (self.scale * p).astype(self.A.dtype)).astype(np.float64, copy=False)
+        u = multiply(self.A, self.scale * p)
         w = np.ones(u.size) if self.weights is None else self.weights
-        A, factor = self.A, np.sqrt(w) / u
+        chosen, factor = np.arange(u.size), np.sqrt(w) / u
         if n_rows < u.size:
-            leverage = w * (A @ self.scale.astype(A.dtype)) / u
+            leverage = w * multiply(self.A, self.scale) / u
             chosen, times = _systematic_sample(leverage, n_rows)
-            A, factor = A[chosen], factor[chosen] * np.sqrt(times)
+            factor = factor[chosen] * np.sqrt(times)
 
         def kernel(part: slice) -> Vector:
             hessian = np.zeros((self.n_classes, self.n_classes))
             for rows in row_blocks(part, self.n_classes, HESSIAN_BLOCK_BYTES):
-                block = A[rows] * factor[rows, None].astype(A.dtype)
+                block = self.A[chosen[rows]]
+                block *= factor[rows, None].astype(block.dtype)
                 hessian += block.T @ block
             return hessian
 
-        work = A.size * self.n_classes / GEMM_SPEED_UP
-        hessian = sum(map_rows(kernel, A.shape[0], work=work, n_parts=HESSIAN_PARTS))
+        work = chosen.size * self.n_classes**2 / GEMM_SPEED_UP
+        hessian = sum(map_rows(kernel, chosen.size, work=work, n_parts=HESSIAN_PARTS))
         hessian *= self.scale[:, None]
         hessian *= self.scale
         return hessian

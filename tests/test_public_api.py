@@ -1,0 +1,243 @@
+"""The public face: what is there, what it says of itself, and what importing it costs."""
+
+import inspect
+import subprocess
+import sys
+from importlib.metadata import version
+from types import ModuleType
+
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.estimator_checks import check_no_attributes_set_in_init
+
+import priorshift as ps
+
+public = pytest.mark.parametrize("name", sorted(set(ps.__all__) - {"__version__"}))
+every_method = pytest.mark.parametrize("method", ps.available_estimators())
+
+METHODS = {
+    "na": "NoAdaptation",
+    "cm": "CM",
+    "scm": "SCM",
+    "cm-l": "CML",
+    "scm-l": "SCML",
+    "cm-m": "CMM",
+    "scm-m": "SCMM",
+    "em": "EM",
+    "map": "MAP",
+    "bbse": "BBSE",
+    "bbse-s": "BBSES",
+    "rlls": "RLLS",
+}
+
+
+# Names
+
+
+def test_all_is_the_public_namespace():
+    public_names = {
+        name
+        for name, value in vars(ps).items()
+        if not name.startswith("_") and not isinstance(value, ModuleType)
+    }
+    assert public_names == set(ps.__all__) - {"__version__"}
+    assert len(ps.__all__) == len(set(ps.__all__))
+
+
+def test_public_modules_are_our_own():
+    modules = [value for name, value in vars(ps).items() if isinstance(value, ModuleType)]
+    assert modules
+    assert all(module.__name__.startswith("priorshift.") for module in modules)
+
+
+def test_star_import_gives_what_all_names():
+    namespace = {}
+    exec("from priorshift import *", namespace)
+    assert set(ps.__all__) <= set(namespace)
+
+
+def test_version_is_that_of_the_package():
+    assert ps.__version__ == version("priorshift")
+
+
+@public
+def test_public_objects_say_what_they_are(name):
+    thing = getattr(ps, name)
+    if thing.__module__.split(".")[0] != "priorshift":
+        return  # ConvergenceWarning is scikit-learn's
+    first_line = (thing.__doc__ or "").strip().split("\n")[0]
+    assert first_line.endswith((".", ":")), f"{name} needs a one-line summary"
+    if not inspect.isclass(thing):
+        return
+    for attribute, value in vars(thing).items():
+        of_class = value.__func__ if isinstance(value, classmethod | staticmethod) else value
+        if not attribute.startswith("_") and (
+            inspect.isfunction(of_class) or isinstance(of_class, property)
+        ):
+            assert inspect.getdoc(of_class), f"{name}.{attribute} has no docstring"
+
+
+@public
+def test_public_functions_and_methods_are_typed(name):
+    thing = getattr(ps, name)
+    if thing.__module__.split(".")[0] != "priorshift" or not inspect.isfunction(thing):
+        return
+    signature = inspect.signature(thing)
+    assert signature.return_annotation is not inspect.Signature.empty
+    for parameter in signature.parameters.values():
+        assert parameter.annotation is not inspect.Parameter.empty, parameter
+
+
+# Estimators by name
+
+
+def test_every_method_has_its_name_and_class():
+    for name, class_name in METHODS.items():
+        est = ps.get_estimator(name)
+        assert type(est) is getattr(ps, class_name)
+        assert est.name == name
+    assert set(METHODS) <= set(ps.available_estimators())
+    concrete = {
+        thing
+        for thing in vars(ps).values()
+        if inspect.isclass(thing) and issubclass(thing, ps.PriorEstimator)
+    } - {ps.PriorEstimator}
+    assert {type(ps.get_estimator(name)) for name in ps.available_estimators()} == concrete
+
+
+def test_the_list_of_names_is_a_copy():
+    ps.available_estimators().clear()
+    assert ps.available_estimators()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "hint"),
+    [("scml", "scm-l"), ("SCM_L", "scm-l"), ("EM", "em"), ("bbses", "bbse-s"), ("rls", "rlls")],
+)
+def test_an_unknown_name_is_met_with_a_hint(wrong, hint):
+    with pytest.raises(ValueError, match=f"no estimator '{wrong}'.* Did you mean '{hint}'") as e:
+        ps.get_estimator(wrong)
+    for name in ps.available_estimators():
+        assert name in str(e.value)
+
+
+def test_a_name_like_no_other_gets_no_hint():
+    with pytest.raises(ValueError, match=r"no estimator 'zzz'; choose from [^?]*$"):
+        ps.get_estimator("zzz")
+
+
+def test_parameters_are_passed_on():
+    assert ps.get_estimator("map", alpha=2.5).alpha == 2.5
+    with pytest.raises(TypeError, match="beta"):
+        ps.get_estimator("map", beta=1)
+
+
+# scikit-learn's conventions
+
+
+@every_method
+def test_init_only_assigns(method):
+    est = ps.get_estimator(method)
+    check_no_attributes_set_in_init(type(est).__name__, est)
+    sentinels = {name: object() for name in est.get_params()}
+    odd = type(est)(**sentinels)  # nothing is judged or changed before fit
+    for name, sentinel in sentinels.items():
+        assert getattr(odd, name) is sentinel
+
+
+@every_method
+def test_clone_keeps_parameters_and_drops_what_was_fitted(method):
+    y_proba, y = [[0.8, 0.2], [0.3, 0.7], [0.6, 0.4]], [0, 1, 0]
+    params = {
+        name: value
+        for name, value in {"tol": 0.5, "alpha": 1.5, "gamma": 0.5}.items()
+        if name in ps.get_estimator(method).get_params()
+    }
+    est = ps.get_estimator(method, **params).fit(y_proba, y)
+    copy = clone(est)
+    assert type(copy) is type(est)
+    assert copy.get_params() == est.get_params()
+    assert params.items() <= copy.get_params().items()
+    assert not hasattr(copy, "classes_")
+
+
+@every_method
+def test_set_params_sets_known_parameters_only(method):
+    est = ps.get_estimator(method)
+    for name in est.get_params():
+        est.set_params(**{name: "changed"})
+        assert est.get_params()[name] == "changed"
+    with pytest.raises(ValueError, match="Invalid parameter 'unheard_of'"):
+        est.set_params(unheard_of=1)
+
+
+@every_method
+def test_repr_shows_what_differs_from_the_default(method):
+    est = ps.get_estimator(method)
+    name = type(est).__name__
+    assert repr(est) == f"{name}()"
+    if "tol" in est.get_params():
+        assert repr(est.set_params(tol=0.125)) == f"{name}(tol=0.125)"
+
+
+@every_method
+def test_parameters_have_the_same_names_everywhere(method):
+    shared = {"alpha", "tol", "max_iter", "solver", "random_state", "n_jobs"}
+    own = {"bbse": {"constrained"}, "bbse-s": {"constrained"}}
+    own["rlls"] = {"regularization", "delta", "gamma", "decision"}
+    assert set(ps.get_estimator(method).get_params()) <= shared | own.get(method, set())
+
+
+@every_method
+def test_fit_returns_self_and_sets_what_it_promises(method):
+    y_proba, y = [[0.8, 0.2], [0.3, 0.7], [0.6, 0.4]], ["a", "b", "a"]
+    est = ps.get_estimator(method)
+    assert est.fit(y_proba, y) is est
+    assert est.classes_.tolist() == ["a", "b"]
+    assert est.n_features_in_ == 2
+    assert est.source_priors_.sum() == pytest.approx(1.0)
+
+
+@every_method
+def test_estimating_before_fitting_says_so(method):
+    est = ps.get_estimator(method)
+    for call in (est.estimate, est.adapt):
+        with pytest.raises(NotFittedError, match="not fitted"):
+            call([[0.5, 0.5]])
+
+
+# What importing costs
+
+
+def run_python(code):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_importing_adds_nothing_heavy_to_scikit_learn_and_prints_nothing():
+    heavy = ["matplotlib", "pandas", "polars", "pyarrow", "torch", "cvxpy", "click", "rich", "dask"]
+    code = (
+        "import sys, sklearn.base\n"
+        "before = set(sys.modules)\n"  # recent versions of scikit-learn import pandas
+        "import priorshift\n"
+        f"added = set({heavy}) & (set(sys.modules) - before)\n"
+        "assert not added, added\n"
+    )
+    done = run_python(code)
+    assert done.stdout == done.stderr == ""
+
+
+def test_arrays_need_no_frame_library():
+    code = (
+        "import sys\n"
+        "sys.modules.update(dict.fromkeys(['pandas', 'polars', 'pyarrow']))\n"
+        "import numpy as np, priorshift as ps\n"
+        "sys.modules['narwhals'] = None\n"  # which recent versions of scikit-learn import
+        "P = np.array([[0.8, 0.2], [0.3, 0.7]])\n"
+        "print(ps.SCML().fit(P, [0, 1]).estimate(P).priors.round(3))\n"
+    )
+    assert run_python(code).stdout.strip() == "[0.5 0.5]"

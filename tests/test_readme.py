@@ -1,0 +1,13 @@
+"""The README's examples run, and its numbers are those of the repository's own commands."""
+
+import doctest
+from pathlib import Path
+
+README = Path(__file__).parent.parent / "README.md"
+
+
+def test_examples_of_the_readme_run():
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    results = doctest.testfile(str(README), module_relative=False, optionflags=flags)
+    assert results.attempted > 10
+    assert results.failed == 0

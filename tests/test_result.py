@@ -1,0 +1,320 @@
+"""PriorEstimate: frozen, picklable, plain in JSON, legible, and adapting as its estimator does."""
+
+import copy
+import json
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import FrozenInstanceError, fields
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import priorshift as ps
+
+every_method = pytest.mark.parametrize("method", ps.available_estimators())
+
+
+@pytest.fixture
+def data(simulate, rng):
+    world = simulate(4)
+    y_proba_val, y_val = world.draw(np.full(4, 0.25), 1500, rng)
+    y_proba, _ = world.draw(np.array([0.1, 0.2, 0.3, 0.4]), 1500, rng)
+    return y_proba_val, y_val, y_proba
+
+
+def make(K=3, *, classes=None, **changes):
+    """Make an estimate by hand, the target priors being the source priors reversed."""
+    source = np.arange(1.0, K + 1) / (K * (K + 1) / 2)
+    given = {
+        "method": "scm-l",
+        "classes": np.arange(K) if classes is None else np.asarray(classes),
+        "priors": source[::-1],
+        "source_priors": source,
+        "source_priors_from": "given",
+        "status": "certified",
+        "gap": 1.25e-7,
+        "n_iter": 9,
+        "n_target": 1000,
+    }
+    return ps.PriorEstimate(**given | changes)
+
+
+def vectors(shift):
+    """Return the estimate's arrays by name."""
+    values = {field.name: getattr(shift, field.name) for field in fields(shift)}
+    return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+
+
+# What every estimator's result promises
+
+
+@every_method
+def test_estimate_then_adapt_equals_adapt(data, method):
+    y_proba_val, y_val, y_proba = data
+    est = ps.get_estimator(method).fit(y_proba_val, y_val)
+    np.testing.assert_array_equal(est.estimate(y_proba).adapt(y_proba), est.adapt(y_proba))
+
+
+@every_method
+def test_adapting_is_bayes_rule_with_the_ratio(data, method):
+    y_proba_val, y_val, y_proba = data
+    shift = ps.get_estimator(method).fit(y_proba_val, y_val).estimate(y_proba)
+    np.testing.assert_allclose(shift.ratio, shift.priors / shift.source_priors)
+    np.testing.assert_allclose(shift.priors.sum(), 1.0)
+    np.testing.assert_allclose(
+        shift.adapt(y_proba), ps.adapt_proba(y_proba, shift.source_priors, shift.priors)
+    )
+    np.testing.assert_allclose(
+        shift.adapt(np.log(y_proba), from_logits=True), shift.adapt(y_proba), atol=1e-12
+    )
+    assert shift.method == method
+    assert shift.n_target == 1500
+
+
+@every_method
+def test_estimate_and_adapt_do_not_write_to_the_estimator(data, method):
+    y_proba_val, y_val, y_proba = data
+    est = ps.get_estimator(method).fit(y_proba_val, y_val)
+    before = pickle.dumps(est.__dict__)
+    est.estimate(y_proba)
+    est.adapt(y_proba)
+    assert pickle.dumps(est.__dict__) == before
+
+
+@every_method
+def test_an_estimator_serves_several_threads_at_once(data, method):
+    y_proba_val, y_val, y_proba = data
+    est = ps.get_estimator(method).fit(y_proba_val, y_val)
+    parts = np.array_split(y_proba, 3)
+    alone = [est.estimate(part).priors for part in parts]
+    with ThreadPoolExecutor(3) as pool:
+        together = [shift.priors for shift in pool.map(est.estimate, parts)]
+    np.testing.assert_array_equal(together, alone)
+
+
+@every_method
+def test_a_pickled_estimator_answers_the_same(data, method):
+    y_proba_val, y_val, y_proba = data
+    est = ps.get_estimator(method).fit(y_proba_val, y_val)
+    np.testing.assert_array_equal(
+        pickle.loads(pickle.dumps(est)).adapt(y_proba), est.adapt(y_proba)
+    )
+
+
+@every_method
+def test_a_result_holds_no_sample_rows(data, method):
+    y_proba_val, y_val, y_proba = data
+    shift = ps.get_estimator(method).fit(y_proba_val, y_val).estimate(y_proba)
+    assert len(pickle.dumps(shift)) < 3000  # 1500 rows take 48,000
+
+
+@every_method
+@pytest.mark.parametrize("classes", [[0, 1, 2, 3], ["a", "b", "c", "d"], [0.5, 1.5, 2.5, 3.5]])
+def test_every_result_is_json(data, method, classes):
+    y_proba_val, y_val, y_proba = data
+    classes = np.array(classes)
+    shift = ps.get_estimator(method).fit(y_proba_val, classes[y_val]).estimate(y_proba)
+    plain = json.loads(json.dumps(shift.to_dict(), allow_nan=False))
+    assert plain["classes"] == classes.tolist()
+    assert plain["method"] == method
+    for name, vector in [*vectors(shift).items(), ("ratio", shift.ratio)]:
+        if name != "classes":
+            by_class = [plain[name][str(label)] for label in classes.tolist()]
+            np.testing.assert_array_equal(by_class, vector)
+
+
+# Frozen
+
+
+def test_fields_cannot_be_set():
+    shift = make()
+    for name in ("priors", "status", "ratio", "new"):
+        with pytest.raises((FrozenInstanceError, AttributeError)):
+            setattr(shift, name, None)
+
+
+def test_arrays_are_read_only_copies():
+    source = np.array([0.2, 0.8])
+    shift = make(2, source_priors=source, raw=np.array([1.0, 2.0]))
+    assert set(vectors(shift)) == {"classes", "priors", "source_priors", "raw"}
+    for vector in vectors(shift).values():
+        with pytest.raises(ValueError, match="read-only"):
+            vector[0] = 0
+    source[0] = 9.0  # what it was made from may change
+    assert shift.source_priors[0] == 0.2
+
+
+@pytest.mark.parametrize(
+    "again",
+    [lambda s: pickle.loads(pickle.dumps(s)), copy.copy, copy.deepcopy],
+    ids=["pickle", "copy", "deepcopy"],
+)
+def test_copies_are_equal_and_as_frozen(again):
+    shift = make(raw=np.array([0.1, 0.2, 0.7]), condition_number=np.inf, unseen_classes=(2,))
+    other = again(shift)
+    for field in fields(shift):
+        np.testing.assert_array_equal(getattr(other, field.name), getattr(shift, field.name))
+    assert repr(other) == repr(shift)
+    for vector in vectors(other).values():
+        assert not vector.flags.writeable
+    y_proba = np.array([[0.2, 0.3, 0.5]])
+    np.testing.assert_array_equal(other.adapt(y_proba), shift.adapt(y_proba))
+
+
+# Adapting
+
+
+def test_the_ratio_of_a_class_that_the_source_never_had_is_0():
+    shift = make(source_priors=np.array([0.5, 0.5, 0.0]), priors=np.array([0.2, 0.3, 0.5]))
+    np.testing.assert_allclose(shift.ratio, [0.4, 0.6, 0.0])
+
+
+def test_adapting_matches_frames_by_name():
+    shift = make(classes=["dog", "ant", "cow"])
+    y_proba = np.array([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]])
+    frame = pd.DataFrame(y_proba, columns=["dog", "ant", "cow"])[["ant", "cow", "dog"]]
+    np.testing.assert_allclose(shift.adapt(frame), shift.adapt(y_proba))
+
+
+def test_adapting_refuses_other_classes_and_bad_rows():
+    shift = make()
+    with pytest.raises(ValueError, match="y_proba has 2 columns but there are 3 classes"):
+        shift.adapt([[0.5, 0.5]])
+    with pytest.raises(ValueError, match="y_proba has NaN"):
+        shift.adapt([[0.5, 0.5, np.nan]])
+    unseen = make(source_priors=np.array([0.5, 0.5, 0.0]))
+    with pytest.raises(ValueError, match="source_priors is 0 for class 2"):
+        unseen.adapt([[0.2, 0.3, 0.5]])
+    with pytest.raises(ValueError, match="source_priors is 0 for class 2"):
+        unseen.adapt([[0.0, 0.0, 0.0]], from_logits=True)
+
+
+# As plain values
+
+
+def test_to_dict_has_every_field_and_the_ratio():
+    shift = make(2, classes=["no", "yes"], raw=np.array([1.5, -0.5]), unseen_classes=("no",))
+    assert shift.to_dict() == {
+        "method": "scm-l",
+        "classes": ["no", "yes"],
+        "priors": pytest.approx({"no": 2 / 3, "yes": 1 / 3}),
+        "source_priors": pytest.approx({"no": 1 / 3, "yes": 2 / 3}),
+        "source_priors_from": "given",
+        "status": "certified",
+        "gap": 1.25e-7,
+        "n_iter": 9,
+        "objective": None,
+        "raw": {"no": 1.5, "yes": -0.5},
+        "condition_number": None,
+        "n_target": 1000,
+        "unseen_classes": ["no"],
+        "ratio": pytest.approx({"no": 2.0, "yes": 0.5}),
+    }
+
+
+@pytest.mark.parametrize("name", ["condition_number", "gap", "objective"])
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, np.float64(np.inf)])
+def test_what_json_cannot_say_becomes_null(name, value):
+    plain = make(**{name: value}).to_dict()
+    assert plain[name] is None
+    json.dumps(plain, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [np.array([0, 1, 2], np.uint8), np.array([0, 1], bool), np.array(["a", "b"]), [0.5, 1.5]],
+    ids=["uint8", "bool", "str", "float"],
+)
+def test_numpy_classes_become_plain(classes):
+    shift = make(len(classes), classes=classes)
+    plain = shift.to_dict()
+    assert {type(label) for label in plain["classes"]} <= {int, bool, str, float}
+    assert list(plain["priors"]) == plain["classes"]
+    json.dumps(plain, allow_nan=False)
+
+
+def test_an_infinite_condition_number_of_a_real_estimate():
+    # two classes that the classifier cannot tell apart
+    y_proba = np.array([[0.5, 0.5], [0.5, 0.5], [0.5, 0.5]])
+    shift = ps.SCM().fit(y_proba, [0, 1, 0]).estimate(y_proba)
+    assert shift.condition_number > 1e12
+    json.dumps(shift.to_dict(), allow_nan=False)
+
+
+@pytest.mark.parametrize("classes", [["b", "a", "c"], [2, 0, 1]], ids=["str", "int"])
+def test_to_frame_has_one_row_a_class(classes):
+    shift = make(classes=classes)
+    columns = {
+        "class": classes,
+        "source_prior": shift.source_priors,
+        "prior": shift.priors,
+        "ratio": shift.ratio,
+    }
+    pd.testing.assert_frame_equal(shift.to_frame(), pd.DataFrame(columns))
+    assert isinstance(shift.to_frame("pandas"), pd.DataFrame)
+    assert shift.to_frame("polars").equals(pl.DataFrame(columns))
+    assert shift.to_frame("pyarrow").to_pydict() == {k: list(v) for k, v in columns.items()}
+
+
+# As text
+
+
+def test_repr_of_few_classes_shows_them_all_in_order():
+    lines = repr(make(classes=["dog", "ant", "elephant"])).splitlines()
+    assert lines[0] == (
+        "PriorEstimate(method='scm-l', status='certified', gap=1.2e-07, n_classes=3, n_target=1000)"
+    )
+    table = [line.split() for line in lines[1:5]]
+    assert table == [
+        ["class", "source", "target", "ratio"],
+        ["dog", "0.1667", "0.5000", "3"],
+        ["ant", "0.3333", "0.3333", "1"],
+        ["elephant", "0.5000", "0.1667", "0.333"],
+    ]
+    assert len({len(line) for line in lines[1:5]}) == 1  # aligned
+    assert lines[5].strip().startswith("certified: ")
+    assert lines[6].strip() == "source priors: given"
+    assert len(lines) == 7
+
+
+@pytest.mark.parametrize("K", [10, 11, 50])
+def test_repr_of_many_classes_shows_those_that_moved_most(K):
+    shift = make(K)
+    text = repr(shift)
+    shown = [int(line.split()[0]) for line in text.splitlines()[2:] if line.split()[0].isdigit()]
+    if K == 10:
+        assert shown == list(range(10))
+        assert "moved most" not in text
+    else:
+        moved = np.abs(shift.priors - shift.source_priors)
+        assert len(shown) == 10
+        assert min(moved[shown]) >= max(np.delete(moved, shown))
+        assert f"... the 10 of {K} classes that moved most" in text
+    assert f"n_classes={K}" in text
+
+
+def test_repr_without_a_gap_and_with_unseen_classes():
+    text = repr(make(gap=None, status="direct", unseen_classes=(1, "x")))
+    assert "gap" not in text.splitlines()[0]
+    assert "not in validation, priors by EM: 1, 'x'" in text
+
+
+def test_html_shows_the_same_rows():
+    html = make(classes=["dog", "ant", "cow"])._repr_html_()
+    for cell in ("dog", "0.1667", "0.5000", "3"):
+        assert f"<td>{cell}</td>" in html
+    assert html.count("<tr>") == 4
+    assert "scm-l: certified, gap 1.2e-07, 1000 target rows" in html
+    assert make(50)._repr_html_().count("<tr>") == 11
+    assert "gap" not in make(gap=None, status="direct")._repr_html_()
+
+
+def test_html_escapes_what_classes_are_called():
+    evil = "<script>alert('x')</script>"
+    html = make(classes=[evil, "a & b", "c"], unseen_classes=(evil,), source_priors_from=evil)
+    html = html._repr_html_()
+    assert "<script>" not in html
+    assert "&lt;script&gt;" in html
+    assert "a &amp; b" in html
