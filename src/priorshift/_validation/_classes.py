@@ -1,0 +1,160 @@
+"""Which column and which label is which class."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from priorshift._typing import Floats, Indices, Labels
+from priorshift._validation._predictions import Predictions
+from priorshift._validation._reading import as_labels, as_mapping, require_unique, some
+
+
+def settle_classes(
+    predictions: Predictions,
+    labels: Labels | None = None,
+    classes: ArrayLike | None = None,
+    positive_class: Any = None,
+) -> Labels:
+    """Name the columns: from `classes`, else a frame's header, else the labels.
+
+    Without `classes` or a header, the sorted labels name the columns if there are exactly K of
+    them; else integer labels stand for columns 0..K-1.
+    """
+    n_columns = predictions.values.shape[1]
+    if positive_class is not None:
+        return _binary_classes(predictions, labels, classes, positive_class)
+    if classes is not None:
+        return check_classes(classes, n_columns)
+    text = labels is not None and labels.dtype.kind == "U"
+    if predictions.names is not None and not (text and are_positions(predictions.names)):
+        return np.asarray(predictions.names)
+    if labels is None:
+        return np.arange(n_columns)
+    found = np.unique(labels)
+    if predictions.binary and not set(found.tolist()) <= {0, 1} and found.tolist() != [-1, 1]:
+        raise ValueError(
+            "y_proba is 1-D and the labels do not say which class it is the probability of; pass "
+            "positive_class=, or classes=[negative, positive]."
+        )
+    if found.size == n_columns:
+        return found
+    if found.dtype.kind in "iub" and found.size and found[0] >= 0 and found[-1] < n_columns:
+        return np.arange(n_columns)
+    raise ValueError(
+        f"y has {found.size} distinct labels but y_proba has {n_columns} columns, so the columns "
+        "cannot be named; pass classes= in the order of the columns."
+    )
+
+
+def check_classes(classes: ArrayLike, n_columns: int) -> Labels:
+    """Check the names of the columns: as many as columns, each once."""
+    named = as_labels(classes, "classes")
+    if named.size != n_columns:
+        raise ValueError(
+            f"classes has {named.size} entries but y_proba has {n_columns} columns; name every "
+            "column once, in order."
+        )
+    require_unique(named.tolist(), "classes")
+    return named
+
+
+def classes_of_priors(priors: Any, classes: ArrayLike | None = None) -> Labels:
+    """Name the classes where there are priors alone: by `classes`, else by sorted keys."""
+    priors = as_mapping(priors)
+    if not isinstance(priors, Mapping) and np.ndim(priors) != 1:
+        raise ValueError(
+            f"source_priors must be a vector or a mapping, one a class; got {priors!r}."
+        )
+    if classes is None:
+        classes = np.unique(list(priors)) if isinstance(priors, Mapping) else np.arange(len(priors))
+    return check_classes(classes, len(priors))
+
+
+def classes_of_labels(labels: Labels, classes: ArrayLike | None = None) -> Labels:
+    """Name the classes where there are labels alone: by `classes`, else sorted."""
+    if classes is None:
+        return np.unique(labels)
+    named = read_labels(classes, name="classes")
+    require_unique(named.tolist(), "classes")
+    return named
+
+
+def in_class_order(predictions: Predictions, classes: Labels, name: str = "y_proba") -> Floats:
+    """Return the columns in the order of `classes`, matched by name where names exist."""
+    values, names = predictions.values, predictions.names
+    if values.shape[1] != classes.size:
+        raise ValueError(
+            f"{name} has {values.shape[1]} columns but there are {classes.size} classes "
+            f"({some(classes.tolist())}); give one column a class."
+        )
+    if names is None or list(names) == classes.tolist():
+        return values
+    at = {str(column): i for i, column in enumerate(names)}
+    if set(at) != {str(label) for label in classes.tolist()}:
+        if are_positions(names):
+            return values
+        raise ValueError(
+            f"the columns of {name} ({some(names)}) are not the classes "
+            f"({some(classes.tolist())}); rename them, or pass a plain array whose columns are in "
+            "class order."
+        )
+    order = [at[str(label)] for label in classes.tolist()]
+    return values if order == list(range(len(order))) else values[:, order]
+
+
+def read_labels(y: ArrayLike, n_samples: int | None = None, name: str = "y") -> Labels:
+    """Read labels as a 1-D array, one a row of the predictions where there are any."""
+    labels = as_labels(y, name)
+    if labels.size == 0:
+        raise ValueError(f"{name} is empty; give at least one label.")
+    if n_samples is not None and labels.size != n_samples:
+        raise ValueError(
+            f"{name} has {labels.size} labels but there are {n_samples} rows of predictions; give "
+            "one label a row."
+        )
+    return labels
+
+
+def encode_labels(labels: Labels, classes: Labels, name: str = "y") -> Indices:
+    """Turn labels into indices of `classes`."""
+    if classes.dtype.kind == "U" and labels.dtype.kind in "iub":
+        labels = labels.astype(str)  # a table's header is text even where its labels are numbers
+    if (classes.dtype.kind == "U") != (labels.dtype.kind == "U"):
+        raise ValueError(
+            f"{name} and classes are of different kinds ({name}: {some(labels[:3].tolist())}; "
+            f"classes: {some(classes.tolist())}); use the same names in both."
+        )
+    order = np.argsort(classes)
+    nearest = np.searchsorted(classes, labels, sorter=order).clip(max=classes.size - 1)
+    indices = order[nearest]
+    unknown = np.flatnonzero(classes[indices] != labels)
+    if unknown.size:
+        raise ValueError(
+            f"{name} has a label outside classes: {labels[unknown[0]].item()!r} at position "
+            f"{unknown[0]} ({unknown.size} such labels); classes are {some(classes.tolist())}. "
+            "Pass classes= with every label, in the order of the columns."
+        )
+    return indices.astype(np.intp, copy=False)
+
+
+def _binary_classes(
+    predictions: Predictions, labels: Labels | None, classes: Any, positive_class: Any
+) -> Labels:
+    """Order two classes as [negative, positive]."""
+    if not predictions.binary:
+        raise ValueError("positive_class is for 1-D y_proba; name matrix columns with classes=.")
+    known = labels if classes is None else check_classes(classes, 2)
+    others = [] if known is None else [c for c in np.unique(known).tolist() if c != positive_class]
+    if len(others) != 1:
+        raise ValueError(
+            f"positive_class={positive_class!r} leaves {len(others)} other classes "
+            f"({some(others)}) where one is needed; pass classes=[negative, positive]."
+        )
+    return np.asarray([others[0], positive_class])
+
+
+def are_positions(names: tuple[Any, ...]) -> bool:
+    """Tell whether a header is the 0..K-1 that pandas gives columns without names."""
+    return list(map(repr, names)) == list(map(repr, range(len(names))))

@@ -1,0 +1,84 @@
+"""Class priors, given as vectors or by name."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy.special import softmax
+
+from priorshift._blocks import row_blocks
+from priorshift._typing import Floats, Indices, Labels, Vector
+from priorshift._validation._reading import SUM_TOLERANCE, as_mapping, some
+
+NEGLIGIBLE_MASS = 1e-6
+"""A predicted probability up to this is no evidence against a source prior of 0."""
+
+
+def check_priors(priors: Any, classes: Labels, name: str) -> Vector:
+    """Check class priors: an array in class order, or a mapping from class to prior.
+
+    A pandas Series counts as a mapping, because `value_counts` sorts by frequency.
+    """
+    priors = as_mapping(priors)
+    if isinstance(priors, Mapping):
+        priors = _from_mapping(priors, classes, name)
+    values = np.asarray(priors)
+    if values.dtype.kind not in "fiu" or values.ndim != 1 or values.size != classes.size:
+        raise ValueError(
+            f"{name} must be {classes.size} numbers, one a class ({some(classes.tolist())}); got "
+            f"an array of shape {values.shape} and type {values.dtype}."
+        )
+    values = values.astype(np.float64)
+    bad = np.flatnonzero(~np.isfinite(values) | (values < 0))
+    if bad.size:
+        raise ValueError(
+            f"{name} must be finite and at least 0; got {values[bad[0]]} for class "
+            f"{classes[bad[0]].item()!r} (position {bad[0]})."
+        )
+    total = values.sum()
+    if abs(total - 1) > SUM_TOLERANCE:
+        raise ValueError(
+            f"{name} must sum to 1 (tolerance {SUM_TOLERANCE}) but sums to {total:.6g}; if these "
+            "are counts, divide them by their sum."
+        )
+    return values / total
+
+
+def check_source_mass(
+    source_priors: Vector, outputs: Floats, classes: Labels, *, from_logits: bool = False
+) -> None:
+    """Refuse a source prior of 0 for a class that the classifier does predict."""
+    absent = np.flatnonzero(source_priors == 0)
+    if not absent.size:
+        return
+    largest = _largest_mass(outputs, absent, from_logits)
+    if largest.max() > NEGLIGIBLE_MASS:
+        at = int(np.argmax(largest))
+        k = absent[at]
+        raise ValueError(
+            f"source_priors is 0 for class {classes[k].item()!r} (position {k}), yet y_proba "
+            f"gives it up to {largest[at]:.3g}; a classifier cannot predict a class it was never "
+            "trained on. Give the class its share of the training data."
+        )
+
+
+def _from_mapping(priors: Mapping[Any, Any], classes: Labels, name: str) -> list[Any]:
+    by_name = {str(label): value for label, value in priors.items()}
+    wanted = [str(label) for label in classes.tolist()]
+    if set(by_name) != set(wanted):
+        raise ValueError(
+            f"{name} names the classes {some(list(priors))} but the classes are "
+            f"{some(classes.tolist())}; give each class its prior."
+        )
+    return [by_name[label] for label in wanted]
+
+
+def _largest_mass(outputs: Floats, columns: Indices, from_logits: bool) -> Vector:
+    """Return the largest probability in each of the columns, in blocks."""
+    largest = np.zeros(columns.size)
+    for rows in row_blocks(*outputs.shape):
+        block = outputs[rows]
+        if from_logits:
+            block = softmax(block.astype(np.float64), axis=1)
+        np.maximum(largest, block[:, columns].max(axis=0), out=largest)
+    return largest

@@ -1,0 +1,132 @@
+"""Read numbers and labels from arrays, lists, frames and columns."""
+
+from typing import Any
+
+import numpy as np
+
+from priorshift._typing import Floats, Labels
+
+SUM_TOLERANCE = 1e-3
+"""How far a row of probabilities, or a vector of priors, may sum from 1."""
+
+
+def read_numbers(values: Any, name: str) -> tuple[Floats, tuple[Any, ...] | None]:
+    """Read numbers from an array, a list, or an eager frame (then with its header)."""
+    values, names = from_frame(values, name)
+    _require_plain(values, name)
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} cannot be read as an array: {error}") from None
+    if array.dtype.kind not in "fiub":
+        raise ValueError(
+            f"{name} must hold numbers; got {array.dtype}. Drop the columns that are not scores."
+        )
+    if array.size == 0:
+        raise ValueError(f"{name} is empty (shape {array.shape}); give at least one row.")
+    if array.dtype.kind != "f":
+        array = array.astype(np.float64)
+    elif array.dtype.itemsize != 8:
+        array = array.astype(np.float32 if array.dtype.itemsize <= 4 else np.float64, copy=False)
+    return array, names
+
+
+def from_frame(values: Any, name: str) -> tuple[Any, tuple[Any, ...] | None]:
+    """Unpack a pandas, polars or Arrow table or column; hand back anything else unchanged."""
+    if isinstance(values, np.ndarray | list | tuple):
+        return values, None
+    try:
+        import narwhals as nw
+    except ImportError:
+        if hasattr(values, "columns"):
+            raise ValueError(
+                f"{name} is a frame, which needs narwhals: pip install 'priorshift[tables]'."
+            ) from None
+        return values, None
+    try:
+        native = nw.from_native(values, pass_through=True, allow_series=True)
+    except ValueError as error:  # a header with duplicates
+        raise ValueError(f"{name} cannot be read as a frame: {error}") from None
+    if isinstance(native, nw.LazyFrame):
+        raise ValueError(f"{name} is a lazy frame; collect it first, for example with .collect().")
+    if isinstance(native, nw.DataFrame):
+        return native.to_numpy(), tuple(native.columns)
+    if isinstance(native, nw.Series):
+        return native.to_numpy(), None
+    return values, None
+
+
+def as_labels(values: Any, name: str) -> Labels:
+    unpacked, _ = from_frame(values, name)
+    _require_plain(unpacked, name)
+    # a list as objects first, or NumPy would make the strings "a" and "nan" of ["a", nan]
+    labels = np.asarray(unpacked, dtype=object if isinstance(unpacked, list | tuple) else None)
+    if labels.ndim != 1:
+        raise ValueError(f"{name} must be 1-D, one label a row; got shape {labels.shape}.")
+    if labels.dtype.kind in "OT":
+        _require_no_missing(labels, name)
+        _require_one_kind(labels, name)
+        labels = np.asarray(labels.tolist())
+    if labels.dtype.kind not in "iubfU":
+        raise ValueError(
+            f"{name} must hold numbers or strings, all of one kind; got {labels.dtype}."
+        )
+    if labels.dtype.kind == "f":
+        _require_no_missing(labels, name)
+    return labels
+
+
+def _require_plain(values: Any, name: str) -> None:
+    """Refuse arrays that `np.asarray` would misread without a word."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise ValueError(f"{name} is a masked array; fill or drop the masked entries first.")
+    if hasattr(values, "tocsr"):
+        raise ValueError(f"{name} is a sparse matrix; pass {name}.toarray().")
+
+
+def _require_no_missing(labels: Labels, name: str) -> None:
+    missing = [i for i, label in enumerate(labels.tolist()) if _is_missing(label)]
+    if missing:
+        raise ValueError(
+            f"{name} has no label at position {missing[0]} ({len(missing)} missing); drop these "
+            "rows."
+        )
+
+
+def _is_missing(label: Any) -> bool:
+    try:
+        return label is None or bool(label != label)
+    except TypeError:  # pandas' NA is neither equal to itself nor not
+        return True
+
+
+def _require_one_kind(labels: Labels, name: str) -> None:
+    text = np.asarray([isinstance(label, str) for label in labels.tolist()], dtype=bool)
+    if text.any() and not text.all():
+        at = int(np.argmin(text))
+        raise ValueError(
+            f"{name} mixes strings with other labels, such as {labels[at]!r} at position {at}; "
+            "make them all of one kind."
+        )
+
+
+def require_unique(names: list[Any], what: str) -> None:
+    seen: set[str] = set()
+    for label in names:
+        if str(label) in seen:
+            raise ValueError(f"{what} names {label!r} twice; every class needs its own name.")
+        seen.add(str(label))
+
+
+def as_mapping(priors: Any) -> Any:
+    """Turn a pandas Series into a mapping from its index; hand back anything else."""
+    if hasattr(priors, "to_dict") and hasattr(priors, "index"):
+        return priors.to_dict()
+    return priors
+
+
+def some(values: Any, most: int = 10) -> str:
+    """Show a few of many values."""
+    values = list(values)
+    shown = ", ".join(repr(value) for value in values[:most])
+    return shown + (f", ... ({len(values)} in all)" if len(values) > most else "")
