@@ -13,12 +13,12 @@ MOST_CLASSES_OF_GPACC = 100
 
 
 class Precomputed(ClassifierMixin, BaseEstimator):
-    """A classifier whose features are its predictions: QuaPy takes no probabilities by themselves."""
+    """A classifier whose features are its predictions: what QuaPy takes for probabilities."""
 
     def __init__(self, n_classes: int = 2) -> None:
         self.n_classes = n_classes
 
-    def fit(self, X: object = None, y: object = None) -> "Precomputed":
+    def fit(self, X: object = None, y: object = None) -> "Precomputed":  # noqa: ARG002
         """Learn nothing."""
         self.classes_ = np.arange(self.n_classes)
         return self

@@ -10,6 +10,7 @@ import time
 import tracemalloc
 import warnings
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -44,121 +45,102 @@ def main() -> None:
 def confusion_table(tasks: dict[int, Task], repeats: int) -> None:
     """Certified CM-L and SCM-L beside 1000 steps of projected gradient ascent."""
     header("CM-L and SCM-L: certified, beside 1000 reference-style gradient steps")
-    row(
-        "K",
-        "method",
-        "1000 steps",
-        "certified",
-        "ratio",
-        "gap",
-        "log-likelihood gained",
-        "fit + estimate",
-    )
-    row(*["---"] * 8)
+    columns = ("K", "method", "1000 steps", "certified", "ratio", "gap", "log-likelihood gained")
+    table(*columns, "fit + estimate")
     for K, task in tasks.items():
         for estimator in (ps.CML(), ps.SCML()):
-            estimator.fit(task.y_proba_val, task.y_val, source_priors=task.source_priors)
-            counts = ps.DecisionCounts.from_arrays(
-                task.y_proba, decision=estimator.confusion_.decision
-            ).counts
-            problem = Mixture.of(estimator.confusion_.conditional, weights=counts)
-            reference, ours, whole = fastest(
-                repeats,
-                lambda: reference_ascent(problem, task.source_priors, REFERENCE_RATES[0]),
-                lambda: maximise(problem, tol=1e-6),
-                lambda: estimator.fit(task.y_proba_val, task.y_val).estimate(task.y_proba),
-            )
-            solution = maximise(problem, tol=1e-6)
-            ascended = max(
-                problem.evaluate(reference_ascent(problem, task.source_priors, rate))[0]
-                for rate in REFERENCE_RATES
-            )
-            gained = solution.objective - ascended
-            row(
-                K, estimator.name, ms(reference), ms(ours), f"{ours / reference:.2f}",
-                f"{solution.gap:.0e}", f"{gained:+.2f}", ms(whole),
-            )  # fmt: skip
+            row(K, *confusion_row(task, estimator, repeats))
+
+
+def confusion_row(task: Task, estimator: ps.CML | ps.SCML, repeats: int) -> list[str]:
+    """Time one method; the reference's likelihood is that of its best learning rate."""
+    source = task.source_priors
+    confusion = estimator.fit(task.y_proba_val, task.y_val, source_priors=source).confusion_
+    counts = ps.DecisionCounts.from_arrays(task.y_proba, decision=confusion.decision).counts
+    problem = Mixture.of(confusion.conditional, weights=counts)
+    reference, ours, whole = fastest(
+        repeats,
+        lambda: reference_ascent(problem, source, REFERENCE_RATES[0]),
+        lambda: maximise(problem, tol=1e-6),
+        lambda: estimator.fit(task.y_proba_val, task.y_val).estimate(task.y_proba),
+    )
+    solution = maximise(problem, tol=1e-6)
+    ends = [reference_ascent(problem, source, rate) for rate in REFERENCE_RATES]
+    gained = solution.objective - max(problem.evaluate(p)[0] for p in ends)
+    ratio, gap = f"{ours / reference:.2f}", f"{solution.gap:.0e}"
+    return [estimator.name, ms(reference), ms(ours), ratio, gap, f"{gained:+.2f}", ms(whole)]
 
 
 def em_table(classes: list[int], repeats: int) -> None:
     """Certified EM in units of one bare pass over the data, and beside the usual EM."""
     header("EM: certified to 0.01 nats, in bare passes (`A @ p` and `v @ A`), beside the usual EM")
-    row(
-        "K",
-        "target",
-        "accuracy",
-        "bare pass",
-        "certified",
-        "in passes",
-        "gap",
-        "usual EM to the same gap",
-        "usual / certified",
-    )
-    row(*["---"] * 9)
-    kinds = {"uniform": {}, "sparse": {"target": "sparse"}, "weak classifier": {"strength": 0.4}}
+    columns = ("K", "target", "accuracy", "bare pass", "certified", "in passes", "gap")
+    table(*columns, "usual EM to the same gap", "usual / certified")
     for K in classes:
-        for kind, options in kinds.items():
-            task = simulate(K, *SIZES[K], **options)
-            A, n = task.y_proba, len(task.y_proba)
-            p, v = np.full(K, 1 / K, A.dtype), np.ones(n, A.dtype)
-            em = ps.EM().fit(source_priors=task.source_priors)
-            bare, ours = fastest(repeats, lambda: (A @ p, v @ A), lambda: em.estimate(A))
-            shift = em.estimate(A)
-            usual, steps, gap = usual_em(task)
-            reached = f"{ms(usual)}, {steps} steps" + (
-                "" if gap <= GAP else f", gap still {gap:.2g}"
-            )
-            more = "" if gap <= GAP else "> "
-            row(
-                K, kind, f"{task.accuracy:.2f}", ms(bare), ms(ours), f"{ours / bare:.0f}",
-                f"{shift.gap:.4f}", reached, f"{more}{usual / ours:.1f}",
-            )  # fmt: skip
+        row(K, "uniform", *em_row(simulate(K, *SIZES[K]), repeats))
+        row(K, "sparse", *em_row(simulate(K, *SIZES[K], target="sparse"), repeats))
+        row(K, "uniform, weak classifier", *em_row(simulate(K, *SIZES[K], strength=0.4), repeats))
+
+
+def em_row(task: Task, repeats: int) -> list[str]:
+    """Time certified EM, a bare pass, and the usual EM to the same gap."""
+    A = task.y_proba
+    p, v = np.full(A.shape[1], 1 / A.shape[1], A.dtype), np.ones(A.shape[0], A.dtype)
+    em = ps.EM().fit(source_priors=task.source_priors)
+    bare, ours = fastest(repeats, lambda: (A @ p, v @ A), lambda: em.estimate(A))
+    usual, steps, gap = usual_em(task)
+    more, still = ("", "") if gap <= GAP else ("> ", f", gap still {gap:.2g}")
+    return [
+        f"{task.accuracy:.2f}",
+        ms(bare),
+        ms(ours),
+        f"{ours / bare:.0f}",
+        f"{em.estimate(A).gap:.4f}",
+        f"{ms(usual)}, {steps} steps{still}",
+        f"{more}{usual / ours:.1f}",
+    ]
 
 
 def memory_table(tasks: dict[int, Task]) -> None:
     """Extra peak memory of estimate, as a share of the input matrix."""
     header("Extra peak memory of `estimate`, as a share of the input (float32)")
     names = [name for name in ps.available_estimators() if name != "na"]
-    row("K", "input", *names)
-    row(*["---"] * (len(names) + 2))
+    table("K", "input", *names)
     for K, task in tasks.items():
-        shares = []
-        for name in names:
-            estimator = ps.get_estimator(name)
-            estimator.fit(task.y_proba_val, task.y_val, source_priors=task.source_priors)
-            shares.append(
-                f"{peak(lambda: estimator.estimate(task.y_proba)) / task.y_proba.nbytes:.2f}"
-            )
-        row(K, f"{task.y_proba.nbytes / 2**20:.0f} MB", *shares)
+        size = f"{task.y_proba.nbytes / 2**20:.1f} MB"
+        row(K, size, *(f"{memory_share(task, name):.2f}" for name in names))
+
+
+def memory_share(task: Task, name: str) -> float:
+    """Return the peak of one estimate over the size of its input."""
+    estimator = ps.get_estimator(name)
+    estimator.fit(task.y_proba_val, task.y_val, source_priors=task.source_priors)
+    return peak(lambda: estimator.estimate(task.y_proba)) / task.y_proba.nbytes
 
 
 def peer_table(tasks: dict[int, Task]) -> None:
     """Time, memory and error beside peers, where they are installed."""
     header("Peers on the same data (`make bench-peers` installs them)")
-    row("K", "method", "time", "peak memory / input", "L1 error", "log-likelihood below ours")
-    row(*["---"] * 6)
+    table("K", "method", "time", "peak memory / input", "L1 error", "log-likelihood below our EM")
     for K, task in tasks.items():
-        ours = [
-            (f"priorshift {name}", lambda name=name: ps.get_estimator(name).fit(
-                task.y_proba_val, task.y_val, source_priors=task.source_priors
-            ).estimate(task.y_proba).priors)
-            for name in ("em", "scm", "scm-l")
-        ]  # fmt: skip
         problem = Mixture.of(task.y_proba, scale=1 / task.source_priors)
-        best = problem.evaluate(ours[0][1]())[0]
+        best = problem.evaluate(our_priors(task, "em"))[0]
+        ours = [(f"priorshift {n}", partial(our_priors, task, n)) for n in ("em", "scm", "scm-l")]
         for name, call in [*ours, *peers(task)]:
-            (seconds,) = fastest(1, call)
+            (seconds,) = fastest(2, call)
             priors = np.asarray(call(), np.float64)
-            below = (
-                best - problem.evaluate(np.maximum(priors, 1e-12))[0]
-                if "EM" in name.upper()
-                else None
-            )
-            row(
-                K, name, ms(seconds), f"{peak(call) / task.y_proba.nbytes:.2f}",
-                f"{np.abs(priors - task.target_priors).sum():.3f}",
-                "" if below is None else f"{below:.2f}",
-            )  # fmt: skip
+            error = np.abs(priors - task.target_priors).sum()
+            below = best - problem.evaluate(np.maximum(priors, 1e-12))[0]
+            share = peak(call) / task.y_proba.nbytes
+            shown = f"{below:.2f}" if "em" in name.lower() else ""
+            row(K, name, ms(seconds), f"{share:.2f}", f"{error:.3f}", shown)
+
+
+def our_priors(task: Task, name: str) -> np.ndarray:
+    """Fit and estimate by one of our methods."""
+    estimator = ps.get_estimator(name)
+    estimator.fit(task.y_proba_val, task.y_val, source_priors=task.source_priors)
+    return estimator.estimate(task.y_proba).priors
 
 
 def import_time(repeats: int) -> None:
@@ -218,6 +200,12 @@ def peak(call: Callable[[], object]) -> int:
 def header(title: str) -> None:
     """Print a title."""
     print(f"\n### {title}\n", flush=True)
+
+
+def table(*columns: str) -> None:
+    """Print the head of a Markdown table."""
+    row(*columns)
+    row(*["---"] * len(columns))
 
 
 def row(*cells: object) -> None:

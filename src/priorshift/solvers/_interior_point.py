@@ -20,9 +20,12 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from priorshift._typing import Vector
 from priorshift.solvers._mixture import Mixture
 
-ROWS_PER_CLASS = 16
+ROWS_PER_CLASS = 12
 MIN_ROWS = 4096
 """Rows of the Hessian's sample, the cheapest overall in measurements at K = 100 to 1000."""
+
+FEW_CLASSES = 64
+"""Up to here the whole Hessian is cheap, and vectors of length n are not small beside the data."""
 
 COARSE_GAP = 0.1
 """Gap in nats up to which passes in float32 make progress; below it they add up in float64."""
@@ -34,6 +37,8 @@ MAX_TRIES = 5
 TINY = 1e-300
 PATIENCE = 6
 GIVE_UP = 30
+"""Evaluations that do not halve the gap, after which precision or sample grow, or it ends."""
+
 RIDGES = (0.0, 1e-14, 1e-12, 1e-9, 1e-6, 1e-3, 1.0, 1e6)
 """Tried in turn, relative to the diagonal, where rounding makes Newton's matrix indefinite."""
 
@@ -69,11 +74,14 @@ class Curvature:
     @property
     def exact(self) -> bool:
         """Whether every Hessian is computed afresh from all rows."""
-        return self.n_rows >= self.problem.A.shape[0]
+        return self.n_rows >= self.problem.A.shape[0] or self.problem.n_classes <= FEW_CLASSES
 
     def refresh(self, p: Vector) -> None:
-        """Compute the Hessian at p from rows."""
-        self.H = self.problem.hessian(p, self.n_rows) / self.problem.total
+        """Compute the Hessian at p, from all rows or a sample of them."""
+        self.H = None  # make room for the new one
+        n_rows = self.problem.A.shape[0] if self.exact else self.n_rows
+        self.H = self.problem.hessian(p, n_rows)
+        self.H /= self.problem.total
 
     def learn(self, before: Point, after: Point) -> None:
         """Correct H along the step between two points (BFGS)."""
@@ -89,7 +97,7 @@ class Curvature:
 
 
 def interior_point(problem: Mixture, start: Vector, tol: float, max_iter: int) -> tuple[Point, int]:
-    """Solve for alpha >= 1; return the last point and the number of evaluations."""
+    """Solve for alpha >= 1; return the best point and the number of evaluations."""
     curvature = Curvature(problem)
     point = Point.at(problem, inside(start), exact=curvature.exact)
     n_iter, best, waited, rounds = 1, point, 0, 0
@@ -97,11 +105,12 @@ def interior_point(problem: Mixture, start: Vector, tol: float, max_iter: int) -
     mu = max(point.gap, tol) / problem.total / start.size
     z = np.maximum(1 - point.likelihood_gradient / problem.total, (target + mu) / point.p)
     while n_iter < max_iter and not (point.exact and point.gap <= tol):
-        if not point.exact and (point.gap <= max(tol, COARSE_GAP) or waited):
-            point, n_iter, waited = Point.at(problem, point.p, exact=True), n_iter + 1, 0
-            best = point
+        stalled = waited > PATIENCE
+        if not point.exact and (stalled or point.gap <= max(tol, COARSE_GAP)):
+            best = point = Point.at(problem, point.p, exact=True)
+            n_iter, waited = n_iter + 1, 0
             continue
-        if waited > PATIENCE and not curvature.exact:
+        if stalled and not curvature.exact:
             curvature.n_rows *= 2
             waited, rounds = 0, 0
         if curvature.exact or rounds < 2:

@@ -24,7 +24,9 @@ from priorshift.execution import map_rows, multiply
 HESSIAN_PARTS = 2
 """Every part of a Hessian in the making holds a K x K matrix: few parts, little memory."""
 
-HESSIAN_BLOCK_BYTES = 2**22
+LARGEST_BLOCK_BYTES = 2**23
+"""Blocks of this size cost two threads as little as one pass of BLAS over everything (measured)."""
+
 GEMM_SPEED_UP = 16
 """A product of matrices takes far less time a multiplication than one with a vector."""
 
@@ -71,7 +73,9 @@ class Mixture:
         """Build the problem, dropping rows of weight 0 and rows that are all 0."""
         scale = np.ones(A.shape[1]) if scale is None else scale
         excess = np.broadcast_to(np.asarray(alpha, np.float64) - 1, scale.shape)
-        possible = multiply(A, scale) > 0
+        factor = scale.astype(A.dtype)
+        parts = map_rows(lambda rows: A[rows] @ factor > 0, A.shape[0], work=A.size)
+        possible = np.concatenate(parts)
         keep = possible if weights is None else possible & (weights > 0)
         impossible = float((~possible if weights is None else weights[~possible]).sum())
         if not keep.all():
@@ -130,27 +134,41 @@ class Mixture:
         \cdot p)`, a bound on its leverage, and weighs it by the inverse: rows of rare classes are
         kept where a plain sample would lose them. It is systematic, so the same every time.
         """
-        u = multiply(self.A, self.scale * p)
-        w = np.ones(u.size) if self.weights is None else self.weights
-        chosen, factor = np.arange(u.size), np.sqrt(w) / u
-        if n_rows < u.size:
-            leverage = w * multiply(self.A, self.scale) / u
-            chosen, times = _systematic_sample(leverage, n_rows)
-            factor = factor[chosen] * np.sqrt(times)
+        mixed, chosen, times = (self.scale * p).astype(self.A.dtype), None, None
+        if n_rows < self.A.shape[0]:
+            chosen, times = self._sample_by_leverage(p, n_rows)
 
         def kernel(part: slice) -> Vector:
             hessian = np.zeros((self.n_classes, self.n_classes))
-            for rows in row_blocks(part, self.n_classes, HESSIAN_BLOCK_BYTES):
-                block = self.A[chosen[rows]]
-                block *= factor[rows, None].astype(block.dtype)
+            for rows in row_blocks(part, self.n_classes, self._block_bytes()):
+                at = rows if chosen is None else chosen[rows]
+                block = self.A[at] / (self.A[at] @ mixed)[:, None]
+                if self.weights is not None:
+                    block *= np.sqrt(self.weights[at, None]).astype(block.dtype)
+                if times is not None:
+                    block *= np.sqrt(times[rows, None]).astype(block.dtype)
                 hessian += block.T @ block
             return hessian
 
-        work = chosen.size * self.n_classes**2 / GEMM_SPEED_UP
-        hessian = sum(map_rows(kernel, chosen.size, work=work, n_parts=HESSIAN_PARTS))
+        n = self.A.shape[0] if chosen is None else chosen.size
+        work = n * self.n_classes**2 / GEMM_SPEED_UP
+        hessian, *others = map_rows(kernel, n, work=work, n_parts=HESSIAN_PARTS)
+        for other in others:
+            hessian += other
         hessian *= self.scale[:, None]
         hessian *= self.scale
         return hessian
+
+    def _sample_by_leverage(self, p: Vector, n_rows: int) -> tuple[Indices, Vector]:
+        """Choose rows by a bound on their leverage; return them with what each stands for."""
+        leverage = multiply(self.A, self.scale) / multiply(self.A, self.scale * p)
+        if self.weights is not None:
+            leverage *= self.weights
+        return _systematic_sample(leverage, n_rows)
+
+    def _block_bytes(self) -> int:
+        """Keep buffers small beside the data, however small that is."""
+        return min(LARGEST_BLOCK_BYTES, self.A.size * 8 // 32)
 
     def _over(self, p: Vector) -> Vector:
         """(alpha - 1) / p, and 0 where alpha is 1 even at p = 0."""
@@ -161,7 +179,7 @@ class Mixture:
         """Yield blocks of rows, as float64 if exact, through one reused buffer."""
         convert = exact and self.A.dtype != np.float64
         buffer = np.empty((0, self.n_classes))
-        for rows in row_blocks(part, self.n_classes):
+        for rows in row_blocks(part, self.n_classes, self._block_bytes()):
             block = self.A[rows]
             if convert:
                 size = rows.stop - rows.start
