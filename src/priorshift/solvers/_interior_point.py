@@ -20,7 +20,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from priorshift._typing import Vector
 from priorshift.solvers._mixture import Mixture
 
-ROWS_PER_CLASS = 12
+ROWS_PER_CLASS = 20
 MIN_ROWS = 4096
 """Rows of the Hessian's sample, the cheapest overall in measurements at K = 100 to 1000."""
 
@@ -35,7 +35,7 @@ SHORTEN = 0.3
 CENTRE = 0.3
 MAX_TRIES = 5
 TINY = 1e-300
-PATIENCE = 6
+PATIENCE = 8
 GIVE_UP = 30
 """Evaluations that do not halve the gap, after which precision or sample grow, or it ends."""
 

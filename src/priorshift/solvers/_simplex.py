@@ -28,6 +28,7 @@ def project_simplex(v: Vector) -> Vector:
     >>> project_simplex(np.array([0.8, 0.6, -1.0]))
     array([0.6, 0.4, 0. ])
     """
+    v = v - v.max(axis=0)  # a shift of v changes nothing but rounding
     descending = -np.sort(-v, axis=0)
     excess = np.cumsum(descending, axis=0) - 1
     rank = np.arange(1, v.shape[0] + 1).reshape(-1, *[1] * (v.ndim - 1))
