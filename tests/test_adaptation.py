@@ -296,7 +296,9 @@ def test_one_column_is_the_positive_class():
 
 @pytest.mark.parametrize("prior", [1.5, -0.5, np.nan])
 def test_a_positive_prior_outside_0_to_1_is_refused(prior):
-    with pytest.raises(ValueError, match=r"target_priors must be finite and at least 0"):
+    with pytest.raises(
+        ValueError, match=r"prior of the positive class must be a number in \[0, 1\]"
+    ):
         ps.adapt_proba([0.2, 0.5], 0.5, prior)
 
 

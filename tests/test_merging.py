@@ -148,3 +148,22 @@ def test_a_batch_with_an_unknown_label_is_refused(data):
     with pytest.raises(ValueError, match="y has a label outside classes: 4 at position 0"):
         est.partial_fit(y_proba[:1], [4])
     np.testing.assert_array_equal(est.confusion_.counts, before)
+
+
+def test_later_batches_must_fit_the_first():
+    first = np.array([[0.8, 0.2], [0.3, 0.7]])
+    est = ps.SCML().partial_fit(first, [0, 1], classes=[0, 1])
+    with pytest.raises(ValueError, match="classes must stay those of the first"):
+        est.partial_fit(first[:, ::-1], [0, 1], classes=[1, 0])
+    with pytest.raises(ValueError, match="belong to the first partial_fit"):
+        est.partial_fit(first, [0, 1], source_priors=[0.5, 0.5])
+
+
+def test_failed_fit_does_not_spoil_later_batches():
+    first = np.array([[0.8, 0.2], [0.3, 0.7]])
+    est = ps.SCML().fit(first, [0, 1], source_priors=[0.5, 0.5])
+    with pytest.raises(ValueError, match="one label a row"):
+        est.fit(first, [0, 1, 1], source_priors=[0.9, 0.1])
+    est.partial_fit(first, [0, 1])
+    assert est.confusion_.n_samples == 4
+    np.testing.assert_array_equal(est.source_priors_, [0.5, 0.5])

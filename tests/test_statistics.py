@@ -275,3 +275,11 @@ def test_statistics_are_frozen():
     counts = ps.DecisionCounts.from_arrays(np.full((2, 2), 0.5), decision="soft")
     with pytest.raises(AttributeError):
         counts.n_samples = 3
+
+
+@pytest.mark.parametrize("decision", ["hard", "soft"])
+@pytest.mark.parametrize("y", [[1, 2], [-1, 0], [0.0, 1.0], ["0", "1"], [0]])
+def test_labels_that_are_not_column_numbers_are_refused(decision, y):
+    """An index out of bounds would be written out of bounds by a sparse product."""
+    with pytest.raises(ValueError, match=r"y (must hold column numbers 0..1|has 1 labels)"):
+        ps.Confusion.from_arrays(np.full((2, 2), 0.5), y, decision=decision)

@@ -535,7 +535,10 @@ def test_pandas_headers_may_be_numbers(shifted):
     reordered = pd.DataFrame(y_proba_val)[[2, 3, 0, 1]]
     est = ps.SCML().fit(reordered, y_val)
     assert est.classes_.tolist() == [2, 3, 0, 1]
-    np.testing.assert_allclose(est.estimate(pd.DataFrame(y_proba)).priors, priors[[2, 3, 0, 1]])
+    again = pd.DataFrame(y_proba)[[1, 0, 3, 2]]
+    np.testing.assert_allclose(est.estimate(again).priors, priors[[2, 3, 0, 1]])
+    with pytest.raises(ValueError, match="names or positions"):
+        est.estimate(pd.DataFrame(y_proba))  # 0..3 is also what pandas calls nameless columns
 
 
 def test_classes_reorder_a_frame(shifted):
@@ -756,6 +759,8 @@ def test_pandas_frame_without_column_names_is_in_class_order(shifted):
     est = ps.SCML().fit(pd.DataFrame(y_proba_val), names[y_val])
     assert est.classes_.tolist() == names.tolist()
     np.testing.assert_allclose(est.estimate(pd.DataFrame(y_proba)).priors, priors)
+    shifted_labels = ps.SCML().fit(pd.DataFrame(y_proba_val), y_val + 1)
+    assert shifted_labels.classes_.tolist() == [1, 2, 3, 4]
 
 
 def test_failed_fit_leaves_the_estimator_unfitted():

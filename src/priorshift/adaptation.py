@@ -5,7 +5,6 @@ By Bayes' rule, with an appearance model p(x|y) that did not change (eq. adapt_p
 .. math:: p_E(y \mid x) \propto p_T(y \mid x)\, \frac{p_E(y)}{p_T(y)}.
 """
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import ArrayLike
 from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Vector
 from priorshift._validation import (
+    NO_PRIOR,
     Predictions,
     check_fraction,
     check_outputs,
@@ -27,7 +27,7 @@ from priorshift._validation import (
     read_labels,
     settle_classes,
 )
-from priorshift.exceptions import PriorShiftWarning
+from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.statistics import DecisionCounts
 
 
@@ -154,9 +154,8 @@ def priors_from_predictions(
 
 def prior_ratio(target_priors: Vector, source_priors: Vector) -> Vector:
     """Return target / source, and 0 for a class that the source never had."""
-    return np.divide(
-        target_priors, source_priors, out=np.zeros_like(source_priors), where=source_priors > 0
-    )
+    had = source_priors > NO_PRIOR
+    return np.divide(target_priors, source_priors, out=np.zeros_like(source_priors), where=had)
 
 
 def reweight(values: Floats, ratio: Vector, *, from_logits: bool = False) -> Floats:
@@ -173,11 +172,10 @@ def reweight(values: Floats, ratio: Vector, *, from_logits: bool = False) -> Flo
             n_kept += _scale_rows(block, ratio)
         adapted[rows] = block
     if n_kept:
-        warnings.warn(
+        warn_user(
             f"{n_kept} of {values.shape[0]} rows have no class left that the target priors allow; "
             "they keep their original probabilities.",
             PriorShiftWarning,
-            stacklevel=3,
         )
     return adapted
 
@@ -211,4 +209,7 @@ def _softmax_shifted(block: Vector, log_ratio: Vector) -> int:
 
 def _both(prior: Any) -> Any:
     """Complete the prior of the positive class to both classes."""
-    return [1 - prior, prior] if isinstance(prior, float | int | np.number) else prior
+    if not isinstance(prior, float | int | np.number):
+        return prior
+    check_fraction(float(prior), "the prior of the positive class")
+    return [1 - prior, prior]

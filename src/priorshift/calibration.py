@@ -20,7 +20,6 @@ than the identity. A constant in `b` changes nothing, so the biases sum to 0. A 
 validation never saw is not identified: it keeps bias 0 and the scale of the best temperature.
 """
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -44,7 +43,7 @@ from priorshift._validation import (
     read_labels,
     settle_classes,
 )
-from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
+from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
 from priorshift.execution import single_threaded_blas
 from priorshift.solvers._softmax import (
     RIDGE_GRID,
@@ -196,7 +195,7 @@ class _Calibrator(BaseEstimator):
         check_count(self.max_iter, "max_iter")
         family, unseen = self._family(), self.classes_[~likelihood.seen].tolist()
         if unseen and (family != TEMPERATURE or len(unseen) >= self.n_features_in_ - 1):
-            warnings.warn(_unseen_message(unseen), PriorShiftWarning, stacklevel=3)
+            warn_user(_unseen_message(unseen), PriorShiftWarning)
         found = best_temperature(likelihood, self.tol, self.max_iter)
         self.n_iter_ = found.n_iter
         if family != TEMPERATURE:
@@ -206,7 +205,7 @@ class _Calibrator(BaseEstimator):
             self.n_iter_ += found.n_iter
         if found.trouble:
             message = f"{type(self).__name__} did not converge: {found.trouble}."
-            warnings.warn(message, ConvergenceWarning, stacklevel=3)
+            warn_user(message, ConvergenceWarning)
         self.nll_, _ = likelihood.value_and_gradient(found.map)
         self._map = found.map
         if family.n_slopes == 1:

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 from priorshift._blocks import BLOCK_BYTES, row_blocks
 from priorshift._typing import Floats, Indices, Mask, Vector
-from priorshift._validation import check_choice
+from priorshift._validation import check_choice, check_indices, check_matrix
 from priorshift.execution import map_rows
 
 Decision = Literal["hard", "soft"]
@@ -51,11 +51,12 @@ class DecisionCounts:
     ) -> "DecisionCounts":
         """Count the decisions of clean probabilities."""
         check_choice(decision, ("hard", "soft"), "decision")
+        y_proba = check_matrix(y_proba)
         K = y_proba.shape[1]
 
         def kernel(part: slice) -> Vector:
             counts = np.zeros(K)
-            for rows in row_blocks(part, K):
+            for rows in row_blocks(part, K, min(BLOCK_BYTES, y_proba.size // 4)):
                 weight = None if sample_weight is None else sample_weight[rows]
                 counts += _count(y_proba[rows], decision, weight)
             return counts
@@ -119,6 +120,8 @@ class Confusion:
     ) -> "Confusion":
         """Count clean probabilities by labels given as column indices."""
         check_choice(decision, ("hard", "soft"), "decision")
+        y_proba = check_matrix(y_proba)
+        y = check_indices(y, *y_proba.shape)
         K = y_proba.shape[1]
         if decision == "hard":
             cells = y_proba.argmax(axis=1) * K + y

@@ -151,3 +151,57 @@ def test_class_absent_everywhere_gets_nothing(simulate, rng):
         assert shift.priors[3] <= (0.002 if name == "map" else 1e-9)
         assert np.isfinite(shift.priors).all()
         assert shift.adapt(with_empty)[:, 3].max() == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*negative entries")
+@pytest.mark.parametrize("name", ["cm", "scm", "cm-l", "scm-l", "cm-m", "scm-m", "bbse-s", "rlls"])
+@pytest.mark.parametrize("target", [[0.5, 0.3, 0.2, 0.0], [0.4, 0.3, 0.2, 0.1]])
+def test_unseen_class_without_source_priors_is_not_blown_up(simulate, rng, name, target):
+    """Nothing identifies it then: it gets what is predicted, and the warning asks for more."""
+    simulation = simulate(K, spread=1.2)
+    y_proba_val, y_val = simulation.draw(np.full(K, 1 / K), 8000, rng)
+    keep = y_val != 3
+    y_proba, _ = simulation.draw(np.array(target), 8000, rng)
+    estimator = ps.get_estimator(name).fit(y_proba_val[keep], y_val[keep], classes=range(K))
+    with pytest.warns(ps.PriorShiftWarning, match="Give source_priors"):
+        shift = estimator.estimate(y_proba)
+    assert shift.priors[3] == pytest.approx(y_proba[:, 3].mean(), abs=1e-9)
+    assert np.abs(shift.priors - target).sum() < 0.25
+
+
+@pytest.mark.parametrize("name", ["cm", "scm", "cm-l", "scm-m", "bbse", "rlls"])
+def test_target_of_unseen_classes_only(simulate, rng, name):
+    simulation = simulate(K, spread=2.0)
+    y_proba_val, y_val = simulation.draw(np.full(K, 1 / K), 500, rng)
+    keep = y_val != 3
+    estimator = ps.get_estimator(name).fit(
+        y_proba_val[keep], y_val[keep], classes=range(K), source_priors=np.full(K, 1 / K)
+    )
+    with pytest.warns(ps.PriorShiftWarning, match="no sample of class 3"):
+        shift = estimator.estimate(np.eye(K)[[3, 3, 3]])
+    np.testing.assert_allclose(shift.priors, [0, 0, 0, 1], atol=1e-6)
+
+
+def test_source_label_priors_are_never_dropped(simulation, rng):
+    y_proba_val, y_val = simulation.draw(np.full(K, 1 / K), 2000, rng)
+    labels = np.array([0.1, 0.1, 0.1, 0.7])
+    with pytest.raises(ValueError, match="need validation labels y"):
+        ps.EM().fit(y_proba_val, source_label_priors=labels)
+    # a class that validation lacks counts as always recognised
+    keep = y_val != 3
+    em = ps.EM().fit(y_proba_val[keep], y_val[keep], classes=range(K), source_label_priors=labels)
+    assert em.source_priors_[3] > 0.7
+    # a ratio is to the labels, whatever the mean prediction: no shift is a ratio of 1
+    rlls = ps.RLLS(regularization=1e3).fit(
+        y_proba_val, y_val, source_priors=np.full(K, 1 / K), source_label_priors=labels
+    )
+    np.testing.assert_allclose(rlls.estimate(y_proba_val).priors, labels, atol=1e-9)
+
+
+def test_warnings_point_at_the_users_line(simulate, rng):
+    simulation = simulate(30, spread=0.3)
+    y_proba, _ = simulation.draw(rng.dirichlet(np.ones(30)), 2000, rng)
+    em = ps.EM(max_iter=1).fit(source_priors=simulation.source_priors)
+    with pytest.warns(ps.ConvergenceWarning) as caught:
+        em.estimate(y_proba)
+    assert caught[0].filename == __file__

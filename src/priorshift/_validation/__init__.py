@@ -6,6 +6,7 @@ Everything behind it works on clean arrays: probabilities as a float32 or float6
 
 from priorshift._validation._classes import (
     check_classes,
+    check_indices,
     classes_of_labels,
     classes_of_priors,
     encode_labels,
@@ -24,19 +25,24 @@ from priorshift._validation._parameters import (
 from priorshift._validation._predictions import (
     Predictions,
     check_logits,
+    check_matrix,
     check_outputs,
     check_proba,
 )
-from priorshift._validation._priors import check_priors, check_source_mass
+from priorshift._validation._priors import NO_PRIOR, check_priors, check_source_mass
+from priorshift._validation._reading import some
 
 __all__ = [
+    "NO_PRIOR",
     "Predictions",
     "check_alpha",
     "check_choice",
     "check_classes",
     "check_count",
     "check_fraction",
+    "check_indices",
     "check_logits",
+    "check_matrix",
     "check_outputs",
     "check_positive",
     "check_priors",
@@ -49,4 +55,5 @@ __all__ = [
     "in_class_order",
     "read_labels",
     "settle_classes",
+    "some",
 ]

@@ -27,8 +27,7 @@ def settle_classes(
         return _binary_classes(predictions, labels, classes, positive_class)
     if classes is not None:
         return check_classes(classes, n_columns)
-    text = labels is not None and labels.dtype.kind == "U"
-    if predictions.names is not None and not (text and are_positions(predictions.names)):
+    if predictions.names is not None and not are_positions(predictions.names):
         return np.asarray(predictions.names)
     if labels is None:
         return np.arange(n_columns)
@@ -92,9 +91,16 @@ def in_class_order(predictions: Predictions, classes: Labels, name: str = "y_pro
     if names is None or list(names) == classes.tolist():
         return values
     at = {str(column): i for i, column in enumerate(names)}
-    if set(at) != {str(label) for label in classes.tolist()}:
-        if are_positions(names):
-            return values
+    same = set(at) == {str(label) for label in classes.tolist()}
+    if are_positions(names):
+        if same:
+            raise ValueError(
+                f"the columns of {name} are numbered 0..{classes.size - 1} but the classes are in "
+                f"the order {some(classes.tolist())}: are these names or positions? Name the "
+                "columns, or pass a plain array in class order."
+            )
+        return values
+    if not same:
         raise ValueError(
             f"the columns of {name} ({some(names)}) are not the classes "
             f"({some(classes.tolist())}); rename them, or pass a plain array whose columns are in "
@@ -158,3 +164,17 @@ def _binary_classes(
 def are_positions(names: tuple[Any, ...]) -> bool:
     """Tell whether a header is the 0..K-1 that pandas gives columns without names."""
     return list(map(repr, names)) == list(map(repr, range(len(names))))
+
+
+def check_indices(y: ArrayLike, n_samples: int, n_classes: int) -> Indices:
+    """Check labels that are column numbers already."""
+    index = read_labels(y, n_samples)
+    if index.dtype.kind not in "iu":
+        raise ValueError(f"y must hold column numbers 0..{n_classes - 1}; got {index.dtype}.")
+    bad = np.flatnonzero((index < 0) | (index >= n_classes))
+    if bad.size:
+        raise ValueError(
+            f"y must hold column numbers 0..{n_classes - 1}; got {index[bad[0]]} at position "
+            f"{bad[0]} ({bad.size} such labels)."
+        )
+    return index.astype(np.intp, copy=False)

@@ -108,3 +108,10 @@ def _explain_bad_rows(block: Floats, fine: Mask, start: int, values: Floats, nam
         f"row {start + row} of {name} sums to {total:.6g}, not 1 (tolerance {SUM_TOLERANCE}); "
         "if these are logits or scores, pass them through a softmax or divide rows by their sums."
     )
+
+
+def check_matrix(y_proba: ArrayLike, name: str = "y_proba") -> Floats:
+    """Check no more than that these are numbers in two dimensions: for sums over clean data."""
+    values, names = read_numbers(y_proba, name)
+    _require_matrix(values, names, name)
+    return values

@@ -10,6 +10,9 @@ from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Indices, Labels, Vector
 from priorshift._validation._reading import SUM_TOLERANCE, as_mapping, some
 
+NO_PRIOR = 1e-30
+"""A source prior up to this is 0: dividing by it would say nothing."""
+
 NEGLIGIBLE_MASS = 1e-6
 """A predicted probability up to this is no evidence against a source prior of 0."""
 
@@ -48,7 +51,7 @@ def check_source_mass(
     source_priors: Vector, outputs: Floats, classes: Labels, *, from_logits: bool = False
 ) -> None:
     """Refuse a source prior of 0 for a class that the classifier does predict."""
-    absent = np.flatnonzero(source_priors == 0)
+    absent = np.flatnonzero(source_priors <= NO_PRIOR)
     if not absent.size:
         return
     largest = _largest_mass(outputs, absent, from_logits)

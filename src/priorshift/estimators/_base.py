@@ -1,14 +1,15 @@
 """PriorEstimator: what all estimators share, from checked inputs to a PriorEstimate."""
 
-import warnings
 from typing import Any, ClassVar, Self
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from priorshift._typing import Floats, Labels, Mask, Vector
+from priorshift._typing import Floats, Labels, Vector
 from priorshift._validation import (
+    NO_PRIOR,
     check_priors,
     check_proba,
     check_sample_weight,
@@ -18,12 +19,16 @@ from priorshift._validation import (
     in_class_order,
     read_labels,
     settle_classes,
+    some,
 )
-from priorshift.estimators._evidence import Evidence
+from priorshift.estimators._evidence import Evidence, TargetCounts
 from priorshift.estimators._result import PriorEstimate
-from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
-from priorshift.solvers import ADVICE, Solution
+from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
+from priorshift.solvers import Solution
 from priorshift.statistics import Decision
+
+NOTICEABLE = 0.01
+"""A prior worth a warning when it cannot reach the predictions; a hyper-prior's share is less."""
 
 
 class PriorEstimator(BaseEstimator):
@@ -73,13 +78,11 @@ class PriorEstimator(BaseEstimator):
         -------
         self
         """
-        self._given = (source_priors, source_label_priors)
-        self._evidence: Evidence | None = None
+        given = (source_priors, source_label_priors)
         if y_proba is None:
-            names = self._classes_of_priors(classes)
-        else:
-            names = self._add(y_proba, y, classes, sample_weight, positive_class)
-        return self._settle(names)
+            return self._settle(self._classes_of_priors(source_priors, classes), given, None)
+        names, evidence = self._count(y_proba, y, classes, sample_weight, given, positive_class)
+        return self._settle(names, given, evidence)
 
     def partial_fit(
         self,
@@ -99,10 +102,23 @@ class PriorEstimator(BaseEstimator):
         if not hasattr(self, "classes_"):
             if classes is None:
                 raise ValueError("the first partial_fit needs classes= in the order of columns.")
-            self._given = (source_priors, source_label_priors)
-            self._evidence = None
-        names = self._add(y_proba, y, getattr(self, "classes_", classes), sample_weight)
-        return self._settle(names)
+            given = (source_priors, source_label_priors)
+            names, evidence = self._count(y_proba, y, classes, sample_weight, given)
+            return self._settle(names, given, evidence)
+        if source_priors is not None or source_label_priors is not None:
+            raise ValueError(
+                "source_priors and source_label_priors belong to the first partial_fit; leave them "
+                "out of later ones."
+            )
+        if classes is not None and list(classes) != self.classes_.tolist():  # type: ignore[arg-type]
+            raise ValueError(
+                f"classes must stay those of the first partial_fit, in its order: "
+                f"{some(self.classes_.tolist())}."
+            )
+        _, evidence = self._count(y_proba, y, self.classes_, sample_weight, self._given)
+        if self._evidence is not None:
+            evidence = self._evidence + evidence
+        return self._settle(self.classes_, self._given, evidence)
 
     def estimate(self, y_proba: ArrayLike) -> PriorEstimate:
         """Estimate the target priors from unlabelled predictions.
@@ -132,9 +148,8 @@ class PriorEstimator(BaseEstimator):
     def _estimate(self, y_proba: Floats) -> PriorEstimate:
         raise NotImplementedError
 
-    def _classes_of_priors(self, classes: ArrayLike | None) -> Labels:
+    def _classes_of_priors(self, source_priors: Any, classes: ArrayLike | None) -> Labels:
         """Name the classes where there is no validation set, only source priors."""
-        source_priors = self._given[0]
         if self._decision is not None:
             raise ValueError(f"{type(self).__name__} needs a validation set: fit(y_proba, y).")
         if source_priors is None:
@@ -144,86 +159,118 @@ class PriorEstimator(BaseEstimator):
             )
         return classes_of_priors(source_priors, classes)
 
-    def _add(
+    def _count(
         self,
         y_proba: ArrayLike,
         y: ArrayLike | None,
         classes: ArrayLike | None,
         sample_weight: ArrayLike | None,
+        given: tuple[Any, Any],
         positive_class: Any = None,
-    ) -> Labels:
-        """Check a batch of validation data and add it to the evidence; return the classes."""
+    ) -> tuple[Labels, Evidence]:
+        """Check a batch of validation data; return its classes and its statistics."""
         if y is None and self._decision is not None:
             raise ValueError(f"{type(self).__name__} needs validation labels: fit(y_proba, y).")
+        needs_soft = given[0] is None and given[1] is not None
+        if y is None and needs_soft:
+            raise ValueError(
+                "source_label_priors without source_priors need validation labels y: the mean "
+                "prediction of each class is weighted by them."
+            )
         predictions = check_proba(y_proba)
         n_samples = predictions.values.shape[0]
         labels = None if y is None else read_labels(y, n_samples)
         names = settle_classes(predictions, labels, classes, positive_class)
-        source_priors, label_priors = self._given
         evidence = Evidence.of(
             in_class_order(predictions, names),
             None if labels is None else encode_labels(labels, names),
             check_sample_weight(sample_weight, n_samples),
             decision=self._decision,
-            needs_soft=source_priors is None and label_priors is not None,
+            needs_soft=needs_soft,
         )
-        self._evidence = evidence if self._evidence is None else self._evidence + evidence
-        return names
+        return names, evidence
 
-    def _settle(self, classes: Labels) -> Self:
-        """Set what was fitted, all at once: classes, and the priors trained under.
+    def _settle(self, classes: Labels, given: tuple[Any, Any], evidence: Evidence | None) -> Self:
+        """Set what was fitted, all at once, so that a failed fit changes nothing.
 
-        These are known by mean prediction (p^f, the ratio's denominator) and by labels (p^N).
+        The priors trained under are known by mean prediction (p^f, the ratio's denominator) and by
+        labels (p^N).
         """
-        source_priors, label_priors = self._given
+        source_priors, label_priors = given
         if label_priors is not None:
             label_priors = check_priors(label_priors, classes, "source_label_priors")
         if source_priors is not None:
-            source_priors, origin = check_priors(source_priors, classes, "source_priors"), "given"
-        else:
-            assert self._evidence is not None
-            source_priors, origin = self._sources_by_default(self._evidence, label_priors)
+            source_priors = check_priors(source_priors, classes, "source_priors")
+        source, origin = self._sources(evidence, source_priors, label_priors)
+        self._given, self._evidence = given, evidence
         self.classes_, self.n_features_in_ = classes, classes.size
-        self.source_priors_, self.source_priors_from_ = source_priors, origin
-        self.source_label_priors_ = source_priors if label_priors is None else label_priors
-        if self._evidence is not None and self._evidence.confusion is not None:
-            self.confusion_ = self._evidence.confusion
+        self.source_priors_, self.source_priors_from_ = source, origin
+        self.source_label_priors_ = source if label_priors is None else label_priors
+        if evidence is not None and evidence.confusion is not None:
+            self.confusion_ = evidence.confusion
         return self
 
-    def _sources_by_default(
-        self, evidence: Evidence, label_priors: Vector | None
+    def _sources(
+        self, evidence: Evidence | None, source_priors: Vector | None, label_priors: Vector | None
     ) -> tuple[Vector, str]:
-        """Take the source priors from validation, and say how."""
+        """Settle the denominator of the ratio, and say where it is from."""
+        if source_priors is not None:
+            return source_priors, "given"
+        assert evidence is not None
         if label_priors is not None and evidence.soft is not None:
-            mean = evidence.soft.conditional @ label_priors
+            # a class that validation lacks counts as always recognised
+            unseen = np.where(evidence.soft.seen, 0.0, label_priors)
+            mean = evidence.soft.conditional @ label_priors + unseen
             return mean / mean.sum(), "mean prediction on validation at source_label_priors"
         return evidence.predicted.frequencies, (
             "mean prediction on validation, taken to be drawn as the training set was"
         )
 
-    def _warn_of_unseen(self, seen: Mask) -> tuple[Any, ...]:
-        """Name the classes that validation lacks, with a warning."""
-        unseen = tuple(self.classes_[~seen].tolist())
+    def _count_target(self, y_proba: Floats) -> tuple[TargetCounts, tuple[Any, ...]]:
+        """Count target decisions; name the classes that validation lacks, with a warning."""
+        known = self._given[0] is not None or self._given[1] is not None
+        source = self.source_priors_ if known else None
+        target = TargetCounts.of(y_proba, self.confusion_, source)
+        unseen = tuple(self.classes_[~target.seen].tolist())
         if unseen:
-            warnings.warn(
-                f"validation has no sample of class {', '.join(map(repr, unseen))}: a confusion "
-                "matrix cannot identify its prior, so EM estimates it from the predictions alone.",
-                PriorShiftWarning,
-                stacklevel=4,
+            how = (
+                "EM estimates it from the predictions alone"
+                if known
+                else "and without source_priors nothing can: its mean prediction is taken. Give "
+                "source_priors"
             )
-        return unseen
+            warn_user(
+                f"validation has no sample of class {some(unseen)}: a confusion matrix cannot "
+                f"identify its prior, {how}.",
+                PriorShiftWarning,
+            )
+        return target, unseen
+
+    def _only_unseen(self, target: TargetCounts, unseen: tuple[Any, ...]) -> PriorEstimate:
+        """Wrap the case that all of the target belongs to classes validation never saw."""
+        priors = target.unseen_priors / target.unseen_priors.sum()
+        n_target = target.counts.n_samples
+        return self._result(priors, Solution(priors, "direct"), n_target, unseen_classes=unseen)
+
+    def _warn_if_short(self, solution: Solution) -> None:
+        """Warn of a solution that fell short of its tolerance."""
+        if solution.status == "not_converged":
+            warn_user(
+                f"{self.name} is not certified after {solution.n_iter} passes: its gap is "
+                f"{solution.gap}; raise max_iter or tol.",
+                ConvergenceWarning,
+            )
 
     def _result(
         self, priors: Vector, solution: Solution, n_target: int, **more: Any
     ) -> PriorEstimate:
-        """Wrap a solution, with a warning where it fell short of its tolerance."""
-        asked_for_less = getattr(self, "solver", "certified") != "certified"
-        if solution.status == "not_converged" and not asked_for_less:
-            warnings.warn(
-                f"{self.name} is not certified after {solution.n_iter} passes: its gap is "
-                f"{solution.gap}; {ADVICE['not_converged']}.",
-                ConvergenceWarning,
-                stacklevel=4,
+        """Wrap a solution."""
+        lost = (priors > NOTICEABLE) & (self.source_priors_ <= NO_PRIOR)
+        if lost.any():
+            warn_user(
+                f"class {some(self.classes_[lost].tolist())} has a prior in the target but none in "
+                "the source: predictions cannot be adapted to it. Give source_priors.",
+                PriorShiftWarning,
             )
         return PriorEstimate(
             method=self.name,

@@ -10,6 +10,9 @@ from priorshift.execution import multiply
 from priorshift.solvers import Mixture, maximise
 from priorshift.statistics import Confusion, Decision, DecisionCounts
 
+EM_TOL = 0.01
+"""Gap in nats of the EM that estimates unseen classes: that of the EM estimator itself."""
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -35,7 +38,9 @@ class Evidence:
         if y is not None and decision is not None:
             confusion = Confusion.from_arrays(y_proba, y, decision=decision, sample_weight=weight)
         if y is not None and needs_soft:
-            soft = Confusion.from_arrays(y_proba, y, decision="soft", sample_weight=weight)
+            soft = confusion
+            if decision != "soft":
+                soft = Confusion.from_arrays(y_proba, y, decision="soft", sample_weight=weight)
         return cls(predicted, confusion, soft)
 
     def __add__(self, other: "Evidence") -> "Evidence":
@@ -50,8 +55,8 @@ class Evidence:
 class TargetCounts:
     """Target decisions on samples of the classes that validation saw.
 
-    Samples of the other classes are set aside softly: a row counts by the chance, according to
-    EM on the target, that its class was seen. `unseen_priors` are EM's priors of the rest.
+    Samples of the other classes are set aside softly: a row counts by the chance that its class
+    was seen. `unseen_priors` are what is set aside.
     """
 
     counts: DecisionCounts
@@ -59,21 +64,37 @@ class TargetCounts:
     unseen_priors: Vector
 
     @classmethod
-    def of(cls, y_proba: Floats, confusion: Confusion, source_priors: Vector) -> "TargetCounts":
-        """Count target decisions of the kind that `confusion` holds."""
-        seen, unseen_priors, weight = confusion.seen, np.zeros_like(source_priors), None
+    def of(
+        cls, y_proba: Floats, confusion: Confusion, source_priors: Vector | None
+    ) -> "TargetCounts":
+        """Count target decisions of the kind that `confusion` holds.
+
+        With source priors, EM on the target says what share the unseen classes have. Without
+        them nothing can: validation lacks a class, so its mean prediction is not the classifier's
+        own prior, and dividing by it would blow the class up. Then predictions count as they are.
+        """
+        seen, weight = confusion.seen, None
+        unseen_priors = np.zeros(seen.size)
         if not seen.all():
-            scale = prior_ratio(np.ones_like(source_priors), source_priors)
-            priors = maximise(Mixture.of(y_proba, scale=scale), tol=0.01).value
+            scale, priors = np.ones(seen.size), np.ones(seen.size)
+            if source_priors is not None:
+                scale = prior_ratio(scale, source_priors)
+                priors = maximise(Mixture.of(y_proba, scale=scale), tol=EM_TOL).value
+            of_unseen = multiply(y_proba, np.where(seen, 0.0, scale * priors))
+            of_any = multiply(y_proba, scale * priors)
+            weight = 1 - np.divide(of_unseen, of_any, out=np.zeros_like(of_any), where=of_any > 0)
+            if source_priors is None:
+                priors = DecisionCounts.from_arrays(y_proba, decision="soft").frequencies
             unseen_priors = np.where(seen, 0.0, priors)
-            of_seen, of_any = (
-                multiply(y_proba, scale * part) for part in (priors - unseen_priors, priors)
-            )
-            weight = np.divide(of_seen, of_any, out=np.zeros_like(of_any), where=of_any > 0)
         counts = DecisionCounts.from_arrays(
             y_proba, decision=confusion.decision, sample_weight=weight
         )
         return cls(counts, seen, unseen_priors)
+
+    @property
+    def empty(self) -> bool:
+        """Whether all of the target belongs to classes that validation never saw."""
+        return bool(self.counts.counts.sum() <= 1e-9 * self.counts.n_samples)
 
     def complete(self, seen_priors: Vector) -> Vector:
         """Join priors of the seen classes, which sum to 1, with those of the others."""

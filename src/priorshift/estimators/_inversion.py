@@ -5,18 +5,17 @@ ratio :math:`w = p / p_T`, with :math:`J = C\,\mathrm{diag}(p_T)`. Where estimat
 fit together the plain solution has negative entries; it is kept as `raw`, and clipped.
 """
 
-import warnings
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
-from priorshift._typing import Floats, Mask, Vector
+from priorshift._typing import Floats, Vector
 from priorshift._validation import check_choice, check_fraction, check_positive
 from priorshift.adaptation import prior_ratio
 from priorshift.estimators._base import PriorEstimator
 from priorshift.estimators._evidence import Evidence, TargetCounts
 from priorshift.estimators._result import PriorEstimate
-from priorshift.exceptions import PriorShiftWarning
+from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.solvers import (
     Solution,
     condition_number,
@@ -25,6 +24,9 @@ from priorshift.solvers import (
     solve_linear,
 )
 from priorshift.statistics import Decision
+
+ROUNDING = 1e-9
+"""How far below 0 an entry may be by rounding alone."""
 
 
 class NoAdaptation(PriorEstimator):
@@ -65,7 +67,7 @@ class CM(PriorEstimator):
         return "hard"
 
     def _estimate(self, y_proba: Floats) -> PriorEstimate:
-        return _invert_for_priors(self, y_proba)
+        return _from_inversion(self, y_proba)
 
 
 class SCM(PriorEstimator):
@@ -89,14 +91,15 @@ class SCM(PriorEstimator):
         return "soft"
 
     def _estimate(self, y_proba: Floats) -> PriorEstimate:
-        return _invert_for_priors(self, y_proba)
+        return _from_inversion(self, y_proba)
 
 
 class BBSE(PriorEstimator):
     """Black-box shift estimation of the ratio, w = J^-1 q (Lipton et al., 2018).
 
-    Without `source_priors`, J is the joint confusion matrix of validation as it is: the ratio is
-    then to the balance of validation's labels, and nothing need be known of the training set.
+    The ratio is to the balance of the training labels: `source_label_priors` if given, else
+    `source_priors`, else that of validation's own labels; then J is validation's joint confusion
+    matrix as it is, and nothing need be known of the training set.
 
     Parameters
     ----------
@@ -130,13 +133,14 @@ class BBSE(PriorEstimator):
     def _decision(self) -> Decision:
         return "hard"
 
-    def _sources_by_default(
-        self, evidence: Evidence, label_priors: Vector | None
+    def _sources(
+        self, evidence: Evidence | None, source_priors: Vector | None, label_priors: Vector | None
     ) -> tuple[Vector, str]:
-        return _label_sources(evidence, label_priors)
+        return _label_sources(evidence, source_priors, label_priors)
 
     def _estimate(self, y_proba: Floats) -> PriorEstimate:
-        return _invert_for_ratio(self, y_proba)
+        solve = _ratio_solver(self.constrained, self.solver, self.tol)
+        return _from_ratio(self, y_proba, solve, clip=self.solver != "paper")
 
 
 class BBSES(PriorEstimator):
@@ -174,13 +178,14 @@ class BBSES(PriorEstimator):
     def _decision(self) -> Decision:
         return "soft"
 
-    def _sources_by_default(
-        self, evidence: Evidence, label_priors: Vector | None
+    def _sources(
+        self, evidence: Evidence | None, source_priors: Vector | None, label_priors: Vector | None
     ) -> tuple[Vector, str]:
-        return _label_sources(evidence, label_priors)
+        return _label_sources(evidence, source_priors, label_priors)
 
     def _estimate(self, y_proba: Floats) -> PriorEstimate:
-        return _invert_for_ratio(self, y_proba)
+        solve = _ratio_solver(self.constrained, self.solver, self.tol)
+        return _from_ratio(self, y_proba, solve, clip=self.solver != "paper")
 
 
 class RLLS(PriorEstimator):
@@ -236,85 +241,87 @@ class RLLS(PriorEstimator):
         check_choice(self.decision, ("hard", "soft"), "decision")
         return self.decision
 
-    def _sources_by_default(
-        self, evidence: Evidence, label_priors: Vector | None
+    def _sources(
+        self, evidence: Evidence | None, source_priors: Vector | None, label_priors: Vector | None
     ) -> tuple[Vector, str]:
-        return _label_sources(evidence, label_priors)
+        return _label_sources(evidence, source_priors, label_priors)
 
     def _estimate(self, y_proba: Floats) -> PriorEstimate:
-        gamma = check_fraction(self.gamma, "gamma")
+        gamma, tol = check_fraction(self.gamma, "gamma"), check_positive(self.tol, "tol")
         penalty = check_positive(self.regularization, "regularization") * self._deviation_bound()
-        J, q, source, target = _ratio_equations(self, y_proba)
-        solution = regularised_ratio(J, q, penalty, tol=check_positive(self.tol, "tol"))
-        raw = 1 + gamma * (solution.value - 1)
-        return _from_ratio(self, raw, source, target, solution, y_proba, condition_number(J))
+
+        def solve(J: Vector, q: Vector, _: Vector) -> tuple[Vector, Solution]:
+            solution = regularised_ratio(J, q, penalty, tol=tol)
+            return 1 + gamma * (solution.value - 1), solution
+
+        return _from_ratio(self, y_proba, solve)
 
     def _deviation_bound(self) -> float:
         """Return rho: how far J may be from the truth with probability 1 - delta."""
-        log_term = 2 * np.log(2 * self.classes_.size / check_positive(self.delta, "delta"))
-        n = self.confusion_.n_samples
+        delta = check_fraction(check_positive(self.delta, "delta"), "delta")
+        log_term = 2 * np.log(2 * self.classes_.size / delta)
+        n = self.confusion_.class_weights.sum()
         return float(3 * (log_term / (3 * n) + np.sqrt(log_term / n)))
 
 
-def _invert_for_priors(estimator: Any, y_proba: Floats) -> PriorEstimate:
+def _from_inversion(estimator: PriorEstimator, y_proba: Floats) -> PriorEstimate:
     """Solve C p = q; keep the solution as it is, and clip it into the simplex."""
-    confusion = estimator.confusion_
-    target = TargetCounts.of(y_proba, confusion, estimator.source_priors_)
-    unseen = estimator._warn_of_unseen(target.seen)
-    C = confusion.conditional[:, target.seen]
+    target, unseen = estimator._count_target(y_proba)
+    if target.empty:
+        return estimator._only_unseen(target, unseen)
+    C = estimator.confusion_.conditional[:, target.seen]
+    condition = _judge_condition(estimator, C)
     raw = solve_linear(C, target.counts.frequencies)
-    _warn_of_clipping(estimator, raw, target.seen)
+    _warn_of_clipping(estimator, raw, target)
     return estimator._result(
         target.complete(_clip(raw)),
         Solution(raw, "direct"),
         y_proba.shape[0],
         raw=target.complete(raw),
-        condition_number=condition_number(C),
+        condition_number=condition,
         unseen_classes=unseen,
     )
 
 
-def _invert_for_ratio(estimator: Any, y_proba: Floats) -> PriorEstimate:
+RatioSolver = Callable[[Vector, Vector, Vector], tuple[Vector, Solution]]
+"""Takes J, q and the source priors; returns the ratio and the solution it comes from."""
+
+
+def _ratio_solver(constrained: bool, solver: str, tol: float) -> RatioSolver:
     """Solve J w = q plainly, or with w kept a ratio of priors."""
-    check_choice(estimator.solver, ("certified", "paper"), "solver")
-    J, q, source, target = _ratio_equations(estimator, y_proba)
-    if estimator.constrained:
-        C = estimator.confusion_.conditional[:, target.seen]
-        solution = simplex_least_squares(C, q, tol=check_positive(estimator.tol, "tol"))
-        raw = prior_ratio(solution.value, source)
-    else:
+    check_choice(solver, ("certified", "paper"), "solver")
+    if constrained and solver == "paper":
+        raise ValueError("the paper's BBSE is not constrained; choose one of the two.")
+    tol = check_positive(tol, "tol")
+
+    def plain(J: Vector, q: Vector, _: Vector) -> tuple[Vector, Solution]:
         raw = solve_linear(J, q)
-        solution = Solution(raw, "direct")
-    return _from_ratio(estimator, raw, source, target, solution, y_proba, condition_number(J))
+        return raw, Solution(raw, "direct")
 
+    def on_simplex(J: Vector, q: Vector, source: Vector) -> tuple[Vector, Solution]:
+        C = J * prior_ratio(np.ones_like(source), source)
+        solution = simplex_least_squares(C, q, tol=tol)
+        return prior_ratio(solution.value, source), solution
 
-def _ratio_equations(
-    estimator: Any, y_proba: Floats
-) -> tuple[Vector, Vector, Vector, TargetCounts]:
-    """Return J, q, the source priors and the counts, all among the classes that were seen."""
-    confusion = estimator.confusion_
-    target = TargetCounts.of(y_proba, confusion, estimator.source_priors_)
-    source = estimator.source_priors_[target.seen]
-    source = source / source.sum()
-    J = confusion.conditional[:, target.seen] * source
-    return J, target.counts.frequencies, source, target
+    return on_simplex if constrained else plain
 
 
 def _from_ratio(
-    estimator: Any,
-    raw: Vector,
-    source: Vector,
-    target: TargetCounts,
-    solution: Solution,
-    y_proba: Floats,
-    condition: float,
+    estimator: PriorEstimator, y_proba: Floats, solve: RatioSolver, *, clip: bool = True
 ) -> PriorEstimate:
-    """Turn a ratio among the seen classes into priors, clipped unless the paper's way is asked."""
-    unseen = estimator._warn_of_unseen(target.seen)
-    as_priors = target.complete(raw * source)
-    priors = as_priors
-    if getattr(estimator, "solver", "certified") != "paper":
-        _warn_of_clipping(estimator, raw, target.seen)
+    """Solve for the ratio among the classes that were seen, and turn it into priors."""
+    target, unseen = estimator._count_target(y_proba)
+    if target.empty:
+        return estimator._only_unseen(target, unseen)
+    source = estimator.source_priors_[target.seen]
+    source = source / source.sum()
+    J = estimator.confusion_.conditional[:, target.seen] * source
+    condition = _judge_condition(estimator, J)
+    raw, solution = solve(J, target.counts.frequencies, source)
+    estimator._warn_if_short(solution)
+    priors = as_priors = target.complete(raw * source)
+    if clip:
+        _warn_of_clipping(estimator, raw, target)
         priors = target.complete(_clip(raw * source))
     return estimator._result(
         priors,
@@ -326,14 +333,32 @@ def _from_ratio(
     )
 
 
-def _label_sources(evidence: Evidence, label_priors: Vector | None) -> tuple[Vector, str]:
+def _label_sources(
+    evidence: Evidence | None, source_priors: Vector | None, label_priors: Vector | None
+) -> tuple[Vector, str]:
     """Take the balance of labels as source priors: what a ratio from J is a ratio to."""
     if label_priors is not None:
         return label_priors, "source_label_priors"
+    if source_priors is not None:
+        return source_priors, "given"
+    assert evidence is not None
     assert evidence.confusion is not None
     predicted, seen = evidence.predicted.frequencies, evidence.confusion.seen
     labels = evidence.confusion.class_frequencies * predicted[seen].sum()
     return np.where(seen, labels, predicted), "label frequencies of validation"
+
+
+def _judge_condition(estimator: PriorEstimator, M: Vector) -> float:
+    """Return the condition number, with a warning where the matrix tells classes not apart."""
+    condition = condition_number(M)
+    if np.isinf(condition):
+        warn_user(
+            f"{estimator.name}: the confusion matrix is singular, so some classes cannot be told "
+            "apart by decisions, and a pseudo-inverse decides between them. SCM-L or EM may know "
+            "more.",
+            PriorShiftWarning,
+        )
+    return condition
 
 
 def _clip(raw: Vector) -> Vector:
@@ -342,14 +367,13 @@ def _clip(raw: Vector) -> Vector:
     return clipped / clipped.sum() if clipped.any() else np.full(raw.size, 1 / raw.size)
 
 
-def _warn_of_clipping(estimator: Any, raw: Vector, seen: Mask) -> None:
-    negative = raw < -1e-9
+def _warn_of_clipping(estimator: PriorEstimator, raw: Vector, target: TargetCounts) -> None:
+    negative = raw < -ROUNDING
     if negative.any():
-        worst = estimator.classes_[seen][np.argmin(raw)].item()
-        warnings.warn(
+        worst = estimator.classes_[target.seen][np.argmin(raw)].item()
+        warn_user(
             f"{estimator.name} found {np.count_nonzero(negative)} negative entries, the lowest "
             f"{raw.min():.3g} for class {worst!r}, and set them to 0 (kept in `raw`): confusion "
             "matrix and target decisions do not fit together. CM-L and SCM-L need no clipping.",
             PriorShiftWarning,
-            stacklevel=5,
         )

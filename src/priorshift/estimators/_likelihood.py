@@ -14,7 +14,7 @@ SCM-M   rows of the soft confusion matrix        summed posteriors   3
 ======  =======================================  ==================  =====
 """
 
-import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,9 +24,8 @@ from priorshift._typing import Floats, Vector
 from priorshift._validation import check_alpha, check_choice, check_count, check_positive
 from priorshift.adaptation import prior_ratio
 from priorshift.estimators._base import PriorEstimator
-from priorshift.estimators._evidence import TargetCounts
 from priorshift.estimators._result import PriorEstimate
-from priorshift.exceptions import PriorShiftWarning
+from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.solvers import (
     L2_THRESHOLD,
     Mixture,
@@ -36,6 +35,9 @@ from priorshift.solvers import (
     maximise,
 )
 from priorshift.statistics import Decision
+
+Solver = Callable[[Mixture, Vector], Solution]
+"""Takes a problem and a start, the source priors."""
 
 
 class EM(PriorEstimator):
@@ -71,8 +73,10 @@ class EM(PriorEstimator):
         self.tol, self.max_iter, self.solver = tol, max_iter, solver
 
     def _estimate(self, y_proba: Floats) -> PriorEstimate:
-        check_choice(self.solver, ("certified", "paper", "gradient"), "solver")
-        return _from_posteriors(self, y_proba, alpha=1.0)
+        other = gradient_ascent if self.solver == "gradient" else expectation_maximisation
+        choices = ("certified", "paper", "gradient")
+        solve = _solver_of(self, other, choices, threshold=L2_THRESHOLD)
+        return _from_posteriors(self, y_proba, 1.0, solve)
 
 
 class MAP(PriorEstimator):
@@ -113,8 +117,8 @@ class MAP(PriorEstimator):
         self.alpha, self.tol, self.max_iter, self.solver = alpha, tol, max_iter, solver
 
     def _estimate(self, y_proba: Floats) -> PriorEstimate:
-        check_choice(self.solver, ("certified", "paper"), "solver")
-        return _from_posteriors(self, y_proba, alpha=self.alpha)
+        solve = _solver_of(self, gradient_ascent, threshold=L2_THRESHOLD)
+        return _from_posteriors(self, y_proba, self.alpha, solve)
 
 
 class CML(PriorEstimator):
@@ -153,7 +157,7 @@ class CML(PriorEstimator):
         return "hard"
 
     def _estimate(self, y_proba: Floats) -> PriorEstimate:
-        return _from_decisions(self, y_proba, alpha=1.0)
+        return _from_decisions(self, y_proba, 1.0, _solver_of(self, gradient_ascent))
 
 
 class SCML(PriorEstimator):
@@ -192,7 +196,7 @@ class SCML(PriorEstimator):
         return "soft"
 
     def _estimate(self, y_proba: Floats) -> PriorEstimate:
-        return _from_decisions(self, y_proba, alpha=1.0)
+        return _from_decisions(self, y_proba, 1.0, _solver_of(self, gradient_ascent))
 
 
 class CMM(PriorEstimator):
@@ -235,7 +239,7 @@ class CMM(PriorEstimator):
         return "hard"
 
     def _estimate(self, y_proba: Floats) -> PriorEstimate:
-        return _from_decisions(self, y_proba, alpha=self.alpha)
+        return _from_decisions(self, y_proba, self.alpha, _solver_of(self, gradient_ascent))
 
 
 class SCMM(PriorEstimator):
@@ -278,10 +282,12 @@ class SCMM(PriorEstimator):
         return "soft"
 
     def _estimate(self, y_proba: Floats) -> PriorEstimate:
-        return _from_decisions(self, y_proba, alpha=self.alpha)
+        return _from_decisions(self, y_proba, self.alpha, _solver_of(self, gradient_ascent))
 
 
-def _from_posteriors(estimator: Any, y_proba: Floats, alpha: float | ArrayLike) -> PriorEstimate:
+def _from_posteriors(
+    estimator: PriorEstimator, y_proba: Floats, alpha: float | ArrayLike, solve: Solver
+) -> PriorEstimate:
     """Solve with one row a target sample: posterior / source priors."""
     source = estimator.source_priors_
     problem = Mixture.of(
@@ -289,40 +295,52 @@ def _from_posteriors(estimator: Any, y_proba: Floats, alpha: float | ArrayLike) 
         scale=prior_ratio(np.ones_like(source), source),
         alpha=check_alpha(alpha, source.size),
     )
-    solution = _solve(estimator, problem, source, threshold=L2_THRESHOLD)
+    solution = solve(problem, source)
     return estimator._result(solution.value, solution, y_proba.shape[0])
 
 
-def _from_decisions(estimator: Any, y_proba: Floats, alpha: float | ArrayLike) -> PriorEstimate:
+def _from_decisions(
+    estimator: PriorEstimator, y_proba: Floats, alpha: float | ArrayLike, solve: Solver
+) -> PriorEstimate:
     """Solve with one row a decision: the confusion matrix, weighted by target decisions."""
-    check_choice(estimator.solver, ("certified", "paper"), "solver")
-    confusion, source = estimator.confusion_, estimator.source_priors_
-    alpha = check_alpha(alpha, source.size)
-    target = TargetCounts.of(y_proba, confusion, source)
-    unseen = estimator._warn_of_unseen(target.seen)
+    alpha = check_alpha(alpha, estimator.classes_.size)
+    target, unseen = estimator._count_target(y_proba)
+    if target.empty:
+        return estimator._only_unseen(target, unseen)
     problem = Mixture.of(
-        confusion.conditional[:, target.seen],
+        estimator.confusion_.conditional[:, target.seen],
         weights=target.counts.counts,
         alpha=alpha[target.seen],
     )
-    _report_impossible(problem, target.counts.counts.sum())
-    start = source[target.seen] / source[target.seen].sum()
-    solution = _solve(estimator, problem, start, threshold=0.0)
+    _report_impossible(problem, float(target.counts.counts.sum()))
+    source = estimator.source_priors_[target.seen]
+    solution = solve(problem, source / source.sum())
     return estimator._result(
         target.complete(solution.value), solution, y_proba.shape[0], unseen_classes=unseen
     )
 
 
-def _solve(estimator: Any, problem: Mixture, start: Vector, threshold: float) -> Solution:
-    """Run the solver that the estimator asks for."""
+def _solver_of(
+    estimator: "EM | MAP | CML | SCML | CMM | SCMM",
+    other: Callable[..., Solution],
+    choices: tuple[str, ...] = ("certified", "paper"),
+    **options: Any,
+) -> Solver:
+    """Return the solver an estimator asks for: certified, or the other with its options."""
+    check_choice(estimator.solver, choices, "solver")
     tol = check_positive(estimator.tol, "tol")
     max_iter = check_count(estimator.max_iter, "max_iter")
-    start = 0.9 * start + 0.1 / start.size  # no class may start at 0: it could never leave it
-    if estimator.solver == "certified":
-        return maximise(problem, tol=tol, max_iter=max_iter, start=start)
-    if estimator.solver == "paper" and estimator.name == "em":
-        return expectation_maximisation(problem, start, tol=tol, n_steps=max_iter)
-    return gradient_ascent(problem, start, tol=tol, n_steps=max_iter, threshold=threshold)
+
+    def certified(problem: Mixture, start: Vector) -> Solution:
+        solution = maximise(problem, tol=tol, max_iter=max_iter, start=start)
+        estimator._warn_if_short(solution)
+        return solution
+
+    def reproduced(problem: Mixture, start: Vector) -> Solution:
+        start = np.maximum(start, np.finfo(np.float64).tiny)  # at 0, no step would ever leave it
+        return other(problem, start, tol=tol, n_steps=max_iter, **options)
+
+    return certified if estimator.solver == "certified" else reproduced
 
 
 def _report_impossible(problem: Mixture, total: float) -> None:
@@ -333,9 +351,8 @@ def _report_impossible(problem: Mixture, total: float) -> None:
             "from them; use a larger validation set, or EM, which needs no confusion matrix."
         )
     if problem.impossible > 1e-9 * total:
-        warnings.warn(
+        warn_user(
             f"{problem.impossible / total:.2%} of the target's decisions are for classes that "
             "validation was never taken for; they are left out of the likelihood.",
             PriorShiftWarning,
-            stacklevel=5,
         )

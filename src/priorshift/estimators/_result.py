@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from priorshift._typing import Vector
-from priorshift._validation import check_outputs, check_source_mass, in_class_order
+from priorshift._validation import check_outputs, check_source_mass, in_class_order, some
 from priorshift.adaptation import like_input, prior_ratio, reweight
 from priorshift.solvers import ADVICE, Status
 
@@ -48,8 +48,9 @@ class PriorEstimate:
     n_target : int
         Rows the estimate rests on.
     unseen_classes : tuple
-        Classes that validation never saw. Their priors come from the posterior likelihood (EM),
-        not from the confusion matrix.
+        Classes that validation never saw. A confusion matrix says nothing of them: their priors
+        come from the posterior likelihood (EM) if `source_priors` were given, else from the mean
+        prediction on the target.
     """
 
     method: str
@@ -122,8 +123,10 @@ class PriorEstimate:
 
     def to_frame(self, backend: Literal["pandas", "polars", "pyarrow"] = "pandas") -> Any:
         """Return one row a class, as a frame of the named library."""
-        import narwhals as nw
-
+        try:
+            import narwhals as nw
+        except ImportError:
+            raise ImportError("frames need narwhals: pip install 'priorshift[tables]'") from None
         columns = {
             "class": self.classes,
             "source_prior": self.source_priors,
@@ -180,7 +183,8 @@ class PriorEstimate:
         ]
         if self.classes.size > MAX_ROWS:
             notes.insert(0, f"... the {MAX_ROWS} of {self.classes.size} classes that moved most")
+        if self.condition_number is not None:
+            notes.append(f"condition number of the confusion matrix: {self.condition_number:.3g}")
         if self.unseen_classes:
-            shown = ", ".join(repr(label) for label in self.unseen_classes)
-            notes.append(f"not in validation, priors by EM: {shown}")
+            notes.append(f"not in validation: {some(self.unseen_classes)}")
         return notes

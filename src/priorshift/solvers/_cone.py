@@ -121,9 +121,10 @@ def _balance_norms(J: Vector, q: Vector, penalty: float) -> tuple[Vector, float,
     def imbalance(log_kappa: float) -> float:
         nonlocal n_steps
         kappa = float(np.exp(log_kappa))
-        w, steps = quadratic_programme(G + kappa * np.eye(ones.size), h + kappa)
-        n_steps += steps
-        found[log_kappa] = w
+        if log_kappa not in found:
+            found[log_kappa], steps = quadratic_programme(G + kappa * np.eye(ones.size), h + kappa)
+            n_steps += steps
+        w = found[log_kappa]
         return float(kappa * np.linalg.norm(w - 1) - penalty * np.linalg.norm(J @ w - q))
 
     if np.linalg.norm(J.T @ (q - J @ ones)) <= penalty * np.linalg.norm(q - J @ ones):

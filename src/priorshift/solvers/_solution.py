@@ -8,11 +8,10 @@ from priorshift._typing import Vector
 Status = Literal["certified", "stationary", "direct", "not_converged"]
 
 ADVICE: dict[str, str] = {
-    "certified": "the objective is within `gap` nats of its maximum, whatever the start",
+    "certified": "the objective is within `gap` of its optimum, whatever the start",
     "stationary": "a fixed point of a problem that is not concave; other starts may end elsewhere",
     "direct": "a closed-form solution; there is nothing to converge",
-    "not_converged": "stopped before the tolerance; raise max_iter, or tol, or use the certified "
-    "solver",
+    "not_converged": "stopped short of its tolerance, by at most `gap` from the optimum",
 }
 """One sentence a status, for messages and reports."""
 
