@@ -25,6 +25,7 @@ QP_STEPS = 80
 QP_ACCURACY = 1e-15
 SMALLEST_RIDGE = 1e-11
 LARGEST_RIDGE = 1e12
+LENGTH_WEIGHT = 1e-6
 FREE = 1e-7
 """Entries of a ratio above this are not held at 0 by the constraint."""
 
@@ -42,9 +43,9 @@ def regularised_ratio(J: Vector, q: Vector, penalty: float, *, tol: float) -> So
     """
     with single_threaded_blas():
         w, kappa, n_steps = _balance_norms(J, q, penalty)
-    objective = np.linalg.norm(J @ w - q) + penalty * np.linalg.norm(w - 1)
-    gap = float(objective - _dual_bound(J, q, penalty, w, kappa))
-    return Solution.judged(w, gap, tol, n_steps, float(objective))
+    objective = _objective(J, q, penalty, w)
+    gap = objective - _dual_bound(J, q, penalty, w, kappa)
+    return Solution.judged(w, gap, tol, n_steps, objective)
 
 
 def simplex_least_squares(C: Vector, q: Vector, *, tol: float) -> Solution:
@@ -81,9 +82,7 @@ def quadratic_programme(G: Vector, h: Vector, total: Vector | None = None) -> tu
         pull = h - G @ x + (0.0 if total is None else multiplier * total)
         if max(float(x @ z) / K, float(np.abs(pull + z).max())) <= QP_ACCURACY * size:
             return x, step
-        system = G.copy()
-        system.flat[:: K + 1] += z / x
-        newton = _bordered(factorise(system), total, x)
+        newton = _bordered(factorise(G, z / x), total, x)
         dx, _ = newton(pull)
         dz = -z - z / x * dx
         mu = float(x @ z) / K
@@ -112,6 +111,11 @@ def _bordered(
     return newton
 
 
+def _objective(J: Vector, q: Vector, penalty: float, w: Vector) -> float:
+    """Return F(w)."""
+    return float(np.linalg.norm(J @ w - q) + penalty * np.linalg.norm(w - 1))
+
+
 def _balance_norms(J: Vector, q: Vector, penalty: float) -> tuple[Vector, float, int]:
     """Find the ridge kappa at which kappa ||w - 1|| = c ||Jw - q||; return w, kappa and steps."""
     G, h, ones = J.T @ J, J.T @ q, np.ones(J.shape[1])
@@ -132,7 +136,7 @@ def _balance_norms(J: Vector, q: Vector, penalty: float) -> tuple[Vector, float,
     norm = float(np.linalg.norm(G, 2))
     low, high = np.log(SMALLEST_RIDGE * norm), np.log(norm)
     if imbalance(low) >= 0:  # the equations can be met exactly, and that is worth the penalty
-        return _interpolate(J, q, found[low]), float(np.exp(low)), n_steps
+        return _interpolate(J, q, penalty, found[low]), float(np.exp(low)), n_steps
     while imbalance(high) < 0 and high < np.log(LARGEST_RIDGE * norm):
         high += np.log(100.0)
     root = brentq(imbalance, low, high, xtol=1e-7) if imbalance(high) > 0 else high
@@ -140,11 +144,14 @@ def _balance_norms(J: Vector, q: Vector, penalty: float) -> tuple[Vector, float,
     return found[root], float(np.exp(root)), n_steps
 
 
-def _interpolate(J: Vector, q: Vector, w: Vector) -> Vector:
-    """Move w the least way that meets Jw = q, as far as its positive entries can."""
-    free, moved = w > FREE, w.copy()
-    moved[free] -= solve_linear(J[:, free], J @ w - q)
-    return moved if (moved >= 0).all() else w
+def _interpolate(J: Vector, q: Vector, penalty: float, w: Vector) -> Vector:
+    """Meet Jw = q as far as the positive entries can: near w or, more exactly, as near 1."""
+    free, candidates = w > FREE, [w]
+    for moved in (w.copy(), free.astype(np.float64)):
+        moved[free] -= solve_linear(J[:, free], J @ moved - q)
+        if (moved >= 0).all():
+            candidates.append(moved)
+    return min(candidates, key=lambda candidate: _objective(J, q, penalty, candidate))
 
 
 def _dual_bound(J: Vector, q: Vector, penalty: float, w: Vector, kappa: float) -> float:
@@ -153,10 +160,16 @@ def _dual_bound(J: Vector, q: Vector, penalty: float, w: Vector, kappa: float) -
     if not v.any():  # w = 1, where the penalty has no gradient of its own
         return _feasible_dual(J, q, penalty, u, -J.T @ u)
     v_unit, free = penalty * v / np.linalg.norm(v), w > FREE
-    # where Jw = q there is no residual to take u from: solve J^T u = -v instead
-    candidates = [(u, v), (solve_linear(J[:, free].T, -v_unit[free]), v_unit)]
-    if u.any():
-        candidates.append((u / np.linalg.norm(u), v_unit))
+    # where Jw = q there is no residual to take u from: solve J^T u = -v instead, or J^T u >= -v
+    # by the programme whose residual is the best u, but for a little weight on its length
+    weight = LENGTH_WEIGHT * float(np.linalg.norm(J, 2))
+    residual = J @ quadratic_programme(J.T @ J, J.T @ q - weight * v_unit)[0] - q
+    candidates = [
+        (u, v),
+        (u / max(float(np.linalg.norm(u)), 1e-300), v_unit),
+        (solve_linear(J[:, free].T, -v_unit[free]), v_unit),
+        (residual / weight, v_unit),
+    ]
     return max(_feasible_dual(J, q, penalty, *candidate) for candidate in candidates)
 
 

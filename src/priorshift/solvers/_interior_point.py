@@ -159,9 +159,7 @@ def _direction(
     """
     p, T = point.p, problem.total
     assert curvature.H is not None
-    system = curvature.H.copy()
-    system.flat[:: p.size + 1] += z / p
-    solve = factorise(system)
+    solve = factorise(curvature.H, z / p)
     target, pull = problem.excess / T, point.likelihood_gradient / T - 1
 
     def newton(aim: Vector) -> tuple[Vector, Vector]:
@@ -177,18 +175,18 @@ def _direction(
     return *newton(target + centred - dp * dz), centred
 
 
-def factorise(system: Vector) -> Callable[[Vector], Vector]:
-    """Factorise a matrix that is positive definite but for rounding; return its solver.
+def factorise(H: Vector, diagonal: Vector) -> Callable[[Vector], Vector]:
+    """Factorise H + diag(diagonal), positive definite but for rounding; return its solver.
 
     Scaled to a unit diagonal, because p and z differ by many orders of magnitude near a solution.
     """
-    scale = 1 / np.sqrt(np.diagonal(system))
-    system *= scale[:, None]
-    system *= scale
+    scale = 1 / np.sqrt(np.diagonal(H) + diagonal)
     for ridge in RIDGES:
+        system = H * scale[:, None]
+        system *= scale
         system.flat[:: scale.size + 1] = 1 + ridge
-        try:
-            factor = cho_factor(system, lower=True, check_finite=False)
+        try:  # the transpose of a symmetric matrix is LAPACK's own order: no copy
+            factor = cho_factor(system.T, lower=True, overwrite_a=True, check_finite=False)
         except LinAlgError:
             continue
         return lambda b: scale * cho_solve(factor, scale * b, check_finite=False)

@@ -24,6 +24,7 @@ from priorshift.execution import map_rows, multiply
 HESSIAN_PARTS = 2
 """Every part of a Hessian in the making holds a K x K matrix: few parts, little memory."""
 
+SMALLEST_BLOCK_BYTES = 2**16
 LARGEST_BLOCK_BYTES = 2**23
 """Blocks of this size cost two threads as little as one pass of BLAS over everything (measured)."""
 
@@ -142,11 +143,12 @@ class Mixture:
             hessian = np.zeros((self.n_classes, self.n_classes))
             for rows in row_blocks(part, self.n_classes, self._block_bytes()):
                 at = rows if chosen is None else chosen[rows]
-                block = self.A[at] / (self.A[at] @ mixed)[:, None]
-                if self.weights is not None:
-                    block *= np.sqrt(self.weights[at, None]).astype(block.dtype)
+                block = self.A[at]
+                factor = np.sqrt(1.0 if self.weights is None else self.weights[at])
+                factor = factor / (block @ mixed)
                 if times is not None:
-                    block *= np.sqrt(times[rows, None]).astype(block.dtype)
+                    factor = factor * np.sqrt(times[rows])
+                block = block * factor[:, None].astype(block.dtype)
                 hessian += block.T @ block
             return hessian
 
@@ -155,8 +157,9 @@ class Mixture:
         hessian, *others = map_rows(kernel, n, work=work, n_parts=HESSIAN_PARTS)
         for other in others:
             hessian += other
-        hessian *= self.scale[:, None]
-        hessian *= self.scale
+        if (self.scale != 1).any():
+            hessian *= self.scale[:, None]
+            hessian *= self.scale
         return hessian
 
     def _sample_by_leverage(self, p: Vector, n_rows: int) -> tuple[Indices, Vector]:
@@ -167,8 +170,11 @@ class Mixture:
         return _systematic_sample(leverage, n_rows)
 
     def _block_bytes(self) -> int:
-        """Keep buffers small beside the data, however small that is."""
-        return min(LARGEST_BLOCK_BYTES, self.A.size * 8 // 32)
+        """Keep buffers small beside the user's data; a square matrix is our own."""
+        n, K = self.A.shape
+        if n <= 2 * K:
+            return LARGEST_BLOCK_BYTES
+        return min(LARGEST_BLOCK_BYTES, max(SMALLEST_BLOCK_BYTES, self.A.size * 8 // 32))
 
     def _over(self, p: Vector) -> Vector:
         """(alpha - 1) / p, and 0 where alpha is 1 even at p = 0."""
