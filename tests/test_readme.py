@@ -1,4 +1,4 @@
-"""The README's examples run, and its numbers are those of the repository's own commands."""
+"""The README's examples run."""
 
 import doctest
 from pathlib import Path
