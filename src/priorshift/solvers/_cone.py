@@ -162,7 +162,7 @@ def _dual_bound(J: Vector, q: Vector, penalty: float, w: Vector, kappa: float) -
     v_unit, free = penalty * v / np.linalg.norm(v), w > FREE
     # where Jw = q there is no residual to take u from: solve J^T u = -v instead, or J^T u >= -v
     # by the programme whose residual is the best u, but for a little weight on its length
-    weight = LENGTH_WEIGHT * float(np.linalg.norm(J, 2))
+    weight = max(float(np.linalg.norm(u)), LENGTH_WEIGHT * float(np.linalg.norm(J, 2)))
     residual = J @ quadratic_programme(J.T @ J, J.T @ q - weight * v_unit)[0] - q
     candidates = [
         (u, v),

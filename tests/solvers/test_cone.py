@@ -1,0 +1,161 @@
+"""RLLS, constrained BBSE and their quadratic programme, against cvxpy."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from priorshift.solvers import regularised_ratio, simplex_least_squares, solve_linear
+from priorshift.solvers._cone import quadratic_programme
+
+KINDS = [
+    "random",
+    "diagonal",
+    "singular",
+    "rank-1",
+    "permutation",
+    "near-duplicate",
+    "duplicate",
+    "flat",
+    "sparse",
+    "zeros and ones",
+    "wide range",
+]
+COUNTS = ["model", "sparse", "one decision", "unrelated"]
+PENALTIES = [1e-4, 3e-3, 0.1]
+
+
+def draw(zoo, kind, counts, K):
+    """Make a joint confusion matrix with a long-tailed source, and target frequencies."""
+    rng = np.random.default_rng([K, KINDS.index(kind), COUNTS.index(counts)])
+    C = zoo.confusion(kind, K, rng)
+    source = np.geomspace(1, 0.02, K)
+    return C * (source / source.sum()), zoo.counts(counts, C, rng) / 1000
+
+
+def cone_objective(J, q, penalty, w):
+    return np.linalg.norm(J @ w - q) + penalty * np.linalg.norm(w - 1)
+
+
+def cvxpy_ratio(J, q, penalty):
+    """Return the objective where CLARABEL ends, an upper bound of the minimum."""
+    w = cp.Variable(J.shape[1])
+    loss = cp.norm(J @ w - q) + penalty * cp.norm(w - 1)
+    cp.Problem(cp.Minimize(loss), [w >= 0]).solve(solver="CLARABEL")
+    return cone_objective(J, q, penalty, np.maximum(w.value, 0))
+
+
+def check_ratio(J, q, penalty):
+    solution = regularised_ratio(J, q, penalty, tol=1e-6)
+    assert solution.value.min() >= 0
+    assert solution.objective == pytest.approx(cone_objective(J, q, penalty, solution.value))
+    assert solution.status == "certified"
+    assert 0 <= solution.gap <= 1e-6
+    theirs = cvxpy_ratio(J, q, penalty)
+    assert solution.objective <= theirs + 1e-7
+    assert solution.objective - solution.gap <= theirs + 1e-9
+    return solution
+
+
+@pytest.mark.parametrize("counts", COUNTS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("K", [2, 10])
+def test_ratio_reaches_cvxpys_minimum(zoo, K, kind, counts):
+    J, q = draw(zoo, kind, counts, K)
+    for penalty in PENALTIES:
+        check_ratio(J, q, penalty)
+
+
+@pytest.mark.parametrize("kind", ["diagonal", "flat", "duplicate", "sparse"])
+def test_ratio_of_many_classes(zoo, kind):
+    J, q = draw(zoo, kind, "model", 100)
+    check_ratio(J, q, 3e-3)
+
+
+def test_bound_of_a_ratio_never_exceeds_the_minimum(zoo):
+    """Also where the gap is too wide to certify: it must be true, not small."""
+    for kind in KINDS:
+        J, q = draw(zoo, kind, "sparse", 6)
+        for penalty in (1e-9, 1e-6, 10.0):
+            solution = regularised_ratio(J, q, penalty, tol=1e-12)
+            assert solution.objective - solution.gap <= cvxpy_ratio(J, q, penalty) + 1e-9
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_large_penalty_means_no_shift(zoo, kind):
+    J, q = draw(zoo, kind, "model", 8)
+    solution = regularised_ratio(J, q, 10.0, tol=1e-9)
+    np.testing.assert_array_equal(solution.value, 1)
+    assert solution.status == "certified"
+
+
+def test_no_shift_is_found_exactly(zoo):
+    J, _ = draw(zoo, "diagonal", "model", 8)
+    solution = regularised_ratio(J, J.sum(axis=1), 1e-3, tol=1e-9)
+    np.testing.assert_allclose(solution.value, 1, rtol=1e-12)
+    assert solution.gap == pytest.approx(0, abs=1e-9)
+
+
+def test_a_tiny_penalty_meets_the_equations(zoo, rng):
+    J, _ = draw(zoo, "diagonal", "model", 8)
+    w = rng.uniform(0.1, 2, 8)
+    solution = regularised_ratio(J, J @ w, 1e-7, tol=1e-9)
+    np.testing.assert_allclose(solution.value, w, rtol=1e-6)
+    np.testing.assert_allclose(solution.value, solve_linear(J, J @ w), rtol=1e-6)
+    assert solution.status == "certified"
+
+
+def test_a_singular_matrix_shares_what_it_cannot_tell_apart(zoo):
+    """Of all ratios that meet the equations, the one nearest to 1."""
+    J = np.array([[0.4, 0.4, 0.0], [0.0, 0.0, 0.2]])
+    solution = regularised_ratio(J, np.array([0.9, 0.1]), 1e-6, tol=1e-9)
+    np.testing.assert_allclose(solution.value, [1.125, 1.125, 0.5], rtol=1e-5)
+
+
+# Constrained least squares
+
+
+@pytest.mark.parametrize("counts", COUNTS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("K", [2, 10, 60])
+def test_constrained_least_squares_reaches_cvxpys_minimum(zoo, K, kind, counts):
+    rng = np.random.default_rng(K)
+    C = zoo.confusion(kind, K, rng)
+    q = zoo.counts(counts, C, rng) / 1000
+    solution = simplex_least_squares(C, q, tol=1e-9)
+    assert solution.status == "certified"
+    assert solution.value.min() >= 0
+    assert solution.value.sum() == pytest.approx(1, abs=1e-12)
+    assert solution.objective == pytest.approx(0.5 * np.sum((C @ solution.value - q) ** 2))
+    p = cp.Variable(K)
+    loss = 0.5 * cp.sum_squares(C @ p - q)
+    cp.Problem(cp.Minimize(loss), [p >= 0, cp.sum(p) == 1]).solve(solver="CLARABEL")
+    theirs = np.maximum(p.value, 0) / np.maximum(p.value, 0).sum()
+    theirs = 0.5 * np.sum((C @ theirs - q) ** 2)
+    assert solution.objective <= theirs + 1e-9
+    assert solution.objective - solution.gap <= theirs + 1e-12
+
+
+def test_constrained_least_squares_inside_the_simplex_is_the_inverse(zoo, rng):
+    C, p = zoo.confusion("diagonal", 12, rng), rng.dirichlet(np.ones(12))
+    np.testing.assert_allclose(simplex_least_squares(C, C @ p, tol=1e-9).value, p, atol=1e-6)
+
+
+# The quadratic programme behind both
+
+
+@pytest.mark.parametrize("constrained", [False, True])
+@pytest.mark.parametrize("rank", [3, 15])
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_quadratic_programme_meets_its_optimality_conditions(rng, constrained, rank, scale):
+    B = rng.standard_normal((rank, 15))
+    G, h = scale * B.T @ B, scale * B.T @ rng.standard_normal(rank)  # bounded below at any rank
+    total = rng.uniform(0.5, 2, 15) if constrained else None
+    x, n_steps = quadratic_programme(G, h, total)
+    assert n_steps <= 80
+    assert x.min() >= 0
+    slope = (G @ x - h) / scale
+    if total is not None:
+        assert total @ x == pytest.approx(1, abs=1e-10)
+        slope -= (slope @ x) * total  # minus the multiplier of total . x = 1
+    assert slope.min() >= -1e-8
+    assert slope @ x == pytest.approx(0, abs=1e-8)

@@ -1,0 +1,153 @@
+"""The mixture problem's value, derivatives and certificate, against plain formulas."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import approx_fprime
+
+from priorshift import execution
+from priorshift.solvers import Mixture
+
+HYPERPRIORS = ["1", "3", "vector"]
+
+
+def draw(rng, n=60, K=5):
+    """Rows with zeros, weights with zeros, and a scale of each column."""
+    A = rng.dirichlet(np.ones(K), n) * (rng.random((n, K)) < 0.8)
+    A[:, 0] += 0.01
+    weights = rng.integers(0, 4, n).astype(float)
+    return A, weights, rng.uniform(0.5, 20, K), rng.dirichlet(np.ones(K))
+
+
+def evaluate(problem, p, *, exact=True):
+    likelihood, slope = problem.evaluate(p, exact=exact)
+    return problem.objective(p, likelihood), problem.gradient(p, slope)
+
+
+@pytest.mark.parametrize("alpha", HYPERPRIORS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_value_and_gradient_are_the_formulas(zoo, naive, rng, alpha, weighted):
+    A, weights, scale, p = draw(rng)
+    alpha = zoo.hyperprior(alpha, p.size, rng)
+    plain = naive(A * scale, weights if weighted else 1.0, alpha)
+    problem = Mixture.of(A, scale=scale, weights=weights if weighted else None, alpha=alpha)
+    value, gradient = evaluate(problem, p)
+    assert value == pytest.approx(plain.objective(p), rel=1e-13)
+    np.testing.assert_allclose(gradient, plain.gradient(p), rtol=1e-13)
+    assert problem.total == pytest.approx(plain.total, rel=1e-14)
+    assert problem.gap(gradient) == pytest.approx(plain.gap(p), rel=1e-12)
+    numeric = approx_fprime(p, lambda x: evaluate(problem, x)[0], 1e-7)
+    np.testing.assert_allclose(gradient, numeric, rtol=1e-3)
+
+
+def test_scale_multiplies_columns(rng):
+    A, weights, scale, p = draw(rng)
+    scaled, multiplied = (
+        Mixture.of(A, scale=scale, weights=weights),
+        Mixture.of(A * scale, weights=weights),
+    )
+    for mine, theirs in zip(evaluate(scaled, p), evaluate(multiplied, p), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-13)
+    np.testing.assert_allclose(scaled.hessian(p, 60), multiplied.hessian(p, 60), rtol=1e-12)
+
+
+def test_rows_without_weight_take_no_part(rng):
+    A, weights, _, p = draw(rng)
+    kept = weights > 0
+    assert 0 < kept.sum() < kept.size
+    whole, part = Mixture.of(A, weights=weights), Mixture.of(A[kept], weights=weights[kept])
+    assert whole.A.shape == part.A.shape
+    assert evaluate(whole, p)[0] == evaluate(part, p)[0]
+    assert whole.impossible == 0
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_impossible_rows_are_counted_and_left_out(rng, weighted):
+    A, weights, scale, p = draw(rng)
+    weights += 1
+    A[:3] = 0
+    A[3] = np.eye(p.size)[1]
+    scale[1] = 0  # row 3 has mass only where the scale is 0
+    problem = Mixture.of(A, scale=scale, weights=weights if weighted else None)
+    assert problem.impossible == (weights[:4].sum() if weighted else 4)
+    assert problem.A.shape[0] == A.shape[0] - 4
+    assert problem.total == (weights[4:].sum() if weighted else A.shape[0] - 4)
+    assert np.isfinite(evaluate(problem, p)[0])
+
+
+def test_a_row_that_p_rules_out_makes_the_value_minus_infinity():
+    problem = Mixture.of(np.eye(3)[[0, 1, 1, 2]])
+    value, gradient = evaluate(problem, np.array([0.5, 0.5, 0.0]))
+    assert value == -np.inf
+    assert problem.gap(gradient) == np.inf
+
+
+def test_a_class_without_hyperprior_may_be_at_zero():
+    problem = Mixture.of(np.array([[0.5, 0.5], [0.9, 0.1]]), alpha=np.array([3.0, 1.0]))
+    value, gradient = evaluate(problem, np.array([1.0, 0.0]))
+    assert value == pytest.approx(np.log(0.5) + np.log(0.9))
+    np.testing.assert_allclose(gradient, [4.0, 1 + 1 / 9])
+
+
+@pytest.mark.parametrize("serial", [True, False], ids=["serial", "threads"])
+def test_float32_rows_are_summed_in_float64(monkeypatch, rng, serial):
+    monkeypatch.setattr(execution, "SERIAL_WORK", np.inf if serial else 0)
+    A = rng.dirichlet(np.ones(3), 50_000).astype(np.float32)
+    p = rng.dirichlet(np.ones(3))
+    single, double = Mixture.of(A), Mixture.of(A.astype(np.float64))
+    for mine, theirs in zip(evaluate(single, p), evaluate(double, p), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-12)
+    for mine, theirs in zip(evaluate(single, p, exact=False), evaluate(double, p), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-3)
+
+
+# The Hessian
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_hessian_is_the_derivative_of_the_gradient(rng, weighted):
+    A, weights, scale, p = draw(rng)
+    problem = Mixture.of(A, scale=scale, weights=weights if weighted else None)
+    numeric = approx_fprime(p, lambda x: -problem.evaluate(x)[1], 1e-7)
+    np.testing.assert_allclose(problem.hessian(p, A.shape[0]), numeric, rtol=1e-3, atol=1e-2)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_sample_of_rows_is_enough_for_the_hessian(rng, dtype):
+    """Also when a class is rare: a plain sample would lose its rows."""
+    n, K = 20_000, 6
+    A = rng.dirichlet(np.full(K, 0.3), n)
+    A[:-20, -1] = 1e-6
+    A[-20:, -1] = 5
+    A, p = A.astype(dtype), np.append(np.full(K - 1, 0.2 * (1 - 1e-3)), 1e-3)
+    weights = rng.uniform(0.5, 2, n)
+    problem = Mixture.of(A, weights=weights)
+    metric = np.sqrt(np.outer(p, p)) / problem.total
+    full = problem.hessian(p, n) * metric
+    errors = [
+        np.linalg.norm(problem.hessian(p, n_rows) * metric - full, 2) / np.linalg.norm(full, 2)
+        for n_rows in (1000, 8000)
+    ]
+    assert errors[0] < 0.1
+    assert errors[1] < 0.03
+    np.testing.assert_array_equal(problem.hessian(p, 1000), problem.hessian(p, 1000))
+
+
+# The certificate
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1.0, 1.001, 3.0]))
+def test_no_point_is_better_than_the_certificate_allows(seed, alpha):
+    rng = np.random.default_rng(seed)
+    n, K = rng.integers(1, 12), rng.integers(2, 7)
+    A = rng.random((n, K)) * (rng.random((n, K)) < 0.7) + 1e-3
+    problem = Mixture.of(A, weights=rng.gamma(0.3, 1, n) + 1e-6, alpha=alpha)
+    p, *others = rng.dirichlet(np.full(K, rng.choice([0.3, 1, 10])), 30) + 1e-9
+    p /= p.sum()
+    value, gradient = evaluate(problem, p)
+    gap = problem.gap(gradient)
+    assert gap >= -1e-12 * problem.total
+    for other in [*others, *np.eye(K)]:
+        assert evaluate(problem, other / other.sum())[0] - value <= gap + 1e-9
