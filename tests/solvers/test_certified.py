@@ -1,0 +1,424 @@
+"""The certified solver on a zoo of problems: always certified, and never below another solver."""
+
+import numpy as np
+import pytest
+
+from priorshift.solvers import Mixture, _certified, _interior_point, maximise
+
+KINDS = [
+    "random",
+    "diagonal",
+    "singular",
+    "rank-1",
+    "permutation",
+    "near-duplicate",
+    "duplicate",
+    "flat",
+    "sparse",
+    "zeros and ones",
+    "wide range",
+]
+COUNTS = ["model", "sparse", "one decision", "unrelated"]
+HYPERPRIORS = ["1", "3", "vector"]
+POSTERIOR_TOL = 0.01
+CONFUSION_TOL = 1e-6
+
+
+def check(solution, plain, tol):
+    """Certified, on the simplex, and all it says of itself is true by plain formulas."""
+    p = solution.value
+    rounding = 1e-13 * plain.total
+    assert solution.status == "certified"
+    assert 0 <= solution.gap <= tol
+    assert p.min() >= 0
+    assert p.sum() == pytest.approx(1, abs=1e-12)
+    assert plain.gap(p) <= tol + rounding
+    assert solution.gap == pytest.approx(plain.gap(p), abs=1e-9 * tol + rounding)
+    assert solution.objective == pytest.approx(plain.objective(p), rel=1e-12, abs=rounding)
+
+
+# Confusion-matrix problems
+
+
+@pytest.fixture
+def confusion_problem(zoo, naive):
+    """Draw a problem by the names of its parts; `total` rescales its counts."""
+
+    def draw(kind, counts, alpha, K, total=1000.0, seed=0):
+        names = (KINDS.index(kind), COUNTS.index(counts), HYPERPRIORS.index(alpha))
+        rng = np.random.default_rng([K, seed, *names])
+        C = zoo.confusion(kind, K, rng)
+        weights = zoo.counts(counts, C, rng) * (total / 1000)
+        return naive(C, weights, zoo.hyperprior(alpha, K, rng))
+
+    return draw
+
+
+def solve(plain, tol=CONFUSION_TOL, **options):
+    problem = Mixture.of(plain.A, weights=plain.weights, alpha=plain.alpha)
+    return maximise(problem, tol=tol, **options)
+
+
+@pytest.mark.parametrize("alpha", HYPERPRIORS)
+@pytest.mark.parametrize("counts", COUNTS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("K", [2, 10])
+def test_zoo_is_certified_and_reaches_scipys_maximum(confusion_problem, K, kind, counts, alpha):
+    plain = confusion_problem(kind, counts, alpha, K)
+    solution = solve(plain)
+    check(solution, plain, CONFUSION_TOL)
+    assert solution.n_iter <= 30
+    assert solution.objective >= plain.scipy_maximum() - 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_zoo_of_100_classes(confusion_problem, kind):
+    """SLSQP is slow here: every kind meets it once, and the certificate in all other cases."""
+    for number, (counts, alpha) in enumerate((c, a) for c in COUNTS for a in HYPERPRIORS):
+        plain = confusion_problem(kind, counts, alpha, 100)
+        solution = solve(plain)
+        check(solution, plain, CONFUSION_TOL)
+        assert solution.n_iter <= 40
+        if number == KINDS.index(kind):
+            assert solution.objective >= plain.scipy_maximum(max_iter=150) - 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("K", "kind", "alpha"),
+    [
+        (500, "diagonal", "1"),
+        (500, "flat", "vector"),
+        (500, "near-duplicate", "1"),
+        (500, "sparse", "3"),
+        (2000, "diagonal", "1"),
+    ],
+)
+def test_many_classes_are_certified_and_beat_long_em(confusion_problem, K, kind, alpha):
+    plain = confusion_problem(kind, "model", alpha, K)
+    solution = solve(plain)
+    check(solution, plain, CONFUSION_TOL)
+    assert solution.n_iter <= 40
+    em = plain.em(np.full(K, 1 / K), 200 if K == 500 else 20)
+    assert solution.objective >= plain.objective(em) - 1e-6
+
+
+def test_the_papers_example_is_solved_exactly(naive):
+    plain = naive(np.array([[0.8, 0.2], [0.2, 0.8]]), np.array([7.0, 0.0]))
+    np.testing.assert_array_equal(solve(plain).value, [1.0, 0.0])
+
+
+@pytest.mark.parametrize("total", [1e-3, 1e7])
+@pytest.mark.parametrize("alpha", HYPERPRIORS)
+def test_tiny_and_huge_totals(confusion_problem, alpha, total):
+    """With 1e-3 a class may be dropped that alone explains a row; with 1e7 digits run short."""
+    for kind in KINDS:
+        for counts in COUNTS:
+            plain = confusion_problem(kind, counts, alpha, 7, total)
+            check(solve(plain), plain, CONFUSION_TOL)
+
+
+def test_strong_and_weak_hyperpriors_side_by_side(naive, zoo):
+    """Alphas of all sizes, some exactly 1: the corrector alone gets stuck here."""
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        C = zoo.confusion("flat", 10, rng)
+        excess = 10.0 ** rng.uniform(-8, 4, 10) * (rng.random(10) < 0.5)
+        plain = naive(C, 1e7 * rng.dirichlet(np.ones(10)), 1 + excess)
+        solution = solve(plain)
+        check(solution, plain, CONFUSION_TOL)
+        assert solution.n_iter <= 40
+
+
+def test_an_unreachable_tolerance_ends_soon_and_honestly(confusion_problem):
+    plain = confusion_problem("diagonal", "unrelated", "vector", 20, total=1e12)
+    solution = solve(plain, tol=1e-9)
+    assert solution.status == "not_converged"
+    assert 1e-9 < solution.gap <= 1e-14 * plain.total
+    assert solution.n_iter <= 100
+
+
+# What must change nothing
+
+
+@pytest.mark.parametrize("alpha", ["1", "vector"])
+class TestInvariances:
+    K = 8
+
+    @pytest.fixture
+    def plain(self, naive, zoo, rng, alpha):
+        C = zoo.confusion("diagonal", self.K, rng)
+        A = np.vstack([C, C[:3] ** 2])
+        return naive(A, rng.uniform(10, 200, 11), zoo.hyperprior(alpha, self.K, rng))
+
+    @staticmethod
+    def same(plain, changed, constant=0.0, order=slice(None)):
+        one, other = solve(plain, tol=1e-9), solve(changed, tol=1e-9)
+        assert other.status == "certified"
+        assert other.objective == pytest.approx(one.objective + constant, abs=1e-8)
+        np.testing.assert_allclose(other.value, one.value[order], atol=1e-6)
+
+    def test_order_of_classes(self, naive, plain, rng):
+        order = rng.permutation(self.K)
+        alpha = np.broadcast_to(plain.alpha, self.K)[order]
+        self.same(plain, naive(plain.A[:, order], plain.weights, alpha), order=order)
+
+    def test_order_of_rows(self, naive, plain, rng):
+        order = rng.permutation(11)
+        self.same(plain, naive(plain.A[order], plain.weights[order], plain.alpha))
+
+    @pytest.mark.parametrize("magnitude", [3, 100])
+    def test_scale_of_rows(self, naive, plain, rng, magnitude):
+        factor = 10.0 ** rng.uniform(-magnitude, magnitude, 11)
+        changed = naive(factor[:, None] * plain.A, plain.weights, plain.alpha)
+        self.same(plain, changed, constant=plain.weights @ np.log(factor))
+
+    def test_repeated_rows_are_weights(self, naive, plain, rng):
+        times = rng.integers(1, 30, 11)
+        weighted = naive(plain.A, times.astype(float), plain.alpha)
+        ones = np.ones(times.sum())
+        self.same(weighted, naive(np.repeat(plain.A, times, axis=0), ones, plain.alpha))
+
+    def test_a_row_in_two_halves(self, naive, plain):
+        A, weights = np.vstack([plain.A, plain.A[:1]]), np.append(plain.weights, 0.0)
+        weights[[0, -1]] = plain.weights[0] / 2
+        self.same(plain, naive(A, weights, plain.alpha))
+
+
+# Posterior problems
+
+
+@pytest.fixture
+def posterior_problem(simulate, naive):
+    """Simulate posteriors of a known dtype; return the problem and its plain form."""
+
+    def draw(K, n, *, spread, target="dirichlet", dtype=np.float64, alpha=1.0, seed=0):
+        rng = np.random.default_rng([K, n, seed])
+        simulation = simulate(K, spread=spread, dim=8)
+        priors = {
+            "dirichlet": rng.dirichlet(np.ones(K)),
+            "uniform": np.full(K, 1 / K),
+            "sparse": rng.dirichlet(np.full(K, 0.1)),
+        }[target]
+        A = simulation.draw(priors, n, rng)[0].astype(dtype)
+        problem = Mixture.of(A, scale=1 / simulation.source_priors, alpha=alpha)
+        return problem, naive(A.astype(np.float64) / simulation.source_priors, 1.0, alpha)
+
+    return draw
+
+
+@pytest.fixture
+def route(monkeypatch):
+    """Record the rows of every Hessian, and thereby whether Newton's method ran, and how."""
+    rows = []
+    original = Mixture.hessian
+
+    def recorded(self, p, n_rows):
+        rows.append(n_rows)
+        return original(self, p, n_rows)
+
+    monkeypatch.setattr(Mixture, "hessian", recorded)
+    return rows
+
+
+STRENGTHS = pytest.mark.parametrize("spread", [0.3, 2.0], ids=["weak", "strong"])
+DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+
+
+@DTYPES
+@STRENGTHS
+@pytest.mark.parametrize("target", ["dirichlet", "uniform", "sparse"])
+@pytest.mark.parametrize(("K", "n"), [(2, 2000), (2, 20_000), (10, 20_000), (100, 6000)])
+def test_posteriors_are_certified_in_double_precision(
+    posterior_problem, K, n, target, spread, dtype
+):
+    problem, plain = posterior_problem(K, n, spread=spread, target=target, dtype=dtype)
+    solution = maximise(problem, tol=POSTERIOR_TOL)
+    check(solution, plain, POSTERIOR_TOL)
+    assert solution.n_iter <= 60
+    em = plain.em(np.full(K, 1 / K), 100)
+    assert solution.objective >= plain.objective(em) - POSTERIOR_TOL
+
+
+@pytest.mark.slow
+@STRENGTHS
+def test_posteriors_of_365_classes(posterior_problem, spread):
+    problem, plain = posterior_problem(365, 8000, spread=spread, dtype=np.float32)
+    solution = maximise(problem, tol=POSTERIOR_TOL)
+    check(solution, plain, POSTERIOR_TOL)
+    assert solution.n_iter <= 80
+    em = plain.em(np.full(365, 1 / 365), 40)
+    assert solution.objective >= plain.objective(em) - POSTERIOR_TOL
+
+
+@DTYPES
+@pytest.mark.parametrize("alpha", [1.0, 3.0])
+class TestRoutes:
+    K, n = 80, 6000
+
+    def solve(self, posterior_problem, dtype, alpha, spread, tol=POSTERIOR_TOL):
+        problem, plain = posterior_problem(self.K, self.n, spread=spread, dtype=dtype, alpha=alpha)
+        solution = maximise(problem, tol=tol)
+        check(solution, plain, tol)
+        return solution
+
+    def test_em_alone(self, posterior_problem, route, dtype, alpha):
+        self.solve(posterior_problem, dtype, alpha, spread=8.0)
+        assert route == []
+
+    def test_newton_with_a_sample_of_rows(self, posterior_problem, route, dtype, alpha):
+        self.solve(posterior_problem, dtype, alpha, spread=0.5)
+        assert route
+        assert max(route) < self.n
+
+    def test_newton_with_all_rows(self, monkeypatch, posterior_problem, route, dtype, alpha):
+        monkeypatch.setattr(_interior_point, "MIN_ROWS", self.n)
+        self.solve(posterior_problem, dtype, alpha, spread=0.5)
+        assert set(route) == {self.n}
+
+    def test_newton_whose_sample_must_grow(
+        self, monkeypatch, posterior_problem, route, dtype, alpha
+    ):
+        monkeypatch.setattr(_interior_point, "MIN_ROWS", 10)
+        monkeypatch.setattr(_interior_point, "ROWS_PER_CLASS", 0.5)
+        self.solve(posterior_problem, dtype, alpha, spread=0.5, tol=1e-4)
+        assert route[0] == self.K // 2
+        assert max(route) >= 2 * route[0]
+
+    def test_single_precision_that_makes_no_progress(
+        self, monkeypatch, posterior_problem, dtype, alpha
+    ):
+        """Double precision must take over although the gap never looks small."""
+        original = Mixture.evaluate
+
+        def noisy(self, p, *, exact=True):
+            likelihood, gradient = original(self, p, exact=exact)
+            return likelihood, gradient if exact else gradient * (1 + 1e-3 * np.sin(1e9 * p))
+
+        monkeypatch.setattr(Mixture, "evaluate", noisy)
+        assert self.solve(posterior_problem, dtype, alpha, spread=0.5).n_iter <= 100
+
+
+@DTYPES
+@STRENGTHS
+@pytest.mark.parametrize("max_iter", [1, 2, 4, 7, 12])
+def test_out_of_iterations_the_gap_is_still_true(posterior_problem, max_iter, spread, dtype):
+    """In single precision the last gap seen may be wrong by more than the tolerance."""
+    for K, n in ((3, 5000), (80, 5000)):
+        problem, plain = posterior_problem(K, n, spread=spread, dtype=dtype)
+        for tol in (0.01, 1e-9):
+            solution = maximise(problem, tol=tol, max_iter=max_iter)
+            assert solution.gap == pytest.approx(max(plain.gap(solution.value), 0), abs=1e-8)
+            assert solution.status == ("certified" if solution.gap <= tol else "not_converged")
+            assert solution.n_iter <= max_iter + _interior_point.MAX_TRIES + 1
+
+
+@pytest.mark.parametrize(("K", "n"), [(5, 300), (80, 5000)])
+def test_any_start_will_do(posterior_problem, K, n):
+    """A class that starts at 0 must be able to come back."""
+    problem, plain = posterior_problem(K, n, spread=2.0)
+    rng = np.random.default_rng(0)
+    best = maximise(problem, tol=1e-6).objective
+    for start in (np.eye(K)[0], np.repeat([0.0, 1.0], [K - 2, 2]) / 2, rng.dirichlet(np.ones(K))):
+        for alpha in (1.0, 3.0):
+            changed = Mixture.of(problem.A, scale=problem.scale, alpha=alpha)
+            solution = maximise(changed, tol=POSTERIOR_TOL, start=start)
+            check(solution, type(plain)(plain.A, 1.0, alpha), POSTERIOR_TOL)
+            assert alpha != 1 or solution.objective >= best - POSTERIOR_TOL
+
+
+def corner(name, n, K, rng):
+    """Posteriors at the edge of what is possible."""
+    A = rng.dirichlet(np.ones(K), n)
+    if name == "one-hot":
+        return np.eye(K)[rng.integers(0, K, n)]
+    if name == "one-hot, half of the classes":
+        return np.eye(K)[rng.integers(0, K // 2, n)]
+    if name == "some one-hot":
+        return np.where(rng.random((n, 1)) < 0.5, np.eye(K)[rng.integers(0, K, n)], A)
+    if name == "columns of zeros":
+        A[:, K // 2 :] = 0
+    if name == "conflicting rows":
+        return np.eye(K)[np.arange(n) % 2]
+    if name == "overconfident":
+        A = np.exp(60 * (np.log(A) - np.log(A.max(axis=1, keepdims=True)))) + 1e-30
+    if name == "uninformative":
+        return np.full((n, K), 1 / K)
+    if name == "one rare row":
+        A = 1e-9 * A
+        A[:, 0] = 1
+        A[0] = np.eye(K)[-1]
+    return A / A.sum(axis=1, keepdims=True)
+
+
+@DTYPES
+@pytest.mark.parametrize(("K", "n"), [(2, 1), (2, 300), (50, 3), (80, 5000)])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "one-hot",
+        "one-hot, half of the classes",
+        "some one-hot",
+        "columns of zeros",
+        "conflicting rows",
+        "overconfident",
+        "uninformative",
+        "one rare row",
+    ],
+)
+def test_corners_are_certified(naive, rng, name, K, n, dtype):
+    A = corner(name, n, K, rng).astype(dtype)
+    scales = [np.ones(K), np.append(np.ones(K - 1), 1e8), 10.0 ** rng.uniform(0, 12, K)]
+    for scale in scales:  # source priors of nearly 0
+        for alpha in (1.0, 3.0):
+            solution = maximise(Mixture.of(A, scale=scale, alpha=alpha), tol=POSTERIOR_TOL)
+            check(solution, naive(A.astype(np.float64) * scale, 1.0, alpha), POSTERIOR_TOL)
+            assert solution.n_iter <= 60
+
+
+# alpha < 1
+
+
+@pytest.mark.parametrize("alpha", [0.95, 0.5, "mixed"])
+def test_sparse_hyperpriors_end_at_a_fixed_point(naive, zoo, rng, alpha):
+    alpha = rng.uniform(0.2, 2, 6) if alpha == "mixed" else alpha
+    C = zoo.confusion("diagonal", 6, rng)
+    weights = 300 * (C @ np.array([0.5, 0.3, 0.2, 0, 0, 0])) + rng.uniform(0, 0.5, 6)
+    solution = maximise(Mixture.of(C, weights=weights, alpha=alpha), tol=1e-6, max_iter=20_000)
+    assert solution.status == "stationary"
+    assert solution.gap is None
+    p, used = solution.value, solution.value > 0
+    assert p.sum() == pytest.approx(1, abs=1e-12)
+    counts = p * naive(C, weights).gradient(p) + np.broadcast_to(alpha, 6) - 1
+    assert (counts[used] > 0).all()
+    np.testing.assert_allclose(counts[used] / counts[used].sum(), p[used], atol=1e-8)
+
+
+def test_a_sparse_hyperprior_on_few_data_keeps_someone(rng):
+    """No class has an expected count of 1 - alpha at first: not all of them may leave."""
+    A = rng.dirichlet(np.full(40, 5.0), 10)
+    solution = maximise(Mixture.of(A, alpha=0.3), tol=0.01)
+    assert solution.status == "stationary"
+    assert solution.value.sum() == pytest.approx(1)
+    assert solution.value.min() >= 0
+
+
+def test_a_row_may_leave_with_the_class_that_explains_it():
+    weights = np.array([5.0, 3.0, 0.2])
+    solution = maximise(Mixture.of(np.eye(3), weights=weights, alpha=0.5), tol=1e-6)
+    np.testing.assert_allclose(solution.value, [4.5 / 7, 2.5 / 7, 0])
+    assert solution.status == "stationary"
+
+
+def test_a_sparse_hyperprior_may_run_out_of_iterations(rng):
+    problem = Mixture.of(rng.dirichlet(np.ones(4), 50), alpha=0.9)
+    solution = maximise(problem, tol=1e-6, max_iter=2)
+    assert (solution.status, solution.gap, solution.n_iter) == ("not_converged", None, 2)
+
+
+def test_em_is_left_when_its_end_is_not_in_sight():
+    """The prediction that chooses between EM and Newton."""
+    assert _certified._steps_to_go(8.0, 16.0, 1.0) == pytest.approx(3)
+    assert _certified._steps_to_go(0.5, 16.0, 1.0) == 0
+    assert _certified._steps_to_go(16.0, 16.0, 1.0) == np.inf
