@@ -112,11 +112,18 @@ def test_the_papers_example_is_solved_exactly(naive):
 @pytest.mark.parametrize("total", [1e-3, 1e7])
 @pytest.mark.parametrize("alpha", HYPERPRIORS)
 def test_tiny_and_huge_totals(confusion_problem, alpha, total):
-    """With 1e-3 a class may be dropped that alone explains a row; with 1e7 digits run short."""
     for kind in KINDS:
         for counts in COUNTS:
             plain = confusion_problem(kind, counts, alpha, 7, total)
             check(solve(plain), plain, CONFUSION_TOL)
+
+
+def test_a_class_that_alone_explains_a_row_is_not_rounded_to_zero(naive):
+    """Although its weight is less than the tolerance could ever notice."""
+    plain = naive(np.eye(2), np.array([9.971e-4, 2.9e-6]))
+    solution = solve(plain)
+    check(solution, plain, CONFUSION_TOL)
+    assert np.isfinite(solution.objective)
 
 
 def test_strong_and_weak_hyperpriors_side_by_side(naive, zoo):
