@@ -429,3 +429,11 @@ def test_em_is_left_when_its_end_is_not_in_sight():
     assert _certified._steps_to_go(8.0, 16.0, 1.0) == pytest.approx(3)
     assert _certified._steps_to_go(0.5, 16.0, 1.0) == 0
     assert _certified._steps_to_go(16.0, 16.0, 1.0) == np.inf
+
+
+def test_newtons_matrix_may_be_singular_up_to_rounding(rng):
+    B = rng.standard_normal((2, 30))
+    H = B.T @ B  # of rank 2, with eigenvalues slightly below 0
+    assert np.linalg.eigvalsh(H).min() < 0
+    b = H @ rng.standard_normal(30)
+    np.testing.assert_allclose(H @ _interior_point.factorise(H, np.zeros(30))(b), b, atol=1e-6)
