@@ -1,5 +1,6 @@
 """A zoo of confusion matrices and counts, and the mixture problem in its plainest form."""
 
+import zlib
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -7,6 +8,45 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
+
+KINDS = [
+    "random",
+    "diagonal",
+    "singular",
+    "rank-1",
+    "permutation",
+    "near-duplicate",
+    "duplicate",
+    "flat",
+    "sparse",
+    "zeros and ones",
+    "wide range",
+]
+COUNTS = ["model", "sparse", "one decision", "unrelated"]
+HYPERPRIORS = ["1", "3", "vector"]
+
+
+@pytest.fixture(params=KINDS)
+def kind(request) -> str:
+    """Name each kind of confusion matrix in turn, unless a test chooses its own."""
+    return request.param
+
+
+@pytest.fixture(params=COUNTS)
+def counts(request) -> str:
+    """Name each kind of counts in turn."""
+    return request.param
+
+
+@pytest.fixture(params=HYPERPRIORS)
+def alpha(request) -> str:
+    """Name each kind of hyper-prior in turn."""
+    return request.param
+
+
+def seeded(*parts: object) -> np.random.Generator:
+    """Seed by the names of what is drawn."""
+    return np.random.default_rng(zlib.crc32(repr(parts).encode()))
 
 
 def confusion(kind: str, K: int, rng: np.random.Generator) -> np.ndarray:
@@ -39,7 +79,7 @@ def confusion(kind: str, K: int, rng: np.random.Generator) -> np.ndarray:
     return C / C.sum(axis=0)
 
 
-def counts(kind: str, C: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def draw_counts(kind: str, C: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draw 1000 decisions, all of them possible under C."""
     K = C.shape[1]
     p = {"model": np.ones(K), "sparse": np.full(K, 0.1)}.get(kind)
@@ -121,7 +161,9 @@ def quiet_blas():
 @pytest.fixture(scope="session")
 def zoo() -> SimpleNamespace:
     """Give access to the problems, by the names of their kinds."""
-    return SimpleNamespace(confusion=confusion, counts=counts, hyperprior=hyperprior)
+    return SimpleNamespace(
+        confusion=confusion, counts=draw_counts, hyperprior=hyperprior, seeded=seeded
+    )
 
 
 @pytest.fixture(scope="session")
