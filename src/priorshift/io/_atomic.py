@@ -1,0 +1,49 @@
+"""Write files whole or not at all."""
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a temporary path beside `path` that replaces it on success and is removed on failure.
+
+    Readers see the old file or the new one, never half of it, and so does whoever looks after the
+    process was killed. A pipe or device such as /dev/stdout is handed back as it is.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from priorshift.io import atomic_path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with atomic_path(Path(folder) / "a.txt") as temporary:
+    ...         _ = temporary.write_text("whole")
+    ...     (Path(folder) / "a.txt").read_text()
+    'whole'
+    """
+    goal = Path(path).resolve()  # a link keeps pointing to its file
+    if goal.exists() and not goal.is_file():
+        if goal.is_dir():
+            raise IsADirectoryError(f"{path} is a folder; give the name of a file.")
+        yield goal
+        return
+    temporary = goal.with_name(f".{goal.stem}.{secrets.token_hex(4)}{goal.suffix}")
+    try:
+        yield temporary
+        if goal.exists():
+            shutil.copymode(goal, temporary)
+        temporary.replace(goal)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> Path:
+    """Write text as UTF-8, atomically; return the path."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+    return Path(path)
