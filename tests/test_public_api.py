@@ -205,6 +205,8 @@ def test_estimating_before_fitting_says_so(method):
     for call in (est.estimate, est.adapt):
         with pytest.raises(NotFittedError, match="not fitted"):
             call([[0.5, 0.5]])
+    with pytest.raises(NotFittedError, match="not fitted"):
+        est.estimate_counts(ps.DecisionCounts([1.0, 1.0], "hard", 2))
 
 
 # What importing costs
@@ -224,6 +226,7 @@ def test_importing_adds_nothing_heavy_to_scikit_learn_and_prints_nothing():
         "import sys, sklearn.base\n"
         "before = set(sys.modules)\n"  # recent versions of scikit-learn import pandas
         "import priorshift\n"
+        "priorshift.datasets.load_fashion_lt, priorshift.plotting.PriorsDisplay\n"
         f"added = set({heavy}) & (set(sys.modules) - before)\n"
         "assert not added, added\n"
     )

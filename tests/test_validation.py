@@ -389,7 +389,7 @@ def test_source_prior_of_0_without_mass_leaves_the_class_at_0(from_logits):
         (np.ones((6, 1)), [r"shape \(6, 1\)", "one weight a row"]),
         ([1, 1, -1, 1, 1, 1], ["at least 0", "position 2"]),
         ([1, 1, 1, np.nan, 1, 1], ["finite", "position 3"]),
-        (np.zeros(6), ["0 everywhere", "leave out rows"]),
+        (np.zeros(6), ["zero everywhere", "leave out rows"]),
         (list("abcdef"), ["must hold numbers"]),
     ],
 )

@@ -1,8 +1,11 @@
 """priorshift: estimate, judge and adapt to a shift of class priors."""
 
+from priorshift import datasets as datasets
+from priorshift import plotting as plotting
 from priorshift._version import __version__
 from priorshift.adaptation import adapt_proba, priors_from_labels, priors_from_predictions
 from priorshift.calibration import BCTS, TemperatureScaling, VectorScaling
+from priorshift.classifier import PriorAdaptedClassifier
 from priorshift.estimators import (
     BBSE,
     BBSES,
@@ -42,6 +45,7 @@ __all__ = [
     "ConvergenceWarning",
     "DecisionCounts",
     "NoAdaptation",
+    "PriorAdaptedClassifier",
     "PriorEstimate",
     "PriorEstimator",
     "PriorShiftWarning",

@@ -27,7 +27,7 @@ def check_sample_weight(sample_weight: ArrayLike | None, n_samples: int) -> Vect
             f"{bad[0]}."
         )
     if not values.any():
-        raise ValueError("sample_weight is 0 everywhere; leave out rows rather than all of them.")
+        raise ValueError("sample_weight is zero everywhere; leave out rows, but not all of them.")
     return values.astype(np.float64, copy=False)
 
 

@@ -21,11 +21,11 @@ from priorshift._validation import (
     settle_classes,
     some,
 )
-from priorshift.estimators._evidence import Evidence, TargetCounts
+from priorshift.estimators._evidence import Evidence
 from priorshift.estimators._result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
 from priorshift.solvers import Solution
-from priorshift.statistics import Decision
+from priorshift.statistics import Decision, DecisionCounts
 
 NOTICEABLE = 0.01
 """A prior worth a warning when it cannot reach the predictions; a hyper-prior's share is less."""
@@ -35,7 +35,8 @@ class PriorEstimator(BaseEstimator):
     """Base of all estimators: `fit` on validation, `estimate` on the target, `adapt`.
 
     A subclass has a `name`, says which confusion matrix it needs (`_decision`, None for none), and
-    turns clean target predictions into a `PriorEstimate` in `_estimate`.
+    turns clean target predictions into a `PriorEstimate` in `_estimate`. Those that need no more
+    than counts of decisions derive from `DecisionEstimator`.
     """
 
     name: ClassVar[str]
@@ -137,6 +138,44 @@ class PriorEstimator(BaseEstimator):
         check_source_mass(self.source_priors_, values, self.classes_)
         return self._estimate(values)
 
+    def estimate_counts(self, counts: DecisionCounts) -> PriorEstimate:
+        """Estimate the target priors from how often each class was decided for.
+
+        It is what `estimate` gives on the rows that were counted, and parts of the target can be
+        counted apart, in any order and anywhere, and added. For the methods that rest on a
+        confusion matrix, unless validation lacks a class: see `needs_rows`.
+
+        Parameters
+        ----------
+        counts : DecisionCounts
+            Of the kind that the confusion matrix holds, `confusion_.decision`, with the classes in
+            the order of `classes_`.
+
+        Returns
+        -------
+        PriorEstimate
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import priorshift as ps
+        >>> cm = ps.CM().fit([[0.9, 0.1], [0.6, 0.4], [0.3, 0.7], [0.4, 0.6]], [0, 0, 1, 1])
+        >>> monday = ps.DecisionCounts(np.array([30.0, 10.0]), "hard", n_samples=40)
+        >>> tuesday = ps.DecisionCounts(np.array([30.0, 30.0]), "hard", n_samples=60)
+        >>> cm.estimate_counts(monday + tuesday).priors
+        array([0.6, 0.4])
+        """
+        check_is_fitted(self)
+        return self._estimate_counts(counts)
+
+    @property
+    def needs_rows(self) -> bool:
+        """Whether the method, as fitted, needs rows of the target: `estimate_counts` will not do.
+
+        So do EM and MAP always, and every method if validation lacks a class.
+        """
+        return True
+
     def adapt(self, y_proba: ArrayLike) -> NDArray[Any]:
         """Estimate the target priors and adapt the same predictions to them."""
         return self.estimate(y_proba).adapt(y_proba)
@@ -147,6 +186,12 @@ class PriorEstimator(BaseEstimator):
 
     def _estimate(self, y_proba: Floats) -> PriorEstimate:
         raise NotImplementedError
+
+    def _estimate_counts(self, counts: DecisionCounts) -> PriorEstimate:  # noqa: ARG002
+        raise ValueError(
+            f"{type(self).__name__} needs the rows of the target, which counts of decisions do "
+            "not keep; use estimate(y_proba), or a method with a confusion matrix such as SCM-L."
+        )
 
     def _classes_of_priors(self, source_priors: Any, classes: ArrayLike | None) -> Labels:
         """Name the classes where there is no validation set, only source priors."""
@@ -225,32 +270,6 @@ class PriorEstimator(BaseEstimator):
         return evidence.predicted.frequencies, (
             "mean prediction on validation, taken to be drawn as the training set was"
         )
-
-    def _count_target(self, y_proba: Floats) -> tuple[TargetCounts, tuple[Any, ...]]:
-        """Count target decisions; name the classes that validation lacks, with a warning."""
-        known = self._given[0] is not None or self._given[1] is not None
-        source = self.source_priors_ if known else None
-        target = TargetCounts.of(y_proba, self.confusion_, source)
-        unseen = tuple(self.classes_[~target.seen].tolist())
-        if unseen:
-            how = (
-                "EM estimates it from the predictions alone"
-                if known
-                else "and without source_priors nothing can: its mean prediction is taken. Give "
-                "source_priors"
-            )
-            warn_user(
-                f"validation has no sample of class {some(unseen)}: a confusion matrix cannot "
-                f"identify its prior, {how}.",
-                PriorShiftWarning,
-            )
-        return target, unseen
-
-    def _only_unseen(self, target: TargetCounts, unseen: tuple[Any, ...]) -> PriorEstimate:
-        """Wrap the case that all of the target belongs to classes validation never saw."""
-        priors = target.unseen_priors / target.unseen_priors.sum()
-        n_target = target.counts.n_samples
-        return self._result(priors, Solution(priors, "direct"), n_target, unseen_classes=unseen)
 
     def _warn_if_short(self, solution: Solution) -> None:
         """Warn of a solution that fell short of its tolerance."""

@@ -13,6 +13,7 @@ from priorshift._typing import Floats, Vector
 from priorshift._validation import check_choice, check_fraction, check_positive
 from priorshift.adaptation import prior_ratio
 from priorshift.estimators._base import PriorEstimator
+from priorshift.estimators._decisions import DecisionEstimator
 from priorshift.estimators._evidence import Evidence, TargetCounts
 from priorshift.estimators._result import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, warn_user
@@ -46,7 +47,7 @@ class NoAdaptation(PriorEstimator):
         return self._result(solution.value, solution, y_proba.shape[0])
 
 
-class CM(PriorEstimator):
+class CM(DecisionEstimator):
     """Invert the confusion matrix of hard decisions: p = C^-1 q, clipped (McLachlan, 1992).
 
     Examples
@@ -66,11 +67,11 @@ class CM(PriorEstimator):
     def _decision(self) -> Decision:
         return "hard"
 
-    def _estimate(self, y_proba: Floats) -> PriorEstimate:
-        return _from_inversion(self, y_proba)
+    def _solve(self, target: TargetCounts) -> PriorEstimate:
+        return _from_inversion(self, target)
 
 
-class SCM(PriorEstimator):
+class SCM(DecisionEstimator):
     """Invert the confusion matrix of soft decisions: p = C^-1 q, clipped.
 
     Examples
@@ -90,11 +91,11 @@ class SCM(PriorEstimator):
     def _decision(self) -> Decision:
         return "soft"
 
-    def _estimate(self, y_proba: Floats) -> PriorEstimate:
-        return _from_inversion(self, y_proba)
+    def _solve(self, target: TargetCounts) -> PriorEstimate:
+        return _from_inversion(self, target)
 
 
-class BBSE(PriorEstimator):
+class BBSE(DecisionEstimator):
     """Black-box shift estimation of the ratio, w = J^-1 q (Lipton et al., 2018).
 
     The ratio is to the balance of the training labels: `source_label_priors` if given, else
@@ -138,12 +139,12 @@ class BBSE(PriorEstimator):
     ) -> tuple[Vector, str]:
         return _label_sources(evidence, source_priors, label_priors)
 
-    def _estimate(self, y_proba: Floats) -> PriorEstimate:
+    def _solve(self, target: TargetCounts) -> PriorEstimate:
         solve = _ratio_solver(self.constrained, self.solver, self.tol)
-        return _from_ratio(self, y_proba, solve, clip=self.solver != "paper")
+        return _from_ratio(self, target, solve, clip=self.solver != "paper")
 
 
-class BBSES(PriorEstimator):
+class BBSES(DecisionEstimator):
     """Black-box shift estimation from soft decisions: BBSE-S, w = J^-1 q.
 
     Parameters
@@ -183,12 +184,12 @@ class BBSES(PriorEstimator):
     ) -> tuple[Vector, str]:
         return _label_sources(evidence, source_priors, label_priors)
 
-    def _estimate(self, y_proba: Floats) -> PriorEstimate:
+    def _solve(self, target: TargetCounts) -> PriorEstimate:
         solve = _ratio_solver(self.constrained, self.solver, self.tol)
-        return _from_ratio(self, y_proba, solve, clip=self.solver != "paper")
+        return _from_ratio(self, target, solve, clip=self.solver != "paper")
 
 
-class RLLS(PriorEstimator):
+class RLLS(DecisionEstimator):
     r"""Regularised learning of the ratio (Azizzadenesheli et al., 2019).
 
     .. math:: \min_{\theta \ge -1}\ \|J\theta - (q - J1)\|_2 + \lambda\rho\,\|\theta\|_2,
@@ -246,7 +247,7 @@ class RLLS(PriorEstimator):
     ) -> tuple[Vector, str]:
         return _label_sources(evidence, source_priors, label_priors)
 
-    def _estimate(self, y_proba: Floats) -> PriorEstimate:
+    def _solve(self, target: TargetCounts) -> PriorEstimate:
         gamma, tol = check_fraction(self.gamma, "gamma"), check_positive(self.tol, "tol")
         penalty = check_positive(self.regularization, "regularization") * self._deviation_bound()
 
@@ -254,7 +255,7 @@ class RLLS(PriorEstimator):
             solution = regularised_ratio(J, q, penalty, tol=tol)
             return 1 + gamma * (solution.value - 1), solution
 
-        return _from_ratio(self, y_proba, solve)
+        return _from_ratio(self, target, solve)
 
     def _deviation_bound(self) -> float:
         """Return rho: how far J may be from the truth with probability 1 - delta."""
@@ -264,22 +265,18 @@ class RLLS(PriorEstimator):
         return float(3 * (log_term / (3 * n) + np.sqrt(log_term / n)))
 
 
-def _from_inversion(estimator: PriorEstimator, y_proba: Floats) -> PriorEstimate:
+def _from_inversion(estimator: DecisionEstimator, target: TargetCounts) -> PriorEstimate:
     """Solve C p = q; keep the solution as it is, and clip it into the simplex."""
-    target, unseen = estimator._count_target(y_proba)
-    if target.empty:
-        return estimator._only_unseen(target, unseen)
     C = estimator.confusion_.conditional[:, target.seen]
     condition = _judge_condition(estimator, C)
     raw = solve_linear(C, target.counts.frequencies)
     _warn_of_clipping(estimator, raw, target)
-    return estimator._result(
+    return estimator._result_of(
+        target,
         target.complete(_clip(raw)),
         Solution(raw, "direct"),
-        y_proba.shape[0],
         raw=target.complete(raw),
         condition_number=condition,
-        unseen_classes=unseen,
     )
 
 
@@ -307,12 +304,9 @@ def _ratio_solver(constrained: bool, solver: str, tol: float) -> RatioSolver:
 
 
 def _from_ratio(
-    estimator: PriorEstimator, y_proba: Floats, solve: RatioSolver, *, clip: bool = True
+    estimator: DecisionEstimator, target: TargetCounts, solve: RatioSolver, *, clip: bool = True
 ) -> PriorEstimate:
     """Solve for the ratio among the classes that were seen, and turn it into priors."""
-    target, unseen = estimator._count_target(y_proba)
-    if target.empty:
-        return estimator._only_unseen(target, unseen)
     source = estimator.source_priors_[target.seen]
     source = source / source.sum()
     J = estimator.confusion_.conditional[:, target.seen] * source
@@ -323,13 +317,12 @@ def _from_ratio(
     if clip:
         _warn_of_clipping(estimator, raw, target)
         priors = target.complete(_clip(raw * source))
-    return estimator._result(
+    return estimator._result_of(
+        target,
         priors,
         solution,
-        y_proba.shape[0],
         raw=prior_ratio(as_priors, estimator.source_priors_),
         condition_number=condition,
-        unseen_classes=unseen,
     )
 
 

@@ -24,6 +24,8 @@ from priorshift._typing import Floats, Vector
 from priorshift._validation import check_alpha, check_choice, check_count, check_positive
 from priorshift.adaptation import prior_ratio
 from priorshift.estimators._base import PriorEstimator
+from priorshift.estimators._decisions import DecisionEstimator
+from priorshift.estimators._evidence import TargetCounts
 from priorshift.estimators._result import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.solvers import (
@@ -121,7 +123,7 @@ class MAP(PriorEstimator):
         return _from_posteriors(self, y_proba, self.alpha, solve)
 
 
-class CML(PriorEstimator):
+class CML(DecisionEstimator):
     """Maximum likelihood of the hard decisions: the paper's CM-L.
 
     Parameters
@@ -156,11 +158,11 @@ class CML(PriorEstimator):
     def _decision(self) -> Decision:
         return "hard"
 
-    def _estimate(self, y_proba: Floats) -> PriorEstimate:
-        return _from_decisions(self, y_proba, 1.0, _solver_of(self, gradient_ascent))
+    def _solve(self, target: TargetCounts) -> PriorEstimate:
+        return _from_decisions(self, target, 1.0, _solver_of(self, gradient_ascent))
 
 
-class SCML(PriorEstimator):
+class SCML(DecisionEstimator):
     """Maximum likelihood of the soft decisions: the paper's SCM-L.
 
     Parameters
@@ -195,11 +197,11 @@ class SCML(PriorEstimator):
     def _decision(self) -> Decision:
         return "soft"
 
-    def _estimate(self, y_proba: Floats) -> PriorEstimate:
-        return _from_decisions(self, y_proba, 1.0, _solver_of(self, gradient_ascent))
+    def _solve(self, target: TargetCounts) -> PriorEstimate:
+        return _from_decisions(self, target, 1.0, _solver_of(self, gradient_ascent))
 
 
-class CMM(PriorEstimator):
+class CMM(DecisionEstimator):
     """Maximum a posteriori of the hard decisions: the paper's CM-M.
 
     Parameters
@@ -238,11 +240,11 @@ class CMM(PriorEstimator):
     def _decision(self) -> Decision:
         return "hard"
 
-    def _estimate(self, y_proba: Floats) -> PriorEstimate:
-        return _from_decisions(self, y_proba, self.alpha, _solver_of(self, gradient_ascent))
+    def _solve(self, target: TargetCounts) -> PriorEstimate:
+        return _from_decisions(self, target, self.alpha, _solver_of(self, gradient_ascent))
 
 
-class SCMM(PriorEstimator):
+class SCMM(DecisionEstimator):
     """Maximum a posteriori of the soft decisions: the paper's SCM-M.
 
     Parameters
@@ -281,8 +283,8 @@ class SCMM(PriorEstimator):
     def _decision(self) -> Decision:
         return "soft"
 
-    def _estimate(self, y_proba: Floats) -> PriorEstimate:
-        return _from_decisions(self, y_proba, self.alpha, _solver_of(self, gradient_ascent))
+    def _solve(self, target: TargetCounts) -> PriorEstimate:
+        return _from_decisions(self, target, self.alpha, _solver_of(self, gradient_ascent))
 
 
 def _from_posteriors(
@@ -300,13 +302,10 @@ def _from_posteriors(
 
 
 def _from_decisions(
-    estimator: PriorEstimator, y_proba: Floats, alpha: float | ArrayLike, solve: Solver
+    estimator: DecisionEstimator, target: TargetCounts, alpha: float | ArrayLike, solve: Solver
 ) -> PriorEstimate:
     """Solve with one row a decision: the confusion matrix, weighted by target decisions."""
     alpha = check_alpha(alpha, estimator.classes_.size)
-    target, unseen = estimator._count_target(y_proba)
-    if target.empty:
-        return estimator._only_unseen(target, unseen)
     problem = Mixture.of(
         estimator.confusion_.conditional[:, target.seen],
         weights=target.counts.counts,
@@ -315,9 +314,7 @@ def _from_decisions(
     _report_impossible(problem, float(target.counts.counts.sum()))
     source = estimator.source_priors_[target.seen]
     solution = solve(problem, source / source.sum())
-    return estimator._result(
-        target.complete(solution.value), solution, y_proba.shape[0], unseen_classes=unseen
-    )
+    return estimator._result_of(target, target.complete(solution.value), solution)
 
 
 def _solver_of(

@@ -2,11 +2,14 @@
 
 from dataclasses import dataclass, fields
 from html import escape
-from typing import Any, Literal
+from os import PathLike
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from priorshift._frames import Backend, make_frame
 from priorshift._typing import Vector
 from priorshift._validation import check_outputs, check_source_mass, in_class_order, some
 from priorshift.adaptation import like_input, prior_ratio, reweight
@@ -121,19 +124,35 @@ class PriorEstimate:
         named["ratio"] = dict(zip(self.classes.tolist(), self.ratio.tolist(), strict=True))
         return named
 
-    def to_frame(self, backend: Literal["pandas", "polars", "pyarrow"] = "pandas") -> Any:
+    def to_frame(self, backend: Backend = "pandas") -> Any:
         """Return one row a class, as a frame of the named library."""
-        try:
-            import narwhals as nw
-        except ImportError:
-            raise ImportError("frames need narwhals: pip install 'priorshift[tables]'") from None
         columns = {
             "class": self.classes,
             "source_prior": self.source_priors,
             "prior": self.priors,
             "ratio": self.ratio,
         }
-        return nw.from_dict(columns, backend=backend).to_native()
+        return make_frame(columns, backend)
+
+    def report(self, path: str | PathLike[str], **data: Any) -> Path:
+        """Write the estimate as one self-contained HTML file.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file to write, or to replace as a whole.
+        **data
+            What the report may show beyond the estimate itself, above all `y_proba_val`, `y_val`
+            and `y_proba_target`: see `priorshift.report.write_report`.
+
+        Returns
+        -------
+        Path
+            The file written.
+        """
+        from priorshift.report import write_report
+
+        return write_report(path, self, **data)
 
     def __repr__(self) -> str:
         """Show the certificate and the classes that moved."""

@@ -1,0 +1,338 @@
+"""PriorAdaptedClassifier: a meta-estimator that follows the class priors of its target.
+
+`fit` learns how the classifier errs, from predictions on rows that it was not trained on; `adapt`
+compares that with unlabelled rows of the target, and from then on predictions follow the target.
+"""
+
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from priorshift._typing import Floats, Labels, Vector
+from priorshift._validation import check_priors, check_sample_weight
+from priorshift.adaptation import adapt_proba
+from priorshift.classifier._calibration import calibrate, cross_calibrate
+from priorshift.classifier._columns import classes_of, predict_proba
+from priorshift.classifier._folds import Fold, predict_out_of_fold, require_classes, split
+from priorshift.classifier._inputs import check_parts, read_training
+from priorshift.classifier._target import Target
+from priorshift.classifier._wrapper import ClassifierWrapper
+from priorshift.estimators import SCML, PriorEstimate, PriorEstimator
+
+
+def _predicts_proba(classifier: "PriorAdaptedClassifier") -> bool:
+    getattr(getattr(classifier, "estimator_", classifier.estimator), "predict_proba")  # noqa: B009
+    return True  # or the inner estimator's own AttributeError says why not
+
+
+class PriorAdaptedClassifier(ClassifierWrapper):
+    r"""Wrap a classifier so that its predictions follow the class priors of the target.
+
+    .. math:: p(y = k \mid x) \propto f_k(x)\, P_k / p_k
+
+    where f are the (calibrated) predictions of `estimator`, p its source priors, and P the target
+    priors: estimated by `adapt`, or given by `set_target_priors`. Until then predictions are those
+    of the classifier itself.
+
+    Parameters
+    ----------
+    estimator : classifier with `predict_proba`
+        Fitted here: on folds for out-of-fold predictions, from which all that is known about its
+        errors comes, and then on all rows. A fitted model in a `FrozenEstimator` (see
+        `from_fitted`) stays as it is, and `fit` takes held-out validation data.
+    prior_estimator : PriorEstimator, default=None
+        How to estimate the target priors; None is `SCML()`. It is cloned.
+    calibrator : object with `fit(log_proba, y)` and `predict_proba(log_proba)`, default=None
+        For instance `TemperatureScaling()` or `BCTS()`; None is no calibration. It receives
+        logarithms of probabilities, of 1.2e-38 at least, and is cloned. The confusion matrix rests
+        on predictions of calibrators that were fitted without the row in question.
+    source_priors : array-like of shape (n_classes,) or mapping from class to prior, default=None
+        Priors the classifier was trained under; arrays are in the order of `classes_`. None leaves
+        them to `prior_estimator`: mostly the mean prediction on the validation or training rows.
+        Give them for a classifier with class weights: the shares of the weighted classes.
+        A calibrator whose `fit` takes `source_label_priors`, as ours do, is given them as such, or
+        it would move the predictions to the balance of the validation data.
+    cv : int, splitter or iterable of (train, test), default=5
+        Folds for out-of-fold predictions; a number means stratified folds. Every row must be a
+        test row exactly once, and every class among the training rows of every fold, so it needs 2
+        samples at least; `fit` warns of fewer samples than folds. For a frozen `estimator` only
+        the calibrator uses folds.
+    n_jobs : int, default=None
+        Folds to fit at once, as in scikit-learn.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Class labels, in the order of the columns of `predict_proba`; those of a frozen model, even
+        where validation lacks some of them.
+    estimator_ : classifier
+        Fitted on all rows, or frozen.
+    calibrator_ : object or None
+        Fitted on the out-of-fold or validation predictions of all rows.
+    prior_estimator_ : PriorEstimator
+        Fitted on the out-of-fold or validation predictions, cross-fitted where calibrated.
+    source_priors_ : ndarray of shape (n_classes,)
+        Denominator of the ratio.
+    target_priors_ : ndarray of shape (n_classes,)
+        Priors that predictions are adapted to; `source_priors_` at first.
+    shift_ : PriorEstimate or None
+        What `adapt` found; None before, and for priors that were given.
+    n_features_in_ : int
+        Number of features seen in fit; only if `estimator_` has it.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of features seen in fit; only if `estimator_` has them.
+
+    Notes
+    -----
+    In a pipeline it is best to put the whole pipeline inside, `PriorAdaptedClassifier(pipeline)`:
+    then `adapt` takes raw rows, and preprocessing is part of the folds too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> import priorshift as ps
+    >>> rng = np.random.default_rng(0)
+    >>> def draw(share_ill, n=2000):
+    ...     ill = rng.random(n) < share_ill
+    ...     return rng.normal(size=(n, 2)) + 1.5 * ill[:, None], np.where(ill, "ill", "well")
+    >>> X, y = draw(share_ill=0.5)
+    >>> X_target, y_target = draw(share_ill=0.1)
+    >>> clf = ps.PriorAdaptedClassifier(LogisticRegression()).fit(X, y)
+    >>> round(clf.score(X_target, y_target), 2)
+    0.85
+    >>> clf.adapt(X_target).target_priors_.round(2)
+    array([0.09, 0.91])
+    >>> round(clf.score(X_target, y_target), 2)
+    0.93
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        prior_estimator: PriorEstimator | None = None,
+        calibrator: Any = None,
+        source_priors: Any = None,
+        cv: Any = 5,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.prior_estimator = prior_estimator
+        self.calibrator = calibrator
+        self.source_priors = source_priors
+        self.cv = cv
+        self.n_jobs = n_jobs
+
+    @classmethod
+    def from_fitted(cls, model: Any, **params: Any) -> Self:
+        """Wrap a fitted model, which stays as it is; `fit` then takes validation data.
+
+        Parameters
+        ----------
+        model : fitted classifier with `predict_proba` and `classes_`
+        **params
+            The other parameters of the constructor.
+
+        Returns
+        -------
+        PriorAdaptedClassifier
+            Around a `FrozenEstimator`; not fitted to validation data yet.
+        """
+        frozen = model if isinstance(model, FrozenEstimator) else FrozenEstimator(model)
+        return cls(frozen, **params)
+
+    def fit(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, **fit_params: Any
+    ) -> Self:
+        """Fit the classifier and learn how it errs; any earlier adaptation is forgotten.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+            Training rows; held-out validation rows if `estimator` is frozen.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights for the classifier, the calibrator and the source statistics.
+        **fit_params
+            For `estimator.fit`; with metadata routing, also for the splitter.
+
+        Returns
+        -------
+        self
+        """
+        check_parts(self.estimator, self.prior_estimator, self.calibrator)
+        X, labels = read_training(X, y, type(self).__name__)
+        weight = check_sample_weight(sample_weight, labels.size)
+        routed = self._route(weight, fit_params)
+        folds: list[Fold] = []
+        if not self._frozen or self.calibrator is not None:
+            folds = split(self.cv, X, labels, routed.splitter.split)
+        if self._frozen:
+            estimator, classes = self.estimator, classes_of(self.estimator)
+            y_proba = predict_proba(estimator, X, classes)
+        else:
+            numbered = self.cv is None or isinstance(self.cv, Integral)
+            classes = require_classes(labels, folds, weight, warn=numbered)
+            to_fit = routed.estimator.fit
+            y_proba = predict_out_of_fold(
+                self.estimator, X, labels, folds, classes, to_fit, self.n_jobs
+            )
+            estimator = clone(self.estimator).fit(X, labels, **to_fit)
+        calibrator, source = None, self.source_priors
+        if self.calibrator is not None:
+            calibrator, y_proba = cross_calibrate(
+                self.calibrator,
+                y_proba,
+                labels,
+                folds,
+                classes=classes,
+                source_priors=source,
+                weight=weight,
+            )
+        prior_estimator = SCML() if self.prior_estimator is None else clone(self.prior_estimator)
+        prior_estimator.fit(
+            y_proba, labels, classes=classes, source_priors=source, sample_weight=weight
+        )
+        # all at once and last, so that a failed fit changes nothing
+        self.estimator_, self.classes_ = estimator, classes
+        self.calibrator_, self.prior_estimator_ = calibrator, prior_estimator
+        self.source_priors_ = prior_estimator.source_priors_
+        return self._follow(self.source_priors_)
+
+    def estimate(self, X: Any) -> PriorEstimate:
+        """Estimate the target priors from unlabelled rows, without adapting to them.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+            Rows of the target.
+
+        Returns
+        -------
+        PriorEstimate
+        """
+        y_proba = self._source_proba(X)  # first, for it says what is wrong before fit
+        return self.prior_estimator_.estimate(y_proba)
+
+    def adapt(self, X: Any) -> Self:
+        """Estimate the target priors from unlabelled rows, and adapt predictions to them.
+
+        Sets `shift_` and `target_priors_`, in place of what any earlier call had set.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+            Rows of the target.
+
+        Returns
+        -------
+        self
+        """
+        return self._adapt(X, anew=True)
+
+    def partial_adapt(self, X: Any) -> Self:
+        """Adapt to a further batch together with all rows since the last `adapt`, included.
+
+        However rows are cut into batches, the result is that of one `adapt` on all of them.
+        Where counts of decisions are enough, no more is kept. Other methods, such as EM, and any
+        method if validation lacks a class, need every row again: then the predictions of all
+        batches are kept, in float32, `4 * n_classes` bytes a row, also in a pickle, until `fit` or
+        `set_target_priors`.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+            A batch of rows of the target.
+
+        Returns
+        -------
+        self
+        """
+        return self._adapt(X, anew=False)
+
+    def set_target_priors(self, target_priors: Any) -> Self:
+        """Adapt predictions to known priors; what was estimated is forgotten.
+
+        Parameters
+        ----------
+        target_priors : array-like of shape (n_classes,) or mapping from class to prior
+            Arrays are in the order of `classes_`.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        names = self.prior_estimator_.classes_
+        return self._follow(check_priors(target_priors, names, "target_priors"))
+
+    @available_if(_predicts_proba)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Predict class probabilities under `target_priors_`.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Columns in the order of `classes_`.
+        """
+        y_proba = self._source_proba(X)
+        if self.shift_ is not None:
+            return self.shift_.adapt(y_proba)
+        if np.array_equal(self.target_priors_, self.source_priors_):
+            return y_proba
+        return adapt_proba(y_proba, self.source_priors_, self.target_priors_)
+
+    @available_if(_predicts_proba)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> NDArray[Any]:
+        """Predict the logarithms of `predict_proba`; -inf where that is 0."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    @available_if(_predicts_proba)  # type: ignore[untyped-decorator]
+    def predict(self, X: Any) -> Labels:
+        """Predict the most probable class under `target_priors_`.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        y_proba = self.predict_proba(X)  # first, for it says what is wrong before fit
+        return self.classes_[y_proba.argmax(axis=1)]
+
+    def _source_proba(self, X: Any) -> Floats:
+        """Predict under the source priors, calibrated if there is a calibrator."""
+        check_is_fitted(self)
+        y_proba = predict_proba(self.estimator_, X, self.classes_)
+        return calibrate(self.calibrator_, y_proba, self.classes_)
+
+    def _adapt(self, X: Any, *, anew: bool) -> Self:
+        y_proba, estimator = self._source_proba(X), self.prior_estimator_
+        if anew or self._target is None:
+            shift = estimator.estimate(y_proba)  # in full precision, whatever is kept
+            return self._follow(shift.priors, shift, Target.of(y_proba, estimator))
+        target = self._target + Target.of(y_proba, estimator)
+        shift = target.estimate(estimator)
+        return self._follow(shift.priors, shift, target)
+
+    def _follow(
+        self, priors: Vector, shift: PriorEstimate | None = None, target: Target | None = None
+    ) -> Self:
+        """Set what predictions are adapted to, and what it rests on."""
+        self.target_priors_, self.shift_, self._target = priors.copy(), shift, target
+        return self

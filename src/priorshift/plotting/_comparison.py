@@ -1,0 +1,282 @@
+"""Priors by several methods, and how far they are apart."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.spatial.distance import cdist
+
+from priorshift._frames import Backend, make_frame
+from priorshift._typing import Indices, Labels, Vector
+from priorshift._validation import check_choice, check_classes, check_count, check_priors, some
+from priorshift.estimators import PriorEstimate
+from priorshift.plotting._heatmap import draw_heatmap, write_cells
+from priorshift.plotting._labels import percent, shorten
+from priorshift.plotting._style import WIDTH, axes_for, bare, ink, series_style, write_title
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+Kind = Literal["auto", "priors", "distance"]
+
+MAX_DOTS = 60
+"""Dots that can be told apart; beyond them "auto" shows distances."""
+
+MAX_CLASSES = 12
+
+FAR_APART = 0.25
+"""A distance up to this never gets the brightest colour: methods that agree look alike."""
+
+MAX_TEXTS = 20
+"""Methods up to which cells hold numbers."""
+
+
+class ComparisonDisplay:
+    r"""Show whether methods agree.
+
+    Few methods and classes: the priors themselves, a row a class and a marker a method. Many: the
+    total variation distance between every two methods,
+
+    .. math:: \tfrac12 \sum_k |p_k - p'_k|,
+
+    the share of samples that one method has in other classes than the other has. The truth, if
+    given, is a line or a method of its own.
+
+    Parameters
+    ----------
+    priors : array-like of shape (n_methods, n_classes)
+    methods : sequence of str
+        Names of the methods.
+    classes : array-like of shape (n_classes,)
+        Class names.
+    truth : array-like of shape (n_classes,) or mapping, optional
+        True priors of the target.
+
+    Attributes
+    ----------
+    ax_, figure_ : Axes and Figure
+        Set by `plot`.
+
+    Examples
+    --------
+    >>> from priorshift.plotting import ComparisonDisplay
+    >>> priors = [[0.25, 0.75], [0.5, 0.5]]
+    >>> ComparisonDisplay(priors, ["em", "cm"], ["cat", "dog"]).distances
+    array([[0.  , 0.25],
+           [0.25, 0.  ]])
+    """
+
+    ax_: "Axes"
+    figure_: "Figure | SubFigure"
+
+    def __init__(
+        self,
+        priors: ArrayLike,
+        methods: Sequence[str],
+        classes: ArrayLike,
+        *,
+        truth: Any = None,
+    ) -> None:
+        self.priors = np.asarray(priors, dtype=np.float64)
+        self.methods = tuple(map(str, methods))
+        if self.priors.ndim != 2 or self.priors.shape[0] != len(self.methods) or not self.methods:
+            raise ValueError(
+                f"priors must have one row for each of {len(self.methods)} methods, and there "
+                f"must be one at least; got shape {self.priors.shape}."
+            )
+        self.classes = check_classes(classes, self.priors.shape[1])
+        self.truth = None if truth is None else check_priors(truth, self.classes, "truth")
+
+    @classmethod
+    def from_estimates(
+        cls,
+        estimates: Mapping[str, PriorEstimate],
+        *,
+        truth: Any = None,
+        kind: Kind = "auto",
+        ax: "Axes | None" = None,
+    ) -> Self:
+        """Plot estimates of the same target by several methods.
+
+        Parameters
+        ----------
+        estimates : mapping from str to PriorEstimate
+            By the names to show.
+        truth : array-like of shape (n_classes,) or mapping, optional
+            True priors of the target.
+        kind : {"auto", "priors", "distance"}, default="auto"
+        ax : matplotlib Axes, optional
+            Where to draw; by default on a new pyplot figure.
+
+        Returns
+        -------
+        ComparisonDisplay
+        """
+        if not estimates:
+            raise ValueError("estimates is empty; give at least one, by its method's name.")
+        classes = next(iter(estimates.values())).classes
+        priors = [_in_order(name, estimate, classes) for name, estimate in estimates.items()]
+        return cls(priors, tuple(estimates), classes, truth=truth).plot(ax, kind=kind)
+
+    @property
+    def distances(self) -> Vector:
+        """Total variation distance between every two methods."""
+        return 0.5 * cdist(self.priors, self.priors, "cityblock")
+
+    def frame(self, backend: Backend = "pandas") -> Any:
+        """Return one row a method and class, as a frame of the named library."""
+        n_methods = len(self.methods)
+        columns = {
+            "method": np.repeat(self.methods, self.classes.size),
+            "class": np.tile(self.classes, n_methods),
+            "prior": self.priors.ravel(),
+        }
+        if self.truth is not None:
+            columns["truth"] = np.tile(self.truth, n_methods)
+        return make_frame(columns, backend)
+
+    def figsize(self, kind: Kind = "auto", max_classes: int = MAX_CLASSES) -> tuple[float, float]:
+        """Return the inches a figure needs."""
+        n_methods = len(self.methods) + (self.truth is not None)
+        if self._resolve(kind) == "distance":
+            side = 2.6 + 0.36 * n_methods
+            return max(side + 0.6, 4.5), max(side, 3.6)
+        n_rows = min(self.classes.size, max_classes)
+        return WIDTH, 1.2 + max(n_rows * max(0.3, 0.11 * n_methods), 0.22 * n_methods)
+
+    def plot(
+        self, ax: "Axes | None" = None, *, kind: Kind = "auto", max_classes: int = MAX_CLASSES
+    ) -> Self:
+        """Draw priors by class and method, or distances between methods.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+        kind : {"auto", "priors", "distance"}, default="auto"
+            "auto" draws priors while there are at most 60 of them.
+        max_classes : int, default=12
+            Where there are more classes, priors are drawn only of those that methods differ on
+            most.
+
+        Returns
+        -------
+        self
+        """
+        check_choice(kind, ("auto", "priors", "distance"), "kind")
+        check_count(max_classes, "max_classes")
+        figsize = self.figsize(kind, max_classes)
+        if self._resolve(kind) == "distance":
+            ax = axes_for(ax, figsize, "compressed")
+            self._draw_distances(ax)
+        else:
+            ax = axes_for(ax, figsize)
+            self._draw_priors(ax, self._disputed(max_classes))
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _resolve(self, kind: Kind) -> Kind:
+        return (
+            ("priors" if self.priors.size <= MAX_DOTS else "distance") if kind == "auto" else kind
+        )
+
+    def _disputed(self, most: int) -> Indices:
+        """Return the classes to draw: all in order, or those whose priors differ most."""
+        if self.classes.size <= most:
+            return np.arange(self.classes.size)
+        return np.argsort(-np.ptp(self._with_truth()[1], axis=0), kind="stable")[:most]
+
+    def _with_truth(self) -> tuple[list[str], Vector]:
+        """Return names and priors of the methods, the truth first if it is known."""
+        if self.truth is None:
+            return list(self.methods), self.priors
+        return ["truth", *self.methods], np.vstack([self.truth, self.priors])
+
+    def _draw_priors(self, ax: "Axes", rows: Indices) -> None:
+        from matplotlib.ticker import PercentFormatter
+
+        y, n_methods = np.arange(rows.size), len(self.methods)
+        if self.truth is not None:
+            ax.vlines(self.truth[rows], y - 0.45, y + 0.45, colors=ink(), lw=2, label="truth")
+        offsets = np.linspace(-0.32, 0.32, n_methods) if n_methods > 1 else np.zeros(1)
+        for m, name in enumerate(self.methods):
+            style = series_style(m)
+            ax.plot(
+                self.priors[m, rows],
+                y + offsets[m],
+                ls="",
+                ms=6,
+                clip_on=False,
+                label=shorten(name),
+                **style,
+            )
+        ax.hlines(
+            y[1:] - 0.5, 0, 1, colors=ink(), lw=0.5, alpha=0.25, transform=ax.get_yaxis_transform()
+        )
+        ax.set_yticks(y, [shorten(label) for label in self.classes[rows]], parse_math=False)
+        ax.set_ylim(rows.size - 0.5, -0.5)
+        ax.set_xlim(left=0.0)
+        ax.xaxis.set_major_formatter(PercentFormatter(1.0))
+        ax.set_xlabel("class prior")
+        ax.grid(axis="x", alpha=0.3)
+        ax.set_axisbelow(True)
+        ax.tick_params(axis="y", length=0, pad=8)  # a marker at 0 needs room
+        bare(ax, "bottom")
+        legend = ax.legend(
+            loc="upper left", bbox_to_anchor=(1, 1), frameon=False, borderaxespad=0.2
+        )
+        for text in legend.get_texts():
+            text.set_parse_math(False)
+        self._write_title(ax, rows.size)
+
+    def _draw_distances(self, ax: "Axes") -> None:
+        """Draw every two methods' distance, nearest to the truth (or to all others) first."""
+        names, priors = self._with_truth()
+        distances = 0.5 * cdist(priors, priors, "cityblock")
+        nearness = distances.mean(axis=0) if self.truth is None else distances[0]
+        order = np.argsort(nearness, kind="stable")
+        if self.truth is not None:  # a method may be right
+            order = np.concatenate([[0], order[order != 0]])
+        cells = distances[np.ix_(order, order)]
+        np.fill_diagonal(cells, np.nan)
+        largest = max(float(np.nanmax(cells, initial=0.0)), FAR_APART)
+        image = draw_heatmap(ax, cells, largest=largest, label="total variation distance")
+        if order.size <= MAX_TEXTS:
+            texts = np.where(np.isnan(cells), "", np.char.mod("%.1f", 100 * np.nan_to_num(cells)))
+            write_cells(ax, image, texts, fontsize=8)
+        shown = [shorten(names[m], 14) for m in order]
+        ax.set_xticks(np.arange(order.size), shown, rotation=90, parse_math=False)
+        ax.set_yticks(np.arange(order.size), shown, parse_math=False)
+        ax.tick_params(length=0)
+        bare(ax)
+        self._write_title(ax)
+
+    def _write_title(self, ax: "Axes", n_rows: int | None = None) -> None:
+        """Name the two methods that differ most, of those that estimate anything."""
+        plural = "s" if len(self.methods) > 1 else ""
+        title = f"{len(self.methods)} method{plural}, {self.classes.size:,} classes"
+        if n_rows is None:
+            title += "; numbers in %" if len(self.methods) < MAX_TEXTS else ""
+        elif n_rows < self.classes.size:
+            title += f"; the {n_rows} on which methods differ most"
+        judged = [m for m, name in enumerate(self.methods) if name != "na"]
+        if len(judged) > 1:
+            distances = self.distances[np.ix_(judged, judged)]
+            pair = np.unravel_index(np.argmax(distances), distances.shape)
+            one, other = (shorten(self.methods[judged[m]]) for m in pair)
+            title += f"\nfurthest apart: {one} and {other}, by {percent(distances[pair])}"
+        write_title(ax, "Agreement of methods", title)
+
+
+def _in_order(name: str, estimate: PriorEstimate, classes: Labels) -> Vector:
+    """Return an estimate's priors in the order of `classes`."""
+    if estimate.classes.tolist() == classes.tolist():
+        return estimate.priors
+    by_name = dict(zip(map(str, estimate.classes.tolist()), estimate.priors, strict=True))
+    if set(by_name) != set(map(str, classes.tolist())):
+        raise ValueError(
+            f"estimates must be of the same classes: {name!r} has "
+            f"{some(estimate.classes.tolist())}, the first has {some(classes.tolist())}."
+        )
+    return np.array([by_name[str(label)] for label in classes.tolist()])

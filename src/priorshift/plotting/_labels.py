@@ -1,0 +1,66 @@
+"""Names and numbers as short text."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+LONGEST = 22
+"""Characters of a class name on an axis."""
+
+
+def shorten(label: Any, longest: int = LONGEST) -> str:
+    """Return a name on one line, its middle left out if long: names differ at either end.
+
+    Examples
+    --------
+    >>> shorten("Passer domesticus subsp. italiae", 16)
+    'Passer do…taliae'
+    """
+    text = " ".join("".join(c if c.isprintable() else " " for c in str(label)).split())
+    if len(text) <= longest:
+        return text
+    tail = (longest - 1) * 2 // 5
+    return f"{text[: longest - 1 - tail]}…{text[-tail:]}"
+
+
+def thinned(n_labels: int, most: int) -> NDArray[np.intp]:
+    """Return evenly spaced positions at a round step, at most `most` of them.
+
+    Examples
+    --------
+    >>> thinned(100, 12)
+    array([ 0, 10, 20, 30, 40, 50, 60, 70, 80, 90])
+    """
+    magnitude = 10 ** np.arange(int(np.log10(max(n_labels, 1))) + 2)
+    steps = np.sort(np.outer(magnitude, [1, 2, 5]).ravel())
+    step = steps[np.searchsorted(steps * most, n_labels)]
+    return np.arange(0, n_labels, step)
+
+
+def times(ratio: float) -> str:
+    """Show how many times as frequent a class became.
+
+    Examples
+    --------
+    >>> times(0.0312), times(1.25), times(31.4), times(1e-9)
+    ('×0.031', '×1.2', '×31', '<×0.01')
+    """
+    if ratio < 0.01:
+        return "<×0.01"
+    if ratio >= 10:
+        return f"×{ratio:,.0f}"
+    return f"×{ratio:.1f}" if ratio >= 0.95 else f"×{ratio:.2g}"
+
+
+def percent(share: float) -> str:
+    """Show a share in per cent, with one digit after the point where it is small.
+
+    Examples
+    --------
+    >>> percent(0.125), percent(0.0312), percent(0.0004)
+    ('12%', '3.1%', '0.04%')
+    """
+    if share >= 0.0995:
+        return f"{share:.0%}"
+    return f"{share:.1%}" if share >= 0.00095 or share == 0 else f"{100 * share:.1g}%"

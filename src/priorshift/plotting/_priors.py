@@ -1,0 +1,235 @@
+"""Priors before and after, as dumbbells."""
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from priorshift._frames import Backend, make_frame
+from priorshift._typing import Indices, Vector
+from priorshift._validation import NO_PRIOR, check_classes, check_count, check_priors
+from priorshift.adaptation import prior_ratio
+from priorshift.estimators import PriorEstimate
+from priorshift.plotting._labels import percent, shorten, times
+from priorshift.plotting._style import (
+    BLUE,
+    VERMILLION,
+    WIDTH,
+    axes_for,
+    bare,
+    ink,
+    legend_above,
+    write_title,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+MAX_CLASSES = 20
+
+UNMOVED = 1e-12
+"""A change up to this is rounding."""
+
+
+class PriorsDisplay:
+    """Show how class priors moved from source to target, one row a class.
+
+    Parameters
+    ----------
+    priors : array-like of shape (n_classes,)
+        Target priors.
+    source_priors : array-like of shape (n_classes,)
+    classes : array-like of shape (n_classes,)
+        Class names.
+    interval : array-like of shape (n_classes, 2), optional
+        Lower and upper bounds of the target priors.
+    unseen_classes : tuple, default=()
+        Classes that validation never saw; their names get a star.
+    method : str, optional
+        Name of the estimator, for the title.
+
+    Attributes
+    ----------
+    ax_, figure_ : Axes and Figure
+        Set by `plot`.
+
+    Examples
+    --------
+    >>> from priorshift.plotting import PriorsDisplay
+    >>> display = PriorsDisplay([0.2, 0.8], [0.5, 0.5], ["cat", "dog"])
+    >>> display.frame("polars")["ratio"].to_list()
+    [0.4, 1.6]
+    """
+
+    ax_: "Axes"
+    figure_: "Figure | SubFigure"
+
+    def __init__(
+        self,
+        priors: ArrayLike,
+        source_priors: ArrayLike,
+        classes: ArrayLike,
+        *,
+        interval: ArrayLike | None = None,
+        unseen_classes: tuple[Any, ...] = (),
+        method: str | None = None,
+    ) -> None:
+        self.classes = check_classes(classes, np.size(priors))
+        check_priors(priors, self.classes, "priors")
+        check_priors(source_priors, self.classes, "source_priors")
+        self.priors = np.asarray(priors, dtype=np.float64)
+        self.source_priors = np.asarray(source_priors, dtype=np.float64)
+        self.interval = None if interval is None else _check_interval(interval, self.priors.size)
+        self.unseen_classes, self.method = unseen_classes, method
+
+    @classmethod
+    def from_estimate(
+        cls, estimate: PriorEstimate, *, max_classes: int = MAX_CLASSES, ax: "Axes | None" = None
+    ) -> Self:
+        """Plot an estimate.
+
+        Parameters
+        ----------
+        estimate : PriorEstimate
+            Its `interval` is drawn if it has one.
+        max_classes : int, default=20
+            Where there are more classes, only those that moved most are drawn.
+        ax : matplotlib Axes, optional
+            Where to draw; by default on a new pyplot figure.
+
+        Returns
+        -------
+        PriorsDisplay
+        """
+        display = cls(
+            estimate.priors,
+            estimate.source_priors,
+            estimate.classes,
+            interval=getattr(estimate, "interval", None),
+            unseen_classes=estimate.unseen_classes,
+            method=estimate.method,
+        )
+        return display.plot(ax, max_classes=max_classes)
+
+    def figsize(self, max_classes: int = MAX_CLASSES) -> tuple[float, float]:
+        """Return the inches a figure needs."""
+        return WIDTH, 1.5 + 0.26 * min(self.priors.size, max_classes)
+
+    def plot(self, ax: "Axes | None" = None, *, max_classes: int = MAX_CLASSES) -> Self:
+        """Draw the classes that moved most, those that gained above those that lost.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+        max_classes : int, default=20
+
+        Returns
+        -------
+        self
+        """
+        rows = self.movers(max_classes)
+        ax = axes_for(ax, self.figsize(max_classes))
+        self._draw_rows(ax, rows)
+        self._label(ax, rows)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def frame(self, backend: Backend = "pandas") -> Any:
+        """Return one row a class, in class order, as a frame of the named library."""
+        columns = {
+            "class": self.classes,
+            "source_prior": self.source_priors,
+            "prior": self.priors,
+            "change": self.priors - self.source_priors,
+            "ratio": prior_ratio(self.priors, self.source_priors),
+        }
+        if self.interval is not None:
+            columns |= {"lower": self.interval[:, 0], "upper": self.interval[:, 1]}
+        return make_frame(columns, backend)
+
+    def movers(self, max_classes: int = MAX_CLASSES) -> Indices:
+        """Return the positions of the classes that moved most, by change from gain to loss."""
+        most = check_count(max_classes, "max_classes")
+        change = self.priors - self.source_priors
+        chosen = np.sort(np.argsort(-np.abs(change), kind="stable")[:most])
+        return chosen[np.argsort(-change[chosen], kind="stable")]
+
+    def summary(self, max_classes: int = MAX_CLASSES) -> str:
+        """Say in words how much moved, of all classes."""
+        change = self.priors - self.source_priors
+        gained, lost = int((change > UNMOVED).sum()), int((change < -UNMOVED).sum())
+        text = (
+            f"{gained:,} of {change.size:,} classes gained, {lost:,} lost; "
+            f"total variation {percent(0.5 * float(np.abs(change).sum()))}"
+        )
+        others = np.setdiff1d(np.arange(change.size), self.movers(max_classes))
+        if others.size:
+            before, after = self.source_priors[others].sum(), self.priors[others].sum()
+            text += (
+                f"\nnot shown: {others.size:,} that moved less, "
+                f"{percent(before)} before and {percent(after)} after"
+            )
+        return text
+
+    def _draw_rows(self, ax: "Axes", rows: Indices) -> None:
+        y = np.arange(rows.size)
+        before, after = self.source_priors[rows], self.priors[rows]
+        gains = after >= before
+        colours = np.where(gains, BLUE, VERMILLION).tolist()
+        if self.interval is not None:
+            lower, upper = self.interval[rows].T
+            ax.hlines(y, lower, upper, colors=ink(), lw=7, alpha=0.2, label="interval")
+        ax.hlines(y, before, after, colors=colours, lw=2)
+        ax.plot(before, y, "o", mfc="none", mec=ink(), ms=6, mew=1.3, clip_on=False, label="source")
+        for which, marker, colour, label in (
+            (gains, ">", BLUE, "target (gained)"),
+            (~gains, "<", VERMILLION, "target (lost)"),
+        ):
+            if which.any():
+                ax.plot(
+                    after[which], y[which], marker, color=colour, ms=8, clip_on=False, label=label
+                )
+
+    def _label(self, ax: "Axes", rows: Indices) -> None:
+        from matplotlib.ticker import PercentFormatter
+
+        starred = {str(label) for label in self.unseen_classes}
+        names = [shorten(c) + (" *" if str(c) in starred else "") for c in self.classes[rows]]
+        ax.set_yticks(np.arange(rows.size), names, parse_math=False)
+        ax.set_ylim(rows.size - 0.4, -0.6)
+        ax.set_xlim(left=0.0)
+        ax.xaxis.set_major_formatter(PercentFormatter(1.0))
+        ax.set_xlabel("class prior" + ("   (* class not in validation)" if starred else ""))
+        ax.grid(axis="x", alpha=0.3)
+        ax.set_axisbelow(True)
+        ax.tick_params(axis="y", length=0, pad=8)  # a marker at 0 needs room
+        bare(ax, "bottom")
+        for y, k in enumerate(rows):
+            self._write_ratio(ax, y, k)
+        by = "" if self.method is None else f" by {self.method}"
+        write_title(ax, f"Class priors{by}", self.summary(rows.size), above_legend=True)
+        legend_above(ax)
+
+    def _write_ratio(self, ax: "Axes", y: int, k: int) -> None:
+        ratio = prior_ratio(self.priors[[k]], self.source_priors[[k]])[0]
+        ax.annotate(
+            times(ratio) if self.source_priors[k] > NO_PRIOR else "new",
+            (1, y),
+            xycoords=ax.get_yaxis_transform(),
+            xytext=(6, 0),
+            textcoords="offset points",
+            va="center",
+            annotation_clip=False,
+            fontsize="small",
+        )
+
+
+def _check_interval(interval: ArrayLike, n_classes: int) -> Vector:
+    bounds = np.asarray(interval, dtype=np.float64)
+    if bounds.shape != (n_classes, 2) or not (bounds[:, 0] <= bounds[:, 1]).all():
+        raise ValueError(
+            f"interval must hold a lower and an upper bound a class, shape ({n_classes}, 2); got "
+            f"shape {bounds.shape}, or a lower bound above its upper one."
+        )
+    return bounds

@@ -1,0 +1,260 @@
+"""Calibration on labelled data, as a reliability diagram."""
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from priorshift._frames import Backend, make_frame
+from priorshift._typing import Vector
+from priorshift._validation import (
+    check_choice,
+    check_count,
+    check_proba,
+    encode_labels,
+    in_class_order,
+    read_labels,
+    settle_classes,
+)
+from priorshift.plotting._bins import STRATEGIES, Strategy, assign_bins, wilson_interval
+from priorshift.plotting._labels import percent
+from priorshift.plotting._style import BLUE, GREY, axes_for, bare, ink, legend_above, write_title
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+HISTOGRAM_EDGES = np.linspace(0, 1, 41)
+LEVEL = 0.95
+STRIP = 0.3
+"""Height of the histogram's strip below the diagram, as a share of the diagram's."""
+
+
+class ReliabilityDisplay:
+    r"""Show how often predictions are right that say they are, say, 80 % sure.
+
+    For each bin of confidence (the largest probability of a row) the share of right predictions
+    with its 95 % Wilson interval; underneath, a histogram of confidence. The expected calibration
+    error weighs the bins by their samples,
+
+    .. math:: \text{ECE} = \sum_b \frac{n_b}{n} |\text{accuracy}_b - \text{confidence}_b|.
+
+    Parameters
+    ----------
+    confidence : array-like of shape (n_bins,)
+        Mean confidence of each bin.
+    accuracy : array-like of shape (n_bins,)
+        Share of right predictions.
+    counts : array-like of shape (n_bins,)
+        Samples.
+    histogram : array-like of shape (40,)
+        Samples in 40 bins of equal width from 0 to 1.
+    n_classes : int
+        Confidence is never below 1 / n_classes.
+    strategy : {"quantile", "uniform"}, default="quantile"
+        How the bins were made: of equally many samples, or of equal width.
+
+    Attributes
+    ----------
+    ax_, figure_, histogram_ax_ : Axes, Figure and Axes
+        Set by `plot`.
+
+    Examples
+    --------
+    >>> from priorshift.plotting import ReliabilityDisplay
+    >>> display = ReliabilityDisplay([0.6, 0.9], [0.5, 0.9], [100, 300], [0] * 39 + [400], 2)
+    >>> round(display.ece, 3)
+    0.025
+    """
+
+    ax_: "Axes"
+    figure_: "Figure | SubFigure"
+    histogram_ax_: "Axes"
+
+    def __init__(
+        self,
+        confidence: ArrayLike,
+        accuracy: ArrayLike,
+        counts: ArrayLike,
+        histogram: ArrayLike,
+        n_classes: int,
+        *,
+        strategy: Strategy = "quantile",
+    ) -> None:
+        check_choice(strategy, tuple(STRATEGIES), "strategy")
+        self.strategy = strategy
+        self.confidence = np.asarray(confidence, dtype=np.float64)
+        self.accuracy = np.asarray(accuracy, dtype=np.float64)
+        self.counts = np.asarray(counts, dtype=np.float64)
+        self.histogram = np.asarray(histogram, dtype=np.float64)
+        self.n_classes = check_count(n_classes, "n_classes", 2)
+        if not self.confidence.shape == self.accuracy.shape == self.counts.shape:
+            raise ValueError(
+                "confidence, accuracy and counts must have one number a bin each; got shapes "
+                f"{self.confidence.shape}, {self.accuracy.shape} and {self.counts.shape}."
+            )
+        if not self.counts.size or self.counts.min() < 1:
+            raise ValueError("every bin must have samples; leave out those that are empty.")
+        if self.histogram.size != HISTOGRAM_EDGES.size - 1:
+            raise ValueError(
+                f"histogram must count samples in {HISTOGRAM_EDGES.size - 1} bins of equal width "
+                f"from 0 to 1; got {self.histogram.size}."
+            )
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_proba: ArrayLike,
+        y: ArrayLike,
+        *,
+        classes: ArrayLike | None = None,
+        n_bins: int = 10,
+        strategy: Strategy = "quantile",
+        ax: "Axes | None" = None,
+    ) -> Self:
+        """Plot the reliability of labelled predictions.
+
+        Parameters
+        ----------
+        y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+            Predicted probabilities.
+        y : array-like of shape (n_samples,)
+            Labels.
+        classes : array-like of shape (n_classes,), optional
+            Class names in the order of the columns; by default a frame's header, else the labels.
+        n_bins : int, default=10
+            Bins, at most: equal confidences share one.
+        strategy : {"quantile", "uniform"}, default="quantile"
+            Bins of equally many samples, so that none is nearly empty; or of equal width.
+        ax : matplotlib Axes, optional
+            Where to draw; by default on a new pyplot figure.
+
+        Returns
+        -------
+        ReliabilityDisplay
+        """
+        check_choice(strategy, tuple(STRATEGIES), "strategy")
+        check_count(n_bins, "n_bins")
+        predictions = check_proba(y_proba)
+        labels = read_labels(y, predictions.values.shape[0])
+        names = settle_classes(predictions, labels, classes)
+        values = in_class_order(predictions, names)
+        confidence = values.max(axis=1).astype(np.float64)
+        right = values.argmax(axis=1) == encode_labels(labels, names)
+        bins = assign_bins(confidence, n_bins, strategy)
+        counts = np.bincount(bins)
+        used = counts > 0
+        display = cls(
+            np.bincount(bins, weights=confidence)[used] / counts[used],
+            np.bincount(bins, weights=right)[used] / counts[used],
+            counts[used],
+            np.histogram(confidence.clip(0, 1), HISTOGRAM_EDGES)[0],
+            names.size,
+            strategy=strategy,
+        )
+        return display.plot(ax)
+
+    @property
+    def ece(self) -> float:
+        """Expected calibration error."""
+        gaps = np.abs(self.accuracy - self.confidence)
+        return float(np.average(gaps, weights=self.counts))
+
+    @property
+    def interval(self) -> Vector:
+        """Wilson interval of each bin's accuracy, shape (n_bins, 2)."""
+        return wilson_interval(self.accuracy, self.counts, LEVEL)
+
+    def figsize(self) -> tuple[float, float]:
+        """Return the inches a figure needs."""
+        return 5.2, 5.8
+
+    def plot(self, ax: "Axes | None" = None) -> Self:
+        """Draw the diagram, and the histogram as a strip at the foot of the same axes.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        self
+        """
+        ax = axes_for(ax, self.figsize())
+        lowest = np.floor(10 / self.n_classes) / 10
+        self._draw_reliability(ax, lowest)
+        self.histogram_ax_ = self._draw_histogram(ax)
+        accuracy, confidence = (
+            float(np.average(of, weights=self.counts)) for of in (self.accuracy, self.confidence)
+        )
+        write_title(
+            ax,
+            f"Reliability: ECE {percent(self.ece)}",
+            f"accuracy {percent(accuracy)}, mean confidence {percent(confidence)}, "
+            f"{int(self.counts.sum()):,} samples",
+            above_legend=True,
+        )
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def frame(self, backend: Backend = "pandas") -> Any:
+        """Return one row a bin, as a frame of the named library."""
+        columns = {
+            "confidence": self.confidence,
+            "accuracy": self.accuracy,
+            "lower": self.interval[:, 0],
+            "upper": self.interval[:, 1],
+            "n_samples": self.counts.astype(np.intp),
+        }
+        return make_frame(columns, backend)
+
+    def _draw_reliability(self, ax: "Axes", lowest: float) -> None:
+        from matplotlib.ticker import PercentFormatter
+
+        ax.plot([lowest, 1], [lowest, 1], "--", color=GREY, lw=1.2, label="perfectly calibrated")
+        errors = np.abs(self.interval.T - self.accuracy)
+        ax.errorbar(
+            self.confidence,
+            self.accuracy,
+            yerr=errors,
+            fmt="o-",
+            color=BLUE,
+            ms=5,
+            lw=1.5,
+            elinewidth=1.2,
+            capsize=2.5,
+            label=f"bins of {STRATEGIES[self.strategy]}, {LEVEL:.0%} interval",
+        )
+        ax.set_xlim(lowest, 1.01)
+        ax.set_ylim(-STRIP, 1.02)
+        ax.set_yticks(np.linspace(0, 1, 6))
+        ax.xaxis.set_major_formatter(PercentFormatter(1.0))
+        ax.yaxis.set_major_formatter(PercentFormatter(1.0))
+        ax.set_xlabel("confidence")
+        ax.set_ylabel("share of right predictions", y=(0.5 + STRIP) / (1.02 + STRIP))
+        ax.grid(alpha=0.3)
+        legend_above(ax)
+        bare(ax, "bottom")
+
+    def _draw_histogram(self, ax: "Axes") -> "Axes":
+        """Draw below 0 of the diagram, where nothing else is: no layout can cut it off."""
+        strip = ax.inset_axes((0, 0, 1, 0.8 * STRIP / (1.02 + STRIP)))
+        strip.stairs(self.histogram, HISTOGRAM_EDGES, fill=True, color=GREY)
+        strip.set_xlim(ax.get_xlim())
+        strip.set_ylim(0, 1.05 * self.histogram.max())
+        strip.set_xticks([])
+        strip.set_yticks([self.histogram.max()], [f"{int(self.histogram.max()):,}"])
+        strip.tick_params(length=0)
+        strip.set_facecolor("none")
+        strip.annotate(
+            "samples",
+            (0, 1),
+            xytext=(4, -2),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            va="top",
+            fontsize="small",
+            color=ink(),
+        )
+        bare(strip, "bottom")
+        return strip

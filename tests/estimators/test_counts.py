@@ -1,0 +1,140 @@
+"""Estimates from counts of decisions: what the rows give, however the rows were cut."""
+
+from functools import reduce
+from operator import add
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import priorshift as ps
+
+NEED_ROWS = ["na", "em", "map"]
+COUNTED = [name for name in ps.available_estimators() if name not in NEED_ROWS]
+SOURCE, TARGET = np.array([0.4, 0.3, 0.2, 0.1]), np.array([0.1, 0.2, 0.3, 0.4])
+ESTIMATORS = [ps.get_estimator(name) for name in COUNTED] + [
+    ps.RLLS(decision="soft"),
+    ps.BBSE(constrained=True),
+    ps.BBSE(solver="paper"),
+    ps.CML(solver="paper"),
+    ps.SCMM(alpha=[1.0, 2.0, 3.0, 4.0]),
+]
+
+
+@pytest.fixture
+def data(simulate, rng):
+    simulation = simulate(4)
+    y_proba_val, y_val = simulation.draw(SOURCE, 900, rng)
+    return y_proba_val, y_val, simulation.draw(TARGET, 500, rng)[0]
+
+
+def count(estimator, y_proba):
+    return ps.DecisionCounts.from_arrays(y_proba, decision=estimator.confusion_.decision)
+
+
+def assert_same(one, other, **tolerance):
+    np.testing.assert_allclose(one.priors, other.priors, **tolerance)
+    for name in ("raw", "gap", "objective", "condition_number"):
+        mine, theirs = getattr(one, name), getattr(other, name)
+        assert (mine is None) == (theirs is None)
+        if mine is not None:
+            np.testing.assert_allclose(mine, theirs, **tolerance)
+    for name in ("method", "status", "n_target", "source_priors_from", "unseen_classes"):
+        assert getattr(one, name) == getattr(other, name)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+@pytest.mark.parametrize("sources", [{}, {"source_priors": SOURCE}], ids=["default", "given"])
+def test_counts_are_as_good_as_rows(data, estimator, sources):
+    y_proba_val, y_val, y_proba = data
+    estimator.fit(y_proba_val, y_val, **sources)
+    assert not estimator.needs_rows
+    from_rows = estimator.estimate(y_proba)
+    from_counts = estimator.estimate_counts(count(estimator, y_proba))
+    assert_same(from_counts, from_rows, rtol=0)
+    np.testing.assert_array_equal(from_counts.adapt(y_proba), from_rows.adapt(y_proba))
+
+
+@st.composite
+def cut_targets(draw):
+    """Draw validation of every class, and a target that is cut into parts in any order."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n, K = draw(st.integers(2, 60)), draw(st.integers(2, 5))
+    y_val = np.arange(20 * K) % K
+    y_proba_val = rng.dirichlet(np.ones(K), y_val.size) / 2 + np.eye(K)[y_val] / 2
+    cuts = draw(st.lists(st.integers(1, n - 1), max_size=5, unique=True))
+    parts = np.split(rng.permutation(n), sorted(cuts))
+    return y_proba_val, y_val, rng.dirichlet(np.ones(K), n), parts
+
+
+@pytest.mark.filterwarnings("ignore::priorshift.PriorShiftWarning")
+@settings(max_examples=40, deadline=None)
+@given(data=cut_targets(), name=st.sampled_from(COUNTED))
+def test_merged_counts_of_parts_are_as_good_as_all_rows(data, name):
+    y_proba_val, y_val, y_proba, parts = data
+    estimator = ps.get_estimator(name).fit(y_proba_val, y_val)
+    merged = reduce(add, (count(estimator, y_proba[rows]) for rows in parts))
+    whole = estimator.estimate(y_proba)
+    from_parts = estimator.estimate_counts(merged)
+    direct = whole.status == "direct"  # others stop within their tolerance of the same optimum
+    np.testing.assert_allclose(from_parts.priors, whole.priors, atol=1e-9 if direct else 2e-3)
+    assert from_parts.n_target == whole.n_target == len(y_proba)
+    if whole.objective is not None:
+        assert from_parts.objective == pytest.approx(whole.objective, abs=3e-6)
+    if name == "cm":
+        np.testing.assert_array_equal(from_parts.priors, whole.priors)  # sums of ones are exact
+
+
+@pytest.mark.parametrize("name", NEED_ROWS)
+def test_methods_that_need_rows_say_so(name):
+    estimator = ps.get_estimator(name).fit(source_priors=[0.5, 0.5])
+    assert estimator.needs_rows
+    with pytest.raises(ValueError, match=rf"{type(estimator).__name__} needs the rows .*y_proba\)"):
+        estimator.estimate_counts(ps.DecisionCounts(np.ones(2), "soft", 2))
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_a_class_that_validation_lacks_needs_rows(data, name):
+    y_proba_val, y_val, y_proba = data
+    keep = y_val != 2
+    names = np.array(["ant", "bee", "cat", "dog"])
+    estimator = ps.get_estimator(name).fit(y_proba_val[keep], names[y_val[keep]], classes=names)
+    assert estimator.needs_rows
+    with pytest.raises(ValueError, match=r"no sample of class 'cat'.* use estimate\(y_proba\)"):
+        estimator.estimate_counts(count(estimator, y_proba))
+    estimator.partial_fit(y_proba_val, names[y_val])
+    assert not estimator.needs_rows
+    assert estimator.estimate_counts(count(estimator, y_proba)).n_target == len(y_proba)
+
+
+@pytest.mark.parametrize(
+    ("counts", "decision", "message"),
+    [
+        ([1.0, 2.0, 3.0, 4.0], "soft", "needs counts of hard decisions on 4 classes; got soft"),
+        ([1.0, 2.0, 3.0], "hard", r"on 4 classes; got hard decisions of shape \(3,\)"),
+        ([1.0, 2.0, -3.0, 4.0], "hard", "at least 0"),
+        ([1.0, 2.0, np.nan, 4.0], "hard", "finite"),
+        ([0.0, 0.0, 0.0, 0.0], "hard", "not all 0"),
+    ],
+)
+def test_counts_that_cannot_be(data, counts, decision, message):
+    estimator = ps.CML().fit(*data[:2])
+    with pytest.raises(ValueError, match=message):
+        estimator.estimate_counts(ps.DecisionCounts(np.array(counts), decision, 10))
+
+
+def test_a_source_prior_of_0_for_a_class_that_was_decided_for(data):
+    y_proba_val, y_val, y_proba = data
+    estimator = ps.SCML().fit(y_proba_val, y_val, source_priors=[0.5, 0.3, 0.2, 0.0])
+    with pytest.raises(ValueError, match="source_priors is 0 for class 3"):
+        estimator.estimate_counts(count(estimator, y_proba))
+
+
+def test_counts_may_be_of_small_weights(data):
+    estimator = ps.CM().fit(*data[:2])
+    counts = count(estimator, data[2])
+    light = ps.DecisionCounts(1e-12 * counts.counts, "hard", counts.n_samples)
+    np.testing.assert_allclose(
+        estimator.estimate_counts(light).priors, estimator.estimate_counts(counts).priors
+    )

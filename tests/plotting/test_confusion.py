@@ -1,0 +1,176 @@
+"""ConfusionDisplay: shares of decisions by true class."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import priorshift as ps
+from priorshift.plotting import ConfusionDisplay
+from priorshift.plotting._confusion import pool
+from priorshift.solvers import condition_number
+
+Y_PROBA = np.array([[0.9, 0.1], [0.6, 0.4], [0.3, 0.7], [0.4, 0.6]])
+Y = np.array(["cat", "dog", "dog", "dog"])
+
+
+def cells(ax):
+    """Return what is written into cells, by row and column."""
+    return {text.get_position()[::-1]: text.get_text() for text in ax.texts}
+
+
+def test_columns_are_true_classes_and_rows_decisions(ax):
+    display = ConfusionDisplay.from_predictions(Y_PROBA, Y, ax=ax)
+    np.testing.assert_allclose(display.conditional, [[1, 1 / 3], [0, 2 / 3]])
+    np.testing.assert_allclose(display.im_.get_array(), display.conditional)
+    assert cells(ax) == {(0, 0): "100", (0, 1): "33", (1, 0): "0", (1, 1): "67"}
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("true class", "decision (hard)")
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["cat", "dog"]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["cat", "dog"]
+
+
+def test_soft_decisions_are_mean_probabilities(ax):
+    display = ConfusionDisplay.from_predictions(Y_PROBA, Y, decision="soft", ax=ax)
+    np.testing.assert_allclose(display.conditional[:, 0], [0.9, 0.1])
+    np.testing.assert_allclose(display.conditional[:, 1], Y_PROBA[1:].mean(axis=0))
+    assert ax.get_ylabel() == "decision (soft)"
+
+
+def test_samples_can_be_weighted(ax):
+    display = ConfusionDisplay.from_predictions(Y_PROBA, Y, sample_weight=[1, 8, 1, 1], ax=ax)
+    np.testing.assert_allclose(display.conditional[:, 1], [0.8, 0.2])
+
+
+def test_frames_are_matched_to_classes_by_name(ax):
+    frame = pd.DataFrame(Y_PROBA[:, ::-1], columns=["dog", "cat"])
+    display = ConfusionDisplay.from_predictions(frame, Y, classes=["cat", "dog"], ax=ax)
+    np.testing.assert_allclose(display.conditional, [[1, 1 / 3], [0, 2 / 3]])
+
+
+def test_the_confusion_of_a_fitted_estimator_is_the_same(ax):
+    est = ps.SCML().fit(Y_PROBA, Y)
+    display = ConfusionDisplay.from_confusion(est.confusion_, est.classes_, ax=ax)
+    np.testing.assert_array_equal(display.conditional, est.confusion_.conditional)
+    assert display.decision == "soft"
+
+
+def test_the_condition_number_stands_in_the_title(ax):
+    display = ConfusionDisplay([[0.8, 0.2], [0.2, 0.8]], ["a", "b"]).plot(ax)
+    assert display.condition_number == pytest.approx(5 / 3)
+    assert ax.get_title(loc="left") == "Confusion matrix\ncondition number 1.67; numbers in %"
+
+
+def test_text_stands_out_from_its_cell(ax):
+    ConfusionDisplay([[0.9, 0.0], [0.1, 1.0]], ["a", "b"]).plot(ax)
+    image = ax.get_images()[0]
+    for text in ax.texts:
+        column, row = text.get_position()
+        behind = image.to_rgba(image.get_array())[row, column, :3]
+        in_front = np.array(text.get_color())[:3]
+        assert abs(behind.mean() - in_front.mean()) > 0.25
+
+
+# Classes without samples
+
+
+def test_columns_without_samples_are_hatched_and_left_out_of_the_condition(ax):
+    conditional = np.array([[0.8, 0.0, 0.3], [0.1, 0.0, 0.1], [0.1, 0.0, 0.6]])
+    display = ConfusionDisplay(conditional, ["a", "b", "c"]).plot(ax)
+    assert display.seen.tolist() == [True, False, True]
+    assert np.ma.getmaskarray(display.im_.get_array()).tolist() == [[False, True, False]] * 3
+    hatched = next(c for c in ax.collections if c.get_label() == "not in validation")
+    (path,) = hatched.get_paths()
+    np.testing.assert_allclose(path.get_extents().bounds, (0.5, -0.5, 1, 3))
+    assert hatched.get_hatch()
+    assert not any(column == 1 for _, column in cells(ax))
+    assert display.condition_number == condition_number(conditional[:, [0, 2]])
+    assert "1 not in validation (hatched)" in ax.get_title(loc="left")
+
+
+def test_the_frame_has_a_row_a_cell_and_nothing_for_unseen_classes():
+    display = ConfusionDisplay([[1.0, 0.0], [0.0, 0.0]], ["a", "b"])
+    expected = {
+        "decision": ["a", "a", "b", "b"],
+        "true_class": ["a", "b", "a", "b"],
+        "share": [1.0, np.nan, 0.0, np.nan],
+    }
+    pd.testing.assert_frame_equal(display.frame(), pd.DataFrame(expected))
+
+
+# Many classes
+
+
+@pytest.mark.parametrize(("K", "written"), [(12, True), (13, False)])
+def test_numbers_are_written_where_they_fit(K, written, ax):
+    ConfusionDisplay(np.eye(K), np.arange(K)).plot(ax)
+    assert len(ax.texts) == (K * K if written else 0)
+    assert ("numbers in %" in ax.get_title(loc="left")) == written
+
+
+@pytest.mark.parametrize(("K", "ticks"), [(30, 30), (100, 10), (400, 8)])
+def test_ticks_are_thinned(K, ticks, ax):
+    display = ConfusionDisplay(np.eye(K), [f"c{k}" for k in range(K)]).plot(ax)
+    shown = [label.get_text() for label in ax.get_xticklabels()]
+    assert len(shown) == ticks
+    assert shown[1] == f"c{K // ticks}"
+    assert max(display.im_.get_array().shape) <= 200
+
+
+def test_very_many_classes_are_grouped_and_ticks_stay_with_their_classes(ax):
+    ConfusionDisplay(np.eye(600), np.arange(600)).plot(ax)
+    assert "a cell is 3 x 3 classes" in ax.get_title(loc="left")
+    assert ax.get_images()[0].get_array().shape == (200, 200)
+    np.testing.assert_allclose(ax.get_xticks()[1], 50.5 / 3 - 0.5)
+
+
+def test_groups_are_averages_of_classes_and_sums_of_decisions(rng):
+    conditional = rng.dirichlet(np.ones(5), 5).T
+    pooled, group = pool(conditional, np.ones(5, bool), 3)
+    assert group == 2
+    assert pooled.shape == (3, 3)
+    np.testing.assert_allclose(pooled[0, 1], conditional[0:2, 2:4].sum() / 2)
+    np.testing.assert_allclose(pooled[2, 2], conditional[4, 4])
+    np.testing.assert_allclose(pooled.sum(axis=0), 1)
+
+
+def test_groups_leave_out_unseen_classes(rng):
+    conditional = rng.dirichlet(np.ones(4), 4).T
+    seen = np.array([True, False, False, False])
+    pooled, _ = pool(conditional * seen, seen, 2)
+    np.testing.assert_allclose(pooled[:, 0], [conditional[:2, 0].sum(), conditional[2:, 0].sum()])
+    assert np.isnan(pooled[:, 1]).all()
+
+
+def test_unseen_classes_within_groups_are_not_called_hatched(ax):
+    ConfusionDisplay(np.diag(np.arange(400) != 3).astype(float), np.arange(400)).plot(ax)
+    assert "1 not in validation" in ax.get_title(loc="left")
+    assert "hatched" not in ax.get_title(loc="left")
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (([[1.0, 0.0]], ["a", "b"]), r"must be square.* got shape \(1, 2\)"),
+        (([[2.0, 0.0], [1.0, 1.0]], ["a", "b"]), "column 0 sums to 3.* Divide each column"),
+        (([[1.5, 0.0], [-0.5, 1.0]], ["a", "b"]), "column 0 sums to 1"),
+        (([[1.0, 0.0], [np.nan, 1.0]], ["a", "b"]), "column 0 sums to nan"),
+        (([[1.0, 0.0], [0.0, 1.0]], ["a"]), "classes has 1 entries"),
+        (([[0.0, 0.0], [0.0, 0.0]], ["a", "b"]), "one must have some"),
+    ],
+)
+def test_bad_matrices_are_refused(given, message):
+    with pytest.raises(ValueError, match=message):
+        ConfusionDisplay(*given)
+
+
+def test_bad_arguments_are_refused(ax):
+    with pytest.raises(ValueError, match="decision must be one of 'hard', 'soft'"):
+        ConfusionDisplay(np.eye(2), ["a", "b"], decision="firm")
+    with pytest.raises(ValueError, match="seen must say for each of 2 classes"):
+        ConfusionDisplay(np.eye(2), ["a", "b"], seen=[True])
+    with pytest.raises(ValueError, match="y has 3 labels but there are 4 rows"):
+        ConfusionDisplay.from_predictions(Y_PROBA, Y[:3], ax=ax)
+    with pytest.raises(ValueError, match="label outside classes: 'dog'"):
+        ConfusionDisplay.from_predictions(Y_PROBA, Y, classes=["cat", "cow"], ax=ax)

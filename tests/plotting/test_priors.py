@@ -1,0 +1,252 @@
+"""PriorsDisplay: dumbbells of the classes that moved."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_rgba
+
+from priorshift.plotting import PriorsDisplay
+from priorshift.plotting._labels import percent, shorten, thinned, times
+from priorshift.plotting._style import BLUE, VERMILLION
+
+CLASSES = ["ant", "bee", "cow", "dog"]
+SOURCE = np.array([0.4, 0.3, 0.2, 0.1])
+TARGET = np.array([0.1, 0.35, 0.2, 0.35])
+
+
+def line(ax, label):
+    return next(found for found in ax.get_lines() if found.get_label() == label)
+
+
+def row_names(ax):
+    return [label.get_text() for label in ax.get_yticklabels()]
+
+
+def right_of(ax):
+    """Return what is written to the right of the rows, from top to bottom."""
+    return [text.get_text() for text in ax.texts]
+
+
+def test_rows_go_from_gain_to_loss(make_estimate, ax):
+    PriorsDisplay.from_estimate(make_estimate(SOURCE, TARGET, CLASSES), ax=ax)
+    assert row_names(ax) == ["dog", "bee", "cow", "ant"]
+    bottom, top = ax.get_ylim()
+    assert bottom > top  # the first row is the highest
+
+
+def test_every_prior_is_a_marker_at_its_place(make_estimate, ax):
+    PriorsDisplay.from_estimate(make_estimate(SOURCE, TARGET, CLASSES), ax=ax)
+    np.testing.assert_array_equal(
+        line(ax, "source").get_xydata(), [[0.1, 0], [0.3, 1], [0.2, 2], [0.4, 3]]
+    )
+    gained, lost = line(ax, "target (gained)"), line(ax, "target (lost)")
+    np.testing.assert_array_equal(gained.get_xydata(), [[0.35, 0], [0.35, 1], [0.2, 2]])
+    np.testing.assert_array_equal(lost.get_xydata(), [[0.1, 3]])
+    assert (gained.get_marker(), lost.get_marker()) == (">", "<")  # never colour alone
+
+
+def test_bars_join_source_and_target_in_the_colour_of_the_move(make_estimate, ax):
+    PriorsDisplay.from_estimate(make_estimate(SOURCE, TARGET, CLASSES), ax=ax)
+    (bars,) = ax.collections
+    np.testing.assert_array_equal(
+        [segment[:, 0] for segment in bars.get_segments()],
+        [[0.1, 0.35], [0.3, 0.35], [0.2, 0.2], [0.4, 0.1]],
+    )
+    np.testing.assert_array_equal(
+        bars.get_colors(), [to_rgba(c) for c in (BLUE, BLUE, BLUE, VERMILLION)]
+    )
+
+
+def test_ratios_stand_at_the_right(make_estimate, ax):
+    PriorsDisplay.from_estimate(make_estimate(SOURCE, TARGET, CLASSES), ax=ax)
+    assert right_of(ax) == ["×3.5", "×1.2", "×1.0", "×0.25"]
+
+
+def test_a_class_that_the_source_never_had_is_new(make_estimate, ax):
+    PriorsDisplay.from_estimate(make_estimate([1.0, 0.0], [0.25, 0.75]), ax=ax)
+    assert right_of(ax) == ["new", "×0.25"]
+
+
+def test_the_title_sums_up(make_estimate, ax):
+    PriorsDisplay.from_estimate(make_estimate(SOURCE, TARGET, CLASSES), ax=ax)
+    assert ax.get_title(loc="left") == (
+        "Class priors by scm-l\n2 of 4 classes gained, 1 lost; total variation 30%"
+    )
+    assert ax.get_xlabel() == "class prior"
+
+
+def test_the_axis_is_in_per_cent_from_0(make_estimate, ax):
+    PriorsDisplay.from_estimate(make_estimate(SOURCE, TARGET, CLASSES), ax=ax)
+    ax.figure.draw_without_rendering()
+    assert ax.get_xlim()[0] == 0
+    assert ax.get_xlim()[1] >= 0.4
+    assert ax.get_xticklabels()[0].get_text() in ("0%", "0.0%")
+
+
+# Intervals and classes that validation lacks
+
+
+def test_no_interval_no_bar(make_estimate, ax):
+    PriorsDisplay.from_estimate(make_estimate(SOURCE, TARGET, CLASSES), ax=ax)
+    legend = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert legend == ["source", "target (gained)", "target (lost)"]
+
+
+def test_intervals_are_bars_in_the_order_of_rows(ax):
+    interval = np.column_stack([TARGET - 0.05, TARGET + 0.02])
+    PriorsDisplay(TARGET, SOURCE, CLASSES, interval=interval).plot(ax)
+    bars = next(found for found in ax.collections if found.get_label() == "interval")
+    order = [3, 1, 2, 0]
+    np.testing.assert_array_equal([s[:, 0] for s in bars.get_segments()], interval[order])
+    np.testing.assert_array_equal([s[0, 1] for s in bars.get_segments()], [0, 1, 2, 3])
+
+
+def test_the_interval_of_an_estimate_is_drawn(make_estimate, ax):
+    class WithInterval:
+        def __init__(self, estimate):
+            self.estimate, self.interval = estimate, np.array([[0.1, 0.5], [0.5, 0.9]])
+
+        def __getattr__(self, name):
+            return getattr(self.estimate, name)
+
+    display = PriorsDisplay.from_estimate(
+        WithInterval(make_estimate([0.5, 0.5], [0.3, 0.7])), ax=ax
+    )
+    np.testing.assert_array_equal(display.interval, [[0.1, 0.5], [0.5, 0.9]])
+
+
+def test_classes_not_in_validation_have_a_star(make_estimate, ax):
+    estimate = make_estimate(SOURCE, TARGET, CLASSES, unseen_classes=("cow",))
+    PriorsDisplay.from_estimate(estimate, ax=ax)
+    assert row_names(ax) == ["dog", "bee", "cow *", "ant"]
+    assert "* class not in validation" in ax.get_xlabel()
+
+
+# Many classes
+
+
+@pytest.fixture
+def many(rng):
+    """Of 1000 classes, five gain much, five lose a little."""
+    moved = rng.choice(1000, 10, replace=False)
+    target = np.full(1000, 0.001)
+    target[moved] *= [6, 5, 4, 3, 2, 0.9, 0.8, 0.7, 0.6, 0.5]
+    return PriorsDisplay(target / target.sum(), np.full(1000, 0.001), np.arange(1000)), moved
+
+
+def test_only_the_top_movers_are_drawn(many, ax):
+    display, moved = many
+    display.plot(ax, max_classes=5)
+    assert row_names(ax) == [str(k) for k in moved[:5]]
+    assert len(ax.texts) == 5
+    assert len(ax.get_lines()) <= 3
+    assert display.figsize(5)[1] < display.figsize()[1]
+
+
+def test_losers_among_the_top_movers_stand_below(rng):
+    change = np.array([0.01, -0.09, 0.03, 0.05])
+    display = PriorsDisplay(0.25 + change, np.full(4, 0.25), CLASSES)
+    assert display.movers(3).tolist() == [3, 2, 1]
+    assert display.movers(1).tolist() == [1]
+    assert display.movers().tolist() == [3, 2, 0, 1]
+
+
+def test_equal_moves_keep_the_order_of_classes():
+    display = PriorsDisplay(np.full(4, 0.25), np.full(4, 0.25), CLASSES)
+    assert display.movers().tolist() == [0, 1, 2, 3]
+    assert display.summary() == "0 of 4 classes gained, 0 lost; total variation 0.0%"
+
+
+def test_the_summary_counts_what_is_not_shown(ax):
+    display = PriorsDisplay(TARGET, SOURCE, CLASSES).plot(ax, max_classes=2)
+    assert row_names(ax) == ["dog", "ant"]
+    assert display.summary(2).splitlines() == [
+        "2 of 4 classes gained, 1 lost; total variation 30%",
+        "not shown: 2 that moved less, 50% before and 55% after",
+    ]
+    assert ax.get_title(loc="left").endswith("50% before and 55% after")
+
+
+# Numbers and errors
+
+
+def test_the_frame_has_every_class_in_order(make_estimate):
+    display = PriorsDisplay(TARGET, SOURCE, CLASSES, interval=np.column_stack([TARGET, TARGET]))
+    expected = {
+        "class": CLASSES,
+        "source_prior": SOURCE,
+        "prior": TARGET,
+        "change": TARGET - SOURCE,
+        "ratio": TARGET / SOURCE,
+        "lower": TARGET,
+        "upper": TARGET,
+    }
+    pd.testing.assert_frame_equal(display.frame(), pd.DataFrame(expected))
+    assert "lower" not in PriorsDisplay(TARGET, SOURCE, CLASSES).frame().columns
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"priors": [0.5, 0.4, 0.2, 0.1]}, "priors must sum to 1"),
+        ({"source_priors": [0.5, 0.5]}, "source_priors must be 4 numbers"),
+        ({"classes": ["a", "b"]}, "classes has 2 entries"),
+        ({"interval": np.zeros((2, 2))}, r"interval .* shape \(4, 2\); got shape \(2, 2\)"),
+        ({"interval": [[0.2, 0.1]] * 4}, "a lower bound above its upper one"),
+    ],
+)
+def test_bad_data_are_refused(wrong, message):
+    given = {"priors": TARGET, "source_priors": SOURCE, "classes": CLASSES} | wrong
+    with pytest.raises(ValueError, match=message):
+        PriorsDisplay(**given)
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 2.5])
+def test_max_classes_is_a_count(wrong, ax):
+    with pytest.raises(ValueError, match="max_classes must be a whole number of at least 1"):
+        PriorsDisplay(TARGET, SOURCE, CLASSES).plot(ax, max_classes=wrong)
+
+
+# Words
+
+
+@pytest.mark.parametrize(
+    ("label", "shown"),
+    [
+        ("cat", "cat"),
+        (7, "7"),
+        ("x" * 22, "x" * 22),
+        ("tabs\tand\nbreaks", "tabs and breaks"),
+        ("a very long name that ends in 12", "a very long n…ds in 12"),
+    ],
+)
+def test_names_are_shortened_in_the_middle(label, shown):
+    assert shorten(label) == shown
+    assert len(shown) <= 22
+
+
+@pytest.mark.parametrize("K", [1, 7, 12, 13, 31, 77, 100, 121, 1000, 10_000])
+@pytest.mark.parametrize("most", [1, 5, 12])
+def test_ticks_are_few_and_evenly_spaced(K, most):
+    at = thinned(K, most)
+    assert 1 <= at.size <= most
+    assert at[0] == 0
+    assert at[-1] < K
+    assert np.unique(np.diff(at)).size <= 1
+
+
+def test_ratios_and_shares_in_words():
+    assert [times(r) for r in (0, 0.5, 0.96, 9.94, 1234.5)] == [
+        "<×0.01",
+        "×0.5",
+        "×1.0",
+        "×9.9",
+        "×1,234",
+    ]
+    assert [percent(s) for s in (0.0, 1.0, 0.0994, 0.001, 0.0001)] == [
+        "0.0%",
+        "100%",
+        "9.9%",
+        "0.1%",
+        "0.01%",
+    ]

@@ -1,0 +1,189 @@
+"""ReliabilityDisplay: bins, intervals, ECE and the histogram underneath."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+
+from priorshift.plotting import ReliabilityDisplay
+from priorshift.plotting._bins import assign_bins, wilson_interval
+
+
+@pytest.fixture
+def data(simulate, rng):
+    return simulate(5).draw(np.full(5, 0.2), 2000, rng)
+
+
+def legend(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def test_points_are_mean_confidence_and_accuracy_of_bins(data, ax):
+    y_proba, y = data
+    display = ReliabilityDisplay.from_predictions(y_proba, y, n_bins=4, strategy="uniform", ax=ax)
+    confidence, right = y_proba.max(axis=1), y_proba.argmax(axis=1) == y
+    parts = [(confidence >= low) & (confidence < low + 0.25) for low in (0.25, 0.5, 0.75)]
+    np.testing.assert_allclose(display.confidence, [confidence[p].mean() for p in parts])
+    np.testing.assert_allclose(display.accuracy, [right[p].mean() for p in parts])
+    np.testing.assert_array_equal(display.counts, [p.sum() for p in parts])  # none is empty
+    drawn = next(found for found in ax.get_lines() if found.get_marker() == "o")
+    np.testing.assert_array_equal(
+        drawn.get_xydata(), np.column_stack([display.confidence, display.accuracy])
+    )
+
+
+def test_bins_have_equally_many_samples_by_default(data, ax):
+    display = ReliabilityDisplay.from_predictions(*data, ax=ax)
+    np.testing.assert_array_equal(display.counts, np.full(10, 200))
+    assert legend(ax) == ["perfectly calibrated", "bins of equal count, 95% interval"]
+
+
+def test_the_legend_says_which_bins(data, ax):
+    ReliabilityDisplay.from_predictions(*data, strategy="uniform", ax=ax)
+    assert "bins of equal width, 95% interval" in legend(ax)
+
+
+def test_ece_of_a_calibrated_classifier_is_small_and_grows_with_overconfidence(data, ax):
+    y_proba, y = data
+    calm = ReliabilityDisplay.from_predictions(y_proba, y, ax=ax)
+    sharp = y_proba**3 / (y_proba**3).sum(axis=1, keepdims=True)
+    sure = ReliabilityDisplay.from_predictions(sharp, y, ax=ax)
+    assert calm.ece < 0.03
+    assert sure.ece > 2 * calm.ece
+    assert (sure.accuracy < sure.confidence)[:5].all()
+
+
+def test_ece_weighs_bins_by_samples():
+    display = ReliabilityDisplay([0.5, 0.9], [0.4, 0.95], [30, 10], np.ones(40), 2)
+    assert display.ece == pytest.approx((30 * 0.1 + 10 * 0.05) / 40)
+
+
+def test_labels_may_be_names_and_predictions_one_column(ax):
+    y_proba = np.array([0.9, 0.8, 0.3, 0.4])
+    display = ReliabilityDisplay.from_predictions(y_proba, [1, 0, 0, 0], n_bins=1, ax=ax)
+    np.testing.assert_allclose(display.confidence, [0.75])
+    np.testing.assert_allclose(display.accuracy, [0.75])
+    named = ReliabilityDisplay.from_predictions(
+        y_proba, ["b", "a", "a", "a"], classes=["a", "b"], n_bins=1, ax=ax
+    )
+    np.testing.assert_allclose(named.accuracy, [0.75])
+
+
+# What is drawn
+
+
+def test_the_title_has_the_numbers(ax):
+    ReliabilityDisplay([0.5, 0.9], [0.4, 0.94], [3000, 1000], np.ones(40), 10).plot(ax)
+    assert ax.get_title(loc="left") == (
+        "Reliability: ECE 8.5%\naccuracy 54%, mean confidence 60%, 4,000 samples"
+    )
+
+
+def test_error_bars_are_the_intervals(ax):
+    display = ReliabilityDisplay([0.5, 0.9], [0.4, 0.95], [30, 20], np.ones(40), 10).plot(ax)
+    (bars,) = ax.collections
+    np.testing.assert_allclose([s[:, 1] for s in bars.get_segments()], display.interval)
+    assert ax.get_ylim()[0] < 0  # room for the histogram
+
+
+def test_the_histogram_counts_confidence_in_a_strip_below(data, ax):
+    y_proba, y = data
+    display = ReliabilityDisplay.from_predictions(y_proba, y, ax=ax)
+    strip = display.histogram_ax_
+    assert strip in ax.child_axes
+    (stairs,) = strip.patches
+    counts, edges, _ = stairs.get_data()
+    np.testing.assert_array_equal(
+        counts, np.histogram(y_proba.max(axis=1), bins=40, range=(0, 1))[0]
+    )
+    assert counts.sum() == 2000
+    np.testing.assert_allclose(edges, np.linspace(0, 1, 41))
+    assert strip.get_xlim() == ax.get_xlim()
+    ax.figure.draw_without_rendering()
+    top = strip.get_window_extent().y1
+    assert top < ax.transData.transform((0, 0))[1]  # nothing of the diagram is covered
+    assert [label.get_text() for label in strip.get_yticklabels()] == [f"{counts.max():,.0f}"]
+
+
+@pytest.mark.parametrize(("K", "lowest"), [(2, 0.5), (3, 0.3), (10, 0.1), (1000, 0.0)])
+def test_the_axis_begins_where_confidence_does(K, lowest, ax):
+    ReliabilityDisplay([0.8], [0.8], [5], np.ones(40), K).plot(ax)
+    assert ax.get_xlim()[0] == pytest.approx(lowest)
+
+
+# Few samples
+
+
+def test_a_single_sample_is_a_bin_with_a_wide_interval(ax):
+    display = ReliabilityDisplay.from_predictions([[0.7, 0.3]], [0], classes=[0, 1], ax=ax)
+    np.testing.assert_allclose(display.confidence, [0.7])
+    assert display.interval[0, 0] < 0.25
+    assert display.interval[0, 1] == pytest.approx(1)
+
+
+@pytest.mark.parametrize(("right", "n"), [(0, 3), (3, 3), (7, 20), (450, 1000)])
+def test_intervals_are_those_of_scipy(right, n):
+    ours = wilson_interval(np.array([right / n]), np.array([float(n)]), 0.95)[0]
+    theirs = binomtest(right, n).proportion_ci(0.95, method="wilson")
+    np.testing.assert_allclose(ours, [theirs.low, theirs.high], atol=1e-12)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(st.sampled_from([0.25, 0.4, 0.5, 0.75, 0.9, 1.0]), min_size=1, max_size=40),
+    st.integers(1, 12),
+    st.sampled_from(["quantile", "uniform"]),
+)
+def test_bins_follow_the_order_of_confidence_and_never_part_equals(values, n_bins, strategy):
+    confidence = np.array(values)
+    bins = assign_bins(confidence, n_bins, strategy)
+    order = np.argsort(confidence, kind="stable")
+    assert (np.diff(bins[order]) >= 0).all()
+    assert bins.min() >= 0
+    assert bins.max() < n_bins
+    for value in np.unique(confidence):
+        assert np.unique(bins[confidence == value]).size == 1
+
+
+# Numbers and errors
+
+
+def test_the_frame_has_a_row_a_bin():
+    display = ReliabilityDisplay([0.5, 0.9], [0.4, 0.95], [30, 20], np.ones(40), 10)
+    expected = {
+        "confidence": [0.5, 0.9],
+        "accuracy": [0.4, 0.95],
+        "lower": display.interval[:, 0],
+        "upper": display.interval[:, 1],
+        "n_samples": [30, 20],
+    }
+    pd.testing.assert_frame_equal(display.frame(), pd.DataFrame(expected))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"accuracy": [0.5]}, r"one number a bin each; got shapes \(2,\), \(1,\) and \(2,\)"),
+        ({"counts": [3, 0]}, "every bin must have samples"),
+        ({"histogram": [1, 2]}, "40 bins of equal width from 0 to 1; got 2"),
+        ({"n_classes": 1}, "n_classes must be a whole number of at least 2"),
+        ({"strategy": "odd"}, "strategy must be one of 'quantile', 'uniform'"),
+    ],
+)
+def test_bad_data_are_refused(wrong, message):
+    data = {"confidence": [0.5, 0.9], "accuracy": [0.4, 0.9], "counts": [3, 4]}
+    data |= {"histogram": np.ones(40), "n_classes": 2}
+    with pytest.raises(ValueError, match=message):
+        ReliabilityDisplay(**data | wrong)
+
+
+def test_bad_arguments_are_refused(data, ax):
+    y_proba, y = data
+    with pytest.raises(ValueError, match="n_bins must be a whole number of at least 1"):
+        ReliabilityDisplay.from_predictions(y_proba, y, n_bins=0, ax=ax)
+    with pytest.raises(ValueError, match="strategy must be one of"):
+        ReliabilityDisplay.from_predictions(y_proba, y, strategy="equal", ax=ax)
+    with pytest.raises(ValueError, match="y has 5 labels but there are 2000 rows"):
+        ReliabilityDisplay.from_predictions(y_proba, y[:5], ax=ax)
