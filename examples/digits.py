@@ -1,6 +1,6 @@
 """Train on long-tailed digits, adapt to balanced ones, and compare every method.
 
-python examples/demo.py
+python examples/digits.py
 """
 
 import time
