@@ -24,17 +24,17 @@ help: ## list the targets
 
 .venv/.stamp: pyproject.toml
 	$(environment)
-	@$(@D)/bin/python $(PIP_INSTALL) --editable '.[tables]' --group dev
+	@$(@D)/bin/python $(PIP_INSTALL) --editable '.[report,tables]' --group dev
 	@touch $@
 
 .venv-extras/.stamp: pyproject.toml constraints/torch.txt
 	$(environment)
-	@$(@D)/bin/python $(PIP_INSTALL) --constraint constraints/torch.txt --editable '.[tables,torch]' --group test
+	@$(@D)/bin/python $(PIP_INSTALL) --constraint constraints/torch.txt --editable '.[tables,torch]' --group test --group boosting
 	@touch $@
 
 .venv-oldest/.stamp: pyproject.toml constraints/oldest.txt
 	$(environment)
-	@$(@D)/bin/python $(PIP_INSTALL) --constraint constraints/oldest.txt --editable '.[tables]' --group test
+	@$(@D)/bin/python $(PIP_INSTALL) --constraint constraints/oldest.txt --editable '.[report,tables]' --group test
 	@touch $@
 
 .venv-peers/.stamp: pyproject.toml
@@ -42,9 +42,17 @@ help: ## list the targets
 	@$(@D)/bin/python $(PIP_INSTALL) --editable '.[peers]'
 	@touch $@
 
-.PHONY: install peers
+.venv-docs/.stamp: pyproject.toml
+	$(environment)
+	@$(@D)/bin/python $(PIP_INSTALL) --editable '.[report,tables]' --group docs
+	@touch $@
+
+.PHONY: install peers chromium
 install: .venv/.stamp ## make .venv with everything that developing needs
 peers: .venv-peers/.stamp ## make .venv-peers with the libraries we compare with
+
+chromium: ## install Debian's Chromium, for the tests of the report (needs root)
+	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium >/dev/null; }
 
 # Checks
 
@@ -64,7 +72,7 @@ imports: .venv/.stamp ## check that imports point one way only
 unit: .venv/.stamp ## run tests and doctests, with coverage
 	$(BIN)/python -m pytest --ignore=tests/extras --cov
 
-test-extras: .venv-extras/.stamp ## run the tests that need PyTorch
+test-extras: .venv-extras/.stamp docs ## run the tests that need PyTorch, LightGBM or XGBoost, and build the documentation
 	.venv-extras/bin/python -m pytest tests/extras src/priorshift/torch_sampler.py
 
 test-oldest: .venv-oldest/.stamp ## run the tests with the oldest supported dependencies
@@ -79,15 +87,23 @@ pre-commit: .venv/.stamp ## run the pre-commit hooks on all files
 
 # Showing
 
-.PHONY: demo bench bench-peers
-demo: .venv/.stamp ## compare all methods on a shifted data set
-	$(BIN)/python examples/demo.py
+.PHONY: demo picture bench bench-peers
+demo: .venv/.stamp ## compare all methods on the bundled data, and write demo.html
+	$(BIN)/priorshift demo --output demo.html
+
+picture: .venv/.stamp ## draw the README's picture anew
+	$(BIN)/python examples/picture.py docs/_static/priors.svg
 
 bench: .venv/.stamp ## measure speed and memory
 	$(BIN)/python -m benchmarks.speed
 
 bench-peers: .venv-peers/.stamp ## measure the same beside QuaPy and mlquantify
 	.venv-peers/bin/python -m benchmarks.speed
+
+.PHONY: docs
+docs: .venv-docs/.stamp ## build the documentation into docs/_build/html
+	.venv-docs/bin/python -m sphinx -b html -W --keep-going -q docs docs/_build/html
+	@echo "docs/_build/html/index.html"
 
 # Packaging
 
@@ -101,4 +117,4 @@ clean: ## remove caches and build results
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean ## remove the environments as well
-	rm -rf .venv .venv-extras .venv-oldest .venv-peers
+	rm -rf .venv .venv-docs .venv-extras .venv-oldest .venv-peers

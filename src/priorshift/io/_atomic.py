@@ -32,6 +32,8 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
             raise IsADirectoryError(f"{path} is a folder; give the name of a file.")
         yield goal
         return
+    if not goal.parent.is_dir():
+        raise FileNotFoundError(f"{path} cannot be written: there is no folder {goal.parent}.")
     temporary = goal.with_name(f".{goal.stem}.{secrets.token_hex(4)}{goal.suffix}")
     try:
         yield temporary

@@ -1,0 +1,179 @@
+"""Which columns of which file are which class."""
+
+import csv
+from collections.abc import Sequence
+from typing import Any
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from priorshift._typing import Floats, Labels
+from priorshift._validation import (
+    Predictions,
+    check_logits,
+    check_proba,
+    read_labels,
+    settle_classes,
+    some,
+)
+from priorshift.adaptation import reweight
+from priorshift.io import PredictionFile, as_text
+
+Columns = tuple[str, ...] | None
+
+
+def class_columns(files: Sequence[PredictionFile], chosen: str | None) -> Columns:
+    """Settle the class columns of all files; None where no file has names.
+
+    They are those chosen; else the classes that an npz names; else the numeric columns that all
+    tables have in common. The first file that has names settles their order.
+    """
+    if chosen is not None:
+        return _parse(chosen)
+    named = [(file, file.names) for file in files if file.names is not None]
+    fixed = [(file, names) for file, names in named if not file.is_table]
+    tables = [(file, names) for file, names in named if file.is_table]
+    if fixed:
+        wanted = set(fixed[0][1])
+        for file, names in fixed[1:] + tables:
+            if wanted - set(names) if file.is_table else wanted ^ set(names):
+                raise ValueError(_different([fixed[0][0], file]))
+        return tuple(name for name in named[0][1] if name in wanted)
+    if not tables:
+        return None
+    common = tuple(name for name in tables[0][1] if all(name in names for _, names in tables))
+    if not common:
+        raise ValueError(_different([file for file, _ in tables]))
+    return common
+
+
+def explain_columns(files: Sequence[PredictionFile], columns: Columns) -> str:
+    """Say which columns were taken as classes, and which were not, as a help after an error."""
+    if columns is None:
+        return ""
+    parts = [f"Taken as classes: {some(columns, 20)}."]
+    for file in files:
+        others = _others(file, columns)
+        if others:
+            parts.append(f"Only in {file.where}: {some(others, 20)}.")
+    return " ".join([*parts, "Name them with --class-columns if that is wrong."])
+
+
+def name_classes(columns: Columns, file: PredictionFile, labels: NDArray[Any] | None) -> Labels:
+    """Name the classes as text: by columns, else by labels, else by position."""
+    if columns is not None:
+        return np.array(columns)
+    numbers = None if labels is None else _numbers_if_all(labels)
+    values = file.values(None)
+    try:
+        return as_text(settle_classes(Predictions(values), numbers))
+    except ValueError:
+        n_labels = 0 if numbers is None else np.unique(numbers).size
+        raise ValueError(
+            f"{file.where} has {values.shape[1]} columns without names but {n_labels} distinct "
+            "labels; name the columns, in their order, with --class-columns."
+        ) from None
+
+
+def read_probabilities(
+    file: PredictionFile, columns: Columns, files: Sequence[PredictionFile] = ()
+) -> Floats:
+    """Read predictions as checked probabilities, columns in class order.
+
+    `files` are all those whose classes were settled together, for a message that helps.
+    """
+    values = file.values(columns)
+    if columns is not None and len(columns) != values.shape[1]:
+        raise ValueError(
+            f"{len(columns)} classes are named ({some(columns)}) but {file.where} has "
+            f"{values.shape[1]} columns of predictions. {explain_columns(files, columns)}"
+        )
+    try:
+        return _probabilities(values, file)
+    except ValueError as error:
+        if columns is not None and _sets_differ(files, columns):
+            raise ValueError(_different(files)) from None
+        raise ValueError(f"{error} {explain_columns(files, columns)}".strip()) from None
+
+
+def read_text_labels(raw: NDArray[Any], n_rows: int, where: str) -> Labels:
+    """Check labels, one a row, and turn them into text."""
+    labels = as_text(read_labels(raw, n_rows, where))
+    empty = np.flatnonzero(labels == "")
+    if empty.size:
+        raise ValueError(
+            f"{where} has no label at row {empty[0]} ({empty.size} missing); drop these rows."
+        )
+    return labels
+
+
+def known_labels(labels: Labels, classes: Labels, where: str, explanation: str = "") -> Labels:
+    """Refuse labels that are no class; 1.0 may stand for the class "1"."""
+    strange = np.setdiff1d(labels, classes)
+    if not strange.size:
+        return labels
+    try:  # tables write whole numbers beside missing ones with a point
+        numbers = as_text(labels.astype(np.float64))
+    except ValueError:
+        numbers = labels
+    if np.isin(numbers, classes).all():
+        return numbers
+    raise ValueError(
+        f"{where} has labels that are not among the classes: {some(strange.tolist())}; the "
+        f"classes are {some(classes.tolist(), 20)}. {explanation}".strip()
+    )
+
+
+def _parse(chosen: str) -> tuple[str, ...]:
+    """Read names as a line of CSV: one with commas stands in quotes."""
+    names = tuple(name.strip() for name in next(csv.reader([chosen], skipinitialspace=True), []))
+    if len(set(names)) < len(names) or len(names) < 2:
+        raise click.BadParameter(
+            f"{chosen!r} must name two classes or more, each once.", param_hint="'--class-columns'"
+        )
+    return names
+
+
+def _probabilities(values: Floats, file: PredictionFile) -> Floats:
+    if values.shape[1] < 2:
+        raise ValueError(f"{file.where} has one column of predictions; give one column a class.")
+    if file.kind == "proba":
+        return check_proba(values, name=file.where).values
+    logits = check_logits(values, name=file.where).values
+    return reweight(logits, np.ones(logits.shape[1]), from_logits=True)
+
+
+def _others(file: PredictionFile, columns: Sequence[str]) -> list[str]:
+    """Return what might have been classes too."""
+    return [name for name in file.names or () if name not in columns]
+
+
+def _sets_differ(files: Sequence[PredictionFile], columns: Sequence[str]) -> bool:
+    """Tell whether all numeric columns of each file make probabilities: then they are classes."""
+    if len(files) < 2 or not any(_others(file, columns) for file in files):
+        return False
+    try:
+        for file in files:
+            _probabilities(file.values(file.names), file)
+    except ValueError:
+        return False
+    return True
+
+
+def _numbers_if_all(labels: NDArray[Any]) -> NDArray[Any]:
+    """Read text as whole numbers where all of it is: "10" comes after "2"."""
+    if labels.dtype.kind == "f":
+        return as_text(labels).astype(np.int64) if np.all(labels == np.round(labels)) else labels
+    try:
+        return labels.astype(np.int64)
+    except ValueError:
+        return labels
+
+
+def _different(files: Sequence[PredictionFile]) -> str:
+    one, other = files[0], files[-1]
+    return (
+        f"the classes of {one.where} ({some(one.names or (), 20)}) are not those of {other.where} "
+        f"({some(other.names or (), 20)}); rename the columns, or choose with --class-columns."
+    )

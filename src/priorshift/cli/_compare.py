@@ -1,0 +1,70 @@
+"""priorshift compare."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from priorshift.cli._console import progress
+from priorshift.cli._documents import (
+    check_suffix,
+    comparison_as_csv,
+    document,
+    hand_out,
+    show_comparison,
+    tell_warnings,
+)
+from priorshift.cli._errors import Command
+from priorshift.cli._options import Request, data_options, json_option, output_option
+from priorshift.cli._task import Task, open_task
+from priorshift.estimators import available_estimators
+from priorshift.evaluation import Comparison
+from priorshift.evaluation import compare as compare_methods
+
+
+@click.command(
+    cls=Command,
+    epilog="Example: priorshift compare --validation validation.csv --target target.csv",
+)
+@data_options
+@click.option(
+    "--method",
+    "methods",
+    type=click.Choice(available_estimators()),
+    multiple=True,
+    help="Only these methods (may be repeated) [default: all].",
+)
+@output_option("Write a .json or .csv file instead of printing.")
+@json_option
+def compare(methods: tuple[str, ...], output: Path | None, as_json: bool, **named: Any) -> None:
+    """Run every method on the same data, and score them where the target has labels."""
+    check_suffix(output, as_json)
+    with open_task(Request(**named)) as task:
+        comparison = compare_on(task, methods or None)
+    text = {
+        ".json": document("compare", **comparison.to_dict()),
+        ".csv": comparison_as_csv(comparison),
+    }
+    hand_out(text, output, as_json, lambda: show_comparison(comparison, "Methods compared"))
+    tell_warnings(comparison)
+
+
+def compare_on(task: Task, methods: Sequence[str] | None = None) -> Comparison:
+    """Run methods on a task, with a progress bar."""
+    if task.y_proba_val is None or task.y_val is None:
+        raise click.UsageError("comparing methods needs --validation.")
+    with progress("Estimating") as bar:
+
+        def followed(names: Sequence[str]) -> Iterable[str]:
+            return bar.track(names, task_id=bar.task_ids[0], total=len(names))
+
+        return compare_methods(
+            task.y_proba_val,
+            task.y_val,
+            task.target_proba(),
+            task.target_labels(),
+            methods=methods,
+            progress=followed,
+            **task.given,
+        )

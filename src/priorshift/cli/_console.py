@@ -1,0 +1,95 @@
+"""Data on stdout, messages and progress on stderr."""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+PIPE_WIDTH = 120
+"""Width of a table that goes to a pipe or a file."""
+
+
+def stdout() -> Console:
+    """Return a console for data."""
+    return _plain_console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
+
+
+def stderr() -> Console:
+    """Return a console for messages."""
+    return _plain_console(stderr=True)
+
+
+def emit(document: str) -> None:
+    """Print data for machines: UTF-8, whatever the locale."""
+    click.echo(document.encode("utf-8"), nl=False)
+
+
+def note(message: str) -> None:
+    """Tell the user something that is not data."""
+    stderr().print(message, soft_wrap=True)
+
+
+def complain(message: str) -> None:
+    """Tell the user what went wrong."""
+    stderr().print(Text.assemble(("Error:", "bold red"), " ", message), soft_wrap=True)
+
+
+def show_table(
+    title: str, header: Sequence[str], rows: Sequence[Sequence[str]], n_left: int = 1
+) -> None:
+    """Print a table; all but the first columns are numbers, set to the right."""
+    table = Table()
+    for at, name in enumerate(header):
+        table.add_column(name, justify="left" if at < n_left else "right")
+    for row in rows:
+        table.add_row(*row)
+    console = stdout()
+    console.print(Text(title, style="italic"), soft_wrap=True)  # no narrower than it is
+    console.print(table)
+
+
+@contextmanager
+def progress(what: str, total: int | None = None) -> Iterator[Progress]:
+    """Show a bar on stderr where that is a terminal; its only task has number 0."""
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=stderr(),
+        transient=True,
+        disable=not sys.stderr.isatty(),
+    )
+    with nullcontext() if bar.disable else bar:  # old rich ends a disabled bar with a line
+        bar.add_task(what, total=total)
+        yield bar
+
+
+@contextmanager
+def busy(what: str) -> Iterator[None]:
+    """Show on a terminal's stderr that something takes its time."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    with stderr().status(what):
+        yield
+
+
+def _plain_console(**options: Any) -> Console:
+    """Return a console that prints names as they are, and no escape codes under NO_COLOR."""
+    if os.environ.get("NO_COLOR"):
+        options["color_system"] = None
+    return Console(markup=False, emoji=False, highlight=False, **options)

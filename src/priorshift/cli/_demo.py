@@ -1,0 +1,86 @@
+"""priorshift demo."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from priorshift._typing import Floats, Labels
+from priorshift.cli._compare import compare_on
+from priorshift.cli._console import emit, note
+from priorshift.cli._documents import document, show_comparison, table_as_csv
+from priorshift.cli._errors import Command
+from priorshift.cli._options import DEFAULT_METHOD, OutputPath, Request, json_option
+from priorshift.cli._report import report_on
+from priorshift.cli._task import open_task
+from priorshift.datasets import load_fashion_lt
+from priorshift.io import write_text
+
+TITLE = "Fashion-MNIST: trained on summer's clothes, used in winter"
+
+
+@click.command(cls=Command, epilog="Example: priorshift demo --output demo.html --save-data .")
+@click.option(
+    "--output",
+    type=OutputPath(),
+    help="Write the HTML report to this file.",
+)
+@click.option(
+    "--save-data",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep the data in this folder as validation.csv, target.csv and source_priors.csv, for "
+    "the examples of the other commands.",
+)
+@json_option
+def demo(output: Path | None, save_data: Path | None, as_json: bool) -> None:
+    """Compare all methods on outputs of a real classifier that come with priorshift."""
+    with _folder(save_data) as folder:
+        request = write_data(folder)
+        with open_task(request) as task:
+            comparison = compare_on(task)
+            if output is not None:
+                report_on(task, DEFAULT_METHOD, output, "priorshift demo", TITLE, comparison)
+    if as_json:
+        emit(document("demo", **comparison.to_dict()))
+    else:
+        show_comparison(comparison, TITLE)
+    if save_data is not None:
+        note(f"Wrote validation.csv, target.csv and source_priors.csv to {save_data}.")
+    if output is not None:
+        note(f"Wrote {output}.")
+
+
+def write_data(folder: Path) -> Request:
+    """Write the bundled data as tables, with labels in the target too; say where they are."""
+    data = load_fashion_lt()
+    request = Request(
+        validation=folder / "validation.csv",
+        target=folder / "target.csv",
+        source_priors=str(folder / "source_priors.csv"),
+    )
+    _write_table(folder / "validation.csv", data.classes, data.y_proba_val, data.y_val)
+    _write_table(folder / "target.csv", data.classes, data.y_proba_target, data.y_target)
+    rows = list(zip(data.classes.tolist(), data.source_priors.tolist(), strict=True))
+    write_text(folder / "source_priors.csv", table_as_csv(("class", "source_priors"), rows))
+    return request
+
+
+def _write_table(path: Path, classes: Labels, y_proba: Floats, y: Labels) -> None:
+    rows = [
+        (label, *(f"{p:.8g}" for p in row))
+        for label, row in zip(y.tolist(), y_proba.tolist(), strict=True)
+    ]
+    write_text(path, table_as_csv(("label", *classes.tolist()), rows))
+
+
+@contextmanager
+def _folder(named: Path | None) -> Iterator[Path]:
+    """Yield the folder named, else one that is removed afterwards."""
+    if named is not None:
+        named.mkdir(parents=True, exist_ok=True)
+        yield named
+        return
+    with tempfile.TemporaryDirectory(prefix="priorshift-") as folder:
+        yield Path(folder)

@@ -1,0 +1,166 @@
+"""What commands hand out: JSON documents, tables of priors, files."""
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from priorshift._version import __version__
+from priorshift.cli._console import emit, note, show_table
+from priorshift.estimators import PriorEstimate
+from priorshift.evaluation import Comparison, Scores
+from priorshift.io import write_text
+
+SCHEMA_VERSION = 1
+"""Raised when a field of the JSON output changes its meaning or goes; see schemas/."""
+
+SHOWN_CLASSES = 25
+"""Classes a terminal shows; beyond that the ones that moved most."""
+
+
+def document(command: str, **contents: Any) -> str:
+    """Return a JSON document."""
+    head = {
+        "schema_version": SCHEMA_VERSION,
+        "priorshift_version": __version__,
+        "command": command,
+    }
+    return json.dumps({**head, **contents}, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def check_suffix(output: Path | None, as_json: bool) -> None:
+    """Refuse a file that is neither JSON nor CSV, before any work is done."""
+    suffixes = (".json",) if as_json else (".json", ".csv")
+    if output is not None and str(output) != "-" and output.suffix.lower() not in suffixes:
+        raise click.BadParameter(
+            f"{output} must end with {' or '.join(suffixes)}.", param_hint="'--output'"
+        )
+
+
+def hand_out(
+    text: dict[str, str], output: Path | None, as_json: bool, show: Callable[[], None]
+) -> None:
+    """Write a document to a file by its suffix, else print JSON, else show it to a person.
+
+    `text` holds the document as ".json" and ".csv".
+    """
+    if output is not None and str(output) != "-":
+        write_text(output, text[output.suffix.lower()])
+        note(f"Wrote {output}.")
+    elif as_json:
+        emit(text[".json"])
+    else:
+        show()
+
+
+def table_as_csv(header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
+    """Return rows as CSV."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return stream.getvalue()
+
+
+def priors_as_csv(shift: PriorEstimate) -> str:
+    """Return one line a class."""
+    columns = (shift.classes, shift.source_priors, shift.priors, shift.ratio)
+    rows = list(zip(*(column.tolist() for column in columns), strict=True))
+    return table_as_csv(("class", "source_prior", "prior", "ratio"), rows)
+
+
+def show_priors(shift: PriorEstimate) -> None:
+    """Print the priors before and after, the largest movers first where there are many."""
+    order = np.arange(shift.classes.size)
+    title = f"Priors by {shift.method}"
+    if order.size > SHOWN_CLASSES:
+        moved = np.abs(shift.priors - shift.source_priors)
+        order = np.argsort(-moved, kind="stable")[:SHOWN_CLASSES]
+        title += f": the {SHOWN_CLASSES} of {shift.classes.size} classes that moved most"
+    rows = [
+        (
+            str(shift.classes[k]),
+            f"{100 * shift.source_priors[k]:.2f} %",
+            f"{100 * shift.priors[k]:.2f} %",
+            f"{100 * (shift.priors[k] - shift.source_priors[k]):+.2f}",
+            f"{shift.ratio[k]:.3g}",
+        )
+        for k in order
+    ]
+    show_table(title, ("class", "source", "target", "points", "ratio"), rows)
+    for line in notes_of(shift):
+        note(line)
+
+
+def notes_of(shift: PriorEstimate) -> list[str]:
+    """Return what a person should know of an estimate, one line each."""
+    gap = "" if shift.gap is None else f", gap {shift.gap:.2g}"
+    lines = [
+        f"{shift.status}{gap}; {shift.n_target} target rows; source priors: "
+        f"{shift.source_priors_from}."
+    ]
+    if shift.condition_number is not None:
+        lines.append(f"Condition number of the confusion matrix: {shift.condition_number:.3g}.")
+    return lines
+
+
+def comparison_as_csv(comparison: Comparison) -> str:
+    """Return one line a method, with its priors."""
+    names = [str(name) for name in comparison.classes]
+    header = ("method", "status", "gap", "agreement", "seconds", "error")
+    scored = [field.name for field in fields(Scores)]
+    rows = []
+    for result in comparison.results:
+        estimate, scores = result.estimate, result.scores
+        rows.append(
+            (
+                result.method,
+                estimate.status if estimate else "refused",
+                estimate.gap if estimate else None,
+                result.agreement,
+                result.seconds,
+                result.error,
+                *(getattr(scores, name, None) for name in scored),
+                *(estimate.priors.tolist() if estimate else [None] * len(names)),
+            )
+        )
+    return table_as_csv((*header, *scored, *(f"prior:{name}" for name in names)), rows)
+
+
+def show_comparison(comparison: Comparison, title: str) -> None:
+    """Print one line a method, then the priors of the classes that moved most."""
+    header, rows = comparison.table()
+    show_table(title, header, rows, n_left=2)
+    estimates = comparison.estimates
+    if not estimates:
+        return
+    priors = np.array([estimate.priors for estimate in estimates.values()])
+    source = next(iter(estimates.values())).source_priors
+    most = np.argsort(-np.abs(priors - source).mean(axis=0), kind="stable")[:8]
+    most = np.sort(most)
+    header = ("priors in %", *(str(comparison.classes[k]) for k in most))
+    lines = {"source": source, **{name: e.priors for name, e in estimates.items()}}
+    if comparison.truth is not None:
+        lines["truth"] = comparison.truth
+    title = "Priors" if most.size == source.size else "Priors of the classes that moved most"
+    show_table(
+        title,
+        header,
+        [(name, *(f"{100 * line[k]:.1f}" for k in most)) for name, line in lines.items()],
+    )
+
+
+def tell_warnings(comparison: Comparison) -> None:
+    """Tell what methods warned of, each warning once, with those that gave it."""
+    told: dict[str, list[str]] = {}
+    for result in comparison.results:
+        for message in result.warnings:
+            told.setdefault(message, []).append(result.method)
+    for message, methods in told.items():
+        note(f"Warning by {', '.join(methods)}: {message}")

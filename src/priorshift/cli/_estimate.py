@@ -1,0 +1,41 @@
+"""priorshift estimate."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from priorshift.cli._console import busy
+from priorshift.cli._documents import (
+    check_suffix,
+    document,
+    hand_out,
+    priors_as_csv,
+    show_priors,
+)
+from priorshift.cli._errors import Command
+from priorshift.cli._options import (
+    Request,
+    data_options,
+    json_option,
+    method_option,
+    output_option,
+)
+from priorshift.cli._task import open_task
+
+
+@click.command(
+    cls=Command,
+    epilog="Example: priorshift estimate --validation validation.csv --target target.csv",
+)
+@data_options
+@method_option
+@output_option("Write a .json or .csv file instead of printing.")
+@json_option
+def estimate(method: str, output: Path | None, as_json: bool, **named: Any) -> None:
+    """Estimate the class priors of unlabelled target data."""
+    check_suffix(output, as_json)
+    with open_task(Request(**named)) as task, busy(f"Estimating by {method}"):
+        shift = task.estimate(method)
+    text = {".json": document("estimate", **shift.to_dict()), ".csv": priors_as_csv(shift)}
+    hand_out(text, output, as_json, lambda: show_priors(shift))

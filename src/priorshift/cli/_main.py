@@ -1,0 +1,26 @@
+"""The group of commands."""
+
+import click
+
+from priorshift._version import __version__
+from priorshift.cli._adapt import adapt
+from priorshift.cli._compare import compare
+from priorshift.cli._demo import demo
+from priorshift.cli._estimate import estimate
+from priorshift.cli._report import report
+
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Begin with: priorshift demo --output demo.html --save-data .",
+)
+@click.version_option(__version__, prog_name="priorshift")
+def main() -> None:
+    """Estimate the class priors of unlabelled data, and adapt a classifier's predictions to them.
+
+    Exit codes: 0 done, 1 bad data, 2 bad usage.
+    """
+
+
+for command in (demo, estimate, adapt, compare, report):
+    main.add_command(command)

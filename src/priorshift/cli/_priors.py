@@ -1,0 +1,164 @@
+"""Priors from the command line: name=value pairs, or a file."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from priorshift._typing import Labels, Vector
+from priorshift._validation import check_priors, some
+from priorshift.adaptation import priors_from_labels, priors_from_predictions
+from priorshift.cli._classes import known_labels, read_probabilities, read_text_labels
+from priorshift.io import PredictionFile, as_text, open_predictions
+
+COUNTED = ("priors", "prior", "count", "counts")
+COLUMNS = {
+    "--source-priors": ("source_priors", "source_prior", *COUNTED),
+    "--source-label-priors": ("source_label_priors", "source_priors", "source_prior", *COUNTED),
+    "--known-priors": ("priors", "prior", "source_priors", "count", "counts"),
+}
+"""Columns or keys that hold priors, the best first."""
+
+
+def read_priors(text: str, classes: Labels, option: str, *, logits: bool = False) -> Vector:
+    """Read priors in the order of `classes`.
+
+    Parameters
+    ----------
+    text : str
+        `name=value,...` or the name of a file: JSON from class to number (or the output of
+        `priorshift estimate --json`); a table with a column of priors or counts and one called
+        `class`; an npz with `source_priors`; predictions, whose mean is taken; or labels, which
+        are counted.
+    classes : ndarray of shape (n_classes,)
+        Class names.
+    option : str
+        The option that named them.
+    logits : bool, default=False
+        Whether a file of predictions holds logits.
+    """
+    if not _is_file(text):
+        return _from_pairs(text, classes, option)
+    path = Path(text)
+    if path.suffix.lower() == ".json":
+        found = _from_json(path, option)
+    else:
+        found = _from_file(open_predictions(path, logits=logits), classes, option)
+    return check_priors(found, classes, f"{option} {path}")
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except OSError:  # many pairs are too long for a file's name
+        return False
+
+
+def _from_pairs(text: str, classes: Labels, option: str) -> Vector:
+    """Read `name=value,...`; a name with commas stands in quotes, as in CSV."""
+    if "=" not in text:
+        raise click.BadParameter(
+            f"{text!r} is neither a file nor NAME=VALUE,...", param_hint=f"'{option}'"
+        )
+    pairs: dict[str, float] = {}
+    try:
+        for pair in next(csv.reader([text], skipinitialspace=True)):
+            name, _, value = pair.rpartition("=")
+            name = name.strip()
+            if name in pairs:
+                raise ValueError(f"{name!r} is named twice.")
+            pairs[name] = _number(value, pair)
+        return check_priors(_completed(pairs, classes), classes, "the list")
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint=f"'{option}'") from None
+
+
+def _number(value: str, pair: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise ValueError(f"{pair!r} is not NAME=VALUE with a number.") from None
+
+
+def _completed(pairs: dict[str, float], classes: Labels) -> dict[str, float]:
+    """Give what remains of 1 to the one class that was left out."""
+    shares = _shares(pairs)
+    missing = [name for name in classes.tolist() if name not in shares]
+    remainder = 1 - sum(shares.values())
+    known = set(shares) <= set(classes.tolist())
+    if known and shares is pairs and len(missing) == 1 and 0 <= remainder <= 1:
+        return {**shares, missing[0]: remainder}
+    return shares
+
+
+def _from_json(path: Path, option: str) -> dict[str, float]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is not JSON: {error}.") from None
+    priors = document
+    if isinstance(document, dict):
+        named = (document.get(name) for name in COLUMNS[option])
+        priors = next((found for found in named if isinstance(found, dict)), document)
+    if not isinstance(priors, dict) or not all(isinstance(p, int | float) for p in priors.values()):
+        raise ValueError(f"{path} must hold an object from class to number.")
+    return _shares(priors)
+
+
+def _from_file(file: PredictionFile, classes: Labels, option: str) -> Any:
+    """Read a column of priors, else average predictions, else count labels."""
+    for name in COLUMNS[option]:
+        if (column := file.vector(name)) is not None:
+            return _beside_classes(file, name, column)
+    labels, where = file.labels(), f"{file.label_column!r} in {file.where}"
+    # label frequencies are not mean predictions, so their option takes labels alone
+    predicts = option != "--source-label-priors" and _predicts(file, classes)
+    if not predicts and labels is not None:
+        names = known_labels(read_text_labels(labels, labels.size, where), classes, where)
+        return priors_from_labels(names, classes=classes)
+    if not predicts:
+        raise ValueError(
+            f"{file.where} has nothing that {option} can use: no priors (column "
+            f"{some(COLUMNS[option])}), no labels (column {file.label_column!r}), no predictions "
+            f"of {some(classes.tolist())}."
+        )
+    columns = None if file.names is None else tuple(classes.tolist())
+    return priors_from_predictions(read_probabilities(file, columns))
+
+
+def _predicts(file: PredictionFile, classes: Labels) -> bool:
+    """Tell whether a file holds predictions."""
+    if file.is_table:
+        return bool(set(classes.tolist()) & set(file.names or ()))
+    try:
+        file.n_rows()
+    except ValueError:
+        return False
+    return True
+
+
+def _beside_classes(file: PredictionFile, name: str, column: Any) -> Any:
+    """Match a column of priors to the classes beside it, else take it in class order."""
+    try:
+        values = column.astype(np.float64)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"column {name!r} of {file.where} must hold numbers: {error}.") from None
+    beside = file.vector("class" if file.is_table else "classes")
+    if beside is None or beside is column:
+        return values
+    names = as_text(np.asarray(beside.tolist())).tolist()
+    if len(set(names)) != values.size:
+        raise ValueError(f"{file.where} must name each class once, beside its number in {name!r}.")
+    return _shares(dict(zip(names, values.tolist(), strict=True)))
+
+
+def _shares(priors: dict[str, float]) -> dict[str, float]:
+    """Turn counts, which are whole numbers, into shares."""
+    total = sum(priors.values())
+    counts = all(value >= 0 and float(value).is_integer() for value in priors.values())
+    if not counts or total <= 1:
+        return priors
+    return {name: value / total for name, value in priors.items()}

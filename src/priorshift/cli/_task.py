@@ -1,0 +1,205 @@
+"""From files to clean arrays: everything a command works on."""
+
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from shutil import copyfileobj
+from typing import Any
+
+import click
+
+from priorshift._typing import Floats, Labels, Vector
+from priorshift._validation import read_labels, some
+from priorshift.cli._classes import (
+    Columns,
+    class_columns,
+    explain_columns,
+    known_labels,
+    name_classes,
+    read_probabilities,
+    read_text_labels,
+)
+from priorshift.cli._console import note
+from priorshift.cli._options import Request
+from priorshift.cli._priors import read_priors
+from priorshift.estimators import NoAdaptation, PriorEstimate, get_estimator
+from priorshift.io import PredictionFile, open_predictions
+
+
+@dataclass(frozen=True)
+class Task:
+    """Checked inputs; class names are text.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (n_classes,)
+    files : tuple of PredictionFile
+        Validation, if there is one, and the target.
+    columns : tuple of str or None
+        Class columns in the order of `classes`, if they have names.
+    y_proba_val, y_val : ndarray or None
+        Validation, if there is one.
+    source_priors, source_label_priors, known_priors : ndarray of shape (n_classes,) or None
+    """
+
+    classes: Labels
+    files: tuple[PredictionFile, ...]
+    columns: Columns
+    y_proba_val: Floats | None = None
+    y_val: Labels | None = None
+    source_priors: Vector | None = None
+    source_label_priors: Vector | None = None
+    known_priors: Vector | None = None
+
+    @property
+    def target(self) -> PredictionFile:
+        """The file to adapt."""
+        return self.files[-1]
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What `fit` is told beside the data."""
+        return {
+            "source_priors": self.source_priors,
+            "source_label_priors": self.source_label_priors,
+            "classes": self.classes,
+        }
+
+    def target_proba(self) -> Floats:
+        """Read the target's probabilities."""
+        return read_probabilities(self.target, self.columns, self.files)
+
+    def target_labels(self) -> Labels | None:
+        """Read the target's labels, if every row has one that is a class."""
+        raw = self.target.labels()
+        if raw is None:
+            return None
+        where = f"{self.target.label_column!r} in {self.target.where}"
+        try:
+            return known_labels(read_text_labels(raw, raw.size, where), self.classes, where)
+        except ValueError as error:
+            note(f"The target's labels are not used: {error}")
+            return None
+
+    def estimate(self, method: str, y_proba: Floats | None = None) -> PriorEstimate:
+        """Estimate the target priors, or wrap those that are known."""
+        if self.known_priors is not None:
+            return self._known()
+        estimator = get_estimator(method)
+        try:
+            estimator.fit(self.y_proba_val, self.y_val, **self.given)
+        except ValueError:
+            if self.y_proba_val is not None:
+                raise
+            raise click.UsageError(
+                f"{method} needs --validation here; em and map can do with --source-priors alone."
+            ) from None
+        return estimator.estimate(self.target_proba() if y_proba is None else y_proba)
+
+    def _known(self) -> PriorEstimate:
+        source, origin = self.source_priors, "given"
+        if source is None and self.y_proba_val is not None:
+            fitted = NoAdaptation().fit(self.y_proba_val, self.y_val, **self.given)
+            source, origin = fitted.source_priors_, fitted.source_priors_from_
+        if source is None or self.known_priors is None:
+            raise click.UsageError(
+                "--known-priors need the priors that the model was trained under: give "
+                "--source-priors, or --validation drawn as the training set was."
+            )
+        return PriorEstimate("known", self.classes, self.known_priors, source, origin, "direct")
+
+
+@contextmanager
+def open_task(request: Request) -> Iterator[Task]:
+    """Open the files, settle the classes, read validation and priors."""
+    with _without_stdin(request) as request:
+        target = _open(request.target, request)
+        validation = None if request.validation is None else _open(request.validation, request)
+        files = (target,) if validation is None else (validation, target)
+        columns = class_columns(files, request.class_columns)
+        _tell_assumptions(files, columns, request.class_columns)
+        y_proba_val, y_val, raw = None, None, None
+        if validation:
+            y_proba_val = read_probabilities(validation, columns, files)
+            found, where = _validation_labels(validation, request)
+            raw = read_labels(found, y_proba_val.shape[0], where)
+            y_val = read_text_labels(raw, raw.size, where)
+        classes = name_classes(columns, files[0], raw)
+        if y_val is not None:
+            y_val = known_labels(y_val, classes, where, explain_columns(files, columns))
+        task = Task(classes, files, columns, y_proba_val, y_val)
+        yield _with_priors(task, validation, request)
+
+
+def _tell_assumptions(
+    files: Sequence[PredictionFile], columns: Columns, chosen: str | None
+) -> None:
+    """Say what the data themselves cannot prove wrong."""
+    if columns is None or chosen is not None:
+        return
+    for file in files:
+        if file.names is None:
+            note(f"{file.where} does not name its columns; taken in the order {some(columns, 20)}.")
+    if any(file.kind == "logits" and set(file.names or columns) != set(columns) for file in files):
+        note(explain_columns(files, columns))
+
+
+def _with_priors(task: Task, validation: PredictionFile | None, request: Request) -> Task:
+    """Add the priors that options or the validation file give."""
+    named: dict[str, Any] = {}
+    for option in ("source_priors", "source_label_priors", "known_priors"):
+        if (text := getattr(request, option)) is not None:
+            named[option] = read_priors(
+                text, task.classes, f"--{option.replace('_', '-')}", logits=request.logits
+            )
+    if not {"source_priors", "source_label_priors"} & set(named) and validation is not None:
+        stored = None if validation.is_table else validation.vector("source_priors")
+        if stored is not None:
+            named["source_priors"] = read_priors(
+                str(validation.path), task.classes, "--source-priors"
+            )
+    return replace(task, **named)
+
+
+def _open(path: Path, request: Request) -> PredictionFile:
+    return open_predictions(
+        path,
+        label_column=request.label_column,
+        logits=request.logits,
+        title="stdin" if path == request.stdin else "",
+    )
+
+
+def _validation_labels(validation: PredictionFile, request: Request) -> tuple[Any, str]:
+    """Read the labels of validation, and say where they are from."""
+    file = validation
+    if request.labels is not None:
+        file = _open(request.labels, request)
+    raw, where = file.labels(), f"{file.label_column!r} in {file.where}"
+    if raw is None:
+        raise ValueError(
+            f"{file.where} has no labels (column or key {file.label_column!r}); name them with "
+            "--label-column, or a file of them with --labels."
+        )
+    return raw, where
+
+
+@contextmanager
+def _without_stdin(request: Request) -> Iterator[Request]:
+    """Put CSV from stdin into a temporary file, as it is read more than once."""
+    files = {name: getattr(request, name) for name in ("validation", "target", "labels")}
+    dashed = [name for name, path in files.items() if path == Path("-")]
+    if not dashed:
+        yield request
+        return
+    if len(dashed) > 1:
+        raise click.UsageError(f"only one of --{' and --'.join(dashed)} can be stdin (-).")
+    with tempfile.TemporaryDirectory(prefix="priorshift-") as folder:
+        path = Path(folder) / "stdin.csv"
+        with path.open("wb") as stream:
+            copyfileobj(sys.stdin.buffer, stream)
+        changed: dict[str, Any] = {dashed[0]: path, "stdin": path}
+        yield replace(request, **changed)

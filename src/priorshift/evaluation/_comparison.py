@@ -1,0 +1,301 @@
+"""Run many estimators on the same data, and show what they say side by side."""
+
+import time
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from priorshift._frames import Backend, make_frame
+from priorshift._typing import Floats, Vector
+from priorshift._validation import (
+    check_proba,
+    encode_labels,
+    in_class_order,
+    read_labels,
+)
+from priorshift.estimators import (
+    NoAdaptation,
+    PriorEstimate,
+    available_estimators,
+    get_estimator,
+)
+from priorshift.evaluation._scores import Scores, score_rows, true_priors
+
+Progress = Callable[[Sequence[str]], Iterable[str]]
+"""Wraps the methods while they run, as `tqdm.tqdm` or `rich.progress.track` do."""
+
+
+@dataclass(frozen=True, eq=False)
+class MethodResult:
+    """What one method said, or why it could not.
+
+    Attributes
+    ----------
+    method : str
+        Name, as in `available_estimators()`.
+    estimate : PriorEstimate or None
+        None where the method refused the data.
+    error : str or None
+        Why it did.
+    seconds : float
+        Time of fitting and estimating.
+    warnings : tuple of str
+        What it warned of.
+    agreement : float or None
+        1 less the total variation distance between its priors and the mean of the other methods';
+        None for "na", which estimates nothing, and where no other method succeeded.
+    scores : Scores or None
+        Given the target's labels.
+    """
+
+    method: str
+    estimate: PriorEstimate | None
+    error: str | None
+    seconds: float
+    warnings: tuple[str, ...] = ()
+    agreement: float | None = None
+    scores: Scores | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """Several methods on the same validation and target data.
+
+    Attributes
+    ----------
+    results : tuple of MethodResult
+        One a method, in the order they ran.
+    classes : ndarray of shape (n_classes,)
+        Class names.
+    truth : ndarray of shape (n_classes,) or None
+        Label frequencies of the target, if its labels were given.
+    """
+
+    results: tuple[MethodResult, ...]
+    classes: NDArray[Any]
+    truth: Vector | None = None
+
+    @property
+    def estimates(self) -> dict[str, PriorEstimate]:
+        """The methods that succeeded, by name."""
+        return {r.method: r.estimate for r in self.results if r.estimate is not None}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values, ready for JSON; vectors become mappings from class."""
+        truth = None if self.truth is None else self.truth.tolist()
+        names = self.classes.tolist()
+        return {
+            "classes": names,
+            "truth": None if truth is None else dict(zip(names, truth, strict=True)),
+            "methods": [_plain(result) for result in self.results],
+        }
+
+    def to_frame(self, backend: Backend = "pandas") -> Any:
+        """Return one row a method, as a frame of the named library."""
+        columns: dict[str, Any] = {
+            "method": [r.method for r in self.results],
+            "status": [r.estimate and r.estimate.status for r in self.results],
+            "gap": [r.estimate and r.estimate.gap for r in self.results],
+            "agreement": [r.agreement for r in self.results],
+            "seconds": [r.seconds for r in self.results],
+        }
+        if self.truth is not None:
+            for field in fields(Scores):
+                columns[field.name] = [
+                    r.scores and getattr(r.scores, field.name) for r in self.results
+                ]
+        columns["error"] = [r.error for r in self.results]
+        return make_frame(columns, backend)
+
+    def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Return header and rows as text, for terminals and pages."""
+        header: tuple[str, ...] = ("method", "status", "gap", "agreement", "time")
+        scored = self.truth is not None
+        if scored:
+            header += ("accuracy", "balanced", "log loss", "L1 error")
+        return header, [_row(r, scored) for r in self.results]
+
+    def __repr__(self) -> str:
+        """Show one line a method."""
+        header, rows = self.table()
+        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in (header, *rows)
+        ]
+        return "\n".join(
+            [f"Comparison of {len(rows)} methods, {self.classes.size} classes", *lines]
+        )
+
+    def _repr_html_(self) -> str:
+        header, rows = self.table()
+        head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+        )
+        return (
+            f"<div><strong>Comparison</strong> of {len(rows)} methods, {self.classes.size} classes"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        )
+
+
+def compare(
+    y_proba_val: ArrayLike,
+    y_val: ArrayLike,
+    y_proba_target: ArrayLike,
+    y_target: ArrayLike | None = None,
+    *,
+    methods: Sequence[str] | None = None,
+    source_priors: Any = None,
+    source_label_priors: Any = None,
+    classes: ArrayLike | None = None,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Run many methods on the same data.
+
+    Parameters
+    ----------
+    y_proba_val : array-like of shape (n_val, n_classes)
+        Predicted probabilities on validation.
+    y_val : array-like of shape (n_val,)
+        Validation labels.
+    y_proba_target : array-like of shape (n_target, n_classes)
+        Predicted probabilities on the target.
+    y_target : array-like of shape (n_target,), optional
+        The target's labels, if there are any: then every method is scored.
+    methods : sequence of str, optional
+        Names, by default all of `available_estimators()`.
+    source_priors, source_label_priors, classes
+        As for `PriorEstimator.fit`.
+    progress : callable, optional
+        Wraps the methods while they run, such as `tqdm.tqdm`.
+
+    Returns
+    -------
+    Comparison
+
+    Examples
+    --------
+    >>> from priorshift.datasets import load_fashion_lt
+    >>> from priorshift.evaluation import compare
+    >>> data = load_fashion_lt()
+    >>> comparison = compare(
+    ...     data.y_proba_val,
+    ...     data.y_val,
+    ...     data.y_proba_target,
+    ...     data.y_target,
+    ...     methods=["na", "scm-l"],
+    ...     source_priors=data.source_priors,
+    ...     classes=data.classes,
+    ... )
+    >>> before, after = (result.scores.accuracy for result in comparison.results)
+    >>> after > before
+    True
+    """
+    names = list(dict.fromkeys(available_estimators() if methods is None else methods))
+    for name in names:
+        get_estimator(name)  # a wrong name is refused before anything runs
+    given = {
+        "source_priors": source_priors,
+        "source_label_priors": source_label_priors,
+        "classes": classes,
+    }
+    # bad data are refused here, once; what a single method refuses is in its row
+    settled = NoAdaptation().fit(y_proba_val, y_val, **given).classes_
+    target = in_class_order(check_proba(y_proba_target), settled, "y_proba_target")
+    truth, index = None, None
+    if y_target is not None:
+        labels = read_labels(y_target, target.shape[0], "y_target")
+        truth, index = true_priors(labels, settled), encode_labels(labels, settled, "y_target")
+    results = []
+    for name in names if progress is None else progress(names):
+        result = _run(name, (y_proba_val, y_val), target, given)
+        if index is not None and result.estimate is not None:
+            adapted = _quietly(result.estimate.adapt, target)
+            scores = score_rows(adapted, index, result.estimate.priors)
+            result = replace(result, scores=scores)
+        results.append(result)
+    return Comparison(tuple(_with_agreement(results)), settled, truth)
+
+
+def _run(
+    name: str, validation: tuple[Any, Any], target: Floats, given: dict[str, Any]
+) -> MethodResult:
+    """Fit and estimate, with a watch, keeping warnings and refusals."""
+    estimate, error = None, None
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        start = time.perf_counter()
+        try:
+            estimate = get_estimator(name).fit(*validation, **given).estimate(target)
+        except ValueError as refusal:
+            error = str(refusal)
+        seconds = time.perf_counter() - start
+    notes = tuple(dict.fromkeys(str(warning.message) for warning in caught))
+    return MethodResult(name, estimate, error, seconds, notes)
+
+
+def _quietly(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call without warnings: they are in the method's row already."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return function(*arguments)
+
+
+def _with_agreement(results: list[MethodResult]) -> Iterable[MethodResult]:
+    """Add how near each method is to the mean of the others."""
+    said = {
+        r.method: r.estimate.priors
+        for r in results
+        if r.estimate is not None and r.method != NoAdaptation.name
+    }
+    total = np.sum(list(said.values()), axis=0)
+    for result in results:
+        agreement = None
+        if result.method in said and len(said) > 1:
+            own = said[result.method]
+            others = (total - own) / (len(said) - 1)
+            agreement = float(1 - np.abs(own - others).sum() / 2)
+        yield replace(result, agreement=agreement)
+
+
+def _plain(result: MethodResult) -> dict[str, Any]:
+    """Return a method's result as plain Python values."""
+    estimate = None if result.estimate is None else result.estimate.to_dict()
+    shown = ("priors", "status", "gap", "n_iter", "condition_number")
+    return {
+        "method": result.method,
+        **{name: None if estimate is None else estimate[name] for name in shown},
+        "agreement": result.agreement,
+        "seconds": result.seconds,
+        "scores": None if result.scores is None else asdict(result.scores),
+        "warnings": list(result.warnings),
+        "error": result.error,
+    }
+
+
+def _row(result: MethodResult, scored: bool) -> tuple[str, ...]:
+    """Return a method's row as text."""
+    if result.estimate is None:
+        return (result.method, f"refused: {result.error}", *[""] * (7 if scored else 3))
+    gap = result.estimate.gap
+    row: tuple[str, ...] = (
+        result.method,
+        result.estimate.status,
+        "" if gap is None else f"{gap:.1e}",
+        "" if result.agreement is None else f"{result.agreement:.3f}",
+        f"{1000 * result.seconds:.1f} ms",
+    )
+    if result.scores is not None:
+        row += (
+            f"{result.scores.accuracy:.4f}",
+            f"{result.scores.balanced_accuracy:.4f}",
+            f"{result.scores.log_loss:.4f}",
+            f"{result.scores.l1_error:.4f}",
+        )
+    return row

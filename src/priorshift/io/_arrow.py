@@ -1,0 +1,213 @@
+"""Parquet and Arrow IPC (Feather) tables, by pyarrow."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from priorshift._typing import Floats
+from priorshift.io import _base
+from priorshift.io._base import (
+    Advance,
+    PredictionFile,
+    Rewrite,
+    apply,
+    order_of,
+    require_distinct,
+)
+
+FILE_MARK = b"ARROW1"
+PANDAS_INDEX = "__index_level_"
+"""Where pandas keeps a row index."""
+
+
+@dataclass(frozen=True)
+class ArrowTable(PredictionFile):
+    """A table that comes in record batches."""
+
+    is_table = True
+
+    @cached_property
+    def schema(self) -> Any:
+        """Names and types of the columns."""
+        with self._open() as (schema, _, _):
+            require_distinct(schema.names, f"the header of {self.where}")
+            return schema
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The numeric columns, except the label and a row index."""
+        schema = self.schema
+        import pyarrow.types as types
+
+        return tuple(
+            field.name
+            for field in schema
+            if field.name not in ("", self.label_column)
+            and not field.name.startswith(PANDAS_INDEX)
+            and (types.is_floating(field.type) or types.is_integer(field.type))
+        )
+
+    def values(self, names: Sequence[str] | None) -> Floats:
+        """Read the predictions."""
+        wanted = self._wanted(names)
+        blocks = [_matrix(batch, wanted) for batch in self._batches(wanted)]
+        return np.concatenate(blocks) if blocks else np.empty((0, len(wanted)))
+
+    def labels(self) -> NDArray[Any] | None:
+        """Read the labels."""
+        return self.vector(self.label_column)
+
+    def vector(self, name: str) -> NDArray[Any] | None:
+        """Read a column."""
+        if name not in self.schema.names:
+            return None
+        parts = [batch.column(name).to_pylist() for batch in self._batches([name])]
+        return np.array([value for part in parts for value in part], dtype=object)
+
+    def n_rows(self) -> int | None:
+        """Return the number of rows, if the file tells."""
+        with self._open() as (_, n_rows, _):
+            return n_rows
+
+    def rewrite(
+        self, output: Path, names: Sequence[str] | None, function: Rewrite, advance: Advance
+    ) -> None:
+        """Write a copy with new predictions; integer columns of predictions become floats."""
+        import pyarrow as pa
+
+        wanted, schema = self._wanted(names), self.schema
+        for name in wanted:
+            at = schema.get_field_index(name)
+            if not pa.types.is_floating(schema.field(at).type):
+                schema = schema.set(at, schema.field(at).with_type(pa.float64()))
+        start = 0
+        with self._writer(output, schema) as write:
+            for batch in self._batches(None):
+                changed = apply(function, _matrix(batch, wanted), start, advance, self.where)
+                columns = {name: batch.column(name) for name in batch.schema.names}
+                for name, column in zip(wanted, changed.T, strict=True):
+                    kind = schema.field(name).type
+                    columns[name] = pa.array(column.astype(kind.to_pandas_dtype()), type=kind)
+                write(pa.record_batch(list(columns.values()), schema=schema))
+                start += batch.num_rows
+
+    def _wanted(self, names: Sequence[str] | None) -> list[str]:
+        wanted = list(names or self.names)
+        order_of(wanted, self.schema.names, self.where)
+        return wanted
+
+    @abstractmethod
+    @contextmanager
+    def _open(self) -> Iterator[tuple[Any, int | None, Callable[[list[str] | None], Any]]]:
+        """Yield schema, number of rows, and a function from columns to record batches."""
+
+    @abstractmethod
+    @contextmanager
+    def _writer(self, output: Path, schema: Any) -> Iterator[Callable[[Any], None]]:
+        """Yield a function that writes a record batch."""
+
+    def _batches(self, columns: list[str] | None) -> Iterator[Any]:
+        """Yield record batches that are not empty, and none too large."""
+        with self._open() as (_, _, batches):
+            for batch in batches(columns):
+                for rows in _base.row_starts(batch.num_rows):
+                    yield batch.slice(rows.start, rows.stop - rows.start)
+
+
+class ParquetFile(ArrowTable):
+    """A Parquet file, read by row groups."""
+
+    @contextmanager
+    def _open(self) -> Iterator[tuple[Any, int | None, Callable[[list[str] | None], Any]]]:
+        with readable(self.where):
+            import pyarrow.parquet as pq
+
+            with pq.ParquetFile(self.path) as file:
+                yield (
+                    file.schema_arrow,
+                    file.metadata.num_rows,
+                    lambda columns: file.iter_batches(_base.BLOCK_ROWS, columns=columns),
+                )
+
+    @cached_property
+    def compression(self) -> str:
+        """How the first column is compressed."""
+        import pyarrow.parquet as pq
+
+        metadata = pq.read_metadata(self.path)
+        if not metadata.num_row_groups:
+            return "snappy"
+        codec = str(metadata.row_group(0).column(0).compression).lower()
+        return "none" if codec == "uncompressed" else codec
+
+    @contextmanager
+    def _writer(self, output: Path, schema: Any) -> Iterator[Callable[[Any], None]]:
+        import pyarrow.parquet as pq
+
+        with pq.ParquetWriter(output, schema, compression=self.compression) as writer:
+            yield writer.write_batch
+
+
+class ArrowFile(ArrowTable):
+    """An Arrow IPC file (Feather version 2) or stream."""
+
+    @contextmanager
+    def _open(self) -> Iterator[tuple[Any, int | None, Callable[[list[str] | None], Any]]]:
+        with readable(self.where) as pa, pa.memory_map(str(self.path)) as source:
+            if self.is_stream:
+                stream = pa.ipc.open_stream(source)
+                yield stream.schema, None, lambda columns: _chosen(iter(stream), columns)
+            else:
+                reader = pa.ipc.open_file(source)
+                batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
+                yield reader.schema, None, lambda columns: _chosen(batches, columns)
+
+    @cached_property
+    def is_stream(self) -> bool:
+        """Whether the mark of files is missing at the beginning."""
+        with self.path.open("rb") as stream:
+            return stream.read(len(FILE_MARK)) != FILE_MARK
+
+    @contextmanager
+    def _writer(self, output: Path, schema: Any) -> Iterator[Callable[[Any], None]]:
+        import pyarrow as pa
+
+        new = pa.ipc.new_stream if self.is_stream else pa.ipc.new_file
+        with new(str(output), schema) as writer:
+            yield writer.write_batch
+
+
+@contextmanager
+def readable(where: str) -> Iterator[Any]:
+    """Yield pyarrow; say which file could not be read, and why, or that pyarrow is missing."""
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise ImportError(f"{where} needs pyarrow: pip install 'priorshift[tables]'") from None
+    try:
+        yield pa
+    except (pa.lib.ArrowException, OSError) as error:
+        raise ValueError(f"{where} cannot be read: {error}") from None
+
+
+def _chosen(batches: Iterator[Any], columns: list[str] | None) -> Iterator[Any]:
+    for batch in batches:
+        yield batch if columns is None else batch.select(columns)
+
+
+def _matrix(batch: Any, names: list[str]) -> Floats:
+    """Copy columns into a matrix: float32 where all of them are, else float64."""
+    import pyarrow as pa
+
+    narrow = all(batch.schema.field(name).type in (pa.float16(), pa.float32()) for name in names)
+    values = np.empty((batch.num_rows, len(names)), dtype=np.float32 if narrow else np.float64)
+    for at, name in enumerate(names):
+        values[:, at] = batch.column(name).to_numpy(zero_copy_only=False)  # a null becomes NaN
+    return values

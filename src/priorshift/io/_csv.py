@@ -1,0 +1,181 @@
+"""CSV by Python's own reader: cells that are not predictions pass through as they are."""
+
+import csv
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from priorshift._typing import Floats
+from priorshift.io import _base
+from priorshift.io._base import (
+    Advance,
+    PredictionFile,
+    Rewrite,
+    apply,
+    order_of,
+    require_distinct,
+)
+
+Rows = list[list[str]]
+SAMPLE_ROWS = 1000
+"""Rows that tell whether a column is numeric."""
+
+
+@dataclass(frozen=True)
+class CsvFile(PredictionFile):
+    """A comma-separated table with a header."""
+
+    is_table = True
+
+    @cached_property
+    def header(self) -> list[str]:
+        """Names of the columns, without the blanks that people put after commas."""
+        names = [name.strip() for name in self._first_line]
+        if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
+            raise ValueError(
+                f"{self.where} has one column, {names[0]!r}; put commas between cells, and "
+                "points in numbers."
+            )
+        require_distinct(names, f"the header of {self.where}")
+        return names
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Columns of numbers, except the label and a row index, which has no name."""
+        rows = next(self._blocks(SAMPLE_ROWS), [])
+        columns = zip(*rows, strict=True) if rows else [("0",)] * len(self.header)
+        return tuple(
+            name
+            for name, cells in zip(self.header, columns, strict=True)
+            if name not in ("", self.label_column) and _are_numbers(cells)
+        )
+
+    def values(self, names: Sequence[str] | None) -> Floats:
+        """Read the predictions."""
+        columns = order_of(names or self.names, self.header, self.where)
+        blocks, start = [], 0
+        for rows in self._blocks(_base.BLOCK_ROWS):
+            blocks.append(self._numbers(rows, columns, start))
+            start += len(rows)
+        return np.concatenate(blocks) if blocks else np.empty((0, len(columns)))
+
+    def labels(self) -> NDArray[Any] | None:
+        """Read the labels, as text."""
+        return self.vector(self.label_column)
+
+    def vector(self, name: str) -> NDArray[Any] | None:
+        """Read a column, as text."""
+        if name not in self.header:
+            return None
+        at = self.header.index(name)
+        cells = [row[at].strip() for rows in self._blocks(_base.BLOCK_ROWS) for row in rows]
+        return np.array(cells, dtype=str)
+
+    def n_rows(self) -> None:
+        """Return None: lines would have to be counted."""
+        return
+
+    def rewrite(
+        self, output: Path, names: Sequence[str] | None, function: Rewrite, advance: Advance
+    ) -> None:
+        """Write a copy with new predictions; byte order mark and line ends stay as they were."""
+        columns = order_of(names or self.names, self.header, self.where)
+        encoding, line_end = self._conventions()
+        start = 0
+        with output.open("w", encoding=encoding, newline="") as stream:
+            writer = csv.writer(_LineEnds(stream, line_end))
+            writer.writerow(self._first_line)
+            for rows in self._blocks(_base.BLOCK_ROWS):
+                values = self._numbers(rows, columns, start)
+                changed = apply(function, values, start, advance, self.where)
+                for row, numbers in zip(rows, changed.tolist(), strict=True):
+                    for at, number in zip(columns, numbers, strict=True):
+                        row[at] = number
+                writer.writerows(rows)
+                start += len(rows)
+
+    @cached_property
+    def _first_line(self) -> list[str]:
+        with self._open() as reader:
+            cells = next(reader, None)
+        if not cells:
+            raise ValueError(f"{self.where} is empty; a CSV file begins with a header.")
+        return cells
+
+    def _conventions(self) -> tuple[str, str]:
+        """Return encoding and line end."""
+        with self.path.open("rb") as stream:
+            line = stream.readline()
+        # utf-8-sig: spreadsheets begin their files with a byte order mark
+        encoding = "utf-8-sig" if line.startswith(b"\xef\xbb\xbf") else "utf-8"
+        return encoding, "\r\n" if line.endswith(b"\r\n") else "\n"
+
+    @contextmanager
+    def _open(self) -> Iterator[Iterator[list[str]]]:
+        with self.path.open(encoding="utf-8-sig", newline="") as stream:
+            try:
+                yield csv.reader(stream)
+            except UnicodeDecodeError as error:
+                raise ValueError(f"{self.where} is not UTF-8 text: {error}.") from None
+            except csv.Error as error:
+                raise ValueError(f"{self.where} cannot be read as CSV: {error}.") from None
+
+    def _blocks(self, n_rows: int) -> Iterator[Rows]:
+        """Yield blocks of rows, empty lines left out."""
+        width, done = len(self.header), 0
+        with self._open() as reader:
+            next(reader)
+            lines = filter(None, reader)
+            while rows := list(islice(lines, n_rows)):
+                for i, row in enumerate(rows):
+                    if len(row) != width:
+                        raise ValueError(
+                            f"{self.where}: row {done + i} has {len(row)} cells but the header has "
+                            f"{width}."
+                        )
+                yield rows
+                done += len(rows)
+
+    def _numbers(self, rows: Rows, columns: list[int], start: int) -> Floats:
+        """Turn cells into numbers."""
+        try:
+            return np.array([[row[at] for at in columns] for row in rows], dtype=np.float64)
+        except ValueError:
+            i, at = next(
+                (i, at) for i, row in enumerate(rows) for at in columns if not _is_number(row[at])
+            )
+            raise ValueError(
+                f"{self.where}: row {start + i}, column {self.header[at]!r} holds "
+                f"{rows[i][at]!r}, not a number."
+            ) from None
+
+
+class _LineEnds:
+    """Ends lines as told; Python's writer quotes every line end within a cell only for its own."""
+
+    def __init__(self, stream: TextIO, line_end: str) -> None:
+        self.stream, self.line_end = stream, line_end
+
+    def write(self, line: str) -> int:
+        return self.stream.write(line.removesuffix("\r\n") + self.line_end)
+
+
+def _are_numbers(cells: Sequence[str]) -> bool:
+    """Tell whether cells are numbers, some of them perhaps missing."""
+    filled = [cell for cell in cells if cell.strip()]
+    return bool(filled) and all(map(_is_number, filled))
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True

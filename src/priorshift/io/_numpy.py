@@ -1,0 +1,214 @@
+"""NumPy's npy and npz; nothing is ever unpickled."""
+
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from shutil import copyfileobj
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from priorshift._typing import Floats
+from priorshift._validation import some
+from priorshift.io._base import (
+    Advance,
+    PredictionFile,
+    Rewrite,
+    apply,
+    as_text,
+    order_of,
+    require_distinct,
+    row_starts,
+)
+
+NO_OBJECTS = "Store labels and classes as numbers or fixed-width strings, not as objects."
+
+
+@dataclass(frozen=True)
+class NpyFile(PredictionFile):
+    """One array, mapped rather than read: a matrix of predictions, or a vector of anything."""
+
+    is_table = False
+    names = None
+
+    @cached_property
+    def array(self) -> NDArray[Any]:
+        """The array, in the file."""
+        with readable(self.where):
+            with self.path.open("rb") as stream:
+                np.lib.format.read_magic(stream)  # np.load would take other formats as well
+            return cast("NDArray[Any]", np.load(self.path, allow_pickle=False, mmap_mode="r"))
+
+    def values(self, names: Sequence[str] | None) -> Floats:  # noqa: ARG002
+        """Return the predictions as they lie in the file."""
+        return _matrix(self.array, self.where)
+
+    def labels(self) -> NDArray[Any] | None:
+        """Return the vector, if the file holds one."""
+        return self.vector(self.label_column)
+
+    def vector(self, name: str) -> NDArray[Any] | None:  # noqa: ARG002
+        """Return the vector, if the file holds one: it has no names."""
+        return self.array if self.array.ndim == 1 else None
+
+    def n_rows(self) -> int:
+        """Return the number of rows."""
+        return int(self.array.shape[0])
+
+    def rewrite(
+        self, output: Path, names: Sequence[str] | None, function: Rewrite, advance: Advance
+    ) -> None:
+        """Write a copy with new predictions."""
+        source = self.values(names)
+        new = np.lib.format.open_memmap(
+            output, mode="w+", dtype=_float_type(source), shape=source.shape
+        )
+        for rows in row_starts(source.shape[0]):
+            new[rows] = apply(function, source[rows], rows.start, advance, self.where)
+        new.flush()
+
+
+@dataclass(frozen=True)
+class NpzFile(PredictionFile):
+    """Arrays by name: `y_proba` or `logits`, and perhaps `y`, `classes`, `source_priors`."""
+
+    is_table = False
+
+    @cached_property
+    def keys(self) -> dict[str, zipfile.ZipInfo]:
+        """The arrays' places in the archive, by name."""
+        with self._archive() as archive:
+            return {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
+
+    @property
+    def key(self) -> str:
+        """The name of the predictions."""
+        # with --logits, y_proba may hold logits: the user said so
+        for key in ("logits", "y_proba") if self.kind == "logits" else ("y_proba",):
+            if key in self.keys:
+                return key
+        raise ValueError(
+            f"{self.where} has no array 'y_proba' or 'logits'; it has {some(sorted(self.keys))}."
+        )
+
+    @cached_property
+    def names(self) -> tuple[str, ...] | None:
+        """The classes, if they are named."""
+        classes = self.vector("classes")
+        if classes is None:
+            return None
+        names = tuple(as_text(np.ravel(classes)).tolist())
+        require_distinct(names, f"classes in {self.where}")
+        return names
+
+    @cached_property
+    def predictions(self) -> Floats:
+        """The predictions, columns as they are in the file."""
+        values = _matrix(self._read(self.key), f"{self.key} in {self.where}")
+        if self.names is not None and len(self.names) != values.shape[1]:
+            raise ValueError(
+                f"{self.where} has {len(self.names)} classes but {self.key} has {values.shape[1]} "
+                "columns; give each column its class."
+            )
+        return values
+
+    def values(self, names: Sequence[str] | None) -> Floats:
+        """Return the predictions."""
+        order = self._order(names)
+        # take keeps rows contiguous, as they are when the order is right: sums come out the same
+        return self.predictions if order is None else np.take(self.predictions, order, axis=1)
+
+    def labels(self) -> NDArray[Any] | None:
+        """Return the labels, if there are any."""
+        labels = self.vector(self.label_column)
+        return as_text(labels) if labels is not None and labels.dtype.kind == "S" else labels
+
+    def vector(self, name: str) -> NDArray[Any] | None:
+        """Return an array by name, if there is one."""
+        return self._read(name) if name in self.keys else None
+
+    def n_rows(self) -> int:
+        """Return the number of rows."""
+        return int(self.predictions.shape[0])
+
+    def rewrite(
+        self, output: Path, names: Sequence[str] | None, function: Rewrite, advance: Advance
+    ) -> None:
+        """Write a copy with new predictions, columns in the file's own order.
+
+        Other arrays are copied as bytes, so that nothing in them needs to be understood.
+        """
+        values, order = self.values(names), self._order(names)
+        new = np.empty(values.shape, dtype=_float_type(values))
+        back = slice(None) if order is None else order
+        for rows in row_starts(values.shape[0]):
+            new[rows, back] = apply(function, values[rows], rows.start, advance, self.where)
+        kept = [member for name, member in self.keys.items() if name not in (self.key, "y_proba")]
+        compression = self.keys[self.key].compress_type
+        with self._archive() as old, zipfile.ZipFile(output, "w", compression) as archive:
+            for member in kept:
+                with (
+                    readable(f"{member.filename!r} in {self.where}"),
+                    old.open(member) as source,
+                    _member(archive, member.filename) as goal,
+                ):
+                    copyfileobj(source, goal)
+            with _member(archive, "y_proba.npy") as goal:
+                np.lib.format.write_array(goal, new, allow_pickle=False)
+
+    def _order(self, names: Sequence[str] | None) -> list[int] | None:
+        return None if not names or not self.names else order_of(names, self.names, self.where)
+
+    @contextmanager
+    def _archive(self) -> Iterator[zipfile.ZipFile]:
+        with readable(self.where):
+            archive = zipfile.ZipFile(self.path)
+        with archive:
+            yield archive
+
+    def _read(self, name: str) -> NDArray[Any]:
+        where = f"{name!r} in {self.where}"
+        with self._archive() as archive, readable(where), archive.open(self.keys[name]) as member:
+            return np.lib.format.read_array(cast("BinaryIO", member), allow_pickle=False)
+
+
+@contextmanager
+def readable(where: str) -> Iterator[None]:
+    """Say which file or array cannot be read, and why."""
+    try:
+        yield
+    except (
+        ValueError,  # NumPy
+        EOFError,
+        zlib.error,
+        zipfile.BadZipFile,
+        NotImplementedError,  # a kind of compression
+        RuntimeError,  # a password
+    ) as error:
+        if "allow_pickle" in str(error) or "Python objects" in str(error):
+            raise ValueError(f"{where} holds Python objects. {NO_OBJECTS}") from None
+        raise ValueError(f"{where} cannot be read: {error}") from None
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> Any:
+    """Open a member for writing; it may be large."""
+    return archive.open(name, "w", force_zip64=True)
+
+
+def _float_type(values: NDArray[Any]) -> np.dtype[Any]:
+    """Return the type of adapted predictions: the old one, or float64 where that was integer."""
+    return values.dtype if values.dtype.kind == "f" else np.dtype(np.float64)
+
+
+def _matrix(array: NDArray[Any], where: str) -> NDArray[Any]:
+    if array.ndim != 2 or array.dtype.kind not in "fiu":
+        raise ValueError(
+            f"{where} must be a matrix of numbers (rows, classes); got shape {array.shape} of "
+            f"{array.dtype}."
+        )
+    return array

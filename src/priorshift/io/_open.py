@@ -1,0 +1,70 @@
+"""Choose the reader of a file by its suffix."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from priorshift.io._arrow import ArrowFile, ParquetFile
+from priorshift.io._base import PredictionFile
+from priorshift.io._csv import CsvFile
+from priorshift.io._numpy import NpyFile, NpzFile
+
+SUFFIXES: dict[str, Any] = {
+    ".csv": CsvFile,
+    ".parquet": ParquetFile,
+    ".arrow": ArrowFile,
+    ".feather": ArrowFile,
+    ".npz": NpzFile,
+    ".npy": NpyFile,
+}
+
+
+def open_predictions(
+    path: str | os.PathLike[str],
+    *,
+    label_column: str | None = None,
+    logits: bool = False,
+    title: str = "",
+) -> PredictionFile:
+    r"""Open a file of predictions; nothing but its header is read yet.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A file whose suffix tells the format: csv, parquet, arrow, feather, npz or npy.
+    label_column : str, optional
+        Column of the labels, by default "label"; in an npz the key, by default "y".
+    logits : bool, default=False
+        Whether predictions are logits. In an npz the key `logits` says so as well.
+    title : str, optional
+        What messages call the file, by default its path.
+
+    Returns
+    -------
+    PredictionFile
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from priorshift.io import open_predictions
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "target.csv"
+    ...     _ = path.write_text("site,cat,dog\nnorth,0.9,0.1\n")
+    ...     file = open_predictions(path)
+    ...     file.names, file.values(["dog", "cat"]).tolist()
+    (('cat', 'dog'), [[0.1, 0.9]])
+    """
+    path = Path(path)
+    kind = SUFFIXES.get(path.suffix.lower())
+    if kind is None:
+        raise ValueError(
+            f"{path} has a suffix that is not known ({path.suffix or 'none'}); use one of "
+            f"{', '.join(SUFFIXES)}."
+        )
+    label_column = label_column or ("y" if kind is NpzFile else "label")
+    file: PredictionFile = kind(path, label_column, "logits" if logits else "proba", title)
+    if isinstance(file, NpzFile) and "logits" in file.keys and "y_proba" not in file.keys:
+        return replace(file, kind="logits")
+    return file

@@ -1,0 +1,247 @@
+"""The facts of a report: numbers only, no words and no pictures."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from priorshift._typing import Floats, Indices, Mask, Vector
+from priorshift.estimators import PriorEstimate
+from priorshift.evaluation import Comparison, MethodResult, Scores, score
+from priorshift.report._inputs import Inputs
+from priorshift.solvers import condition_number
+from priorshift.statistics import Confusion
+
+MAX_FLOWS = 15
+MAX_PAIRS = 12
+N_BINS = 10
+N_HISTOGRAM = 40
+ROUNDING = 1e-9
+"""How far below 0 an unclipped entry may be by rounding alone."""
+ENOUGH = 10
+"""Validation samples from which on a class's errors are worth ranking."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shift:
+    """How the priors moved."""
+
+    change: Vector
+    total_variation: float
+    by_size: Indices
+    """Classes by |change|, largest first."""
+
+
+@dataclass(frozen=True, eq=False)
+class Flow:
+    """Rows whose decision goes from one class to another."""
+
+    before: int
+    after: int
+    rows: int
+
+
+@dataclass(frozen=True, eq=False)
+class Decisions:
+    """Decisions (largest probability) on the target, before and after adaptation."""
+
+    before: Indices
+    after: Indices
+    n_rows: int
+    n_changed: int
+    flows: tuple[Flow, ...]
+    n_flows: int
+
+    @property
+    def difference(self) -> Indices:
+        """Decisions that each class gains."""
+        return self.after - self.before
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Samples of one class that were decided to be another."""
+
+    truth: int
+    decision: int
+    rows: int
+    share: float
+
+
+@dataclass(frozen=True, eq=False)
+class Mistakes:
+    """The classifier's confusion matrix on validation."""
+
+    hard: Confusion
+    condition_hard: float
+    condition_soft: float
+    pairs: tuple[Pair, ...]
+
+    @property
+    def accuracy(self) -> float:
+        """Share of right decisions on validation."""
+        return float(np.trace(self.hard.counts) / self.hard.counts.sum())
+
+    @property
+    def seen(self) -> Mask:
+        """Which classes validation has."""
+        return self.hard.seen
+
+
+@dataclass(frozen=True, eq=False)
+class Reliability:
+    """How confidence and accuracy go together on validation, bin by bin of confidence."""
+
+    rows: Indices
+    confidence: Vector
+    accuracy: Vector
+    error: float
+    """Expected calibration error."""
+    histogram: Indices
+    """Rows by confidence, in bins of equal width from 0 to 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """What target labels say, before and after adaptation."""
+
+    priors: Vector
+    before: Scores
+    after: Scores
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """Everything the report says in numbers; None where data were not given."""
+
+    estimate: PriorEstimate
+    shift: Shift
+    decisions: Decisions | None
+    mistakes: Mistakes | None
+    reliability: Reliability | None
+    truth: Truth | None
+    comparison: Comparison | None
+    n_val: int | None
+    warnings: tuple[str, ...]
+
+    @property
+    def n_target(self) -> int:
+        """Target rows: those of the estimate, or those at hand where priors were given."""
+        return self.estimate.n_target or (0 if self.decisions is None else self.decisions.n_rows)
+
+    @property
+    def estimating(self) -> tuple[MethodResult, ...]:
+        """The compared methods that have an agreement, farthest from the others first."""
+        results = () if self.comparison is None else self.comparison.results
+        judged = [r for r in results if r.agreement is not None]
+        return tuple(sorted(judged, key=lambda r: r.agreement or 0.0))
+
+
+def gather(inputs: Inputs) -> Facts:
+    """Compute the facts of a report."""
+    mistakes = reliability = decisions = truth = None
+    if inputs.proba_val is not None and inputs.label_val is not None:
+        mistakes = mistakes_of(inputs.proba_val, inputs.label_val)
+        reliability = reliability_of(inputs.proba_val, inputs.label_val)
+    if inputs.proba_target is not None and inputs.adapted is not None:
+        decisions = decisions_of(inputs.proba_target, inputs.adapted)
+        if inputs.label_target is not None:
+            truth = _truth(inputs)
+    return Facts(
+        estimate=inputs.estimate,
+        shift=shift_of(inputs.estimate),
+        decisions=decisions,
+        mistakes=mistakes,
+        reliability=reliability,
+        truth=truth,
+        comparison=inputs.comparison,
+        n_val=None if inputs.proba_val is None else inputs.proba_val.shape[0],
+        warnings=inputs.warnings,
+    )
+
+
+def shift_of(estimate: PriorEstimate) -> Shift:
+    r"""Measure the shift: :math:`\mathrm{TV} = \frac12 \sum_k |p_k - s_k|`."""
+    change = estimate.priors - estimate.source_priors
+    size = np.abs(change)
+    return Shift(change, float(size.sum() / 2), np.argsort(-size, kind="stable"))
+
+
+def decisions_of(y_proba: Floats, adapted: Floats) -> Decisions:
+    """Count decisions before and after, and where the changed ones go."""
+    K = y_proba.shape[1]
+    before, after = y_proba.argmax(axis=1), adapted.argmax(axis=1)
+    changed = before != after
+    routes, rows = np.unique(before[changed] * K + after[changed], return_counts=True)
+    largest = np.argsort(-rows, kind="stable")[:MAX_FLOWS]
+    flows = tuple(Flow(int(routes[i] // K), int(routes[i] % K), int(rows[i])) for i in largest)
+    return Decisions(
+        np.bincount(before, minlength=K),
+        np.bincount(after, minlength=K),
+        before.size,
+        int(np.count_nonzero(changed)),
+        flows,
+        routes.size,
+    )
+
+
+def mistakes_of(y_proba: Floats, y: Indices) -> Mistakes:
+    """Count decisions by true class; find the pairs of classes most confused."""
+    hard = Confusion.from_arrays(y_proba, y, decision="hard")
+    soft = Confusion.from_arrays(y_proba, y, decision="soft")
+    shares = hard.conditional
+    np.fill_diagonal(shares, 0.0)
+    enough = hard.class_weights >= ENOUGH
+    if enough.any():
+        shares[:, ~enough] = 0.0  # one error in a class of two would lead the list
+    order = np.lexsort((-hard.counts.ravel(), -shares.ravel()))[:MAX_PAIRS]
+    pairs = tuple(
+        Pair(int(cell % y_proba.shape[1]), int(cell // y_proba.shape[1]), int(n), float(share))
+        for cell, n, share in zip(
+            order, hard.counts.ravel()[order], shares.ravel()[order], strict=True
+        )
+        if share > 0
+    )
+    return Mistakes(
+        hard,
+        condition_number(hard.conditional[:, hard.seen]),
+        condition_number(soft.conditional[:, soft.seen]),
+        pairs,
+    )
+
+
+def reliability_of(y_proba: Floats, y: Indices) -> Reliability:
+    r"""Compare confidence with accuracy, by bins :math:`B_j` of equally many rows.
+
+    .. math:: \mathrm{ECE} = \sum_j \frac{|B_j|}{n}
+        \bigl|\mathrm{accuracy}(B_j) - \mathrm{confidence}(B_j)\bigr|
+    """
+    confidence = y_proba.max(axis=1).astype(np.float64)
+    right = (y_proba.argmax(axis=1) == y).astype(np.float64)
+    edges = np.unique(np.quantile(confidence, np.linspace(0, 1, N_BINS + 1)))
+    bins = np.searchsorted(edges[1:-1], confidence, side="right")
+    rows = np.bincount(bins)
+    filled = rows > 0
+    rows = rows[filled]
+    mean_confidence = np.bincount(bins, confidence)[filled] / rows
+    mean_accuracy = np.bincount(bins, right)[filled] / rows
+    return Reliability(
+        rows,
+        mean_confidence,
+        mean_accuracy,
+        float(np.abs(mean_accuracy - mean_confidence) @ rows / y.size),
+        np.histogram(confidence.clip(0, 1), np.linspace(0, 1, N_HISTOGRAM + 1))[0],
+    )
+
+
+def _truth(inputs: Inputs) -> Truth:
+    """Score predictions and priors against the target's labels."""
+    assert inputs.proba_target is not None
+    assert inputs.adapted is not None
+    assert inputs.label_target is not None
+    estimate, labels = inputs.estimate, inputs.estimate.classes[inputs.label_target]
+    counts = np.bincount(inputs.label_target, minlength=estimate.classes.size)
+    return Truth(
+        counts / counts.sum(),
+        score(inputs.proba_target, labels, estimate.source_priors, classes=estimate.classes),
+        score(inputs.adapted, labels, estimate.priors, classes=estimate.classes),
+    )

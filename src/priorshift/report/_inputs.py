@@ -1,0 +1,87 @@
+"""What a report is given, checked and in the order of the estimate's classes."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from priorshift._typing import Floats, Indices
+from priorshift._validation import check_proba, encode_labels, in_class_order, read_labels
+from priorshift.estimators import PriorEstimate
+from priorshift.evaluation import Comparison
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """Clean inputs of a report; None for what was not given."""
+
+    estimate: PriorEstimate
+    proba_val: Floats | None
+    label_val: Indices | None
+    proba_target: Floats | None
+    label_target: Indices | None
+    adapted: Floats | None
+    comparison: Comparison | None
+    warnings: tuple[str, ...]
+
+
+def check_inputs(
+    estimate: PriorEstimate,
+    *,
+    y_proba_val: ArrayLike | None,
+    y_val: ArrayLike | None,
+    y_proba_target: ArrayLike | None,
+    y_target: ArrayLike | None,
+    comparison: Comparison | None,
+    warned: tuple[str, ...],
+) -> Inputs:
+    """Check everything once; what adaptation warns of joins the other warnings."""
+    if not isinstance(estimate, PriorEstimate):
+        raise ValueError(
+            f"a report is about a PriorEstimate; got {type(estimate).__name__}. Pass what "
+            "estimator.estimate(y_proba_target) returns."
+        )
+    _require_same_classes(estimate, comparison)
+    proba_val, label_val = _part(estimate, y_proba_val, y_val, "val")
+    proba_target, label_target = _part(estimate, y_proba_target, y_target, "target")
+    adapted = None
+    if proba_target is not None:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            adapted = estimate.adapt(proba_target)
+        warned = (*warned, *(str(warning.message) for warning in caught))
+    return Inputs(
+        estimate,
+        proba_val,
+        label_val,
+        proba_target,
+        label_target,
+        adapted,
+        comparison,
+        tuple(dict.fromkeys(warned)),
+    )
+
+
+def _part(
+    estimate: PriorEstimate, y_proba: Any, y: Any, part: str
+) -> tuple[Floats | None, Indices | None]:
+    """Check predictions and labels of one data set."""
+    if y_proba is None:
+        if y is not None:
+            raise ValueError(f"y_{part} needs the predictions it belongs to: pass y_proba_{part}.")
+        return None, None
+    name = f"y_proba_{part}"
+    values = in_class_order(check_proba(y_proba, name), estimate.classes, name)
+    if y is None:
+        return values, None
+    labels = read_labels(y, values.shape[0], f"y_{part}")
+    return values, encode_labels(labels, estimate.classes, f"y_{part}")
+
+
+def _require_same_classes(estimate: PriorEstimate, comparison: Comparison | None) -> None:
+    if comparison is not None and comparison.classes.tolist() != estimate.classes.tolist():
+        raise ValueError(
+            "comparison and estimate have different classes, or another order of them; make both "
+            "from the same data with the same classes=."
+        )

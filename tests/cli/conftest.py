@@ -1,0 +1,144 @@
+"""Small data in every format, and a runner of the command."""
+
+import csv
+import json
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from priorshift.cli import main
+
+CLASSES = ("ant", "bee", "cow")
+
+
+@dataclass(frozen=True)
+class Data:
+    """Predictions on validation and target, with labels that are class names."""
+
+    classes: np.ndarray
+    y_proba_val: np.ndarray
+    y_val: np.ndarray
+    y_proba: np.ndarray
+    y: np.ndarray
+
+
+@pytest.fixture
+def run():
+    """Run the command in this process; stdout and stderr are kept apart."""
+
+    def invoke(*arguments, **options):
+        try:
+            runner = CliRunner(mix_stderr=False)
+        except TypeError:  # click 8.2 keeps them apart always
+            runner = CliRunner()
+        return runner.invoke(main, [str(word) for word in arguments], **options)
+
+    return invoke
+
+
+@pytest.fixture
+def ok(run):
+    """Run the command, which must succeed; return what it printed."""
+
+    def invoke(*arguments, **options):
+        result = run(*arguments, **options)
+        assert result.exit_code == 0, result.stderr
+        return result
+
+    return invoke
+
+
+@pytest.fixture
+def ask(ok):
+    """Run the command with --json; return the document."""
+
+    def invoke(*arguments, **options):
+        return json.loads(ok(*arguments, "--json", **options).stdout)
+
+    return invoke
+
+
+@pytest.fixture
+def refuse(run):
+    """Run the command, which must fail with this code and one line; return the line."""
+
+    def invoke(code, *arguments, **options):
+        result = run(*arguments, **options)
+        assert result.exit_code == code, (result.stdout, result.stderr)
+        assert result.stdout == ""
+        assert "Traceback" not in result.stderr
+        *_, line = result.stderr.strip().splitlines()
+        assert line.startswith("Error: ")
+        return line.removeprefix("Error: ")
+
+    return invoke
+
+
+@pytest.fixture
+def data(simulate, rng):
+    world = simulate(3)
+    classes = np.array(CLASSES)
+    y_proba_val, y_val = world.draw(world.source_priors, 300, rng)
+    y_proba, y = world.draw(np.array([0.6, 0.3, 0.1]), 200, rng)
+    return Data(classes, y_proba_val, classes[y_val], y_proba, classes[y])
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write predictions by the suffix of a name; return the path."""
+
+    def to_file(name, y_proba, labels=None, classes=CLASSES, label_column=None, **more):
+        path = tmp_path / name
+        y_proba = np.asarray(y_proba)
+        if path.suffix == ".npy":
+            np.save(path, y_proba)
+        elif path.suffix == ".npz":
+            arrays = {"y_proba": y_proba} | more
+            if labels is not None:
+                arrays[label_column or "y"] = labels
+            if classes is not None:
+                arrays["classes"] = np.asarray(classes)
+            np.savez(path, **arrays)
+        else:
+            columns = {}
+            if labels is not None:
+                columns[label_column or "label"] = np.asarray(labels).tolist()
+            columns |= {name: list(values) for name, values in more.items()}
+            columns |= dict(zip(map(str, classes), y_proba.T.tolist(), strict=True))
+            _write_table(path, columns)
+        return path
+
+    return to_file
+
+
+def _write_table(path, columns):
+    if path.suffix == ".parquet":
+        pq.write_table(pa.table(columns), path)
+    elif path.suffix == ".csv":
+        with path.open("w", encoding="utf-8", newline="") as stream:
+            writer = csv.writer(stream)
+            writer.writerow(columns)
+            writer.writerows(zip(*columns.values(), strict=True))
+    else:
+        table = pa.table(columns)
+        with pa.ipc.new_file(str(path), table.schema) as writer:
+            writer.write_table(table)
+
+
+@pytest.fixture
+def files(data, write):
+    """Validation and target as CSV, the target without labels."""
+    return (
+        write("validation.csv", data.y_proba_val, data.y_val),
+        write("target.csv", data.y_proba),
+    )
+
+
+@pytest.fixture
+def both(files):
+    """The options that name these files."""
+    return "--validation", files[0], "--target", files[1]

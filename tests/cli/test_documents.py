@@ -1,0 +1,203 @@
+"""JSON follows its schema, CSV can be read, and both say what the library says."""
+
+import csv
+import json
+from importlib.resources import files as resources
+
+import jsonschema
+import numpy as np
+import pytest
+
+import priorshift as ps
+from priorshift.evaluation import compare
+
+METHODS = ps.available_estimators()
+SCHEMA = json.loads(
+    resources("priorshift").joinpath("schemas/output-1.schema.json").read_text(encoding="utf-8")
+)
+
+
+def check(document):
+    jsonschema.Draft202012Validator(SCHEMA).validate(document)
+
+
+def test_the_schema_is_one():
+    assert SCHEMA["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+@pytest.fixture
+def document(ask, both, tmp_path):
+    """Return the JSON output of a command."""
+
+    def make(command, *more):
+        arguments = {
+            "estimate": both,
+            "adapt": (*both, "--output", tmp_path / "o.csv"),
+            "compare": both,
+            "report": (*both, "--output", tmp_path / "o.html"),
+            "demo": (),
+        }[command]
+        return ask(command, *arguments, *more)
+
+    return make
+
+
+@pytest.mark.parametrize("command", ["estimate", "adapt", "compare", "report", "demo"])
+def test_every_document_follows_the_schema(document, command):
+    answer = document(command)
+    check(answer)
+    assert answer["schema_version"] == 1
+    assert answer["priorshift_version"] == ps.__version__
+    assert answer["command"] == command
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_follows_the_schema(document, method):
+    check(document("estimate", "--method", method))
+
+
+def test_known_priors_follow_the_schema(document):
+    known = ("--known-priors", "ant=1,bee=1,cow=0")
+    for command in ("adapt", "report"):
+        answer = document(command, *known)
+        check(answer)
+        assert answer["method"] == "known"
+        assert answer["priors"] == {"ant": 0.5, "bee": 0.5, "cow": 0.0}
+
+
+def test_what_methods_refuse_and_warn_of_follows_the_schema(data, write, ask):
+    seen = data.y_val != "cow"
+    validation = write("v.csv", data.y_proba_val[seen], data.y_val[seen])
+    target = write("t.csv", data.y_proba, data.y)
+    answer = ask("compare", "--validation", validation, "--target", target)
+    check(answer)
+    assert any(method["warnings"] for method in answer["methods"])
+    assert answer["truth"] == pytest.approx(
+        dict(zip(data.classes, ps.priors_from_labels(data.y), strict=True))
+    )
+
+
+MUTATIONS = {
+    "another version": lambda d: d.update(schema_version=2),
+    "another command": lambda d: d.update(command="bake"),
+    "no priors": lambda d: d.pop("priors"),
+    "priors as a list": lambda d: d.update(priors=list(d["priors"].values())),
+    "a prior above 1": lambda d: d["priors"].update(ant=1.5),
+    "an unknown status": lambda d: d.update(status="fine"),
+    "a gap in words": lambda d: d.update(gap="small"),
+    "one class": lambda d: d.update(classes=["ant"]),
+}
+
+
+@pytest.mark.parametrize("mutate", MUTATIONS.values(), ids=MUTATIONS)
+def test_other_documents_do_not_follow_the_schema(document, mutate):
+    answer = document("estimate")
+    mutate(answer)
+    with pytest.raises(jsonschema.ValidationError):
+        check(answer)
+
+
+def test_documents_of_commands_have_their_own_fields(document):
+    answer = document("adapt")
+    del answer["n_changed"]
+    with pytest.raises(jsonschema.ValidationError):
+        check(answer)
+    answer = document("compare")
+    answer["methods"][0]["extra"] = 1
+    with pytest.raises(jsonschema.ValidationError):
+        check(answer)
+
+
+def test_estimates_agree_with_the_library(data, document):
+    answer = document("estimate", "--method", "cm")
+    est = ps.CM().fit(data.y_proba_val, data.y_val, classes=data.classes)
+    shift = est.estimate(data.y_proba).to_dict()
+    assert {name: answer[name] for name in shift} == shift
+
+
+def test_comparisons_agree_with_the_library(data, files, write, ask, ok, tmp_path):
+    target = write("t.csv", data.y_proba, data.y)
+    named = ("--validation", files[0], "--target", target)
+    answer = ask("compare", *named)
+    expected = compare(
+        data.y_proba_val, data.y_val, data.y_proba, data.y, classes=data.classes
+    ).to_dict()
+    for one, other in zip(answer["methods"], expected["methods"], strict=True):
+        assert {**one, "seconds": 0} == {**other, "seconds": 0}
+    assert answer["truth"] == expected["truth"]
+    ok("compare", *named, "--output", tmp_path / "c.csv")
+    with (tmp_path / "c.csv").open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    for row, method in zip(rows, expected["methods"], strict=True):
+        assert row["method"] == method["method"]
+        assert float(row["accuracy"]) == method["scores"]["accuracy"]
+        assert float(row["prior:bee"]) == method["priors"]["bee"]
+
+
+def test_methods_may_be_chosen(both, ask):
+    answer = ask("compare", *both, "--method", "em", "--method", "cm", "--method", "em")
+    assert [method["method"] for method in answer["methods"]] == ["em", "cm"]
+    assert all(method["scores"] is None for method in answer["methods"])
+
+
+def test_a_comparison_is_shown_to_a_person(data, files, write, ok):
+    named = ("--validation", files[0], "--target", write("t.csv", data.y_proba, data.y))
+    shown = ok("compare", *named).stdout
+    assert all(f" {name} " in shown for name in ps.available_estimators())
+    assert "balanced" in shown
+    assert "truth" in shown
+
+
+def test_a_method_that_refuses_is_a_row(data, files, write, ok, ask, monkeypatch):
+    def refuse(self, y_proba):
+        raise ValueError("not these data")
+
+    monkeypatch.setattr(ps.CM, "estimate", refuse)
+    named = ("--validation", files[0], "--target", write("t.csv", data.y_proba, data.y))
+    assert "not these data" in ok("compare", *named, "--method", "cm", "--method", "em").stdout
+    assert "not these data" in ok("compare", *named, "--method", "cm").stdout
+    cm, em = ask("compare", *named, "--method", "cm", "--method", "em")["methods"]
+    assert (cm["error"], cm["priors"], cm["scores"]) == ("not these data", None, None)
+    assert em["agreement"] is None
+
+
+@pytest.mark.parametrize("labels", ["missing", "strange"])
+def test_labels_that_cannot_score_are_left_out(data, files, write, ok, labels):
+    y = ["" if labels == "missing" else "yak", *data.y[1:]]
+    target = write("t.csv", data.y_proba, y)
+    result = ok("compare", "--validation", files[0], "--target", target, "--json")
+    assert json.loads(result.stdout)["truth"] is None
+    assert result.stderr.startswith(f"The target's labels are not used: 'label' in {target} has")
+
+
+@pytest.mark.parametrize("suffix", [".json", ".csv"])
+@pytest.mark.parametrize("command", ["estimate", "compare"])
+def test_output_goes_to_a_file(both, ok, tmp_path, command, suffix):
+    path = tmp_path / f"o{suffix}"
+    result = ok(command, *both, "--output", path)
+    assert (result.stdout, result.stderr) == ("", f"Wrote {path}.\n")
+    text = path.read_text(encoding="utf-8")
+    if suffix == ".json":
+        check(json.loads(text))
+    else:
+        assert text.count("\n") == 1 + (3 if command == "estimate" else len(METHODS))
+
+
+def test_priors_as_csv(data, both, ok, tmp_path):
+    ok("estimate", *both, "--output", tmp_path / "p.csv")
+    est = ps.SCML().fit(data.y_proba_val, data.y_val, classes=data.classes)
+    frame = est.estimate(data.y_proba).to_frame()
+    with (tmp_path / "p.csv").open(encoding="utf-8", newline="") as stream:
+        header, *rows = csv.reader(stream)
+    assert header == list(frame.columns)
+    np.testing.assert_array_equal(
+        np.array([row[1:] for row in rows], dtype=float), frame.iloc[:, 1:].to_numpy()
+    )
+
+
+def test_json_is_utf8_whatever_the_terminal(write, run, rng):
+    y_proba = rng.dirichlet(np.ones(2), 9)
+    path = write("v.csv", y_proba, ["né", "oui"] * 4 + ["né"], classes=["né", "oui"])
+    result = run("estimate", "--validation", path, "--target", path, "--json")
+    assert "né" in json.loads(result.stdout_bytes.decode("utf-8"))["priors"]

@@ -1,0 +1,183 @@
+"""Failures are one sentence on stderr, with the right exit code; --debug tells more."""
+
+import json
+import threading
+import warnings
+
+import numpy as np
+import pytest
+
+import priorshift as ps
+from priorshift.cli import _estimate
+
+COMMANDS = ["estimate", "adapt", "compare", "report"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_bad_data_end_with_1(command, data, files, write, refuse, tmp_path):
+    bad = write("bad.csv", data.y_proba * 2)
+    output = ("--output", tmp_path / "r.html") if command == "report" else ()
+    line = refuse(1, command, "--validation", files[0], "--target", bad, *output)
+    assert line.startswith(f"row 0 of {bad} sums to 2, not 1")
+    assert not (tmp_path / "r.html").exists()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "Missing option '--target'"),
+        (("--target", "nowhere.csv"), "'nowhere.csv' does not exist"),
+        (("--target", "."), "is a directory"),
+        (("--nonsense",), "No such option"),
+    ],
+)
+def test_bad_usage_ends_with_2(command, arguments, message, refuse):
+    assert message in refuse(2, command, *arguments)
+
+
+def test_an_unknown_method_is_bad_usage(both, refuse):
+    line = refuse(2, "estimate", *both, "--method", "magic")
+    assert "'magic' is not one of" in line
+    assert "'scm-l'" in line
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_two_stdins_are_bad_usage(command, refuse):
+    line = refuse(2, command, "--validation", "-", "--target", "-")
+    assert line == "only one of --validation and --target can be stdin (-)."
+
+
+def test_messages_call_stdin_by_its_name(files, refuse):
+    line = refuse(1, "estimate", "--validation", "-", "--target", files[1], input="")
+    assert line == "stdin is empty; a CSV file begins with a header."
+    text = "label,ant,bee,cow\nant,1,1,1\n"
+    line = refuse(1, "estimate", "--validation", "-", "--target", files[1], input=text)
+    assert line.startswith("row 0 of stdin sums to 3")
+    text = "ant,bee,cow\n1,0,0\n"
+    line = refuse(1, "estimate", "--validation", "-", "--target", files[1], input=text)
+    assert line.startswith("stdin has no labels (column or key 'label')")
+    text = "label,ant,bee,elk\nant,1,0,0\n"
+    line = refuse(1, "estimate", "--validation", "-", "--target", files[1], input=text)
+    assert line.startswith("the classes of stdin ('ant', 'bee', 'elk') are not those of")
+
+
+@pytest.mark.parametrize("content", ["", "label,ant,bee,cow\n"])
+def test_empty_tables(content, files, refuse, tmp_path):
+    (tmp_path / "e.csv").write_text(content)
+    line = refuse(1, "estimate", "--validation", files[0], "--target", tmp_path / "e.csv")
+    assert "is empty" in line
+    assert str(tmp_path / "e.csv") in line
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.arrow", "x.npz", "x.npy", "x.csv"])
+def test_rubbish(name, files, refuse, tmp_path):
+    (tmp_path / name).write_bytes(b"\x80\x81rubbish" * 50)
+    line = refuse(1, "estimate", "--validation", files[0], "--target", tmp_path / name)
+    assert line.startswith(str(tmp_path / name))
+
+
+def test_an_unknown_suffix(files, refuse, tmp_path):
+    (tmp_path / "x.txt").write_text("a,b\n")
+    line = refuse(1, "estimate", "--validation", files[0], "--target", tmp_path / "x.txt")
+    assert "x.txt has a suffix that is not known (.txt); use one of .csv, .parquet" in line
+
+
+def test_comparing_needs_validation(files, refuse):
+    line = refuse(2, "compare", "--target", files[1], "--source-priors", "ant=1,bee=1,cow=1")
+    assert line == "comparing methods needs --validation."
+
+
+@pytest.mark.parametrize("command", ["estimate", "compare"])
+@pytest.mark.parametrize("more", [("--output", "x.txt"), ("--output", "x.csv", "--json")])
+def test_suffixes_are_judged_before_any_work(command, more, files, refuse):
+    arguments = ("--validation", files[0], "--target", files[1], *more)
+    assert "must end with .json" in refuse(2, command, *arguments)
+
+
+@pytest.mark.parametrize("command", ["report", "demo"])
+def test_a_report_needs_a_file(command, both, refuse):
+    named = both if command == "report" else ()
+    line = refuse(2, command, *named, "--output", "-")
+    assert "name a file: this cannot go to stdout." in line
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (RuntimeError("boom"), "this should not have happened (RuntimeError: boom). Run it again"),
+        (KeyError("k"), "this should not have happened (KeyError: 'k')"),
+        (MemoryError(), "there is not enough memory."),
+        (PermissionError(13, "Permission denied", "f.csv"), "f.csv: Permission denied"),
+        (OSError("odd"), "odd"),
+        (ImportError("get x: pip install x"), "get x: pip install x"),
+    ],
+)
+def test_unexpected_errors_have_no_traceback(error, message, both, refuse, run, monkeypatch):
+    def fail(request):
+        raise error
+
+    monkeypatch.setattr(_estimate, "open_task", fail)
+    assert refuse(1, "estimate", *both).startswith(message)
+    result = run("estimate", *both, "--debug")
+    assert result.exit_code == 1
+    assert "Traceback (most recent call last)" in result.stderr
+    assert message in result.stderr
+
+
+def test_debug_changes_nothing_where_nothing_fails(both, ok):
+    assert ok("estimate", *both, "--debug").stdout == ok("estimate", *both).stdout
+
+
+def test_an_interrupt_ends_with_130(both, run, monkeypatch):
+    def interrupt(request):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_estimate, "open_task", interrupt)
+    result = run("estimate", *both)
+    assert (result.exit_code, result.stderr) == (130, "Error: stopped.\n")
+
+
+def test_warnings_are_told_once_and_plainly(both, ok, monkeypatch):
+    real = _estimate.open_task
+
+    def warn(request):
+        for _ in range(3):
+            warnings.warn("mind the [gap]", ps.PriorShiftWarning, stacklevel=1)
+        return real(request)
+
+    monkeypatch.setattr(_estimate, "open_task", warn)
+    result = ok("estimate", *both, "--json")
+    assert result.stderr == "Warning: mind the [gap]\n"
+    assert json.loads(result.stdout)["command"] == "estimate"
+
+
+def test_it_runs_in_another_thread(both, run):
+    results = []
+    thread = threading.Thread(target=lambda: results.append(run("estimate", *both)))
+    thread.start()
+    thread.join()
+    assert results[0].exit_code == 0, results[0].stderr
+
+
+def test_the_priors_are_shown_to_a_person(both, ok, data):
+    result = ok("estimate", *both)
+    est = ps.SCML().fit(data.y_proba_val, data.y_val, classes=data.classes)
+    shift = est.estimate(data.y_proba)
+    for name, prior in zip(shift.classes, shift.priors, strict=True):
+        line = next(line for line in result.stdout.splitlines() if str(name) in line)
+        assert f"{100 * prior:.2f} %" in line
+    assert "\x1b" not in result.stdout + result.stderr
+    assert "certified" in result.stderr
+    assert "200 target rows" in result.stderr
+
+
+def test_many_classes_show_those_that_moved(write, ok, rng):
+    y = np.repeat(np.arange(40), 5)
+    y_proba = 0.5 * rng.dirichlet(np.ones(40), 200) + 0.5 * np.eye(40)[y]
+    path = write("v.npz", y_proba, y, classes=None)
+    result = ok("estimate", "--validation", path, "--target", path)
+    assert "the 25 of 40 classes that moved most" in result.stdout
+    assert "Condition number" not in result.stderr
+    result = ok("estimate", "--validation", path, "--target", path, "--method", "scm")
+    assert "Condition number of the confusion matrix: " in result.stderr

@@ -1,0 +1,248 @@
+"""The command as a process: signals, pipes, terminals, the examples of its help."""
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from priorshift.cli import main
+
+STYLE = re.compile(r"\x1b\[[0-9;]+m")
+COMMAND = Path(sys.executable).with_name("priorshift")
+posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals and terminals")
+
+SLOW = """
+import sys, time
+import priorshift as ps
+from priorshift.cli import main
+from priorshift.io import _base
+
+_base.BLOCK_ROWS = 50
+adapt = ps.PriorEstimate.adapt
+n_blocks = 0
+
+def slow(*arguments, **options):
+    global n_blocks
+    n_blocks += 1
+    if n_blocks == 3:
+        print("now", flush=True)
+        time.sleep(60)
+    return adapt(*arguments, **options)
+
+ps.PriorEstimate.adapt = slow
+main()
+"""
+
+
+@pytest.fixture
+def stopped(both, tmp_path):
+    """Send a signal in the middle of a run; return its exit code and what is in its folders."""
+
+    def stop(number, output, before):
+        folder, temporary = tmp_path / "there", tmp_path / "tmp"
+        folder.mkdir()
+        temporary.mkdir()
+        if before is not None:
+            (folder / "o.csv").write_text(before)
+        more = ("--output", folder / "o.csv") if output else ()
+        words = [sys.executable, "-c", SLOW, "adapt", *map(str, (*both, *more))]
+        environment = {**os.environ, "TMPDIR": str(temporary)}
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, env=environment)
+        with process:
+            assert process.stdout.readline() == b"now\n"
+            during = len(list(folder.iterdir())) + len(list(temporary.iterdir()))
+            assert during > (before is not None)  # something is half done
+            process.send_signal(number)
+        left = sorted(path.name for path in folder.iterdir())
+        return process.returncode, left, list(temporary.iterdir())
+
+    return stop
+
+
+@posix
+@pytest.mark.slow
+def test_a_killed_run_leaves_the_old_file(stopped, tmp_path):
+    code, left, _ = stopped(signal.SIGKILL, True, "old")
+    assert code == -signal.SIGKILL
+    assert "o.csv" in left
+    assert (tmp_path / "there" / "o.csv").read_text() == "old"
+
+
+@posix
+@pytest.mark.slow
+@pytest.mark.parametrize("output", [True, False])
+def test_a_terminated_run_leaves_nothing_behind(stopped, output):
+    assert stopped(signal.SIGTERM, output, None) == (128 + signal.SIGTERM, [], [])
+
+
+@posix
+@pytest.mark.slow
+def test_an_interrupted_run_leaves_the_old_file_alone(stopped, tmp_path):
+    assert stopped(signal.SIGINT, True, "old") == (130, ["o.csv"], [])
+    assert (tmp_path / "there" / "o.csv").read_text() == "old"
+
+
+@posix
+@pytest.mark.slow
+def test_a_reader_that_goes_away_is_no_failure_to_explain(data, files, write):
+    target = write("t.csv", np.tile(data.y_proba, (30, 1)))
+    words = [COMMAND, "adapt", "--validation", files[0], "--target", target]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout.readline().strip() == b"ant,bee,cow"
+        process.stdout.close()
+        message = process.stderr.read()
+    assert b"Traceback" not in message
+    assert b"Exception ignored" not in message
+
+
+def on_terminal(words, **environment):
+    """Run with stdout and stderr on a terminal; return what it shows."""
+    import pty
+
+    ours, theirs = pty.openpty()
+    kept = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    environment = {**kept, "TERM": "xterm-256color", "COLUMNS": "100", **environment}
+    process = subprocess.Popen(words, stdout=theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    shown = b""
+    try:
+        while part := os.read(ours, 65536):
+            shown += part
+    except OSError:  # the other side is closed
+        pass
+    os.close(ours)
+    assert process.wait() == 0, shown
+    return shown.decode("utf-8")
+
+
+@posix
+@pytest.mark.slow
+def test_terminals_get_progress_and_colours(both, tmp_path):
+    shown = on_terminal([COMMAND, "adapt", *both, "--output", tmp_path / "o.csv"])
+    assert "Adapting" in shown
+    assert STYLE.search(shown)
+
+
+@posix
+@pytest.mark.slow
+def test_terminals_get_plain_text_with_no_color(both):
+    shown = on_terminal([COMMAND, "estimate", *both], NO_COLOR="1")
+    assert "Priors by scm-l" in shown
+    assert not STYLE.search(shown)
+
+
+@pytest.mark.slow
+def test_json_does_not_depend_on_the_locale(write, rng):
+    path = write("v.csv", rng.dirichlet(np.ones(2), 8), ["né", "oui"] * 4, classes=["né", "oui"])
+    words = [COMMAND, "estimate", "--validation", path, "--target", path, "--json"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(words, capture_output=True, env=environment, check=True)
+    assert "né" in json.loads(done.stdout.decode("utf-8"))["priors"]
+
+
+WITHOUT_EXTRAS = """
+import sys
+for name in ("matplotlib", "jinja2", "pyarrow", "pandas"):
+    sys.modules[name] = None
+from click.testing import CliRunner
+from priorshift.cli import main
+estimate = CliRunner().invoke(main, ["estimate", *sys.argv[1:], "--json"])
+report = CliRunner().invoke(main, ["report", *sys.argv[1:]])
+print(estimate.exit_code, report.exit_code, report.output)
+"""
+
+
+@pytest.mark.slow
+def test_extras_are_asked_for_only_where_they_are_needed(both, tmp_path):
+    words = [sys.executable, "-c", WITHOUT_EXTRAS, *both]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout.startswith("0 1 Error: ")
+    assert "pip install 'priorshift[report]'" in done.stdout
+
+
+# The help
+
+
+def examples():
+    for name, command in sorted(main.commands.items()):
+        _, _, line = " ".join(command.epilog.split()).partition("Example: ")
+        yield pytest.param(shlex.split(line), id=name)
+
+
+@pytest.fixture(scope="module")
+def demo_folder(tmp_path_factory):
+    """A folder with the demo's data, made by the command in a process of its own."""
+    folder = tmp_path_factory.mktemp("demo")
+    before = os.times()
+    words = [COMMAND, "demo", "--save-data", ".", "--output", "demo.html"]
+    subprocess.run(words, cwd=folder, check=True, capture_output=True)
+    after = os.times()
+    busy = after.children_user + after.children_system
+    return folder, busy - before.children_user - before.children_system
+
+
+@pytest.mark.slow
+def test_the_demo_is_quick(demo_folder):
+    folder, seconds = demo_folder
+    assert (folder / "demo.html").exists()
+    assert seconds < 20  # of processor time: other processes may be slowing this one down
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", list(examples()))
+def test_every_example_of_the_help_runs(demo_folder, ok, monkeypatch, words):
+    folder, _ = demo_folder
+    monkeypatch.chdir(folder)
+    assert words[0] == "priorshift"
+    ok(*words[1:])
+    if "--output" in words:
+        assert Path(words[words.index("--output") + 1]).stat().st_size > 1000
+
+
+def test_every_command_explains_itself(run):
+    shown = run("--help")
+    assert shown.exit_code == 0
+    assert "Exit codes: 0 done, 1 bad data, 2 bad usage." in shown.stdout
+    for name, command in main.commands.items():
+        shown = run(name, "-h")
+        assert shown.exit_code == 0
+        assert command.help.count(".") == 1  # one sentence
+        assert all(option.help for option in command.params)
+        assert "Example: priorshift " in shown.stdout
+
+
+def test_the_version(run):
+    from priorshift import __version__
+
+    assert run("--version").stdout == f"priorshift, version {__version__}\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shell_completion(run, shell):
+    shown = run(env={"_PRIORSHIFT_COMPLETE": f"{shell}_source"}, prog_name="priorshift")
+    assert shown.exit_code == 0
+    assert f"_PRIORSHIFT_COMPLETE={shell}_complete" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "at", "expected"),
+    [
+        ("priorshift es", 1, ["plain,estimate"]),
+        ("priorshift estimate --method scm-", 3, ["plain,scm-l", "plain,scm-m"]),
+        ("priorshift adapt --known", 2, ["plain,--known-priors"]),
+    ],
+)
+def test_completion_knows_commands_options_and_methods(run, words, at, expected):
+    environment = {
+        "_PRIORSHIFT_COMPLETE": "bash_complete",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(at),
+    }
+    assert run(env=environment, prog_name="priorshift").stdout.split() == expected

@@ -1,0 +1,57 @@
+"""priorshift report and demo write a file, and tell what they did."""
+
+import json
+
+import pytest
+
+pytest.importorskip("jinja2")
+
+
+def test_a_report_says_how_it_was_made(both, ok, tmp_path):
+    output = tmp_path / "my report.html"
+    result = ok("report", *both, "--method", "em", "--title", "A <b> & c", "--output", output)
+    assert result.stdout == ""
+    assert result.stderr == f"Wrote {output}.\n"
+    page = output.read_text(encoding="utf-8")
+    assert "A &lt;b&gt; &amp; c" in page
+    assert "priorshift report --validation" in page
+    assert "--method em" in page
+
+
+def test_a_report_without_validation(files, ok, tmp_path):
+    output = tmp_path / "r.html"
+    source = ("--source-priors", "ant=1,bee=1,cow=1", "--known-priors", "ant=1,bee=1,cow=2")
+    ok("report", "--target", files[1], *source, "--output", output)
+    assert output.stat().st_size > 1000
+
+
+def test_warnings_are_in_the_report_and_on_stderr(data, write, ok, tmp_path):
+    seen = data.y_val != "cow"
+    validation = write("v.csv", data.y_proba_val[seen], data.y_val[seen])
+    named = ("--validation", validation, "--target", write("t.csv", data.y_proba))
+    result = ok("report", *named, "--output", tmp_path / "r.html")
+    assert result.stderr.count("Warning: validation has no sample of class 'cow'") == 1
+    assert "validation has no sample of class" in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def test_the_demo(ok, tmp_path):
+    folder, page = tmp_path / "new" / "folder", tmp_path / "demo.html"
+    result = ok("demo", "--save-data", folder, "--output", page)
+    assert "Ankle boot" in result.stdout
+    assert "truth" in result.stdout
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "source_priors.csv",
+        "target.csv",
+        "validation.csv",
+    ]
+    assert f"Wrote {page}." in result.stderr
+    assert page.stat().st_size > 10_000
+
+
+def test_the_demo_as_json_leaves_nothing_behind(ask, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    answer = ask("demo")
+    scores = {method["method"]: method["scores"] for method in answer["methods"]}
+    assert scores["scm-l"]["accuracy"] > scores["na"]["accuracy"] + 0.1
+    assert list(tmp_path.iterdir()) == []
+    json.dumps(answer, allow_nan=False)

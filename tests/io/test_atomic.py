@@ -1,0 +1,92 @@
+"""Files appear whole or not at all."""
+
+import os
+import stat
+
+import pytest
+
+from priorshift.io import atomic_path, write_text
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_success_replaces_the_old_file(tmp_path):
+    goal = tmp_path / "a.txt"
+    goal.write_text("old")
+    with atomic_path(goal) as temporary:
+        temporary.write_text("new")
+        assert goal.read_text() == "old"
+        assert temporary.suffix == ".txt"
+        assert temporary.parent == goal.parent
+    assert goal.read_text() == "new"
+    assert names(tmp_path) == ["a.txt"]
+
+
+@pytest.mark.parametrize("before", ["old", None])
+def test_failure_leaves_what_was_there_and_nothing_else(tmp_path, before):
+    goal = tmp_path / "a.txt"
+    if before:
+        goal.write_text(before)
+
+    def fail():
+        with atomic_path(goal) as temporary:
+            temporary.write_text("half")
+            raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        fail()
+    assert names(tmp_path) == (["a.txt"] if before else [])
+    assert before is None or goal.read_text() == before
+
+
+def test_failure_before_anything_was_written(tmp_path):
+    with pytest.raises(FileNotFoundError), atomic_path(tmp_path / "a.txt"):
+        pass
+    assert names(tmp_path) == []
+
+
+def test_a_link_keeps_pointing_to_its_file(tmp_path):
+    (tmp_path / "there").mkdir()
+    goal, link = tmp_path / "there" / "real.txt", tmp_path / "link.txt"
+    goal.write_text("old")
+    link.symlink_to(goal)
+    write_text(link, "new")
+    assert link.is_symlink()
+    assert goal.read_text() == "new"
+    assert names(tmp_path / "there") == ["real.txt"]
+
+
+def test_permissions_are_kept(tmp_path):
+    goal = tmp_path / "a.txt"
+    goal.write_text("old")
+    goal.chmod(0o640)
+    write_text(goal, "new")
+    assert stat.S_IMODE(goal.stat().st_mode) == 0o640
+
+
+def test_a_new_file_has_the_usual_permissions(tmp_path):
+    (tmp_path / "usual").write_text("")
+    write_text(tmp_path / "new", "")
+    assert (tmp_path / "new").stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
+def test_a_folder_is_refused(tmp_path):
+    with pytest.raises(IsADirectoryError, match="is a folder; give the name of a file"):
+        write_text(tmp_path, "x")
+
+
+def test_a_missing_folder_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"b\.txt cannot be written: there is no folder"):
+        write_text(tmp_path / "a" / "b.txt", "x")
+
+
+def test_a_device_is_written_to_directly():
+    with atomic_path(os.devnull) as path:
+        assert str(path) == os.devnull
+
+
+def test_text_is_utf8_with_plain_line_ends(tmp_path):
+    assert write_text(tmp_path / "a", "é\n") == tmp_path / "a"
+    assert (tmp_path / "a").read_bytes() == b"\xc3\xa9\n"

@@ -1,0 +1,197 @@
+"""The page itself: whole, safe, the same every time, and of itself alone."""
+
+import base64
+import hashlib
+import re
+import subprocess
+import sys
+from collections import Counter
+from datetime import UTC, datetime
+from itertools import pairwise
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+import priorshift as ps
+from priorshift.report import render_report, write_report
+
+
+def hash_of(text):
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+@pytest.fixture(params=["pets_html", "hostile_html"])
+def html(request):
+    return request.getfixturevalue(request.param)
+
+
+def test_nothing_is_loaded_from_elsewhere(html, read):
+    page = read(html)
+    loading = {"src", "srcset", "data", "poster", "action", "formaction", "background", "ping"}
+    for tag, attributes in page.elements:
+        assert not loading & set(attributes), f"<{tag}> loads {attributes}"
+        assert "style" not in attributes
+        assert not any(name.startswith("on") for name in attributes)
+        for name in ("href", "xlink:href"):
+            target = attributes.get(name, "#")
+            known = ("#", "data:image/png;base64,", "https://doi.org/", "https://arxiv.org/")
+            assert target.startswith(known) or target == "data:,"
+        for value in attributes.values():
+            assert re.fullmatch(r"#[\w-]+", re.sub(r".*url\((.*)\).*", r"\1", value or "#x")) or (
+                "url(" not in (value or "")
+            )
+    (style,) = re.findall(r"<style>(.*?)</style>", html, re.DOTALL)
+    assert "url(" not in style
+    assert "@import" not in style
+
+
+def test_the_policy_allows_the_page_itself_and_no_more(html, read):
+    (policy,) = [meta["content"] for meta in read(html).find("meta") if "http-equiv" in meta]
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    (style,) = re.findall(r"<style>(.*?)</style>", html, re.DOTALL)
+    (script,) = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
+    assert rules == {
+        "default-src": "'none'",
+        "style-src": hash_of(style),
+        "script-src": hash_of(script),
+        "img-src": "data:",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+
+
+def test_ids_are_unique_and_references_resolve(html, read):
+    page = read(html)
+    ids = Counter(attributes["id"] for _, attributes in page.elements if "id" in attributes)
+    assert not [name for name, times in ids.items() if times > 1]
+    for _, attributes in page.elements:
+        for name in ("aria-labelledby", "for", "aria-describedby"):
+            if name in attributes:
+                assert attributes[name] in ids
+        if attributes.get("href", "").startswith("#"):
+            assert attributes["href"][1:] in ids
+        for value in attributes.values():
+            for reference in re.findall(r"url\(#([^)]+)\)", value or ""):
+                assert reference in ids
+
+
+def test_structure(html, read):
+    page = read(html)
+    names = [tag for tag, _ in page.elements]
+    assert page.find("html") == [{"lang": "en"}]
+    for landmark in ("header", "nav", "main", "footer", "h1", "title"):
+        assert names.count(landmark) == (1 if landmark != "title" else 1 + names.count("svg"))
+    levels = [int(tag[1]) for tag in names if re.fullmatch(r"h[1-6]", tag)]
+    assert levels[0] == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    for svg in page.find("svg"):
+        assert svg["role"] == "img"
+        assert page.texts[svg["aria-labelledby"]].strip()
+    for table in page.tables.values():
+        assert {len(row) for row in table} == {len(table[0])}
+
+
+def test_hostile_names_are_text(hostile_html, hostile, read):
+    page = read(hostile_html)
+    assert [a.get("type") for a in page.find("script")] == ["application/json", None]
+    assert not page.find("img")
+    assert not page.find("b")
+    assert "<h1>&lt;script&gt;alert(&#39;title&#39;)&lt;/script&gt;</h1>" in hostile_html
+    shown = list(page.column("priors-table", "Class"))
+    expected = [str(name) for name in hostile.classes]
+    expected[-1] = "two lines\ufffd\ufffd"  # a page can hold neither NUL nor escape
+    assert shown == expected
+    assert page.data["estimate"]["classes"] == hostile.classes.tolist()
+    assert list(page.data["estimate"]["priors"]) == hostile.classes.tolist()
+    assert "</pre><script>alert(2)</script>" in page.texts["reproduce"]
+    assert "<img src=x onerror=alert(3)>" in page.texts["warnings"]
+
+
+def test_names_in_figures_are_text(hostile_html, read):
+    figure = hostile_html.split("<svg")[1].split("</svg>")[0]
+    assert "<text" in figure
+    assert "$5 - $10 {{ x }}" in figure  # neither mathematics nor a template
+    assert "&lt;script&gt;alert…" in figure
+    assert "שלום" in figure
+    assert "🦔" in figure
+
+
+def test_only_the_date_differs_from_page_to_page(pets, plain_html):
+    later = pets.render(created=datetime(2027, 1, 2, 3, 4, 5, tzinfo=UTC))
+    assert later != plain_html
+    assert later.replace("2027-01-02", "2026-01-02") == plain_html
+
+
+def test_the_date_is_now_by_default(pets, read):
+    page = read(render_report(pets.estimate()))
+    created = datetime.fromisoformat(page.data["created"])
+    assert abs((datetime.now(UTC) - created).total_seconds()) < 600
+
+
+def test_the_users_style_neither_matters_nor_changes(pets, plain_html):
+    changed = {"font.size": 30.0, "text.color": "red", "axes.grid": True, "svg.fonttype": "path"}
+    with mpl.rc_context(changed):
+        before = dict(mpl.rcParams)
+        assert pets.render() == plain_html
+        assert dict(mpl.rcParams) == before
+
+
+def test_size_of_a_hundred_classes(draw):
+    case = draw([f"class number {k}" for k in range(100)], n_val=3000, n_target=2000, dim=6)
+    assert len(case.render(comparison=case.compare(("scm-l", "em"))).encode()) < 1_000_000
+
+
+@pytest.mark.slow
+def test_size_of_a_thousand_classes(read):
+    K, rng = 1000, np.random.default_rng(0)
+    y = np.arange(4000) % K
+    proba = rng.dirichlet(np.full(K, 0.02), size=y.size)
+    proba[np.arange(y.size), y] += 1.0
+    proba /= proba.sum(axis=1, keepdims=True)
+    classes = np.array([f"a species with a longish name, {k}" for k in range(K)])
+    estimator = ps.EM().fit(proba, classes[y], classes=classes)
+    target = proba[rng.choice(y.size, 3000, p=(y + 1) / (y + 1).sum())]
+    with threadpool_limits(1):  # threads that wait for each other slow a decomposition down
+        html = render_report(
+            estimator.estimate(target), y_proba_val=proba, y_val=classes[y], y_proba_target=target
+        )
+    assert len(html.encode()) < 3_000_000
+    page = read(html)
+    changes = page.values("priors-table", "Change, points")
+    assert len(changes) == K
+    sizes = np.abs(list(changes.values()))
+    assert (np.diff(sizes) <= 1e-6).all(), "the largest change comes first"
+    assert len(page.tables["decisions-table"]) <= 21
+    assert html.count('class="more"') == K - 100  # what is not printed
+
+
+def test_write_report_is_whole_or_not_at_all(pets, tmp_path):
+    path = tmp_path / "r\N{LATIN SMALL LETTER E WITH ACUTE}port.html"
+    assert pets.estimate().report(path, **pets.data) == path
+    first = path.read_text(encoding="utf-8")
+    assert first.startswith("<!DOCTYPE html>")
+    with pytest.raises(ValueError, match="y_val has 1 labels"):
+        write_report(path, pets.estimate(), y_proba_val=pets.y_proba_val, y_val=["cat"])
+    assert path.read_text(encoding="utf-8") == first
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("package", ["jinja2", "matplotlib"])
+def test_a_missing_package_names_the_extra(pets, monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ImportError, match=rf"{package}: pip install 'priorshift\[report\]'"):
+        render_report(pets.estimate())
+
+
+def test_imports_stay_light():
+    """Importing takes neither Matplotlib nor jinja2, and rendering never takes pyplot."""
+    code = (
+        "import sys, priorshift as ps\n"
+        "from priorshift.report import render_report\n"
+        "assert not {'matplotlib', 'jinja2'} & set(sys.modules)\n"
+        "render_report(ps.EM().fit(source_priors=[0.5, 0.5]).estimate([0.2, 0.9]))\n"
+        "assert 'matplotlib.pyplot' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
