@@ -46,6 +46,16 @@ def test_columns_in_another_order_change_nothing(data, write, estimate, order, f
     assert list(priors) == data.classes.tolist()
 
 
+@pytest.mark.parametrize("formats", [("csv", "npz"), ("npz", "csv"), ("csv", "parquet")])
+def test_validation_settles_the_order(data, write, estimate, formats):
+    order = [2, 0, 1]
+    names = data.classes[order]
+    validation = write(f"v.{formats[0]}", data.y_proba_val[:, order], data.y_val, classes=names)
+    priors = estimate(validation, write(f"t.{formats[1]}", data.y_proba))
+    assert list(priors) == ["cow", "ant", "bee"]
+    assert priors == pytest.approx(expected(data), abs=1e-6)
+
+
 @pytest.mark.parametrize("names", [("v.npz", "t.csv"), ("v.csv", "t.npy"), ("v.csv", "t.npz")])
 def test_columns_without_names_follow_those_that_have_them(data, write, ok, names):
     unnamed = {"classes": None} if names[0] == "v.npz" else {}
@@ -169,6 +179,14 @@ def test_a_class_that_one_file_lacks_is_an_error_that_shows_both(data, write, re
         f"the classes of {validation} ('ant', 'bee', 'cow') are not those of {target} ('ant', "
         "'bee'); rename the columns, or choose with --class-columns."
     )
+
+
+def test_other_columns_do_not_hide_a_bad_row(data, write, refuse):
+    validation = write("v.csv", data.y_proba_val * 2, data.y_val)
+    target = write("t.csv", data.y_proba, age=range(200))
+    line = refuse(1, "estimate", "--validation", validation, "--target", target)
+    assert line.startswith(f"row 0 of {validation} sums to 2, not 1")
+    assert f"Only in {target}: 'age'." in line
 
 
 def test_logits_tell_which_columns_were_left_out(data, write, ok):

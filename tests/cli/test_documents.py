@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import priorshift as ps
+from priorshift.cli import _console
+from priorshift.cli._console import show_table
 from priorshift.evaluation import compare
 
 METHODS = ps.available_estimators()
@@ -144,9 +146,22 @@ def test_methods_may_be_chosen(both, ask):
 def test_a_comparison_is_shown_to_a_person(data, files, write, ok):
     named = ("--validation", files[0], "--target", write("t.csv", data.y_proba, data.y))
     shown = ok("compare", *named).stdout
-    assert all(f" {name} " in shown for name in ps.available_estimators())
+    rows = {line.split(" ")[0] for line in shown.splitlines()}
+    assert {*METHODS, "source", "truth"} <= rows
     assert "balanced" in shown
     assert "truth" in shown
+
+
+@pytest.mark.parametrize("width", [20, 50, 80, 120])
+def test_numbers_are_whole_however_narrow_the_terminal(width, capsys, monkeypatch):
+    rows = [("em", "certified", "1.25e-07", "0.98765"), ("cm", "direct", "", "0.12345")]
+    monkeypatch.setattr(_console, "PIPE_WIDTH", width)
+    header = ("method", "status", "gap", "a long heading")
+    show_table("A title that is quite long for a table", header, rows, n_left=2)
+    title, *_, em, cm = capsys.readouterr().out.splitlines()
+    assert title == "A title that is quite long for a table"
+    assert em.split() == list(rows[0])
+    assert cm.split() == ["cm", "direct", "0.12345"]
 
 
 def test_a_method_that_refuses_is_a_row(data, files, write, ok, ask, monkeypatch):

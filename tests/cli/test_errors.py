@@ -83,6 +83,13 @@ def test_an_unknown_suffix(files, refuse, tmp_path):
     assert "x.txt has a suffix that is not known (.txt); use one of .csv, .parquet" in line
 
 
+def test_logits_that_are_not_announced(data, write, files, refuse):
+    target = write("t.csv", np.log(data.y_proba))
+    line = refuse(1, "estimate", "--validation", files[0], "--target", target)
+    assert f"{target} has a negative value" in line
+    assert "Add --logits if these are logits." in line
+
+
 def test_comparing_needs_validation(files, refuse):
     line = refuse(2, "compare", "--target", files[1], "--source-priors", "ant=1,bee=1,cow=1")
     assert line == "comparing methods needs --validation."

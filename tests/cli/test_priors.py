@@ -198,6 +198,12 @@ def test_labels_are_counted(data, given, write, ask, both, suffix, tmp_path):
     assert given("--source-priors", alone) == close(**counts)
 
 
+def test_labels_of_an_npz_are_counted(data, given, tmp_path):
+    np.savez(tmp_path / "y.npz", y=data.y)
+    counts = dict(zip(data.classes, ps.priors_from_labels(data.y), strict=True))
+    assert given("--source-priors", tmp_path / "y.npz") == close(**counts)
+
+
 def test_predictions_alone_are_no_label_priors(data, write, both, refuse):
     path = write("train.csv", data.y_proba)
     line = refuse(1, "estimate", *both, "--source-label-priors", path)

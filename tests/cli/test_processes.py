@@ -215,7 +215,7 @@ def test_every_command_explains_itself(run):
         assert shown.exit_code == 0
         assert command.help.count(".") == 1  # one sentence
         assert all(option.help for option in command.params)
-        assert "Example: priorshift " in shown.stdout
+        assert f"\n  Example:\n    priorshift {name} " in shown.stdout
 
 
 def test_the_version(run):

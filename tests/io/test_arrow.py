@@ -181,6 +181,11 @@ def test_no_rows(tmp_path, name):
     assert rewritten(file).num_rows == 0
 
 
+def test_no_row_groups(tmp_path):
+    pq.ParquetWriter(tmp_path / "t.parquet", table().schema).close()
+    assert rewritten(open_predictions(tmp_path / "t.parquet")).num_rows == 0
+
+
 def test_names_with_dots_are_not_paths(tmp_path):
     file = write(tmp_path / "t.parquet", pa.table({"v.1": [0.25], "v": [0.75], "label": ["v"]}))
     np.testing.assert_array_equal(file.values(["v", "v.1"]), [[0.75, 0.25]])

@@ -40,6 +40,7 @@ class Trap:
 def test_npy_round_trip(tmp_path, dtype, order):
     np.save(tmp_path / "a.npy", np.asarray(VALUES.astype(dtype), order=order))
     file = open_predictions(tmp_path / "a.npy")
+    assert isinstance(file.values(None), np.memmap)
     assert (file.names, file.labels(), file.vector("y"), file.n_rows()) == (None, None, None, 7)
     new = rewritten(file)
     np.testing.assert_array_equal(new, turn(VALUES.astype(dtype)))

@@ -30,8 +30,9 @@ from priorshift.io import atomic_path
 
 @click.command(
     cls=Command,
-    epilog="Example: priorshift adapt --validation validation.csv --target target.csv --output "
-    "adapted.csv",
+    short_help="Adapt predictions to estimated or known priors.",
+    epilog="\b\nExample:\n"
+    "  priorshift adapt --validation validation.csv --target target.csv --output adapted.csv",
 )
 @data_options
 @method_option

@@ -94,7 +94,8 @@ def read_probabilities(
     except ValueError as error:
         if columns is not None and _sets_differ(files, columns):
             raise ValueError(_different(files)) from None
-        raise ValueError(f"{error} {explain_columns(files, columns)}".strip()) from None
+        hint = "Add --logits if these are logits. " if (values < 0).any() else ""
+        raise ValueError(f"{error} {hint}{explain_columns(files, columns)}".strip()) from None
 
 
 def read_text_labels(raw: NDArray[Any], n_rows: int, where: str) -> Labels:

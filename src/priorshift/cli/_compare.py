@@ -25,7 +25,8 @@ from priorshift.evaluation import compare as compare_methods
 
 @click.command(
     cls=Command,
-    epilog="Example: priorshift compare --validation validation.csv --target target.csv",
+    short_help="Run every method on the same data.",
+    epilog="\b\nExample:\n  priorshift compare --validation validation.csv --target target.csv",
 )
 @data_options
 @click.option(

@@ -7,6 +7,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import click
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -20,6 +21,10 @@ from rich.text import Text
 
 PIPE_WIDTH = 120
 """Width of a table that goes to a pipe or a file."""
+
+UNLIMITED = 10_000
+MAX_WHOLE = 30
+"""Longest cell of a table that is shown in one line, however narrow the terminal."""
 
 
 def stdout() -> Console:
@@ -50,15 +55,25 @@ def complain(message: str) -> None:
 def show_table(
     title: str, header: Sequence[str], rows: Sequence[Sequence[str]], n_left: int = 1
 ) -> None:
-    """Print a table; all but the first columns are numbers, set to the right."""
-    table = Table()
+    """Print a table; all but the first columns are numbers, set to the right and never cut."""
+    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for at, name in enumerate(header):
-        table.add_column(name, justify="left" if at < n_left else "right")
+        longest = max((len(row[at]) for row in rows), default=0)
+        table.add_column(
+            name,
+            justify="left" if at < n_left else "right",
+            min_width=min(longest, MAX_WHOLE),
+            overflow="fold",
+        )
     for row in rows:
         table.add_row(*row)
     console = stdout()
+    unlimited = console.options.update(width=UNLIMITED)
+    if console.measure(table, options=unlimited).maximum > console.width:
+        table.padding = 0
+    width = max(console.width, console.measure(table, options=unlimited).minimum)
     console.print(Text(title, style="italic"), soft_wrap=True)  # no narrower than it is
-    console.print(table)
+    console.print(table, width=width, crop=False)
 
 
 @contextmanager

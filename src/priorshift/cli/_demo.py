@@ -21,7 +21,11 @@ from priorshift.io import write_text
 TITLE = "Fashion-MNIST: trained on summer's clothes, used in winter"
 
 
-@click.command(cls=Command, epilog="Example: priorshift demo --output demo.html --save-data .")
+@click.command(
+    cls=Command,
+    short_help="Compare all methods on data that come with priorshift.",
+    epilog="\b\nExample:\n  priorshift demo --output demo.html --save-data .",
+)
 @click.option(
     "--output",
     type=OutputPath(),

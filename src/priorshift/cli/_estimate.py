@@ -26,7 +26,7 @@ from priorshift.cli._task import open_task
 
 @click.command(
     cls=Command,
-    epilog="Example: priorshift estimate --validation validation.csv --target target.csv",
+    epilog="\b\nExample:\n  priorshift estimate --validation validation.csv --target target.csv",
 )
 @data_options
 @method_option

@@ -27,8 +27,9 @@ from priorshift.report import write_report
 
 @click.command(
     cls=Command,
-    epilog="Example: priorshift report --validation validation.csv --target target.csv --output "
-    "report.html",
+    short_help="Write a self-contained HTML report.",
+    epilog="\b\nExample:\n"
+    "  priorshift report --validation validation.csv --target target.csv --output report.html",
 )
 @data_options
 @method_option
