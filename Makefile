@@ -87,7 +87,7 @@ pre-commit: .venv/.stamp ## run the pre-commit hooks on all files
 
 # Showing
 
-.PHONY: demo picture bench bench-peers
+.PHONY: demo picture bench bench-peers quality coverage
 demo: .venv/.stamp ## compare all methods on the bundled data, and write demo.html
 	$(BIN)/priorshift demo --output demo.html
 
@@ -96,6 +96,14 @@ picture: .venv/.stamp ## draw the README's picture anew
 
 bench: .venv/.stamp ## measure speed and memory
 	$(BIN)/python -m benchmarks.speed
+
+quality: .venv/.stamp ## measure the accuracy every method gains under simulated shifts (METHODS=, EVERY=)
+	$(BIN)/python -m benchmarks.quality $(if $(METHODS),--methods $(METHODS)) $(if $(EVERY),--every $(EVERY))
+
+coverage: .venv/.stamp ## measure how often intervals cover, tests err and sets hold the truth
+	$(BIN)/python -m benchmarks.coverage
+	$(BIN)/python -m benchmarks.level
+	$(BIN)/python -m benchmarks.conformal
 
 bench-peers: .venv-peers/.stamp ## measure the same beside QuaPy and mlquantify
 	.venv-peers/bin/python -m benchmarks.speed

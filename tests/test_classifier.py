@@ -41,6 +41,7 @@ NAMES = np.array(["ant", "bee", "cat"])
 SOURCE, TARGET = np.array([0.6, 0.3, 0.1]), np.array([0.1, 0.2, 0.7])
 MEANS = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0]])
 COUNTED = ["cm", "scm", "cm-l", "scm-l", "cm-m", "scm-m", "bbse", "bbse-s", "rlls"]
+COUNTED += ["joint", "scm-l-shrunk"]
 every_method = pytest.mark.parametrize("method", ps.available_estimators())
 
 
@@ -88,7 +89,7 @@ def test_frozen_is_what_the_arrays_give(method):
 
 def test_unfitted_is_cross_val_predict_and_a_fit_on_all():
     cv = StratifiedKFold(4, shuffle=True, random_state=3)
-    clf = PriorAdaptedClassifier(LogisticRegression(), cv=cv, n_jobs=2)
+    clf = PriorAdaptedClassifier(LogisticRegression(), prior_estimator=ps.SCML(), cv=cv, n_jobs=2)
     with parallel_config("threading"):
         clf.fit(X, Y)
     out_of_fold = cross_val_predict(LogisticRegression(), X, Y, cv=cv, method="predict_proba")
@@ -106,7 +107,9 @@ def test_unfitted_is_cross_val_predict_and_a_fit_on_all():
 @pytest.mark.parametrize("name", ["TemperatureScaling", "BCTS", "VectorScaling"])
 def test_calibrators_get_log_probabilities_and_are_cross_fitted(name):
     calibrator = getattr(ps, name)()
-    clf = PriorAdaptedClassifier.from_fitted(MODEL, calibrator=calibrator, cv=4).fit(X_VAL, Y_VAL)
+    clf = PriorAdaptedClassifier.from_fitted(
+        MODEL, prior_estimator=ps.SCML(), calibrator=calibrator, cv=4
+    ).fit(X_VAL, Y_VAL)
     log_proba = MODEL.predict_log_proba(X_VAL)
     crossed = np.empty_like(log_proba)
     for train, test in StratifiedKFold(4).split(X_VAL, Y_VAL):
@@ -150,6 +153,14 @@ def test_a_calibrator_does_not_move_predictions_to_the_balance_of_validation():
         X_balanced, y_balanced
     ).calibrator_.bias_[2] == pytest.approx(np.log(0.6**0.5 * 0.3**0.5 / 0.1) * 2 / 3, abs=0.3)
     assert l1(clf.adapt(X_TARGET).target_priors_) < 0.1
+
+
+def test_the_default_decides_for_itself():
+    clf = PriorAdaptedClassifier.from_fitted(MODEL).fit(X_VAL, Y_VAL)
+    assert isinstance(clf.prior_estimator_, ps.Auto)
+    assert clf.adapt(X_TARGET).shift_.decision["adapt"]
+    before = MODEL.predict_proba(X_TARGET)
+    np.testing.assert_array_equal(clf.predict_proba(X_TARGET), clf.shift_.adapt(before))
 
 
 # Against the truth
@@ -287,7 +298,7 @@ def test_a_new_adaptation_begins_anew():
 
 def test_batches_with_a_class_that_validation_lacks():
     there = Y_VAL != "cat"
-    clf = PriorAdaptedClassifier.from_fitted(MODEL, source_priors=SOURCE)
+    clf = PriorAdaptedClassifier.from_fitted(MODEL, prior_estimator=ps.SCML(), source_priors=SOURCE)
     clf.fit(X_VAL[there], Y_VAL[there])
     assert clf.classes_.tolist() == NAMES.tolist()
     with pytest.warns(ps.PriorShiftWarning, match="no sample of class 'cat'"):

@@ -29,6 +29,14 @@ METHODS = {
     "bbse": "BBSE",
     "bbse-s": "BBSES",
     "rlls": "RLLS",
+    "auto": "Auto",
+    "elsa": "ELSA",
+    "mapls": "MAPLS",
+    "joint": "JointLikelihood",
+    "gls": "GLS",
+    "em-labels": "SemiSupervisedEM",
+    "em-bcts": "CalibratedEM",
+    "scm-l-shrunk": "ShrunkSCML",
 }
 
 
@@ -186,6 +194,10 @@ def test_parameters_have_the_same_names_everywhere(method):
     shared = {"alpha", "tol", "max_iter", "solver", "random_state", "n_jobs"}
     own = {"bbse": {"constrained"}, "bbse-s": {"constrained"}}
     own["rlls"] = {"regularization", "delta", "gamma", "decision"}
+    own["auto"] = {"caution", "cv"}
+    own["mapls"] = {"data_weight"}
+    own |= {name: {"shrinkage"} for name in ("joint", "gls", "scm-l-shrunk")}
+    own["em-bcts"] = {"calibrator", "ridge", "cv"}
     assert set(ps.get_estimator(method).get_params()) <= shared | own.get(method, set())
 
 

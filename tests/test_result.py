@@ -63,9 +63,9 @@ def test_adapting_is_bayes_rule_with_the_ratio(data, method):
     shift = ps.get_estimator(method).fit(y_proba_val, y_val).estimate(y_proba)
     np.testing.assert_allclose(shift.ratio, shift.priors / shift.source_priors)
     np.testing.assert_allclose(shift.priors.sum(), 1.0)
-    np.testing.assert_allclose(
-        shift.adapt(y_proba), ps.adapt_proba(y_proba, shift.source_priors, shift.priors)
-    )
+    outputs = y_proba if shift.calibrator is None else shift.calibrator.apply(y_proba)
+    expected = ps.adapt_proba(outputs, shift.source_priors, shift.priors, strength=shift.strength)
+    np.testing.assert_allclose(shift.adapt(y_proba), expected)
     np.testing.assert_allclose(
         shift.adapt(np.log(y_proba), from_logits=True), shift.adapt(y_proba), atol=1e-12
     )
@@ -210,6 +210,12 @@ def test_to_dict_has_every_field_and_the_ratio():
         "condition_number": None,
         "n_target": 1000,
         "unseen_classes": ["no"],
+        "interval": None,
+        "standard_error": None,
+        "confidence_level": None,
+        "calibrator": None,
+        "strength": 1.0,
+        "decision": None,
         "ratio": pytest.approx({"no": 2.0, "yes": 0.5}),
     }
 

@@ -6,27 +6,39 @@ from priorshift._version import __version__
 from priorshift.adaptation import adapt_proba, priors_from_labels, priors_from_predictions
 from priorshift.calibration import BCTS, TemperatureScaling, VectorScaling
 from priorshift.classifier import PriorAdaptedClassifier
+from priorshift.conformal import ConformalSets
+from priorshift.diagnostics import Diagnostics, diagnose
 from priorshift.estimators import (
     BBSE,
     BBSES,
     CM,
     CML,
     CMM,
+    ELSA,
     EM,
+    GLS,
     MAP,
+    MAPLS,
     RLLS,
     SCM,
     SCML,
     SCMM,
+    Auto,
+    CalibratedEM,
+    JointLikelihood,
     NoAdaptation,
     PriorEstimate,
     PriorEstimator,
+    SemiSupervisedEM,
+    ShrunkSCML,
     available_estimators,
     get_estimator,
 )
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
 from priorshift.resampling import sample_indices, sample_weights
+from priorshift.shift_test import AssumptionTest, ShiftTest, check_assumption, detect_shift
 from priorshift.statistics import Confusion, DecisionCounts
+from priorshift.uncertain_priors import ProbaInterval, adapt_proba_interval
 
 __all__ = [
     "BBSE",
@@ -35,25 +47,42 @@ __all__ = [
     "CM",
     "CML",
     "CMM",
+    "ELSA",
     "EM",
+    "GLS",
     "MAP",
+    "MAPLS",
     "RLLS",
     "SCM",
     "SCML",
     "SCMM",
+    "AssumptionTest",
+    "Auto",
+    "CalibratedEM",
+    "ConformalSets",
     "Confusion",
     "ConvergenceWarning",
     "DecisionCounts",
+    "Diagnostics",
+    "JointLikelihood",
     "NoAdaptation",
     "PriorAdaptedClassifier",
     "PriorEstimate",
     "PriorEstimator",
     "PriorShiftWarning",
+    "ProbaInterval",
+    "SemiSupervisedEM",
+    "ShiftTest",
+    "ShrunkSCML",
     "TemperatureScaling",
     "VectorScaling",
     "__version__",
     "adapt_proba",
+    "adapt_proba_interval",
     "available_estimators",
+    "check_assumption",
+    "detect_shift",
+    "diagnose",
     "get_estimator",
     "priors_from_labels",
     "priors_from_predictions",

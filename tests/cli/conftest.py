@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from priorshift.cli import main
+from priorshift.cli._options import DEFAULT_METHOD
 
 CLASSES = ("ant", "bee", "cow")
 
@@ -24,6 +25,15 @@ class Data:
     y_val: np.ndarray
     y_proba: np.ndarray
     y: np.ndarray
+
+
+@pytest.fixture(autouse=True)
+def one_method(monkeypatch):
+    """Let commands take SCM-L by default: quick, and easy to compare with."""
+    for command in main.commands.values():
+        for option in command.params:
+            if option.name == "method" and option.default == DEFAULT_METHOD:
+                monkeypatch.setattr(option, "default", "scm-l")
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from priorshift.classifier._folds import Fold, predict_out_of_fold, require_clas
 from priorshift.classifier._inputs import check_parts, read_training
 from priorshift.classifier._target import Target
 from priorshift.classifier._wrapper import ClassifierWrapper
-from priorshift.estimators import SCML, PriorEstimate, PriorEstimator
+from priorshift.estimators import Auto, PriorEstimate, PriorEstimator
 
 
 def _predicts_proba(classifier: "PriorAdaptedClassifier") -> bool:
@@ -47,7 +47,7 @@ class PriorAdaptedClassifier(ClassifierWrapper):
         errors comes, and then on all rows. A fitted model in a `FrozenEstimator` (see
         `from_fitted`) stays as it is, and `fit` takes held-out validation data.
     prior_estimator : PriorEstimator, default=None
-        How to estimate the target priors; None is `SCML()`. It is cloned.
+        How to estimate the target priors; None is `Auto()`. It is cloned.
     calibrator : object with `fit(log_proba, y)` and `predict_proba(log_proba)`, default=None
         For instance `TemperatureScaling()` or `BCTS()`; None is no calibration. It receives
         logarithms of probabilities, of 1.2e-38 at least, and is cloned. The confusion matrix rests
@@ -197,7 +197,7 @@ class PriorAdaptedClassifier(ClassifierWrapper):
                 source_priors=source,
                 weight=weight,
             )
-        prior_estimator = SCML() if self.prior_estimator is None else clone(self.prior_estimator)
+        prior_estimator = Auto() if self.prior_estimator is None else clone(self.prior_estimator)
         prior_estimator.fit(
             y_proba, labels, classes=classes, source_priors=source, sample_weight=weight
         )

@@ -70,9 +70,16 @@ def table_as_csv(header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
 
 def priors_as_csv(shift: PriorEstimate) -> str:
     """Return one line a class."""
-    columns = (shift.classes, shift.source_priors, shift.priors, shift.ratio)
-    rows = list(zip(*(column.tolist() for column in columns), strict=True))
-    return table_as_csv(("class", "source_prior", "prior", "ratio"), rows)
+    columns = {
+        "class": shift.classes,
+        "source_prior": shift.source_priors,
+        "prior": shift.priors,
+        "ratio": shift.ratio,
+    }
+    if shift.interval is not None:
+        columns |= {"lower": shift.interval[:, 0], "upper": shift.interval[:, 1]}
+    rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
+    return table_as_csv(tuple(columns), rows)
 
 
 def show_priors(shift: PriorEstimate) -> None:
@@ -90,18 +97,31 @@ def show_priors(shift: PriorEstimate) -> None:
             f"{100 * shift.priors[k]:.2f} %",
             f"{100 * (shift.priors[k] - shift.source_priors[k]):+.2f}",
             f"{shift.ratio[k]:.3g}",
+            *_bounds(shift, int(k)),
         )
         for k in order
     ]
-    show_table(title, ("class", "source", "target", "points", "ratio"), rows)
+    header = ["class", "source", "target", "points", "ratio"]
+    if shift.confidence_level is not None:
+        header.append(f"{100 * shift.confidence_level:g} % interval")
+    show_table(title, header, rows)
     for line in notes_of(shift):
         note(line)
+
+
+def _bounds(shift: PriorEstimate, k: int) -> list[str]:
+    """Return the interval of a class in words, if there is one."""
+    if shift.interval is None:
+        return []
+    lower, upper = 100 * shift.interval[k]
+    return [f"{lower:.2f} to {upper:.2f} %"]
 
 
 def notes_of(shift: PriorEstimate) -> list[str]:
     """Return what a person should know of an estimate, one line each."""
     gap = "" if shift.gap is None else f", gap {shift.gap:.2g}"
-    lines = [
+    lines = [shift.decision["sentence"]] if shift.decision is not None else []
+    lines += [
         f"{shift.status}{gap}; {shift.n_target} target rows; source priors: "
         f"{shift.source_priors_from}."
     ]

@@ -16,6 +16,7 @@ from priorshift.cli._documents import (
 from priorshift.cli._errors import Command
 from priorshift.cli._options import (
     Request,
+    confidence_option,
     data_options,
     json_option,
     method_option,
@@ -30,12 +31,19 @@ from priorshift.cli._task import open_task
 )
 @data_options
 @method_option
+@confidence_option
 @output_option("Write a .json or .csv file instead of printing.")
 @json_option
-def estimate(method: str, output: Path | None, as_json: bool, **named: Any) -> None:
+def estimate(
+    method: str,
+    confidence_level: float | None,
+    output: Path | None,
+    as_json: bool,
+    **named: Any,
+) -> None:
     """Estimate the class priors of unlabelled target data."""
     check_suffix(output, as_json)
     with open_task(Request(**named)) as task, busy(f"Estimating by {method}"):
-        shift = task.estimate(method)
+        shift = task.estimate(method, confidence_level=confidence_level)
     text = {".json": document("estimate", **shift.to_dict()), ".csv": priors_as_csv(shift)}
     hand_out(text, output, as_json, lambda: show_priors(shift))

@@ -8,6 +8,7 @@ from priorshift.cli._compare import compare
 from priorshift.cli._demo import demo
 from priorshift.cli._estimate import estimate
 from priorshift.cli._report import report
+from priorshift.cli._test import test
 
 
 @click.group(
@@ -18,9 +19,9 @@ from priorshift.cli._report import report
 def main() -> None:
     """Estimate the class priors of unlabelled data, and adapt a classifier's predictions to them.
 
-    Exit codes: 0 done, 1 bad data, 2 bad usage.
+    Exit codes: 0 done, 1 bad data, 2 bad usage, 3 a shift (test --fail-on-shift).
     """
 
 
-for command in (demo, estimate, adapt, compare, report):
+for command in (demo, estimate, adapt, compare, test, report):
     main.add_command(command)

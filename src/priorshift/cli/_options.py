@@ -10,7 +10,7 @@ import click
 
 from priorshift.estimators import available_estimators
 
-DEFAULT_METHOD = "scm-l"
+DEFAULT_METHOD = "auto"
 
 INPUT = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 
@@ -91,6 +91,15 @@ def method_option(command: Callable[..., Any]) -> Callable[..., Any]:
         default=DEFAULT_METHOD,
         show_default=True,
         help="How to estimate the target priors.",
+    )(command)
+
+
+def confidence_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add intervals."""
+    return click.option(
+        "--confidence-level",
+        type=click.FloatRange(0, 1, min_open=True, max_open=True),
+        help="Give every prior an interval of this confidence, such as 0.95.",
     )(command)
 
 

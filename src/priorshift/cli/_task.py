@@ -84,7 +84,12 @@ class Task:
             note(f"The target's labels are not used: {error}")
             return None
 
-    def estimate(self, method: str, y_proba: Floats | None = None) -> PriorEstimate:
+    def estimate(
+        self,
+        method: str,
+        y_proba: Floats | None = None,
+        confidence_level: float | None = None,
+    ) -> PriorEstimate:
         """Estimate the target priors, or wrap those that are known."""
         if self.known_priors is not None:
             return self._known()
@@ -97,7 +102,8 @@ class Task:
             raise click.UsageError(
                 f"{method} needs --validation here; em and map can do with --source-priors alone."
             ) from None
-        return estimator.estimate(self.target_proba() if y_proba is None else y_proba)
+        values = self.target_proba() if y_proba is None else y_proba
+        return estimator.estimate(values, confidence_level, random_state=0)
 
     def _known(self) -> PriorEstimate:
         source, origin = self.source_priors, "given"

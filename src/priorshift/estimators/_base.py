@@ -1,5 +1,6 @@
 """PriorEstimator: what all estimators share, from checked inputs to a PriorEstimate."""
 
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,11 +22,12 @@ from priorshift._validation import (
     settle_classes,
     some,
 )
-from priorshift.estimators._evidence import Evidence
+from priorshift.estimators._evidence import Evidence, Validation
 from priorshift.estimators._result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
 from priorshift.solvers import Solution
 from priorshift.statistics import Decision, DecisionCounts
+from priorshift.uncertainty import Estimand, IntervalMethod, IntervalRequest, PriorInterval
 
 NOTICEABLE = 0.01
 """A prior worth a warning when it cannot reach the predictions; a hyper-prior's share is less."""
@@ -82,8 +84,8 @@ class PriorEstimator(BaseEstimator):
         given = (source_priors, source_label_priors)
         if y_proba is None:
             return self._settle(self._classes_of_priors(source_priors, classes), given, None)
-        names, evidence = self._count(y_proba, y, classes, sample_weight, given, positive_class)
-        return self._settle(names, given, evidence)
+        names, rows = self._read(y_proba, y, classes, sample_weight, given, positive_class)
+        return self._settle(names, given, self._count(rows, given), rows)
 
     def partial_fit(
         self,
@@ -104,8 +106,8 @@ class PriorEstimator(BaseEstimator):
             if classes is None:
                 raise ValueError("the first partial_fit needs classes= in the order of columns.")
             given = (source_priors, source_label_priors)
-            names, evidence = self._count(y_proba, y, classes, sample_weight, given)
-            return self._settle(names, given, evidence)
+            names, rows = self._read(y_proba, y, classes, sample_weight, given)
+            return self._settle(names, given, self._count(rows, given))
         if source_priors is not None or source_label_priors is not None:
             raise ValueError(
                 "source_priors and source_label_priors belong to the first partial_fit; leave them "
@@ -116,27 +118,91 @@ class PriorEstimator(BaseEstimator):
                 f"classes must stay those of the first partial_fit, in its order: "
                 f"{some(self.classes_.tolist())}."
             )
-        _, evidence = self._count(y_proba, y, self.classes_, sample_weight, self._given)
+        _, rows = self._read(y_proba, y, self.classes_, sample_weight, self._given)
+        evidence = self._count(rows, self._given)
         if self._evidence is not None:
             evidence = self._evidence + evidence
         return self._settle(self.classes_, self._given, evidence)
 
-    def estimate(self, y_proba: ArrayLike) -> PriorEstimate:
+    def estimate(
+        self,
+        y_proba: ArrayLike,
+        confidence_level: float | None = None,
+        random_state: int | np.random.Generator | None = None,
+        *,
+        interval_method: IntervalMethod = "auto",
+        n_resamples: int = 300,
+        simultaneous: bool = False,
+        estimand: Estimand = "population",
+    ) -> PriorEstimate:
         """Estimate the target priors from unlabelled predictions.
 
         Parameters
         ----------
         y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
             Predicted probabilities on the target, from the same classifier.
+        confidence_level : float, optional
+            Such as 0.95: fill in `interval` and `standard_error`, from the noise of validation and
+            target. By default there are none, and they cost nothing.
+        random_state : None, int or numpy.random.Generator, optional
+            For the intervals that draw: an int gives the same ones every time.
+        interval_method : {"auto", "asymptotic", "bootstrap", "bayesian"}, default="auto"
+            "asymptotic" are standard errors in closed form for methods with a confusion matrix,
+            and likelihood ratios for EM and MAP, which assume calibrated outputs; "bootstrap"
+            resamples validation and target; "bayesian" are credible intervals under the method's
+            hyper-prior, by Gibbs sampling of priors and confusion matrix from hard decisions.
+            "auto" is "asymptotic" where there is such, else "bootstrap".
+        n_resamples : int, default=300
+            Resamples of the bootstrap, or posterior draws.
+        simultaneous : bool, default=False
+            Whether all intervals hold together at that level, not each.
+        estimand : {"population", "sample"}, default="population"
+            What the interval is of: the share in the population that the target was drawn from, or
+            the share realised in these very rows.
 
         Returns
         -------
         PriorEstimate
+
+        Notes
+        -----
+        Methods with a confusion matrix are bounded by the moments q = C p, without hyper-prior or
+        constraint: the interval covers the truth whatever those pull to, is clipped to [0, 1] and
+        widened to hold the estimate; the standard error is that of the unconstrained solution.
+        It needs the rows given to `fit`, with every class among them.
+
+        EM and MAP are bounded by the likelihood of the posteriors. That is their noise if outputs
+        are calibrated; if not, their bias can be larger. Source priors taken from validation add
+        their noise; source priors given are taken as exact, which leaves the noise of the target.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import priorshift as ps
+        >>> y_val = np.repeat([0, 1], 100)
+        >>> decisions = np.repeat([0, 1, 0, 1], [80, 20, 20, 80])
+        >>> cm = ps.CM().fit(np.eye(2)[decisions], y_val)
+        >>> shift = cm.estimate(np.eye(2)[np.repeat([0, 1], [100, 100])], confidence_level=0.95)
+        >>> shift.interval.round(2)
+        array([[0.35, 0.65],
+               [0.35, 0.65]])
         """
         check_is_fitted(self)
         values = in_class_order(check_proba(y_proba), self.classes_)
         check_source_mass(self.source_priors_, values, self.classes_)
-        return self._estimate(values)
+        if confidence_level is None:
+            return self._estimate(values)
+        request = IntervalRequest.of(
+            confidence_level, random_state, interval_method, n_resamples, simultaneous, estimand
+        )
+        found = self._estimate(values)
+        bounds = self._interval(values, found, request)
+        return replace(
+            found,
+            interval=bounds.interval,
+            standard_error=bounds.standard_error,
+            confidence_level=request.confidence_level,
+        )
 
     def estimate_counts(self, counts: DecisionCounts) -> PriorEstimate:
         """Estimate the target priors from how often each class was decided for.
@@ -176,9 +242,17 @@ class PriorEstimator(BaseEstimator):
         """
         return True
 
-    def adapt(self, y_proba: ArrayLike) -> NDArray[Any]:
-        """Estimate the target priors and adapt the same predictions to them."""
-        return self.estimate(y_proba).adapt(y_proba)
+    def adapt(self, y_proba: ArrayLike, *, strength: float = 1.0) -> NDArray[Any]:
+        """Estimate the target priors and adapt the same predictions to them.
+
+        Parameters
+        ----------
+        y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+            Predicted probabilities on the target.
+        strength : float in [0, 1], default=1
+            How far to go: see `PriorEstimate.adapt`.
+        """
+        return self.estimate(y_proba).adapt(y_proba, strength=strength)
 
     @property
     def _decision(self) -> Decision | None:
@@ -186,6 +260,14 @@ class PriorEstimator(BaseEstimator):
 
     def _estimate(self, y_proba: Floats) -> PriorEstimate:
         raise NotImplementedError
+
+    def _interval(
+        self, y_proba: Floats, found: PriorEstimate, request: IntervalRequest
+    ) -> PriorInterval:
+        """Find the interval of an estimate; a subclass may override it to supply its own."""
+        from priorshift.estimators._intervals import interval_of  # it knows the subclasses
+
+        return interval_of(self, y_proba, found, request)
 
     def _estimate_counts(self, counts: DecisionCounts) -> PriorEstimate:  # noqa: ARG002
         raise ValueError(
@@ -204,7 +286,7 @@ class PriorEstimator(BaseEstimator):
             )
         return classes_of_priors(source_priors, classes)
 
-    def _count(
+    def _read(
         self,
         y_proba: ArrayLike,
         y: ArrayLike | None,
@@ -212,12 +294,11 @@ class PriorEstimator(BaseEstimator):
         sample_weight: ArrayLike | None,
         given: tuple[Any, Any],
         positive_class: Any = None,
-    ) -> tuple[Labels, Evidence]:
-        """Check a batch of validation data; return its classes and its statistics."""
+    ) -> tuple[Labels, Validation]:
+        """Check a batch of validation data; return its classes and its clean rows."""
         if y is None and self._decision is not None:
             raise ValueError(f"{type(self).__name__} needs validation labels: fit(y_proba, y).")
-        needs_soft = given[0] is None and given[1] is not None
-        if y is None and needs_soft:
+        if y is None and _needs_soft(given):
             raise ValueError(
                 "source_label_priors without source_priors need validation labels y: the mean "
                 "prediction of each class is weighted by them."
@@ -226,16 +307,24 @@ class PriorEstimator(BaseEstimator):
         n_samples = predictions.values.shape[0]
         labels = None if y is None else read_labels(y, n_samples)
         names = settle_classes(predictions, labels, classes, positive_class)
-        evidence = Evidence.of(
+        rows = Validation(
             in_class_order(predictions, names),
             None if labels is None else encode_labels(labels, names),
             check_sample_weight(sample_weight, n_samples),
-            decision=self._decision,
-            needs_soft=needs_soft,
         )
-        return names, evidence
+        return names, rows
 
-    def _settle(self, classes: Labels, given: tuple[Any, Any], evidence: Evidence | None) -> Self:
+    def _count(self, rows: Validation, given: tuple[Any, Any]) -> Evidence:
+        """Return the statistics of clean validation rows."""
+        return Evidence.of(*rows, decision=self._decision, needs_soft=_needs_soft(given))
+
+    def _settle(
+        self,
+        classes: Labels,
+        given: tuple[Any, Any],
+        evidence: Evidence | None,
+        rows: Validation | None = None,
+    ) -> Self:
         """Set what was fitted, all at once, so that a failed fit changes nothing.
 
         The priors trained under are known by mean prediction (p^f, the ratio's denominator) and by
@@ -247,7 +336,7 @@ class PriorEstimator(BaseEstimator):
         if source_priors is not None:
             source_priors = check_priors(source_priors, classes, "source_priors")
         source, origin = self._sources(evidence, source_priors, label_priors)
-        self._given, self._evidence = given, evidence
+        self._given, self._evidence, self._validation = given, evidence, rows
         self.classes_, self.n_features_in_ = classes, classes.size
         self.source_priors_, self.source_priors_from_ = source, origin
         self.source_label_priors_ = source if label_priors is None else label_priors
@@ -304,3 +393,8 @@ class PriorEstimator(BaseEstimator):
             n_target=n_target,
             **more,
         )
+
+
+def _needs_soft(given: tuple[Any, Any]) -> bool:
+    """Tell whether the source priors come from validation, re-weighted to label priors."""
+    return given[0] is None and given[1] is not None

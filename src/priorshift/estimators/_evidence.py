@@ -1,6 +1,7 @@
 """What estimators keep of validation, and what they count on the target."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,6 +13,14 @@ from priorshift.statistics import Confusion, Decision, DecisionCounts
 
 EM_TOL = 0.01
 """Gap in nats of the EM that estimates unseen classes: that of the EM estimator itself."""
+
+
+class Validation(NamedTuple):
+    """The rows of a validation set, clean and in class order; intervals and Auto need them."""
+
+    y_proba: Floats
+    y: Indices | None
+    sample_weight: Vector | None
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,25 @@
 from difflib import get_close_matches
 from typing import Any
 
+from priorshift.estimators._adaptive import Auto
 from priorshift.estimators._base import PriorEstimator
+from priorshift.estimators._calibrated import CalibratedEM
+from priorshift.estimators._elsa import ELSA
 from priorshift.estimators._inversion import BBSE, BBSES, CM, RLLS, SCM, NoAdaptation
+from priorshift.estimators._joint import JointLikelihood
 from priorshift.estimators._likelihood import CML, CMM, EM, MAP, SCML, SCMM
+from priorshift.estimators._mapls import MAPLS
+from priorshift.estimators._moments import GLS
+from priorshift.estimators._semi_supervised import SemiSupervisedEM
+from priorshift.estimators._shrunk import ShrunkSCML
 
 _ESTIMATORS: dict[str, type[PriorEstimator]] = {
     cls.name: cls
-    for cls in (NoAdaptation, CM, SCM, CML, SCML, CMM, SCMM, EM, MAP, BBSE, BBSES, RLLS)
+    for cls in (
+        *(NoAdaptation, Auto),
+        *(CM, SCM, CML, SCML, CMM, SCMM, EM, MAP, BBSE, BBSES, RLLS),
+        *(ELSA, MAPLS, JointLikelihood, GLS, SemiSupervisedEM, CalibratedEM, ShrunkSCML),
+    )
 }
 
 
@@ -20,7 +32,7 @@ def available_estimators() -> list[str]:
     --------
     >>> import priorshift as ps
     >>> ps.available_estimators()[:4]
-    ['na', 'cm', 'scm', 'cm-l']
+    ['na', 'auto', 'cm', 'scm']
     """
     return list(_ESTIMATORS)
 

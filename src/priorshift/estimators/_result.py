@@ -1,5 +1,6 @@
 """PriorEstimate: what an estimator found, and how to use it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from html import escape
 from os import PathLike
@@ -11,9 +12,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from priorshift._frames import Backend, make_frame
 from priorshift._typing import Vector
-from priorshift._validation import check_outputs, check_source_mass, in_class_order, some
+from priorshift._validation import (
+    check_fraction,
+    check_outputs,
+    check_source_mass,
+    in_class_order,
+    some,
+)
 from priorshift.adaptation import like_input, prior_ratio, reweight
+from priorshift.recalibration import Recalibration
 from priorshift.solvers import ADVICE, Status
+from priorshift.uncertain_priors import ProbaInterval, adapt_proba_interval
 
 MAX_ROWS = 10
 """Classes shown by a repr; beyond that the top movers."""
@@ -54,6 +63,18 @@ class PriorEstimate:
         Classes that validation never saw. A confusion matrix says nothing of them: their priors
         come from the posterior likelihood (EM) if `source_priors` were given, else from the mean
         prediction on the target.
+    interval : ndarray of shape (n_classes, 2) or None
+        Lower and upper bound of each prior, if `estimate` was asked for them.
+    standard_error : ndarray of shape (n_classes,) or None
+        Of each prior, from validation and target noise together.
+    confidence_level : float or None
+        Of the interval.
+    calibrator : Recalibration or None
+        Applied to predictions before they are adapted.
+    strength : float
+        Exponent of the ratio when predictions are adapted; 0 leaves them alone.
+    decision : mapping or None
+        What Auto decided and why; `decision["sentence"]` says it in words.
     """
 
     method: str
@@ -69,6 +90,12 @@ class PriorEstimate:
     condition_number: float | None = None
     n_target: int = 0
     unseen_classes: tuple[Any, ...] = ()
+    interval: Vector | None = None
+    standard_error: Vector | None = None
+    confidence_level: float | None = None
+    calibrator: Recalibration | None = None
+    strength: float = 1.0
+    decision: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -87,7 +114,9 @@ class PriorEstimate:
         """Importance weight of each class: priors / source_priors."""
         return prior_ratio(self.priors, self.source_priors)
 
-    def adapt(self, y_proba: ArrayLike, *, from_logits: bool = False) -> NDArray[Any]:
+    def adapt(
+        self, y_proba: ArrayLike, *, from_logits: bool = False, strength: float = 1.0
+    ) -> NDArray[Any]:
         """Adapt predictions to the estimated priors.
 
         Parameters
@@ -96,6 +125,9 @@ class PriorEstimate:
             Predicted probabilities of any samples of the target.
         from_logits : bool, default=False
             Whether `y_proba` holds logits or log-probabilities instead.
+        strength : float in [0, 1], default=1
+            How far to go, as a share of the result's own strength: below 1 the new priors are a
+            boost rather than a hard filter.
 
         Returns
         -------
@@ -105,7 +137,48 @@ class PriorEstimate:
         predictions = check_outputs(y_proba, from_proba=not from_logits, name="y_proba")
         values = in_class_order(predictions, self.classes)
         check_source_mass(self.source_priors, values, self.classes, from_logits=from_logits)
-        return like_input(predictions, reweight(values, self.ratio, from_logits=from_logits))
+        if self.calibrator is not None:
+            values = self.calibrator.apply(values, from_logits=from_logits)
+            from_logits = False
+        ratio = self.ratio ** (self.strength * check_fraction(strength, "strength"))
+        return like_input(predictions, reweight(values, ratio, from_logits=from_logits))
+
+    def adapt_interval(self, y_proba: ArrayLike) -> ProbaInterval:
+        """Adapt predictions, with bounds that come from the interval of the priors.
+
+        Parameters
+        ----------
+        y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+            Predicted probabilities of any samples of the target.
+
+        Returns
+        -------
+        ProbaInterval
+            `proba`, `lower` and `upper`, each of the shape of `y_proba`.
+        """
+        if self.interval is None or self.confidence_level is None:
+            raise ValueError(
+                "there is no interval; ask for one: estimate(..., confidence_level=0.95)."
+            )
+        predictions = check_outputs(y_proba, from_proba=True, name="y_proba")
+        values = in_class_order(predictions, self.classes)
+        if self.calibrator is not None:
+            values = self.calibrator.apply(values)
+        found = adapt_proba_interval(
+            values,
+            self.source_priors,
+            self.priors,
+            interval=np.column_stack(
+                [
+                    np.minimum(self.interval[:, 0], self.priors),
+                    np.maximum(self.interval[:, 1], self.priors),
+                ]
+            ),
+            confidence_level=self.confidence_level,
+            strength=self.strength,
+            classes=self.classes,
+        )
+        return ProbaInterval(*(like_input(predictions, part) for part in found))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON; vectors become mappings from class."""
@@ -118,6 +191,10 @@ class PriorEstimate:
                 value = dict(zip(self.classes.tolist(), value.tolist(), strict=True))
             elif isinstance(value, tuple):
                 value = list(value)
+            elif isinstance(value, Mapping):
+                value = dict(value)
+            elif isinstance(value, Recalibration):
+                value = value.name
             elif isinstance(value, float) and not np.isfinite(value):
                 value = None  # JSON knows no infinity
             named[field.name] = value

@@ -1,0 +1,267 @@
+"""ConformalSets: fit on validation, predict sets for the target."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from priorshift._typing import Floats, Indices, Labels, Mask, Vector
+from priorshift._validation import (
+    Predictions,
+    check_choice,
+    check_fraction,
+    check_priors,
+    check_proba,
+    check_sample_weight,
+    check_source_mass,
+    encode_labels,
+    in_class_order,
+    read_labels,
+    settle_classes,
+    some,
+)
+from priorshift.adaptation import prior_ratio, reweight
+from priorshift.conformal._ladder import Ladder
+from priorshift.conformal._scores import SCORES, Score, score_labels, within
+from priorshift.estimators import PriorEstimate
+from priorshift.exceptions import PriorShiftWarning, warn_user
+from priorshift.resampling import RandomState
+
+
+class ConformalSets(BaseEstimator):
+    """Predict sets of classes that hold the true one with a chosen probability.
+
+    With true target priors a set misses the class of a new sample of the target with probability
+    of at most 1 - `confidence_level`, whatever the classifier is worth; with estimated priors, up
+    to their error. A better classifier gives smaller sets. A set may be empty: no class fits.
+
+    Parameters
+    ----------
+    score : {"lac", "aps", "randomised-aps"}, default="lac"
+        How badly a class fits. "lac": the smaller its probability, the worse; gives the smallest
+        sets on average. "aps": the probability of all classes that are as likely or likelier; gives
+        larger sets to harder samples. "randomised-aps" counts a random part of the last class, so
+        that coverage is not above what was asked for.
+    per_class : bool, default=False
+        Whether to promise the coverage of every single class (Mondrian conformal prediction). It
+        holds under any prior shift and needs no target priors, but gives larger sets, and every set
+        includes a class with fewer than about 1 / (1 - `confidence_level`) validation samples.
+    random_state : None, int or numpy.random.Generator, optional
+        For "randomised-aps".
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    target_priors_ : ndarray of shape (n_classes,) or None
+    weights_ : ndarray of shape (n_classes,) or None
+        Weight of each class, target prior / share of validation; 0 for a class that validation
+        lacks, None if `per_class`.
+
+    References
+    ----------
+    Podkopaev & Ramdas, "Distribution-free uncertainty quantification for classification under label
+    shift", UAI 2021. Sadinle, Lei & Wasserman, 2019 (LAC). Romano, Sesia & Candès, 2020 (APS).
+
+    Examples
+    --------
+    >>> import priorshift as ps
+    >>> from priorshift.conformal import ConformalSets
+    >>> data = ps.datasets.load_fashion_lt()
+    >>> em = ps.EM().fit(source_priors=data.source_priors, classes=data.classes)
+    >>> shift = em.estimate(data.y_proba_target)
+    >>> conformal = ConformalSets().fit(data.y_proba_val, data.y_val, estimate=shift)
+    >>> sets = conformal.predict_set(data.y_proba_target, confidence_level=0.9)
+    >>> conformal.class_names(sets[:2])
+    [['Ankle boot'], ['Coat', 'Shirt']]
+    """
+
+    def __init__(
+        self, score: Score = "lac", *, per_class: bool = False, random_state: RandomState = None
+    ) -> None:
+        self.score = score
+        self.per_class = per_class
+        self.random_state = random_state
+
+    def fit(
+        self,
+        y_proba_val: ArrayLike,
+        y_val: ArrayLike,
+        *,
+        target_priors: Any = None,
+        estimate: PriorEstimate | None = None,
+        source_priors: Any = None,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Score a labelled validation set that the classifier was not trained on.
+
+        Parameters
+        ----------
+        y_proba_val : array-like of shape (n_samples, n_classes) or (n_samples,)
+            Predicted probabilities on validation.
+        y_val : array-like of shape (n_samples,)
+            Validation labels, of any class balance.
+        target_priors : array-like of shape (n_classes,) or mapping, optional
+            Class priors where the sets will be used.
+        estimate : PriorEstimate, optional
+            The target priors as they were estimated; instead of `target_priors`. Probabilities are
+            adapted by it before they are scored, which makes sets smaller. To score them as they
+            are, pass ``target_priors=estimate.priors``.
+        source_priors : array-like of shape (n_classes,) or mapping, optional
+            Priors the classifier was trained under. With them, probabilities are adapted to
+            `target_priors` before they are scored.
+        classes : array-like of shape (n_classes,), optional
+            Class names in the order of the columns.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights; a row of weight 2 counts as two rows.
+
+        Returns
+        -------
+        self
+        """
+        check_choice(self.score, SCORES, "score")
+        self._require_one_source(target_priors, estimate, source_priors)
+        predictions = check_proba(y_proba_val, "y_proba_val")
+        labels = read_labels(y_val, predictions.values.shape[0], "y_val")
+        names = _settle(predictions, labels, classes, estimate)
+        values = in_class_order(predictions, names, "y_proba_val")
+        y = encode_labels(labels, names, "y_val")
+        weight = check_sample_weight(sample_weight, y.size)
+        if weight is None:
+            weight = np.ones(y.size)
+        elif not weight.all():
+            values, y, weight = values[weight > 0], y[weight > 0], weight[weight > 0]
+        if estimate is not None:
+            target_priors = estimate.priors
+        elif target_priors is not None:
+            target_priors = check_priors(target_priors, names, "target_priors")
+        if source_priors is not None:
+            source_priors = check_priors(source_priors, names, "source_priors")
+        priors = (target_priors, source_priors, estimate)
+        scores = score_labels(_adapt(values, names, *priors), y, self.score, self.random_state)
+        # set all at once, so that a failed fit changes nothing
+        if self.per_class:
+            self.weights_ = None
+            self._ladder = Ladder.of_classes(scores, y, weight, names.size)
+        else:
+            self.weights_ = _class_weights(target_priors, y, weight)
+            self._ladder = Ladder.of_target(scores, y, weight, target_priors)
+        self.classes_, self.n_features_in_, self.target_priors_ = names, names.size, target_priors
+        self._priors = priors
+        return self
+
+    def thresholds(self, confidence_level: float = 0.9) -> Vector:
+        """Return the worst score that each class may have in a set; infinite: any.
+
+        The score is minus the probability ("lac"), or the sum of probabilities ("aps").
+        """
+        check_is_fitted(self)
+        if not 0 < check_fraction(confidence_level, "confidence_level") < 1:
+            raise ValueError(
+                f"confidence_level must be above 0 and below 1; got {confidence_level!r}."
+            )
+        return self._ladder.quantiles(confidence_level)
+
+    def predict_set(self, y_proba: ArrayLike, confidence_level: float = 0.9) -> Mask:
+        """Predict the sets.
+
+        Parameters
+        ----------
+        y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+            Predicted probabilities of samples of the target, from the same classifier.
+        confidence_level : float in (0, 1), default=0.9
+            Probability with which a set is to hold the true class.
+
+        Returns
+        -------
+        ndarray of bool, shape (n_samples, n_classes)
+            Which classes each set holds, in the order of `classes_`.
+        """
+        thresholds = self.thresholds(confidence_level)
+        values = in_class_order(check_proba(y_proba), self.classes_)
+        values = _adapt(values, self.classes_, *self._priors)
+        always = np.isposinf(thresholds)
+        if always.any():
+            warn_user(
+                f"validation has too few samples of class {some(self.classes_[always].tolist())} "
+                f"for a confidence level of {confidence_level:g}, so every set includes it; "
+                "collect more of them, or lower the level.",
+                PriorShiftWarning,
+            )
+        return within(values, thresholds, self.score, self.random_state)
+
+    def class_names(self, sets: ArrayLike) -> list[list[Any]]:
+        """Turn rows of `predict_set` into lists of class names."""
+        check_is_fitted(self)
+        held = np.asarray(sets)
+        if held.dtype != np.bool_ or held.ndim != 2 or held.shape[1] != self.classes_.size:
+            raise ValueError(
+                f"sets must be what predict_set returns, bool of shape (n_samples, "
+                f"{self.classes_.size}); got {held.dtype} of shape {held.shape}."
+            )
+        names = self.classes_[np.nonzero(held)[1]]
+        ends = np.cumsum(held.sum(axis=1))
+        return [part.tolist() for part in np.split(names, ends)[:-1]]
+
+    def _require_one_source(self, target_priors: Any, estimate: Any, source_priors: Any) -> None:
+        """Refuse target priors that are given twice, or not at all where they are needed."""
+        if estimate is not None:
+            if target_priors is not None or source_priors is not None:
+                raise ValueError(
+                    "estimate holds target_priors and source_priors itself; pass either it or them."
+                )
+            if not isinstance(estimate, PriorEstimate):
+                raise ValueError(
+                    f"estimate must be a PriorEstimate, as estimate() of an estimator returns; got "
+                    f"{type(estimate).__name__}. Known priors are passed as target_priors=."
+                )
+        elif target_priors is None and (source_priors is not None or not self.per_class):
+            raise ValueError(
+                "pass the priors of the target, target_priors= or estimate=; sets that need none "
+                "are those of ConformalSets(per_class=True), without source_priors."
+            )
+
+
+def _adapt(
+    values: Floats,
+    classes: Labels,
+    target_priors: Vector | None,
+    source_priors: Vector | None,
+    estimate: PriorEstimate | None,
+) -> Floats:
+    """Return the probabilities to be scored, from clean ones in class order."""
+    if estimate is not None:
+        return estimate.adapt(values)
+    if source_priors is None or target_priors is None:
+        return values
+    check_source_mass(source_priors, values, classes)
+    return reweight(values, prior_ratio(target_priors, source_priors))
+
+
+def _class_weights(target_priors: Vector, y: Indices, weight: Vector) -> Vector:
+    """Return target prior / share of validation, and 0 for a class that validation lacks."""
+    share = np.bincount(y, weight, target_priors.size) / weight.sum()
+    weights = np.divide(target_priors, share, out=np.zeros(share.size), where=share > 0)
+    if not weights.any():
+        raise ValueError(
+            "target_priors are 0 for every class of y_val, so none of its samples can stand for "
+            "the target; validate on classes that the target has."
+        )
+    return weights
+
+
+def _settle(
+    predictions: Predictions, labels: Labels, classes: ArrayLike | None, estimate: Any
+) -> Labels:
+    """Name the classes: those of an estimate where there is one."""
+    if estimate is None:
+        return settle_classes(predictions, labels, classes)
+    named: Labels = estimate.classes
+    if classes is not None and list(np.asarray(classes)) != list(named):
+        raise ValueError(
+            f"classes must be those of estimate, in its order: {some(named.tolist())}; leave "
+            "classes out."
+        )
+    return named

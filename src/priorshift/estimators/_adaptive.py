@@ -1,0 +1,212 @@
+"""Auto: decide whether and how to adapt, from validation and target alone."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from priorshift._typing import Floats, Indices, Vector
+from priorshift._validation import check_count, check_positive
+from priorshift.adaptation import prior_ratio
+from priorshift.estimators._base import PriorEstimator
+from priorshift.estimators._gain import (
+    Decisions,
+    Gain,
+    Sample,
+    expected_gain,
+    validated_gain,
+)
+from priorshift.estimators._outputs import Outputs, calibrated_outputs
+from priorshift.estimators._result import PriorEstimate
+from priorshift.estimators._shrinkage import ShrunkPriors, shrink_by_evidence
+from priorshift.solvers import Solution, Status
+from priorshift.statistics import Decision
+
+BETTER = 2.0
+"""Standard errors by which a calibrator with more parameters must decide better on validation."""
+
+CALIBRATED = {
+    "none": "Predictions are",
+    "ts": "Predictions are calibrated by a temperature and",
+    "bcts": "Predictions are calibrated by a temperature and biases, and",
+    "vs": "Predictions are calibrated by scales and biases, and",
+}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A way to adapt: calibrated outputs, and priors to adapt them to."""
+
+    outputs: Outputs
+    shrunk: ShrunkPriors
+    decisions: Decisions
+
+
+class Auto(PriorEstimator):
+    r"""Calibrate, estimate, shrink, and adapt only where that is expected to help.
+
+    1. Outputs are calibrated by a temperature after a floor that keeps zeros harmless; where
+       validation shows that it decides better, by a bias or a scale a class (with a ridge).
+    2. The priors are the posterior mean from calibrated outputs, shrunk towards the source priors
+       or the uniform ones as far as the evidence supports; with no evidence of a shift they are
+       the source priors. Validation's noise counts as well as the target's.
+    3. Under prior shift the accuracy on each class is the same on validation and target. So the
+       gain over no adaptation is known without target labels, with a standard error; predictions
+       are adapted only if it exceeds `caution` standard errors.
+
+    `PriorEstimate.decision` says what was decided and why, and `priors` are the best estimate
+    even where predictions are better left alone (`strength` 0).
+
+    Parameters
+    ----------
+    caution : float, default=1.0
+        Standard errors by which adapting must be expected to help.
+    cv : int, default=5
+        Folds for calibrating validation out of fold.
+    random_state : None, int or Generator, default=None
+        Shuffles rows into folds; None is the same shuffle every time.
+
+    Examples
+    --------
+    >>> import priorshift as ps
+    >>> from priorshift.datasets import load_fashion_lt
+    >>> data = load_fashion_lt()
+    >>> auto = ps.Auto(random_state=0).fit(
+    ...     data.y_proba_val, data.y_val, source_priors=data.source_priors, classes=data.classes
+    ... )
+    >>> shift = auto.estimate(data.y_proba_target)
+    >>> shift.decision["adapt"], shift.decision["calibration"]
+    (True, 'ts')
+    >>> truth = ps.priors_from_labels(data.y_target, classes=data.classes)
+    >>> float(abs(shift.priors - truth).sum()) < 0.1
+    True
+    """
+
+    name = "auto"
+
+    def __init__(
+        self,
+        *,
+        caution: float = 1.0,
+        cv: int = 5,
+        random_state: int | np.random.Generator | None = None,
+    ) -> None:
+        self.caution, self.cv, self.random_state = caution, cv, random_state
+
+    @property
+    def _decision(self) -> Decision:
+        return "soft"
+
+    def fit(
+        self, y_proba: ArrayLike | None = None, y: ArrayLike | None = None, **given: Any
+    ) -> Self:
+        """Calibrate on a labelled validation set; arguments as in `PriorEstimator.fit`."""
+        check_count(self.cv, "cv", least=2)
+        check_positive(self.caution, "caution")
+        super().fit(y_proba, y, **given)
+        self._outputs = calibrated_outputs(
+            *self._rows(),
+            self._label_priors(),
+            source_priors=None if self._given[0] is None else self.source_priors_,
+            n_folds=self.cv,
+            random_state=self.random_state,
+        )
+        return self
+
+    def partial_fit(self, *_: Any, **__: Any) -> Self:
+        """Refuse: calibrating needs all of validation at once."""
+        raise ValueError("Auto calibrates on all of validation at once; use fit.")
+
+    def _rows(self) -> tuple[Floats, Indices, Vector]:
+        """Return validation's outputs, labels and weights."""
+        assert self._validation is not None
+        values, labels, weight = self._validation
+        assert labels is not None
+        return values, labels, np.ones(labels.size) if weight is None else weight
+
+    def _label_priors(self) -> Vector:
+        """Return the label priors that the source had, as far as they are known."""
+        if all(priors is None for priors in self._given):
+            return self.confusion_.class_frequencies
+        return self.source_label_priors_
+
+    def _estimate(self, y_proba: Floats) -> PriorEstimate:
+        values, labels, weight = self._rows()
+        sample = Sample(labels, weight)
+        best, *further = [self._rule(outputs, y_proba) for outputs in self._outputs]
+        for rule in further:
+            more = validated_gain(best.shrunk.priors, rule.decisions, best.decisions, sample)
+            if more.mean > BETTER * more.standard_error:
+                best = rule
+        nothing = Decisions(values, y_proba, np.ones(self.classes_.size))
+        gain = expected_gain(best.shrunk.priors, best.decisions, nothing, sample)
+        helps = gain.mean > self.caution * gain.standard_error
+        adapts = bool(helps and not best.shrunk.no_shift)
+        return self._explained(best, gain, adapts, y_proba.shape[0])
+
+    def _rule(self, outputs: Outputs, y_proba: Floats) -> Rule:
+        calibrated = outputs.apply(y_proba)
+        own = float(calibrated.var(axis=0, dtype=np.float64).sum()) / y_proba.shape[0]
+        total = own + outputs.noise
+        tempering = own / total if total > 0 else 1.0
+        shrunk = shrink_by_evidence(calibrated, outputs.source_priors, tempering)
+        ratio = prior_ratio(shrunk.priors, outputs.source_priors)
+        return Rule(outputs, shrunk, Decisions(outputs.y_proba, calibrated, ratio))
+
+    def _explained(self, rule: Rule, gain: Gain, adapts: bool, n_target: int) -> PriorEstimate:
+        shrunk, source = rule.shrunk, rule.outputs.source_priors
+        status: Status = "direct" if shrunk.no_shift else "stationary"
+        if not shrunk.converged:
+            status = "not_converged"
+        solution = Solution(shrunk.priors, status, None, shrunk.n_iter)
+        unseen = tuple(self.classes_[~self.confusion_.seen].tolist())
+        result = self._result(shrunk.priors, solution, n_target, unseen_classes=unseen)
+        return replace(
+            result,
+            source_priors=source,
+            source_priors_from="mean calibrated prediction on validation at the source's balance",
+            calibrator=rule.outputs.calibrator if adapts else None,
+            strength=1.0 if adapts else 0.0,
+            decision=_decision(rule, gain, adapts),
+        )
+
+
+def _decision(rule: Rule, gain: Gain, adapts: bool) -> dict[str, Any]:
+    """Return what was decided and why, as data and as a sentence."""
+    shrunk, calibrator = rule.shrunk, rule.outputs.calibrator
+    scales = np.ones(1) if calibrator is None else calibrator.slope
+    exact = bool(np.isinf(shrunk.concentration))
+    facts = {
+        "adapt": adapts,
+        "calibration": rule.outputs.name if adapts else "none",
+        "slope": float(scales.mean()),
+        "floor": 0.0 if calibrator is None else calibrator.floor,
+        "shrunk_towards": shrunk.centre,
+        "pseudo_counts": None if exact else shrunk.concentration,
+        "log_evidence": float(shrunk.log_evidence),
+        "expected_gain": gain.mean,
+        "expected_gain_se": gain.standard_error,
+        "changed_decisions": gain.changed,
+    }
+    return {**facts, "sentence": _sentence(facts, shrunk.no_shift)}
+
+
+def _sentence(facts: dict[str, Any], no_shift: bool) -> str:
+    if no_shift:
+        return (
+            "Predictions are left alone: the target gives no more evidence for other priors than "
+            "for those of the source."
+        )
+    gain, error = 100 * facts["expected_gain"], 100 * facts["expected_gain_se"]
+    evidence = f"{facts['log_evidence']:.3g} nats of evidence for a shift"
+    expected = f"expected gain {gain:+.1f} points of accuracy (standard error {error:.1f})"
+    if not facts["adapt"]:
+        return f"Predictions are left alone: {evidence}, but not enough to be sure, {expected}."
+    shrinkage = (
+        f"the {facts['shrunk_towards']} priors exactly"
+        if facts["pseudo_counts"] is None
+        else f"priors shrunk towards the {facts['shrunk_towards']} ones by "
+        f"{facts['pseudo_counts']:g} pseudo-counts a class"
+    )
+    return f"{CALIBRATED[facts['calibration']]} adapted to {shrinkage}: {evidence}, {expected}."

@@ -1,0 +1,251 @@
+"""EM on calibrated outputs: calibrator, source priors and map in one estimator."""
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from priorshift._typing import Floats, Indices, Labels, Mask, Vector
+from priorshift._validation import NO_PRIOR, check_choice, check_count, check_positive, some
+from priorshift.calibration import TINY, _rebalanced
+from priorshift.estimators._certify import certified, posterior_problem
+from priorshift.estimators._evidence import Evidence, Validation
+from priorshift.estimators._kept_rows import (
+    KeepsRows,
+    RowEvidence,
+    in_canonical_order,
+    label_priors_of,
+)
+from priorshift.estimators._likelihood import EM
+from priorshift.estimators._result import PriorEstimate
+from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
+from priorshift.execution import single_threaded_blas
+from priorshift.recalibration import Recalibration
+from priorshift.solvers._softmax import (
+    TEMPERATURE,
+    Family,
+    FittedMap,
+    LabelLikelihood,
+    PenalisedLikelihood,
+    best_ridge,
+    best_temperature,
+    deal_folds,
+    fit_map,
+)
+from priorshift.statistics import Confusion, Decision, DecisionCounts
+from priorshift.uncertainty import IntervalRequest, PriorInterval
+
+STEP_TOL, MAX_STEPS = 1e-6, 1000
+"""Of the calibrator's own optimisation, as the calibrators have them by default."""
+
+
+class CalibratedEM(KeepsRows):
+    r"""EM on outputs that are calibrated first, all fitted on validation (Alexandari et al., 2020).
+
+    Outputs become :math:`g(x) = \mathrm{softmax}(v \circ \log f(x) + b)`, and EM's denominator the
+    mean *calibrated* prediction under the source's class balance :math:`p^N`,
+
+    .. math:: p_{T} = \sum_k p^N_k\, \overline{g(x)}_{y = k},
+
+    from validation rows that the calibrator did not see. The result carries the calibrator, so that
+    `estimate(y_proba).adapt(y_proba)` takes the classifier's own outputs. `source_label_priors`
+    are :math:`p^N`, or else `source_priors` if given; by default validation is taken to be drawn as
+    the training set was. EM trusts outputs to be calibrated, and most are not.
+
+    Parameters
+    ----------
+    calibrator : {"bcts", "ts", "vs"}, default="bcts"
+        Temperature with a bias a class, temperature alone, or scale and bias a class.
+    ridge : float, "cv" or None, default="cv"
+        Penalty on the biases, as in `BCTS`; unused by "ts".
+    cv : int, default=5
+        Folds, for the ridge and for the mean calibrated prediction.
+    tol : float, default=0.01
+        Duality gap in nats to reach.
+    max_iter : int, default=1000
+        Most passes over the target.
+    random_state : None, int or Generator, default=None
+        Shuffles rows before they are dealt to folds; None is the same shuffle every time.
+
+    Attributes
+    ----------
+    recalibration_ : Recalibration
+        The fitted map.
+    ridge_ : float
+        The penalty used.
+    source_priors_ : ndarray of shape (n_classes,)
+        Mean calibrated prediction under the source's class balance.
+    confusion_ : Confusion
+        Soft, of calibrated outputs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import priorshift as ps
+    >>> rng = np.random.default_rng(0)
+    >>> y_val, y = rng.choice(2, 4000), rng.choice(2, 4000, p=[0.8, 0.2])
+    >>> logits_val, logits = (rng.normal(2 * label - 1) for label in (y_val, y))
+    >>> too_sure_val, too_sure = (1 / (1 + np.exp(-6 * z)) for z in (logits_val, logits))
+    >>> shift = ps.CalibratedEM(calibrator="ts").fit(too_sure_val, y_val).estimate(too_sure)
+    >>> shift.priors.round(1), shift.calibrator.slope.round(1)
+    (array([0.8, 0.2]), array([0.3, 0.3]))
+    """
+
+    name = "em-bcts"
+
+    def __init__(
+        self,
+        *,
+        calibrator: Literal["bcts", "ts", "vs"] = "bcts",
+        ridge: float | Literal["cv"] | None = "cv",
+        cv: int = 5,
+        tol: float = 0.01,
+        max_iter: int = 1000,
+        random_state: int | np.random.Generator | None = None,
+    ) -> None:
+        self.calibrator, self.ridge, self.cv = calibrator, ridge, cv
+        self.tol, self.max_iter, self.random_state = tol, max_iter, random_state
+
+    @property
+    def _decision(self) -> Decision:
+        return "soft"
+
+    def _settle(
+        self,
+        classes: Labels,
+        given: tuple[Any, Any],
+        evidence: Evidence | None,
+        rows: Validation | None = None,
+    ) -> Self:
+        assert isinstance(evidence, RowEvidence)
+        labels = label_priors_of(classes, given)
+        ordered = in_canonical_order(evidence.rows)
+        recalibration, ridge, calibrated = self._calibrate(ordered, labels)
+        dead = evidence.predicted.frequencies <= NO_PRIOR  # calibrating must not bring it to life
+        super()._settle(classes, given, _evidence_of(ordered, calibrated, dead), rows)
+        self._evidence, self._validation = evidence, evidence.rows
+        self.recalibration_, self.ridge_ = recalibration, ridge
+        return self
+
+    def _sources(
+        self, evidence: Evidence | None, source_priors: Vector | None, label_priors: Vector | None
+    ) -> tuple[Vector, str]:
+        known = source_priors if label_priors is None else label_priors
+        source, _ = super()._sources(evidence, None, known)
+        where = ", taken to be drawn as the training set was"
+        if known is not None:
+            where = " at source_priors" if label_priors is None else " at source_label_priors"
+        return source, f"mean calibrated prediction on validation{where}"
+
+    def _estimate(self, y_proba: Floats) -> PriorEstimate:
+        seen = self.confusion_.seen
+        if not seen.all():
+            warn_user(
+                f"validation has no sample of class {some(self.classes_[~seen].tolist())}: its "
+                "outputs are calibrated by the temperature alone, and EM's estimate of it rests on "
+                "that. Give validation samples of every class.",
+                PriorShiftWarning,
+            )
+        problem = posterior_problem(self.recalibration_.apply(y_proba), self.source_priors_)
+        solution = certified(self, problem, self.source_priors_)
+        unseen = tuple(self.classes_[~seen].tolist())
+        result = self._result(solution.value, solution, y_proba.shape[0], unseen_classes=unseen)
+        return replace(
+            result, method=f"em-{self.recalibration_.name}", calibrator=self.recalibration_
+        )
+
+    def _interval(
+        self, y_proba: Floats, found: PriorEstimate, request: IntervalRequest
+    ) -> PriorInterval:
+        """Bound the priors as EM does, the calibrator given; a bootstrap fits it anew."""
+        if request.method == "bootstrap":
+            fixed = copy(self)
+            fixed.ridge = self.ridge_  # choosing it anew for every resample would take too long
+            return super(CalibratedEM, fixed)._interval(y_proba, found, request)
+        rows, apply = self._validation_rows(), self.recalibration_.apply
+        assert rows.y is not None
+        em = EM(tol=self.tol, max_iter=self.max_iter).fit(
+            apply(rows.y_proba),
+            self.classes_[rows.y],
+            source_label_priors=label_priors_of(self.classes_, self._given),
+            classes=self.classes_,
+            sample_weight=rows.sample_weight,
+        )
+        em.source_priors_ = self.source_priors_  # the same mean, but out of fold
+        return em._interval(apply(y_proba), found, request)
+
+    def _calibrate(
+        self, rows: Validation, label_priors: Vector | None
+    ) -> tuple[Recalibration, float, Floats]:
+        """Fit the calibrator; return its map, its ridge, and validation calibrated out of fold."""
+        check_choice(self.calibrator, ("bcts", "ts", "vs"), "calibrator")
+        n_folds = check_count(self.cv, "cv", least=2)
+        likelihood = _likelihood_of(rows, label_priors)
+        family, y = _FAMILIES[self.calibrator](rows.y_proba.shape[1]), likelihood.y
+        folds = deal_folds(y, min(n_folds, y.size), label_priors is not None, self.random_state)
+        with single_threaded_blas():
+            ridge = self._settled_ridge(likelihood, family, folds)
+            fitted = _fit(likelihood, family, ridge)
+            calibrated = np.empty_like(rows.y_proba)
+            for fold in np.unique(folds):
+                inside = folds == fold
+                train = replace(likelihood, weight=likelihood.weight * ~inside)
+                of_fold = _fit(train, family, ridge) if train.weight.any() else fitted
+                calibrated[inside] = self._recalibration(of_fold).apply(rows.y_proba[inside])
+        if fitted.trouble:
+            message = f"the calibrator of {self.name} did not converge: {fitted.trouble}."
+            warn_user(message, ConvergenceWarning)
+        return self._recalibration(fitted), ridge, calibrated
+
+    def _settled_ridge(self, likelihood: LabelLikelihood, family: Family, folds: Indices) -> float:
+        if family == TEMPERATURE or not self.ridge:
+            return 0.0
+        if not isinstance(self.ridge, str):
+            return check_positive(self.ridge, "ridge")
+        check_choice(self.ridge, ("cv",), "ridge")
+        return best_ridge(likelihood, family, folds, MAX_STEPS)
+
+    def _recalibration(self, fitted: FittedMap) -> Recalibration:
+        slope, bias = fitted.map
+        return Recalibration(self.calibrator, np.array(slope), np.array(bias))
+
+
+_FAMILIES: dict[str, Callable[[int], Family]] = {
+    "ts": lambda K: TEMPERATURE,  # noqa: ARG005
+    "bcts": lambda K: Family(n_slopes=1, n_biases=K),
+    "vs": lambda K: Family(n_slopes=K, n_biases=K),
+}
+
+
+def _likelihood_of(rows: Validation, label_priors: Vector | None) -> LabelLikelihood:
+    """Return the likelihood of the validation labels, as the calibrators have it."""
+    assert rows.y is not None
+    weight = np.ones(rows.y.size) if rows.sample_weight is None else rows.sample_weight
+    offset = np.zeros(rows.y_proba.shape[1])
+    if label_priors is not None:
+        weight, offset = _rebalanced(rows.y, weight, label_priors, "offset")
+    z = np.log(np.maximum(rows.y_proba, TINY, dtype=np.float64))
+    return LabelLikelihood(z, rows.y, weight, offset, label_priors is not None)
+
+
+def _fit(likelihood: LabelLikelihood, family: Family, ridge: float) -> FittedMap:
+    """Fit the best temperature and, from there, the rest."""
+    found = best_temperature(likelihood, STEP_TOL, MAX_STEPS)
+    if family == TEMPERATURE:
+        return found
+    objective = PenalisedLikelihood(likelihood, family, found.map, ridge)
+    return fit_map(objective, found.map, STEP_TOL, MAX_STEPS)
+
+
+def _evidence_of(rows: Validation, calibrated: Floats, dead: Mask) -> RowEvidence:
+    """Count validation as calibrated, without mass for classes that are never predicted."""
+    assert rows.y is not None
+    if dead.any():
+        calibrated = np.where(dead, 0, calibrated).astype(calibrated.dtype)
+        calibrated /= calibrated.sum(axis=1, keepdims=True)
+    weight = rows.sample_weight
+    confusion = Confusion.from_arrays(calibrated, rows.y, decision="soft", sample_weight=weight)
+    predicted = DecisionCounts.from_arrays(calibrated, decision="soft", sample_weight=weight)
+    return RowEvidence(predicted, confusion, confusion, rows)

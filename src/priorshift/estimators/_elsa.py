@@ -1,0 +1,193 @@
+"""ELSA: moments of validation and target, weighted by what each row can tell."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from priorshift._typing import Floats, Indices, Mask, Vector
+from priorshift._validation import check_count, check_positive
+from priorshift.estimators._evidence import Validation
+from priorshift.estimators._inversion import ROUNDING, _clip, _judge_condition
+from priorshift.estimators._kept_rows import KeepsRows, SeenTarget
+from priorshift.estimators._result import PriorEstimate
+from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
+from priorshift.execution import multiply, single_threaded_blas
+from priorshift.solvers import Solution, Status, solve_linear
+from priorshift.statistics import Confusion, Decision, DecisionCounts
+
+LEAST_RATIO = 0.1
+"""A ratio counts as at least this in the weights of rows, or single rows of classes that were
+clipped to 0 would decide everything; the equations hold for any weights."""
+
+
+class ELSA(KeepsRows):
+    r"""Efficient label-shift adaptation by estimating equations (Tian et al., 2023).
+
+    With n validation samples of label frequencies p and m target samples, the ratio
+    :math:`w_k = P_k / p_k` solves
+
+    .. math:: \frac1n \sum_i b_w(x_i)\, w_{y_i} = \frac1m \sum_j b_w(x_j), \quad p \cdot w = 1,
+        \qquad b_w(x) = \frac{f(x) - p}{\sum_k w_k^2 f_k(x) / \pi + \sum_k w_k f_k(x) / (1 - \pi)}
+
+    with :math:`\pi = n / (n + m)`. The denominator makes the equations efficient where outputs are
+    calibrated; where they are not, the equations still hold. It is linear in w for given weights of
+    rows, which are renewed in rounds from equal ones, with w clipped at 0.
+
+    Parameters
+    ----------
+    tol : float, default=1e-4
+        Change of the priors, in L1, at which the rounds end.
+    max_iter : int, default=10
+        Most rounds.
+
+    References
+    ----------
+    Tian, Zhang, Zhao: ELSA: Efficient Label Shift Adaptation through the Lens of Semiparametric
+    Models. ICML 2023.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import priorshift as ps
+    >>> y_val = np.array([0, 0, 1, 1])
+    >>> y_proba_val = np.array([[0.9, 0.1], [0.7, 0.3], [0.2, 0.8], [0.2, 0.8]])
+    >>> y_proba = np.array([[0.8, 0.2], [0.8, 0.2], [0.2, 0.8]])
+    >>> shift = ps.ELSA().fit(y_proba_val, y_val).estimate(y_proba)
+    >>> shift.priors.round(2), shift.status
+    (array([0.67, 0.33]), 'stationary')
+    """
+
+    name = "elsa"
+
+    def __init__(self, *, tol: float = 1e-4, max_iter: int = 10) -> None:
+        self.tol, self.max_iter = tol, max_iter
+
+    @property
+    def _decision(self) -> Decision:
+        return "soft"
+
+    def _estimate(self, y_proba: Floats) -> PriorEstimate:
+        tol, max_iter = check_positive(self.tol, "tol"), check_count(self.max_iter, "max_iter")
+        target = SeenTarget.of(self, y_proba)
+        found = {"unseen_classes": tuple(self.classes_[~target.seen].tolist())}
+        if target.empty:
+            only_unseen = Solution(target.unseen_priors / target.unseen_priors.sum(), "direct")
+            return self._result(only_unseen.value, only_unseen, y_proba.shape[0], **found)
+        with single_threaded_blas():
+            rounds = _Equations.of(self._validation_rows(), target).solve(tol, max_iter)
+            condition = _judge_condition(self, rounds.matrix)
+        self._warn(rounds, tol, target)
+        status: Status = "stationary" if rounds.change <= tol else "not_converged"
+        return self._result(
+            target.complete(rounds.priors),
+            Solution(rounds.priors, status, None, rounds.n_iter),
+            y_proba.shape[0],
+            raw=target.complete(rounds.raw),
+            condition_number=condition,
+            **found,
+        )
+
+    def _warn(self, rounds: "_Rounds", tol: float, target: SeenTarget) -> None:
+        """Say that entries were clipped, or that the rounds did not settle."""
+        negative = rounds.raw < -ROUNDING
+        if negative.any():
+            worst = self.classes_[target.seen][np.argmin(rounds.raw)].item()
+            warn_user(
+                f"elsa found {np.count_nonzero(negative)} negative entries, the lowest "
+                f"{rounds.raw.min():.3g} for class {worst!r}, and set them to 0 (kept in `raw`).",
+                PriorShiftWarning,
+            )
+        if rounds.change > tol:
+            warn_user(
+                f"elsa has not settled after {rounds.n_iter} rounds: the last one moved the priors "
+                f"by {rounds.change:.2g} in L1; raise max_iter or tol.",
+                ConvergenceWarning,
+            )
+
+
+class _Rounds(NamedTuple):
+    """Where the rounds ended: priors, those before clipping, the matrix, and the last change."""
+
+    priors: Vector
+    raw: Vector
+    matrix: Vector
+    n_iter: int
+    change: float
+
+
+@dataclass(frozen=True)
+class _Equations:
+    """The estimating equations, among the classes that validation saw."""
+
+    source: Floats
+    y: Indices
+    source_weight: Vector
+    target: Floats
+    target_weight: Vector
+    p: Vector
+
+    @classmethod
+    def of(cls, rows: Validation, target: SeenTarget) -> "_Equations":
+        assert rows.y is not None
+        weight = np.ones(rows.y.size) if rows.sample_weight is None else rows.sample_weight
+        labelled = np.bincount(rows.y, weight, target.seen.size)[target.seen]
+        of_target = np.ones(target.y_proba.shape[0]) if target.weight is None else target.weight
+        index = np.cumsum(target.seen) - 1
+        return cls(
+            _among(rows.y_proba, target.seen),
+            index[rows.y],
+            weight * target.seen[rows.y],
+            _among(target.y_proba, target.seen),
+            of_target,
+            labelled / labelled.sum(),
+        )
+
+    def solve(self, tol: float, max_iter: int) -> _Rounds:
+        """Solve for the ratio in rounds, each with the row weights of the last."""
+        w, change, n_iter = np.ones_like(self.p), np.inf, 0
+        of_source, of_target = self.source_weight, self.target_weight
+        while n_iter < max_iter and change > tol:
+            matrix, moments = self._linear(of_source, of_target)
+            raw = solve_linear(matrix, moments) * self.p
+            priors = _clip(raw)
+            change = float(np.abs(priors - w * self.p).sum()) if n_iter else np.inf
+            w, n_iter = priors / self.p, n_iter + 1
+            of_source, of_target = self._weights(w)
+        return _Rounds(priors, raw, matrix, n_iter, change)
+
+    def _linear(self, of_source: Vector, of_target: Vector) -> tuple[Vector, Vector]:
+        """Return the equations as a square system.
+
+        They sum to 0 on both sides, so adding p . w = 1 to each makes them determine w, whatever
+        the order of classes.
+        """
+        n, m = self.source_weight.sum(), self.target_weight.sum()
+        by_class = Confusion.from_arrays(
+            self.source, self.y, decision="soft", sample_weight=of_source
+        )
+        of_classes = (by_class.counts - np.outer(self.p, by_class.class_weights)) / n
+        summed = DecisionCounts.from_arrays(
+            self.target, decision="soft", sample_weight=of_target
+        ).counts
+        return of_classes + self.p, (summed - self.p * of_target.sum()) / m + 1
+
+    def _weights(self, w: Vector) -> tuple[Vector, Vector]:
+        """Return the weight of each row, sample weights included, 1 on average in the target."""
+        n, m = self.source_weight.sum(), self.target_weight.sum()
+        w, share = np.maximum(w, LEAST_RATIO), n / (n + m)
+        noise = w**2 / share + w / (1 - share)
+        of_source = self.source_weight / multiply(self.source, noise)
+        of_target = self.target_weight / multiply(self.target, noise)
+        scale = of_target.sum() / m
+        return of_source / scale, of_target / scale
+
+
+def _among(y_proba: Floats, seen: Mask) -> Floats:
+    """Return predictions among the classes that were seen; equal ones where there is no mass."""
+    if seen.all():
+        return y_proba
+    among = y_proba[:, seen]
+    mass = among.sum(axis=1, keepdims=True)
+    flat = np.full_like(among, 1 / among.shape[1])
+    return np.divide(among, mass, out=flat, where=mass > 0)

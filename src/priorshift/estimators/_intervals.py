@@ -1,0 +1,263 @@
+"""Which interval belongs to which estimator: the default of `PriorEstimator._interval`.
+
+Loaded when an interval is asked for. Every method that compares decisions with a confusion matrix,
+with a hyper-prior or not, has the interval of the moments q = C p, which covers the truth whatever
+the hyper-prior pulls to; EM and MAP have that of the posterior likelihood; all others a bootstrap.
+"""
+
+from copy import copy
+
+import numpy as np
+
+from priorshift._typing import Floats, Indices, Vector
+from priorshift._validation import check_alpha, some
+from priorshift.adaptation import prior_ratio
+from priorshift.estimators._base import PriorEstimator
+from priorshift.estimators._decisions import DecisionEstimator
+from priorshift.estimators._evidence import Validation
+from priorshift.estimators._inversion import NoAdaptation
+from priorshift.estimators._likelihood import EM, MAP
+from priorshift.estimators._result import PriorEstimate
+from priorshift.exceptions import PriorShiftWarning, warn_user
+from priorshift.solvers import Mixture, maximise
+from priorshift.statistics import Confusion, DecisionCounts
+from priorshift.uncertainty import (
+    IntervalRequest,
+    PriorInterval,
+    SourceNoise,
+    Votes,
+    bootstrap_draws,
+    bootstrap_interval,
+    credible_interval,
+    invert,
+    likelihood_interval,
+    poisson_weights,
+    posterior_draws,
+    stratified_weights,
+)
+
+MLE_TOL = 0.01
+"""Gap in nats of the maximum of a likelihood, where the estimate itself is not it."""
+
+RESAMPLE_TOL = 0.05
+"""Gap in nats of a resample: at most a third of a standard error, and far less on average."""
+
+SHRINKAGE = 2.0
+"""Pseudo-counts of each confusion column, spread as the model expects it."""
+
+
+def interval_of(
+    estimator: PriorEstimator, y_proba: Floats, found: PriorEstimate, request: IntervalRequest
+) -> PriorInterval:
+    """Find the interval of an estimate on clean rows of the target."""
+    if isinstance(estimator, NoAdaptation):
+        raise ValueError(
+            "NoAdaptation estimates nothing, so there is no interval; leave out confidence_level."
+        )
+    if request.method == "bootstrap" and request.estimand == "sample":
+        raise ValueError(
+            "a bootstrap resamples the target, so it can only speak of the population; for "
+            "estimand='sample' use interval_method='asymptotic' or 'bayesian'."
+        )
+    if isinstance(estimator, DecisionEstimator):
+        return _of_decisions(estimator, y_proba, found, request)
+    if isinstance(estimator, EM | MAP):
+        return _of_posteriors(estimator, y_proba, found, request)
+    if request.method in ("asymptotic", "bayesian") or request.estimand == "sample":
+        raise ValueError(
+            f"{type(estimator).__name__} has intervals by bootstrap only, and of the population's "
+            "share; use interval_method='bootstrap'."
+        )
+    return _by_resampling_rows(estimator, y_proba, found, request)
+
+
+def _of_decisions(
+    estimator: DecisionEstimator, y_proba: Floats, found: PriorEstimate, request: IntervalRequest
+) -> PriorInterval:
+    """Bound priors by the moments q = C p, or by the joint posterior of C and p."""
+    rows, y = _validation_of(estimator)
+    confusion = estimator.confusion_
+    if not confusion.seen.all():
+        if request.method == "bootstrap":
+            return _by_resampling_rows(estimator, y_proba, found, request)
+        unseen = some(estimator.classes_[~confusion.seen].tolist())
+        raise ValueError(
+            f"validation has no sample of class {unseen}, so a confusion matrix cannot say how "
+            "sure its prior is; add samples, use EM with source_priors, or take "
+            "interval_method='bootstrap', which trusts the predictions for that class."
+        )
+    if request.method == "bayesian":
+        return _credible(estimator, y_proba, found, request)
+    if request.method == "bootstrap":
+        return _by_resampling_moments(estimator, y_proba, found, request)
+    votes = Votes.of(confusion, y_proba, rows.y_proba, y, rows.sample_weight)
+    if votes.weak:
+        warn_user(
+            f"{estimator.name}: with so few validation samples the confusion matrix hardly tells "
+            "classes apart, and intervals may cover less than they say. Add validation samples; "
+            "soft decisions (SCM-L) need fewer than hard ones.",
+            PriorShiftWarning,
+        )
+    return votes.interval(found.priors, request)
+
+
+def _by_resampling_moments(
+    estimator: DecisionEstimator, y_proba: Floats, found: PriorEstimate, request: IntervalRequest
+) -> PriorInterval:
+    """Resample validation within classes, and the target, as weights of what is summed."""
+    rows, y = _validation_of(estimator)
+    decision, K = estimator.confusion_.decision, estimator.classes_.size
+
+    def replicate(rng: np.random.Generator) -> Vector:
+        weight = stratified_weights(y, K, rng)
+        if rows.sample_weight is not None:
+            weight = weight * rows.sample_weight
+        drawn = Confusion.from_arrays(rows.y_proba, y, decision=decision, sample_weight=weight)
+        q = DecisionCounts.from_arrays(
+            y_proba, decision=decision, sample_weight=poisson_weights(y_proba.shape[0], rng)
+        ).frequencies
+        return _solve(drawn.conditional, q)
+
+    q = DecisionCounts.from_arrays(y_proba, decision=decision).frequencies
+    centre = _solve(estimator.confusion_.conditional, q)
+    draws = bootstrap_draws(replicate, request.n_resamples, request.rng)
+    return bootstrap_interval(draws, centre, found.priors, y_proba.shape[0], request)
+
+
+def _solve(C: Vector, q: Vector) -> Vector:
+    """Solve C p = q, by the pseudo-inverse where C is singular."""
+    try:
+        return np.linalg.solve(C, q).astype(np.float64, copy=False)
+    except np.linalg.LinAlgError:
+        return invert(C) @ q
+
+
+def _credible(
+    estimator: DecisionEstimator, y_proba: Floats, found: PriorEstimate, request: IntervalRequest
+) -> PriorInterval:
+    """Draw from the joint posterior of priors and confusion matrix, given hard decisions.
+
+    Summed posteriors are no counts, so the soft methods are judged by hard decisions as well.
+    """
+    rows, y = _validation_of(estimator)
+    hard = Confusion.from_arrays(rows.y_proba, y, decision="hard", sample_weight=rows.sample_weight)
+    counts = DecisionCounts.from_arrays(y_proba, decision="hard").counts
+    decisions = rows.y_proba.argmax(axis=1)
+    model = Confusion.from_arrays(rows.y_proba, decisions, decision="soft").counts.T
+    model = model / np.maximum(model.sum(axis=0), np.finfo(np.float64).tiny)
+    alpha = getattr(estimator, "alpha", 1.0)
+    drawn = posterior_draws(
+        _effective(hard, rows, y),
+        counts,
+        alpha=check_alpha(alpha, estimator.classes_.size),
+        pseudo_counts=SHRINKAGE * model,
+        n_draws=request.n_resamples,
+        thin=4,
+        random_state=request.rng,
+    )
+    draws = drawn.priors if request.estimand == "population" else drawn.realised
+    return credible_interval(draws, found.priors, request)
+
+
+def _effective(confusion: Confusion, rows: Validation, y: Indices) -> Vector:
+    """Scale the counts of weighted rows to as many as they are worth."""
+    if rows.sample_weight is None:
+        return confusion.counts
+    squares = np.bincount(y, rows.sample_weight**2, minlength=confusion.class_weights.size)
+    return confusion.counts * (confusion.class_weights / squares)
+
+
+def _of_posteriors(
+    estimator: EM | MAP, y_proba: Floats, found: PriorEstimate, request: IntervalRequest
+) -> PriorInterval:
+    """Bound priors by the likelihood of calibrated posteriors."""
+    if request.method == "bayesian":
+        raise ValueError(
+            f"{type(estimator).__name__} has no Bayesian interval; use interval_method="
+            "'asymptotic' or 'bootstrap', or CM-M and SCM-M for a posterior."
+        )
+    if request.method == "bootstrap":
+        return _by_resampling_rows(estimator, y_proba, found, request)
+    source = estimator.source_priors_
+    problem = Mixture.of(y_proba, scale=prior_ratio(np.ones_like(source), source))
+    mle = found.priors
+    if isinstance(estimator, MAP) or found.status != "certified":
+        mle = maximise(problem, tol=MLE_TOL, start=found.priors).value
+    return likelihood_interval(problem, mle, found.priors, request, source, _noise_of(estimator))
+
+
+def _noise_of(estimator: PriorEstimator) -> SourceNoise | None:
+    """Return the rows that the source priors were averaged from; None if they were given."""
+    source_priors, label_priors = estimator._given
+    if source_priors is not None:
+        return None
+    rows = estimator._validation
+    if rows is None:
+        raise ValueError(
+            f"{type(estimator).__name__} took its source priors from validation rows that "
+            "partial_fit does not keep, so their noise is unknown; give source_priors, or use fit."
+        )
+    weight = np.ones(rows.y_proba.shape[0]) if rows.sample_weight is None else rows.sample_weight
+    if label_priors is None or rows.y is None:
+        return SourceNoise(rows.y_proba, weight / weight.sum())
+    mass = np.bincount(rows.y, weight, minlength=estimator.classes_.size)
+    share = weight * (estimator.source_label_priors_ / np.maximum(mass, 1e-300))[rows.y]
+    return SourceNoise(rows.y_proba, share / share.sum(), rows.y)
+
+
+def _by_resampling_rows(
+    estimator: PriorEstimator, y_proba: Floats, found: PriorEstimate, request: IntervalRequest
+) -> PriorInterval:
+    """Resample rows, and fit and estimate anew: for any estimator, one copy of the rows a thread.
+
+    Validation keeps its class sizes where decisions are compared by class.
+    """
+    rows = estimator._validation
+    if rows is None and estimator._given[0] is None:
+        raise ValueError(
+            f"{type(estimator).__name__} keeps no validation rows after partial_fit, so they "
+            "cannot be resampled; use fit."
+        )
+    n, K = y_proba.shape
+    warm = type(estimator) in (EM, MAP) and found.status == "certified"
+
+    def replicate(rng: np.random.Generator) -> Vector:
+        replica = copy(estimator)
+        if rows is not None:
+            size = rows.y_proba.shape[0]
+            if rows.y is not None and estimator._decision is not None:
+                weight = stratified_weights(rows.y, K, rng)
+            else:
+                weight = poisson_weights(size, rng)
+            if rows.sample_weight is not None:
+                weight = weight * rows.sample_weight
+            drawn = Validation(rows.y_proba, rows.y, weight)
+            given = estimator._given
+            replica._settle(estimator.classes_, given, replica._count(drawn, given), drawn)
+        times = poisson_weights(n, rng)
+        if warm:
+            return _maximum(replica, y_proba, times, found.priors)
+        return replica._estimate(y_proba[np.repeat(np.arange(n), times.astype(np.intp))]).priors
+
+    draws = bootstrap_draws(replicate, request.n_resamples, request.rng)
+    return bootstrap_interval(draws, found.priors, found.priors, n, request)
+
+
+def _maximum(estimator: PriorEstimator, y_proba: Floats, weights: Vector, start: Vector) -> Vector:
+    """Maximise the posterior likelihood of weighted rows, from near the answer and uncopied."""
+    scale = prior_ratio(np.ones_like(start), estimator.source_priors_)
+    alpha = check_alpha(getattr(estimator, "alpha", 1.0), start.size)
+    problem = Mixture.of(y_proba, scale=scale, weights=weights, alpha=alpha)
+    return maximise(problem, tol=RESAMPLE_TOL, start=start).value
+
+
+def _validation_of(estimator: PriorEstimator) -> tuple[Validation, Indices]:
+    """Return the labelled validation rows, or say how to keep them."""
+    rows = estimator._validation
+    if rows is None or rows.y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} keeps no validation rows after partial_fit, and an "
+            "interval needs their spread; use fit(y_proba, y) on all of them, or estimate without "
+            "confidence_level."
+        )
+    return rows, rows.y

@@ -1,0 +1,118 @@
+"""MAPLS: EM that leans towards equal priors, as far as the data themselves suggest."""
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.special import rel_entr
+
+from priorshift._typing import Floats, Vector
+from priorshift._validation import NO_PRIOR, check_fraction
+from priorshift.estimators._base import PriorEstimator
+from priorshift.estimators._certify import certified, posterior_problem
+from priorshift.estimators._result import PriorEstimate
+from priorshift.solvers import Solution
+
+SOURCE_TRUST = 0.2
+"""Trust at a divergence of 1/2 between source and uniform priors, in Ye's code."""
+
+UNIFORM_SHARE, SOURCE_SHARE = 0.9, 0.1
+"""How much the distance to the uniform and to the source priors count in the data's weight."""
+
+
+class MAPLS(PriorEstimator):
+    r"""EM pulled towards equal priors by a strength that the data choose (Ye et al., 2024).
+
+    EM's step is mixed with the uniform priors :math:`u`,
+
+    .. math:: p \leftarrow \lambda\, \overline{p(y \mid x)} + (1 - \lambda)\, u,
+
+    which is maximum a posteriori with :math:`\alpha = 1 + M (1 - \lambda) / (\lambda K)` for M
+    target samples, and solved as that, to a certificate. By default
+
+    .. math:: \lambda = 0.9\, g(\mathrm{KL}(\hat p \| u)) + 0.1\, (1 - g(\mathrm{KL}(\hat p \|
+        p_T))), \qquad g(d) = \frac{c d}{1 + c d}, \quad c = \frac{2s}{1 - s}
+
+    with EM's estimate :math:`\hat p` and :math:`s = 1 / (1 + \mathrm{KL}(p_T \| u) / 2)`: the
+    further the target seems from equal priors, and the nearer to the source, the more it is left
+    to the data. A source of exactly equal priors has s = 1, where :math:`\lambda` is 0.9 for any
+    shift at all. Equal priors are those of the classes that the source had.
+
+    Parameters
+    ----------
+    data_weight : float in [0, 1], optional
+        :math:`\lambda`: 1 is EM, 0 the uniform priors; by default chosen as above.
+    tol : float, default=0.01
+        Duality gap in nats to reach.
+    max_iter : int, default=1000
+        Most passes over the target.
+
+    References
+    ----------
+    Ye, Tsuchida, Petersson, Barnes: Label Shift Estimation for Class-Imbalance Problem: A Bayesian
+    Approach. WACV 2024.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import priorshift as ps
+    >>> y_proba = np.array([[0.9, 0.1], [0.6, 0.4], [0.9, 0.1], [0.2, 0.8]])
+    >>> shift = ps.MAPLS(data_weight=0.5).fit(source_priors=[0.5, 0.5]).estimate(y_proba)
+    >>> shift.priors.round(3), shift.status
+    (array([0.605, 0.395]), 'certified')
+    """
+
+    name = "mapls"
+
+    def __init__(
+        self, *, data_weight: float | None = None, tol: float = 0.01, max_iter: int = 1000
+    ) -> None:
+        self.data_weight, self.tol, self.max_iter = data_weight, tol, max_iter
+
+    def _estimate(self, y_proba: Floats) -> PriorEstimate:
+        source, n_target = self.source_priors_, y_proba.shape[0]
+        weight, passes = self._settled_weight(y_proba)
+        uniform = _uniform_over(source)
+        if weight == 0:  # nothing is left of the data
+            solution = Solution(uniform, "direct")
+        else:
+            alpha = 1 + n_target * (1 - weight) / weight * uniform
+            solution = certified(self, posterior_problem(y_proba, source, alpha), source)
+        solution = replace(solution, n_iter=solution.n_iter + passes)
+        return self._result(solution.value, solution, n_target)
+
+    def _settled_weight(self, y_proba: Floats) -> tuple[float, int]:
+        """Return the data's weight, and the passes that it cost to find."""
+        if self.data_weight is not None:
+            return check_fraction(self.data_weight, "data_weight"), 0
+        em = certified(self, posterior_problem(y_proba, self.source_priors_), self.source_priors_)
+        return adaptive_weight(em.value, self.source_priors_), em.n_iter
+
+
+def adaptive_weight(target: Vector, source: Vector) -> float:
+    """Return lambda of EM's estimate and the source priors, as in the formula of `MAPLS`."""
+    uniform = _uniform_over(source)
+    slope = 2 * SOURCE_TRUST / (1 - SOURCE_TRUST)
+    trust = 1 / (1 + slope * _divergence(source, uniform))
+    steep = 2 * trust / (1 - trust) if trust < 1 else np.inf
+    far_from_uniform = _saturate(steep, _divergence(target, uniform))
+    far_from_source = _saturate(steep, _divergence(target, source))
+    return UNIFORM_SHARE * far_from_uniform + SOURCE_SHARE * (1 - far_from_source)
+
+
+def _uniform_over(source: Vector) -> Vector:
+    """Return equal priors of the classes that the source had."""
+    had = source > NO_PRIOR
+    return had / had.sum()
+
+
+def _divergence(p: Vector, q: Vector) -> float:
+    """Return KL(p || q) in nats; mass where q has none is left out."""
+    there = q > NO_PRIOR
+    return max(float(rel_entr(p[there], q[there]).sum()), 0.0)
+
+
+def _saturate(slope: float, divergence: float) -> float:
+    """Return c d / (1 + c d), from 0 for d = 0 to 1; 1/2 where it is not determined."""
+    if np.isinf(slope):
+        return 1.0 if divergence > 0 else 0.5
+    return slope * divergence / (1 + slope * divergence)

@@ -1,0 +1,7 @@
+"""Is there a shift, and is it a shift of priors? Tests that need no labels of the target."""
+
+from priorshift.shift_test._assumption import check_assumption
+from priorshift.shift_test._detect import detect_shift
+from priorshift.shift_test._results import AssumptionTest, ShiftTest
+
+__all__ = ["AssumptionTest", "ShiftTest", "check_assumption", "detect_shift"]

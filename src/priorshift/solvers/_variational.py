@@ -1,0 +1,77 @@
+r"""A Bayesian answer to the one convex problem: the posterior of p under a Dirichlet prior.
+
+With :math:`p \sim \mathrm{Dir}(\alpha)` and rows of likelihood :math:`a_i \cdot p`, the best
+:math:`\mathrm{Dir}(\hat\alpha)` in Kullback-Leibler divergence is a fixed point of
+
+.. math:: \hat\alpha_k = \alpha_k + \eta \sum_i \frac{e_k a_{ik}}{a_i \cdot e}, \qquad
+    e_k = \exp(\psi(\hat\alpha_k) - \psi(\textstyle\sum_j \hat\alpha_j))
+
+which is an EM step with `e` in place of p. The bound on the log evidence that it maximises is
+
+.. math:: \eta \sum_i \log(a_i \cdot e)
+    - \mathrm{KL}(\mathrm{Dir}(\hat\alpha), \mathrm{Dir}(\alpha)).
+
+A tempering :math:`\eta < 1` counts every row as less than one observation.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import digamma, gammaln
+
+from priorshift._typing import Vector
+from priorshift.execution import single_threaded_blas
+from priorshift.solvers._mixture import Mixture
+
+
+class DirichletPosterior(NamedTuple):
+    """What is known of p after seeing the rows."""
+
+    alpha: Vector
+    log_evidence: float
+    n_iter: int
+    converged: bool
+
+    @property
+    def mean(self) -> Vector:
+        """The posterior mean: what to adapt to for the fewest wrong decisions."""
+        return self.alpha / self.alpha.sum()
+
+
+def dirichlet_posterior(
+    problem: Mixture,
+    alpha: Vector,
+    *,
+    tempering: float = 1.0,
+    start: Vector | None = None,
+    tol: float = 1e-3,
+    max_iter: int = 60,
+) -> DirichletPosterior:
+    """Approximate the posterior; stop when a step moves less than `tol` of the mass."""
+    mass = tempering * problem.total
+    p = np.full(alpha.size, 1 / alpha.size) if start is None else start
+    counts, n_iter, moved = mass * p, 0, np.inf
+    with single_threaded_blas():
+        while moved > tol and n_iter < max_iter:
+            e = np.exp(_mean_log(alpha + counts))
+            _, slope = problem.evaluate(e, exact=False)
+            new = tempering * e * slope
+            moved = float(np.abs(new - counts).sum() / mass)
+            counts, n_iter = new, n_iter + 1
+        mean_log = _mean_log(alpha + counts)
+        likelihood, _ = problem.evaluate(np.exp(mean_log))
+    divergence = _divergence(alpha + counts, alpha, mean_log)
+    evidence = tempering * likelihood - divergence
+    return DirichletPosterior(alpha + counts, evidence, n_iter + 1, moved <= tol)
+
+
+def _mean_log(alpha: Vector) -> Vector:
+    """Return E[log p_k] under Dir(alpha)."""
+    return np.asarray(digamma(alpha) - digamma(alpha.sum()))
+
+
+def _divergence(alpha: Vector, prior: Vector, mean_log: Vector) -> float:
+    """Return KL(Dir(alpha), Dir(prior))."""
+    constant = gammaln(alpha.sum()) - gammaln(alpha).sum()
+    constant -= gammaln(prior.sum()) - gammaln(prior).sum()
+    return float(constant + (alpha - prior) @ mean_log)

@@ -1,0 +1,44 @@
+"""Intervals of estimated priors: asymptotic, bootstrap and Bayesian, on plain arrays.
+
+`estimate(y_proba, confidence_level=0.95)` of every estimator fills them in; what is here works
+without estimators.
+"""
+
+from priorshift.uncertainty._bootstrap import (
+    bootstrap_draws,
+    bootstrap_interval,
+    poisson_weights,
+    stratified_weights,
+)
+from priorshift.uncertainty._credible import credible_interval
+from priorshift.uncertainty._gibbs import PosteriorDraws, posterior_draws
+from priorshift.uncertainty._interval import (
+    Estimand,
+    IntervalMethod,
+    IntervalRequest,
+    PriorInterval,
+    score_bounds,
+    wilson_bounds,
+)
+from priorshift.uncertainty._likelihood import SourceNoise, likelihood_interval
+from priorshift.uncertainty._moments import Votes, invert
+
+__all__ = [
+    "Estimand",
+    "IntervalMethod",
+    "IntervalRequest",
+    "PosteriorDraws",
+    "PriorInterval",
+    "SourceNoise",
+    "Votes",
+    "bootstrap_draws",
+    "bootstrap_interval",
+    "credible_interval",
+    "invert",
+    "likelihood_interval",
+    "poisson_weights",
+    "posterior_draws",
+    "score_bounds",
+    "stratified_weights",
+    "wilson_bounds",
+]

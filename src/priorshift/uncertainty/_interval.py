@@ -1,0 +1,151 @@
+"""What is asked of an interval, what is handed back, and the bounds themselves."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from scipy.special import ndtri
+
+from priorshift._typing import Vector
+from priorshift._validation import check_choice, check_count
+
+IntervalMethod = Literal["auto", "asymptotic", "bootstrap", "bayesian"]
+Estimand = Literal["population", "sample"]
+
+METHODS: tuple[IntervalMethod, ...] = ("auto", "asymptotic", "bootstrap", "bayesian")
+ESTIMANDS: tuple[Estimand, ...] = ("population", "sample")
+
+LEAST_RESAMPLES = 20
+"""Below it, no quantile in the tails is worth its name."""
+
+
+@dataclass(frozen=True)
+class IntervalRequest:
+    """What `estimate` was asked for, checked.
+
+    Attributes
+    ----------
+    confidence_level : float
+        Nominal coverage, inside (0, 1).
+    rng : numpy.random.Generator
+        Whence resamples and posterior draws come.
+    method : {"auto", "asymptotic", "bootstrap", "bayesian"}
+    n_resamples : int
+        Resamples of a bootstrap, or draws kept of a posterior.
+    simultaneous : bool
+        Whether the level is that of all classes together, not of each.
+    estimand : {"population", "sample"}
+        The share in the population that the target was drawn from, or in these very rows.
+    """
+
+    confidence_level: float
+    rng: np.random.Generator
+    method: IntervalMethod = "auto"
+    n_resamples: int = 300
+    simultaneous: bool = False
+    estimand: Estimand = "population"
+
+    @classmethod
+    def of(
+        cls,
+        confidence_level: Any,
+        random_state: Any,
+        method: Any,
+        n_resamples: Any,
+        simultaneous: Any,
+        estimand: Any,
+    ) -> "IntervalRequest":
+        """Check what a user asked for."""
+        if not (isinstance(confidence_level, (float, np.floating)) and 0 < confidence_level < 1):
+            raise ValueError(
+                "confidence_level must be a number between 0 and 1, such as 0.95; got "
+                f"{confidence_level!r}."
+            )
+        check_choice(method, METHODS, "interval_method")
+        check_choice(estimand, ESTIMANDS, "estimand")
+        check_choice(simultaneous, (True, False), "simultaneous")
+        return cls(
+            float(confidence_level),
+            np.random.default_rng(random_state),
+            method,
+            check_count(n_resamples, "n_resamples", least=LEAST_RESAMPLES),
+            bool(simultaneous),
+            estimand,
+        )
+
+    def level(self, n_classes: int) -> float:
+        r"""Return the level each class needs: :math:`\gamma^{1/K}` (Šidák) if simultaneous."""
+        return self.confidence_level ** (1 / n_classes if self.simultaneous else 1.0)
+
+    def z(self, n_classes: int) -> float:
+        """Return the normal quantile of the level that each class needs."""
+        return float(ndtri(0.5 + 0.5 * self.level(n_classes)))
+
+
+@dataclass(frozen=True)
+class PriorInterval:
+    """Bounds of each prior.
+
+    Attributes
+    ----------
+    interval : ndarray of shape (K, 2)
+        Lower and upper bounds, inside [0, 1].
+    standard_error : ndarray of shape (K,)
+        Of the estimate before it is constrained to the simplex.
+    method : {"asymptotic", "bootstrap", "bayesian"}
+        How they were found.
+    draws : ndarray of shape (n_resamples, K) or None
+        Resampled estimates, or draws of the posterior.
+    """
+
+    interval: Vector
+    standard_error: Vector
+    method: IntervalMethod
+    draws: Vector | None = None
+
+    @classmethod
+    def around(
+        cls,
+        priors: Vector,
+        lower: Vector,
+        upper: Vector,
+        standard_error: Vector,
+        method: IntervalMethod,
+        draws: Vector | None = None,
+    ) -> "PriorInterval":
+        """Clip bounds into [0, 1] and let them hold the estimate itself.
+
+        No prior is outside [0, 1], so clipping costs no coverage.
+        """
+        bounds = np.clip(np.column_stack([lower, upper]), 0.0, 1.0)
+        inside = np.clip(priors, 0.0, 1.0)
+        bounds[:, 0] = np.minimum(bounds[:, 0], inside)
+        bounds[:, 1] = np.maximum(bounds[:, 1], inside)
+        return cls(bounds, standard_error, method, draws)
+
+
+def score_bounds(centre: Vector, z: float, constant: Vector, slope: Vector, curve: Vector) -> Any:
+    r"""Solve :math:`(\hat p - p)^2 = z^2 (a + b p + c p^2)` for both bounds.
+
+    A variance that may change with p gives Wilson's interval where the classes are known,
+    :math:`a = 0, b = 1/M, c = -1/M`, and :math:`\hat p \pm z \sqrt a` where it does not change.
+
+    Examples
+    --------
+    Wilson's interval of 0 in 10:
+
+    >>> import numpy as np
+    >>> none, m = np.zeros(1), np.full(1, 0.1)
+    >>> [bound.round(4).tolist() for bound in score_bounds(none, 1.96, none, m, -m)]
+    [[0.0], [0.2775]]
+    """
+    lead = 1 - z**2 * curve
+    half = centre + 0.5 * z**2 * slope
+    root = np.sqrt(np.maximum(half**2 - lead * (centre**2 - z**2 * constant), 0))
+    return (half - root) / lead, (half + root) / lead
+
+
+def wilson_bounds(priors: Vector, n: float, z: float) -> Any:
+    """Return Wilson's bounds of shares among n labelled rows: no classifier can do better."""
+    ones = np.ones_like(priors) / n
+    return score_bounds(priors, z, np.zeros_like(priors), ones, -ones)

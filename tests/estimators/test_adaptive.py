@@ -1,0 +1,280 @@
+"""Auto: what it is made of, and that it helps where it can and harms nowhere."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+from scipy.special import log_softmax, softmax
+
+import priorshift as ps
+from priorshift.estimators._gain import Decisions, Sample, expected_gain
+from priorshift.estimators._outputs import calibrated_outputs
+from priorshift.estimators._shrinkage import shrink_by_evidence
+
+K = 5
+TARGET = np.array([0.05, 0.1, 0.15, 0.2, 0.5])
+
+
+@pytest.fixture
+def simulation(simulate):
+    return simulate(K, spread=1.2)
+
+
+def accuracy(y_proba, y):
+    return float((y_proba.argmax(axis=1) == y).mean())
+
+
+def flattened(y_proba, factor=0.05):
+    """Return outputs that say nearly 1/K of everything, as boosted trees do."""
+    return softmax(factor * np.log(y_proba), axis=1)
+
+
+# Shrinkage by evidence
+
+
+def test_no_shift_gives_the_source_priors_exactly(simulation, rng):
+    y_proba, _ = simulation.draw(simulation.source_priors, 2000, rng)
+    shrunk = shrink_by_evidence(y_proba, simulation.source_priors, 1.0)
+    assert shrunk.no_shift
+    np.testing.assert_array_equal(shrunk.priors, simulation.source_priors)
+    assert shrunk.log_evidence == 0
+
+
+def test_a_shift_is_found_and_its_error_falls_with_the_target(simulation, rng):
+    errors = []
+    for n in (200, 20_000):
+        y_proba, _ = simulation.draw(TARGET, n, rng)
+        shrunk = shrink_by_evidence(y_proba, simulation.source_priors, 1.0)
+        assert shrunk.log_evidence > 5
+        errors.append(np.abs(shrunk.priors - TARGET).sum())
+    assert errors[1] < min(0.05, errors[0])
+
+
+def test_a_uniform_target_is_recognised(simulation, rng):
+    y_proba, _ = simulation.draw(np.full(K, 1 / K), 3000, rng)
+    shrunk = shrink_by_evidence(y_proba, simulation.source_priors, 1.0)
+    assert shrunk.centre == "uniform"
+    np.testing.assert_allclose(shrunk.priors, 1 / K, atol=0.02)
+
+
+def test_noise_of_validation_shrinks_further(simulation, rng):
+    y_proba, _ = simulation.draw(TARGET, 300, rng)
+    moved = [
+        np.abs(
+            shrink_by_evidence(y_proba, simulation.source_priors, eta).priors
+            - simulation.source_priors
+        ).sum()
+        for eta in (1.0, 0.05, 0.001)
+    ]
+    assert moved[0] > moved[1] > moved[2]
+
+
+# Calibrated outputs
+
+
+def outputs_of(y_proba, y, label_priors, **more):
+    options = {"source_priors": None, "n_folds": 5, "random_state": 0, **more}
+    return calibrated_outputs(y_proba, y, np.ones(y.size), label_priors, **options)
+
+
+def test_outputs_that_are_calibrated_hardly_change(simulation, rng):
+    y_proba, y = simulation.draw(simulation.source_priors, 3000, rng)
+    first = outputs_of(y_proba, y, simulation.source_priors)[0]
+    np.testing.assert_allclose(first.apply(y_proba), y_proba, atol=0.03)
+    np.testing.assert_allclose(first.source_priors, simulation.source_priors, atol=0.03)
+
+
+def test_outputs_stay_as_they_are_where_a_temperature_is_no_better(simulation, rng):
+    kept = 0
+    for _ in range(10):
+        y_proba, y = simulation.draw(simulation.source_priors, 300, rng)
+        first = outputs_of(y_proba, y, simulation.source_priors)[0]
+        kept += first.name == "none"
+        assert first.name != "none" or first.apply(y_proba) is y_proba
+    assert 3 <= kept <= 10
+
+
+def test_few_labels_that_are_all_right_ask_for_no_extreme(rng):
+    y = np.repeat(np.arange(K), 4)
+    y_proba = 0.6 * np.eye(K)[y] + 0.4 / K
+    first = outputs_of(y_proba, y, np.full(K, 1 / K))[0]
+    assert first.name == "ts"
+    assert 1 < first.calibrator.slope[0] < 20
+
+
+def test_flattened_outputs_get_their_temperature_back(simulation, rng):
+    y_proba, y = simulation.draw(simulation.source_priors, 3000, rng)
+    first = outputs_of(flattened(y_proba), y, simulation.source_priors)[0]
+    assert first.name == "ts"
+    assert first.calibrator.slope[0] == pytest.approx(20, rel=0.15)
+    np.testing.assert_allclose(first.apply(flattened(y_proba)), y_proba, atol=0.06)
+
+
+def test_source_priors_are_at_the_source_balance_whatever_validation_has(simulation, rng):
+    y_proba, y = simulation.draw(np.full(K, 1 / K), 20_000, rng)
+    outputs = outputs_of(flattened(y_proba), y, simulation.source_priors)[0]
+    np.testing.assert_allclose(outputs.source_priors, simulation.source_priors, atol=0.02)
+
+
+def test_zeros_get_a_floor(simulation, rng):
+    y_proba, y = simulation.draw(simulation.source_priors, 2000, rng)
+    sparse = np.where(y_proba < 0.19, 0.0, y_proba)
+    sparse /= sparse.sum(axis=1, keepdims=True)
+    assert (sparse[np.arange(y.size), y] == 0).any()
+    first = outputs_of(sparse, y, simulation.source_priors)[0]
+    assert first.name == "ts"
+    assert first.calibrator.floor > 0
+
+
+def test_a_bias_a_class_is_found(simulation, rng):
+    y_proba, y = simulation.draw(simulation.source_priors, 5000, rng)
+    bias = np.array([1.0, -1.0, 0.5, -0.5, 0.0])
+    skewed = softmax(np.log(y_proba) + bias, axis=1)
+    tried = {o.name: o for o in outputs_of(skewed, y, simulation.source_priors)}
+    assert {"bcts", "vs"} <= set(tried)
+    np.testing.assert_allclose(tried["bcts"].calibrator.bias, -bias, atol=0.25)
+
+
+def test_losses_are_those_of_labels_at_the_balance_of_validation(simulation, rng):
+    y_proba, y = simulation.draw(np.full(K, 1 / K), 400, rng)
+    first = outputs_of(y_proba, y, simulation.source_priors)[0]
+    balance = np.bincount(y, minlength=K) / y.size / simulation.source_priors
+    expected = -log_softmax(np.log(y_proba) + np.log(balance), axis=1)[np.arange(y.size), y]
+    np.testing.assert_allclose(first.losses, expected)
+
+
+# Gain without labels
+
+
+def test_gain_by_hand():
+    before = np.array([[0.6, 0.4], [0.6, 0.4], [0.3, 0.7], [0.55, 0.45]])
+    y, weight = np.array([0, 1, 1, 1]), np.ones(4)
+    ratio = np.array([0.5, 1.0])  # turns rows 0, 1 and 3 to the second class
+    target = np.array([[0.6, 0.4], [0.9, 0.1]])
+    rule, nothing = Decisions(before, target, ratio), Decisions(before, target, np.ones(2))
+    gain = expected_gain(np.array([0.25, 0.75]), rule, nothing, Sample(y, weight))
+    d = np.array([-1.0, 2 / 3])
+    noise = np.array([0.0, 2 / 9]) + 0.5 * 0.5
+    variance = (np.array([0.25, 0.75]) ** 2 * noise / [1, 3]).sum()
+    model, doubt = (0.4 / 0.7 - 0.3 / 0.7) / 2, (0.25 * 0.5) ** 2
+    mean = (d @ [0.25, 0.75] / variance + model / doubt) / (1 / variance + 1 / doubt)
+    assert gain.changed == 0.5
+    assert gain.mean == pytest.approx(mean)
+    assert gain.standard_error == pytest.approx((1 / variance + 1 / doubt) ** -0.5)
+
+
+# The whole
+
+
+def test_under_no_shift_predictions_stay_as_they_are(simulation, rng):
+    for seed in range(5):
+        draw = np.random.default_rng(seed)
+        y_proba_val, y_val = simulation.draw(simulation.source_priors, 500, draw)
+        y_proba, _ = simulation.draw(simulation.source_priors, 500, draw)
+        shift = ps.Auto().fit(y_proba_val, y_val, classes=np.arange(K)).estimate(y_proba)
+        assert not shift.decision["adapt"]
+        np.testing.assert_allclose(shift.adapt(y_proba), y_proba, rtol=1e-12)
+
+
+def test_under_shift_it_gains_what_true_priors_gain(simulation, rng):
+    y_proba_val, y_val = simulation.draw(simulation.source_priors, 3000, rng)
+    y_proba, y = simulation.draw(TARGET, 5000, rng)
+    auto = ps.Auto(random_state=0).fit(y_proba_val, y_val)
+    shift = auto.estimate(y_proba)
+    oracle = accuracy(ps.adapt_proba(y_proba, simulation.source_priors, TARGET), y)
+    assert np.abs(shift.priors - TARGET).sum() < 0.08
+    assert accuracy(shift.adapt(y_proba), y) > oracle - 0.005
+    assert accuracy(shift.adapt(y_proba), y) > accuracy(y_proba, y) + 0.02
+    np.testing.assert_array_equal(auto.adapt(y_proba), shift.adapt(y_proba))
+
+
+def test_flat_outputs_ruin_em_and_not_auto(simulation, rng):
+    y_proba_val, y_val = simulation.draw(simulation.source_priors, 2000, rng)
+    y_proba, y = simulation.draw(TARGET, 4000, rng)
+    flat_val, flat = flattened(y_proba_val), flattened(y_proba)
+    em = accuracy(ps.EM().fit(flat_val, y_val).adapt(flat), y)
+    auto = accuracy(ps.Auto().fit(flat_val, y_val).adapt(flat), y)
+    assert em < accuracy(flat, y) - 0.1
+    assert auto > accuracy(flat, y) + 0.02
+
+
+def test_too_few_samples_change_nothing(simulation, rng):
+    y_proba_val, y_val = simulation.draw(np.full(K, 1 / K), 25, rng)
+    y_proba, _ = simulation.draw(simulation.source_priors, 3, rng)
+    shift = ps.Auto().fit(y_proba_val, y_val, classes=np.arange(K)).estimate(y_proba)
+    assert shift.strength == 0
+    assert "left alone" in shift.decision["sentence"]
+
+
+def test_validation_may_be_balanced_otherwise(simulation, rng):
+    y_proba_val, y_val = simulation.draw(np.full(K, 1 / K), 4000, rng)
+    y_proba, _ = simulation.draw(simulation.source_priors, 4000, rng)
+    priors = {"source_label_priors": simulation.source_priors}
+    shift = ps.Auto().fit(y_proba_val, y_val, **priors).estimate(y_proba)
+    assert not shift.decision["adapt"]
+    np.testing.assert_allclose(shift.priors, simulation.source_priors, atol=0.03)
+
+
+def test_the_decision_is_data_and_a_sentence(simulation, rng):
+    y_proba_val, y_val = simulation.draw(simulation.source_priors, 1000, rng)
+    y_proba, _ = simulation.draw(TARGET, 1000, rng)
+    shift = ps.Auto().fit(flattened(y_proba_val), y_val).estimate(flattened(y_proba))
+    decision = shift.decision
+    assert decision["adapt"] is True
+    assert decision["calibration"] == "ts"
+    assert decision["slope"] == pytest.approx(20, rel=0.3)
+    assert decision["expected_gain"] > decision["expected_gain_se"] > 0
+    assert decision["log_evidence"] > 10
+    assert "calibrated by a temperature and adapted to priors shrunk" in decision["sentence"]
+    assert json.loads(json.dumps(shift.to_dict()))["decision"]["sentence"] == decision["sentence"]
+    assert shift.status == "stationary"
+
+
+def test_it_is_deterministic_and_survives_pickling(simulation, rng):
+    y_proba_val, y_val = simulation.draw(simulation.source_priors, 800, rng)
+    y_proba, _ = simulation.draw(TARGET, 800, rng)
+    first = ps.Auto(random_state=1).fit(flattened(y_proba_val), y_val)
+    second = ps.Auto(random_state=1).fit(flattened(y_proba_val), y_val)
+    copy = pickle.loads(pickle.dumps(first))
+    for other in (second, copy):
+        np.testing.assert_array_equal(
+            other.adapt(flattened(y_proba)), first.adapt(flattened(y_proba))
+        )
+    shift = pickle.loads(pickle.dumps(first.estimate(flattened(y_proba))))
+    np.testing.assert_array_equal(shift.adapt(flattened(y_proba)), first.adapt(flattened(y_proba)))
+
+
+def test_logits_adapt_to_the_same(simulation, rng):
+    y_proba_val, y_val = simulation.draw(simulation.source_priors, 800, rng)
+    y_proba, _ = simulation.draw(TARGET, 800, rng)
+    shift = ps.Auto().fit(flattened(y_proba_val), y_val).estimate(flattened(y_proba))
+    assert shift.calibrator is not None
+    logits = np.log(flattened(y_proba)) + 3.0
+    np.testing.assert_allclose(
+        shift.adapt(logits, from_logits=True), shift.adapt(flattened(y_proba)), atol=1e-12
+    )
+
+
+def test_a_class_that_validation_lacks_is_no_obstacle(simulation, rng):
+    y_proba_val, y_val = simulation.draw(simulation.source_priors, 2000, rng)
+    kept = y_val != 4
+    y_proba, _ = simulation.draw(TARGET, 3000, rng)
+    auto = ps.Auto().fit(
+        y_proba_val[kept],
+        y_val[kept],
+        source_priors=simulation.source_priors,
+        classes=np.arange(K),
+    )
+    assert np.abs(auto.estimate(y_proba).priors - TARGET).sum() < 0.1
+
+
+def test_it_needs_labels_and_all_of_validation_at_once():
+    with pytest.raises(ValueError, match="Auto needs a validation set"):
+        ps.Auto().fit(source_priors=[0.5, 0.5])
+    with pytest.raises(ValueError, match="Auto needs validation labels"):
+        ps.Auto().fit([[0.5, 0.5]])
+    with pytest.raises(ValueError, match="all of validation at once; use fit"):
+        ps.Auto().partial_fit([[0.5, 0.5]], [0], classes=[0, 1])
+    with pytest.raises(ValueError, match="cv must be"):
+        ps.Auto(cv=1).fit([[0.5, 0.5]], [0])

@@ -1,0 +1,60 @@
+"""The Dirichlet posterior, against conjugacy and against integration on a grid."""
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.special import gammaln
+
+from priorshift.solvers import Mixture, maximise
+from priorshift.solvers._variational import dirichlet_posterior
+
+
+def dirichlet_multinomial(counts, alpha):
+    """Log evidence of one sequence of draws with these counts."""
+    total = gammaln(alpha.sum()) - gammaln(alpha.sum() + counts.sum())
+    return total + (gammaln(alpha + counts) - gammaln(alpha)).sum()
+
+
+def test_classes_that_are_seen_plainly_give_the_conjugate_posterior(rng):
+    y = rng.integers(4, size=200)
+    alpha = np.array([0.5, 1.0, 2.0, 7.0])
+    counts = np.bincount(y, minlength=4)
+    found = dirichlet_posterior(Mixture.of(np.eye(4)[y]), alpha, tol=1e-10, max_iter=1000)
+    np.testing.assert_allclose(found.alpha, alpha + counts, rtol=1e-9)
+    assert found.log_evidence == pytest.approx(dirichlet_multinomial(counts, alpha))
+    assert found.converged
+
+
+def test_tempering_counts_rows_for_less(rng):
+    y = rng.integers(3, size=90)
+    found = dirichlet_posterior(Mixture.of(np.eye(3)[y]), np.ones(3), tempering=0.5)
+    np.testing.assert_allclose(found.alpha, 1 + np.bincount(y, minlength=3) / 2, rtol=1e-9)
+
+
+def test_two_classes_agree_with_integration(rng):
+    x = rng.normal(np.where(rng.random(150) < 0.8, 1.5, -1.5))
+    rows = np.column_stack([np.exp(-((x - 1.5) ** 2) / 2), np.exp(-((x + 1.5) ** 2) / 2)])
+
+    def likelihood(p):
+        return np.exp(np.log(rows @ [p, 1 - p]).sum() - at_best)
+
+    at_best = np.log(rows @ maximise(Mixture.of(rows), tol=1e-9).value).sum()
+    evidence = quad(likelihood, 0, 1, points=[0.8])[0]
+    mean = quad(lambda p: p * likelihood(p), 0, 1, points=[0.8])[0] / evidence
+    found = dirichlet_posterior(Mixture.of(rows), np.ones(2), tol=1e-10, max_iter=1000)
+    assert found.mean[0] == pytest.approx(mean, abs=0.005)
+    exact = np.log(evidence) + at_best
+    assert exact - 0.5 < found.log_evidence <= exact + 1e-9
+
+
+def test_a_strong_prior_holds_the_mean_at_its_centre(rng):
+    rows = rng.dirichlet(np.ones(3), 50)
+    centre = np.array([0.7, 0.2, 0.1])
+    found = dirichlet_posterior(Mixture.of(rows), 1e6 * centre)
+    np.testing.assert_allclose(found.mean, centre, atol=1e-4)
+
+
+def test_running_out_of_steps_is_said(rng):
+    rows = rng.dirichlet(np.ones(5), 400)
+    found = dirichlet_posterior(Mixture.of(rows), np.full(5, 0.1), tol=1e-12, max_iter=2)
+    assert not found.converged
