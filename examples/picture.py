@@ -20,7 +20,7 @@ STYLE = {"svg.hashsalt": "priorshift", "font.family": "sans-serif", "font.size":
 
 def main(path: Path) -> None:
     data = load_fashion_lt()
-    estimator = ps.SCML().fit(
+    estimator = ps.Auto(random_state=0).fit(
         data.y_proba_val, data.y_val, source_priors=data.source_priors, classes=data.classes
     )
     shift = estimator.estimate(data.y_proba_target)

@@ -278,3 +278,24 @@ def test_it_needs_labels_and_all_of_validation_at_once():
         ps.Auto().partial_fit([[0.5, 0.5]], [0], classes=[0, 1])
     with pytest.raises(ValueError, match="cv must be"):
         ps.Auto(cv=1).fit([[0.5, 0.5]], [0])
+
+
+def test_intervals_hold_the_truth_also_for_flat_outputs(simulation):
+    covered = []
+    for seed in range(40):
+        draw = np.random.default_rng(seed)
+        y_proba_val, y_val = simulation.draw(simulation.source_priors, 400, draw)
+        y_proba, _ = simulation.draw(TARGET, 400, draw)
+        auto = ps.Auto().fit(flattened(y_proba_val), y_val, classes=np.arange(K))
+        shift = auto.estimate(flattened(y_proba), confidence_level=0.9)
+        lower, upper = shift.interval.T
+        assert ((lower <= shift.priors) & (shift.priors <= upper)).all()
+        covered.append((lower <= TARGET) & (upper >= TARGET))
+    assert 0.83 <= np.mean(covered) <= 0.97  # 200 intervals at 90 %, some of them correlated
+
+
+def test_intervals_that_it_has_not_are_refused(simulation, rng):
+    y_proba_val, y_val = simulation.draw(simulation.source_priors, 300, rng)
+    auto = ps.Auto().fit(y_proba_val, y_val)
+    with pytest.raises(ValueError, match="Auto has no Bayesian interval"):
+        auto.estimate(y_proba_val, confidence_level=0.9, interval_method="bayesian")

@@ -21,7 +21,8 @@ from priorshift.estimators._outputs import Outputs, calibrated_outputs
 from priorshift.estimators._result import PriorEstimate
 from priorshift.estimators._shrinkage import ShrunkPriors, shrink_by_evidence
 from priorshift.solvers import Solution, Status
-from priorshift.statistics import Decision
+from priorshift.statistics import Confusion, Decision
+from priorshift.uncertainty import IntervalRequest, PriorInterval, Votes
 
 BETTER = 2.0
 """Standard errors by which a calibrator with more parameters must decide better on validation."""
@@ -54,6 +55,9 @@ class Auto(PriorEstimator):
     3. Under prior shift the accuracy on each class is the same on validation and target. So the
        gain over no adaptation is known without target labels, with a standard error; predictions
        are adapted only if it exceeds `caution` standard errors.
+
+    Intervals are those of the soft confusion matrix of calibrated outputs: wider than the estimate
+    deserves where calibration is right, and true where it is not.
 
     `PriorEstimate.decision` says what was decided and why, and `priors` are the best estimate
     even where predictions are better left alone (`strength` 0).
@@ -144,6 +148,23 @@ class Auto(PriorEstimator):
         helps = gain.mean > self.caution * gain.standard_error
         adapts = bool(helps and not best.shrunk.no_shift)
         return self._explained(best, gain, adapts, y_proba.shape[0])
+
+    def _interval(
+        self, y_proba: Floats, found: PriorEstimate, request: IntervalRequest
+    ) -> PriorInterval:
+        """Bound priors by the moments of calibrated outputs, which need no calibration to hold."""
+        if request.method == "bootstrap" or not self.confusion_.seen.all():
+            return super()._interval(y_proba, found, request)
+        if request.method == "bayesian":
+            raise ValueError("Auto has no Bayesian interval; use CM-M or SCM-M for a posterior.")
+        outputs, (_, labels, weight) = self._outputs[0], self._rows()
+        confusion = Confusion.from_arrays(
+            outputs.y_proba, labels, decision="soft", sample_weight=weight
+        )
+        given = None if self._validation is None else self._validation.sample_weight
+        calibrated = outputs.apply(y_proba)
+        votes = Votes.of(confusion, calibrated, outputs.y_proba, labels, given)
+        return votes.interval(found.priors, request)
 
     def _rule(self, outputs: Outputs, y_proba: Floats) -> Rule:
         calibrated = outputs.apply(y_proba)
