@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from priorshift.cli._test import test as command
+from priorshift.cli._shift import test as command
 from priorshift.shift_test import detect_shift
 
 

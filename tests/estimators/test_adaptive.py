@@ -299,3 +299,11 @@ def test_intervals_that_it_has_not_are_refused(simulation, rng):
     auto = ps.Auto().fit(y_proba_val, y_val)
     with pytest.raises(ValueError, match="Auto has no Bayesian interval"):
         auto.estimate(y_proba_val, confidence_level=0.9, interval_method="bayesian")
+
+
+@pytest.mark.parametrize(("y_val", "n_target"), [([0, 0, 0], 3), ([0, 1, 1], 1), ([0, 1, 1], 3)])
+def test_next_to_nothing_changes_nothing(y_val, n_target):
+    y_proba = [[0.6, 0.4], [0.3, 0.7], [0.2, 0.8]]
+    auto = ps.Auto().fit(y_proba, y_val, classes=[0, 1])
+    target = np.tile([0.4, 0.6], (n_target, 1))
+    np.testing.assert_allclose(auto.adapt(target), target)

@@ -8,7 +8,7 @@ from priorshift.cli._compare import compare
 from priorshift.cli._demo import demo
 from priorshift.cli._estimate import estimate
 from priorshift.cli._report import report
-from priorshift.cli._test import test
+from priorshift.cli._shift import test
 
 
 @click.group(

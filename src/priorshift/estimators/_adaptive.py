@@ -27,6 +27,8 @@ from priorshift.uncertainty import IntervalRequest, PriorInterval, Votes
 BETTER = 2.0
 """Standard errors by which a calibrator with more parameters must decide better on validation."""
 
+LEAST_TEMPERING = 1e-6
+
 CALIBRATED = {
     "none": "Predictions are",
     "ts": "Predictions are calibrated by a temperature and",
@@ -170,7 +172,8 @@ class Auto(PriorEstimator):
         calibrated = outputs.apply(y_proba)
         own = float(calibrated.var(axis=0, dtype=np.float64).sum()) / y_proba.shape[0]
         total = own + outputs.noise
-        tempering = own / total if total > 0 else 1.0
+        # rows that are all alike have no spread to judge by, and say little
+        tempering = max(own / total, LEAST_TEMPERING) if total > 0 else 1.0
         shrunk = shrink_by_evidence(calibrated, outputs.source_priors, tempering)
         ratio = prior_ratio(shrunk.priors, outputs.source_priors)
         return Rule(outputs, shrunk, Decisions(outputs.y_proba, calibrated, ratio))
