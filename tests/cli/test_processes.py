@@ -134,7 +134,7 @@ def test_terminals_get_progress_and_colours(both, tmp_path):
 @pytest.mark.slow
 def test_terminals_get_plain_text_with_no_color(both):
     shown = on_terminal([COMMAND, "estimate", *both], NO_COLOR="1")
-    assert "Priors by scm-l" in shown
+    assert "Priors by auto" in shown
     assert not STYLE.search(shown)
 
 
@@ -209,7 +209,7 @@ def test_every_example_of_the_help_runs(demo_folder, ok, monkeypatch, words):
 def test_every_command_explains_itself(run):
     shown = run("--help")
     assert shown.exit_code == 0
-    assert "Exit codes: 0 done, 1 bad data, 2 bad usage." in shown.stdout
+    assert "Exit codes: 0 done, 1 bad data, 2 bad usage, 3 a shift" in shown.stdout
     for name, command in main.commands.items():
         shown = run(name, "-h")
         assert shown.exit_code == 0
@@ -235,7 +235,11 @@ def test_shell_completion(run, shell):
     ("words", "at", "expected"),
     [
         ("priorshift es", 1, ["plain,estimate"]),
-        ("priorshift estimate --method scm-", 3, ["plain,scm-l", "plain,scm-m"]),
+        (
+            "priorshift estimate --method scm-",
+            3,
+            ["plain,scm-l", "plain,scm-m", "plain,scm-l-shrunk"],
+        ),
         ("priorshift adapt --known", 2, ["plain,--known-priors"]),
     ],
 )

@@ -14,6 +14,7 @@ from priorshift.cli._errors import Command
 from priorshift.cli._options import (
     OutputPath,
     Request,
+    confidence_option,
     data_options,
     json_option,
     known_priors_option,
@@ -34,6 +35,7 @@ from priorshift.report import write_report
 @data_options
 @method_option
 @known_priors_option
+@confidence_option
 @click.option(
     "--output",
     type=OutputPath(),
@@ -43,11 +45,18 @@ from priorshift.report import write_report
 )
 @click.option("--title", help="Heading of the report.")
 @json_option
-def report(method: str, output: Path, title: str | None, as_json: bool, **named: Any) -> None:
+def report(
+    method: str,
+    confidence_level: float | None,
+    output: Path,
+    title: str | None,
+    as_json: bool,
+    **named: Any,
+) -> None:
     """Write a self-contained HTML report: priors, agreement, decisions, calibration."""
     command = command_line(click.get_current_context())
     with open_task(Request(**named)) as task:
-        shift = report_on(task, method, output, command, title)
+        shift = report_on(task, method, output, command, title, confidence_level=confidence_level)
     note(f"Wrote {output}.")
     if as_json:
         emit(document("report", **shift.to_dict(), report=str(output)))
@@ -60,12 +69,13 @@ def report_on(
     command: str,
     title: str | None = None,
     comparison: Comparison | None = None,
+    confidence_level: float | None = None,
 ) -> PriorEstimate:
     """Estimate, compare, and write the report."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         y_proba_target = task.target_proba()
-        shift = task.estimate(method, y_proba_target)
+        shift = task.estimate(method, y_proba_target, confidence_level)
     told = tuple(dict.fromkeys(str(warning.message) for warning in caught))
     for message in told:
         note(f"Warning: {message}")

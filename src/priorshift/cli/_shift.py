@@ -25,8 +25,7 @@ SHIFTED = 3
 @click.command(
     cls=Command,
     short_help="Test whether the class priors shifted.",
-    epilog="\b\nExample:\n"
-    "  priorshift test --validation validation.csv --target target.csv --fail-on-shift",
+    epilog="\b\nExample:\n  priorshift test --validation validation.csv --target target.csv",
 )
 @data_options
 @click.option(
@@ -74,11 +73,7 @@ def test(
     as_json: bool,
     **named: Any,
 ) -> None:
-    """Test whether the class priors shifted, and whether nothing but them did.
-
-    The target is compared with --source-label-priors if they are given, else with validation.
-    Exit codes: 0 done, 1 bad data, 2 bad usage, 3 a shift, with --fail-on-shift.
-    """
+    """Test whether the class priors shifted, and whether nothing but them did."""
     to_file = output is not None and str(output) != "-"
     if output is not None and to_file and output.suffix.lower() != ".json":
         raise click.BadParameter(f"{output} must end with .json.", param_hint="'--output'")
