@@ -100,3 +100,18 @@ def test_bad_input_is_refused(simulate, rng):
         check_assumption(f, y, f, alpha=0.0)
     with pytest.raises(ValueError, match="n_resamples"):
         check_assumption(f, y, f, n_resamples=5)
+
+
+def test_too_little_validation_gets_no_p_value(rng):
+    """A long tail with 10 rows a class: resampling was found to reject too often there."""
+    K = 60
+    y_val = np.repeat(np.arange(K), 10)
+    y = rng.choice(K, 4000, p=0.9 ** np.arange(K) / (0.9 ** np.arange(K)).sum())
+
+    def predict(labels):
+        return rng.dirichlet(np.ones(K), labels.size) * 0.6 + 0.4 * np.eye(K)[labels]
+
+    test = check_assumption(predict(y_val), y_val, predict(y), random_state=0)
+    assert test.p_value is None
+    assert not test.rejected
+    assert "Too few samples" in test.verdict

@@ -52,8 +52,8 @@ def assumption_verdict(p_value: float | None, alpha: float) -> str:
     """Say whether a change of priors explains the target."""
     if p_value is None:
         return (
-            "Too few samples to check whether only the priors changed: no class was predicted "
-            "often enough to compare its confidences."
+            "Too few samples to check whether only the priors changed: validation has too few of "
+            "the classes that the target has, or none is predicted often enough."
         )
     if p_value <= alpha:
         return (
