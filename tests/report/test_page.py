@@ -165,6 +165,8 @@ def test_size_of_a_thousand_classes(read):
     assert (np.diff(sizes) <= 1e-6).all(), "the largest change comes first"
     assert len(page.tables["decisions-table"]) <= 21
     assert html.count('class="more"') == K - 100  # what is not printed
+    assert "The tests are left out, as with 1,000 classes" in page.texts["shift"]
+    assert len(page.data["diagnostics"]["confusable"]) <= 100
 
 
 def test_write_report_is_whole_or_not_at_all(pets, tmp_path):

@@ -90,6 +90,7 @@ def report_on(
             y_proba_target=y_proba_target,
             y_target=task.target_labels(),
             comparison=comparison,
+            source_label_priors=task.source_label_priors,
             title=title,
             command=command,
             warnings=told,

@@ -209,9 +209,9 @@ def _decision(rule: Rule, gain: Gain, adapts: bool) -> dict[str, Any]:
         "shrunk_towards": shrunk.centre,
         "pseudo_counts": None if exact else shrunk.concentration,
         "log_evidence": float(shrunk.log_evidence),
-        "expected_gain": gain.mean,
-        "expected_gain_se": gain.standard_error,
-        "changed_decisions": gain.changed,
+        "expected_gain": float(gain.mean),
+        "expected_gain_se": float(gain.standard_error),
+        "changed_decisions": float(gain.changed),
     }
     return {**facts, "sentence": _sentence(facts, shrunk.no_shift)}
 

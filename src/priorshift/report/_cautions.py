@@ -5,7 +5,7 @@ import numpy as np
 from priorshift._typing import Indices
 from priorshift.report._facts import ENOUGH, ROUNDING, Facts
 from priorshift.report._format import listed, number, plural, quoted
-from priorshift.report._methods import KNOWN
+from priorshift.report._methods import KNOWN, TRUSTING
 
 ROWS_A_CLASS = 20
 """Target rows a class below which the report warns of few."""
@@ -17,6 +17,9 @@ def cautions(facts: Facts, names: tuple[str, ...]) -> list[str]:
     """Say what the estimate rests on, the most pressing first."""
     found = [
         _worse(facts),
+        _assumption(facts),
+        _harm(facts),
+        _no_evidence(facts),
         _unseen(facts, names),
         _negative(facts, names),
         _zero(facts, names),
@@ -36,6 +39,28 @@ def _worse(facts: Facts) -> str:
     if truth is None or truth.after.accuracy >= truth.before.accuracy:
         return ""
     return "On the labels at hand adapting does harm: do not adapt without finding out why."
+
+
+def _assumption(facts: Facts) -> str:
+    found = None if facts.test is None else facts.test.assumption
+    return found.verdict if found is not None and found.rejected else ""
+
+
+def _harm(facts: Facts) -> str:
+    found = facts.diagnostics
+    if found is None or facts.left_alone or found.accuracy_gain.high >= 0:
+        return ""
+    return (
+        "Adapting is expected to lower accuracy on the target, by "
+        f"{number(-100 * found.accuracy_gain.value)} percentage points."
+    )
+
+
+def _no_evidence(facts: Facts) -> str:
+    test = facts.test
+    if test is None or test.rejected or facts.decisions is None or not facts.decisions.n_changed:
+        return ""
+    return "The shift test finds no evidence of a shift, yet adapting changes decisions."
 
 
 def _unseen(facts: Facts, names: tuple[str, ...]) -> str:
@@ -64,7 +89,7 @@ def _negative(facts: Facts, names: tuple[str, ...]) -> str:
 
 def _zero(facts: Facts, names: tuple[str, ...]) -> str:
     gone = np.flatnonzero((facts.estimate.priors <= ZERO) & (facts.estimate.source_priors > ZERO))
-    if not gone.size:
+    if not gone.size or facts.left_alone:
         return ""
     return (
         f"The estimated prior of {_some(names, gone)} is 0: adapted predictions never choose "
@@ -99,9 +124,14 @@ def _calibration(facts: Facts) -> str:
     reliability = facts.reliability
     if reliability is None or reliability.error < POOR_CALIBRATION:
         return ""
+    if facts.estimate.calibrator is not None:
+        return ""
+    trusting = facts.estimate.method in TRUSTING
+    if facts.left_alone and not trusting:
+        return ""
     trust = (
         f"{facts.estimate.method} trusts the probabilities"
-        if facts.estimate.method in ("em", "map")
+        if trusting
         else "adaptation multiplies the probabilities"
     )
     return (
@@ -114,6 +144,12 @@ def _calibration(facts: Facts) -> str:
 def _sources(facts: Facts) -> str:
     if "validation" not in facts.estimate.source_priors_from:
         return ""
+    if facts.estimate.decision is not None:  # it says so of priors that were given, too
+        return (
+            f"The source priors are the {facts.estimate.source_priors_from}, which is validation’s "
+            "own balance unless source_priors were given: pass them if the training set had "
+            "another."
+        )
     return (
         f"The source priors are the {facts.estimate.source_priors_from}. If validation is balanced "
         "otherwise than the training set was, pass source_priors."
@@ -123,7 +159,7 @@ def _sources(facts: Facts) -> str:
 def _no_interval(facts: Facts) -> str:
     if facts.estimate.method == KNOWN:
         return "The priors were given: this report cannot tell whether they are right."
-    if getattr(facts.estimate, "interval", None) is not None:
+    if facts.estimate.interval is not None:
         return ""
     return (
         "These are point estimates: nothing here says how much of a change is chance, so read "

@@ -19,10 +19,13 @@ from priorshift.report._tables import (
     reliability_table,
     truth_table,
 )
+from priorshift.report._trust_words import shift_judgement, trust_judgement
 from priorshift.report._words import (
     condition_sentences,
     gains_and_losses,
+    interval_sentence,
     left_out,
+    ratio_sentence,
     used_condition,
     verdict,
 )
@@ -53,6 +56,10 @@ def page_content(facts: Facts, about: dict[str, Any]) -> dict[str, Any]:
         "describe": description(facts.estimate.method),
         "verdict": verdict(facts, names),
         "numbers": _key_numbers(facts),
+        "shift": shift_judgement(facts),
+        "trusted": trust_judgement(facts, names),
+        "ratio": ratio_sentence(facts),
+        "interval": interval_sentence(facts),
         "gains": gains_and_losses(facts, names),
         "conditions": condition_sentences(facts),
         "tables": _tables(facts, names),
@@ -97,7 +104,8 @@ def _key_numbers(facts: Facts) -> list[tuple[str, str]]:
     if facts.reliability is not None:
         found.append(("calibration error", percent(facts.reliability.error)))
     if facts.truth is not None:
-        found.append(("accuracy after adapting", percent(facts.truth.after.accuracy)))
+        when = "accuracy, left alone" if facts.left_alone else "accuracy after adapting"
+        found.append((when, percent(facts.truth.after.accuracy)))
     return found
 
 

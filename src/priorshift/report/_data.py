@@ -7,6 +7,9 @@ from typing import Any
 from priorshift.report._facts import Facts
 from priorshift.report._format import plain
 
+MAX_CONFUSABLE = 100
+"""Pairs kept of those that cannot be told apart: a thousand classes may have 100,000."""
+
 SCHEMA_VERSION = 1
 """Raised when a name goes or changes its meaning; not when one is added."""
 
@@ -22,6 +25,9 @@ def report_data(facts: Facts, **more: Any) -> dict[str, Any]:
         "estimate": plain(facts.estimate.to_dict()),
         "total_variation": facts.shift.total_variation,
         "n_validation": facts.n_val,
+        "shift_test": _shift_test(facts),
+        "diagnostics": _diagnostics(facts),
+        "skipped": [] if facts.trust is None else list(facts.trust.skipped),
         "decisions": _decisions(facts),
         "confusion": _confusion(facts),
         "calibration": _calibration(facts),
@@ -41,6 +47,18 @@ def as_json(data: dict[str, Any]) -> str:
     """
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     return text.replace("&", r"\u0026").replace("<", r"\u003c").replace(">", r"\u003e")
+
+
+def _shift_test(facts: Facts) -> dict[str, Any] | None:
+    return None if facts.test is None else dict(plain(facts.test.to_dict()))
+
+
+def _diagnostics(facts: Facts) -> dict[str, Any] | None:
+    if facts.diagnostics is None:
+        return None
+    found = plain(facts.diagnostics.to_dict())
+    pairs = found["confusable"]
+    return {**found, "confusable": pairs[:MAX_CONFUSABLE], "n_confusable": len(pairs)}
 
 
 def _decisions(facts: Facts) -> dict[str, Any] | None:

@@ -5,9 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from priorshift._typing import Floats, Indices, Mask, Vector
+from priorshift.diagnostics import Diagnostics
 from priorshift.estimators import PriorEstimate
 from priorshift.evaluation import Comparison, MethodResult, Scores, score
 from priorshift.report._inputs import Inputs
+from priorshift.report._trust import Trust, judge
+from priorshift.shift_test import ShiftTest
 from priorshift.solvers import condition_number
 from priorshift.statistics import Confusion
 
@@ -119,9 +122,25 @@ class Facts:
     mistakes: Mistakes | None
     reliability: Reliability | None
     truth: Truth | None
+    trust: Trust | None
     comparison: Comparison | None
     n_val: int | None
     warnings: tuple[str, ...]
+
+    @property
+    def test(self) -> ShiftTest | None:
+        """The shift test, if there was one."""
+        return None if self.trust is None else self.trust.test
+
+    @property
+    def diagnostics(self) -> Diagnostics | None:
+        """The diagnostics, if there are any."""
+        return None if self.trust is None else self.trust.diagnostics
+
+    @property
+    def left_alone(self) -> bool:
+        """Whether adapting changes nothing, by decision of the estimate."""
+        return self.estimate.strength == 0 and self.estimate.calibrator is None
 
     @property
     def n_target(self) -> int:
@@ -139,8 +158,12 @@ class Facts:
 def gather(inputs: Inputs) -> Facts:
     """Compute the facts of a report."""
     mistakes = reliability = decisions = truth = None
+    trust = judge(inputs)
     if inputs.proba_val is not None and inputs.label_val is not None:
-        mistakes = mistakes_of(inputs.proba_val, inputs.label_val)
+        known = None if trust is None else trust.diagnostics
+        mistakes = mistakes_of(
+            inputs.proba_val, inputs.label_val, None if known is None else known.condition_number
+        )
         reliability = reliability_of(inputs.proba_val, inputs.label_val)
     if inputs.proba_target is not None and inputs.adapted is not None:
         decisions = decisions_of(inputs.proba_target, inputs.adapted)
@@ -153,9 +176,10 @@ def gather(inputs: Inputs) -> Facts:
         mistakes=mistakes,
         reliability=reliability,
         truth=truth,
+        trust=trust,
         comparison=inputs.comparison,
         n_val=None if inputs.proba_val is None else inputs.proba_val.shape[0],
-        warnings=inputs.warnings,
+        warnings=tuple(dict.fromkeys([*inputs.warnings, *(trust.warnings if trust else ())])),
     )
 
 
@@ -184,10 +208,15 @@ def decisions_of(y_proba: Floats, adapted: Floats) -> Decisions:
     )
 
 
-def mistakes_of(y_proba: Floats, y: Indices) -> Mistakes:
-    """Count decisions by true class; find the pairs of classes most confused."""
+def mistakes_of(y_proba: Floats, y: Indices, condition_soft: float | None = None) -> Mistakes:
+    """Count decisions by true class; find the pairs of classes most confused.
+
+    The condition number of the soft matrix takes long with many classes, and may be known.
+    """
     hard = Confusion.from_arrays(y_proba, y, decision="hard")
-    soft = Confusion.from_arrays(y_proba, y, decision="soft")
+    if condition_soft is None:
+        soft = Confusion.from_arrays(y_proba, y, decision="soft")
+        condition_soft = condition_number(soft.conditional[:, soft.seen])
     shares = hard.conditional
     np.fill_diagonal(shares, 0.0)
     enough = hard.class_weights >= ENOUGH
@@ -204,7 +233,7 @@ def mistakes_of(y_proba: Floats, y: Indices) -> Mistakes:
     return Mistakes(
         hard,
         condition_number(hard.conditional[:, hard.seen]),
-        condition_number(soft.conditional[:, soft.seen]),
+        condition_soft,
         pairs,
     )
 

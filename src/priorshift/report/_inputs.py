@@ -6,8 +6,14 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from priorshift._typing import Floats, Indices
-from priorshift._validation import check_proba, encode_labels, in_class_order, read_labels
+from priorshift._typing import Floats, Indices, Vector
+from priorshift._validation import (
+    check_priors,
+    check_proba,
+    encode_labels,
+    in_class_order,
+    read_labels,
+)
 from priorshift.estimators import PriorEstimate
 from priorshift.evaluation import Comparison
 
@@ -23,6 +29,7 @@ class Inputs:
     label_target: Indices | None
     adapted: Floats | None
     comparison: Comparison | None
+    source_label_priors: Vector | None
     warnings: tuple[str, ...]
 
 
@@ -34,6 +41,7 @@ def check_inputs(
     y_proba_target: ArrayLike | None,
     y_target: ArrayLike | None,
     comparison: Comparison | None,
+    source_label_priors: Any = None,
     warned: tuple[str, ...],
 ) -> Inputs:
     """Check everything once; what adaptation warns of joins the other warnings."""
@@ -45,6 +53,9 @@ def check_inputs(
     _require_same_classes(estimate, comparison)
     proba_val, label_val = _part(estimate, y_proba_val, y_val, "val")
     proba_target, label_target = _part(estimate, y_proba_target, y_target, "target")
+    label_priors = None
+    if source_label_priors is not None:
+        label_priors = check_priors(source_label_priors, estimate.classes, "source_label_priors")
     adapted = None
     if proba_target is not None:
         with warnings.catch_warnings(record=True) as caught:
@@ -59,6 +70,7 @@ def check_inputs(
         label_target,
         adapted,
         comparison,
+        label_priors,
         tuple(dict.fromkeys(warned)),
     )
 

@@ -19,18 +19,31 @@ _SAERENS = Reference(
 _SULC = Reference("Sulc and Matas, 2018", "https://arxiv.org/abs/1805.08235")
 _LIPTON = Reference("Lipton, Wang and Smola, 2018", "https://arxiv.org/abs/1802.03916")
 _AZIZZADENESHELI = Reference("Azizzadenesheli et al., 2019", "https://arxiv.org/abs/1903.09734")
+_TIAN = Reference("Tian, Zhang and Zhao, 2023", "https://arxiv.org/abs/2305.19123")
+_ALEXANDARI = Reference(
+    "Alexandari, Kundaje and Shrikumar, 2020", "https://arxiv.org/abs/1901.06852"
+)
 
 KNOWN = "known"
 """Method of an estimate that is none: its priors were given."""
+
+TRUSTING = ("em", "map", "mapls", "em-labels")
+"""Methods that take the predicted probabilities for calibrated."""
 
 CALIBRATION = Reference("Guo et al., 2017", "https://arxiv.org/abs/1706.04599")
 
 _DECISIONS = "inverts the confusion matrix of {} decisions, then clips to the simplex"
 _LIKELIHOOD = "maximises the likelihood of {} decisions under the confusion matrix"
 _POSTERIOR = "maximises the posterior of {} decisions under the confusion matrix and a hyper-prior"
+_CALIBRATED = "calibrates the probabilities by {}, then maximises their likelihood"
 
 METHODS: dict[str, tuple[str, Reference]] = {
     KNOWN: ("takes target priors that were given; nothing is estimated", GUIDE),
+    "auto": (
+        "calibrates, estimates, shrinks towards the source priors as far as the evidence supports, "
+        "and adapts only where that is expected to help",
+        _ALEXANDARI,
+    ),
     "na": ("leaves the predictions alone", GUIDE),
     "cm": (_DECISIONS.format("hard"), _SAERENS),
     "scm": (_DECISIONS.format("soft"), GUIDE),
@@ -43,6 +56,33 @@ METHODS: dict[str, tuple[str, Reference]] = {
     "bbse": ("inverts the joint confusion matrix of hard decisions for the ratio", _LIPTON),
     "bbse-s": ("inverts the joint confusion matrix of soft decisions for the ratio", _LIPTON),
     "rlls": ("fits the ratio by regularised least squares", _AZIZZADENESHELI),
+    "elsa": ("matches moments of validation and target, rows weighted by what they tell", _TIAN),
+    "mapls": (
+        "maximises the likelihood of the predicted probabilities, pulled towards equal priors as "
+        "far as the data suggest",
+        _SULC,
+    ),
+    "joint": (
+        "maximises the likelihood of hard decisions over the priors and the confusion matrix",
+        GUIDE,
+    ),
+    "gls": (
+        "inverts the confusion matrix of soft decisions by weighted least squares, shrunk towards "
+        "the source priors as far as the evidence supports",
+        GUIDE,
+    ),
+    "em-labels": (
+        "maximises the likelihood of the predicted probabilities and of the labels that are known",
+        _SAERENS,
+    ),
+    "em-bcts": (_CALIBRATED.format("a temperature and a bias a class"), _ALEXANDARI),
+    "em-ts": (_CALIBRATED.format("a temperature"), _ALEXANDARI),
+    "em-vs": (_CALIBRATED.format("a scale and a bias a class"), _ALEXANDARI),
+    "scm-l-shrunk": (
+        "maximises the likelihood of soft decisions under a confusion matrix shrunk towards the "
+        "classifier’s own account of it",
+        GUIDE,
+    ),
 }
 
 

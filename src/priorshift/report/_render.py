@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-_HYPHENATED = re.compile(r"\b(?:s?cm-[lm]|bbse-s)\b")
+_HYPHENATED = re.compile(r"\b(?:s?cm-[lm](?:-shrunk)?|bbse-s|em-(?:labels|bcts|ts|vs))\b")
 
 
 def render_report(
@@ -36,6 +36,7 @@ def render_report(
     y_proba_target: ArrayLike | None = None,
     y_target: ArrayLike | None = None,
     comparison: Comparison | None = None,
+    source_label_priors: Any = None,
     title: str | None = None,
     command: str | None = None,
     random_state: Any = None,
@@ -54,13 +55,17 @@ def render_report(
         Predicted probabilities on validation, columns in the order of `estimate.classes` or, in a
         frame, named so; 1-D is the probability of the second class.
     y_val : array-like of shape (n_val,), optional
-        Validation labels: for the confusion matrix and calibration.
+        Validation labels: for the confusion matrix and calibration and, with `y_proba_target`, the
+        shift test and diagnostics.
     y_proba_target : array-like of shape (n_target, n_classes) or (n_target,), optional
         Predicted probabilities on the target: for how decisions change.
     y_target : array-like of shape (n_target,), optional
         The target's labels, if there are any: for scores.
     comparison : Comparison, optional
         Other methods on the same data, from `priorshift.evaluation.compare`.
+    source_label_priors : array-like of shape (n_classes,) or mapping, optional
+        Label frequencies of the training set, for the shift test; by default the target is
+        compared with validation.
     title : str, optional
         Heading of the page.
     command : str, optional
@@ -97,6 +102,7 @@ def render_report(
             y_proba_target=y_proba_target,
             y_target=y_target,
             comparison=comparison,
+            source_label_priors=source_label_priors,
             warned=tuple(map(str, warnings)),
         )
     )

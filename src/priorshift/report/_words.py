@@ -19,7 +19,7 @@ from priorshift.report._format import (
     points,
     quoted,
 )
-from priorshift.report._methods import KNOWN
+from priorshift.report._methods import KNOWN, TRUSTING
 
 MOVERS = 3
 """Classes named a direction."""
@@ -27,7 +27,7 @@ WORTH_NAMING = 5e-4
 """Change of a prior, as a share, below which no class is named."""
 HARD = ("cm", "cm-l", "cm-m", "bbse", "rlls")
 SOFT = ("scm", "scm-l", "scm-m", "bbse-s")
-"""Methods by the confusion matrix that they use by default; the others use none."""
+"""Methods by the confusion matrix that they use by default; the others use none as it is."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,9 @@ class Verdict:
 
 def verdict(facts: Facts, names: tuple[str, ...]) -> Verdict:
     """Say what was found."""
+    lead = _decided(facts)
     findings = [
+        *([_headline(facts)] if lead else []),
         *_movers(facts, names),
         _solver(facts),
         *_agreement(facts),
@@ -49,7 +51,7 @@ def verdict(facts: Facts, names: tuple[str, ...]) -> Verdict:
         *_decisions(facts),
         *_truth(facts),
     ]
-    return Verdict(_headline(facts), tuple(findings), tuple(cautions(facts, names)))
+    return Verdict(lead or _headline(facts), tuple(findings), tuple(cautions(facts, names)))
 
 
 def conditioning(value: float) -> str:
@@ -85,6 +87,11 @@ def left_out(facts: Facts) -> list[tuple[str, str]]:
     wishes = (
         (facts.decisions, "how decisions change", "y_proba_target"),
         (facts.mistakes, "confusion matrix and calibration", "y_proba_val and y_val"),
+        (
+            facts.trust,
+            "whether there is a shift, and whether the estimate can be trusted",
+            "y_proba_val, y_val and y_proba_target",
+        ),
         (facts.comparison, "whether methods agree", "comparison=priorshift.evaluation.compare(…)"),
         (facts.truth, "scores on the target’s labels, if there are any", "y_target"),
     )
@@ -116,6 +123,34 @@ def condition_sentences(facts: Facts) -> list[str]:
     return sentences
 
 
+def ratio_sentence(facts: Facts) -> str:
+    """Say what the ratio does to predictions."""
+    estimate = facts.estimate
+    if facts.left_alone:
+        return (
+            "The ratio is target over source. Predictions are left alone: it does not touch them."
+        )
+    what = "predicted probabilities" if estimate.calibrator is None else "calibrated probabilities"
+    power = "" if estimate.strength == 1 else f", to the power of {number(estimate.strength)},"
+    return (
+        f"The ratio is target over source: what {what} are multiplied by{power} before each row is "
+        "scaled to sum 1."
+    )
+
+
+def interval_sentence(facts: Facts) -> str:
+    """Say what the bounds of the priors are, if there are any."""
+    estimate = facts.estimate
+    if estimate.interval is None:
+        return ""
+    level = estimate.confidence_level
+    at = "" if level is None else f" at {100 * level:g}% confidence"
+    said = f"Lower and upper are bounds of each prior{at}."
+    if estimate.method in TRUSTING:
+        said += " They suppose that the predicted probabilities are calibrated."
+    return said
+
+
 def used_condition(facts: Facts) -> float | None:
     """Return the condition number that bears on this estimate, if it is known."""
     if facts.estimate.condition_number is not None:
@@ -124,6 +159,16 @@ def used_condition(facts: Facts) -> float | None:
         return None
     soft = facts.estimate.method in SOFT
     return facts.mistakes.condition_soft if soft else facts.mistakes.condition_hard
+
+
+def _decided(facts: Facts) -> str:
+    """Return what the estimate decided of itself, if it did."""
+    decision = facts.estimate.decision
+    if decision is not None:
+        return str(decision["sentence"])
+    if facts.left_alone and facts.shift.total_variation:
+        return "Predictions are left alone: this estimate sees no evidence of a shift."
+    return ""
 
 
 def _headline(facts: Facts) -> str:
@@ -175,6 +220,8 @@ def _solver(facts: Facts) -> str:
             f"The solver certifies its answer: no other priors could raise the objective of "
             f"{estimate.method} by more than {gap}{unit}."
         )
+    if estimate.status == "direct" and estimate.method == "auto":
+        return "Without evidence of a shift the estimate is the source priors: nothing was solved."
     if estimate.status == "direct":
         return (
             f"The method {estimate.method} has a closed form: there is nothing to converge, and "
@@ -214,6 +261,9 @@ def _decisions(facts: Facts) -> list[str]:
     decisions = facts.decisions
     if decisions is None:
         return []
+    if facts.left_alone:
+        kept = f"{plural(decisions.n_rows, 'decision')} on the target"
+        return [f"Predictions are left alone: the {kept} stay as they are."]
     if decisions.n_changed == 0:
         return [f"Adapting changes none of the {count(decisions.n_rows)} decisions on the target."]
     share = decisions.n_changed / decisions.n_rows
@@ -227,10 +277,16 @@ def _truth(facts: Facts) -> list[str]:
     truth = facts.truth
     if truth is None:
         return []
+    errors = f"{number(truth.before.l1_error)} to {number(truth.after.l1_error)}"
+    if facts.left_alone:
+        return [
+            f"On the target’s labels, predictions are right in {percent(truth.before.accuracy)} of "
+            f"all cases, left alone. The L1 error of the priors goes from {errors}."
+        ]
     gain = truth.after.accuracy - truth.before.accuracy
     verb = "raises" if gain > 0 else "lowers" if gain < 0 else "keeps"
     return [
         f"On the target’s labels, adapting {verb} accuracy: {percent(truth.before.accuracy)} "
         f"before, {percent(truth.after.accuracy)} after ({points(gain)} points). The L1 error of "
-        f"the priors goes from {number(truth.before.l1_error)} to {number(truth.after.l1_error)}."
+        f"the priors goes from {errors}."
     ]
