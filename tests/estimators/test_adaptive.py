@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -306,4 +307,17 @@ def test_next_to_nothing_changes_nothing(y_val, n_target):
     y_proba = [[0.6, 0.4], [0.3, 0.7], [0.2, 0.8]]
     auto = ps.Auto().fit(y_proba, y_val, classes=[0, 1])
     target = np.tile([0.4, 0.6], (n_target, 1))
-    np.testing.assert_allclose(auto.adapt(target), target)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ps.PriorShiftWarning)  # validation may lack a class
+        np.testing.assert_allclose(auto.adapt(target), target)
+
+
+def test_a_class_without_samples_and_source_prior_leaves_predictions_alone(simulation, rng):
+    y_proba_val, y_val = simulation.draw(simulation.source_priors, 1000, rng)
+    kept = y_val != 4
+    y_proba, _ = simulation.draw(TARGET, 1000, rng)
+    auto = ps.Auto().fit(y_proba_val[kept], y_val[kept], classes=np.arange(K))
+    with pytest.warns(ps.PriorShiftWarning, match="no sample of class 4.*Give source_priors"):
+        shift = auto.estimate(y_proba)
+    assert shift.unseen_classes == (4,)
+    np.testing.assert_allclose(shift.adapt(y_proba), y_proba)

@@ -49,7 +49,7 @@ def test_a_fitted_booster_is_what_the_arrays_give(booster, data):
     (X, y), (X_target, _) = data
     booster.fit(X[:600], y[:600])
     clf = PriorAdaptedClassifier.from_fitted(booster).fit(X[600:], y[600:]).adapt(X_target)
-    est = ps.SCML().fit(booster.predict_proba(X[600:]), y[600:])
+    est = ps.Auto().fit(booster.predict_proba(X[600:]), y[600:])
     shift = est.estimate(booster.predict_proba(X_target))
     np.testing.assert_array_equal(clf.target_priors_, shift.priors)
     adapted = shift.adapt(booster.predict_proba(X_target))

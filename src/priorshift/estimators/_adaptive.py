@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from priorshift._typing import Floats, Indices, Vector
-from priorshift._validation import check_count, check_positive
+from priorshift._validation import check_count, check_positive, some
 from priorshift.adaptation import prior_ratio
 from priorshift.estimators._base import PriorEstimator
 from priorshift.estimators._gain import (
@@ -20,6 +20,7 @@ from priorshift.estimators._gain import (
 from priorshift.estimators._outputs import Outputs, calibrated_outputs
 from priorshift.estimators._result import PriorEstimate
 from priorshift.estimators._shrinkage import ShrunkPriors, shrink_by_evidence
+from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.solvers import Solution, Status
 from priorshift.statistics import Confusion, Decision
 from priorshift.uncertainty import IntervalRequest, PriorInterval, Votes
@@ -148,7 +149,7 @@ class Auto(PriorEstimator):
         nothing = Decisions(values, y_proba, np.ones(self.classes_.size))
         gain = expected_gain(best.shrunk.priors, best.decisions, nothing, sample)
         helps = gain.mean > self.caution * gain.standard_error
-        adapts = bool(helps and not best.shrunk.no_shift)
+        adapts = bool(helps and not best.shrunk.no_shift and self._identified())
         return self._explained(best, gain, adapts, y_proba.shape[0])
 
     def _interval(
@@ -167,6 +168,18 @@ class Auto(PriorEstimator):
         calibrated = outputs.apply(y_proba)
         votes = Votes.of(confusion, calibrated, outputs.y_proba, labels, given)
         return votes.interval(found.priors, request)
+
+    def _identified(self) -> bool:
+        """Tell whether every class has samples or a source prior, and warn of one with neither."""
+        unseen = self.classes_[~self.confusion_.seen].tolist()
+        if not unseen or any(priors is not None for priors in self._given):
+            return True
+        warn_user(
+            f"validation has no sample of class {some(unseen)}, and without source_priors nothing "
+            "says how often it was in training: predictions are left alone. Give source_priors.",
+            PriorShiftWarning,
+        )
+        return False
 
     def _rule(self, outputs: Outputs, y_proba: Floats) -> Rule:
         calibrated = outputs.apply(y_proba)
