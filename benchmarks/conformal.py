@@ -3,7 +3,9 @@
 python -m benchmarks.conformal [--data FOLDER] [--level 0.9] [--score lac]
 
 Fashion-MNIST comes with the library; logits of CIFAR networks are read from FOLDER where it has
-them (cifar10lt_logits_4nets.npz, cifar100_logits_4nets.npz).
+them (cifar10lt_logits_4nets.npz, cifar100_logits_4nets.npz). CIFAR-10-LT has a validation set of
+its own, and as a control one that is drawn with the same long tail from the test set: there classes
+look in the target as they do in validation, as prior shift assumes.
 """
 
 import argparse
@@ -53,7 +55,9 @@ def main() -> None:
     fashion_table(options.score, options.level)
     for name, repeats in (
         ("cifar10lt_logits_4nets.npz", cifar10_lt),
+        ("cifar10lt_logits_4nets.npz", cifar10_lt_from_test),
         ("cifar100_logits_4nets.npz", cifar100_to_long_tail),
+        ("cifar100_logits_4nets.npz", cifar100_few),
     ):
         if (options.data / name).exists():
             report(list(repeats(options.data / name)), options.score, options.level)
@@ -82,17 +86,22 @@ def fashion_table(score: str, level: float) -> None:
 
 
 def labelled(data: ps.datasets.ShiftedPredictions) -> tuple[np.ndarray, np.ndarray]:
+    """Return the labels of both sides."""
     return data.y_val, data.y_target
+
+
+def read(path: Path, network: str, part: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return probabilities and labels."""
+    with np.load(path) as z:
+        logits, y = z[f"{network}__{part}_logits"], z[f"{network}__{part}_y"]
+    return softmax(logits.astype(np.float64), axis=1), y.astype(int)
 
 
 def cifar10_lt(path: Path) -> Iterator[Task]:
     """Long-tailed validation, balanced target; every repeat halves both at random."""
-    with np.load(path) as z:
-        y_proba_val, y_proba = (
-            softmax(z[f"resnet110__{part}_logits"].astype(np.float64), axis=1)
-            for part in ("val_lt", "test")
-        )
-        y_val, y = (z[f"resnet110__{part}_y"].astype(int) for part in ("val_lt", "test"))
+    (y_proba_val, y_val), (y_proba, y) = (
+        read(path, "resnet110", part) for part in ("val_lt", "test")
+    )
     source = ps.priors_from_predictions(y_proba_val)
     for r in range(REPEATS):
         rng = np.random.default_rng(r)
@@ -108,20 +117,62 @@ def cifar10_lt(path: Path) -> Iterator[Task]:
         )
 
 
+def cifar10_lt_from_test(path: Path) -> Iterator[Task]:
+    """Both from the test set: 300 rows with the long tail as validation, half of the others."""
+    y_proba_val, y_val = read(path, "resnet110", "val_lt")
+    source, counts = ps.priors_from_predictions(y_proba_val), np.bincount(y_val)
+    y_proba, y = read(path, "resnet110", "test")
+    yield from few("the same, 300 of test as validation", y_proba, y, counts / counts.sum() * 300,
+                   source, np.full(10, 0.1), y.size // 2)  # fmt: skip
+
+
 def cifar100_to_long_tail(path: Path) -> Iterator[Task]:
     """Balanced validation; targets drawn with a long tail over classes in random order."""
-    with np.load(path) as z:
-        y_proba_val, y_proba = (
-            softmax(z[f"resnet50__{part}_logits"].astype(np.float64), axis=1)
-            for part in ("val", "test")
-        )
-        y_val, y = (z[f"resnet50__{part}_y"].astype(int) for part in ("val", "test"))
+    (y_proba_val, y_val), (y_proba, y) = (read(path, "resnet50", part) for part in ("val", "test"))
     source = ps.priors_from_predictions(y_proba_val)
-    tail = 100.0 ** (-np.arange(100) / 99)
     for r in range(REPEATS):
-        target = np.random.default_rng(r).permutation(tail / tail.sum())
+        target = np.random.default_rng(r).permutation(long_tail(100))
         rows = ps.sample_indices(y, target, N_TARGET, random_state=r)
         yield Task("CIFAR-100 to long tail", y_proba_val, y_val, y_proba[rows], y[rows], source)
+
+
+def cifar100_few(path: Path) -> Iterator[Task]:
+    """Take 20 validation samples a class, and 1500 of the target."""
+    y_proba, y = read(path, "resnet50", "test")
+    source = ps.priors_from_predictions(y_proba)
+    yield from few(
+        "CIFAR-100, 20 a class", y_proba, y, np.full(100, 20), source, long_tail(100), 1500
+    )
+
+
+def few(
+    name: str,
+    y_proba: np.ndarray,
+    y: np.ndarray,
+    counts: np.ndarray,
+    source: np.ndarray,
+    target: np.ndarray,
+    n_target: int,
+) -> Iterator[Task]:
+    """Split a pool anew for every repeat, with given counts of validation."""
+    for r in range(REPEATS):
+        rng = np.random.default_rng(r)
+        order = rng.permutation(y.size)
+        rank = np.empty(y.size, dtype=int)
+        for k in range(counts.size):
+            own = order[y[order] == k]
+            rank[own] = np.arange(own.size)
+        held = rank < counts.astype(int)[y]
+        rest = np.flatnonzero(~held)
+        shares = rng.permutation(target)
+        rows = rest[ps.sample_indices(y[rest], shares, n_target, random_state=r)]
+        yield Task(name, y_proba[held], y[held], y_proba[rows], y[rows], source)
+
+
+def long_tail(K: int) -> np.ndarray:
+    """Return shares from 100 to 1."""
+    tail = 100.0 ** (-np.arange(K) / (K - 1))
+    return tail / tail.sum()
 
 
 def report(tasks: list[Task], score: str, level: float) -> None:
@@ -155,7 +206,12 @@ def ways(task: Task, score: str, level: float) -> Iterator[tuple[str, np.ndarray
     em = ps.EM().fit(source_priors=task.source_priors)
     scml = ps.SCML().fit(*validation, source_priors=task.source_priors, classes=np.arange(K))
     bcts = ps.BCTS(from_proba=True, ridge=1.0).fit(*validation, classes=np.arange(K))
+    sure = scml.estimate(task.y_proba, confidence_level=0.95)
+    auto = ps.Auto(random_state=0).fit(
+        *validation, source_priors=task.source_priors, classes=np.arange(K)
+    )
     estimates = {"EM": em.estimate(task.y_proba), "SCM-L": scml.estimate(task.y_proba)}
+    estimates["Auto"] = auto.estimate(task.y_proba)
     calibrated = bcts.predict_proba(task.y_proba_val), bcts.predict_proba(task.y_proba)
     bcts_em = ps.EM().fit(source_priors=ps.priors_from_predictions(calibrated[0]))
 
@@ -172,6 +228,7 @@ def ways(task: Task, score: str, level: float) -> Iterator[tuple[str, np.ndarray
     for name, estimate in estimates.items():
         yield f"{name}, raw scores", sets(*raw, target_priors=estimate.priors)
         yield f"{name}, adapted scores", sets(*raw, estimate=estimate)
+    yield "SCM-L with standard errors, adapted scores", sets(*raw, estimate=sure)
     yield "BCTS + EM, adapted scores", sets(*calibrated, estimate=bcts_em.estimate(calibrated[1]))
     yield "per class, no priors", sets(*raw)
 

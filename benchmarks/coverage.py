@@ -1,7 +1,7 @@
 """Coverage of the intervals by prevalence band, on simulated and on real classifiers.
 
 python -m benchmarks.coverage [--quick] [--classes 10 100] [--methods scm-l em]
-    [--intervals asymptotic] [--data ../shared/data]
+    [--intervals asymptotic] [--pools plankton 20news] [--per-class 10] [--data ../shared/data]
 
 Simulated classifiers are calibrated, as EM needs; real ones are not. On real outputs every
 replicate splits the pool anew, without replacement, into validation and target.
@@ -10,8 +10,9 @@ replicate splits the pool anew, without replacement, into validation and target.
 import argparse
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ SIZES = {10: (1000, 2000), 100: (5000, 4000)}
 METHODS = {
     "cm": ("asymptotic",),
     "scm": ("asymptotic",),
-    "cm-l": ("asymptotic",),
+    "cm-l": ("asymptotic", "bayesian"),
     "scm-l": ("asymptotic", "bootstrap"),
     "scm-m": ("asymptotic", "bayesian"),
     "bbse": ("asymptotic",),
@@ -32,6 +33,8 @@ METHODS = {
     "map": ("asymptotic",),
 }
 LEVEL = 0.95
+
+Pool = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass
@@ -57,10 +60,12 @@ def main() -> None:
     """Print one Markdown table a kind of classifier."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a tenth of the replicates")
-    parser.add_argument("--classes", type=int, nargs="+", choices=SIZES, default=list(SIZES))
+    parser.add_argument("--classes", type=int, nargs="*", choices=SIZES, default=list(SIZES))
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--intervals", nargs="+", default=["asymptotic", "bootstrap", "bayesian"])
     parser.add_argument("--replicates", type=int, help="at K = 10; a tenth at K = 100")
+    parser.add_argument("--pools", nargs="*", help="real outputs whose name has one of these")
+    parser.add_argument("--per-class", type=int, help="validation samples a class")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     options = parser.parse_args()
     warnings.simplefilter("ignore", ps.PriorShiftWarning)
@@ -71,14 +76,14 @@ def main() -> None:
     print("|---" * (5 + len(BANDS)) + "|")
     for K in options.classes:
         n = replicates if K == 10 else max(replicates // 10, 2)
-        measure("simulated", K, simulated(K, n), pairs)
+        measure("simulated", K, simulated(K, n, options.per_class), pairs)
     if not options.data.is_dir():
         print(f"\nReal outputs: left out, there is no folder {options.data}; give --data.")
         return
-    for K in options.classes:
-        n = replicates if K == 10 else max(replicates // 10, 2)
-        for name, pool in real_pools(options.data, K):
-            measure(name, K, resplit(*pool, n), pairs)
+    for name, (read, K) in POOLS.items():
+        if options.pools is None or any(part in name for part in options.pools):
+            n = replicates if K <= 20 else max(replicates // 10, 2)
+            measure(name, K, resplit(*read(options.data), n, options.per_class), pairs)
 
 
 def measure(name: str, K: int, tasks: Iterator[Task], pairs: list[tuple[str, str]]) -> None:
@@ -104,47 +109,102 @@ def measure(name: str, K: int, tasks: Iterator[Task], pairs: list[tuple[str, str
         print(f"{tally.seconds / (seed + 1):.2f} |", flush=True)
 
 
-def simulated(K: int, n: int) -> Iterator[Task]:
+def simulated(K: int, n: int, per_class: int | None = None) -> Iterator[Task]:
     """Yield Gaussian classifiers of varying strength, targets Dirichlet(0.3) or uniform."""
+    n_val, n_target = SIZES[K]
     for seed in range(n):
         target = "uniform" if seed % 4 == 3 else "sparse"
-        yield simulate(K, *SIZES[K], target=target, strength=(1.0, 1.5, 2.5)[seed % 3], seed=seed)
+        strength = (1.0, 1.5, 2.5)[seed % 3]
+        n_drawn = K * per_class if per_class else n_val
+        yield simulate(K, n_drawn, n_target, target=target, strength=strength, seed=seed)
 
 
-def real_pools(data: Path, K: int) -> Iterator[tuple[str, tuple[np.ndarray, np.ndarray]]]:
-    """Yield predictions and labels of all held-out samples of a classifier."""
-    if K == 100:
-        z = np.load(data / "cifar100_logits_4nets.npz")
-        for net in ("resnet50", "densenet121"):
-            parts = [z[f"{net}__{part}_logits"] for part in ("val", "test")]
-            y = [z[f"{net}__{part}_y"] for part in ("val", "test")]
-            yield f"CIFAR-100 {net}", (softmax(np.concatenate(parts)), np.concatenate(y))
-    else:
-        z = np.load(data / "cifar10lt_logits_4nets.npz")
-        yield (
-            "CIFAR-10-LT resnet110",
-            (softmax(z["resnet110__test_logits"]), z["resnet110__test_y"]),
+def cifar100(data: Path, net: str) -> Pool:
+    """Read predictions and labels of all held-out samples of a network."""
+    z = np.load(data / "cifar100_logits_4nets.npz")
+    logits = [z[f"{net}__{part}_logits"] for part in ("val", "test")]
+    y = [z[f"{net}__{part}_y"] for part in ("val", "test")]
+    return softmax(np.concatenate(logits)), np.concatenate(y)
+
+
+def logits_of(data: Path, file: str, logits: str, y: str) -> Pool:
+    """Read one set of logits and its labels."""
+    z = np.load(data / file)
+    return softmax(z[logits]), z[y]
+
+
+def probs_of(data: Path, file: str, probs: str, y: str) -> Pool:
+    """Read one set of probabilities and its labels."""
+    z = np.load(data / file)
+    y_proba = z[probs].astype(np.float64)
+    return y_proba / y_proba.sum(axis=1, keepdims=True), z[y]
+
+
+POOLS: dict[str, tuple[Callable[[Path], Pool], int]] = {
+    "CIFAR-10-LT resnet110": (
+        partial(
+            logits_of,
+            file="cifar10lt_logits_4nets.npz",
+            logits="resnet110__test_logits",
+            y="resnet110__test_y",
+        ),
+        10,
+    ),
+    **{
+        f"MNIST {model}": (
+            partial(probs_of, file="mnist_probs_pycalib.npz", probs=f"{model}__probs", y="y"),
+            10,
         )
-        z = np.load(data / "mnist_probs_pycalib.npz")
-        for model in ("random_forest", "AdaBoost"):
-            y_proba = z[f"{model}__probs"].astype(np.float64)
-            yield f"MNIST {model}", (y_proba / y_proba.sum(axis=1, keepdims=True), z["y"])
+        for model in ("random_forest", "AdaBoost")
+    },
+    **{
+        f"CIFAR-100 {net}": (partial(cifar100, net=net), 100) for net in ("resnet50", "densenet121")
+    },
+    "20news": (
+        partial(
+            probs_of, file="label_errors_cv_probs.npz", probs="20news__cv_probs", y="20news__y"
+        ),
+        20,
+    ),
+    "banking77": (
+        partial(logits_of, file="banking77.npz", logits="train_oof_logits", y="train_y"),
+        77,
+    ),
+    "plankton121": (partial(logits_of, file="plankton121.npz", logits="oof_logits", y="y"), 121),
+    "clinc150": (
+        partial(logits_of, file="clinc150.npz", logits="train_oof_logits", y="train_y"),
+        150,
+    ),
+}
+"""Held-out predictions of real classifiers, and how many classes they know."""
 
 
-def resplit(y_proba: np.ndarray, y: np.ndarray, n: int) -> Iterator[Task]:
-    """Yield splits of a pool: a third as validation, a long-tailed target from the rest."""
+def resplit(
+    y_proba: np.ndarray, y: np.ndarray, n: int, per_class: int | None = None
+) -> Iterator[Task]:
+    """Yield splits of a pool: a third of each class as validation, a target from the rest.
+
+    The target is long-tailed where the pool is balanced; else shares of the pool, each times a
+    factor of its own.
+    """
     y, K = y.astype(int), y_proba.shape[1]
+    sizes = np.bincount(y, minlength=K)
+    n_held = np.full(K, per_class) if per_class else np.maximum(sizes // 3, 2)
+    n_held = np.minimum(n_held, sizes // 2)
     tail = 100.0 ** (-np.arange(K) / (K - 1))
+    balanced = sizes.max() < 2 * sizes.min()
     for seed in range(n):
         rng = np.random.default_rng([seed, K])
         rows = rng.permutation(y.size)
-        held, rest = rows[: y.size // 3], rows[y.size // 3 :]
-        priors = rng.permutation(tail / tail.sum())
-        of_class = [rest[y[rest] == k] for k in range(K)]
+        of_class = [rows[y[rows] == k] for k in range(K)]
+        held = np.concatenate([of_class[k][: n_held[k]] for k in range(K)])
+        rest = [of_class[k][n_held[k] :] for k in range(K)]
+        left = sizes - n_held
+        priors = rng.permutation(tail) if balanced else left * np.exp(rng.normal(0, 0.7, K))
+        priors /= priors.sum()
         # as many rows as no class runs short of
-        size = int(0.8 * min(of_class[k].size / priors[k] for k in range(K)))
-        wanted = rng.multinomial(size, priors)
-        drawn = np.concatenate([of_class[k][: wanted[k]] for k in range(K)])
+        wanted = rng.multinomial(int(0.8 * (left / priors).min()), priors)
+        drawn = np.concatenate([rest[k][: wanted[k]] for k in range(K)])
         uniform = np.full(K, 1 / K)
         yield Task(y_proba[held], y[held], y_proba[drawn], y[drawn], uniform, priors)
 

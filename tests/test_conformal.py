@@ -1,6 +1,7 @@
 """Prediction sets: the definition, word by word, and the coverage that it promises."""
 
 import warnings
+from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 
@@ -9,11 +10,13 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import truncnorm
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import priorshift as ps
 from priorshift.conformal import ConformalSets
+from priorshift.conformal._priors import allow_for_noise, mean_above_zero
 
 quick = settings(max_examples=80, deadline=None)
 LEVELS = [Fraction(1, 2), Fraction(3, 4), Fraction(9, 10), Fraction(19, 20)]
@@ -449,6 +452,7 @@ def test_parameters_survive_cloning():
     assert clone(ConformalSets("aps", per_class=True, random_state=3)).get_params() == {
         "score": "aps",
         "per_class": True,
+        "prior_noise": True,
         "random_state": 3,
     }
 
@@ -501,3 +505,51 @@ def test_a_level_is_one_number_between_0_and_1(level):
     conformal = ConformalSets().fit([[0.6, 0.4], [0.3, 0.7]], [0, 1], target_priors=[0.5, 0.5])
     with pytest.raises(ValueError, match="confidence_level must be"):
         conformal.predict_set([[0.6, 0.4]], level)
+
+
+# Noise of the priors
+
+
+def estimate_of(priors, standard_error):
+    shift = ps.EM().fit(source_priors=np.full(3, 1 / 3)).estimate(np.full((4, 3), 1 / 3))
+    return replace(shift, priors=np.array(priors), standard_error=standard_error)
+
+
+def test_the_mean_above_zero_is_that_of_a_truncated_normal_distribution():
+    priors, error = np.array([0.0, 0.1, 0.9]), np.array([0.05, 0.1, 0.05])
+    means = truncnorm(-priors / error, np.inf, priors, error).mean()
+    np.testing.assert_allclose(mean_above_zero(priors, error), means / means.sum())
+
+
+def test_priors_known_exactly_or_without_standard_errors_stay():
+    known = estimate_of([0.0, 0.2, 0.8], np.zeros(3))
+    np.testing.assert_allclose(allow_for_noise(known).priors, known.priors)
+    plain = estimate_of([0.0, 0.2, 0.8], None)
+    assert allow_for_noise(plain) is plain
+
+
+@pytest.mark.parametrize("noise", [True, False])
+def test_a_class_that_is_0_by_chance_is_not_left_out(noise):
+    shift = estimate_of([0.0, 0.5, 0.5], np.array([0.1, 0.05, 0.05]))
+    y_val = np.repeat([0, 1, 2], 30)
+    y_proba = 0.1 + 0.7 * np.eye(3)[y_val]
+    conformal = ConformalSets(prior_noise=noise).fit(y_proba, y_val, estimate=shift)
+    of_first = conformal.predict_set(y_proba[:1], 0.95)[0, 0]
+    assert bool(of_first) is noise
+    assert (conformal.target_priors_[0] > 0) is np.bool_(noise)
+
+
+def test_allowing_for_noise_covers_what_was_promised(simulate):
+    covered = {True: [], False: []}
+    world, target = simulate(5, spread=1.2), np.array([0.4, 0.3, 0.2, 0.05, 0.05])
+    for seed in range(30):
+        draw = np.random.default_rng(seed)
+        y_proba_val, y_val = world.draw(np.full(5, 0.2), 60, draw)
+        y_proba, y = world.draw(target, 500, draw)
+        known = {"source_priors": world.source_priors, "classes": np.arange(5)}
+        shift = ps.SCML().fit(y_proba_val, y_val, **known).estimate(y_proba, confidence_level=0.95)
+        for noise, rates in covered.items():
+            sets = ConformalSets(prior_noise=noise).fit(y_proba_val, y_val, estimate=shift)
+            rates.append(sets.predict_set(y_proba, 0.9)[np.arange(y.size), y].mean())
+    assert np.mean(covered[True]) > np.mean(covered[False]) + 0.01
+    assert np.mean(covered[True]) > 0.88

@@ -213,6 +213,9 @@ def test_to_dict_has_every_field_and_the_ratio():
         "interval": None,
         "standard_error": None,
         "confidence_level": None,
+        "interval_method": None,
+        "estimand": None,
+        "simultaneous": None,
         "calibrator": None,
         "strength": 1.0,
         "decision": None,
@@ -266,6 +269,52 @@ def test_to_frame_has_one_row_a_class(classes):
     assert shift.to_frame("pyarrow").to_pydict() == {k: list(v) for k, v in columns.items()}
 
 
+BOUNDS = {
+    "interval": np.array([[0.4, 0.6], [0.25, 0.45], [0.0, 0.2]]),
+    "standard_error": np.array([0.05, 0.051, 0.052]),
+    "confidence_level": 0.9,
+    "interval_method": "bootstrap",
+    "estimand": "population",
+    "simultaneous": False,
+}
+
+
+def test_an_interval_is_plain_in_json():
+    plain = json.loads(json.dumps(make(classes=["a", "b", "c"], **BOUNDS).to_dict()))
+    assert plain["interval"] == {"a": [0.4, 0.6], "b": [0.25, 0.45], "c": [0.0, 0.2]}
+    assert plain["standard_error"] == {"a": 0.05, "b": 0.051, "c": 0.052}
+    for name in ("confidence_level", "interval_method", "estimand", "simultaneous"):
+        assert plain[name] == BOUNDS[name]
+
+
+@pytest.mark.parametrize("backend", ["pandas", "polars"])
+def test_a_frame_has_the_bounds_if_there_are_any(backend):
+    shift = make(**BOUNDS)
+    frame = shift.to_frame(backend)
+    named = ["class", "source_prior", "prior", "ratio", "lower", "upper", "standard_error"]
+    assert list(frame.columns) == named
+    np.testing.assert_array_equal(frame["lower"], shift.interval[:, 0])
+    np.testing.assert_array_equal(frame["upper"], shift.interval[:, 1])
+    np.testing.assert_array_equal(frame["standard_error"], shift.standard_error)
+
+
+def test_with_interval_says_how_it_was_asked_for():
+    from priorshift.uncertainty import IntervalRequest, PriorInterval
+
+    request = IntervalRequest(0.8, np.random.default_rng(0), simultaneous=True, estimand="sample")
+    bounds = PriorInterval(BOUNDS["interval"], BOUNDS["standard_error"], "likelihood ratio")
+    plain = make()
+    shift = plain.with_interval(bounds, request)
+    assert plain.interval is None
+    np.testing.assert_array_equal(shift.interval, BOUNDS["interval"])
+    np.testing.assert_array_equal(shift.priors, plain.priors)
+    said = (shift.confidence_level, shift.interval_method, shift.estimand, shift.simultaneous)
+    assert said == (0.8, "likelihood ratio", "sample", True)
+    again = pickle.loads(pickle.dumps(shift))
+    assert repr(again) == repr(shift)
+    assert not again.interval.flags.writeable
+
+
 # As text
 
 
@@ -303,6 +352,43 @@ def test_repr_of_many_classes_shows_those_that_moved_most(K):
     assert f"n_classes={K}" in text
 
 
+def test_repr_shows_the_interval_and_what_it_is():
+    lines = repr(make(**BOUNDS)).splitlines()
+    assert [line.split() for line in lines[1:4]] == [
+        ["class", "source", "target", "lower", "upper", "ratio"],
+        ["0", "0.1667", "0.5000", "0.4000", "0.6000", "3"],
+        ["1", "0.3333", "0.3333", "0.2500", "0.4500", "1"],
+    ]
+    assert len({len(line) for line in lines[1:5]}) == 1  # aligned
+    assert lines[5].strip() == (
+        "90 % interval of the share in the population, for each class, by resampling validation "
+        "and target"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"estimand": "sample"}, "share in these very rows, for each class"),
+        ({"simultaneous": True}, "for all classes together"),
+        ({"confidence_level": 0.995}, "99.5 % interval"),
+        ({"interval_method": "likelihood ratio"}, "likelihood ratios, which assume calibrated"),
+        ({"interval_method": "bayesian"}, "by posterior draws"),
+        ({"interval_method": "asymptotic"}, "by standard errors"),
+    ],
+)
+def test_the_line_on_the_interval(changes, words):
+    shift = make(**BOUNDS | changes)
+    assert words in repr(shift)
+    assert words in shift._repr_html_()
+    assert repr(shift).count("interval of the share") == 1
+
+
+def test_an_interval_made_by_hand_needs_no_words_on_how():
+    text = repr(make(interval=BOUNDS["interval"]))
+    assert "  interval of the share in the population, for each class\n" in text
+
+
 def test_repr_without_a_gap_and_with_unseen_classes():
     text = repr(make(gap=None, status="direct", unseen_classes=(1, "x")))
     assert "gap" not in text.splitlines()[0]
@@ -317,6 +403,13 @@ def test_html_shows_the_same_rows():
     assert "scm-l: certified, gap 1.2e-07, 1000 target rows" in html
     assert make(50)._repr_html_().count("<tr>") == 11
     assert "gap" not in make(gap=None, status="direct")._repr_html_()
+
+
+def test_html_shows_the_bounds():
+    html = make(**BOUNDS)._repr_html_()
+    assert "<th>target</th><th>lower</th><th>upper</th><th>ratio</th>" in html
+    assert "<td>0.5000</td><td>0.4000</td><td>0.6000</td><td>3</td>" in html
+    assert "lower" not in make()._repr_html_()
 
 
 def test_html_escapes_what_classes_are_called():

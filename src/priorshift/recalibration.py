@@ -7,12 +7,15 @@ The floor :math:`\varepsilon` keeps probabilities of exactly 0 from deciding eve
 """
 
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
-from scipy.special import log_softmax, softmax
+from scipy.special import softmax
 
 from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Vector
+from priorshift.execution import Table
 
 TINY = float(np.finfo(np.float32).tiny)
 
@@ -42,26 +45,30 @@ class Recalibration:
     bias: Vector
     floor: float = 0.0
 
-    def apply(self, values: Floats, *, from_logits: bool = False) -> Floats:
-        """Calibrate clean probabilities, or logits, block by block."""
+    def apply(self, values: Any, *, from_logits: bool = False) -> Any:
+        """Calibrate clean probabilities, or logits, block by block; a table when it is read."""
+        if isinstance(values, Table):
+            return values.map(partial(self.apply, from_logits=from_logits))
         calibrated = np.empty_like(values)
         for rows in row_blocks(*values.shape):
-            calibrated[rows] = softmax(self.scores(values[rows], from_logits=from_logits), axis=1)
+            z = self._scores(values[rows].copy(), from_logits)
+            z -= z.max(axis=1, keepdims=True)
+            np.exp(z, out=z)
+            z /= z.sum(axis=1, keepdims=True)
+            calibrated[rows] = z
         return calibrated
 
-    def scores(self, values: Floats, *, from_logits: bool = False) -> Vector:
-        """Return v z + b, the calibrated logits."""
-        z = self._logarithms(values.astype(np.float64), from_logits)
-        z *= self.slope
-        z += self.bias
-        return z
+    def scores(self, values: Floats) -> Vector:
+        """Return v z + b, the calibrated logits of probabilities, in float64."""
+        return self._scores(values.astype(np.float64), from_logits=False)
 
-    def _logarithms(self, block: Vector, from_logits: bool) -> Vector:
+    def _scores(self, block: Any, from_logits: bool) -> Any:
+        """Turn a block into calibrated logits, in place and in its own precision."""
         if from_logits:
-            block = log_softmax(block, axis=1)
-            if not self.floor:
-                return np.maximum(block, np.log(TINY), out=block)
-            np.exp(block, out=block)
+            block = softmax(block, axis=1)
         block += self.floor
         np.maximum(block, TINY, out=block)
-        return np.log(block, out=block)
+        np.log(block, out=block)
+        block *= self.slope
+        block += self.bias
+        return block

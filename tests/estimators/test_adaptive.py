@@ -9,9 +9,12 @@ import pytest
 from scipy.special import log_softmax, softmax
 
 import priorshift as ps
+from priorshift.estimators._calibrator import cross_validate, fit, likelihood_of
+from priorshift.estimators._evidence import Validation
 from priorshift.estimators._gain import Decisions, Sample, expected_gain
-from priorshift.estimators._outputs import calibrated_outputs
+from priorshift.estimators._outputs import Outputs, calibrated_outputs
 from priorshift.estimators._shrinkage import shrink_by_evidence
+from priorshift.solvers._softmax import RIDGE_GRID, Family, best_ridge, deal_folds
 
 K = 5
 TARGET = np.array([0.05, 0.1, 0.15, 0.2, 0.5])
@@ -321,3 +324,80 @@ def test_a_class_without_samples_and_source_prior_leaves_predictions_alone(simul
         shift = auto.estimate(y_proba)
     assert shift.unseen_classes == (4,)
     np.testing.assert_allclose(shift.adapt(y_proba), y_proba)
+    assert shift.decision["adapt"] is False
+    assert shift.decision["reason"] == "unknown class"
+    assert shift.decision["unknown_classes"] == [4]
+    assert "no sample of class 4" in shift.decision["sentence"]
+    assert "not enough to be sure" not in shift.decision["sentence"]
+
+
+@pytest.mark.parametrize("reason", ["no shift", "helps"])
+def test_the_decision_has_its_reason(simulation, rng, reason):
+    y_proba_val, y_val = simulation.draw(simulation.source_priors, 2000, rng)
+    priors = TARGET if reason == "helps" else simulation.source_priors
+    y_proba, _ = simulation.draw(priors, 2000, rng)
+    decision = ps.Auto().fit(y_proba_val, y_val).estimate(y_proba).decision
+    assert decision["reason"] == reason
+    assert decision["unknown_classes"] == []
+
+
+def test_little_evidence_is_a_reason_of_its_own(simulation, rng):
+    y_proba_val, y_val = simulation.draw(simulation.source_priors, 60, rng)
+    y_proba, _ = simulation.draw(TARGET, 2000, rng)
+    decision = ps.Auto(caution=50).fit(y_proba_val, y_val).estimate(y_proba).decision
+    assert decision["reason"] == "unsure"
+    assert "not enough to be sure" in decision["sentence"]
+
+
+@pytest.mark.parametrize("flat", [False, True])
+@pytest.mark.parametrize("given", ["", "source_priors", "source_label_priors"])
+def test_the_result_says_whether_source_priors_were_given(simulation, rng, given, flat):
+    y_proba_val, y_val = simulation.draw(simulation.source_priors, 200, rng)
+    y_proba, _ = simulation.draw(TARGET, 300, rng)
+    known = {given: simulation.source_priors} if given else {}
+    if flat:
+        y_proba_val, y_proba = flattened(y_proba_val), flattened(y_proba)
+    auto = ps.Auto().fit(y_proba_val, y_val, **known)
+    if not flat:  # as they came, whatever this sample says
+        loss = np.zeros(y_val.size)
+        auto._outputs = [Outputs(None, y_proba_val, simulation.source_priors, 0.0, loss)]
+    said = auto.estimate(y_proba).source_priors_from
+    if given == "source_priors" and not flat:
+        assert said == "given"
+        return
+    mean = "mean calibrated prediction" if flat else "mean prediction"
+    where = f" at {given}" if given else ", taken to be drawn as the training set was"
+    assert said == f"{mean} on validation{where}"
+
+
+# EM on calibrated outputs
+
+
+def test_zeros_are_not_final_for_em_on_calibrated_outputs(simulation, rng):
+    y_proba_val, y_val = simulation.draw(simulation.source_priors, 2000, rng)
+    y_proba, y = simulation.draw(TARGET, 3000, rng)
+    sparse_val, sparse = (np.where(p < 0.19, 0.0, p) for p in (y_proba_val, y_proba))
+    sparse_val /= sparse_val.sum(axis=1, keepdims=True)
+    sparse /= sparse.sum(axis=1, keepdims=True)
+    known = {"source_label_priors": simulation.source_priors}
+    shift = ps.get_estimator("em-bcts").fit(sparse_val, y_val, **known).estimate(sparse)
+    auto = ps.Auto().fit(sparse_val, y_val, **known)
+    assert shift.calibrator.floor == auto._outputs[0].calibrator.floor > 0
+    adapted = shift.adapt(sparse)
+    assert (adapted > 0).all()
+    assert accuracy(adapted, y) > accuracy(sparse, y) + 0.02
+    np.testing.assert_array_equal(adapted, shift.adapt(sparse.copy()))
+
+
+def test_the_ridge_is_that_of_the_least_loss_out_of_fold(simulation, rng):
+    y_proba, y = simulation.draw(simulation.source_priors, 600, rng)
+    likelihood = likelihood_of(Validation(y_proba, y, None), None, 0.0)
+    folds = deal_folds(y, 5, False, 0)
+    family = Family(n_slopes=1, n_biases=K)
+    ridge, maps = cross_validate(likelihood, family, folds, RIDGE_GRID)
+    assert ridge == best_ridge(likelihood, family, folds, 1000)
+    for fold, found in maps.items():  # each fitted without its fold
+        outside = Validation(y_proba[folds != fold], y[folds != fold], None)
+        alone = fit(likelihood_of(outside, None, 0.0), family, ridge).map
+        np.testing.assert_allclose(found.bias, alone.bias, atol=1e-3)
+        np.testing.assert_allclose(found.slope, alone.slope, atol=1e-3)

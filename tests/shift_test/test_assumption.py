@@ -8,7 +8,11 @@ from scipy.stats import binom
 
 from priorshift.shift_test import AssumptionTest, check_assumption
 from priorshift.shift_test._assumption import cells_of
-from priorshift.shift_test._least_squares import nearest_mixtures, nearest_mixtures_each
+from priorshift.shift_test._least_squares import (
+    SMALL_GAP,
+    nearest_mixtures,
+    nearest_mixtures_each,
+)
 from priorshift.shift_test._samples import read_samples
 from priorshift.solvers import simplex_least_squares
 
@@ -42,22 +46,39 @@ def test_few_predictions_get_few_cells():
     assert "-" in repr(test)
 
 
+def excess(A, b, p):
+    """Return by how much the squared distance at p is above the least one."""
+    best = simplex_least_squares(A, b, tol=1e-9).value
+    return np.sum((A @ p - b) ** 2) - np.sum((A @ best - b) ** 2)
+
+
 def test_the_solver_of_many_is_the_solver_of_one(rng):
-    A = rng.random((12, 5))
-    B = A @ rng.dirichlet(np.ones(5), 7).T + 0.1 * rng.standard_normal((12, 7))
+    A = 100 * rng.random((12, 5))
+    B = A @ rng.dirichlet(np.ones(5), 7).T + 10 * rng.standard_normal((12, 7))
     found = nearest_mixtures(A, B, np.full(5, 0.2))
+    np.testing.assert_allclose(found.sum(axis=0), 1)
+    assert found.min() >= 0
     for b, p in zip(B.T, found.T, strict=True):
-        best = simplex_least_squares(A, b, tol=1e-9).value
-        assert np.sum((A @ p - b) ** 2) <= np.sum((A @ best - b) ** 2) + 1e-6
+        assert excess(A, b, p) <= 2 * SMALL_GAP
 
 
 def test_the_solver_of_a_matrix_each_is_the_solver_of_one(rng):
-    A = rng.random((6, 12, 5))
-    B = rng.random((6, 12))
+    A, B = 100 * rng.random((9, 12, 5)), 100 * rng.random((9, 12))
     found = nearest_mixtures_each(A, B, np.full(5, 0.2))
     for M, b, p in zip(A, B, found.T, strict=True):
-        best = simplex_least_squares(M, b, tol=1e-9).value
-        assert np.sum((M @ p - b) ** 2) <= np.sum((M @ best - b) ** 2) + 1e-5
+        assert excess(M, b, p) <= 2 * SMALL_GAP
+
+
+@pytest.mark.parametrize("each", [False, True])
+def test_a_class_that_is_hardly_ever_predicted_does_not_stop_the_solver(rng, each):
+    A = 30 * (np.eye(6) + 0.2 * rng.random((6, 6)))
+    A[0] *= [1e4, 1, 1, 1, 1, 1]  # a decision that hardly varies, but for its class
+    B = A @ rng.dirichlet(np.ones(6), 5).T + rng.standard_normal((6, 5))
+    start = np.full(6, 1 / 6)
+    solver = nearest_mixtures_each if each else nearest_mixtures
+    found = solver(np.tile(A, (5, 1, 1)), B.T, start) if each else solver(A, B, start)
+    for b, p in zip(B.T, found.T, strict=True):
+        assert excess(A, b, p) <= 2 * SMALL_GAP
 
 
 @pytest.mark.slow

@@ -61,7 +61,8 @@ def test_known_priors_and_chosen_labels_give_a_z_test_with_both_variances():
     test = detect_shift(y_proba_val, y, y_proba, source_label_priors=[0.5, 0.5], random_state=0)
     assert test.method == "bootstrap"
     d = 0.5 - 0.45
-    variance = 0.25 / 399 + 0.25 * (0.2 * 0.8 + 0.3 * 0.7) / 99
+    pooled = (400 * 0.5 + 200 * 0.45) / 600  # of what the target might have had
+    variance = pooled * (1 - pooled) / 400 + 0.25 * (0.2 * 0.8 + 0.3 * 0.7) / 99
     samples = read_samples(y_proba_val, y, y_proba)
     noise = draw_noise(samples, "hard", np.array([0.5, 0.5]), 40_000, np.random.default_rng(1))
     np.testing.assert_allclose(noise[:, 1].var(), variance, rtol=0.03)
@@ -79,7 +80,11 @@ def test_noise_has_the_covariance_of_the_formula(data, rng):
     samples = read_samples(*data)
     p = np.array([0.1, 0.2, 0.3, 0.4])
     f, y, g = data
-    expected = np.cov(g.T) / g.shape[0]
+    counts = np.bincount(y, minlength=4)
+    size = 1 / (p**2 / counts).sum()
+    rows = np.vstack([f, g])  # both sides, as far as each is worth
+    share = np.concatenate([size * (p / counts)[y], np.ones(len(g))]) / (size + len(g))
+    expected = np.cov(rows.T, aweights=share, ddof=0) / len(g)
     for k in range(4):
         expected += p[k] ** 2 * np.cov(f[y == k].T) / (y == k).sum()
     drawn = draw_noise(samples, "soft", p, 40_000, rng)
@@ -92,8 +97,10 @@ def test_a_class_with_one_sample_is_given_the_noise_of_the_others(rng):
     f = np.array([[0.9, 0.1], [0.7, 0.3], [0.8, 0.2], [0.6, 0.4], [0.2, 0.8]])
     samples = read_samples(f, y, np.full((2, 2), 0.5))
     drawn = draw_noise(samples, "soft", np.array([0.4, 0.6]), 40_000, rng)
-    within = np.var([0.9, 0.7, 0.8, 0.6], ddof=1)
-    np.testing.assert_allclose(drawn[:, 0].var(), within * (0.4**2 / 4 + 0.6**2), rtol=0.05)
+    within, scale = np.var([0.9, 0.7, 0.8, 0.6], ddof=1), 0.4**2 / 4 + 0.6**2
+    rows, weights = np.append(f[:, 0], [0.5, 0.5]), [0.1 / scale] * 4 + [0.6 / scale, 1, 1]
+    of_target = np.cov(rows, aweights=weights, ddof=0) / 2
+    np.testing.assert_allclose(drawn[:, 0].var(), of_target + within * scale, rtol=0.05)
 
 
 def test_permutations_exchange_rows(data, rng):

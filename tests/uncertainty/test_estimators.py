@@ -1,11 +1,15 @@
 """Intervals as users ask for them: `estimate(..., confidence_level=...)`."""
 
+import warnings
+
 import numpy as np
 import pytest
 
 import priorshift as ps
 from priorshift.estimators._base import PriorEstimator
-from priorshift.uncertainty import PriorInterval
+from priorshift.estimators._intervals import interval_of_counts
+from priorshift.statistics import DecisionCounts
+from priorshift.uncertainty import IntervalRequest, PriorInterval
 
 K = 5
 TARGET = np.array([0.02, 0.08, 0.2, 0.3, 0.4])
@@ -227,6 +231,87 @@ def test_a_warning_where_validation_is_too_small(simulate, rng):
     scm = ps.SCML().fit(y_proba_val, y_val, classes=np.arange(8))
     with pytest.warns(ps.PriorShiftWarning, match="may cover less"):
         scm.estimate(y_proba, 0.95)
+
+
+@pytest.mark.parametrize("name", ["cm", "scm-l"])
+def test_a_class_of_two_rows_does_not_spoil_the_others(rng, name):
+    """Its rows look like those of another class, so C is singular; the model knows better."""
+    y_val = np.repeat([0, 1, 2], [200, 200, 2])
+    outputs = 0.97 * np.eye(3) + 0.01
+    seen = np.where(y_val == 2, 1, y_val)
+    seen[rng.permutation(400)[:8]] = 2  # others are at times taken for it
+    y_proba = outputs[rng.choice(3, 1000, p=[0.6, 0.3, 0.1])]
+    estimator = ps.get_estimator(name).fit(outputs[seen], y_val)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ps.PriorShiftWarning)
+        widths = np.diff(estimator.estimate(y_proba, 0.95).interval)[:, 0]
+    assert widths[0] < 0.6  # the inverse of C alone says nothing: 1
+    assert widths[2] > widths[0]  # and of that class itself little is known
+
+
+HARD = ["cm", "cm-l", "cm-m", "bbse", "rlls"]
+
+
+@pytest.mark.parametrize("name", HARD)
+@pytest.mark.parametrize("method", ["asymptotic", "bootstrap", "bayesian"])
+def test_counts_of_hard_decisions_have_the_interval_of_their_rows(data, name, method):
+    estimator = fitted(name, data)
+    counts = DecisionCounts.from_arrays(data[2], decision="hard")
+    found = estimator.estimate_counts(counts)
+    request = IntervalRequest.of(0.9, 0, method, 60, False, "population")
+    bounds = interval_of_counts(estimator, counts, found, request)
+    rows = estimate(name, data, method, 0.9)
+    np.testing.assert_allclose(bounds.interval, rows.interval)
+    np.testing.assert_allclose(bounds.standard_error, rows.standard_error)
+    assert bounds.method == method
+
+
+@pytest.mark.parametrize("estimand", ["population", "sample"])
+def test_counts_alone_come_close_to_rows(data, estimand):
+    """After partial_fit there are counts only: all classes together stand in for the model."""
+    parts = ps.CML()
+    for rows in np.array_split(np.arange(1500), 3):
+        parts.partial_fit(data[0][rows], data[1][rows], classes=np.arange(K))
+    options = {"confidence_level": 0.95, "estimand": estimand}
+    kept = ps.CML().fit(data[0], data[1]).estimate(data[2], **options)
+    counted = parts.estimate(data[2], **options)
+    np.testing.assert_allclose(counted.priors, kept.priors, rtol=1e-9)
+    np.testing.assert_allclose(counted.standard_error, kept.standard_error, rtol=0.03)
+    np.testing.assert_allclose(counted.interval, kept.interval, atol=0.003)
+    drawn = parts.estimate(data[2], 0.95, 0, interval_method="bayesian", estimand=estimand)
+    np.testing.assert_allclose(drawn.interval, kept.interval, atol=0.02)
+
+
+def test_weighted_rows_that_were_only_counted_are_taken_as_even(data):
+    one, seven = (
+        ps.CM().partial_fit(
+            data[0], data[1], classes=np.arange(K), sample_weight=np.full(1500, weight)
+        )
+        for weight in (1.0, 7.0)
+    )
+    np.testing.assert_allclose(
+        seven.estimate(data[2], 0.95).interval, one.estimate(data[2], 0.95).interval
+    )
+
+
+def test_soft_counts_have_no_interval(data):
+    scm = fitted("scm-l", data)
+    counts = DecisionCounts.from_arrays(data[2], decision="soft")
+    request = IntervalRequest.of(0.9, 0, "auto", 60, False, "population")
+    with pytest.raises(ValueError, match=r"summed probabilities .* use estimate\(y_proba"):
+        interval_of_counts(scm, counts, scm.estimate_counts(counts), request)
+
+
+def test_credible_intervals_do_not_take_the_method_s_hyper_prior(data):
+    """Dirichlet(3) pulls rare classes up: the interval says what data say under Dirichlet(1/2)."""
+    one, other = (
+        ps.CMM(alpha=alpha)
+        .fit(*data[:2], source_priors=data[3])
+        .estimate(data[2], 0.95, 0, interval_method="bayesian")
+        for alpha in (1.5, 30.0)
+    )
+    np.testing.assert_array_equal(one.standard_error, other.standard_error)
+    assert (one.priors != other.priors).any()
 
 
 class Plain(PriorEstimator):

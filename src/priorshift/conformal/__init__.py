@@ -14,7 +14,8 @@ The weight compares the target with *validation*, whose samples are weighed, not
 classifier was trained under: those enter only where probabilities are adapted. With the observed
 share :math:`n_y / n` each class has exactly its target prior's share of the total weight, whether
 validation was drawn at random or balanced by design. The theorem supposes the true ratio of priors;
-with shares that are counted, and priors that are estimated, the promise holds up to their error.
+with shares that are counted, and priors that are estimated, the promise holds up to their error:
+give an estimate with standard errors, and they are allowed for.
 """
 
 from priorshift.conformal._sets import ConformalSets

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from priorshift._typing import Floats, Indices, Labels, Mask, Vector
+from priorshift._typing import Labels, Mask, Vector
 from priorshift._validation import (
     Predictions,
     check_choice,
@@ -15,15 +15,14 @@ from priorshift._validation import (
     check_priors,
     check_proba,
     check_sample_weight,
-    check_source_mass,
     encode_labels,
     in_class_order,
     read_labels,
     settle_classes,
     some,
 )
-from priorshift.adaptation import prior_ratio, reweight
 from priorshift.conformal._ladder import Ladder
+from priorshift.conformal._priors import adapt_scored, allow_for_noise, class_weights
 from priorshift.conformal._scores import SCORES, Score, score_labels, within
 from priorshift.estimators import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, warn_user
@@ -48,6 +47,10 @@ class ConformalSets(BaseEstimator):
         Whether to promise the coverage of every single class (Mondrian conformal prediction). It
         holds under any prior shift and needs no target priors, but gives larger sets, and every set
         includes a class with fewer than about 1 / (1 - `confidence_level`) validation samples.
+    prior_noise : bool, default=True
+        Whether to allow for the noise of an `estimate` that has standard errors, by using the mean
+        of the priors that they allow: a class whose prior is estimated as 0 by chance is neither
+        left out of the sets nor of the count. Get them by ``estimate(..., confidence_level=0.95)``.
     random_state : None, int or numpy.random.Generator, optional
         For "randomised-aps".
 
@@ -55,6 +58,7 @@ class ConformalSets(BaseEstimator):
     ----------
     classes_ : ndarray of shape (n_classes,)
     target_priors_ : ndarray of shape (n_classes,) or None
+        As they are used: see `prior_noise`.
     weights_ : ndarray of shape (n_classes,) or None
         Weight of each class, target prior / share of validation; 0 for a class that validation
         lacks, None if `per_class`.
@@ -78,10 +82,16 @@ class ConformalSets(BaseEstimator):
     """
 
     def __init__(
-        self, score: Score = "lac", *, per_class: bool = False, random_state: RandomState = None
+        self,
+        score: Score = "lac",
+        *,
+        per_class: bool = False,
+        prior_noise: bool = True,
+        random_state: RandomState = None,
     ) -> None:
         self.score = score
         self.per_class = per_class
+        self.prior_noise = prior_noise
         self.random_state = random_state
 
     def fit(
@@ -134,19 +144,22 @@ class ConformalSets(BaseEstimator):
         elif not weight.all():
             values, y, weight = values[weight > 0], y[weight > 0], weight[weight > 0]
         if estimate is not None:
+            estimate = allow_for_noise(estimate) if self.prior_noise else estimate
             target_priors = estimate.priors
         elif target_priors is not None:
             target_priors = check_priors(target_priors, names, "target_priors")
         if source_priors is not None:
             source_priors = check_priors(source_priors, names, "source_priors")
         priors = (target_priors, source_priors, estimate)
-        scores = score_labels(_adapt(values, names, *priors), y, self.score, self.random_state)
+        scores = score_labels(
+            adapt_scored(values, names, *priors), y, self.score, self.random_state
+        )
         # set all at once, so that a failed fit changes nothing
         if self.per_class:
             self.weights_ = None
             self._ladder = Ladder.of_classes(scores, y, weight, names.size)
         else:
-            self.weights_ = _class_weights(target_priors, y, weight)
+            self.weights_ = class_weights(target_priors, y, weight)
             self._ladder = Ladder.of_target(scores, y, weight, target_priors)
         self.classes_, self.n_features_in_, self.target_priors_ = names, names.size, target_priors
         self._priors = priors
@@ -181,7 +194,7 @@ class ConformalSets(BaseEstimator):
         """
         thresholds = self.thresholds(confidence_level)
         values = in_class_order(check_proba(y_proba), self.classes_)
-        values = _adapt(values, self.classes_, *self._priors)
+        values = adapt_scored(values, self.classes_, *self._priors)
         always = np.isposinf(thresholds)
         if always.any():
             warn_user(
@@ -222,34 +235,6 @@ class ConformalSets(BaseEstimator):
                 "pass the priors of the target, target_priors= or estimate=; sets that need none "
                 "are those of ConformalSets(per_class=True), without source_priors."
             )
-
-
-def _adapt(
-    values: Floats,
-    classes: Labels,
-    target_priors: Vector | None,
-    source_priors: Vector | None,
-    estimate: PriorEstimate | None,
-) -> Floats:
-    """Return the probabilities to be scored, from clean ones in class order."""
-    if estimate is not None:
-        return estimate.adapt(values)
-    if source_priors is None or target_priors is None:
-        return values
-    check_source_mass(source_priors, values, classes)
-    return reweight(values, prior_ratio(target_priors, source_priors))
-
-
-def _class_weights(target_priors: Vector, y: Indices, weight: Vector) -> Vector:
-    """Return target prior / share of validation, and 0 for a class that validation lacks."""
-    share = np.bincount(y, weight, target_priors.size) / weight.sum()
-    weights = np.divide(target_priors, share, out=np.zeros(share.size), where=share > 0)
-    if not weights.any():
-        raise ValueError(
-            "target_priors are 0 for every class of y_val, so none of its samples can stand for "
-            "the target; validate on classes that the target has."
-        )
-    return weights
 
 
 def _settle(

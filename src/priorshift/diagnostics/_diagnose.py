@@ -3,13 +3,13 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from priorshift._validation import check_choice, check_fraction
+from priorshift._validation import check_choice
 from priorshift.diagnostics._accuracy import expected_score
 from priorshift.diagnostics._confusable import confusable_pairs
 from priorshift.diagnostics._result import Diagnostics
 from priorshift.estimators import PriorEstimate
 from priorshift.shift_test._noise import effective_size
-from priorshift.shift_test._samples import read_samples
+from priorshift.shift_test._samples import check_level, read_samples
 from priorshift.solvers import condition_number
 from priorshift.statistics import Decision
 
@@ -59,8 +59,7 @@ def diagnose(
     True
     """
     check_choice(decision, ("soft", "hard"), "decision")
-    if not 0 < check_fraction(confidence_level, "confidence_level") < 1:
-        raise ValueError(f"confidence_level must be above 0 and below 1; got {confidence_level!r}.")
+    confidence_level = check_level(confidence_level, "confidence_level")
     names = estimate.classes if classes is None else classes
     samples = read_samples(y_proba_val, y_val, y_proba_target, names)
     if samples.classes.tolist() != estimate.classes.tolist():
@@ -89,6 +88,6 @@ def diagnose(
         accuracy_before=expected_score(before, y, *known, (0.0, 1.0)),
         accuracy_after=expected_score(after, y, *known, (0.0, 1.0)),
         accuracy_gain=expected_score(after - before, y, *known, (-1.0, 1.0)),
-        confidence_level=float(confidence_level),
+        confidence_level=confidence_level,
         priors_exact=estimate.standard_error is None,
     )

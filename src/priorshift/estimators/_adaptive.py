@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from priorshift._typing import Floats, Indices, Vector
-from priorshift._validation import check_count, check_positive, some
+from priorshift._validation import check_count, check_positive
 from priorshift.adaptation import prior_ratio
+from priorshift.estimators._auto_words import Reason, say_unknown, state_decision
 from priorshift.estimators._base import PriorEstimator
 from priorshift.estimators._gain import (
     Decisions,
@@ -21,6 +22,7 @@ from priorshift.estimators._outputs import Outputs, calibrated_outputs
 from priorshift.estimators._result import PriorEstimate
 from priorshift.estimators._shrinkage import ShrunkPriors, shrink_by_evidence
 from priorshift.exceptions import PriorShiftWarning, warn_user
+from priorshift.execution import Rows, Table, sample_rows
 from priorshift.solvers import Solution, Status
 from priorshift.statistics import Confusion, Decision
 from priorshift.uncertainty import IntervalRequest, PriorInterval, Votes
@@ -30,12 +32,10 @@ BETTER = 2.0
 
 LEAST_TEMPERING = 1e-6
 
-CALIBRATED = {
-    "none": "Predictions are",
-    "ts": "Predictions are calibrated by a temperature and",
-    "bcts": "Predictions are calibrated by a temperature and biases, and",
-    "vs": "Predictions are calibrated by scales and biases, and",
-}
+SAMPLE_NUMBERS = 25_000_000
+LARGEST_ARRAY = 100_000_000
+"""Rules are compared on calibrated copies of the target: on a sample of so many rows times classes
+if it is a larger table, or an array that is larger still."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,7 @@ class Auto(PriorEstimator):
     """
 
     name = "auto"
+    _keeps_rows = True
 
     def __init__(
         self,
@@ -138,8 +139,9 @@ class Auto(PriorEstimator):
             return self.confusion_.class_frequencies
         return self.source_label_priors_
 
-    def _estimate(self, y_proba: Floats) -> PriorEstimate:
+    def _estimate(self, y_proba: Rows) -> PriorEstimate:
         values, labels, weight = self._rows()
+        n_target, y_proba = y_proba.shape[0], _looked_at(y_proba)
         sample = Sample(labels, weight)
         best, *further = [self._rule(outputs, y_proba) for outputs in self._outputs]
         for rule in further:
@@ -148,12 +150,11 @@ class Auto(PriorEstimator):
                 best = rule
         nothing = Decisions(values, y_proba, np.ones(self.classes_.size))
         gain = expected_gain(best.shrunk.priors, best.decisions, nothing, sample)
-        helps = gain.mean > self.caution * gain.standard_error
-        adapts = bool(helps and not best.shrunk.no_shift and self._identified())
-        return self._explained(best, gain, adapts, y_proba.shape[0])
+        rows = (y_proba.shape[0], n_target)
+        return self._explained(best, gain, self._judge(best, gain), rows)
 
     def _interval(
-        self, y_proba: Floats, found: PriorEstimate, request: IntervalRequest
+        self, y_proba: Rows, found: PriorEstimate, request: IntervalRequest
     ) -> PriorInterval:
         """Bound priors by the moments of calibrated outputs, which need no calibration to hold."""
         if request.method == "bootstrap" or not self.confusion_.seen.all():
@@ -165,21 +166,29 @@ class Auto(PriorEstimator):
             outputs.y_proba, labels, decision="soft", sample_weight=weight
         )
         given = None if self._validation is None else self._validation.sample_weight
-        calibrated = outputs.apply(y_proba)
+        calibrated = outputs.apply(_looked_at(y_proba))
         votes = Votes.of(confusion, calibrated, outputs.y_proba, labels, given)
         return votes.interval(found.priors, request)
 
-    def _identified(self) -> bool:
-        """Tell whether every class has samples or a source prior, and warn of one with neither."""
-        unseen = self.classes_[~self.confusion_.seen].tolist()
-        if not unseen or any(priors is not None for priors in self._given):
-            return True
+    def _judge(self, rule: Rule, gain: Gain) -> Reason:
+        """Tell why to adapt, or why not; warn of a class that nothing is known of."""
+        if rule.shrunk.no_shift:
+            return "no shift"
+        if gain.mean <= self.caution * gain.standard_error:
+            return "unsure"
+        unknown = self._unknown_classes()
+        if not unknown:
+            return "helps"
         warn_user(
-            f"validation has no sample of class {some(unseen)}, and without source_priors nothing "
-            "says how often it was in training: predictions are left alone. Give source_priors.",
+            f"{say_unknown(unknown)}: predictions are left alone. Give source_priors.",
             PriorShiftWarning,
         )
-        return False
+        return "unknown class"
+
+    def _unknown_classes(self) -> list[Any]:
+        """Return the classes that have neither validation samples nor a source prior."""
+        given = any(priors is not None for priors in self._given)
+        return [] if given else self.classes_[~self.confusion_.seen].tolist()
 
     def _rule(self, outputs: Outputs, y_proba: Floats) -> Rule:
         calibrated = outputs.apply(y_proba)
@@ -191,59 +200,42 @@ class Auto(PriorEstimator):
         ratio = prior_ratio(shrunk.priors, outputs.source_priors)
         return Rule(outputs, shrunk, Decisions(outputs.y_proba, calibrated, ratio))
 
-    def _explained(self, rule: Rule, gain: Gain, adapts: bool, n_target: int) -> PriorEstimate:
-        shrunk, source = rule.shrunk, rule.outputs.source_priors
+    def _explained(
+        self, rule: Rule, gain: Gain, reason: Reason, rows: tuple[int, int]
+    ) -> PriorEstimate:
+        shrunk, adapts = rule.shrunk, reason == "helps"
         status: Status = "direct" if shrunk.no_shift else "stationary"
         if not shrunk.converged:
             status = "not_converged"
         solution = Solution(shrunk.priors, status, None, shrunk.n_iter)
         unseen = tuple(self.classes_[~self.confusion_.seen].tolist())
-        result = self._result(shrunk.priors, solution, n_target, unseen_classes=unseen)
+        result = self._result(shrunk.priors, solution, rows[0], unseen_classes=unseen)
         return replace(
             result,
-            source_priors=source,
-            source_priors_from="mean calibrated prediction on validation at the source's balance",
+            source_priors=rule.outputs.source_priors,
+            source_priors_from=self._source_of(rule.outputs),
             calibrator=rule.outputs.calibrator if adapts else None,
             strength=1.0 if adapts else 0.0,
-            decision=_decision(rule, gain, adapts),
+            decision=state_decision(
+                rule.outputs, shrunk, gain, reason, self._unknown_classes(), rows
+            ),
         )
 
-
-def _decision(rule: Rule, gain: Gain, adapts: bool) -> dict[str, Any]:
-    """Return what was decided and why, as data and as a sentence."""
-    shrunk, calibrator = rule.shrunk, rule.outputs.calibrator
-    scales = np.ones(1) if calibrator is None else calibrator.slope
-    exact = bool(np.isinf(shrunk.concentration))
-    facts = {
-        "adapt": adapts,
-        "calibration": rule.outputs.name if adapts else "none",
-        "slope": float(scales.mean()),
-        "floor": 0.0 if calibrator is None else calibrator.floor,
-        "shrunk_towards": shrunk.centre,
-        "pseudo_counts": None if exact else shrunk.concentration,
-        "log_evidence": float(shrunk.log_evidence),
-        "expected_gain": float(gain.mean),
-        "expected_gain_se": float(gain.standard_error),
-        "changed_decisions": float(gain.changed),
-    }
-    return {**facts, "sentence": _sentence(facts, shrunk.no_shift)}
+    def _source_of(self, outputs: Outputs) -> str:
+        """Say where the denominator of the ratio is from, and whether it was given."""
+        source_priors, label_priors = self._given
+        if outputs.calibrator is None and source_priors is not None:
+            return "given"
+        mean = "mean prediction" if outputs.calibrator is None else "mean calibrated prediction"
+        if label_priors is not None:
+            return f"{mean} on validation at source_label_priors"
+        if source_priors is not None:
+            return f"{mean} on validation at source_priors"
+        return f"{mean} on validation, taken to be drawn as the training set was"
 
 
-def _sentence(facts: dict[str, Any], no_shift: bool) -> str:
-    if no_shift:
-        return (
-            "Predictions are left alone: the target gives no more evidence for other priors than "
-            "for those of the source."
-        )
-    gain, error = 100 * facts["expected_gain"], 100 * facts["expected_gain_se"]
-    evidence = f"{facts['log_evidence']:.3g} nats of evidence for a shift"
-    expected = f"expected gain {gain:+.1f} points of accuracy (standard error {error:.1f})"
-    if not facts["adapt"]:
-        return f"Predictions are left alone: {evidence}, but not enough to be sure, {expected}."
-    shrinkage = (
-        f"the {facts['shrunk_towards']} priors exactly"
-        if facts["pseudo_counts"] is None
-        else f"priors shrunk towards the {facts['shrunk_towards']} ones by "
-        f"{facts['pseudo_counts']:g} pseudo-counts a class"
-    )
-    return f"{CALIBRATED[facts['calibration']]} adapted to {shrinkage}: {evidence}, {expected}."
+def _looked_at(y_proba: Rows) -> Floats:
+    """Return the rows that rules are compared on: all, or a sample where they are too many."""
+    n, K = y_proba.shape
+    few = n * K <= (SAMPLE_NUMBERS if isinstance(y_proba, Table) else LARGEST_ARRAY)
+    return sample_rows(y_proba, n if few else SAMPLE_NUMBERS // K)

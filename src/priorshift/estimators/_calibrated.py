@@ -1,15 +1,20 @@
 """EM on calibrated outputs: calibrator, source priors and map in one estimator."""
 
-from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
 
-from priorshift._typing import Floats, Indices, Labels, Mask, Vector
+from priorshift._typing import Floats, Labels, Mask, Vector
 from priorshift._validation import NO_PRIOR, check_choice, check_count, check_positive, some
-from priorshift.calibration import TINY, _rebalanced
+from priorshift.estimators._calibrator import (
+    FAMILIES,
+    cross_validate,
+    fit,
+    floor_of,
+    likelihood_of,
+)
 from priorshift.estimators._certify import certified, posterior_problem
 from priorshift.estimators._evidence import Evidence, Validation
 from priorshift.estimators._kept_rows import (
@@ -21,31 +26,19 @@ from priorshift.estimators._kept_rows import (
 from priorshift.estimators._likelihood import EM
 from priorshift.estimators._result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
-from priorshift.execution import single_threaded_blas
+from priorshift.execution import Rows, single_threaded_blas
 from priorshift.recalibration import Recalibration
-from priorshift.solvers._softmax import (
-    TEMPERATURE,
-    Family,
-    FittedMap,
-    LabelLikelihood,
-    PenalisedLikelihood,
-    best_ridge,
-    best_temperature,
-    deal_folds,
-    fit_map,
-)
+from priorshift.solvers._softmax import RIDGE_GRID, TEMPERATURE, Family, ScoreMap, deal_folds
 from priorshift.statistics import Confusion, Decision, DecisionCounts
 from priorshift.uncertainty import IntervalRequest, PriorInterval
-
-STEP_TOL, MAX_STEPS = 1e-6, 1000
-"""Of the calibrator's own optimisation, as the calibrators have them by default."""
 
 
 class CalibratedEM(KeepsRows):
     r"""EM on outputs that are calibrated first, all fitted on validation (Alexandari et al., 2020).
 
-    Outputs become :math:`g(x) = \mathrm{softmax}(v \circ \log f(x) + b)`, and EM's denominator the
-    mean *calibrated* prediction under the source's class balance :math:`p^N`,
+    Outputs become :math:`g(x) = \mathrm{softmax}(v \circ \log (f(x) + \varepsilon) + b)`, with a
+    floor :math:`\varepsilon` of the best likelihood so that zeros are not final, and EM's
+    denominator the mean *calibrated* prediction under the source's class balance :math:`p^N`,
 
     .. math:: p_{T} = \sum_k p^N_k\, \overline{g(x)}_{y = k},
 
@@ -139,7 +132,7 @@ class CalibratedEM(KeepsRows):
             where = " at source_priors" if label_priors is None else " at source_label_priors"
         return source, f"mean calibrated prediction on validation{where}"
 
-    def _estimate(self, y_proba: Floats) -> PriorEstimate:
+    def _estimate(self, y_proba: Rows) -> PriorEstimate:
         seen = self.confusion_.seen
         if not seen.all():
             warn_user(
@@ -157,7 +150,7 @@ class CalibratedEM(KeepsRows):
         )
 
     def _interval(
-        self, y_proba: Floats, found: PriorEstimate, request: IntervalRequest
+        self, y_proba: Rows, found: PriorEstimate, request: IntervalRequest
     ) -> PriorInterval:
         """Bound the priors as EM does, the calibrator given; a bootstrap fits it anew."""
         if request.method == "bootstrap":
@@ -180,63 +173,36 @@ class CalibratedEM(KeepsRows):
         self, rows: Validation, label_priors: Vector | None
     ) -> tuple[Recalibration, float, Floats]:
         """Fit the calibrator; return its map, its ridge, and validation calibrated out of fold."""
-        check_choice(self.calibrator, ("bcts", "ts", "vs"), "calibrator")
+        check_choice(self.calibrator, tuple(FAMILIES), "calibrator")
         n_folds = check_count(self.cv, "cv", least=2)
-        likelihood = _likelihood_of(rows, label_priors)
-        family, y = _FAMILIES[self.calibrator](rows.y_proba.shape[1]), likelihood.y
+        floor = floor_of(rows, label_priors)
+        likelihood = likelihood_of(rows, label_priors, floor)
+        family, y = FAMILIES[self.calibrator](rows.y_proba.shape[1]), likelihood.y
         folds = deal_folds(y, min(n_folds, y.size), label_priors is not None, self.random_state)
         with single_threaded_blas():
-            ridge = self._settled_ridge(likelihood, family, folds)
-            fitted = _fit(likelihood, family, ridge)
+            ridge, maps = cross_validate(likelihood, family, folds, self._ridges(family))
+            fitted = fit(likelihood, family, ridge)
             calibrated = np.empty_like(rows.y_proba)
-            for fold in np.unique(folds):
+            for fold, of_fold in maps.items():
                 inside = folds == fold
-                train = replace(likelihood, weight=likelihood.weight * ~inside)
-                of_fold = _fit(train, family, ridge) if train.weight.any() else fitted
-                calibrated[inside] = self._recalibration(of_fold).apply(rows.y_proba[inside])
+                recalibration = self._recalibration(of_fold, floor)
+                calibrated[inside] = recalibration.apply(rows.y_proba[inside])
         if fitted.trouble:
             message = f"the calibrator of {self.name} did not converge: {fitted.trouble}."
             warn_user(message, ConvergenceWarning)
-        return self._recalibration(fitted), ridge, calibrated
+        return self._recalibration(fitted.map, floor), ridge, calibrated
 
-    def _settled_ridge(self, likelihood: LabelLikelihood, family: Family, folds: Indices) -> float:
+    def _ridges(self, family: Family) -> tuple[float, ...]:
+        """Return the penalties to choose from, the strongest first."""
         if family == TEMPERATURE or not self.ridge:
-            return 0.0
+            return (0.0,)
         if not isinstance(self.ridge, str):
-            return check_positive(self.ridge, "ridge")
+            return (check_positive(self.ridge, "ridge"),)
         check_choice(self.ridge, ("cv",), "ridge")
-        return best_ridge(likelihood, family, folds, MAX_STEPS)
+        return RIDGE_GRID
 
-    def _recalibration(self, fitted: FittedMap) -> Recalibration:
-        slope, bias = fitted.map
-        return Recalibration(self.calibrator, np.array(slope), np.array(bias))
-
-
-_FAMILIES: dict[str, Callable[[int], Family]] = {
-    "ts": lambda K: TEMPERATURE,  # noqa: ARG005
-    "bcts": lambda K: Family(n_slopes=1, n_biases=K),
-    "vs": lambda K: Family(n_slopes=K, n_biases=K),
-}
-
-
-def _likelihood_of(rows: Validation, label_priors: Vector | None) -> LabelLikelihood:
-    """Return the likelihood of the validation labels, as the calibrators have it."""
-    assert rows.y is not None
-    weight = np.ones(rows.y.size) if rows.sample_weight is None else rows.sample_weight
-    offset = np.zeros(rows.y_proba.shape[1])
-    if label_priors is not None:
-        weight, offset = _rebalanced(rows.y, weight, label_priors, "offset")
-    z = np.log(np.maximum(rows.y_proba, TINY, dtype=np.float64))
-    return LabelLikelihood(z, rows.y, weight, offset, label_priors is not None)
-
-
-def _fit(likelihood: LabelLikelihood, family: Family, ridge: float) -> FittedMap:
-    """Fit the best temperature and, from there, the rest."""
-    found = best_temperature(likelihood, STEP_TOL, MAX_STEPS)
-    if family == TEMPERATURE:
-        return found
-    objective = PenalisedLikelihood(likelihood, family, found.map, ridge)
-    return fit_map(objective, found.map, STEP_TOL, MAX_STEPS)
+    def _recalibration(self, fitted: ScoreMap, floor: float) -> Recalibration:
+        return Recalibration(self.calibrator, np.array(fitted.slope), np.array(fitted.bias), floor)
 
 
 def _evidence_of(rows: Validation, calibrated: Floats, dead: Mask) -> RowEvidence:

@@ -16,23 +16,26 @@ from priorshift.estimators._base import PriorEstimator
 from priorshift.estimators._decisions import DecisionEstimator
 from priorshift.estimators._evidence import Validation
 from priorshift.estimators._inversion import NoAdaptation
+from priorshift.estimators._kept_rows import label_priors_of
 from priorshift.estimators._likelihood import EM, MAP
 from priorshift.estimators._result import PriorEstimate
+from priorshift.estimators._shrunk import balanced_weight, model_columns
 from priorshift.exceptions import PriorShiftWarning, warn_user
+from priorshift.execution import Rows, Table
 from priorshift.solvers import Mixture, maximise
 from priorshift.statistics import Confusion, DecisionCounts
 from priorshift.uncertainty import (
+    HardDecisions,
     IntervalRequest,
     PriorInterval,
     SourceNoise,
     Votes,
     bootstrap_draws,
     bootstrap_interval,
-    credible_interval,
-    invert,
     likelihood_interval,
     poisson_weights,
-    posterior_draws,
+    pooled_columns,
+    solve,
     stratified_weights,
 )
 
@@ -42,14 +45,43 @@ MLE_TOL = 0.01
 RESAMPLE_TOL = 0.05
 """Gap in nats of a resample: at most a third of a standard error, and far less on average."""
 
-SHRINKAGE = 2.0
-"""Pseudo-counts of each confusion column, spread as the model expects it."""
-
 
 def interval_of(
-    estimator: PriorEstimator, y_proba: Floats, found: PriorEstimate, request: IntervalRequest
+    estimator: PriorEstimator, y_proba: Rows, found: PriorEstimate, request: IntervalRequest
 ) -> PriorInterval:
     """Find the interval of an estimate on clean rows of the target."""
+    _check_request(estimator, request)
+    if isinstance(estimator, DecisionEstimator):
+        return _of_decisions(estimator, y_proba, found, request)
+    in_memory = _in_memory(estimator, y_proba)
+    if isinstance(estimator, EM | MAP):
+        return _of_posteriors(estimator, in_memory, found, request)
+    if request.method in ("asymptotic", "bayesian") or request.estimand == "sample":
+        raise ValueError(
+            f"{type(estimator).__name__} has intervals by bootstrap only, and of the population's "
+            "share; use interval_method='bootstrap'."
+        )
+    return _by_resampling_rows(estimator, in_memory, found, request)
+
+
+def interval_of_counts(
+    estimator: PriorEstimator,
+    counts: DecisionCounts,
+    found: PriorEstimate,
+    request: IntervalRequest,
+) -> PriorInterval:
+    """Find the interval of an estimate from counts of hard decisions on the target."""
+    _check_request(estimator, request)
+    if counts.decision != "hard":
+        raise ValueError(
+            "summed probabilities do not tell how much single rows differ, and an interval needs "
+            "that; use estimate(y_proba, confidence_level=...), or a method of hard decisions "
+            "such as CM-L, for which counts suffice."
+        )
+    return _of_counts(estimator, counts, found, request)
+
+
+def _check_request(estimator: PriorEstimator, request: IntervalRequest) -> None:
     if isinstance(estimator, NoAdaptation):
         raise ValueError(
             "NoAdaptation estimates nothing, so there is no interval; leave out confidence_level."
@@ -59,38 +91,77 @@ def interval_of(
             "a bootstrap resamples the target, so it can only speak of the population; for "
             "estimand='sample' use interval_method='asymptotic' or 'bayesian'."
         )
-    if isinstance(estimator, DecisionEstimator):
-        return _of_decisions(estimator, y_proba, found, request)
-    if isinstance(estimator, EM | MAP):
-        return _of_posteriors(estimator, y_proba, found, request)
-    if request.method in ("asymptotic", "bayesian") or request.estimand == "sample":
+
+
+def _in_memory(estimator: PriorEstimator, y_proba: Rows) -> Floats:
+    """Refuse a table where rows are gone through in any order."""
+    if isinstance(y_proba, Table):
         raise ValueError(
-            f"{type(estimator).__name__} has intervals by bootstrap only, and of the population's "
-            "share; use interval_method='bootstrap'."
+            f"this interval of {type(estimator).__name__} needs the rows of the target in memory; "
+            "give an array or a memory map, or use the asymptotic interval of a method with a "
+            "confusion matrix such as SCM-L."
         )
-    return _by_resampling_rows(estimator, y_proba, found, request)
+    return y_proba
 
 
 def _of_decisions(
-    estimator: DecisionEstimator, y_proba: Floats, found: PriorEstimate, request: IntervalRequest
+    estimator: DecisionEstimator, y_proba: Rows, found: PriorEstimate, request: IntervalRequest
 ) -> PriorInterval:
     """Bound priors by the moments q = C p, or by the joint posterior of C and p."""
-    rows, y = _validation_of(estimator)
     confusion = estimator.confusion_
     if not confusion.seen.all():
         if request.method == "bootstrap":
-            return _by_resampling_rows(estimator, y_proba, found, request)
+            return _by_resampling_rows(estimator, _in_memory(estimator, y_proba), found, request)
         unseen = some(estimator.classes_[~confusion.seen].tolist())
         raise ValueError(
             f"validation has no sample of class {unseen}, so a confusion matrix cannot say how "
             "sure its prior is; add samples, use EM with source_priors, or take "
             "interval_method='bootstrap', which trusts the predictions for that class."
         )
-    if request.method == "bayesian":
-        return _credible(estimator, y_proba, found, request)
+    if confusion.decision == "hard" or request.method == "bayesian":
+        counts = DecisionCounts.from_arrays(y_proba, decision="hard")
+        return _of_counts(estimator, counts, found, request)
     if request.method == "bootstrap":
-        return _by_resampling_moments(estimator, y_proba, found, request)
+        in_memory = _in_memory(estimator, y_proba)
+        return _by_resampling_moments(estimator, in_memory, found, request)
+    rows, y = _validation_of(estimator)
     votes = Votes.of(confusion, y_proba, rows.y_proba, y, rows.sample_weight)
+    _warn_if_weak(estimator, votes)
+    return votes.interval(found.priors, request)
+
+
+def _of_counts(
+    estimator: PriorEstimator,
+    counts: DecisionCounts,
+    found: PriorEstimate,
+    request: IntervalRequest,
+) -> PriorInterval:
+    """Bound priors by counts of hard decisions.
+
+    Summed posteriors are no counts, so the posterior of soft methods is that of hard decisions
+    as well. Where validation left no rows, all classes together say what a class does.
+    """
+    target = counts.frequencies * counts.n_samples
+    if estimator._decision == "hard" and estimator._validation is None:
+        confusion = estimator.confusion_
+        # without rows, weights are taken to be even
+        validation = confusion.counts * (confusion.n_samples / confusion.class_weights.sum())
+        decisions = HardDecisions(validation, target, pooled_columns(validation))
+    else:
+        rows, y = _validation_of(estimator)
+        confusion = Confusion.from_arrays(
+            rows.y_proba, y, decision="hard", sample_weight=rows.sample_weight
+        )
+        source = label_priors_of(estimator.classes_, estimator._given)
+        weight = balanced_weight(rows, source, confusion)
+        model = model_columns(rows.y_proba, weight, hard=True)
+        decisions = HardDecisions(_effective(confusion, rows, y), target, model)
+    if request.method in ("auto", "asymptotic"):
+        _warn_if_weak(estimator, decisions.votes)
+    return decisions.interval(found.priors, request)
+
+
+def _warn_if_weak(estimator: PriorEstimator, votes: Votes) -> None:
     if votes.weak:
         warn_user(
             f"{estimator.name}: with so few validation samples the confusion matrix hardly tells "
@@ -98,7 +169,6 @@ def _of_decisions(
             "soft decisions (SCM-L) need fewer than hard ones.",
             PriorShiftWarning,
         )
-    return votes.interval(found.priors, request)
 
 
 def _by_resampling_moments(
@@ -106,57 +176,22 @@ def _by_resampling_moments(
 ) -> PriorInterval:
     """Resample validation within classes, and the target, as weights of what is summed."""
     rows, y = _validation_of(estimator)
-    decision, K = estimator.confusion_.decision, estimator.classes_.size
+    K = estimator.classes_.size
 
     def replicate(rng: np.random.Generator) -> Vector:
         weight = stratified_weights(y, K, rng)
         if rows.sample_weight is not None:
             weight = weight * rows.sample_weight
-        drawn = Confusion.from_arrays(rows.y_proba, y, decision=decision, sample_weight=weight)
+        drawn = Confusion.from_arrays(rows.y_proba, y, decision="soft", sample_weight=weight)
         q = DecisionCounts.from_arrays(
-            y_proba, decision=decision, sample_weight=poisson_weights(y_proba.shape[0], rng)
+            y_proba, decision="soft", sample_weight=poisson_weights(y_proba.shape[0], rng)
         ).frequencies
-        return _solve(drawn.conditional, q)
+        return solve(drawn.conditional, q)
 
-    q = DecisionCounts.from_arrays(y_proba, decision=decision).frequencies
-    centre = _solve(estimator.confusion_.conditional, q)
+    q = DecisionCounts.from_arrays(y_proba, decision="soft").frequencies
+    centre = solve(estimator.confusion_.conditional, q)
     draws = bootstrap_draws(replicate, request.n_resamples, request.rng)
     return bootstrap_interval(draws, centre, found.priors, y_proba.shape[0], request)
-
-
-def _solve(C: Vector, q: Vector) -> Vector:
-    """Solve C p = q, by the pseudo-inverse where C is singular."""
-    try:
-        return np.linalg.solve(C, q).astype(np.float64, copy=False)
-    except np.linalg.LinAlgError:
-        return invert(C) @ q
-
-
-def _credible(
-    estimator: DecisionEstimator, y_proba: Floats, found: PriorEstimate, request: IntervalRequest
-) -> PriorInterval:
-    """Draw from the joint posterior of priors and confusion matrix, given hard decisions.
-
-    Summed posteriors are no counts, so the soft methods are judged by hard decisions as well.
-    """
-    rows, y = _validation_of(estimator)
-    hard = Confusion.from_arrays(rows.y_proba, y, decision="hard", sample_weight=rows.sample_weight)
-    counts = DecisionCounts.from_arrays(y_proba, decision="hard").counts
-    decisions = rows.y_proba.argmax(axis=1)
-    model = Confusion.from_arrays(rows.y_proba, decisions, decision="soft").counts.T
-    model = model / np.maximum(model.sum(axis=0), np.finfo(np.float64).tiny)
-    alpha = getattr(estimator, "alpha", 1.0)
-    drawn = posterior_draws(
-        _effective(hard, rows, y),
-        counts,
-        alpha=check_alpha(alpha, estimator.classes_.size),
-        pseudo_counts=SHRINKAGE * model,
-        n_draws=request.n_resamples,
-        thin=4,
-        random_state=request.rng,
-    )
-    draws = drawn.priors if request.estimand == "population" else drawn.realised
-    return credible_interval(draws, found.priors, request)
 
 
 def _effective(confusion: Confusion, rows: Validation, y: Indices) -> Vector:

@@ -1,7 +1,8 @@
 """PriorEstimate: what an estimator found, and how to use it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from html import escape
 from os import PathLike
 from pathlib import Path
@@ -20,12 +21,21 @@ from priorshift._validation import (
     some,
 )
 from priorshift.adaptation import like_input, prior_ratio, reweight
+from priorshift.execution import SparseTable, is_dask_array, map_chunks
 from priorshift.recalibration import Recalibration
 from priorshift.solvers import ADVICE, Status
 from priorshift.uncertain_priors import ProbaInterval, adapt_proba_interval
+from priorshift.uncertainty import Estimand, IntervalKind, IntervalRequest, PriorInterval
 
 MAX_ROWS = 10
 """Classes shown by a repr; beyond that the top movers."""
+
+MADE_BY: dict[IntervalKind, str] = {
+    "asymptotic": "standard errors of validation and target",
+    "likelihood ratio": "likelihood ratios, which assume calibrated outputs",
+    "bootstrap": "resampling validation and target",
+    "bayesian": "posterior draws of priors and confusion matrix",
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -69,6 +79,13 @@ class PriorEstimate:
         Of each prior, from validation and target noise together.
     confidence_level : float or None
         Of the interval.
+    interval_method : {"asymptotic", "likelihood ratio", "bootstrap", "bayesian"} or None
+        How the interval was found.
+    estimand : {"population", "sample"} or None
+        What the interval is of: the share in the population that the target was drawn from, or the
+        share realised in these very rows.
+    simultaneous : bool or None
+        Whether the confidence level is that of all classes together, not of each.
     calibrator : Recalibration or None
         Applied to predictions before they are adapted.
     strength : float
@@ -93,6 +110,9 @@ class PriorEstimate:
     interval: Vector | None = None
     standard_error: Vector | None = None
     confidence_level: float | None = None
+    interval_method: IntervalKind | None = None
+    estimand: Estimand | None = None
+    simultaneous: bool | None = None
     calibrator: Recalibration | None = None
     strength: float = 1.0
     decision: Mapping[str, Any] | None = None
@@ -114,6 +134,18 @@ class PriorEstimate:
         """Importance weight of each class: priors / source_priors."""
         return prior_ratio(self.priors, self.source_priors)
 
+    def with_interval(self, bounds: PriorInterval, request: IntervalRequest) -> "PriorEstimate":
+        """Return the same estimate with an interval, and how it was asked for."""
+        return replace(
+            self,
+            interval=bounds.interval,
+            standard_error=bounds.standard_error,
+            confidence_level=request.confidence_level,
+            interval_method=bounds.method,
+            estimand=request.estimand,
+            simultaneous=request.simultaneous,
+        )
+
     def adapt(
         self, y_proba: ArrayLike, *, from_logits: bool = False, strength: float = 1.0
     ) -> NDArray[Any]:
@@ -132,12 +164,23 @@ class PriorEstimate:
         Returns
         -------
         ndarray of the shape of `y_proba`
-            Adapted probabilities.
+            Adapted probabilities; a sparse matrix for a sparse matrix, and a `TopK` for a `TopK`
+            whose rest is spread.
         """
-        predictions = check_outputs(y_proba, from_proba=not from_logits, name="y_proba")
+        if is_dask_array(y_proba):
+            again = partial(self.adapt, from_logits=from_logits, strength=strength)
+            return map_chunks(again, y_proba)
+        predictions = check_outputs(
+            y_proba, from_proba=not from_logits, name="y_proba", sparse=True
+        )
         values = in_class_order(predictions, self.classes)
         check_source_mass(self.source_priors, values, self.classes, from_logits=from_logits)
         if self.calibrator is not None:
+            if isinstance(values, SparseTable):
+                raise ValueError(
+                    f"{self.method} recalibrates predictions, which sparse ones do not allow; pass "
+                    "them as an array, some rows at a time."
+                )
             values = self.calibrator.apply(values, from_logits=from_logits)
             from_logits = False
         ratio = self.ratio ** (self.strength * check_fraction(strength, "strength"))
@@ -202,13 +245,20 @@ class PriorEstimate:
         return named
 
     def to_frame(self, backend: Backend = "pandas") -> Any:
-        """Return one row a class, as a frame of the named library."""
+        """Return one row a class, as a frame of the named library.
+
+        With an interval there are columns `lower`, `upper` and `standard_error`.
+        """
         columns = {
             "class": self.classes,
             "source_prior": self.source_priors,
             "prior": self.priors,
             "ratio": self.ratio,
         }
+        if self.interval is not None:
+            columns |= {"lower": self.interval[:, 0], "upper": self.interval[:, 1]}
+        if self.standard_error is not None:
+            columns["standard_error"] = self.standard_error
         return make_frame(columns, backend)
 
     def report(self, path: str | PathLike[str], **data: Any) -> Path:
@@ -238,12 +288,15 @@ class PriorEstimate:
             f"PriorEstimate(method={self.method!r}, status={self.status!r}{gap}, "
             f"n_classes={self.classes.size}, n_target={self.n_target})"
         )
-        rows = [("class", "source", "target", "ratio"), *self._rows()]
+        rows = [self._header(), *self._rows()]
         width = max(len(row[0]) for row in rows)
-        lines = [f"  {name:<{width}}  {a:>8}  {b:>8}  {c:>8}" for name, a, b, c in rows]
+        lines = [
+            f"  {row[0]:<{width}}" + "".join(f"  {cell:>8}" for cell in row[1:]) for row in rows
+        ]
         return "\n".join([head, *lines, *(f"  {note}" for note in self._notes())])
 
     def _repr_html_(self) -> str:
+        header = "".join(f"<th>{escape(cell)}</th>" for cell in self._header())
         cells = "".join(
             "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
             for row in self._rows()
@@ -252,21 +305,26 @@ class PriorEstimate:
         head = escape(f"{self.method}: {self.status}{gap}, {self.n_target} target rows")
         notes = "".join(f"<p>{escape(note)}</p>" for note in self._notes())
         return (
-            f"<div><strong>Prior estimate</strong> {head}<table><thead><tr><th>class</th>"
-            f"<th>source</th><th>target</th><th>ratio</th></tr></thead><tbody>{cells}</tbody>"
-            f"</table>{notes}</div>"
+            f"<div><strong>Prior estimate</strong> {head}<table><thead><tr>{header}</tr></thead>"
+            f"<tbody>{cells}</tbody></table>{notes}</div>"
         )
 
-    def _rows(self) -> list[tuple[str, str, str, str]]:
+    def _header(self) -> tuple[str, ...]:
+        bounds = () if self.interval is None else ("lower", "upper")
+        return ("class", "source", "target", *bounds, "ratio")
+
+    def _rows(self) -> list[tuple[str, ...]]:
         """Return the classes to show, the largest movers where there are many."""
         order = np.arange(self.classes.size)
         if order.size > MAX_ROWS:
             order = np.argsort(-np.abs(self.priors - self.source_priors), kind="stable")[:MAX_ROWS]
+        shares = [self.source_priors, self.priors]
+        if self.interval is not None:
+            shares += [*self.interval.T]
         return [
             (
                 str(self.classes[k]),
-                f"{self.source_priors[k]:.4f}",
-                f"{self.priors[k]:.4f}",
+                *(f"{share[k]:.4f}" for share in shares),
                 f"{self.ratio[k]:.3g}",
             )
             for k in order
@@ -277,6 +335,8 @@ class PriorEstimate:
             f"{self.status}: {ADVICE[self.status]}",
             f"source priors: {self.source_priors_from}",
         ]
+        if self.interval is not None:
+            notes.insert(0, self.interval_in_words())
         if self.classes.size > MAX_ROWS:
             notes.insert(0, f"... the {MAX_ROWS} of {self.classes.size} classes that moved most")
         if self.condition_number is not None:
@@ -284,3 +344,11 @@ class PriorEstimate:
         if self.unseen_classes:
             notes.append(f"not in validation: {some(self.unseen_classes)}")
         return notes
+
+    def interval_in_words(self) -> str:
+        """Say the level of the interval, what it is of, and how it was made."""
+        level = "" if self.confidence_level is None else f"{100 * self.confidence_level:g} % "
+        of = "these very rows" if self.estimand == "sample" else "the population"
+        together = "for all classes together" if self.simultaneous else "for each class"
+        by = "" if self.interval_method is None else f", by {MADE_BY[self.interval_method]}"
+        return f"{level}interval of the share in {of}, {together}{by}"

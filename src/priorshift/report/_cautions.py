@@ -142,14 +142,8 @@ def _calibration(facts: Facts) -> str:
 
 
 def _sources(facts: Facts) -> str:
-    if "validation" not in facts.estimate.source_priors_from:
+    if "taken to be drawn" not in facts.estimate.source_priors_from:
         return ""
-    if facts.estimate.decision is not None:  # it says so of priors that were given, too
-        return (
-            f"The source priors are the {facts.estimate.source_priors_from}, which is validation’s "
-            "own balance unless source_priors were given: pass them if the training set had "
-            "another."
-        )
     return (
         f"The source priors are the {facts.estimate.source_priors_from}. If validation is balanced "
         "otherwise than the training set was, pass source_priors."

@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from priorshift._typing import Floats, Indices, Mask, Vector
-from priorshift._validation import check_count, check_fraction
 from priorshift.shift_test._least_squares import nearest_mixtures_each
 from priorshift.shift_test._noise import ENTRIES, effective_size
 from priorshift.shift_test._power import p_value
 from priorshift.shift_test._results import AssumptionTest
-from priorshift.shift_test._samples import Samples, read_samples
+from priorshift.shift_test._samples import Samples, check_level, check_resamples, read_samples
 from priorshift.shift_test._statistic import Moments
 from priorshift.solvers import simplex_least_squares
 
@@ -75,11 +74,10 @@ def check_assumption(
     >>> check_assumption(*validation, other * 0.7 + 0.03, **known).rejected  # less sure of itself
     True
     """
-    if not 0 < check_fraction(alpha, "alpha") < 1:
-        raise ValueError(f"alpha must be above 0 and below 1; got {alpha!r}.")
-    n_resamples = check_count(n_resamples, "n_resamples", least=int(np.ceil(1 / alpha - 1e-9)) - 1)
+    alpha = check_level(alpha)
+    n_resamples = check_resamples(n_resamples, alpha)
     samples = read_samples(y_proba_val, y_val, y_proba_target, classes)
-    return assumption_of(samples, float(alpha), n_resamples, np.random.default_rng(random_state))
+    return assumption_of(samples, alpha, n_resamples, np.random.default_rng(random_state))
 
 
 def assumption_of(

@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from priorshift._typing import Vector
-from priorshift._validation import check_choice, check_count, check_fraction, check_priors, some
+from priorshift._validation import check_choice, check_fraction, check_priors, some
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.shift_test._assumption import N_RESAMPLES, assumption_of
 from priorshift.shift_test._effect import estimate_effect
 from priorshift.shift_test._noise import column_noise, draw_noise, draw_permutations
 from priorshift.shift_test._power import Power, p_value
 from priorshift.shift_test._results import AssumptionTest, ShiftTest
-from priorshift.shift_test._samples import Samples, read_samples
+from priorshift.shift_test._samples import Samples, check_level, check_resamples, read_samples
 from priorshift.shift_test._statistic import Moments
 from priorshift.statistics import Decision
 
@@ -99,7 +99,7 @@ def detect_shift(
     check_choice(decision, ("soft", "hard"), "decision")
     check_choice(resampling, ("auto", "permutation", "bootstrap"), "resampling")
     alpha, alternative = check_level(alpha), check_fraction(alternative, "alternative")
-    n_resamples = check_count(n_resamples, "n_resamples", least=int(np.ceil(1 / alpha - 1e-9)) - 1)
+    n_resamples = check_resamples(n_resamples, alpha)
     samples = read_samples(y_proba_val, y_val, y_proba_target, classes)
     null, notes = _null_priors(samples, source_priors, source_label_priors)
     permute = _permutes(samples, resampling, given=source_label_priors is not None)
@@ -135,13 +135,6 @@ def detect_shift(
         assumption=_check(samples, alpha, n_resamples, rng) if assumption else None,
         notes=notes,
     )
-
-
-def check_level(alpha: float) -> float:
-    """Check the level of a test."""
-    if not 0 < check_fraction(alpha, "alpha") < 1:
-        raise ValueError(f"alpha must be above 0 and below 1; got {alpha!r}.")
-    return float(alpha)
 
 
 def _check(

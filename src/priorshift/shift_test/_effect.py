@@ -1,8 +1,10 @@
 r"""How large the shift is: total variation between estimated target priors and the source's.
 
 The estimate is the nearest mixture, :math:`\hat p = \operatorname{argmin}_{p \in \Delta} (q - C
-p)^T \Sigma^{-1} (q - C p)`. Its error is drawn by estimating again from noisy moments, and by the
-triangle inequality the distance itself is off by no more than the error is long.
+p)^T \Sigma^{-1} (q - C p)`, where no direction counts as much surer than the noisiest: where
+decisions hardly vary, :math:`\Sigma` is not known so well. Its error is drawn by estimating again
+from noisy moments, and by the triangle inequality the distance itself is off by no more than the
+error is long.
 """
 
 import numpy as np
@@ -17,6 +19,9 @@ from priorshift.statistics import Decision
 
 N_ERRORS = 199
 
+MOST_SURE = 10.0
+"""How much surer a direction may be than the noisiest one, as a ratio of standard deviations."""
+
 
 def estimate_effect(
     samples: Samples,
@@ -27,11 +32,13 @@ def estimate_effect(
 ) -> tuple[Vector, float, tuple[float, float]]:
     """Return the estimated priors, their distance to those of the null, and its interval."""
     seen = samples.class_counts > 0
-    A = moments.whitener.T @ moments.C[:, seen]
-    found = simplex_least_squares(A, moments.whitener.T @ moments.q, tol=1e-6).value
+    sure = np.sqrt((moments.whitener**2).sum(axis=0))
+    weights = moments.whitener * np.minimum(1.0, MOST_SURE * sure.min(initial=np.inf) / sure)
+    A = weights.T @ moments.C[:, seen]
+    found = simplex_least_squares(A, weights.T @ moments.q, tol=1e-6).value
     priors = np.zeros(seen.size)
     priors[seen] = found
-    noise = draw_noise(samples, decision, priors, N_ERRORS, rng) @ moments.whitener
+    noise = draw_noise(samples, decision, priors, N_ERRORS, rng) @ weights
     again = nearest_mixtures(A, (A @ found)[:, None] + noise.T, found)
     errors = np.abs(again - found[:, None]).sum(axis=0) / 2
     length = float(np.quantile(errors, confidence_level))

@@ -1,14 +1,19 @@
 r"""Noise of the moments q - C p, drawn as often as wanted without drawing new samples.
 
-.. math:: \operatorname{Cov}(q - C p) = \frac{\operatorname{Cov}(f)}{M}
+.. math:: \operatorname{Cov}(q - C p) = \frac{\operatorname{Cov}_p(f)}{M}
     + \sum_k \frac{p_k^2 S_k}{n_k}
 
-with the target's covariance and the covariances :math:`S_k` within the classes of validation. A
-draw is :math:`\sum_i \xi_i g_i` over the centred contributions :math:`g_i` of all rows, with random
-signs :math:`\xi_i`. Its covariance is that of the data, and so is the spread of its length: signs
-leave every row as long as it is, where multipliers of varying size (Poisson, Mammen's) would make
-the test reject 1 % instead of 5 % where a few rows of a common class carry much of the noise.
+with the covariance of a row drawn under p, from validation and target together, and the covariances
+:math:`S_k` within the classes of validation. From the target alone, a decision that is rare and by
+chance did not occur would have no noise.
+
+A draw is :math:`\sum_i \xi_i g_i` over the centred contributions :math:`g_i` of all rows, with
+random signs :math:`\xi_i`. Its covariance is that of the data, and so is the spread of its length:
+signs leave every row as long as it is, where multipliers of varying size (Poisson, Mammen's) would
+make the test reject 1 % instead of 5 % where a few rows of a common class carry much of the noise.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,16 +30,16 @@ def random_signs(n_draws: int, n_rows: int, rng: np.random.Generator) -> Vector:
     return np.where(rng.random((n_draws, n_rows), dtype=np.float32) < 0.5, -1.0, 1.0)
 
 
-def row_scales(samples: Samples, priors: Vector) -> tuple[float, Vector]:
-    """Return by what centred rows are multiplied: those of the target, and by class.
+def class_scales(samples: Samples, priors: Vector) -> Vector:
+    """Return by what centred rows of each class of validation are multiplied.
 
     A class with a single sample shows no spread of its own: it is given the mean of the others.
     """
-    n, M = samples.class_counts, samples.n_target
+    n = samples.class_counts
     freedom = np.maximum(n - 1, 0)
     squares = np.divide(priors**2, n * freedom, out=np.zeros_like(priors), where=freedom > 0)
     squares += float((priors[n == 1] ** 2).sum()) / float(freedom.sum())
-    return 1 / float(np.sqrt(M * (M - 1.0))), np.sqrt(squares)
+    return np.sqrt(squares)
 
 
 def effective_size(samples: Samples, priors: Vector) -> float:
@@ -47,19 +52,22 @@ def draw_noise(
     samples: Samples, decision: Decision, priors: Vector, n_draws: int, rng: np.random.Generator
 ) -> Vector:
     """Draw the noise of q - C p, (n_draws, K)."""
-    C, q = samples.confusion(decision), samples.frequencies(decision)
-    of_target, of_class = row_scales(samples, priors)
-    drawn = np.zeros((n_draws, q.size))
+    C, mixture = samples.confusion(decision), Mixed.of(samples, decision, priors)
+    of_target, of_validation = (np.sqrt(one / samples.n_target) for one in mixture.row_weights)
+    of_class = class_scales(samples, priors)
+    drawn = np.zeros((n_draws, priors.size))
     for part in _parts(samples.n_target, n_draws):
         for rows, block in decision_blocks(samples.y_proba_target[part], decision):
             xi = random_signs(n_draws, rows.stop - rows.start, rng)
-            drawn += of_target * (xi @ (block - q))
+            drawn += of_target * (xi @ (block - mixture.mean))
     for part in _parts(samples.n_val, n_draws):
         label = samples.y_val[part]
         for rows, block in decision_blocks(samples.y_proba_val[part], decision):
-            block -= C.T[label[rows]]
-            block *= of_class[label[rows], None]
-            drawn += random_signs(n_draws, rows.stop - rows.start, rng) @ block
+            at = label[rows]
+            # once as rows that the target might have had, once as what C was counted from
+            for centre, scale in ((mixture.mean, of_validation), (C.T[at], of_class)):
+                xi = random_signs(n_draws, at.size, rng)
+                drawn += xi @ ((block - centre) * scale[at, None])
     return drawn
 
 
@@ -97,19 +105,32 @@ def draw_permutations(
     return drawn
 
 
-def mixture_covariance(samples: Samples, decision: Decision, priors: Vector) -> Vector:
-    """Return the covariance of one row under p, from both sides as if they were one sample.
+@dataclass(frozen=True)
+class Mixed:
+    """Both sides as one sample of rows drawn under p: validation rows count by p of their class."""
 
-    Validation rows count by the priors of their class; both sides are centred at the common mean.
-    """
-    n, M, size = samples.class_counts, samples.n_target, effective_size(samples, priors)
-    share = M / (M + size)
-    of_class = np.divide(priors, n, out=np.zeros_like(priors), where=n > 0)
-    mean = share * samples.frequencies(decision)
-    mean += (1 - share) * samples.confusion(decision) @ priors
-    total = _second_moment(samples.y_proba_target, decision, mean, None) * (share / M)
+    mean: Vector
+    row_weights: tuple[float, Vector]
+    """Of a row of the target, and by class of a row of validation; all of them sum to 1."""
+
+    @classmethod
+    def of(cls, samples: Samples, decision: Decision, priors: Vector) -> "Mixed":
+        """Pool the sides as far as each is worth."""
+        n, M, size = samples.class_counts, samples.n_target, effective_size(samples, priors)
+        share = M / (M + size)
+        of_class = np.divide(priors, n, out=np.zeros_like(priors), where=n > 0)
+        mean = share * samples.frequencies(decision)
+        mean += (1 - share) * samples.confusion(decision) @ priors
+        return cls(mean, (share / M, (1 - share) * of_class))
+
+
+def mixture_covariance(samples: Samples, decision: Decision, priors: Vector) -> Vector:
+    """Return the covariance of one row under p, from both sides, centred at the common mean."""
+    mixture = Mixed.of(samples, decision, priors)
+    of_target, of_class = mixture.row_weights
+    total = _second_moment(samples.y_proba_target, decision, mixture.mean, None) * of_target
     weight = of_class[samples.y_val]
-    return total + (1 - share) * _second_moment(samples.y_proba_val, decision, mean, weight)
+    return total + _second_moment(samples.y_proba_val, decision, mixture.mean, weight)
 
 
 def _second_moment(

@@ -6,7 +6,10 @@ r"""The statistic: how far decisions are from what the source priors foretell.
 
 Cov(f) is that of a row drawn under the null hypothesis, estimated from validation and target
 together: so few samples of a class cannot make T large by chance, as the within-class covariances
-would. What T is compared with does hold the full noise of both sides (see `_noise`).
+would. Of its variances none counts as less than K / (M + n_e) of the largest: decisions that
+hardly ever occur vary by more than they show, and with the inverse of what they show the test
+rejected 12 % instead of 5 % (121 classes of plankton, 10 samples a class). What T is compared with
+does hold the full noise of both sides (see `_noise`).
 """
 
 from dataclasses import dataclass
@@ -36,7 +39,8 @@ class Moments:
         """Compute the moments at the priors of the null hypothesis."""
         size = 1 / samples.n_target + 1 / effective_size(samples, priors)
         covariance = mixture_covariance(samples, decision, priors) * size
-        whitener = whiten(covariance, samples.n_val + samples.n_target)
+        worth = samples.n_target + effective_size(samples, priors)
+        whitener = whiten(covariance, samples.n_val + samples.n_target, priors.size / worth)
         return cls(samples.confusion(decision), samples.frequencies(decision), priors, whitener)
 
     @property
@@ -50,8 +54,10 @@ class Moments:
         return float(((self.deviation @ self.whitener) ** 2).sum())
 
 
-def whiten(covariance: Vector, n_rows: int) -> Vector:
+def whiten(covariance: Vector, n_rows: int, least: float = 0.0) -> Vector:
     """Return W with W W^T = covariance^-1 where there is variance.
+
+    Variances below `least` times the largest are raised to it.
 
     Some of the covariance is replaced by its diagonal, on vectors that sum to 0 and with the same
     trace, the more the fewer rows it is estimated from: K / (K + n_rows). With two classes that
@@ -63,4 +69,4 @@ def whiten(covariance: Vector, n_rows: int) -> Vector:
     share = K / (K + n_rows)
     values, vectors = np.linalg.eigh((1 - share) * covariance + share * plain)
     varies = values > ROUNDING * max(float(values[-1]), np.finfo(np.float64).tiny)
-    return vectors[:, varies] / np.sqrt(values[varies])
+    return vectors[:, varies] / np.sqrt(np.maximum(values[varies], least * values[-1]))

@@ -10,10 +10,12 @@ from priorshift.uncertainty._bootstrap import (
     poisson_weights,
     stratified_weights,
 )
+from priorshift.uncertainty._counts import HardDecisions, pooled_columns
 from priorshift.uncertainty._credible import credible_interval
 from priorshift.uncertainty._gibbs import PosteriorDraws, posterior_draws
 from priorshift.uncertainty._interval import (
     Estimand,
+    IntervalKind,
     IntervalMethod,
     IntervalRequest,
     PriorInterval,
@@ -21,10 +23,12 @@ from priorshift.uncertainty._interval import (
     wilson_bounds,
 )
 from priorshift.uncertainty._likelihood import SourceNoise, likelihood_interval
-from priorshift.uncertainty._moments import Votes, invert
+from priorshift.uncertainty._moments import Votes, invert, solve
 
 __all__ = [
     "Estimand",
+    "HardDecisions",
+    "IntervalKind",
     "IntervalMethod",
     "IntervalRequest",
     "PosteriorDraws",
@@ -37,8 +41,10 @@ __all__ = [
     "invert",
     "likelihood_interval",
     "poisson_weights",
+    "pooled_columns",
     "posterior_draws",
     "score_bounds",
+    "solve",
     "stratified_weights",
     "wilson_bounds",
 ]

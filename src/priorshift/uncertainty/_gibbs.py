@@ -6,25 +6,34 @@ target counts :math:`N_{\cdot k}` of class k both follow its column of C. Every 
 .. math:: N_{d\cdot} \sim \mathrm{Multinomial}(n_d, r_{d\cdot}),\ r_{dk} \propto p_k C_{dk}; \qquad
     p \sim \mathrm{Dir}(\alpha + N_{\cdot k}); \qquad
     C_{\cdot k} \sim \mathrm{Dir}(V_{\cdot k} + N_{\cdot k} + \beta_{\cdot k}).
+
+Rounds depend on each other, the more the less a decision says of its class: a weak classifier
+needs 50 rounds and more for one independent draw. So there are many chains, side by side in one
+array, and each starts from a draw of its own: C from validation alone, p by EM on it.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from priorshift._typing import Vector
+from priorshift._typing import Indices, Vector
 from priorshift.execution import map_rows
 
-N_CHAINS = 4
-WARM_UP = 0.5
-"""Rounds thrown away, as a share of those kept."""
+N_CHAINS = 100
+WARM_UP = 100
+"""Rounds of each chain thrown away."""
+
+EM_STEPS = 60
+CHAIN_CELLS = 2**17
+"""Cells of the confusion matrices of chains that run side by side, at most."""
 
 TINY = 1e-300
 
 
 @dataclass(frozen=True)
 class PosteriorDraws:
-    """Draws of a posterior, chains one after the other.
+    """Draws of a posterior, round by round; draws N_CHAINS apart are of the same chain.
 
     Attributes
     ----------
@@ -45,7 +54,7 @@ def posterior_draws(
     alpha: float | Vector = 1.0,
     pseudo_counts: float | Vector = 0.0,
     n_draws: int = 1000,
-    thin: int = 2,
+    thin: int = 10,
     random_state: int | np.random.Generator | None = None,
 ) -> PosteriorDraws:
     """Draw target priors from their posterior, given counts of hard decisions.
@@ -59,12 +68,12 @@ def posterior_draws(
     alpha : float or ndarray of shape (K,), default=1
         Dirichlet hyper-prior of the target priors.
     pseudo_counts : float or ndarray of shape (K, K), default=0
-        Dirichlet hyper-prior of the columns of the confusion matrix, added to its counts. With 0
-        what validation never saw is taken to be impossible.
+        Dirichlet hyper-prior of the columns of the confusion matrix, added to its counts. Cells
+        that are 0 with it are taken to be impossible, and cost no time.
     n_draws : int, default=1000
         Draws kept.
-    thin : int, default=2
-        Rounds a draw.
+    thin : int, default=10
+        Rounds from one draw of a chain to its next.
     random_state : None, int or numpy.random.Generator, optional
 
     Returns
@@ -83,46 +92,101 @@ def posterior_draws(
     >>> draws.realised[0]
     array([0.75, 0.25])
     """
-    seeds = np.random.default_rng(random_state).integers(2**63, size=N_CHAINS)
-    fixed = np.asarray(confusion_counts, np.float64) + pseudo_counts
     counts = np.rint(decision_counts).astype(np.int64)
     alpha = np.broadcast_to(np.asarray(alpha, np.float64), counts.shape)
-    n_kept = -(-n_draws // N_CHAINS)
+    model = _Cells.of(np.asarray(confusion_counts, np.float64) + pseudo_counts, counts)
+    n_chains = min(N_CHAINS, n_draws)
+    n_kept = -(-n_draws // n_chains)
+    # groups do not depend on the number of threads, so neither do the draws
+    size = min(max(1, CHAIN_CELLS // model.fixed.size), n_chains)
+    sizes = [min(size, n_chains - first) for first in range(0, n_chains, size)]
+    seeds = np.random.default_rng(random_state).integers(2**63, size=len(sizes))
 
     def kernel(part: slice) -> list[Vector]:
-        return [_chain(fixed, counts, alpha, n_kept, thin, seed) for seed in seeds[part]]
+        return [
+            _run(model, alpha, n_kept, thin, of_group, np.random.default_rng(seed))
+            for of_group, seed in zip(sizes[part], seeds[part], strict=True)
+        ]
 
-    work = float(n_draws * thin * fixed.size * 16)  # random numbers cost more than products
-    parts = map_rows(kernel, N_CHAINS, work=work, n_parts=N_CHAINS)
-    draws = np.concatenate([chain for part in parts for chain in part], axis=1)[:, :n_draws]
-    return PosteriorDraws(draws[0], draws[1])
+    rounds = WARM_UP + n_kept * thin
+    work = float(n_chains * rounds * model.fixed.size * 16)  # random numbers cost more than sums
+    parts = map_rows(kernel, len(sizes), work=work, n_parts=len(sizes))
+    draws = np.concatenate([group for part in parts for group in part], axis=2)
+    priors, realised = draws.reshape(2, -1, counts.size)[:, :n_draws]
+    return PosteriorDraws(priors, realised)
 
 
-def _chain(
-    fixed: Vector, counts: np.ndarray, alpha: Vector, n_kept: int, thin: int, seed: int
+@dataclass(frozen=True)
+class _Cells:
+    """The cells of C that are possible, decision by decision, the likeliest class first.
+
+    Attributes
+    ----------
+    fixed : ndarray of shape (D, W)
+        Validation and pseudo-counts of each decision's W likeliest classes; 0 where it has fewer.
+    of_class : ndarray of shape (D, W)
+        Which classes these are.
+    member : csr_array of shape (K, D * W)
+        1 where a cell is of a class: sums cells by class.
+    counts : ndarray of shape (D,)
+        Decisions of the target.
+    """
+
+    fixed: Vector
+    of_class: Indices
+    member: csr_array
+    counts: Indices
+
+    @classmethod
+    def of(cls, fixed: Vector, counts: Indices) -> "_Cells":
+        """Leave out what is impossible: at K = 100 four cells of five."""
+        order = np.argsort(-fixed, axis=1, kind="stable")
+        order = order[:, : max(1, int((fixed > 0).sum(axis=1).max()))]
+        cell = np.arange(order.size)
+        member = csr_array((np.ones(order.size), (order.ravel(), cell)), (counts.size, order.size))
+        return cls(np.take_along_axis(fixed, order, axis=1), order, member, counts)
+
+    def sum_by_class(self, cells: Vector) -> Vector:
+        """Return sums of cells, (chains, D, W), by class: (chains, K)."""
+        return np.asarray(self.member @ cells.reshape(len(cells), -1).T).T
+
+    def columns(self, concentration: Vector, rng: np.random.Generator) -> Vector:
+        """Draw each chain's columns of C."""
+        gamma = rng.standard_gamma(concentration)
+        return gamma / np.maximum(self.sum_by_class(gamma), TINY)[:, self.of_class]
+
+    def shares(self, C: Vector, p: Vector) -> Vector:
+        """Return the chance of each class given a decision, r."""
+        joint = C * p[:, self.of_class]
+        joint[..., 0] += TINY  # a decision that no class explains is given to its likeliest
+        return joint / joint.sum(axis=2, keepdims=True)
+
+
+def _run(
+    model: _Cells, alpha: Vector, n_kept: int, thin: int, n_chains: int, rng: np.random.Generator
 ) -> Vector:
-    """Run one chain; return its draws of population and realised shares, (2, n_kept, K)."""
-    rng = np.random.default_rng(seed)
-    observed, total = counts > 0, counts.sum()
-    p = rng.dirichlet(np.maximum(alpha, 1.0))
-    C = fixed / fixed.sum(axis=0)
-    draws = np.empty((2, n_kept, alpha.size))
-    allocated = np.zeros_like(fixed)
-    warm_up = int(WARM_UP * n_kept * thin)
-    for step in range(warm_up + n_kept * thin):
-        joint = C[observed] * p + TINY
-        joint /= joint.sum(axis=1, keepdims=True)
-        allocated[observed] = rng.multinomial(counts[observed], joint)
-        of_class = allocated.sum(axis=0)
-        p = _dirichlet(alpha + of_class, rng)
-        C = _dirichlet(fixed + allocated, rng)
-        kept, rest = divmod(step - warm_up, thin)
-        if kept >= 0 and rest == 0:
-            draws[:, kept] = p, of_class / total
+    """Run some chains; return draws of population and realised shares, (2, n_kept, chains, K)."""
+    C = model.columns(np.broadcast_to(model.fixed, (n_chains, *model.fixed.shape)), rng)
+    p = _maximum(model, alpha, C, rng)
+    draws = np.empty((2, n_kept, n_chains, alpha.size))
+    total = max(int(model.counts.sum()), 1)
+    for step in range(1 - WARM_UP, n_kept * thin + 1):
+        allocated = rng.multinomial(model.counts, model.shares(C, p)).astype(np.float64)
+        of_class = model.sum_by_class(allocated)
+        p = rng.standard_gamma(alpha + of_class)
+        p /= p.sum(axis=1, keepdims=True)
+        C = model.columns(model.fixed + allocated, rng)
+        if step > 0 and step % thin == 0:
+            draws[:, step // thin - 1] = p, of_class / total
     return draws
 
 
-def _dirichlet(concentration: Vector, rng: np.random.Generator) -> Vector:
-    """Draw a Dirichlet vector, or one a column; a concentration of 0 gives 0."""
-    gamma = rng.standard_gamma(concentration)
-    return gamma / np.maximum(gamma.sum(axis=0), TINY)
+def _maximum(model: _Cells, alpha: Vector, C: Vector, rng: np.random.Generator) -> Vector:
+    """Return near-maximal p for each chain's own C and a target drawn anew: a spread-out start."""
+    drawn = rng.standard_gamma(np.broadcast_to(model.counts + 0.5, (len(C), model.counts.size)))
+    drawn *= (model.counts.sum() / drawn.sum(axis=1))[:, None]
+    p = np.full((len(C), alpha.size), 1 / alpha.size)
+    for _ in range(EM_STEPS):
+        p = model.sum_by_class(model.shares(C, p) * drawn[..., None]) + alpha / 2
+        p /= p.sum(axis=1, keepdims=True)
+    return p

@@ -10,6 +10,7 @@ from priorshift._typing import Vector
 from priorshift._validation import check_choice, check_count
 
 IntervalMethod = Literal["auto", "asymptotic", "bootstrap", "bayesian"]
+IntervalKind = Literal["asymptotic", "likelihood ratio", "bootstrap", "bayesian"]
 Estimand = Literal["population", "sample"]
 
 METHODS: tuple[IntervalMethod, ...] = ("auto", "asymptotic", "bootstrap", "bayesian")
@@ -92,7 +93,7 @@ class PriorInterval:
         Lower and upper bounds, inside [0, 1].
     standard_error : ndarray of shape (K,)
         Of the estimate before it is constrained to the simplex.
-    method : {"asymptotic", "bootstrap", "bayesian"}
+    method : {"asymptotic", "likelihood ratio", "bootstrap", "bayesian"}
         How they were found.
     draws : ndarray of shape (n_resamples, K) or None
         Resampled estimates, or draws of the posterior.
@@ -100,7 +101,7 @@ class PriorInterval:
 
     interval: Vector
     standard_error: Vector
-    method: IntervalMethod
+    method: IntervalKind
     draws: Vector | None = None
 
     @classmethod
@@ -110,7 +111,7 @@ class PriorInterval:
         lower: Vector,
         upper: Vector,
         standard_error: Vector,
-        method: IntervalMethod,
+        method: IntervalKind,
         draws: Vector | None = None,
     ) -> "PriorInterval":
         """Clip bounds into [0, 1] and let them hold the estimate itself.

@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 
 from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Indices, Mask, Vector
-from priorshift.execution import map_rows, multiply, single_threaded_blas
+from priorshift.execution import Table, map_rows, multiply, single_threaded_blas
 from priorshift.solvers import Mixture
 from priorshift.uncertainty._interval import IntervalRequest, PriorInterval
 
@@ -129,7 +129,7 @@ def _likelihood_interval(
         scale = np.sqrt(2 * drop[part] * variance[part])
         upper[part] = mle[part] + _reach(effects, 1.0, drop[part], scale, 1 - mle[part])
         lower[part] = mle[part] - _reach(effects, -1.0, drop[part], scale, mle[part])
-    return PriorInterval.around(priors, lower, upper, np.sqrt(total), "asymptotic")
+    return PriorInterval.around(priors, lower, upper, np.sqrt(total), "likelihood ratio")
 
 
 def _paths(H: Vector, gradient: Vector, p: Vector, M: float) -> tuple[Vector, Vector, Vector, Mask]:
@@ -162,12 +162,14 @@ def _paths(H: Vector, gradient: Vector, p: Vector, M: float) -> tuple[Vector, Ve
 
 def _effects(problem: Mixture, p: Vector, paths: Vector) -> Iterator[tuple[slice, Vector]]:
     """Yield for some classes at a time how fast each row's likelihood changes, (n, classes)."""
-    n = problem.A.shape[0]
-    mixed = multiply(problem.A, problem.scale * p)
+    A = problem.A
+    assert not isinstance(A, Table)  # a bound takes dozens of passes
+    n = A.shape[0]
+    mixed = multiply(A, problem.scale * p)
     for part in row_blocks(p.size, n, CLASS_BLOCK_BYTES):
-        turned = (problem.scale[:, None] * paths[:, part]).astype(problem.A.dtype)
+        turned = (problem.scale[:, None] * paths[:, part]).astype(A.dtype)
         parts = map_rows(
-            lambda rows, turned=turned: problem.A[rows] @ turned,  # type: ignore[misc]
+            lambda rows, turned=turned: A[rows] @ turned,  # type: ignore[misc]
             n,
             work=n * p.size * turned.shape[1] / 16,
         )

@@ -10,16 +10,21 @@ the variance of vote m within class k, the delta method gives
 the diagonal of :math:`C^{-1} \Sigma C^{-T}` with :math:`\Sigma = \mathrm{Cov}_{target}(d)/M +
 \sum_k p_k^2 S_k / n_k`, without any K x K x K array. For the share among these very rows the first
 term is :math:`\sum_k p_k T_{km} / M` instead: the labels' own noise is left out.
+
+A column of C from a handful of rows may look like another one, and then the inverse explodes: with
+3 rows of the rarest of 121 classes intervals were 0.7 wide. So the C that is inverted has a few
+rows of the model's own column :math:`C^m_k = \sum_x f_k f / \sum_x f_k` added to each.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Indices, Vector
-from priorshift.execution import map_rows, single_threaded_blas
+from priorshift.execution import Rows, map_reduce, map_rows, single_threaded_blas
 from priorshift.statistics import Confusion, Decision
 from priorshift.uncertainty._interval import IntervalRequest, PriorInterval, score_bounds
 
@@ -40,14 +45,14 @@ class Votes:
     Attributes
     ----------
     raw : ndarray of shape (K,)
-        Mean vote of the target: the unconstrained solution of q = C p.
+        Mean vote of the target: the unconstrained solution of q = C p, model-based rows in C.
     target_variance : ndarray of shape (K,)
         Variance of a target row's votes.
     within : ndarray of shape (K, K)
         T[k, m], the variance of vote m among rows of class k.
     n_target : float
     n_validation : ndarray of shape (K,)
-        Rows of each class, an effective number where rows are weighted.
+        Rows of each class, an effective number where rows are weighted, and the model's.
     """
 
     raw: Vector
@@ -60,20 +65,47 @@ class Votes:
     def of(
         cls,
         confusion: Confusion,
-        y_proba_target: Floats,
+        y_proba_target: Rows,
         y_proba: Floats,
         y: Indices,
         sample_weight: Vector | None = None,
     ) -> "Votes":
-        """Take the moments; every class needs a row on validation."""
+        """Take the moments; every class needs a row on validation.
+
+        The target may be a table; it is gone through once.
+        """
         weight = np.ones(y.size) if sample_weight is None else sample_weight
         with single_threaded_blas():
-            B = invert(confusion.conditional)
+            model_columns = _model_columns(y_proba, weight, confusion.decision)
+        n = confusion.class_weights**2 / np.bincount(y, weight**2, minlength=model_columns.shape[0])
+        with single_threaded_blas():
+            B = invert(_joined(confusion.conditional, model_columns, n))
             own, model = _second_moments(y_proba, y, weight, B, confusion.decision)
             mean, square = _target_moments(y_proba_target, B, confusion.decision)
-        n = confusion.class_weights**2 / np.bincount(y, weight**2, minlength=B.shape[0])
         within = _shrink(own, model, n) + _unseen_errors(model[0], n)
-        return cls(mean, np.maximum(square - mean**2, 0), within, y_proba_target.shape[0], n)
+        variance = np.maximum(square - mean**2, 0)
+        return cls(mean, variance, within, y_proba_target.shape[0], n + SHRINKAGE)
+
+    @classmethod
+    def of_counts(cls, validation: Vector, target: Vector, model: Vector) -> "Votes":
+        """Take the moments of hard decisions, from their counts and the model's own columns.
+
+        Parameters
+        ----------
+        validation : ndarray of shape (K, K)
+            Decisions by true class.
+        target : ndarray of shape (K,)
+        model : ndarray of shape (K, K)
+            Columns that add up to 1: what the rows of a class do if the classifier is right.
+        """
+        n, n_target = validation.sum(axis=0), float(target.sum())
+        C, q = validation / n, target / n_target
+        B = invert(_joined(C, model, n))
+        powers = (B, B**2)
+        own, modelled = (np.array([(b @ columns).T for b in powers]) for columns in (C, model))
+        mean, square = (b @ q for b in powers)
+        within = _shrink(own, modelled, n) + _unseen_errors(modelled[0], n)
+        return cls(mean, np.maximum(square - mean**2, 0), within, n_target, n + SHRINKAGE)
 
     @property
     def weak(self) -> bool:
@@ -134,6 +166,14 @@ def invert(C: Vector) -> Vector:
     return np.linalg.pinv(C, rcond=limit).astype(np.float64, copy=False)
 
 
+def solve(C: Vector, q: Vector) -> Vector:
+    """Solve C p = q, by the pseudo-inverse where C is singular."""
+    try:
+        return np.linalg.solve(C, q).astype(np.float64, copy=False)
+    except np.linalg.LinAlgError:
+        return invert(C) @ q
+
+
 def _decide(block: Floats, B: Vector, decision: Decision) -> Vector:
     """Return the votes of some rows."""
     if decision == "hard":
@@ -141,20 +181,17 @@ def _decide(block: Floats, B: Vector, decision: Decision) -> Vector:
     return block.astype(np.float64, copy=False) @ B.T
 
 
-def _target_moments(y_proba: Floats, B: Vector, decision: Decision) -> tuple[Vector, Vector]:
+def _target_moments(y_proba: Rows, B: Vector, decision: Decision) -> tuple[Vector, Vector]:
     """Return the mean of each vote and of its square."""
     n, K = y_proba.shape
-
-    def kernel(part: slice) -> Vector:
-        sums = np.zeros((2, K))
-        for rows in row_blocks(part, K):
-            votes = _decide(y_proba[rows], B, decision)
-            sums[0] += votes.sum(axis=0)
-            sums[1] += np.einsum("im,im->m", votes, votes)
-        return sums
-
-    mean, square = np.sum(map_rows(kernel, n, work=n * K**2 / 16), axis=0) / n
+    kernel = partial(_sum_votes, B=B, decision=decision)
+    mean, square = map_reduce(kernel, y_proba, work=n * K**2 / 16) / n
     return mean, square
+
+
+def _sum_votes(block: Floats, rows: slice, *, B: Vector, decision: Decision) -> Vector:  # noqa: ARG001
+    votes = _decide(block, B, decision)
+    return np.array([votes.sum(axis=0), np.einsum("im,im->m", votes, votes)])
 
 
 def _second_moments(
@@ -182,6 +219,31 @@ def _second_moments(
     own /= np.bincount(y, weight, minlength=K)[:, None]
     model /= np.maximum(mass, np.finfo(np.float64).tiny)[:, None]
     return own, model
+
+
+def _model_columns(y_proba: Floats, weight: Vector, decision: Decision) -> Vector:
+    """Return the mean decision under each class as the classifier itself sees it, (K, K)."""
+    n, K = y_proba.shape
+    unchanged = np.eye(K)
+
+    def kernel(part: slice) -> Vector:
+        sums = np.zeros((K, K))
+        for rows in row_blocks(part, K, 2**23):
+            likely = (y_proba[rows] * weight[rows, None]).astype(np.float64, copy=False)
+            if decision == "hard":
+                sums += unchanged[y_proba[rows].argmax(axis=1)].T @ likely
+            else:
+                sums += y_proba[rows].astype(np.float64, copy=False).T @ likely
+        return sums
+
+    sums = np.sum(map_rows(kernel, n, work=n * K**2 / 16, n_parts=2), axis=0)
+    mass = sums.sum(axis=0)
+    return np.divide(sums, mass, out=unchanged, where=mass > 0)
+
+
+def _joined(C: Vector, model: Vector, n: Vector) -> Vector:
+    """Return confusion columns of rows joined by a few model-based ones."""
+    return (n * C + SHRINKAGE * model) / (n + SHRINKAGE)
 
 
 def _shrink(own: Vector, model: Vector, n: Vector) -> Vector:
