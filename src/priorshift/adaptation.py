@@ -5,6 +5,7 @@ By Bayes' rule, with an appearance model p(x|y) that did not change (eq. adapt_p
 .. math:: p_E(y \mid x) \propto p_T(y \mid x)\, \frac{p_E(y)}{p_T(y)}.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from priorshift._validation import (
     settle_classes,
 )
 from priorshift.exceptions import PriorShiftWarning, warn_user
+from priorshift.execution import SparseTable, is_dask_array, map_chunks
 from priorshift.statistics import DecisionCounts
 
 
@@ -65,7 +67,8 @@ def adapt_proba(
     Returns
     -------
     ndarray of the shape of `y_proba`, float32 where that is, else float64
-        Adapted probabilities, rows summing to 1. A row that the new priors make impossible keeps
+        Adapted probabilities, rows summing to 1; a sparse matrix for a sparse matrix, and a `TopK`
+        for a `TopK` whose rest is spread. A row that the new priors make impossible keeps
         its original probabilities, with a warning.
 
     Examples
@@ -80,7 +83,17 @@ def adapt_proba(
     >>> ps.adapt_proba(np.array([0.5, 0.9]), 0.5, 0.1)
     array([0.1, 0.5])
     """
-    predictions = check_outputs(y_proba, from_proba=not from_logits, name="y_proba")
+    if is_dask_array(y_proba):
+        again = partial(
+            adapt_proba,
+            source_priors=source_priors,
+            target_priors=target_priors,
+            from_logits=from_logits,
+            strength=strength,
+            classes=classes,
+        )
+        return map_chunks(again, y_proba)
+    predictions = check_outputs(y_proba, from_proba=not from_logits, name="y_proba", sparse=True)
     if predictions.binary:
         source_priors, target_priors = _both(source_priors), _both(target_priors)
     names = settle_classes(predictions, classes=classes)
@@ -147,7 +160,7 @@ def priors_from_predictions(
     >>> ps.priors_from_predictions([[0.9, 0.1], [0.7, 0.3]])
     array([0.8, 0.2])
     """
-    values = check_proba(y_proba).values
+    values = check_proba(y_proba, tables=True).values
     weight = check_sample_weight(sample_weight, values.shape[0])
     return DecisionCounts.from_arrays(values, decision="soft", sample_weight=weight).frequencies
 
@@ -158,8 +171,12 @@ def prior_ratio(target_priors: Vector, source_priors: Vector) -> Vector:
     return np.divide(target_priors, source_priors, out=np.zeros_like(source_priors), where=had)
 
 
-def reweight(values: Floats, ratio: Vector, *, from_logits: bool = False) -> Floats:
+def reweight(values: Any, ratio: Vector, *, from_logits: bool = False) -> Any:
     """Multiply clean predictions by the ratio and normalise rows, in blocks."""
+    if isinstance(values, SparseTable):
+        table, n_kept = values.scaled(ratio)
+        _warn_of_kept(n_kept, values.shape[0])
+        return table.tocsr() if table.exact else table
     adapted = np.empty_like(values)
     n_kept = 0
     with np.errstate(divide="ignore"):
@@ -171,13 +188,17 @@ def reweight(values: Floats, ratio: Vector, *, from_logits: bool = False) -> Flo
         else:
             n_kept += _scale_rows(block, ratio)
         adapted[rows] = block
+    _warn_of_kept(n_kept, values.shape[0])
+    return adapted
+
+
+def _warn_of_kept(n_kept: int, n_rows: int) -> None:
     if n_kept:
         warn_user(
-            f"{n_kept} of {values.shape[0]} rows have no class left that the target priors allow; "
-            "they keep their original probabilities.",
+            f"{n_kept} of {n_rows} rows have no class left that the target priors allow; they keep "
+            "their original probabilities.",
             PriorShiftWarning,
         )
-    return adapted
 
 
 def like_input(predictions: Predictions, adapted: Floats) -> Floats:

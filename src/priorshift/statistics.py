@@ -4,18 +4,29 @@ Each is a sum over rows, so parts of the data can be counted apart, in any order
 added with `+`. Decisions are hard (argmax) or soft (the predicted probabilities themselves).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array, csr_array
 
-from priorshift._blocks import BLOCK_BYTES, row_blocks
-from priorshift._typing import Floats, Indices, Mask, Vector
+from priorshift._blocks import BLOCK_BYTES
+from priorshift._typing import Indices, Mask, Vector
 from priorshift._validation import check_choice, check_indices, check_matrix
-from priorshift.execution import map_rows
+from priorshift.execution import (
+    DENSE_CLASSES,
+    Block,
+    Rows,
+    SparseBlock,
+    SparseTable,
+    map_reduce,
+)
 
 Decision = Literal["hard", "soft"]
+
+RowWeight = Vector | Callable[[Block], Vector] | None
+"""A weight for every row: as an array, as a function of blocks, or 1."""
 
 
 @dataclass(frozen=True)
@@ -47,22 +58,17 @@ class DecisionCounts:
 
     @classmethod
     def from_arrays(
-        cls, y_proba: Floats, *, decision: Decision, sample_weight: Vector | None = None
+        cls, y_proba: Rows, *, decision: Decision, sample_weight: RowWeight = None
     ) -> "DecisionCounts":
         """Count the decisions of clean probabilities."""
         check_choice(decision, ("hard", "soft"), "decision")
         y_proba = check_matrix(y_proba)
-        K = y_proba.shape[1]
-
-        def kernel(part: slice) -> Vector:
-            counts = np.zeros(K)
-            for rows in row_blocks(part, K, min(BLOCK_BYTES, y_proba.size // 4)):
-                weight = None if sample_weight is None else sample_weight[rows]
-                counts += _count(y_proba[rows], decision, weight)
-            return counts
-
-        parts = map_rows(kernel, y_proba.shape[0], work=y_proba.size)
-        return cls(np.sum(parts, axis=0), decision, y_proba.shape[0])
+        counts = map_reduce(
+            _Count(decision, sample_weight),
+            y_proba,
+            block_bytes=min(BLOCK_BYTES, y_proba.size // 4),
+        )
+        return cls(counts, decision, y_proba.shape[0])
 
     @property
     def frequencies(self) -> Vector:
@@ -86,6 +92,7 @@ class Confusion:
     Attributes
     ----------
     counts : ndarray of shape (K, K)
+        A `SparseBlock` where sparse predictions of very many classes were counted.
     class_weights : ndarray of shape (K,)
         Weight of the samples of each class.
     decision : {"hard", "soft"}
@@ -104,7 +111,7 @@ class Confusion:
            [0.  , 0.5 ]])
     """
 
-    counts: Vector
+    counts: Any
     class_weights: Vector
     decision: Decision
     n_samples: int
@@ -112,7 +119,7 @@ class Confusion:
     @classmethod
     def from_arrays(
         cls,
-        y_proba: Floats,
+        y_proba: Rows,
         y: Indices,
         *,
         decision: Decision,
@@ -123,12 +130,20 @@ class Confusion:
         y_proba = check_matrix(y_proba)
         y = check_indices(y, *y_proba.shape)
         K = y_proba.shape[1]
-        if decision == "hard":
-            cells = y_proba.argmax(axis=1) * K + y
+        if isinstance(y_proba, SparseTable):
+            counts = _sparse_counts(y_proba, y, decision, sample_weight)
+        elif decision == "hard":
+            cells = np.concatenate(map_reduce(_decisions, y_proba)) * K + y
             cell_weights = np.bincount(cells, weights=sample_weight, minlength=K * K)
             counts = cell_weights.reshape(K, K).astype(np.float64)
         else:
-            counts = _sum_by_class(y_proba, y, sample_weight)
+            # blocks of at least K/2 rows, or adding K x K matrices would outweigh the work itself
+            counts = map_reduce(
+                _SumByClass(y, K, sample_weight),
+                y_proba,
+                block_bytes=max(BLOCK_BYTES, 4 * K * K),
+                n_parts=2,
+            ).T
         weights = np.bincount(y, weights=sample_weight, minlength=K).astype(np.float64)
         return cls(counts, weights, decision, y_proba.shape[0])
 
@@ -143,13 +158,16 @@ class Confusion:
         return self.class_weights / self.class_weights.sum()
 
     @property
-    def conditional(self) -> Vector:
+    def conditional(self) -> Any:
         """C: each column sums to 1; a class without samples has a column of 0."""
+        if isinstance(self.counts, SparseBlock):
+            share = np.zeros(self.seen.size)
+            return self.counts * np.divide(1, self.class_weights, out=share, where=self.seen)
         return np.divide(
             self.counts, self.class_weights, out=np.zeros_like(self.counts), where=self.seen
         )
 
-    def joint(self, priors: Vector | None = None) -> Vector:
+    def joint(self, priors: Vector | None = None) -> Any:
         """Return J = C diag(priors), by default for the samples' own class balance."""
         return self.conditional * (self.class_frequencies if priors is None else priors)
 
@@ -163,26 +181,62 @@ class Confusion:
         )
 
 
-def _count(block: Floats, decision: Decision, weight: Vector | None) -> Vector:
+def weight_of(weight: RowWeight, block: Block, rows: slice) -> Vector | None:
+    """Return the weights of a block's rows, None for 1."""
+    if callable(weight):
+        return weight(block)
+    return None if weight is None else weight[rows]
+
+
+@dataclass(frozen=True)
+class _Count:
+    """Count the decisions of a block."""
+
+    decision: Decision
+    weight: RowWeight
+
+    def __call__(self, block: Block, rows: slice) -> Vector:
+        weight = weight_of(self.weight, block, rows)
+        if self.decision == "hard":
+            chosen = block.argmax(axis=1)
+            return np.bincount(chosen, weights=weight, minlength=block.shape[1]).astype(np.float64)
+        if weight is None:
+            return block.sum(axis=0, dtype=np.float64)
+        return weight @ block.astype(np.float64, copy=False)
+
+
+@dataclass(frozen=True)
+class _SumByClass:
+    """Sum the rows of a block by label: a sparse matrix of labels does it without sorting them."""
+
+    y: Indices
+    n_classes: int
+    weight: Vector | None
+
+    def __call__(self, block: Block, rows: slice) -> Vector:
+        label = self.y[rows]
+        data = np.ones(label.size) if self.weight is None else self.weight[rows]
+        shape = (label.size, self.n_classes)
+        of_class = csr_array((data, label, np.arange(label.size + 1)), shape=shape)
+        return of_class.T @ block.astype(np.float64, copy=False)
+
+
+def _sparse_counts(
+    table: SparseTable, y: Indices, decision: Decision, weight: Vector | None
+) -> Vector | SparseBlock:
+    """Count without a row in full; the counts of very many classes stay sparse themselves."""
+    n, K = table.shape
     if decision == "hard":
-        chosen = block.argmax(axis=1)
-        return np.bincount(chosen, weights=weight, minlength=block.shape[1]).astype(np.float64)
-    if weight is None:
-        return block.sum(axis=0, dtype=np.float64)
-    return weight @ block.astype(np.float64, copy=False)
+        ones = np.ones(n) if weight is None else weight
+        decided = np.concatenate(map_reduce(_decisions, table))
+        counts = SparseBlock(csr_array(coo_array((ones, (decided, y)), shape=(K, K))))
+    else:
+        counts = table.sum_by(y, K, weight).T
+    return counts if K > DENSE_CLASSES else counts.toarray()  # type: ignore[return-value]
 
 
-def _sum_by_class(y_proba: Floats, y: Indices, weight: Vector | None) -> Vector:
-    """Sum rows by label, as columns: a sparse matrix of labels does it without sorting rows."""
-    K = y_proba.shape[1]
-    sums = np.zeros((K, K))
-    # blocks of at least K/2 rows, or adding K x K matrices would outweigh the work itself
-    for rows in row_blocks(y.size, K, max(BLOCK_BYTES, 4 * K * K)):
-        label = y[rows]
-        data = np.ones(label.size) if weight is None else weight[rows]
-        of_class = csr_array((data, label, np.arange(label.size + 1)), shape=(label.size, K))
-        sums += of_class.T @ y_proba[rows].astype(np.float64, copy=False)
-    return sums.T
+def _decisions(block: Block, rows: slice) -> list[Any]:  # noqa: ARG001
+    return [block.argmax(axis=1)]
 
 
 def _require_same_kind(one: DecisionCounts | Confusion, other: DecisionCounts | Confusion) -> None:

@@ -1,5 +1,7 @@
 """RLLS, constrained BBSE and their quadratic programme, against cvxpy."""
 
+from functools import lru_cache
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -21,12 +23,32 @@ def cone_objective(J, q, penalty, w):
     return np.linalg.norm(J @ w - q) + penalty * np.linalg.norm(w - 1)
 
 
+@lru_cache
+def cvxpy_problem(kind, K):
+    """State a problem in parameters, for to compile it takes far longer than to solve it."""
+    x, matrix, q, penalty = cp.Variable(K), cp.Parameter((K, K)), cp.Parameter(K), cp.Parameter()
+    if kind == "ratio":
+        penalty = cp.Parameter(nonneg=True)
+        loss, constraints = cp.norm(matrix @ x - q) + penalty * cp.norm(x - 1), [x >= 0]
+    else:
+        loss, constraints = 0.5 * cp.sum_squares(matrix @ x - q), [x >= 0, cp.sum(x) == 1]
+    problem = cp.Problem(cp.Minimize(loss), constraints)
+    assert problem.is_dpp()
+    return problem, x, (matrix, q, penalty)
+
+
+def cvxpy_solution(kind, *values):
+    """Return where CLARABEL ends, made non-negative."""
+    problem, x, parameters = cvxpy_problem(kind, values[0].shape[1])
+    for parameter, value in zip(parameters, values, strict=False):
+        parameter.value = value
+    problem.solve(solver="CLARABEL")
+    return np.maximum(x.value, 0)
+
+
 def cvxpy_ratio(J, q, penalty):
     """Return the objective where CLARABEL ends, an upper bound of the minimum."""
-    w = cp.Variable(J.shape[1])
-    loss = cp.norm(J @ w - q) + penalty * cp.norm(w - 1)
-    cp.Problem(cp.Minimize(loss), [w >= 0]).solve(solver="CLARABEL")
-    return cone_objective(J, q, penalty, np.maximum(w.value, 0))
+    return cone_objective(J, q, penalty, cvxpy_solution("ratio", J, q, penalty))
 
 
 def check_ratio(J, q, penalty):
@@ -118,11 +140,8 @@ def test_constrained_least_squares_reaches_cvxpys_minimum(zoo, K, kind, counts):
     assert solution.value.min() >= 0
     assert solution.value.sum() == pytest.approx(1, abs=1e-12)
     assert solution.objective == pytest.approx(0.5 * np.sum((C @ solution.value - q) ** 2))
-    p = cp.Variable(K)
-    loss = 0.5 * cp.sum_squares(C @ p - q)
-    cp.Problem(cp.Minimize(loss), [p >= 0, cp.sum(p) == 1]).solve(solver="CLARABEL")
-    theirs = np.maximum(p.value, 0) / np.maximum(p.value, 0).sum()
-    theirs = 0.5 * np.sum((C @ theirs - q) ** 2)
+    theirs = cvxpy_solution("least squares", C, q)
+    theirs = 0.5 * np.sum((C @ (theirs / theirs.sum()) - q) ** 2)
     assert solution.objective <= theirs + 1e-9
     assert solution.objective - solution.gap <= theirs + 1e-12
 

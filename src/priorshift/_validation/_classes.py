@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from priorshift._typing import Floats, Indices, Labels
+from priorshift._typing import Indices, Labels
 from priorshift._validation._predictions import Predictions
 from priorshift._validation._reading import as_labels, as_mapping, require_unique, some
+from priorshift.execution import Table
 
 
 def settle_classes(
@@ -80,7 +81,7 @@ def classes_of_labels(labels: Labels, classes: ArrayLike | None = None) -> Label
     return named
 
 
-def in_class_order(predictions: Predictions, classes: Labels, name: str = "y_proba") -> Floats:
+def in_class_order(predictions: Predictions, classes: Labels, name: str = "y_proba") -> Any:
     """Return the columns in the order of `classes`, matched by name where names exist."""
     values, names = predictions.values, predictions.names
     if values.shape[1] != classes.size:
@@ -107,7 +108,9 @@ def in_class_order(predictions: Predictions, classes: Labels, name: str = "y_pro
             "class order."
         )
     order = [at[str(label)] for label in classes.tolist()]
-    return values if order == list(range(len(order))) else values[:, order]
+    if order == list(range(len(order))):
+        return values
+    return values.columns(order) if isinstance(values, Table) else values[:, order]
 
 
 def read_labels(y: ArrayLike, n_samples: int | None = None, name: str = "y") -> Labels:

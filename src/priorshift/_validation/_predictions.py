@@ -5,24 +5,37 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 
-from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Mask
 from priorshift._validation._reading import SUM_TOLERANCE, read_numbers, require_unique
+from priorshift._validation._tables import read_table
+from priorshift.execution import Block, Rows, SparseTable, map_reduce
+
+SHOWN_ROWS = 64
+"""Sparse rows that are made an array to explain what is wrong with them."""
 
 
 @dataclass(frozen=True)
 class Predictions:
     """A checked matrix of predictions with what is known about its columns."""
 
-    values: Floats
+    values: Any
     names: tuple[Any, ...] | None = None
     binary: bool = False
     """Whether the input was 1-D: the probability of the positive class alone."""
 
 
-def check_proba(y_proba: ArrayLike, name: str = "y_proba") -> Predictions:
-    """Check a matrix of probabilities, or the 1-D probability of a positive class."""
+def check_proba(y_proba: Any, name: str = "y_proba", *, tables: bool = False) -> Predictions:
+    """Check a matrix of probabilities, or the 1-D probability of a positive class.
+
+    With `tables`, what is read in blocks passes as well: files, sparse matrices, Dask arrays.
+    """
+    table = read_table(y_proba, name) if tables else None
+    if table is not None:
+        _require_matrix(table, table.names, name)
+        _require_distributions(table, name)
+        return Predictions(table, table.names)
     values, names = read_numbers(y_proba, name)
     if values.ndim == 1:
         _require_unit_interval(values, name)
@@ -46,12 +59,20 @@ def check_logits(logits: ArrayLike, name: str = "logits") -> Predictions:
     return Predictions(values, names)
 
 
-def check_outputs(outputs: ArrayLike, *, from_proba: bool, name: str) -> Predictions:
-    """Check classifier outputs that are probabilities or logits, as the caller says."""
-    return check_proba(outputs, name) if from_proba else check_logits(outputs, name)
+def check_outputs(
+    outputs: Any, *, from_proba: bool, name: str, sparse: bool = False
+) -> Predictions:
+    """Check classifier outputs that are probabilities or logits, as the caller says.
+
+    With `sparse`, probabilities may be a sparse matrix or table as well.
+    """
+    if not from_proba:
+        return check_logits(outputs, name)
+    sparse = sparse and (issparse(outputs) or isinstance(outputs, SparseTable))
+    return check_proba(outputs, name, tables=sparse)
 
 
-def _require_matrix(values: Floats, names: tuple[Any, ...] | None, name: str) -> None:
+def _require_matrix(values: Rows, names: tuple[Any, ...] | None, name: str) -> None:
     if values.ndim != 2:
         raise ValueError(
             f"{name} must have shape (n_samples, n_classes); got {values.shape}. A single sample "
@@ -72,19 +93,29 @@ def _require_unit_interval(values: Floats, name: str) -> None:
         )
 
 
-def _require_distributions(values: Floats, name: str) -> None:
+def _require_distributions(values: Rows, name: str) -> None:
     """Check every row in one pass: NaN and infinities spoil the sum, so only it is looked at."""
-    ones = np.ones(values.shape[1], values.dtype)
-    for rows in row_blocks(*values.shape):
-        block = values[rows]
+    map_reduce(_Distributions(name), values)
+
+
+@dataclass(frozen=True)
+class _Distributions:
+    """Raise the error that names the first offence of a block."""
+
+    name: str
+
+    def __call__(self, block: Block, rows: slice) -> int:
+        ones = np.ones(block.shape[1], block.dtype)
         with np.errstate(all="ignore"):
             fine = np.abs(block @ ones - 1) <= SUM_TOLERANCE
         if not fine.all() or block.min() < 0:
-            _explain_bad_rows(block, fine, rows.start, values, name)
+            _explain_bad_rows(block, fine, rows.start, self.name)
+        return 0
 
 
-def _explain_bad_rows(block: Floats, fine: Mask, start: int, values: Floats, name: str) -> None:
-    """Raise the error that names the first offence of a block."""
+def _explain_bad_rows(block: Block, fine: Mask, start: int, name: str) -> None:
+    if not isinstance(block, np.ndarray):
+        block, fine, start = _few_bad_rows(block, fine, start)
     offences = {
         "NaN": np.isnan(block),
         "an infinity": np.isinf(block),
@@ -94,7 +125,7 @@ def _explain_bad_rows(block: Floats, fine: Mask, start: int, values: Floats, nam
         if where.any():
             row, column = (int(i) for i in np.argwhere(where)[0])
             remedy = "repair or drop such rows"
-            if (values <= 0).all():
+            if (block <= 0).all():
                 remedy = "all values are <= 0, as in log-probabilities: pass np.exp of them"
             elif what == "a negative value":
                 remedy = "logits and log-probabilities must be passed as such, or through a softmax"
@@ -110,8 +141,21 @@ def _explain_bad_rows(block: Floats, fine: Mask, start: int, values: Floats, nam
     )
 
 
-def check_matrix(y_proba: ArrayLike, name: str = "y_proba") -> Floats:
+def _few_bad_rows(block: Block, fine: Mask, start: int) -> tuple[Floats, Mask, int]:
+    """Return as an array the first few rows of a sparse block that have an offence among them."""
+    for at in range(0, block.shape[0], SHOWN_ROWS):
+        part, good = block[at : at + SHOWN_ROWS], fine[at : at + SHOWN_ROWS]
+        if not good.all() or part.min() < 0:
+            break
+    return part.toarray(), good, start + at
+
+
+def check_matrix(y_proba: Any, name: str = "y_proba") -> Any:
     """Check no more than that these are numbers in two dimensions: for sums over clean data."""
+    table = read_table(y_proba, name)
+    if table is not None:
+        _require_matrix(table, table.names, name)
+        return table
     values, names = read_numbers(y_proba, name)
     _require_matrix(values, names, name)
     return values

@@ -1,14 +1,15 @@
 """Class priors, given as vectors or by name."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.special import softmax
 
-from priorshift._blocks import row_blocks
-from priorshift._typing import Floats, Indices, Labels, Vector
+from priorshift._typing import Indices, Labels, Vector
 from priorshift._validation._reading import SUM_TOLERANCE, as_mapping, some
+from priorshift.execution import Block, Rows, map_reduce
 
 NO_PRIOR = 1e-30
 """A source prior up to this is 0: dividing by it would say nothing."""
@@ -48,7 +49,7 @@ def check_priors(priors: Any, classes: Labels, name: str) -> Vector:
 
 
 def check_source_mass(
-    source_priors: Vector, outputs: Floats, classes: Labels, *, from_logits: bool = False
+    source_priors: Vector, outputs: Rows, classes: Labels, *, from_logits: bool = False
 ) -> None:
     """Refuse a source prior of 0 for a class that the classifier does predict."""
     absent = np.flatnonzero(source_priors <= NO_PRIOR)
@@ -76,12 +77,22 @@ def _from_mapping(priors: Mapping[Any, Any], classes: Labels, name: str) -> list
     return [by_name[label] for label in wanted]
 
 
-def _largest_mass(outputs: Floats, columns: Indices, from_logits: bool) -> Vector:
-    """Return the largest probability in each of the columns, in blocks."""
-    largest = np.zeros(columns.size)
-    for rows in row_blocks(*outputs.shape):
-        block = outputs[rows]
-        if from_logits:
+def _largest_mass(outputs: Rows, columns: Indices, from_logits: bool) -> Vector:
+    """Return the largest probability in each of the columns, in one pass."""
+    found = map_reduce(_LargestMass(columns, from_logits), outputs)
+    return np.max(found, axis=0)
+
+
+@dataclass(frozen=True)
+class _LargestMass:
+    """Return the largest probability of some columns in a block."""
+
+    columns: Indices
+    from_logits: bool
+
+    def __call__(self, block: Block, rows: slice) -> list[Vector]:  # noqa: ARG002
+        if self.from_logits:
             block = softmax(block.astype(np.float64), axis=1)
-        np.maximum(largest, block[:, columns].max(axis=0), out=largest)
-    return largest
+        block = block[:, self.columns]
+        largest = block.max(axis=0)
+        return [largest if isinstance(largest, np.ndarray) else largest.toarray().ravel()]

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from priorshift._typing import Floats, Labels
+from priorshift.execution import Table
 
 SUM_TOLERANCE = 1e-3
 """How far a row of probabilities, or a vector of priors, may sum from 1."""
@@ -78,6 +79,11 @@ def as_labels(values: Any, name: str) -> Labels:
 
 def _require_plain(values: Any, name: str) -> None:
     """Refuse arrays that `np.asarray` would misread without a word."""
+    if isinstance(values, Table):
+        raise ValueError(
+            f"{name} is read in blocks, and this needs all rows at once; pass an array, such as "
+            "some of the rows by priorshift.execution.take_rows."
+        )
     if isinstance(values, np.ma.MaskedArray):
         raise ValueError(f"{name} is a masked array; fill or drop the masked entries first.")
     if hasattr(values, "tocsr"):

@@ -1,6 +1,5 @@
 """PriorEstimator: what all estimators share, from checked inputs to a PriorEstimate."""
 
-from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -8,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from priorshift._typing import Floats, Labels, Vector
+from priorshift._typing import Labels, Mask, Vector
 from priorshift._validation import (
     NO_PRIOR,
     check_priors,
@@ -24,7 +23,9 @@ from priorshift._validation import (
 )
 from priorshift.estimators._evidence import Evidence, Validation
 from priorshift.estimators._result import PriorEstimate
+from priorshift.estimators._wide import as_taken, require_few_classes
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
+from priorshift.execution import Rows, Table, take_rows
 from priorshift.solvers import Solution
 from priorshift.statistics import Decision, DecisionCounts
 from priorshift.uncertainty import Estimand, IntervalMethod, IntervalRequest, PriorInterval
@@ -42,6 +43,9 @@ class PriorEstimator(BaseEstimator):
     """
 
     name: ClassVar[str]
+
+    _keeps_rows: ClassVar[bool] = False
+    """Whether validation's rows must be in memory: a table of them is then read whole."""
 
     def fit(
         self,
@@ -85,7 +89,8 @@ class PriorEstimator(BaseEstimator):
         if y_proba is None:
             return self._settle(self._classes_of_priors(source_priors, classes), given, None)
         names, rows = self._read(y_proba, y, classes, sample_weight, given, positive_class)
-        return self._settle(names, given, self._count(rows, given), rows)
+        kept = None if isinstance(rows.y_proba, Table) else rows
+        return self._settle(names, given, self._count(rows, given), kept)
 
     def partial_fit(
         self,
@@ -149,8 +154,9 @@ class PriorEstimator(BaseEstimator):
         interval_method : {"auto", "asymptotic", "bootstrap", "bayesian"}, default="auto"
             "asymptotic" are standard errors in closed form for methods with a confusion matrix,
             and likelihood ratios for EM and MAP, which assume calibrated outputs; "bootstrap"
-            resamples validation and target; "bayesian" are credible intervals under the method's
-            hyper-prior, by Gibbs sampling of priors and confusion matrix from hard decisions.
+            resamples validation and target; "bayesian" are credible intervals under Dirichlet(1/2),
+            whatever the method's own hyper-prior, by Gibbs sampling of priors and confusion matrix
+            from hard decisions.
             "auto" is "asymptotic" where there is such, else "bootstrap".
         n_resamples : int, default=300
             Resamples of the bootstrap, or posterior draws.
@@ -169,7 +175,7 @@ class PriorEstimator(BaseEstimator):
         Methods with a confusion matrix are bounded by the moments q = C p, without hyper-prior or
         constraint: the interval covers the truth whatever those pull to, is clipped to [0, 1] and
         widened to hold the estimate; the standard error is that of the unconstrained solution.
-        It needs the rows given to `fit`, with every class among them.
+        Soft methods need the rows given to `fit`, with every class among them.
 
         EM and MAP are bounded by the likelihood of the posteriors. That is their noise if outputs
         are calibrated; if not, their bias can be larger. Source priors taken from validation add
@@ -188,23 +194,29 @@ class PriorEstimator(BaseEstimator):
                [0.35, 0.65]])
         """
         check_is_fitted(self)
-        values = in_class_order(check_proba(y_proba), self.classes_)
+        values = in_class_order(check_proba(y_proba, tables=True), self.classes_)
+        values = as_taken(self, values)
         check_source_mass(self.source_priors_, values, self.classes_)
         if confidence_level is None:
             return self._estimate(values)
         request = IntervalRequest.of(
             confidence_level, random_state, interval_method, n_resamples, simultaneous, estimand
         )
+        of_interval = require_few_classes(self, values)
         found = self._estimate(values)
-        bounds = self._interval(values, found, request)
-        return replace(
-            found,
-            interval=bounds.interval,
-            standard_error=bounds.standard_error,
-            confidence_level=request.confidence_level,
-        )
+        return found.with_interval(self._interval(of_interval, found, request), request)
 
-    def estimate_counts(self, counts: DecisionCounts) -> PriorEstimate:
+    def estimate_counts(
+        self,
+        counts: DecisionCounts,
+        confidence_level: float | None = None,
+        random_state: int | np.random.Generator | None = None,
+        *,
+        interval_method: IntervalMethod = "auto",
+        n_resamples: int = 300,
+        simultaneous: bool = False,
+        estimand: Estimand = "population",
+    ) -> PriorEstimate:
         """Estimate the target priors from how often each class was decided for.
 
         It is what `estimate` gives on the rows that were counted, and parts of the target can be
@@ -216,6 +228,8 @@ class PriorEstimator(BaseEstimator):
         counts : DecisionCounts
             Of the kind that the confusion matrix holds, `confusion_.decision`, with the classes in
             the order of `classes_`.
+        confidence_level, random_state, interval_method, n_resamples, simultaneous, estimand
+            As in `estimate`; for hard decisions, whose noise their counts tell.
 
         Returns
         -------
@@ -232,7 +246,15 @@ class PriorEstimator(BaseEstimator):
         array([0.6, 0.4])
         """
         check_is_fitted(self)
-        return self._estimate_counts(counts)
+        found = self._estimate_counts(counts)
+        if confidence_level is None:
+            return found
+        from priorshift.estimators._intervals import interval_of_counts  # it knows the subclasses
+
+        request = IntervalRequest.of(
+            confidence_level, random_state, interval_method, n_resamples, simultaneous, estimand
+        )
+        return found.with_interval(interval_of_counts(self, counts, found, request), request)
 
     @property
     def needs_rows(self) -> bool:
@@ -258,11 +280,11 @@ class PriorEstimator(BaseEstimator):
     def _decision(self) -> Decision | None:
         return None
 
-    def _estimate(self, y_proba: Floats) -> PriorEstimate:
+    def _estimate(self, y_proba: Rows) -> PriorEstimate:
         raise NotImplementedError
 
     def _interval(
-        self, y_proba: Floats, found: PriorEstimate, request: IntervalRequest
+        self, y_proba: Rows, found: PriorEstimate, request: IntervalRequest
     ) -> PriorInterval:
         """Find the interval of an estimate; a subclass may override it to supply its own."""
         from priorshift.estimators._intervals import interval_of  # it knows the subclasses
@@ -303,12 +325,15 @@ class PriorEstimator(BaseEstimator):
                 "source_label_priors without source_priors need validation labels y: the mean "
                 "prediction of each class is weighted by them."
             )
-        predictions = check_proba(y_proba)
+        predictions = check_proba(y_proba, tables=True)
         n_samples = predictions.values.shape[0]
         labels = None if y is None else read_labels(y, n_samples)
         names = settle_classes(predictions, labels, classes, positive_class)
+        values = as_taken(self, in_class_order(predictions, names), kept=self._keeps_rows)
+        if self._keeps_rows and isinstance(values, Table):
+            values = take_rows(values, np.arange(n_samples))
         rows = Validation(
-            in_class_order(predictions, names),
+            values,
             None if labels is None else encode_labels(labels, names),
             check_sample_weight(sample_weight, n_samples),
         )
@@ -359,6 +384,23 @@ class PriorEstimator(BaseEstimator):
         return evidence.predicted.frequencies, (
             "mean prediction on validation, taken to be drawn as the training set was"
         )
+
+    def _source_of_unseen(self, seen: Mask, who: str) -> Vector | None:
+        """Return the source priors if any were given; warn of classes that validation lacks."""
+        known = any(given is not None for given in self._given)
+        if not seen.all():
+            how = (
+                "EM estimates it from the predictions alone"
+                if known
+                else "and without source_priors nothing can: its mean prediction is taken. Give "
+                "source_priors"
+            )
+            warn_user(
+                f"validation has no sample of class {some(self.classes_[~seen].tolist())}: {who} "
+                f"cannot identify its prior, {how}.",
+                PriorShiftWarning,
+            )
+        return self.source_priors_ if known else None
 
     def _warn_if_short(self, solution: Solution) -> None:
         """Warn of a solution that fell short of its tolerance."""

@@ -4,16 +4,15 @@ from typing import Any
 
 import numpy as np
 
-from priorshift._typing import Floats, Vector
+from priorshift._typing import Vector
 from priorshift._validation import check_count, check_positive
 from priorshift.adaptation import prior_ratio
 from priorshift.estimators._base import PriorEstimator
+from priorshift.execution import Rows
 from priorshift.solvers import Mixture, Solution, maximise
 
 
-def posterior_problem(
-    y_proba: Floats, source_priors: Vector, alpha: float | Vector = 1.0
-) -> Mixture:
+def posterior_problem(y_proba: Rows, source_priors: Vector, alpha: float | Vector = 1.0) -> Mixture:
     """Build the mixture problem with one row a target sample: posterior / source priors."""
     scale = prior_ratio(np.ones_like(source_priors), source_priors)
     return Mixture.of(y_proba, scale=scale, alpha=alpha)

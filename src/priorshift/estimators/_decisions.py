@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from priorshift._typing import Floats, Vector
+from priorshift._typing import Vector
 from priorshift._validation import check_source_mass, some
 from priorshift.estimators._base import PriorEstimator
 from priorshift.estimators._evidence import TargetCounts
 from priorshift.estimators._result import PriorEstimate
-from priorshift.exceptions import PriorShiftWarning, warn_user
+from priorshift.execution import Rows
 from priorshift.solvers import Solution
 from priorshift.statistics import DecisionCounts
 
@@ -31,7 +31,7 @@ class DecisionEstimator(PriorEstimator):
     def _solve(self, target: TargetCounts) -> PriorEstimate:
         raise NotImplementedError
 
-    def _estimate(self, y_proba: Floats) -> PriorEstimate:
+    def _estimate(self, y_proba: Rows) -> PriorEstimate:
         target = self._count_target(y_proba)
         if not target.empty:
             return self._solve(target)
@@ -57,24 +57,10 @@ class DecisionEstimator(PriorEstimator):
         check_source_mass(self.source_priors_, counts.frequencies[None], self.classes_)
         return self._solve(TargetCounts(counts, seen, np.zeros(seen.size)))
 
-    def _count_target(self, y_proba: Floats) -> TargetCounts:
+    def _count_target(self, y_proba: Rows) -> TargetCounts:
         """Count target decisions; name the classes that validation lacks, with a warning."""
-        known = self._given[0] is not None or self._given[1] is not None
-        source = self.source_priors_ if known else None
-        target = TargetCounts.of(y_proba, self.confusion_, source)
-        if not target.seen.all():
-            how = (
-                "EM estimates it from the predictions alone"
-                if known
-                else "and without source_priors nothing can: its mean prediction is taken. Give "
-                "source_priors"
-            )
-            warn_user(
-                f"validation has no sample of class {some(self.classes_[~target.seen].tolist())}: "
-                f"a confusion matrix cannot identify its prior, {how}.",
-                PriorShiftWarning,
-            )
-        return target
+        source = self._source_of_unseen(self.confusion_.seen, "a confusion matrix")
+        return TargetCounts.of(y_proba, self.confusion_, source)
 
     def _result_of(
         self, target: TargetCounts, priors: Vector, solution: Solution, **more: Any

@@ -7,14 +7,14 @@ import numpy as np
 
 from priorshift._typing import Floats, Indices, Mask, Vector
 from priorshift._validation import check_count, check_positive
-from priorshift.estimators._evidence import Validation
+from priorshift.estimators._evidence import SeenChance, SeenTarget, Validation
 from priorshift.estimators._inversion import ROUNDING, _clip, _judge_condition
-from priorshift.estimators._kept_rows import KeepsRows, SeenTarget
+from priorshift.estimators._kept_rows import KeepsRows
 from priorshift.estimators._result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
-from priorshift.execution import multiply, single_threaded_blas
+from priorshift.execution import Block, Rows, map_reduce, multiply, single_threaded_blas
 from priorshift.solvers import Solution, Status, solve_linear
-from priorshift.statistics import Confusion, Decision, DecisionCounts
+from priorshift.statistics import Confusion, Decision
 
 LEAST_RATIO = 0.1
 """A ratio counts as at least this in the weights of rows, or single rows of classes that were
@@ -67,9 +67,9 @@ class ELSA(KeepsRows):
     def _decision(self) -> Decision:
         return "soft"
 
-    def _estimate(self, y_proba: Floats) -> PriorEstimate:
+    def _estimate(self, y_proba: Rows) -> PriorEstimate:
         tol, max_iter = check_positive(self.tol, "tol"), check_count(self.max_iter, "max_iter")
-        target = SeenTarget.of(self, y_proba)
+        target = self._seen_target(y_proba)
         found = {"unseen_classes": tuple(self.classes_[~target.seen].tolist())}
         if target.empty:
             only_unseen = Solution(target.unseen_priors / target.unseen_priors.sum(), "direct")
@@ -123,8 +123,7 @@ class _Equations:
     source: Floats
     y: Indices
     source_weight: Vector
-    target: Floats
-    target_weight: Vector
+    target: SeenTarget
     p: Vector
 
     @classmethod
@@ -132,55 +131,68 @@ class _Equations:
         assert rows.y is not None
         weight = np.ones(rows.y.size) if rows.sample_weight is None else rows.sample_weight
         labelled = np.bincount(rows.y, weight, target.seen.size)[target.seen]
-        of_target = np.ones(target.y_proba.shape[0]) if target.weight is None else target.weight
         index = np.cumsum(target.seen) - 1
         return cls(
             _among(rows.y_proba, target.seen),
             index[rows.y],
             weight * target.seen[rows.y],
-            _among(target.y_proba, target.seen),
-            of_target,
+            target,
             labelled / labelled.sum(),
         )
 
     def solve(self, tol: float, max_iter: int) -> _Rounds:
         """Solve for the ratio in rounds, each with the row weights of the last."""
-        w, change, n_iter = np.ones_like(self.p), np.inf, 0
-        of_source, of_target = self.source_weight, self.target_weight
+        w, change, n_iter, noise = np.ones_like(self.p), np.inf, 0, None
         while n_iter < max_iter and change > tol:
-            matrix, moments = self._linear(of_source, of_target)
+            matrix, moments = self._linear(noise)
             raw = solve_linear(matrix, moments) * self.p
             priors = _clip(raw)
             change = float(np.abs(priors - w * self.p).sum()) if n_iter else np.inf
             w, n_iter = priors / self.p, n_iter + 1
-            of_source, of_target = self._weights(w)
+            noise = self._noise(w)
         return _Rounds(priors, raw, matrix, n_iter, change)
 
-    def _linear(self, of_source: Vector, of_target: Vector) -> tuple[Vector, Vector]:
-        """Return the equations as a square system.
+    def _linear(self, noise: Vector | None) -> tuple[Vector, Vector]:
+        """Return the equations as a square system, rows weighted by 1 / (f . noise).
 
         They sum to 0 on both sides, so adding p . w = 1 to each makes them determine w, whatever
-        the order of classes.
+        the order of classes. Weights are scaled to 1 on average in the target.
         """
-        n, m = self.source_weight.sum(), self.target_weight.sum()
+        summed, total = map_reduce(
+            _TargetMoments(noise, self.target.weight, self.target.seen), self.target.y_proba
+        )
+        scale = total / self.target.size
+        of_source = self.source_weight / scale
+        if noise is not None:
+            of_source = of_source / multiply(self.source, noise)
         by_class = Confusion.from_arrays(
             self.source, self.y, decision="soft", sample_weight=of_source
         )
-        of_classes = (by_class.counts - np.outer(self.p, by_class.class_weights)) / n
-        summed = DecisionCounts.from_arrays(
-            self.target, decision="soft", sample_weight=of_target
-        ).counts
-        return of_classes + self.p, (summed - self.p * of_target.sum()) / m + 1
+        of_classes = by_class.counts - np.outer(self.p, by_class.class_weights)
+        matrix = of_classes / self.source_weight.sum() + self.p
+        return matrix, summed / total - self.p + 1
 
-    def _weights(self, w: Vector) -> tuple[Vector, Vector]:
-        """Return the weight of each row, sample weights included, 1 on average in the target."""
-        n, m = self.source_weight.sum(), self.target_weight.sum()
+    def _noise(self, w: Vector) -> Vector:
+        """Return what the variance of a row's equation is, as a linear function of the row."""
+        n, m = self.source_weight.sum(), self.target.size
         w, share = np.maximum(w, LEAST_RATIO), n / (n + m)
-        noise = w**2 / share + w / (1 - share)
-        of_source = self.source_weight / multiply(self.source, noise)
-        of_target = self.target_weight / multiply(self.target, noise)
-        scale = of_target.sum() / m
-        return of_source / scale, of_target / scale
+        return w**2 / share + w / (1 - share)
+
+
+@dataclass(frozen=True)
+class _TargetMoments:
+    """Return the sum of a block's rows, each weighted by 1 / (f . noise), and of the weights."""
+
+    noise: Vector | None
+    weight: SeenChance | None
+    seen: Mask
+
+    def __call__(self, block: Block, rows: slice) -> tuple[Vector, float]:  # noqa: ARG002
+        weight = np.ones(block.shape[0]) if self.weight is None else self.weight(block)
+        block = _among(block, self.seen)
+        if self.noise is not None:
+            weight = weight / (block @ self.noise.astype(block.dtype))
+        return weight @ block.astype(np.float64, copy=False), float(weight.sum())
 
 
 def _among(y_proba: Floats, seen: Mask) -> Floats:

@@ -1,13 +1,14 @@
 """What estimators keep of validation, and what they count on the target."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from priorshift._typing import Floats, Indices, Mask, Vector
 from priorshift.adaptation import prior_ratio
-from priorshift.execution import multiply
+from priorshift.execution import Block, Rows, map_reduce
 from priorshift.solvers import Mixture, maximise
 from priorshift.statistics import Confusion, Decision, DecisionCounts
 
@@ -61,11 +62,81 @@ class Evidence:
 
 
 @dataclass(frozen=True)
+class SeenChance:
+    """The chance of rows that their class is one that validation saw, at the target's priors."""
+
+    unseen: Vector
+    all_classes: Vector
+
+    def __call__(self, block: Block) -> Vector:
+        of_unseen = (block @ self.unseen.astype(block.dtype)).astype(np.float64)
+        of_any = (block @ self.all_classes.astype(block.dtype)).astype(np.float64)
+        return 1 - np.divide(of_unseen, of_any, out=np.zeros_like(of_any), where=of_any > 0)
+
+
+@dataclass(frozen=True)
+class SeenTarget:
+    """Target rows, each with the chance that its class is one that validation saw.
+
+    Samples of the other classes are set aside softly: a row counts by that chance.
+
+    Attributes
+    ----------
+    y_proba : ndarray or Table of shape (n, K)
+    weight : SeenChance or None
+        None is 1 for all.
+    seen : ndarray of shape (K,)
+    unseen_priors : ndarray of shape (K,)
+        What the other classes get.
+    """
+
+    y_proba: Rows
+    weight: SeenChance | None
+    seen: Mask
+    unseen_priors: Vector
+
+    @classmethod
+    def of(cls, y_proba: Rows, seen: Mask, source_priors: Vector | None) -> "SeenTarget":
+        """Set aside the classes that validation lacks.
+
+        With source priors, EM on the target says what share they have. Without them nothing can:
+        validation lacks a class, so its mean prediction is not the classifier's own prior, and
+        dividing by it would blow the class up. Then predictions count as they are.
+        """
+        if seen.all():
+            return cls(y_proba, None, seen, np.zeros(seen.size))
+        if source_priors is not None:
+            scale = prior_ratio(np.ones(seen.size), source_priors)
+            priors = maximise(Mixture.of(y_proba, scale=scale), tol=EM_TOL).value
+            factor = scale * priors
+        else:
+            priors = DecisionCounts.from_arrays(y_proba, decision="soft").frequencies
+            factor = np.ones(seen.size)
+        weight = SeenChance(np.where(seen, 0.0, factor), factor)
+        return cls(y_proba, weight, seen, np.where(seen, 0.0, priors))
+
+    @cached_property
+    def size(self) -> float:
+        """How many rows there are of classes that were seen."""
+        if self.weight is None:
+            return self.y_proba.shape[0]
+        return float(map_reduce(_WeightSum(self.weight), self.y_proba))
+
+    @property
+    def empty(self) -> bool:
+        """Whether all of the target belongs to classes that validation never saw."""
+        return self.size <= 1e-9 * self.y_proba.shape[0]
+
+    def complete(self, seen_priors: Vector) -> Vector:
+        """Join priors of the seen classes, which sum to 1, with those of the others."""
+        return _complete(seen_priors, self.seen, self.unseen_priors)
+
+
+@dataclass(frozen=True)
 class TargetCounts:
     """Target decisions on samples of the classes that validation saw.
 
-    Samples of the other classes are set aside softly: a row counts by the chance that its class
-    was seen. `unseen_priors` are what is set aside.
+    `unseen_priors` are what is set aside: see `SeenTarget`.
     """
 
     counts: DecisionCounts
@@ -74,31 +145,14 @@ class TargetCounts:
 
     @classmethod
     def of(
-        cls, y_proba: Floats, confusion: Confusion, source_priors: Vector | None
+        cls, y_proba: Rows, confusion: Confusion, source_priors: Vector | None
     ) -> "TargetCounts":
-        """Count target decisions of the kind that `confusion` holds.
-
-        With source priors, EM on the target says what share the unseen classes have. Without
-        them nothing can: validation lacks a class, so its mean prediction is not the classifier's
-        own prior, and dividing by it would blow the class up. Then predictions count as they are.
-        """
-        seen, weight = confusion.seen, None
-        unseen_priors = np.zeros(seen.size)
-        if not seen.all():
-            scale, priors = np.ones(seen.size), np.ones(seen.size)
-            if source_priors is not None:
-                scale = prior_ratio(scale, source_priors)
-                priors = maximise(Mixture.of(y_proba, scale=scale), tol=EM_TOL).value
-            of_unseen = multiply(y_proba, np.where(seen, 0.0, scale * priors))
-            of_any = multiply(y_proba, scale * priors)
-            weight = 1 - np.divide(of_unseen, of_any, out=np.zeros_like(of_any), where=of_any > 0)
-            if source_priors is None:
-                priors = DecisionCounts.from_arrays(y_proba, decision="soft").frequencies
-            unseen_priors = np.where(seen, 0.0, priors)
+        """Count target decisions of the kind that `confusion` holds."""
+        target = SeenTarget.of(y_proba, confusion.seen, source_priors)
         counts = DecisionCounts.from_arrays(
-            y_proba, decision=confusion.decision, sample_weight=weight
+            y_proba, decision=confusion.decision, sample_weight=target.weight
         )
-        return cls(counts, seen, unseen_priors)
+        return cls(counts, target.seen, target.unseen_priors)
 
     @property
     def empty(self) -> bool:
@@ -107,9 +161,21 @@ class TargetCounts:
 
     def complete(self, seen_priors: Vector) -> Vector:
         """Join priors of the seen classes, which sum to 1, with those of the others."""
-        priors = self.unseen_priors.copy()
-        priors[self.seen] = (1 - priors.sum()) * seen_priors
-        return priors
+        return _complete(seen_priors, self.seen, self.unseen_priors)
+
+
+@dataclass(frozen=True)
+class _WeightSum:
+    weight: SeenChance
+
+    def __call__(self, block: Block, rows: slice) -> float:  # noqa: ARG002
+        return float(self.weight(block).sum())
+
+
+def _complete(seen_priors: Vector, seen: Mask, unseen_priors: Vector) -> Vector:
+    priors = unseen_priors.copy()
+    priors[seen] = (1 - priors.sum()) * seen_priors
+    return priors
 
 
 def _add(one: Confusion | None, other: Confusion | None) -> Confusion | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from priorshift._typing import Floats, Vector
+from priorshift._typing import Vector
 from priorshift._validation import check_choice, check_fraction, check_positive
 from priorshift.adaptation import prior_ratio
 from priorshift.estimators._base import PriorEstimator
@@ -17,6 +17,7 @@ from priorshift.estimators._decisions import DecisionEstimator
 from priorshift.estimators._evidence import Evidence, TargetCounts
 from priorshift.estimators._result import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, warn_user
+from priorshift.execution import Rows
 from priorshift.solvers import (
     Solution,
     condition_number,
@@ -42,7 +43,7 @@ class NoAdaptation(PriorEstimator):
 
     name = "na"
 
-    def _estimate(self, y_proba: Floats) -> PriorEstimate:
+    def _estimate(self, y_proba: Rows) -> PriorEstimate:
         solution = Solution(self.source_priors_, "direct")
         return self._result(solution.value, solution, y_proba.shape[0])
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from priorshift._typing import Floats, Vector
+from priorshift._typing import Vector
 from priorshift._validation import check_alpha, check_choice, check_count, check_positive
 from priorshift.adaptation import prior_ratio
 from priorshift.estimators._base import PriorEstimator
@@ -28,6 +28,7 @@ from priorshift.estimators._decisions import DecisionEstimator
 from priorshift.estimators._evidence import TargetCounts
 from priorshift.estimators._result import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, warn_user
+from priorshift.execution import Rows
 from priorshift.solvers import (
     L2_THRESHOLD,
     Mixture,
@@ -74,7 +75,7 @@ class EM(PriorEstimator):
     ) -> None:
         self.tol, self.max_iter, self.solver = tol, max_iter, solver
 
-    def _estimate(self, y_proba: Floats) -> PriorEstimate:
+    def _estimate(self, y_proba: Rows) -> PriorEstimate:
         other = gradient_ascent if self.solver == "gradient" else expectation_maximisation
         choices = ("certified", "paper", "gradient")
         solve = _solver_of(self, other, choices, threshold=L2_THRESHOLD)
@@ -118,7 +119,7 @@ class MAP(PriorEstimator):
     ) -> None:
         self.alpha, self.tol, self.max_iter, self.solver = alpha, tol, max_iter, solver
 
-    def _estimate(self, y_proba: Floats) -> PriorEstimate:
+    def _estimate(self, y_proba: Rows) -> PriorEstimate:
         solve = _solver_of(self, gradient_ascent, threshold=L2_THRESHOLD)
         return _from_posteriors(self, y_proba, self.alpha, solve)
 
@@ -288,7 +289,7 @@ class SCMM(DecisionEstimator):
 
 
 def _from_posteriors(
-    estimator: PriorEstimator, y_proba: Floats, alpha: float | ArrayLike, solve: Solver
+    estimator: PriorEstimator, y_proba: Rows, alpha: float | ArrayLike, solve: Solver
 ) -> PriorEstimate:
     """Solve with one row a target sample: posterior / source priors."""
     source = estimator.source_priors_

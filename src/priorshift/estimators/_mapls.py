@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import rel_entr
 
-from priorshift._typing import Floats, Vector
+from priorshift._typing import Vector
 from priorshift._validation import NO_PRIOR, check_fraction
 from priorshift.estimators._base import PriorEstimator
 from priorshift.estimators._certify import certified, posterior_problem
 from priorshift.estimators._result import PriorEstimate
+from priorshift.execution import Rows
 from priorshift.solvers import Solution
 
 SOURCE_TRUST = 0.2
@@ -68,7 +69,7 @@ class MAPLS(PriorEstimator):
     ) -> None:
         self.data_weight, self.tol, self.max_iter = data_weight, tol, max_iter
 
-    def _estimate(self, y_proba: Floats) -> PriorEstimate:
+    def _estimate(self, y_proba: Rows) -> PriorEstimate:
         source, n_target = self.source_priors_, y_proba.shape[0]
         weight, passes = self._settled_weight(y_proba)
         uniform = _uniform_over(source)
@@ -80,7 +81,7 @@ class MAPLS(PriorEstimator):
         solution = replace(solution, n_iter=solution.n_iter + passes)
         return self._result(solution.value, solution, n_target)
 
-    def _settled_weight(self, y_proba: Floats) -> tuple[float, int]:
+    def _settled_weight(self, y_proba: Rows) -> tuple[float, int]:
         """Return the data's weight, and the passes that it cost to find."""
         if self.data_weight is not None:
             return check_fraction(self.data_weight, "data_weight"), 0

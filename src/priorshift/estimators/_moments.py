@@ -1,21 +1,24 @@
 """GLS: the equations of SCM, weighted by their covariance and shrunk by evidence."""
 
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from priorshift._blocks import row_blocks
-from priorshift._typing import Floats, Vector
+from priorshift._typing import Indices, Vector
 from priorshift._validation import check_choice, check_positive
-from priorshift.estimators._evidence import Validation
+from priorshift.estimators._evidence import SeenTarget, Validation
 from priorshift.estimators._inversion import _judge_condition
-from priorshift.estimators._kept_rows import KeepsRows, SeenTarget, label_priors_of
+from priorshift.estimators._kept_rows import KeepsRows, label_priors_of
 from priorshift.estimators._result import PriorEstimate
 from priorshift.estimators._shrunk import GRAM_BYTES
-from priorshift.execution import single_threaded_blas
+from priorshift.execution import Block, Rows, map_reduce, single_threaded_blas
 from priorshift.solvers import Solution
 from priorshift.solvers._moments import evident_variance, shrunk_moments
-from priorshift.statistics import Decision, DecisionCounts
+from priorshift.statistics import Decision, DecisionCounts, RowWeight, weight_of
+
+GEMM_SPEED_UP = 16
+"""A product of matrices takes far less time a multiplication than one with a vector."""
 
 N_ROUNDS = 2
 """The covariance depends on the priors: guessed at first, then taken at the first estimate."""
@@ -80,9 +83,9 @@ class GLS(KeepsRows):
     def _decision(self) -> Decision:
         return "soft"
 
-    def _estimate(self, y_proba: Floats) -> PriorEstimate:
+    def _estimate(self, y_proba: Rows) -> PriorEstimate:
         tol = check_positive(self.tol, "tol")
-        target = SeenTarget.of(self, y_proba)
+        target = self._seen_target(y_proba)
         unseen = tuple(self.classes_[~target.seen].tolist())
         if target.empty:
             only_unseen = Solution(target.unseen_priors / target.unseen_priors.sum(), "direct")
@@ -142,10 +145,9 @@ def target_covariance(target: SeenTarget, mean: Vector) -> Vector:
     A class that happens not to occur would seem to be without noise. So the covariance of one
     sample more, of any class with the same chance, is added.
     """
-    weight, K = target.weight, mean.size
-    weight = np.ones(target.y_proba.shape[0]) if weight is None else weight
-    second = _weighted_gram(target.y_proba, weight / target.size, mean)
-    return second / max(target.size - 1, 1.0) + (np.eye(K) - 1 / K) / (K * target.size**2)
+    K, size = mean.size, target.size
+    second = _weighted_gram(target.y_proba, target.weight, mean) / size
+    return second / max(size - 1, 1.0) + (np.eye(K) - 1 / K) / (K * size**2)
 
 
 def validation_covariance(rows: Validation, conditional: Vector, priors: Vector) -> Vector:
@@ -169,13 +171,24 @@ def validation_covariance(rows: Validation, conditional: Vector, priors: Vector)
 
 
 def _weighted_gram(
-    y_proba: Floats, weight: Vector, centre: Vector, y: np.ndarray | None = None
+    y_proba: Rows, weight: RowWeight, centre: Vector, y: Indices | None = None
 ) -> Vector:
     """Return sum_i w_i (f_i - c)(f_i - c)^T, with one centre or that of each label, in blocks."""
     K = y_proba.shape[1]
-    gram = np.zeros((K, K))
-    with single_threaded_blas():
-        for rows in row_blocks(y_proba.shape[0], K, GRAM_BYTES):
-            away = y_proba[rows] - (centre if y is None else centre.T[y[rows]])
-            gram += away.T @ (away * weight[rows, None])
+    work, block_bytes = y_proba.size * K / GEMM_SPEED_UP, max(GRAM_BYTES, 4 * K * K)
+    gram: Vector = map_reduce(
+        _Gram(weight, centre, y), y_proba, work=work, block_bytes=block_bytes, n_parts=2
+    )
     return gram
+
+
+@dataclass(frozen=True)
+class _Gram:
+    weight: RowWeight
+    centre: Vector
+    y: Indices | None
+
+    def __call__(self, block: Block, rows: slice) -> Vector:
+        weight = weight_of(self.weight, block, rows)
+        away = block - (self.centre if self.y is None else self.centre.T[self.y[rows]])
+        return away.T @ (away if weight is None else away * weight[:, None])

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from priorshift._typing import Floats, Indices, Labels, Mask
+from priorshift._typing import Indices, Labels, Mask
 from priorshift._validation import (
     check_proba,
     check_source_mass,
@@ -17,6 +17,7 @@ from priorshift._validation import (
 from priorshift.estimators._base import PriorEstimator
 from priorshift.estimators._certify import certified, posterior_problem
 from priorshift.estimators._result import PriorEstimate
+from priorshift.execution import Rows
 from priorshift.solvers import Solution
 
 
@@ -111,16 +112,15 @@ class SemiSupervisedEM(PriorEstimator):
         shift = self.estimate(y_proba, y_target=y_target, unlabelled=unlabelled)
         return shift.adapt(y_proba, strength=strength)
 
-    def _estimate(self, y_proba: Floats) -> PriorEstimate:
-        known = np.zeros(y_proba.shape[0], dtype=bool)
-        return self._solve(y_proba, known, np.zeros(0, dtype=np.intp))
+    def _estimate(self, y_proba: Rows) -> PriorEstimate:
+        return self._solve(y_proba, np.zeros(1, dtype=bool), np.zeros(0, dtype=np.intp))
 
-    def _solve(self, y_proba: Floats, known: Mask, labels: Indices) -> PriorEstimate:
+    def _solve(self, y_proba: Rows, known: Mask, labels: Indices) -> PriorEstimate:
         counts = np.bincount(labels, minlength=self.classes_.size).astype(np.float64)
         if known.all():
             solution = Solution(counts / counts.sum(), "direct")
         else:
-            rows = y_proba[~known] if known.any() else y_proba
+            rows = y_proba if not known.any() else np.asarray(y_proba)[~known]
             problem = posterior_problem(rows, self.source_priors_, 1 + counts)
             solution = certified(self, problem, self.source_priors_)
         return self._result(solution.value, solution, y_proba.shape[0])

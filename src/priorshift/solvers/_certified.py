@@ -3,7 +3,8 @@
 import numpy as np
 
 from priorshift._typing import Vector
-from priorshift.execution import single_threaded_blas
+from priorshift.execution import SparseTable, single_threaded_blas
+from priorshift.solvers._accelerated import MANY_CLASSES, matrix_free
 from priorshift.solvers._interior_point import COARSE_GAP, Curvature, Point, inside, interior_point
 from priorshift.solvers._mixture import Mixture
 from priorshift.solvers._solution import Solution, Status
@@ -32,16 +33,20 @@ def maximise(
 def _maximise(problem: Mixture, p: Vector, tol: float, max_iter: int) -> Solution:
     if (problem.excess < 0).any():
         return _fixed_point(problem, p, max_iter)
-    if Curvature(problem).exact:  # Newton's matrix costs a few passes: EM is not worth a try
+    exact = Curvature(problem).exact
+    if isinstance(problem.A, SparseTable) and problem.n_classes > MANY_CLASSES:
+        point, n_iter = matrix_free(problem, p, tol, max_iter)
+    elif exact:  # Newton's matrix costs a few passes: EM is not worth a try
         point, n_iter = interior_point(problem, p, tol, max_iter)
-        point, n_iter = _vertex(problem, point, tol), n_iter + 1
     else:
         point, n_iter = _try_em(problem, p, tol, max_iter)
         if point.gap > tol and n_iter < max_iter:
             point, more = interior_point(problem, point.p, tol, max_iter - n_iter)
             n_iter += more
-        if not point.exact:  # out of iterations, yet the gap must be true
-            point, n_iter = Point.at(problem, point.p, exact=True), n_iter + 1
+    if not point.exact:  # out of iterations, yet the gap must be true
+        point, n_iter = Point.at(problem, point.p, exact=True), n_iter + 1
+    if exact:
+        point, n_iter = _vertex(problem, point, tol), n_iter + 1
     p = point.p / point.p.sum()
     return Solution.judged(p, point.gap, tol, n_iter, _on_simplex(problem, point))
 

@@ -76,11 +76,11 @@ class Curvature:
         """Whether every Hessian is computed afresh from all rows."""
         return self.n_rows >= self.problem.A.shape[0] or self.problem.n_classes <= FEW_CLASSES
 
-    def refresh(self, p: Vector) -> None:
-        """Compute the Hessian at p, from all rows or a sample of them."""
+    def refresh(self, point: Point) -> None:
+        """Compute the Hessian at a point, from all rows or a sample of them."""
         self.H = None  # make room for the new one
-        n_rows = self.problem.A.shape[0] if self.exact else self.n_rows
-        self.H = self.problem.hessian(p, n_rows)
+        n_rows = None if self.exact else self.n_rows
+        self.H = self.problem.hessian(point.p, n_rows, point.likelihood_gradient)
         self.H /= self.problem.total
 
     def learn(self, before: Point, after: Point) -> None:
@@ -95,10 +95,21 @@ class Curvature:
             self.H += np.outer(change, change / seen)
             self.H -= np.outer(predicted, predicted / expected)
 
+    def solver(self, diagonal: Vector) -> Callable[[Vector], Vector]:
+        """Return what solves (H + diag(diagonal)) x = b."""
+        assert self.H is not None
+        return factorise(self.H, diagonal)
 
-def interior_point(problem: Mixture, start: Vector, tol: float, max_iter: int) -> tuple[Point, int]:
+
+def interior_point(
+    problem: Mixture,
+    start: Vector,
+    tol: float,
+    max_iter: int,
+    curvature: Curvature | None = None,
+) -> tuple[Point, int]:
     """Solve for alpha >= 1; return the best point and the number of evaluations."""
-    curvature = Curvature(problem)
+    curvature = Curvature(problem) if curvature is None else curvature
     point = Point.at(problem, inside(start), exact=curvature.exact)
     n_iter, best, waited, rounds = 1, point, 0, 0
     target = problem.excess / problem.total
@@ -114,9 +125,10 @@ def interior_point(problem: Mixture, start: Vector, tol: float, max_iter: int) -
             curvature.n_rows *= 2
             waited, rounds = 0, 0
         if curvature.exact or rounds < 2:
-            curvature.refresh(point.p)
+            curvature.refresh(point)
         rounds += 1
-        point, z, tries = _step(problem, curvature, point, z)
+        # correctors may go in circles, which plain steps cannot
+        point, z, tries = _step(problem, curvature, point, z, corrected=not stalled)
         n_iter += tries
         waited = 0 if point.gap < 0.5 * best.gap else waited + tries
         best = min(best, point, key=lambda at: at.gap)
@@ -132,7 +144,7 @@ def inside(p: Vector) -> Vector:
 
 
 def _step(
-    problem: Mixture, curvature: Curvature, point: Point, z: Vector
+    problem: Mixture, curvature: Curvature, point: Point, z: Vector, *, corrected: bool
 ) -> tuple[Point, Vector, int]:
     """Take one step, shortened until it helps; return the new point, duals and evaluations.
 
@@ -140,7 +152,9 @@ def _step(
     """
     for tries in range(1, MAX_TRIES + 1):
         if tries <= 2:
-            dp, dz, mu = _direction(problem, curvature, point, z, corrected=tries == 1)
+            dp, dz, mu = _direction(
+                problem, curvature, point, z, corrected=corrected and tries == 1
+            )
             length, dual_length = reach(point.p, dp), reach(z, dz)
         new = Point.at(problem, point.p + length * dp, exact=point.exact)
         curvature.learn(point, new)
@@ -158,8 +172,7 @@ def _direction(
     Without the correction, solve it once: the merit function at the mu returned falls that way.
     """
     p, T = point.p, problem.total
-    assert curvature.H is not None
-    solve = factorise(curvature.H, z / p)
+    solve = curvature.solver(z / p)
     target, pull = problem.excess / T, point.likelihood_gradient / T - 1
 
     def newton(aim: Vector) -> tuple[Vector, Vector]:

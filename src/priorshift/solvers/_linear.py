@@ -3,9 +3,11 @@
 import numpy as np
 
 from priorshift._typing import Vector
+from priorshift.execution import SparseBlock
+from priorshift.solvers._sparse_linear import solve_sparse, sparse_condition
 
 
-def condition_number(M: Vector) -> float:
+def condition_number(M: Vector | SparseBlock) -> float:
     """Return the ratio of the largest to the smallest singular value, infinite when singular.
 
     Examples
@@ -14,12 +16,14 @@ def condition_number(M: Vector) -> float:
     >>> round(condition_number(np.array([[0.8, 0.2], [0.2, 0.8]])), 3)
     1.667
     """
+    if isinstance(M, SparseBlock):
+        return sparse_condition(M)
     values = np.linalg.svd(M, compute_uv=False)
     smallest = float(values[-1]) if M.shape[0] >= M.shape[1] else 0.0
     return float(values[0]) / smallest if smallest > _cutoff(M) * values[0] else np.inf
 
 
-def solve_linear(M: Vector, q: Vector) -> Vector:
+def solve_linear(M: Vector | SparseBlock, q: Vector) -> Vector:
     """Return `M^-1 q`, by the pseudo-inverse where M is singular or not square.
 
     Examples
@@ -28,6 +32,8 @@ def solve_linear(M: Vector, q: Vector) -> Vector:
     >>> solve_linear(np.array([[0.8, 0.2], [0.2, 0.8]]), np.array([1.0, 0.0]))
     array([ 1.33333333, -0.33333333])
     """
+    if isinstance(M, SparseBlock):
+        return solve_sparse(M, q)
     if M.shape[0] == M.shape[1] and np.isfinite(condition_number(M)):
         solution = np.linalg.solve(M, q)
     else:

@@ -12,14 +12,22 @@ The problem does not change when a row of A is rescaled (f shifts by a constant)
 weight 0 are dropped, or when equal rows are merged and their weights added.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Indices, Vector
-from priorshift.execution import map_rows, multiply
+from priorshift.execution import (
+    Block,
+    Rows,
+    SparseBlock,
+    SparseTable,
+    Table,
+    map_reduce,
+    map_rows,
+    multiply,
+)
 
 HESSIAN_PARTS = 2
 """Every part of a Hessian in the making holds a K x K matrix: few parts, little memory."""
@@ -27,6 +35,9 @@ HESSIAN_PARTS = 2
 SMALLEST_BLOCK_BYTES = 2**16
 LARGEST_BLOCK_BYTES = 2**23
 """Blocks of this size cost two threads as little as one pass of BLAS over everything (measured)."""
+
+GOLDEN_RATIO = (5**0.5 - 1) / 2
+"""Multiples of it, less their whole part, fill the unit interval evenly."""
 
 GEMM_SPEED_UP = 16
 """A product of matrices takes far less time a multiplication than one with a vector."""
@@ -37,12 +48,12 @@ class Mixture:
     """The data of the problem: `f(p) = sum_i w_i log(a_i . (scale * p)) + excess . log p`.
 
     `scale` multiplies the columns, so that dividing posteriors by source priors needs no copy.
-    Build it with `Mixture.of`, which leaves out the rows that take no part in f.
+    Build it with `Mixture.of`, which sees to the rows that take no part in f.
 
     Attributes
     ----------
-    A : ndarray of shape (n, K)
-        Rows a_i, at least 0, float32 or float64, none of them all 0.
+    A : ndarray or Table of shape (n, K)
+        Rows a_i, at least 0, float32 or float64.
     scale : ndarray of shape (K,)
         Factor of each column.
     weights : ndarray of shape (n,) or None
@@ -55,7 +66,7 @@ class Mixture:
         Weight of the rows left out because no p explains them: all 0, yet observed.
     """
 
-    A: Floats
+    A: Rows
     scale: Vector
     weights: Vector | None
     excess: Vector
@@ -65,23 +76,31 @@ class Mixture:
     @classmethod
     def of(
         cls,
-        A: Floats,
+        A: Rows,
         *,
         scale: Vector | None = None,
         weights: Vector | None = None,
         alpha: float | Vector = 1.0,
     ) -> "Mixture":
-        """Build the problem, dropping rows of weight 0 and rows that are all 0."""
+        """Build the problem; rows of weight 0 and rows that are all 0 take no part in it.
+
+        An array is rid of them. A table stays as it is: they are passed over when they are met.
+        """
         scale = np.ones(A.shape[1]) if scale is None else scale
         excess = np.broadcast_to(np.asarray(alpha, np.float64) - 1, scale.shape)
-        factor = scale.astype(A.dtype)
-        parts = map_rows(lambda rows: A[rows] @ factor > 0, A.shape[0], work=A.size)
-        possible = np.concatenate(parts)
-        keep = possible if weights is None else possible & (weights > 0)
-        impossible = float((~possible if weights is None else weights[~possible]).sum())
-        if not keep.all():
-            A, weights = A[keep], None if weights is None else weights[keep]
-        mass = A.shape[0] if weights is None else weights.sum()
+        if isinstance(A, Table):
+            assert weights is None
+            impossible = float(map_reduce(_Impossible(scale), A)) if (scale == 0).any() else 0.0
+            mass = A.shape[0] - impossible
+        else:
+            possible = multiply(A, scale) > 0
+            keep = possible if weights is None else possible & (weights > 0)
+            impossible = float((~possible if weights is None else weights[~possible]).sum())
+            if not keep.all():
+                A, weights = A[keep], None if weights is None else weights[keep]
+            mass = A.shape[0] if weights is None else weights.sum()
+        if isinstance(A, SparseBlock):
+            A = SparseTable(A)  # its blocks are cut by scores, not by classes
         return cls(A, scale, weights, excess, float(mass + excess.sum()), impossible)
 
     @property
@@ -96,22 +115,11 @@ class Mixture:
         float64): good enough to move by, never to certify with. Where p leaves a row without any
         probability, the likelihood is -inf and the gradient is not finite.
         """
-        mixed = self.scale * p
-
-        def kernel(part: slice) -> tuple[float, Vector]:
-            likelihood, gradient = 0.0, np.zeros(self.n_classes)
-            for rows, block in self._blocks(part, exact):
-                u = (block @ mixed.astype(block.dtype)).astype(np.float64, copy=False)
-                w = 1.0 if self.weights is None else self.weights[rows]
-                with np.errstate(divide="ignore", invalid="ignore"):
-                    likelihood += float((w * np.log(u)).sum())
-                    gradient += (w / u).astype(block.dtype, copy=False) @ block
-            return likelihood, gradient
-
-        likelihoods, gradients = zip(
-            *map_rows(kernel, self.A.shape[0], work=self.A.size), strict=True
+        kernel = _Evaluate(self.scale * p, self.weights, self.hidden)
+        likelihood, gradient = map_reduce(
+            kernel, self.A, block_bytes=self._block_bytes(), exact=exact
         )
-        return sum(likelihoods), self.scale * np.sum(gradients, axis=0)
+        return float(likelihood), self.scale * gradient
 
     def gradient(self, p: Vector, likelihood_gradient: Vector) -> Vector:
         """Add the hyper-prior's part (alpha - 1) / p to the gradient of the likelihood."""
@@ -128,46 +136,77 @@ class Mixture:
         gap = float(gradient.max() - self.total)
         return np.inf if np.isnan(gap) else gap
 
-    def hessian(self, p: Vector, n_rows: int) -> Vector:
-        r"""Return :math:`A^T \mathrm{diag}(w/(Ap)^2) A`, from all rows or a sample of them.
+    def hessian(self, p: Vector, n_rows: int | None = None, slope: Vector | None = None) -> Vector:
+        r"""Return :math:`A^T \mathrm{diag}(w/(Ap)^2) A`, from all rows or about `n_rows` of them.
 
         The sample takes row i with a chance proportional to :math:`w_i \sum_k a_{ik} / (a_i
         \cdot p)`, a bound on its leverage, and weighs it by the inverse: rows of rare classes are
-        kept where a plain sample would lose them. It is systematic, so the same every time.
+        kept where a plain sample would lose them. It is systematic, so the same every time. These
+        bounds add up to the sum of `slope`, the likelihood's gradient at p.
         """
-        mixed, chosen, times = (self.scale * p).astype(self.A.dtype), None, None
-        if n_rows < self.A.shape[0]:
-            chosen, times = self._sample_by_leverage(p, n_rows)
-
-        def kernel(part: slice) -> Vector:
-            hessian = np.zeros((self.n_classes, self.n_classes))
-            for rows in row_blocks(part, self.n_classes, self._block_bytes()):
-                at = rows if chosen is None else chosen[rows]
-                block = self.A[at]
-                factor = np.sqrt(1.0 if self.weights is None else self.weights[at])
-                factor = factor / (block @ mixed)
-                if times is not None:
-                    factor = factor * np.sqrt(times[rows])
-                block = block * factor[:, None].astype(block.dtype)
-                hessian += block.T @ block
-            return hessian
-
-        n = self.A.shape[0] if chosen is None else chosen.size
-        work = n * self.n_classes**2 / GEMM_SPEED_UP
-        hessian, *others = map_rows(kernel, n, work=work, n_parts=HESSIAN_PARTS)
-        for other in others:
-            hessian += other
+        if n_rows is None or n_rows >= self.A.shape[0]:
+            hessian = self._gram(self.A, p, self.weights)
+        else:
+            slope = self.evaluate(p, exact=False)[1] if slope is None else slope
+            hessian = self._gram(*self._sample(p, float(slope.sum()) / n_rows))
         if (self.scale != 1).any():
             hessian *= self.scale[:, None]
             hessian *= self.scale
         return hessian
 
-    def _sample_by_leverage(self, p: Vector, n_rows: int) -> tuple[Indices, Vector]:
-        """Choose rows by a bound on their leverage; return them with what each stands for."""
-        leverage = multiply(self.A, self.scale) / multiply(self.A, self.scale * p)
-        if self.weights is not None:
-            leverage *= self.weights
-        return _systematic_sample(leverage, n_rows)
+    def hessian_rows(self, p: Vector, n_rows: int | None, slope: Vector) -> Block:
+        r"""Return rows B whose :math:`B^T B` is the Hessian, or the estimate from a sample."""
+        if n_rows is None or n_rows >= self.A.shape[0]:
+            A, weights, at = self.A, self.weights, None
+        else:
+            A, _, weights, at = self._sample(p, float(slope.sum()) / n_rows)
+        rows: Block = A[:] if at is None else A[at]  # type: ignore[index]
+        u = rows @ (self.scale * p).astype(rows.dtype)
+        w: Vector | float = 1.0 if weights is None else weights
+        if self.hidden is not None:
+            w, u = pass_over(rows, u, self.hidden)
+        return rows * (np.sqrt(w) / u)[:, None].astype(rows.dtype) * self.scale.astype(rows.dtype)
+
+    @property
+    def hidden(self) -> Vector | None:
+        """The scale, where it hides whole rows of a table, which are then impossible."""
+        left_in = isinstance(self.A, Table) and self.weights is None and self.impossible
+        return self.scale if left_in else None
+
+    def _sample(self, p: Vector, step: float) -> tuple[Floats, Vector, Vector, Indices | None]:
+        """Sample rows: a table's are fetched, an array's stay where they are, as numbers."""
+        fetched = isinstance(self.A, Table)
+        kernel = _Sample(self.scale * p, self.scale, self.weights, step, fetched)
+        found, stands_for = map_reduce(kernel, self.A, block_bytes=self._block_bytes())
+        times = np.concatenate(stands_for)
+        if fetched:
+            return np.concatenate(found), p, times, None
+        at = np.concatenate(found)
+        return self.A, p, times if self.weights is None else times * self.weights[at], at  # type: ignore[return-value]
+
+    def _gram(
+        self, A: Rows, p: Vector, weights: Vector | None, at: Indices | None = None
+    ) -> Vector:
+        """Add up `w/(a.p)^2 a a^T`, of all rows or of those at some numbers."""
+        mixed, K = self.scale * p, self.n_classes
+        kernel = _Gram(mixed, weights, self.hidden)
+        if at is None:
+            work = A.shape[0] * K**2 / GEMM_SPEED_UP
+            bytes_ = self._block_bytes()
+            return map_reduce(kernel, A, work=work, block_bytes=bytes_, n_parts=HESSIAN_PARTS)
+        assert not isinstance(A, Table)
+
+        def of_part(part: slice) -> Vector:
+            hessian = np.zeros((K, K))
+            for rows in row_blocks(part, K, self._block_bytes()):
+                hessian += kernel(A[at[rows]], rows)
+            return hessian
+
+        work = at.size * K**2 / GEMM_SPEED_UP
+        hessian, *others = map_rows(of_part, at.size, work=work, n_parts=HESSIAN_PARTS)
+        for other in others:
+            hessian += other
+        return hessian
 
     def _block_bytes(self) -> int:
         """Keep buffers small beside the user's data; a square matrix is our own."""
@@ -181,23 +220,88 @@ class Mixture:
         with np.errstate(divide="ignore"):
             return np.divide(self.excess, p, out=np.zeros_like(p), where=self.excess != 0)
 
-    def _blocks(self, part: slice, exact: bool) -> Iterator[tuple[slice, Floats]]:
-        """Yield blocks of rows, as float64 if exact, through one reused buffer."""
-        convert = exact and self.A.dtype != np.float64
-        buffer = np.empty((0, self.n_classes))
-        for rows in row_blocks(part, self.n_classes, self._block_bytes()):
-            block = self.A[rows]
-            if convert:
-                size = rows.stop - rows.start
-                buffer = buffer if buffer.shape[0] >= size else np.empty((size, self.n_classes))
-                np.copyto(buffer[:size], block)
-                block = buffer[:size]
-            yield rows, block
+
+# Kernels are classes, not closures, so that a cluster's workers get no more than they need.
 
 
-def _systematic_sample(chance: Vector, size: int) -> tuple[Indices, Vector]:
+@dataclass(frozen=True)
+class _Impossible:
+    """Count rows that are all 0 once scaled."""
+
+    scale: Vector
+
+    def __call__(self, block: Block, rows: slice) -> int:  # noqa: ARG002
+        return int(np.count_nonzero(block @ self.scale.astype(block.dtype) <= 0))
+
+
+@dataclass(frozen=True)
+class _Evaluate:
+    """Return the likelihood of a block, and its gradient by the scaled p."""
+
+    mixed: Vector
+    weights: Vector | None
+    hidden: Vector | None
+
+    def __call__(self, block: Block, rows: slice) -> tuple[float, Vector]:
+        u = (block @ self.mixed.astype(block.dtype)).astype(np.float64, copy=False)
+        w: Vector | float = 1.0 if self.weights is None else self.weights[rows]
+        if self.hidden is not None:
+            w, u = pass_over(block, u, self.hidden)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            likelihood = float((w * np.log(u)).sum())
+            return likelihood, (w / u).astype(block.dtype, copy=False) @ block
+
+
+@dataclass(frozen=True)
+class _Gram:
+    """Return `sum_i w_i/(a_i.p)^2 a_i a_i^T` of a block."""
+
+    mixed: Vector
+    weights: Vector | None
+    hidden: Vector | None
+
+    def __call__(self, block: Block, rows: slice) -> Vector:
+        u = block @ self.mixed.astype(block.dtype)
+        w: Vector | float = 1.0 if self.weights is None else self.weights[rows]
+        if self.hidden is not None:
+            w, u = pass_over(block, u, self.hidden)
+        block = block * (np.sqrt(w) / u)[:, None].astype(block.dtype)
+        return block.T @ block
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Choose rows by a bound on their leverage; return them, or their numbers, and their weight."""
+
+    mixed: Vector
+    scale: Vector
+    weights: Vector | None
+    step: float
+    fetched: bool
+
+    def __call__(self, block: Block, rows: slice) -> tuple[list[Floats | Indices], list[Vector]]:
+        u = (block @ self.mixed.astype(block.dtype)).astype(np.float64, copy=False)
+        leverage = block @ self.scale.astype(block.dtype)
+        leverage = np.divide(leverage, u, out=np.zeros_like(u), where=u > 0)
+        if self.weights is not None:
+            leverage *= self.weights[rows]
+        # where the ticks begin must not be the same in all blocks, or small ones are never chosen
+        first = (rows.start + 1) * GOLDEN_RATIO % 1
+        chosen, times = _systematic_sample(leverage, self.step, first)
+        return [block[chosen] if self.fetched else chosen + rows.start], [times]
+
+
+def pass_over(block: Block, u: Vector, scale: Vector) -> tuple[Vector, Vector]:
+    """Give rows that are all 0 once scaled no weight, and others 1."""
+    possible = block @ scale.astype(block.dtype) > 0
+    possible = possible.reshape(-1, *[1] * (u.ndim - 1))
+    return possible.astype(np.float64), np.where(possible, u, 1.0)
+
+
+def _systematic_sample(chance: Vector, step: float, first: float) -> tuple[Indices, Vector]:
     """Choose rows in proportion to `chance`; return them with how many rows each stands for."""
     cumulated = np.cumsum(chance)
-    ticks = (np.arange(size) + 0.5) * (cumulated[-1] / size)
-    chosen, hits = np.unique(np.searchsorted(cumulated, ticks), return_counts=True)
-    return chosen, hits * (cumulated[-1] / size) / chance[chosen]
+    ticks = np.arange(first * step, cumulated[-1], step)
+    at = np.searchsorted(cumulated, ticks).clip(max=chance.size - 1)
+    chosen, hits = np.unique(at, return_counts=True)
+    return chosen, hits * step / chance[chosen]

@@ -9,10 +9,13 @@ principled end: EM and MAP stop when two iterates differ by less than a threshol
 confusion-matrix methods after 1000 steps. The gap tells how far that is from the maximum.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from priorshift._typing import Vector
-from priorshift.solvers._mixture import Mixture
+from priorshift.execution import Block, map_reduce
+from priorshift.solvers._mixture import Mixture, pass_over
 from priorshift.solvers._simplex import project_simplex
 from priorshift.solvers._solution import Solution
 
@@ -79,11 +82,26 @@ def _project(P: Vector) -> Vector:
 
 def _mean_gradients(problem: Mixture, P: Vector) -> Vector:
     """Return the gradient of f/T at every column of P."""
-    A, scale = problem.A, problem.scale[:, None]
-    U = A @ (scale * P).astype(A.dtype)
-    V = 1 / U if problem.weights is None else problem.weights[:, None] / U
-    slopes = scale * (A.T @ V.astype(A.dtype, copy=False)).astype(np.float64)
+    scale = problem.scale[:, None]
+    kernel = _Slopes(scale * P, problem.weights, problem.hidden)
+    slopes = scale * map_reduce(kernel, problem.A, work=problem.A.size * P.shape[1])
     return (slopes + problem.excess[:, None] / P) / problem.total
+
+
+@dataclass(frozen=True)
+class _Slopes:
+    """Return the gradient of the likelihood of a block at every column of the scaled P."""
+
+    mixed: Vector
+    weights: Vector | None
+    hidden: Vector | None
+
+    def __call__(self, block: Block, rows: slice) -> Vector:
+        U = block @ self.mixed.astype(block.dtype)
+        w: Vector | float = 1.0 if self.weights is None else self.weights[rows, None]
+        if self.hidden is not None:
+            w, U = pass_over(block, U, self.hidden)
+        return (block.T @ (w / U).astype(block.dtype, copy=False)).astype(np.float64)
 
 
 def _honest(problem: Mixture, p: Vector, tol: float, n_iter: int) -> Solution:

@@ -1,0 +1,61 @@
+"""Where passes over rows run: in threads here, block by block; on a cluster, chunk by chunk."""
+
+from priorshift.execution._blas import n_threads, single_threaded_blas
+from priorshift.execution._dask import DaskTable, is_dask_array, map_chunks
+from priorshift.execution._local import N_PARTS, SERIAL_WORK, map_parts, map_rows, multiply
+from priorshift.execution._reduce import (
+    Rows,
+    Watcher,
+    map_reduce,
+    sample_rows,
+    take_rows,
+    watched,
+)
+from priorshift.execution._spark import SparkTable, is_spark_frame
+from priorshift.execution._sparse import DENSE_CLASSES, DenseBlocks, SparseTable
+from priorshift.execution._sparse_block import SparseBlock
+from priorshift.execution._tables import (
+    ArrayTable,
+    Block,
+    Blocks,
+    Done,
+    Fold,
+    MappedTable,
+    Table,
+    slices,
+)
+from priorshift.execution._topk import TopK
+
+__all__ = [
+    "DENSE_CLASSES",
+    "N_PARTS",
+    "SERIAL_WORK",
+    "ArrayTable",
+    "Block",
+    "Blocks",
+    "DaskTable",
+    "DenseBlocks",
+    "Done",
+    "Fold",
+    "MappedTable",
+    "Rows",
+    "SparkTable",
+    "SparseBlock",
+    "SparseTable",
+    "Table",
+    "TopK",
+    "Watcher",
+    "is_dask_array",
+    "is_spark_frame",
+    "map_chunks",
+    "map_parts",
+    "map_reduce",
+    "map_rows",
+    "multiply",
+    "n_threads",
+    "sample_rows",
+    "single_threaded_blas",
+    "slices",
+    "take_rows",
+    "watched",
+]

@@ -1,0 +1,211 @@
+"""Tables of few scores a row: scipy's sparse matrices, and lists of the best classes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from priorshift._typing import Floats, Indices, Mask, Vector
+from priorshift.execution._local import SERIAL_WORK
+from priorshift.execution._sparse_block import SparseBlock, with_data
+from priorshift.execution._tables import Blocks, Done, Fold, Table, _counted, slices
+
+DENSE_CLASSES = 2000
+"""Up to here a matrix of classes by classes is small (32 MB); beyond, sparse ones stay sparse."""
+
+SCORES_IN_BLOCK = 2**18
+"""Scores of one block: larger ones leave the cache, smaller ones cost more calls."""
+
+SCORES_SUMMED = 2**23
+"""Scores that are added up by label at once: their float64 copy stays small."""
+
+
+@dataclass(frozen=True, eq=False)
+class SparseTable(Table):
+    """A table of few scores a row, in memory.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> table = SparseTable.of(csr_array([[0.7, 0.0, 0.3], [0.0, 1.0, 0.0]]))
+    >>> table.shape, table.n_scores
+    ((2, 3), 3)
+    >>> table.argmax(axis=1)
+    array([0, 1])
+    """
+
+    whole: SparseBlock
+    names: tuple[Any, ...] | None = None
+
+    @classmethod
+    def of(cls, matrix: Any) -> "SparseTable":
+        """Read a scipy sparse matrix or array; what is not listed is 0."""
+        return SparseTable(SparseBlock(compressed(matrix)))
+
+    @property
+    def shape(self) -> tuple[int, int]:  # type: ignore[override]
+        """Rows and classes."""
+        return self.whole.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:  # type: ignore[override]
+        """Float32 or float64."""
+        return self.whole.dtype
+
+    @cached_property
+    def n_scores(self) -> int:
+        """How many scores are stored."""
+        return int(self.whole.csr.nnz)
+
+    @property
+    def exact(self) -> bool:
+        """Whether what is not listed is 0."""
+        return self.whole.base is None
+
+    def blocks(self, part: slice, n_rows: int) -> Blocks:  # noqa: ARG002
+        """Yield blocks of a bounded number of scores, however many classes there are."""
+        a_row = max(1, self.n_scores // self.shape[0])
+        step = max(1, SCORES_IN_BLOCK // a_row)
+        for start in range(part.start, part.stop, step):
+            rows = slice(start, min(start + step, part.stop))
+            yield rows, self.whole[rows]
+
+    def map_parts(self, fold: Fold, n_parts: int, n_rows: int, done: Done) -> list[Any]:
+        """Fold in threads, unless there is so little that they would cost more."""
+        if self.n_scores >= SERIAL_WORK:
+            return super().map_parts(fold, n_parts, n_rows, done)
+        everything = slice(0, self.shape[0])
+        return [fold(_counted(self.blocks(everything, n_rows), done))]
+
+    def columns(self, order: Sequence[int]) -> "SparseTable":
+        """Return the columns in another order."""
+        names = None if self.names is None else tuple(self.names[at] for at in order)
+        return SparseTable(self.whole[:, list(order)], names)
+
+    def __getitem__(self, rows: slice | Indices | Mask) -> SparseBlock:
+        """Return some rows."""
+        return self.whole[rows]
+
+    def sum_by(self, label: Indices, n_labels: int, weight: Vector | None = None) -> SparseBlock:
+        """Sum rows by a label each, some rows at a time: a matrix of labels by classes."""
+        step = max(1, SCORES_SUMMED // max(1, self.n_scores // self.shape[0]))
+        total = None
+        for start in range(0, self.shape[0], step):
+            rows = slice(start, start + step)
+            of_rows = None if weight is None else weight[rows]
+            found = self.whole[rows].sum_by(label[rows], n_labels, of_rows)
+            total = found if total is None else total + found
+        assert total is not None
+        return total
+
+    def argmax(self, axis: int = 1) -> Indices:
+        """Return the largest class of each row, the first of equals."""
+        everything = slice(0, self.shape[0])
+        found = [block.argmax(axis) for _, block in self.blocks(everything, 0)]
+        return np.concatenate(found)
+
+    def tocsr(self) -> Any:
+        """Return a sparse matrix of its own, where what is not listed is 0."""
+        if not self.exact:
+            raise ValueError(
+                "what these rows do not list is not 0 but spread, so no sparse matrix can hold "
+                "them; use toarray() on some rows, or rest='drop'."
+            )
+        return self.whole.csr.copy()  # scipy sorts in place when it sees fit, and not ours
+
+    def toarray(self) -> Floats:
+        """Return all of it as an array; the caller knows that there is room."""
+        return self.whole.toarray()
+
+    def scaled(self, ratio: Vector) -> tuple["SparseTable", int]:
+        """Multiply columns by a ratio and normalise rows; say how many lost all and were kept."""
+        whole, csr = self.whole, self.whole.csr
+        data = np.empty_like(csr.data)
+        base = None if whole.base is None else np.empty_like(whole.base)
+        lost = []
+        for rows, block in self.blocks(slice(0, self.shape[0]), 0):
+            new = block.astype(np.float64, copy=False) * ratio
+            sums = np.asarray(new.sum(axis=1))
+            nothing = np.flatnonzero(sums <= 0)
+            lost.append(nothing + rows.start)
+            sums[nothing] = 1.0
+            new = new * (1 / sums)[:, None]
+            data[csr.indptr[rows.start] : csr.indptr[rows.stop]] = new.csr.data
+            if base is not None:
+                base[rows] = new.base
+        trend = None if base is None else (whole._trend * ratio).astype(self.dtype)
+        adapted, at = SparseBlock(with_data(csr, data), base, trend), np.concatenate(lost)
+        if at.size:
+            adapted = _replaced(adapted, whole[at], at)
+        return self._like(adapted), at.size
+
+    def _like(self, whole: SparseBlock) -> "SparseTable":
+        """Return another table of the same kind."""
+        table = object.__new__(type(self))
+        SparseTable.__init__(table, whole, self.names)
+        return table
+
+
+@dataclass(frozen=True, eq=False)
+class DenseBlocks(Table):
+    """A sparse table whose blocks are arrays, a few rows each: for what knows arrays only."""
+
+    table: SparseTable
+
+    @property
+    def shape(self) -> tuple[int, int]:  # type: ignore[override]
+        """Rows and classes."""
+        return self.table.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:  # type: ignore[override]
+        """Float32 or float64."""
+        return self.table.dtype
+
+    @property
+    def names(self) -> tuple[Any, ...] | None:  # type: ignore[override]
+        """Names of the columns."""
+        return self.table.names
+
+    def blocks(self, part: slice, n_rows: int) -> Blocks:
+        """Yield arrays of at most `n_rows`."""
+        for rows, block in slices(self.table.whole, part, n_rows):
+            yield rows, block.toarray()
+
+
+def compressed(matrix: Any) -> Any:
+    """Return compressed rows of float32 or float64 without duplicates; a copy only if need be."""
+    csr = csr_array(matrix)
+    if csr.dtype not in (np.float32, np.float64):
+        half = csr.dtype.kind == "f" and csr.dtype.itemsize < 4
+        csr = csr.astype(np.float32 if half else np.float64)
+    if not csr.has_canonical_format:
+        csr = csr.copy()  # the user's matrix stays as it is
+        csr.sum_duplicates()
+    return csr
+
+
+def _replaced(new: SparseBlock, kept: SparseBlock, at: Indices) -> SparseBlock:
+    """Put rows back as they were, normalised; what they spread is listed in full."""
+    n, K = new.shape
+    sums = np.asarray(kept.sum(axis=1))[:, None]
+    rows = kept.csr if kept.base is None else csr_array(kept.toarray())
+    rows = with_data(rows, rows.data / np.repeat(sums[:, 0], np.diff(rows.indptr)))
+    counts = np.diff(new.csr.indptr)
+    staying = np.ones(n, bool)
+    staying[at] = False
+    keep = np.repeat(staying, counts)
+    counts[at] = np.diff(rows.indptr)
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    of_row = np.repeat(staying, counts)
+    data = np.empty(indptr[-1], new.dtype)
+    indices = np.empty(indptr[-1], new.csr.indices.dtype)
+    data[of_row], indices[of_row] = new.csr.data[keep], new.csr.indices[keep]
+    data[~of_row], indices[~of_row] = rows.data, rows.indices
+    base = new.base
+    if base is not None:
+        base = np.where(staying, base, 0.0)
+    return SparseBlock(csr_array((data, indices, indptr), shape=(n, K)), base, new.trend)

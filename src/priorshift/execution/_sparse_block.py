@@ -1,0 +1,246 @@
+r"""Rows with few scores each: a sparse matrix plus, where need be, a rank-one rest.
+
+.. math:: A = S + b\,t^T
+
+with S in compressed rows. Classifiers of many classes often hand over no more than the k best
+scores of a row; what is left is spread over the other classes, :math:`b_i` each, and t is 1. A
+product with A is one with S and a sum, so that nothing is ever made dense. Scaled columns, selected
+rows and columns, and sums by label are of the same form.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from priorshift._typing import Floats, Indices, Vector
+from priorshift.execution._sparse_largest import by_row, largest
+
+
+@dataclass(frozen=True, eq=False)
+class SparseBlock:
+    """Rows of a sparse table, `S + base[:, None] * trend`: multiplies, sums and slices as an array.
+
+    Attributes
+    ----------
+    csr : scipy.sparse.csr_array of shape (n, K)
+        S, float32 or float64, without duplicates.
+    base : ndarray of shape (n,) or None
+        b, what each row adds to all of its classes; None is 0.
+    trend : ndarray of shape (K,) or None
+        t, in what proportion; None is 1 for all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_array
+    >>> block = SparseBlock(csr_array([[0.7, 0.0, 0.0], [0.0, 0.4, 0.0]]), np.array([0.1, 0.2]))
+    >>> block.toarray()
+    array([[0.8, 0.1, 0.1],
+           [0.2, 0.6, 0.2]])
+    >>> block @ np.array([1.0, 0.0, 0.0]), np.ones(2) @ block
+    (array([0.8, 0.2]), array([1. , 0.7, 0.3]))
+    """
+
+    csr: Any
+    base: Floats | None = None
+    trend: Floats | None = None
+
+    # NumPy leaves `ndarray @ block` to `__rmatmul__`
+    __array_ufunc__ = None
+    ndim = 2
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and classes."""
+        return self.csr.shape
+
+    @property
+    def size(self) -> int:
+        """How many numbers an array of it would hold."""
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Float32 or float64."""
+        return self.csr.dtype
+
+    @property
+    def T(self) -> "SparseBlock":  # noqa: N802
+        """Return the transpose."""
+        if self.base is None:
+            return SparseBlock(self.csr.T.tocsr())
+        return SparseBlock(self.csr.T.tocsr(), self._trend, self.base)
+
+    @property
+    def _trend(self) -> Floats:
+        return np.ones(self.shape[1], self.dtype) if self.trend is None else self.trend
+
+    def __matmul__(self, x: Any) -> Any:
+        if isinstance(x, SparseBlock):
+            return self._gram(x)
+        product = self.csr @ x
+        if self.base is None:
+            return product
+        rest = x.sum(axis=0) if self.trend is None else self.trend @ x
+        return product + (self.base * rest if x.ndim == 1 else np.outer(self.base, rest))
+
+    def __rmatmul__(self, x: Any) -> Any:
+        product = self.csr.T @ x if x.ndim == 1 else (self.csr.T @ x.T).T
+        if self.base is None:
+            return product
+        rest = x @ self.base
+        return product + (rest * self._trend if x.ndim == 1 else np.outer(rest, self._trend))
+
+    def _gram(self, other: "SparseBlock") -> Vector:
+        """Multiply two of them, into an array: for few classes only."""
+        product = (self.csr @ other.csr).toarray()
+        if other.base is not None:
+            product += np.outer(self.csr @ other.base, other._trend)
+        if self.base is not None:
+            product += np.outer(self.base, self._trend @ other)
+        return product
+
+    def __mul__(self, factor: Floats) -> "SparseBlock":
+        """Scale columns by a vector, or rows by a vector that stands upright."""
+        csr, base, trend = self.csr, self.base, self.trend
+        if factor.ndim == 2:
+            of_entry = np.repeat(factor[:, 0], np.diff(csr.indptr))
+            base = None if base is None else base * factor[:, 0]
+        else:
+            of_entry = factor[csr.indices]
+            trend = None if base is None else self._trend * factor
+        return SparseBlock(with_data(csr, csr.data * of_entry), base, trend)
+
+    def __add__(self, other: "SparseBlock") -> "SparseBlock":
+        """Add another that spreads its rest alike: sums, or counts, of more rows."""
+        csr = csr_array(self.csr + other.csr)
+        if self.base is None or other.base is None:
+            assert self.base is None
+            assert other.base is None
+            return SparseBlock(csr)
+        if np.array_equal(self._trend, other._trend):
+            return SparseBlock(csr, self.base + other.base, self.trend)
+        assert np.array_equal(self.base, other.base)
+        return SparseBlock(csr, self.base, self._trend + other._trend)
+
+    def __getitem__(self, key: Any) -> "SparseBlock":
+        rows, columns = key if isinstance(key, tuple) else (key, None)
+        block = self._rows(rows)
+        if columns is None:
+            return block
+        columns = np.asarray(columns)
+        if columns.dtype == np.bool_:
+            columns = np.flatnonzero(columns)
+        trend = None if block.trend is None else block.trend[columns]
+        return SparseBlock(csr_array(block.csr[:, columns]), block.base, trend)
+
+    def _rows(self, rows: Any) -> "SparseBlock":
+        if isinstance(rows, slice):
+            start, stop, step = rows.indices(self.shape[0])
+            if step == 1:
+                return self._stretch(start, max(start, stop))
+        base = None if self.base is None else self.base[rows]
+        return SparseBlock(csr_array(self.csr[rows]), base, self.trend)
+
+    def _stretch(self, start: int, stop: int) -> "SparseBlock":
+        """Return consecutive rows without a copy, but for where each begins."""
+        csr = self.csr
+        first, end = csr.indptr[start], csr.indptr[stop]
+        parts = (csr.data[first:end], csr.indices[first:end], csr.indptr[start : stop + 1] - first)
+        base = None if self.base is None else self.base[start:stop]
+        part = csr_array(parts, shape=(stop - start, self.shape[1]))
+        return SparseBlock(part, base, self.trend)
+
+    def astype(self, dtype: Any, copy: bool = True) -> "SparseBlock":
+        """Convert."""
+        base = None if self.base is None else self.base.astype(dtype, copy=copy)
+        trend = None if self.trend is None else self.trend.astype(dtype, copy=copy)
+        return SparseBlock(with_data(self.csr, self.csr.data.astype(dtype, copy=copy)), base, trend)
+
+    def sum(self, axis: int | None = None, dtype: Any = np.float64) -> Any:
+        """Sum all, columns (`axis=0`) or rows (`axis=1`), in float64."""
+        csr, K = self.csr, self.shape[1]
+        if axis == 1:
+            listed = by_row(np.add, csr.data, csr.indptr, np.zeros(self.shape[0], dtype))
+            return (
+                listed if self.base is None else listed + self.base * self._trend.sum(dtype=dtype)
+            )
+        listed = np.bincount(csr.indices, weights=csr.data, minlength=K).astype(dtype, copy=False)
+        if self.base is not None:
+            listed = listed + self.base.sum(dtype=dtype) * self._trend
+        return listed.sum() if axis is None else listed
+
+    def squares(self) -> Vector:
+        """Return the sum of squares of each column, in float64."""
+        csr, K = self.csr, self.shape[1]
+        data = csr.data.astype(np.float64)
+        listed = np.bincount(csr.indices, weights=data**2, minlength=K).astype(np.float64)
+        if self.base is None:
+            return listed
+        base, trend = self.base.astype(np.float64), self._trend
+        return listed + 2 * trend * (csr.T @ base) + trend**2 * float(base @ base)
+
+    def sum_by(self, label: Indices, n_labels: int, weight: Vector | None = None) -> "SparseBlock":
+        """Sum rows by a label each, into as many rows as there are labels."""
+        data = np.ones(label.size) if weight is None else np.asarray(weight, np.float64)
+        of_label = csr_array((data, label, np.arange(label.size + 1)), shape=(label.size, n_labels))
+        # the transpose as compressed rows, in which sums of long sparse rows are fastest
+        of_label = of_label.T.tocsr()
+        csr = of_label @ self.csr.astype(np.float64, copy=False)
+        base = None if self.base is None else of_label @ self.base.astype(np.float64)
+        return SparseBlock(csr_array(csr), base, self.trend)
+
+    def argmax(self, axis: int = 1) -> Indices:
+        """Return the largest column of each row, the first of equals."""
+        assert axis == 1
+        return largest(self.csr, self.base, self.trend)[0]
+
+    def max(self, axis: int) -> Floats:
+        """Return the largest value of each column (`axis=0`) or row (`axis=1`)."""
+        block = self if axis == 1 else self.T
+        return largest(block.csr, block.base, block.trend)[1]
+
+    def min(self) -> float:
+        """Return the smallest value."""
+        if self.trend is None:  # quickly, since every check of predictions asks for it
+            values, listed = self.csr.data, np.diff(self.csr.indptr)
+            rest = np.zeros(self.shape[0]) if self.base is None else self.base
+            if self.base is not None:
+                values = values + np.repeat(rest, listed)
+            unlisted = rest[listed < self.shape[1]]
+            return float(min(values.min(initial=np.inf), unlisted.min(initial=np.inf)))
+        assert self.base is not None
+        mirrored = with_data(self.csr, -self.csr.data)
+        return -float(largest(mirrored, -self.base, self.trend)[1].max())
+
+    def toarray(self) -> Floats:
+        """Return an array: for few rows only."""
+        dense = self.csr.toarray()
+        return dense if self.base is None else dense + np.outer(self.base, self._trend)
+
+    def __array__(self, *_: Any, **__: Any) -> Floats:
+        return self.toarray()
+
+    def __array_function__(
+        self, function: Callable[..., Any], _: Any, args: tuple[Any, ...], __: dict[str, Any]
+    ) -> Any:
+        """Let `np.concatenate` join blocks."""
+        if function is not np.concatenate:
+            return NotImplemented
+        blocks: Sequence[SparseBlock] = args[0]
+        base = None
+        if blocks[0].base is not None:
+            base = np.concatenate([block.base for block in blocks])
+        indptr = np.concatenate([[0], *(np.diff(block.csr.indptr) for block in blocks)]).cumsum()
+        data = np.concatenate([block.csr.data for block in blocks])
+        indices = np.concatenate([block.csr.indices for block in blocks])
+        shape = (indptr.size - 1, blocks[0].shape[1])
+        return SparseBlock(csr_array((data, indices, indptr), shape=shape), base, blocks[0].trend)
+
+
+def with_data(csr: Any, data: Floats) -> Any:
+    """Return a matrix with the same entries listed and other values."""
+    return csr_array((data, csr.indices, csr.indptr), shape=csr.shape)
