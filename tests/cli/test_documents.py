@@ -29,7 +29,7 @@ def test_the_schema_is_one():
 
 
 @pytest.fixture
-def document(ask, both, tmp_path):
+def document(ask, both, tmp_path, blank_figures):
     """Return the JSON output of a command."""
 
     def make(command, *more):

@@ -1,8 +1,10 @@
 """The command as a process: signals, pipes, terminals, the examples of its help."""
 
+import importlib
 import json
 import os
 import re
+import runpy
 import shlex
 import signal
 import subprocess
@@ -170,19 +172,20 @@ def test_extras_are_asked_for_only_where_they_are_needed(both, tmp_path):
 # The help
 
 
-def examples():
-    for name, command in sorted(main.commands.items()):
-        _, _, line = " ".join(command.epilog.split()).partition("Example: ")
-        yield pytest.param(shlex.split(line), id=name)
+def example(name):
+    """Return the words of a command's example, after that of the program."""
+    _, _, line = " ".join(main.commands[name].epilog.split()).partition("Example: ")
+    program, *words = shlex.split(line)
+    assert program == "priorshift"
+    return words
 
 
 @pytest.fixture(scope="module")
 def demo_folder(tmp_path_factory):
-    """A folder with the demo's data, made by the command in a process of its own."""
+    """Make a folder with the demo's data, by its own example in a process of its own."""
     folder = tmp_path_factory.mktemp("demo")
     before = os.times()
-    words = [COMMAND, "demo", "--save-data", ".", "--output", "demo.html"]
-    subprocess.run(words, cwd=folder, check=True, capture_output=True)
+    subprocess.run([COMMAND, *example("demo")], cwd=folder, check=True, capture_output=True)
     after = os.times()
     busy = after.children_user + after.children_system
     return folder, busy - before.children_user - before.children_system
@@ -191,17 +194,17 @@ def demo_folder(tmp_path_factory):
 @pytest.mark.slow
 def test_the_demo_is_quick(demo_folder):
     folder, seconds = demo_folder
-    assert (folder / "demo.html").exists()
+    assert (folder / "demo.html").stat().st_size > 10_000
     assert seconds < 20  # of processor time: other processes may be slowing this one down
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", list(examples()))
-def test_every_example_of_the_help_runs(demo_folder, ok, monkeypatch, words):
+@pytest.mark.parametrize("name", sorted(set(main.commands) - {"demo"}))
+def test_every_example_of_the_help_runs(demo_folder, ok, monkeypatch, name):
     folder, _ = demo_folder
     monkeypatch.chdir(folder)
-    assert words[0] == "priorshift"
-    ok(*words[1:])
+    words = example(name)
+    ok(*words)
     if "--output" in words:
         assert Path(words[words.index("--output") + 1]).stat().st_size > 1000
 
@@ -222,6 +225,18 @@ def test_the_version(run):
     from priorshift import __version__
 
     assert run("--version").stdout == f"priorshift, version {__version__}\n"
+
+
+def test_the_package_runs_as_the_command(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["somewhere/__main__.py", "--help"])
+    with pytest.raises(SystemExit) as end:
+        runpy.run_module("priorshift", run_name="__main__")
+    assert end.value.code == 0
+    assert capsys.readouterr().out.startswith("Usage: priorshift [OPTIONS] COMMAND")
+
+
+def test_importing_what_runs_as_the_command_runs_nothing():
+    assert importlib.import_module("priorshift.__main__").main is main
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -6,7 +6,10 @@ import pytest
 
 pytest.importorskip("jinja2")
 
+blank_figures = pytest.mark.usefixtures("blank_figures")
 
+
+@blank_figures
 def test_a_report_says_how_it_was_made(both, ok, tmp_path):
     output = tmp_path / "my report.html"
     result = ok("report", *both, "--method", "em", "--title", "A <b> & c", "--output", output)
@@ -25,6 +28,7 @@ def test_a_report_without_validation(files, ok, tmp_path):
     assert output.stat().st_size > 1000
 
 
+@blank_figures
 def test_warnings_are_in_the_report_and_on_stderr(data, write, ok, tmp_path):
     seen = data.y_val != "cow"
     validation = write("v.csv", data.y_proba_val[seen], data.y_val[seen])

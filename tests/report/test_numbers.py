@@ -156,6 +156,7 @@ def test_how_to_reproduce(pets_page):
     assert "look here" in pets_page.texts["warnings"]
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_raw_solution_is_shown_where_it_was_clipped(read):
     priors, raw = np.array([1.0, 0.0]), np.array([1.25, -0.25])
     estimate = ps.PriorEstimate(
@@ -168,6 +169,7 @@ def test_raw_solution_is_shown_where_it_was_clipped(read):
     assert "The estimated prior of “b” is 0" in page.texts["verdict"]
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_what_was_not_clipped_is_not_shown_twice(pets, read):
     estimate = pets.estimate("scm")
     assert (estimate.raw > 0).all()

@@ -13,6 +13,8 @@ from priorshift.report import _trust, render_report
 from priorshift.report._format import number, percent, points
 from priorshift.report._methods import METHODS, description
 
+pytestmark = pytest.mark.usefixtures("blank_figures")
+
 
 @pytest.fixture(scope="module")
 def same(draw):

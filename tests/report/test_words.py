@@ -234,6 +234,7 @@ def test_nothing_is_called_significant(pets_page):
     assert text.count("p-value") == pets_page.texts["shift"].lower().count("p-value") > 0
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_a_joint_matrix_has_its_own_condition_number(pets, read):
     estimate = pets.estimate("bbse")
     joint = np.array(

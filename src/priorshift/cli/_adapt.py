@@ -15,6 +15,7 @@ from priorshift._typing import Floats
 from priorshift.cli._console import busy, emit, note, progress
 from priorshift.cli._documents import document
 from priorshift.cli._errors import Command
+from priorshift.cli._kept import estimate_as_json, estimate_from_json, fingerprint
 from priorshift.cli._options import (
     Request,
     data_options,
@@ -25,7 +26,10 @@ from priorshift.cli._options import (
 )
 from priorshift.cli._task import Task, open_task
 from priorshift.estimators import PriorEstimate
-from priorshift.io import atomic_path
+from priorshift.io import Mark, Partial, atomic_path, resumable_path
+
+RESUMABLE_BYTES = 2**27
+"""Size of a target from which on adapting it can go on after the run was killed."""
 
 
 @click.command(
@@ -44,11 +48,9 @@ def adapt(method: str, output: Path | None, as_json: bool, **named: Any) -> None
     request = Request(**named)
     to_stdout = output is None or str(output) == "-"
     _check_usage(request.target, output, to_stdout, as_json)
-    with open_task(request) as task:
-        with busy("Estimating"):
-            shift = task.estimate(method)
-        with _destination(output, to_stdout) as path:
-            n_rows, n_changed = rewrite(task, shift, path)
+    with open_task(request) as task, _destination(task, method, output, to_stdout) as partial:
+        shift = _estimate(task, method, partial)
+        n_rows, n_changed = rewrite(task, shift, partial)
     summary = f"{n_changed} of {n_rows} decisions changed."
     note(summary if to_stdout else f"Wrote {output}: {summary}")
     if as_json:
@@ -56,10 +58,12 @@ def adapt(method: str, output: Path | None, as_json: bool, **named: Any) -> None
         emit(document("adapt", **shift.to_dict(), **contents))
 
 
-def rewrite(task: Task, shift: PriorEstimate, path: Path) -> tuple[int, int]:
+def rewrite(task: Task, shift: PriorEstimate, partial: Partial) -> tuple[int, int]:
     """Adapt the target block by block; count its rows, and the decisions that changed."""
     from_logits = task.target.kind == "logits"
-    n_rows = n_changed = 0
+    n_rows, n_changed = partial.begin.rows, 0
+    if partial.kept is not None:
+        n_changed = partial.kept["n_changed"]
 
     def adapted(block: Floats) -> Floats:
         nonlocal n_rows, n_changed
@@ -68,11 +72,28 @@ def rewrite(task: Task, shift: PriorEstimate, path: Path) -> tuple[int, int]:
         n_changed += int(np.count_nonzero(changed.argmax(axis=1) != block.argmax(axis=1)))
         return changed
 
+    def save(mark: Mark) -> None:
+        partial.save(mark, lambda: {"estimate": estimate_as_json(shift), "n_changed": n_changed})
+
     with progress("Adapting", shift.n_target or task.target.n_rows()) as bar:
         task.target.rewrite(
-            path, task.columns, adapted, lambda rows: bar.advance(bar.task_ids[0], rows)
+            partial.path,
+            task.columns,
+            adapted,
+            lambda rows: bar.advance(bar.task_ids[0], rows),
+            partial.begin,
+            save if partial.fingerprint else None,
         )
     return n_rows, n_changed
+
+
+def _estimate(task: Task, method: str, partial: Partial) -> PriorEstimate:
+    """Estimate, or take up the estimate of the run that is being continued."""
+    if partial.kept is not None:
+        note(f"Going on after row {partial.begin.rows:,}, where an earlier run ended.")
+        return estimate_from_json(partial.kept["estimate"])
+    with busy("Estimating"):
+        return task.estimate(method)
 
 
 def _check_usage(target: Path, output: Path | None, to_stdout: bool, as_json: bool) -> None:
@@ -89,15 +110,27 @@ def _check_usage(target: Path, output: Path | None, to_stdout: bool, as_json: bo
 
 
 @contextmanager
-def _destination(output: Path | None, to_stdout: bool) -> Iterator[Path]:
+def _destination(
+    task: Task, method: str, output: Path | None, to_stdout: bool
+) -> Iterator[Partial]:
     """Yield where to write: a temporary file that becomes the output, or goes to stdout."""
-    if output is not None and not to_stdout:
+    if output is None or to_stdout:
+        with tempfile.TemporaryDirectory(prefix="priorshift-") as folder:
+            path = Path(folder) / "adapted.csv"
+            yield Partial(path, "")
+            with path.open("rb") as stream:
+                copyfileobj(stream, sys.stdout.buffer)
+            sys.stdout.flush()
+    elif _can_resume(task, output):
+        with resumable_path(output, fingerprint(task.request, method)) as partial:
+            yield partial
+    else:
         with atomic_path(output) as path:
-            yield path
-        return
-    with tempfile.TemporaryDirectory(prefix="priorshift-") as folder:
-        path = Path(folder) / "adapted.csv"
-        yield path
-        with path.open("rb") as stream:
-            copyfileobj(stream, sys.stdout.buffer)
-        sys.stdout.flush()
+            yield Partial(path, "")
+
+
+def _can_resume(task: Task, output: Path) -> bool:
+    """Tell whether it is worth it, and can be done: not for stdin, pipes and devices."""
+    is_file = not output.exists() or output.is_file()
+    large = task.target.path.stat().st_size >= RESUMABLE_BYTES
+    return large and is_file and task.target.resumable and task.request.stdin is None

@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import click
@@ -18,9 +19,14 @@ from priorshift._validation import (
     some,
 )
 from priorshift.adaptation import reweight
+from priorshift.cli._dask import cluster_rows
+from priorshift.execution import Block, Blocks, Rows, Table, map_reduce
 from priorshift.io import PredictionFile, as_text
 
 Columns = tuple[str, ...] | None
+
+IN_MEMORY_BYTES = 2**27
+"""Size of predictions up to which they are read at once: everything is quicker then."""
 
 
 def class_columns(files: Sequence[PredictionFile], chosen: str | None) -> Columns:
@@ -79,11 +85,37 @@ def name_classes(columns: Columns, file: PredictionFile, labels: NDArray[Any] | 
 def read_probabilities(
     file: PredictionFile, columns: Columns, files: Sequence[PredictionFile] = ()
 ) -> Floats:
-    """Read predictions as checked probabilities, columns in class order.
+    """Read predictions as checked probabilities, columns in class order, into memory.
 
     `files` are all those whose classes were settled together, for a message that helps.
     """
-    values = file.values(columns)
+    values: Floats = _checked(file.values(columns), file, columns, files)
+    return values
+
+
+def read_rows(
+    file: PredictionFile,
+    columns: Columns,
+    files: Sequence[PredictionFile] = (),
+    client: Any = None,
+) -> Rows:
+    """Return checked probabilities as `read_probabilities` does, but large files as tables.
+
+    With a Dask client, its workers read the file.
+    """
+    if client is not None:
+        table = cluster_rows(file, columns, client)
+        return _checked(table, replace(file, kind="proba"), columns, files)
+    rows = file.rows(columns)
+    if isinstance(rows, Table) and rows.size * rows.dtype.itemsize <= IN_MEMORY_BYTES:
+        return read_probabilities(file, columns, files)
+    return _checked(rows, file, columns, files)
+
+
+def _checked(
+    values: Any, file: PredictionFile, columns: Columns, files: Sequence[PredictionFile]
+) -> Any:
+    """Check that predictions are as many as the classes, and probabilities or logits."""
     if columns is not None and len(columns) != values.shape[1]:
         raise ValueError(
             f"{len(columns)} classes are named ({some(columns)}) but {file.where} has "
@@ -94,7 +126,8 @@ def read_probabilities(
     except ValueError as error:
         if columns is not None and _sets_differ(files, columns):
             raise ValueError(_different(files)) from None
-        hint = "Add --logits if these are logits. " if (values < 0).any() else ""
+        negative = 0 not in values.shape and bool(map_reduce(_count_negative, values))
+        hint = "Add --logits if these are logits. " if negative else ""
         raise ValueError(f"{error} {hint}{explain_columns(files, columns)}".strip()) from None
 
 
@@ -136,13 +169,48 @@ def _parse(chosen: str) -> tuple[str, ...]:
     return names
 
 
-def _probabilities(values: Floats, file: PredictionFile) -> Floats:
+def _probabilities(values: Any, file: PredictionFile) -> Any:
     if values.shape[1] < 2:
         raise ValueError(f"{file.where} has one column of predictions; give one column a class.")
     if file.kind == "proba":
-        return check_proba(values, name=file.where).values
-    logits = check_logits(values, name=file.where).values
+        return check_proba(values, name=file.where, tables=True).values
+    if isinstance(values, Table):
+        return ProbabilityTable(values, file.where)
+    return _softmax(values, file.where)
+
+
+@dataclass(frozen=True, eq=False)
+class ProbabilityTable(Table):
+    """The probabilities of a table of logits, which are checked whenever they are read."""
+
+    logits: Table
+    where: str
+
+    def __post_init__(self) -> None:
+        for name in ("shape", "dtype", "names"):
+            object.__setattr__(self, name, getattr(self.logits, name))
+
+    def blocks(self, part: slice, n_rows: int) -> Blocks:
+        """Yield blocks through a softmax."""
+        for rows, block in self.logits.blocks(part, n_rows):
+            try:
+                yield rows, _softmax(block, self.where)
+            except ValueError as error:
+                where = f" (Row 0 of this block is row {rows.start} of the file.)"
+                raise ValueError(f"{error}{where if rows.start else ''}") from None
+
+    def parts(self, n_parts: int) -> list[slice]:
+        """Cut as the logits are cut."""
+        return self.logits.parts(n_parts)
+
+
+def _softmax(values: Floats, where: str) -> Floats:
+    logits = check_logits(values, name=where).values
     return reweight(logits, np.ones(logits.shape[1]), from_logits=True)
+
+
+def _count_negative(block: Block, rows: slice) -> int:  # noqa: ARG001
+    return int(np.count_nonzero(block < 0))
 
 
 def _others(file: PredictionFile, columns: Sequence[str]) -> list[str]:
@@ -156,7 +224,7 @@ def _sets_differ(files: Sequence[PredictionFile], columns: Sequence[str]) -> boo
         return False
     try:
         for file in files:
-            _probabilities(file.values(file.names), file)
+            _probabilities(file.rows(file.names), file)
     except ValueError:
         return False
     return True

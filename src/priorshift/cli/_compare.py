@@ -16,7 +16,7 @@ from priorshift.cli._documents import (
     tell_warnings,
 )
 from priorshift.cli._errors import Command
-from priorshift.cli._options import Request, data_options, json_option, output_option
+from priorshift.cli._options import Request, dask_option, data_options, json_option, output_option
 from priorshift.cli._task import Task, open_task
 from priorshift.estimators import available_estimators
 from priorshift.evaluation import Comparison
@@ -29,6 +29,7 @@ from priorshift.evaluation import compare as compare_methods
     epilog="\b\nExample:\n  priorshift compare --validation validation.csv --target target.csv",
 )
 @data_options
+@dask_option
 @click.option(
     "--method",
     "methods",
@@ -63,7 +64,7 @@ def compare_on(task: Task, methods: Sequence[str] | None = None) -> Comparison:
         return compare_methods(
             task.y_proba_val,
             task.y_val,
-            task.target_proba(),
+            task.target_rows(),
             task.target_labels(),
             methods=methods,
             progress=followed,

@@ -2,8 +2,10 @@
 
 import os
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from threading import Lock
 from typing import Any
 
 import click
@@ -13,11 +15,16 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    SpinnerColumn,
+    TaskID,
+    TaskProgressColumn,
     TextColumn,
     TimeRemainingColumn,
 )
 from rich.table import Table
 from rich.text import Text
+
+from priorshift.execution import watched
 
 PIPE_WIDTH = 120
 """Width of a table that goes to a pipe or a file."""
@@ -78,7 +85,10 @@ def show_table(
 
 @contextmanager
 def progress(what: str, total: int | None = None) -> Iterator[Progress]:
-    """Show a bar on stderr where that is a terminal; its only task has number 0."""
+    """Show a bar on stderr where that is a terminal; its only task has number 0.
+
+    Passes over files that are read in blocks get a bar of their own beneath it.
+    """
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -90,17 +100,57 @@ def progress(what: str, total: int | None = None) -> Iterator[Progress]:
     )
     with nullcontext() if bar.disable else bar:  # old rich ends a disabled bar with a line
         bar.add_task(what, total=total)
-        yield bar
+        with watched(PassBar(bar)):
+            yield bar
 
 
 @contextmanager
 def busy(what: str) -> Iterator[None]:
-    """Show on a terminal's stderr that something takes its time."""
+    """Show on a terminal's stderr that something takes its time, and how far each pass is."""
     if not sys.stderr.isatty():
         yield
         return
-    with stderr().status(what):
-        yield
+    columns = (TaskProgressColumn(), BarColumn(), TimeRemainingColumn())
+    with Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        *columns,
+        console=stderr(),
+        transient=True,
+    ) as bar:
+        bar.add_task(what, total=None)
+        with watched(PassBar(bar)):
+            yield
+
+
+class PassBar:
+    """Hears of passes over tables and shows the present one: its number, share and time left.
+
+    Only once they have taken `after` seconds: what is quick needs no bar.
+    """
+
+    def __init__(self, bar: Progress, after: float = 1.0) -> None:
+        self.bar, self.after = bar, after
+        self.lock, self.begin = Lock(), 0.0
+        self.n_passes, self.done = 0, 0
+        self.task: TaskID | None = None
+
+    def __call__(self, n_rows: int, done: int) -> None:
+        """Take note of some more rows; threads call it, each for its own part."""
+        with self.lock:
+            self.begin = self.begin or time.monotonic()
+            if self.done == 0:
+                self.n_passes += 1
+                self._begin_pass(n_rows)
+            self.done = (self.done + done) % n_rows
+            if self.task is None and time.monotonic() - self.begin > self.after:
+                self.task = self.bar.add_task(f"pass {self.n_passes}", total=n_rows)
+            if self.task is not None:
+                self.bar.update(self.task, completed=self.done)
+
+    def _begin_pass(self, n_rows: int) -> None:
+        if self.task is not None:
+            self.bar.reset(self.task, total=n_rows, description=f"pass {self.n_passes}")
 
 
 def _plain_console(**options: Any) -> Console:

@@ -78,6 +78,8 @@ def priors_as_csv(shift: PriorEstimate) -> str:
     }
     if shift.interval is not None:
         columns |= {"lower": shift.interval[:, 0], "upper": shift.interval[:, 1]}
+    if shift.standard_error is not None:
+        columns["standard_error"] = shift.standard_error
     rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
     return table_as_csv(tuple(columns), rows)
 
@@ -125,6 +127,8 @@ def notes_of(shift: PriorEstimate) -> list[str]:
         f"{shift.status}{gap}; {shift.n_target} target rows; source priors: "
         f"{shift.source_priors_from}."
     ]
+    if shift.interval is not None:
+        lines.append(f"{shift.interval_in_words()}.")
     if shift.condition_number is not None:
         lines.append(f"Condition number of the confusion matrix: {shift.condition_number:.3g}.")
     return lines

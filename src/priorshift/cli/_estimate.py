@@ -17,6 +17,7 @@ from priorshift.cli._errors import Command
 from priorshift.cli._options import (
     Request,
     confidence_option,
+    dask_option,
     data_options,
     json_option,
     method_option,
@@ -30,6 +31,7 @@ from priorshift.cli._task import open_task
     epilog="\b\nExample:\n  priorshift estimate --validation validation.csv --target target.csv",
 )
 @data_options
+@dask_option
 @method_option
 @confidence_option
 @output_option("Write a .json or .csv file instead of printing.")

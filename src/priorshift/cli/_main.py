@@ -7,6 +7,8 @@ from priorshift.cli._adapt import adapt
 from priorshift.cli._compare import compare
 from priorshift.cli._demo import demo
 from priorshift.cli._estimate import estimate
+from priorshift.cli._groups import groups
+from priorshift.cli._monitor import monitor
 from priorshift.cli._report import report
 from priorshift.cli._shift import test
 
@@ -19,9 +21,9 @@ from priorshift.cli._shift import test
 def main() -> None:
     """Estimate the class priors of unlabelled data, and adapt a classifier's predictions to them.
 
-    Exit codes: 0 done, 1 bad data, 2 bad usage, 3 a shift (test --fail-on-shift).
+    Exit codes: 0 done, 1 bad data, 2 bad usage, 3 a shift (test and monitor with --fail-on-shift).
     """
 
 
-for command in (demo, estimate, adapt, compare, test, report):
+for command in (demo, estimate, adapt, groups, compare, test, report, monitor):
     main.add_command(command)

@@ -44,6 +44,7 @@ class Request:
     source_priors: str | None = None
     source_label_priors: str | None = None
     known_priors: str | None = None
+    dask: str | None = None
     stdin: Path | None = None
     """Where what came from stdin was put."""
 
@@ -91,6 +92,16 @@ def method_option(command: Callable[..., Any]) -> Callable[..., Any]:
         default=DEFAULT_METHOD,
         show_default=True,
         help="How to estimate the target priors.",
+    )(command)
+
+
+def dask_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add a cluster to work on."""
+    return click.option(
+        "--dask",
+        metavar="ADDRESS",
+        help="Read and go through the target on the workers of this Dask scheduler, such as "
+        "tcp://host:8786. They must see the file by the same path.",
     )(command)
 
 

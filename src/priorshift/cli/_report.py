@@ -15,6 +15,7 @@ from priorshift.cli._options import (
     OutputPath,
     Request,
     confidence_option,
+    dask_option,
     data_options,
     json_option,
     known_priors_option,
@@ -33,6 +34,7 @@ from priorshift.report import write_report
     "  priorshift report --validation validation.csv --target target.csv --output report.html",
 )
 @data_options
+@dask_option
 @method_option
 @known_priors_option
 @confidence_option
@@ -74,8 +76,9 @@ def report_on(
     """Estimate, compare, and write the report."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        y_proba_target = task.target_proba()
-        shift = task.estimate(method, y_proba_target, confidence_level)
+        with busy(f"Estimating by {method}"):
+            y_proba_target = task.target_rows()
+            shift = task.estimate(method, y_proba_target, confidence_level)
     told = tuple(dict.fromkeys(str(warning.message) for warning in caught))
     for message in told:
         note(f"Warning: {message}")

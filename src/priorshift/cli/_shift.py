@@ -14,6 +14,7 @@ from priorshift.cli._options import (
     data_options,
     json_option,
 )
+from priorshift.cli._sample import in_memory
 from priorshift.cli._task import Task, open_task
 from priorshift.io import write_text
 from priorshift.shift_test import ShiftTest, detect_shift
@@ -101,8 +102,9 @@ def test(
 def _test_on(task: Task, **options: Any) -> ShiftTest:
     if task.y_proba_val is None or task.y_val is None:
         raise click.UsageError("testing for a shift needs --validation.")
+    target = in_memory(task.target_rows(), "The test is on")
     return detect_shift(
-        task.y_proba_val, task.y_val, task.target_proba(), assumption=True, **task.given, **options
+        task.y_proba_val, task.y_val, target, assumption=True, **task.given, **options
     )
 
 

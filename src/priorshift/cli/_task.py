@@ -20,12 +20,16 @@ from priorshift.cli._classes import (
     known_labels,
     name_classes,
     read_probabilities,
+    read_rows,
     read_text_labels,
 )
 from priorshift.cli._console import note
+from priorshift.cli._dask import connected
 from priorshift.cli._options import Request
 from priorshift.cli._priors import read_priors
+from priorshift.cli._sample import estimate_with_interval
 from priorshift.estimators import NoAdaptation, PriorEstimate, get_estimator
+from priorshift.execution import Rows, Table
 from priorshift.io import PredictionFile, open_predictions
 
 
@@ -35,6 +39,8 @@ class Task:
 
     Attributes
     ----------
+    request : Request
+        What the user named.
     classes : ndarray of shape (n_classes,)
     files : tuple of PredictionFile
         Validation, if there is one, and the target.
@@ -45,6 +51,7 @@ class Task:
     source_priors, source_label_priors, known_priors : ndarray of shape (n_classes,) or None
     """
 
+    request: Request
     classes: Labels
     files: tuple[PredictionFile, ...]
     columns: Columns
@@ -53,6 +60,8 @@ class Task:
     source_priors: Vector | None = None
     source_label_priors: Vector | None = None
     known_priors: Vector | None = None
+    client: Any = None
+    """Of the Dask cluster that goes through the target, if there is one."""
 
     @property
     def target(self) -> PredictionFile:
@@ -69,8 +78,12 @@ class Task:
         }
 
     def target_proba(self) -> Floats:
-        """Read the target's probabilities."""
+        """Read the target's probabilities into memory."""
         return read_probabilities(self.target, self.columns, self.files)
+
+    def target_rows(self) -> Rows:
+        """Return the target's probabilities: a table that is read in blocks where it is large."""
+        return read_rows(self.target, self.columns, self.files, self.client)
 
     def target_labels(self) -> Labels | None:
         """Read the target's labels, if every row has one that is a class."""
@@ -87,7 +100,7 @@ class Task:
     def estimate(
         self,
         method: str,
-        y_proba: Floats | None = None,
+        y_proba: Rows | None = None,
         confidence_level: float | None = None,
     ) -> PriorEstimate:
         """Estimate the target priors, or wrap those that are known."""
@@ -102,8 +115,10 @@ class Task:
             raise click.UsageError(
                 f"{method} needs --validation here; em and map can do with --source-priors alone."
             ) from None
-        values = self.target_proba() if y_proba is None else y_proba
-        return estimator.estimate(values, confidence_level, random_state=0)
+        rows = self.target_rows() if y_proba is None else y_proba
+        if confidence_level is not None and isinstance(rows, Table):
+            return estimate_with_interval(estimator, rows, confidence_level)
+        return estimator.estimate(rows, confidence_level, random_state=0)
 
     def _known(self) -> PriorEstimate:
         source, origin = self.source_priors, "given"
@@ -121,7 +136,7 @@ class Task:
 @contextmanager
 def open_task(request: Request) -> Iterator[Task]:
     """Open the files, settle the classes, read validation and priors."""
-    with _without_stdin(request) as request:
+    with _without_stdin(request) as request, connected(request.dask) as client:
         target = _open(request.target, request)
         validation = None if request.validation is None else _open(request.validation, request)
         files = (target,) if validation is None else (validation, target)
@@ -136,7 +151,7 @@ def open_task(request: Request) -> Iterator[Task]:
         classes = name_classes(columns, files[0], raw)
         if y_val is not None:
             y_val = known_labels(y_val, classes, where, explain_columns(files, columns))
-        task = Task(classes, files, columns, y_proba_val, y_val)
+        task = Task(request, classes, files, columns, y_proba_val, y_val, client=client)
         yield _with_priors(task, validation, request)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from priorshift._frames import Backend, make_frame
-from priorshift._typing import Floats, Vector
+from priorshift._typing import Indices, Vector
 from priorshift._validation import (
     check_proba,
     encode_labels,
@@ -24,7 +24,8 @@ from priorshift.estimators import (
     available_estimators,
     get_estimator,
 )
-from priorshift.evaluation._scores import Scores, score_rows, true_priors
+from priorshift.evaluation._scores import Scores, true_priors
+from priorshift.execution import Block, Rows, map_reduce
 
 Progress = Callable[[Sequence[str]], Iterable[str]]
 """Wraps the methods while they run, as `tqdm.tqdm` or `rich.progress.track` do."""
@@ -147,7 +148,7 @@ class Comparison:
 def compare(
     y_proba_val: ArrayLike,
     y_val: ArrayLike,
-    y_proba_target: ArrayLike,
+    y_proba_target: ArrayLike | Rows,
     y_target: ArrayLike | None = None,
     *,
     methods: Sequence[str] | None = None,
@@ -164,8 +165,8 @@ def compare(
         Predicted probabilities on validation.
     y_val : array-like of shape (n_val,)
         Validation labels.
-    y_proba_target : array-like of shape (n_target, n_classes)
-        Predicted probabilities on the target.
+    y_proba_target : array-like or Table of shape (n_target, n_classes)
+        Predicted probabilities on the target; a table is never held in memory as a whole.
     y_target : array-like of shape (n_target,), optional
         The target's labels, if there are any: then every method is scored.
     methods : sequence of str, optional
@@ -207,7 +208,7 @@ def compare(
     }
     # bad data are refused here, once; what a single method refuses is in its row
     settled = NoAdaptation().fit(y_proba_val, y_val, **given).classes_
-    target = in_class_order(check_proba(y_proba_target), settled, "y_proba_target")
+    target = in_class_order(check_proba(y_proba_target, tables=True), settled, "y_proba_target")
     truth, index = None, None
     if y_target is not None:
         labels = read_labels(y_target, target.shape[0], "y_target")
@@ -216,15 +217,42 @@ def compare(
     for name in names if progress is None else progress(names):
         result = _run(name, (y_proba_val, y_val), target, given)
         if index is not None and result.estimate is not None:
-            adapted = _quietly(result.estimate.adapt, target)
-            scores = score_rows(adapted, index, result.estimate.priors)
-            result = replace(result, scores=scores)
+            result = replace(result, scores=_quietly(score_adapted, result.estimate, target, index))
         results.append(result)
     return Comparison(tuple(_with_agreement(results)), settled, truth)
 
 
+def score_adapted(estimate: PriorEstimate, rows: Rows, index: Indices) -> Scores:
+    """Adapt clean rows and score them against true column numbers, block by block."""
+    counts = np.bincount(index, minlength=estimate.classes.size)
+    hits, loss = map_reduce(_Score(estimate, index), rows)
+    present = counts > 0
+    return Scores(
+        accuracy=float(hits.sum() / index.size),
+        balanced_accuracy=float((hits[present] / counts[present]).mean()),
+        log_loss=float(loss / index.size),
+        l1_error=float(np.abs(estimate.priors - counts / index.size).sum()),
+    )
+
+
+@dataclass(frozen=True)
+class _Score:
+    """Count right decisions by class, and add up -log(probability of the true class)."""
+
+    estimate: PriorEstimate
+    index: Indices
+
+    def __call__(self, block: Block, rows: slice) -> tuple[Vector, float]:
+        adapted, truth = self.estimate.adapt(block), self.index[rows]
+        right = truth[adapted.argmax(axis=1) == truth]
+        of_truth = adapted[np.arange(truth.size), truth].astype(np.float64)
+        loss = -np.log(of_truth.clip(min=np.finfo(np.float64).eps)).sum()
+        hits = np.bincount(right, minlength=self.estimate.classes.size)
+        return hits.astype(np.float64), float(loss)
+
+
 def _run(
-    name: str, validation: tuple[Any, Any], target: Floats, given: dict[str, Any]
+    name: str, validation: tuple[Any, Any], target: Rows, given: dict[str, Any]
 ) -> MethodResult:
     """Fit and estimate, with a watch, keeping warnings and refusals."""
     estimate, error = None, None

@@ -3,5 +3,17 @@
 from priorshift.io._atomic import atomic_path, write_text
 from priorshift.io._base import PredictionFile, as_text
 from priorshift.io._open import SUFFIXES, open_predictions
+from priorshift.io._resume import START, Mark, Partial, resumable_path
 
-__all__ = ["SUFFIXES", "PredictionFile", "as_text", "atomic_path", "open_predictions", "write_text"]
+__all__ = [
+    "START",
+    "SUFFIXES",
+    "Mark",
+    "Partial",
+    "PredictionFile",
+    "as_text",
+    "atomic_path",
+    "open_predictions",
+    "resumable_path",
+    "write_text",
+]

@@ -12,7 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Floats
+from priorshift.execution import Rows
 from priorshift.io import _base
+from priorshift.io._arrow_rows import ArrowRows, ColumnTable, ParquetRows, StreamRows, stacked
+from priorshift.io._arrow_writers import BatchWriter, GroupWriter, Write
 from priorshift.io._base import (
     Advance,
     PredictionFile,
@@ -21,6 +24,7 @@ from priorshift.io._base import (
     order_of,
     require_distinct,
 )
+from priorshift.io._resume import START, Mark, Save
 
 FILE_MARK = b"ARROW1"
 PANDAS_INDEX = "__index_level_"
@@ -60,6 +64,14 @@ class ArrowTable(PredictionFile):
         blocks = [_matrix(batch, wanted) for batch in self._batches(wanted)]
         return np.concatenate(blocks) if blocks else np.empty((0, len(wanted)))
 
+    def rows(self, names: Sequence[str] | None = None) -> Rows:
+        """Return the predictions as a table that decodes a few rows at a time."""
+        wanted = self._wanted(names)
+        with readable(self.where):
+            table = self._table(self.path, _float_type(self.schema, wanted), tuple(wanted))
+            _ = table.shape  # found now, so that a broken file is named
+            return table
+
     def labels(self) -> NDArray[Any] | None:
         """Read the labels."""
         return self.vector(self.label_column)
@@ -77,7 +89,13 @@ class ArrowTable(PredictionFile):
             return n_rows
 
     def rewrite(
-        self, output: Path, names: Sequence[str] | None, function: Rewrite, advance: Advance
+        self,
+        output: Path,
+        names: Sequence[str] | None,
+        function: Rewrite,
+        advance: Advance,
+        begin: Mark = START,
+        save: Save | None = None,
     ) -> None:
         """Write a copy with new predictions; integer columns of predictions become floats."""
         import pyarrow as pa
@@ -88,20 +106,29 @@ class ArrowTable(PredictionFile):
             if not pa.types.is_floating(schema.field(at).type):
                 schema = schema.set(at, schema.field(at).with_type(pa.float64()))
         start = 0
-        with self._writer(output, schema) as write:
+        with self._writer(output, schema, begin, save) as write:
             for batch in self._batches(None):
+                if start < begin.rows:
+                    start += batch.num_rows
+                    advance(batch.num_rows)
+                    continue
                 changed = apply(function, _matrix(batch, wanted), start, advance, self.where)
                 columns = {name: batch.column(name) for name in batch.schema.names}
                 for name, column in zip(wanted, changed.T, strict=True):
                     kind = schema.field(name).type
                     columns[name] = pa.array(column.astype(kind.to_pandas_dtype()), type=kind)
-                write(pa.record_batch(list(columns.values()), schema=schema))
                 start += batch.num_rows
+                write(pa.record_batch(list(columns.values()), schema=schema), start)
 
     def _wanted(self, names: Sequence[str] | None) -> list[str]:
         wanted = list(names or self.names)
         order_of(wanted, self.schema.names, self.where)
         return wanted
+
+    @property
+    @abstractmethod
+    def _table(self) -> type[ColumnTable]:
+        """How such a file is read in blocks."""
 
     @abstractmethod
     @contextmanager
@@ -110,8 +137,8 @@ class ArrowTable(PredictionFile):
 
     @abstractmethod
     @contextmanager
-    def _writer(self, output: Path, schema: Any) -> Iterator[Callable[[Any], None]]:
-        """Yield a function that writes a record batch."""
+    def _writer(self, output: Path, schema: Any, begin: Mark, save: Save | None) -> Iterator[Write]:
+        """Yield a function that writes a record batch, after those that are written already."""
 
     def _batches(self, columns: list[str] | None) -> Iterator[Any]:
         """Yield record batches that are not empty, and none too large."""
@@ -124,12 +151,15 @@ class ArrowTable(PredictionFile):
 class ParquetFile(ArrowTable):
     """A Parquet file, read by row groups."""
 
+    _table = ParquetRows
+
     @contextmanager
     def _open(self) -> Iterator[tuple[Any, int | None, Callable[[list[str] | None], Any]]]:
         with readable(self.where):
             import pyarrow.parquet as pq
 
-            with pq.ParquetFile(self.path) as file:
+            # mapped and not buffered ahead, or what was read would pile up
+            with pq.ParquetFile(self.path, memory_map=True, pre_buffer=False) as file:
                 yield (
                     file.schema_arrow,
                     file.metadata.num_rows,
@@ -148,15 +178,17 @@ class ParquetFile(ArrowTable):
         return "none" if codec == "uncompressed" else codec
 
     @contextmanager
-    def _writer(self, output: Path, schema: Any) -> Iterator[Callable[[Any], None]]:
-        import pyarrow.parquet as pq
-
-        with pq.ParquetWriter(output, schema, compression=self.compression) as writer:
-            yield writer.write_batch
+    def _writer(self, output: Path, schema: Any, begin: Mark, save: Save | None) -> Iterator[Write]:
+        with GroupWriter(output, schema, self.compression, begin, save) as writer:
+            yield writer.write
 
 
 class ArrowFile(ArrowTable):
     """An Arrow IPC file (Feather version 2) or stream."""
+
+    @property
+    def _table(self) -> type[ColumnTable]:
+        return StreamRows if self.is_stream else ArrowRows
 
     @contextmanager
     def _open(self) -> Iterator[tuple[Any, int | None, Callable[[list[str] | None], Any]]]:
@@ -176,12 +208,9 @@ class ArrowFile(ArrowTable):
             return stream.read(len(FILE_MARK)) != FILE_MARK
 
     @contextmanager
-    def _writer(self, output: Path, schema: Any) -> Iterator[Callable[[Any], None]]:
-        import pyarrow as pa
-
-        new = pa.ipc.new_stream if self.is_stream else pa.ipc.new_file
-        with new(str(output), schema) as writer:
-            yield writer.write_batch
+    def _writer(self, output: Path, schema: Any, begin: Mark, save: Save | None) -> Iterator[Write]:
+        with BatchWriter(output, schema, self.is_stream, begin, save) as writer:
+            yield writer.write
 
 
 @contextmanager
@@ -203,11 +232,15 @@ def _chosen(batches: Iterator[Any], columns: list[str] | None) -> Iterator[Any]:
 
 
 def _matrix(batch: Any, names: list[str]) -> Floats:
-    """Copy columns into a matrix: float32 where all of them are, else float64."""
+    """Copy columns into a matrix whose rows are contiguous."""
+    columns = [batch.column(name).to_numpy(zero_copy_only=False) for name in names]
+    buffer = np.empty((len(names), batch.num_rows), _float_type(batch.schema, names))
+    return np.ascontiguousarray(stacked(columns, slice(0, batch.num_rows), buffer))
+
+
+def _float_type(schema: Any, names: list[str]) -> np.dtype[Any]:
+    """Return float32 where all columns are that or half of it, else float64."""
     import pyarrow as pa
 
-    narrow = all(batch.schema.field(name).type in (pa.float16(), pa.float32()) for name in names)
-    values = np.empty((batch.num_rows, len(names)), dtype=np.float32 if narrow else np.float64)
-    for at, name in enumerate(names):
-        values[:, at] = batch.column(name).to_numpy(zero_copy_only=False)  # a null becomes NaN
-    return values
+    narrow = all(schema.field(name).type in (pa.float16(), pa.float32()) for name in names)
+    return np.dtype(np.float32 if narrow else np.float64)

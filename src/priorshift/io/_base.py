@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from priorshift._typing import Floats, Labels
 from priorshift._validation import some
+from priorshift.execution import Rows
+from priorshift.io._resume import START, Mark, Save
 
 Rewrite = Callable[[Floats], Floats]
 """Turns the predictions of a block of rows into new ones."""
@@ -62,6 +64,23 @@ class PredictionFile(ABC):
     def values(self, names: Sequence[str] | None) -> Floats:
         """Read the predictions, columns in the order of `names`, or as they are for None."""
 
+    def rows(self, names: Sequence[str] | None = None) -> Rows:
+        """Return the predictions for estimators: a table that is read in blocks, never whole.
+
+        So it is for npy, Arrow and Parquet, however large. What cannot be read from the middle,
+        npz and CSV, is read into memory as an array.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            Columns in the order wanted, by default all that may be classes, as in the file.
+
+        Returns
+        -------
+        Table or ndarray of shape (n_samples, n_classes)
+        """
+        return self.values(names)
+
     @abstractmethod
     def labels(self) -> NDArray[Any] | None:
         """Read the labels, if there are any."""
@@ -74,11 +93,26 @@ class PredictionFile(ABC):
     def n_rows(self) -> int | None:
         """Return the number of rows, if that is known without reading them."""
 
+    @property
+    def resumable(self) -> bool:
+        """Whether `rewrite` can go on with what an earlier one has begun."""
+        return True
+
     @abstractmethod
     def rewrite(
-        self, output: Path, names: Sequence[str] | None, function: Rewrite, advance: Advance
+        self,
+        output: Path,
+        names: Sequence[str] | None,
+        function: Rewrite,
+        advance: Advance,
+        begin: Mark = START,
+        save: Save | None = None,
     ) -> None:
-        """Write a copy with new predictions, block by block; all else is kept."""
+        """Write a copy with new predictions, block by block; all else is kept.
+
+        Given `save`, it hears after every block how far `output` is good; handed to `begin` of a
+        later call, with that very file, the work goes on there. The file comes out the same.
+        """
 
 
 def apply(
@@ -119,7 +153,7 @@ def as_text(labels: NDArray[Any]) -> Labels:
     return labels.astype(str)
 
 
-def row_starts(n_rows: int) -> Iterator[slice]:
+def row_starts(n_rows: int, begin: int = 0) -> Iterator[slice]:
     """Cut rows into blocks."""
-    for start in range(0, n_rows, BLOCK_ROWS):
+    for start in range(begin, n_rows, BLOCK_ROWS):
         yield slice(start, min(start + BLOCK_ROWS, n_rows))

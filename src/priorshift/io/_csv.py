@@ -1,6 +1,7 @@
 """CSV by Python's own reader: cells that are not predictions pass through as they are."""
 
 import csv
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from priorshift.io._base import (
     order_of,
     require_distinct,
 )
+from priorshift.io._resume import START, Mark, Save
 
 Rows = list[list[str]]
 SAMPLE_ROWS = 1000
@@ -83,23 +85,36 @@ class CsvFile(PredictionFile):
         return
 
     def rewrite(
-        self, output: Path, names: Sequence[str] | None, function: Rewrite, advance: Advance
+        self,
+        output: Path,
+        names: Sequence[str] | None,
+        function: Rewrite,
+        advance: Advance,
+        begin: Mark = START,
+        save: Save | None = None,
     ) -> None:
         """Write a copy with new predictions; byte order mark and line ends stay as they were."""
         columns = order_of(names or self.names, self.header, self.where)
         encoding, line_end = self._conventions()
         start = 0
-        with output.open("w", encoding=encoding, newline="") as stream:
+        with _continued(output, encoding, begin) as stream:
             writer = csv.writer(_LineEnds(stream, line_end))
-            writer.writerow(self._first_line)
+            if not begin.rows:
+                writer.writerow(self._first_line)
             for rows in self._blocks(_base.BLOCK_ROWS):
-                values = self._numbers(rows, columns, start)
-                changed = apply(function, values, start, advance, self.where)
-                for row, numbers in zip(rows, changed.tolist(), strict=True):
-                    for at, number in zip(columns, numbers, strict=True):
-                        row[at] = number
-                writer.writerows(rows)
+                if start >= begin.rows:
+                    values = self._numbers(rows, columns, start)
+                    changed = apply(function, values, start, advance, self.where)
+                    for row, numbers in zip(rows, changed.tolist(), strict=True):
+                        for at, number in zip(columns, numbers, strict=True):
+                            row[at] = number
+                    writer.writerows(rows)
+                else:
+                    advance(len(rows))
                 start += len(rows)
+                if save is not None and start > begin.rows:
+                    stream.flush()
+                    save(Mark(start, stream.buffer.tell()))
 
     @cached_property
     def _first_line(self) -> list[str]:
@@ -155,6 +170,18 @@ class CsvFile(PredictionFile):
                 f"{self.where}: row {start + i}, column {self.header[at]!r} holds "
                 f"{rows[i][at]!r}, not a number."
             ) from None
+
+
+@contextmanager
+def _continued(output: Path, encoding: str, begin: Mark) -> Iterator[TextIO]:
+    """Open a file to write from its beginning, or to go on after the rows that are done."""
+    if not begin.rows:
+        with output.open("w", encoding=encoding, newline="") as stream:
+            yield stream
+        return
+    os.truncate(output, begin.n_bytes)
+    with output.open("a", encoding="utf-8", newline="") as stream:  # the byte order mark is there
+        yield stream
 
 
 class _LineEnds:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from priorshift._typing import Floats
 from priorshift._validation import some
+from priorshift.execution import ArrayTable, Rows
 from priorshift.io._base import (
     Advance,
     PredictionFile,
@@ -25,6 +26,7 @@ from priorshift.io._base import (
     require_distinct,
     row_starts,
 )
+from priorshift.io._resume import START, Mark, Save
 
 NO_OBJECTS = "Store labels and classes as numbers or fixed-width strings, not as objects."
 
@@ -48,6 +50,13 @@ class NpyFile(PredictionFile):
         """Return the predictions as they lie in the file."""
         return _matrix(self.array, self.where)
 
+    def rows(self, names: Sequence[str] | None = None) -> Rows:
+        """Return the predictions as a table of mapped pages; other numbers than float convert."""
+        values = self.values(names)
+        if values.dtype.itemsize > 8:
+            raise ValueError(f"{self.where} holds {values.dtype}; store it as float32 or float64.")
+        return ArrayTable(values)
+
     def labels(self) -> NDArray[Any] | None:
         """Return the vector, if the file holds one."""
         return self.vector(self.label_column)
@@ -61,15 +70,29 @@ class NpyFile(PredictionFile):
         return int(self.array.shape[0])
 
     def rewrite(
-        self, output: Path, names: Sequence[str] | None, function: Rewrite, advance: Advance
+        self,
+        output: Path,
+        names: Sequence[str] | None,
+        function: Rewrite,
+        advance: Advance,
+        begin: Mark = START,
+        save: Save | None = None,
     ) -> None:
         """Write a copy with new predictions."""
         source = self.values(names)
-        new = np.lib.format.open_memmap(
-            output, mode="w+", dtype=_float_type(source), shape=source.shape
+        new = (
+            np.lib.format.open_memmap(output, mode="r+")
+            if begin.rows
+            else np.lib.format.open_memmap(
+                output, mode="w+", dtype=_float_type(source), shape=source.shape
+            )
         )
-        for rows in row_starts(source.shape[0]):
+        if begin.rows:
+            advance(begin.rows)
+        for rows in row_starts(source.shape[0], begin.rows):
             new[rows] = apply(function, source[rows], rows.start, advance, self.where)
+            if save is not None:
+                save(Mark(rows.stop, output.stat().st_size))
         new.flush()
 
 
@@ -136,10 +159,21 @@ class NpzFile(PredictionFile):
         """Return the number of rows."""
         return int(self.predictions.shape[0])
 
+    @property
+    def resumable(self) -> bool:
+        """Return False: the predictions are in memory, and written last and at once."""
+        return False
+
     def rewrite(
-        self, output: Path, names: Sequence[str] | None, function: Rewrite, advance: Advance
+        self,
+        output: Path,
+        names: Sequence[str] | None,
+        function: Rewrite,
+        advance: Advance,
+        begin: Mark = START,  # noqa: ARG002
+        save: Save | None = None,  # noqa: ARG002
     ) -> None:
-        """Write a copy with new predictions, columns in the file's own order.
+        """Write a copy with new predictions, columns in the file's own order; not in parts.
 
         Other arrays are copied as bytes, so that nothing in them needs to be understood.
         """

@@ -1,14 +1,16 @@
 """The facts of a report: numbers only, no words and no pictures."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from priorshift._typing import Floats, Indices, Mask, Vector
 from priorshift.diagnostics import Diagnostics
 from priorshift.estimators import PriorEstimate
-from priorshift.evaluation import Comparison, MethodResult, Scores, score
+from priorshift.evaluation import Comparison, MethodResult, Scores
 from priorshift.report._inputs import Inputs
+from priorshift.report._target import Counted
 from priorshift.report._trust import Trust, judge
 from priorshift.shift_test import ShiftTest
 from priorshift.solvers import condition_number
@@ -165,10 +167,8 @@ def gather(inputs: Inputs) -> Facts:
             inputs.proba_val, inputs.label_val, None if known is None else known.condition_number
         )
         reliability = reliability_of(inputs.proba_val, inputs.label_val)
-    if inputs.proba_target is not None and inputs.adapted is not None:
-        decisions = decisions_of(inputs.proba_target, inputs.adapted)
-        if inputs.label_target is not None:
-            truth = _truth(inputs)
+    if inputs.target is not None:
+        decisions, truth = decisions_of(inputs.target.routes), truth_of(inputs.target)
     return Facts(
         estimate=inputs.estimate,
         shift=shift_of(inputs.estimate),
@@ -190,22 +190,35 @@ def shift_of(estimate: PriorEstimate) -> Shift:
     return Shift(change, float(size.sum() / 2), np.argsort(-size, kind="stable"))
 
 
-def decisions_of(y_proba: Floats, adapted: Floats) -> Decisions:
-    """Count decisions before and after, and where the changed ones go."""
-    K = y_proba.shape[1]
-    before, after = y_proba.argmax(axis=1), adapted.argmax(axis=1)
-    changed = before != after
-    routes, rows = np.unique(before[changed] * K + after[changed], return_counts=True)
+def decisions_of(routes: Any) -> Decisions:
+    """Sum up decisions before and after, and where the changed ones go.
+
+    `routes` is the sparse matrix of rows by decision before and after.
+    """
+    routes = routes.tocoo()
+    K = routes.shape[0]
+    changed = routes.row != routes.col
+    before, after = routes.row[changed].astype(np.int64), routes.col[changed]
+    rows = routes.data[changed].astype(np.int64)
+    order = np.argsort(before * K + after)  # of equally many rows, the first class comes first
+    before, after, rows = before[order], after[order], rows[order]
     largest = np.argsort(-rows, kind="stable")[:MAX_FLOWS]
-    flows = tuple(Flow(int(routes[i] // K), int(routes[i] % K), int(rows[i])) for i in largest)
+    flows = tuple(Flow(int(before[i]), int(after[i]), int(rows[i])) for i in largest)
     return Decisions(
-        np.bincount(before, minlength=K),
-        np.bincount(after, minlength=K),
-        before.size,
-        int(np.count_nonzero(changed)),
+        np.bincount(routes.row, routes.data, minlength=K).astype(np.int64),
+        np.bincount(routes.col, routes.data, minlength=K).astype(np.int64),
+        int(routes.data.sum()),
+        int(rows.sum()),
         flows,
-        routes.size,
+        rows.size,
     )
+
+
+def truth_of(target: Counted) -> Truth | None:
+    """Return what labels of the target say, if there are any."""
+    if target.truth is None or target.before is None or target.after is None:
+        return None
+    return Truth(target.truth, target.before, target.after)
 
 
 def mistakes_of(y_proba: Floats, y: Indices, condition_soft: float | None = None) -> Mistakes:
@@ -259,18 +272,4 @@ def reliability_of(y_proba: Floats, y: Indices) -> Reliability:
         mean_accuracy,
         float(np.abs(mean_accuracy - mean_confidence) @ rows / y.size),
         np.histogram(confidence.clip(0, 1), np.linspace(0, 1, N_HISTOGRAM + 1))[0],
-    )
-
-
-def _truth(inputs: Inputs) -> Truth:
-    """Score predictions and priors against the target's labels."""
-    assert inputs.proba_target is not None
-    assert inputs.adapted is not None
-    assert inputs.label_target is not None
-    estimate, labels = inputs.estimate, inputs.estimate.classes[inputs.label_target]
-    counts = np.bincount(inputs.label_target, minlength=estimate.classes.size)
-    return Truth(
-        counts / counts.sum(),
-        score(inputs.proba_target, labels, estimate.source_priors, classes=estimate.classes),
-        score(inputs.adapted, labels, estimate.priors, classes=estimate.classes),
     )

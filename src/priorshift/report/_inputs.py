@@ -1,6 +1,5 @@
 """What a report is given, checked and in the order of the estimate's classes."""
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,18 +15,24 @@ from priorshift._validation import (
 )
 from priorshift.estimators import PriorEstimate
 from priorshift.evaluation import Comparison
+from priorshift.evaluation._sample import sample_rows, sample_sentence
+from priorshift.execution import Rows, Table
+from priorshift.report._target import Counted, count_target
 
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """Clean inputs of a report; None for what was not given."""
+    """Clean inputs of a report; None for what was not given.
+
+    `proba_target` are the target's rows, or a sample of them where they are read in blocks;
+    `target` is what adapting does to all of them.
+    """
 
     estimate: PriorEstimate
     proba_val: Floats | None
     label_val: Indices | None
     proba_target: Floats | None
-    label_target: Indices | None
-    adapted: Floats | None
+    target: Counted | None
     comparison: Comparison | None
     source_label_priors: Vector | None
     warnings: tuple[str, ...]
@@ -38,7 +43,7 @@ def check_inputs(
     *,
     y_proba_val: ArrayLike | None,
     y_val: ArrayLike | None,
-    y_proba_target: ArrayLike | None,
+    y_proba_target: ArrayLike | Rows | None,
     y_target: ArrayLike | None,
     comparison: Comparison | None,
     source_label_priors: Any = None,
@@ -52,39 +57,39 @@ def check_inputs(
         )
     _require_same_classes(estimate, comparison)
     proba_val, label_val = _part(estimate, y_proba_val, y_val, "val")
-    proba_target, label_target = _part(estimate, y_proba_target, y_target, "target")
+    rows, label_target = _part(estimate, y_proba_target, y_target, "target")
     label_priors = None
     if source_label_priors is not None:
         label_priors = check_priors(source_label_priors, estimate.classes, "source_label_priors")
-    adapted = None
-    if proba_target is not None:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            adapted = estimate.adapt(proba_target)
-        warned = (*warned, *(str(warning.message) for warning in caught))
+    target, proba_target = None, None
+    if rows is not None:
+        target, told = count_target(estimate, rows, label_target)
+        proba_target = sample_rows(rows) if isinstance(rows, Table) else rows
+        sampled = sample_sentence(
+            "Tests and diagnostics look at", proba_target.shape[0], rows.shape[0]
+        )
+        warned = (*warned, *told, *([sampled] if sampled else []))
     return Inputs(
         estimate,
         proba_val,
         label_val,
         proba_target,
-        label_target,
-        adapted,
+        target,
         comparison,
         label_priors,
         tuple(dict.fromkeys(warned)),
     )
 
 
-def _part(
-    estimate: PriorEstimate, y_proba: Any, y: Any, part: str
-) -> tuple[Floats | None, Indices | None]:
-    """Check predictions and labels of one data set."""
+def _part(estimate: PriorEstimate, y_proba: Any, y: Any, part: str) -> tuple[Any, Indices | None]:
+    """Check predictions and labels of one data set; the target's may be a table."""
     if y_proba is None:
         if y is not None:
             raise ValueError(f"y_{part} needs the predictions it belongs to: pass y_proba_{part}.")
         return None, None
     name = f"y_proba_{part}"
-    values = in_class_order(check_proba(y_proba, name), estimate.classes, name)
+    tables = part == "target"
+    values = in_class_order(check_proba(y_proba, name, tables=tables), estimate.classes, name)
     if y is None:
         return values, None
     labels = read_labels(y, values.shape[0], f"y_{part}")

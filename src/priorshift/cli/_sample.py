@@ -1,0 +1,43 @@
+"""What cannot be done block by block is done on a sample of a large file's rows, and said to be."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from priorshift._typing import Floats
+from priorshift.cli._console import note
+from priorshift.estimators import PriorEstimate, PriorEstimator
+from priorshift.evaluation._sample import SEED, sample_rows, sample_sentence
+from priorshift.execution import Rows, Table
+
+
+def in_memory(rows: Rows, what: str) -> Floats:
+    """Return an array as it is, and rows drawn from a table; tell what they are for."""
+    if not isinstance(rows, Table):
+        return rows
+    sample = sample_rows(rows)
+    if sentence := sample_sentence(what, sample.shape[0], rows.shape[0]):
+        note(sentence)
+    return sample
+
+
+def estimate_with_interval(
+    estimator: PriorEstimator, rows: Table, confidence_level: float
+) -> PriorEstimate:
+    """Estimate on all rows; find the interval on all as well, or on a sample, which is wider."""
+    if not estimator.needs_rows:
+        return estimator.estimate(rows, confidence_level, random_state=SEED)
+    found = estimator.estimate(rows)
+    sample = in_memory(rows, "The interval is that of")
+    bounds = estimator.estimate(sample, confidence_level, random_state=SEED)
+    assert bounds.interval is not None
+    lower, upper = bounds.interval.T
+    return replace(
+        found,
+        interval=np.column_stack([lower.clip(max=found.priors), upper.clip(min=found.priors)]),
+        standard_error=bounds.standard_error,
+        confidence_level=bounds.confidence_level,
+        interval_method=bounds.interval_method,
+        estimand=bounds.estimand,
+        simultaneous=bounds.simultaneous,
+    )

@@ -1,0 +1,224 @@
+"""priorshift groups prints and writes what the library computes."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+
+import priorshift as ps
+from priorshift.cli import _classes
+from priorshift.groups import estimate_groups
+from priorshift.io import _base, open_predictions
+
+SITES = np.array(["north", "south", "west"])[
+    np.r_[np.zeros(90), np.ones(95), np.full(15, 2)].astype(int)
+]
+FORMATS = ["csv", "parquet", "arrow", "feather", "npz"]
+
+
+def expected(data, method="scm-l", labels=SITES, **more):
+    est = ps.get_estimator(method).fit(data.y_proba_val, data.y_val, classes=data.classes)
+    return estimate_groups(est, data.y_proba, labels, **more)
+
+
+def read_csv(path):
+    return list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"))))
+
+
+@pytest.fixture
+def named(data, files, write):
+    target = write("sites.csv", data.y_proba, site=SITES)
+    return "--validation", files[0], "--target", target, "--group-column", "site"
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize("method", ["scm-l", "em", "cm-m"])
+def test_json_is_what_the_library_computes(data, files, write, ask, suffix, method):
+    target = write(f"t.{suffix}", data.y_proba, site=SITES)
+    answer = ask(
+        *("groups", "--validation", files[0], "--target", target),
+        *("--group-column", "site", "--method", method),
+    )
+    found = expected(data, method)
+    assert [entry["group"] for entry in answer["groups"]] == ["north", "south", "west"]
+    assert [entry["n"] for entry in answer["groups"]] == [90, 95, 15]
+    priors = [list(entry["priors"].values()) for entry in answer["groups"]]
+    np.testing.assert_allclose(priors, found.priors)
+    np.testing.assert_allclose([e["weight"] for e in answer["groups"]], found.weight)
+    assert {entry["status"] for entry in answer["groups"]} == {"certified"}
+    assert answer["command"] == "groups"
+    assert answer["classes"] == ["ant", "bee", "cow"]
+    assert answer["pooling"] == (None if np.isinf(found.pooling) else pytest.approx(found.pooling))
+    assert answer["whole"]["priors"] == pytest.approx(found.whole.to_dict()["priors"])
+    np.testing.assert_allclose(list(answer["pooled"].values()), found.pooled.priors)
+
+
+def test_intervals_are_asked_for(data, named, ask):
+    answer = ask("groups", *named, "--confidence-level", "0.9")
+    found = expected(data, confidence_level=0.9)
+    bounds = [list(entry["interval"].values()) for entry in answer["groups"]]
+    np.testing.assert_allclose(bounds, found.interval)
+    assert answer["confidence_level"] == 0.9
+
+
+@pytest.mark.parametrize(("option", "pooling"), [("none", None), ("25", 25.0), ("inf", np.inf)])
+def test_pooling_is_an_option(data, named, ask, option, pooling):
+    answer = ask("groups", *named, "--pooling", option)
+    priors = [list(entry["priors"].values()) for entry in answer["groups"]]
+    np.testing.assert_allclose(priors, expected(data, pooling=pooling).priors)
+
+
+def test_a_table_for_people(named, ok):
+    result = ok("groups", *named)
+    assert "Priors in % by scm-l, by site" in result.stdout
+    for word in ("north", "south", "west", "(pooled)", "(source)", "weight", "ant"):
+        assert word in result.stdout
+    assert "certified; source priors" in result.stderr
+
+
+def test_many_groups_are_cut_to_those_that_moved(data, files, write, ok):
+    target = write("t.csv", data.y_proba, site=np.arange(200) // 5)
+    result = ok(
+        *("groups", "--validation", files[0], "--target", target, "--group-column", "site"),
+        *("--pooling", "none"),
+    )
+    assert "the 25 of 40 groups that moved most" in result.stdout
+    assert len(result.stdout.splitlines()) < 40
+
+
+def test_csv_has_a_line_a_group(data, named, ok, tmp_path):
+    output = tmp_path / "groups.csv"
+    ok("groups", *named, "--output", output)
+    rows = read_csv(output)
+    found = expected(data)
+    assert [row["group"] for row in rows] == ["north", "south", "west"]
+    priors = [[float(row[f"prior:{name}"]) for name in data.classes] for row in rows]
+    np.testing.assert_array_equal(priors, found.priors)
+    ok("groups", *named, "--method", "scm", "--output", output)
+    assert read_csv(output)[0]["gap"] == ""
+    ok("groups", *named, "--output", tmp_path / "groups.json")
+    document = json.loads((tmp_path / "groups.json").read_text(encoding="utf-8"))
+    assert len(document["groups"]) == 3
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_each_row_is_adapted_by_its_group(data, files, write, ask, monkeypatch, suffix):
+    monkeypatch.setattr(_base, "BLOCK_ROWS", 64)
+    target = write(f"t.{suffix}", data.y_proba, site=SITES)
+    output = target.with_name(f"o.{suffix}")
+    answer = ask(
+        *("groups", "--validation", files[0], "--target", target, "--group-column", "site"),
+        *("--adapt", output, "--pooling", "none"),
+    )
+    found = expected(data, pooling=None)
+    adapted = found.adapt(data.y_proba, SITES)
+    file = open_predictions(output)
+    np.testing.assert_allclose(file.values(["ant", "bee", "cow"]), adapted, atol=1e-12)
+    assert file.vector("site").tolist() == SITES.tolist()
+    changed = (adapted.argmax(axis=1) != data.y_proba.argmax(axis=1)).sum()
+    assert (answer["n_rows"], answer["n_changed"]) == (200, changed)
+    assert answer["adapted"] == str(output)
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
+def test_large_files_are_read_in_blocks(data, files, write, ask, monkeypatch, suffix):
+    monkeypatch.setattr(_classes, "IN_MEMORY_BYTES", 0)
+    monkeypatch.setattr(_base, "BLOCK_ROWS", 64)
+    target = write(f"t.{suffix}", data.y_proba, site=SITES)
+    named = ("--validation", files[0], "--target", target, "--group-column", "site")
+    for method in ("scm-l", "em"):
+        answer = ask("groups", *named, "--method", method)
+        priors = [list(entry["priors"].values()) for entry in answer["groups"]]
+        np.testing.assert_allclose(priors, expected(data, method).priors)
+
+
+def test_logits_are_adapted_as_probabilities(data, write, ok):
+    validation = write("v.csv", np.log(data.y_proba_val) + 2, data.y_val)
+    target = write("t.csv", np.log(data.y_proba), site=SITES)
+    output = target.with_name("o.csv")
+    ok(
+        *("groups", "--validation", validation, "--target", target, "--logits"),
+        *("--group-column", "site", "--adapt", output),
+    )
+    adapted = expected(data).adapt(data.y_proba, SITES)
+    np.testing.assert_allclose(
+        open_predictions(output).values(["ant", "bee", "cow"]), adapted, atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_column_of_numbers_is_no_class(data, write, ask, suffix):
+    weeks = np.arange(200) % 4
+    validation = write(f"v.{suffix}", data.y_proba_val, data.y_val, week=np.arange(300) % 9)
+    target = write(f"t.{suffix}", data.y_proba, week=weeks)
+    answer = ask("groups", "--validation", validation, "--target", target, "--group-column", "week")
+    assert answer["classes"] == ["ant", "bee", "cow"]
+    assert [entry["group"] for entry in answer["groups"]] == ["0", "1", "2", "3"]
+    priors = [list(entry["priors"].values()) for entry in answer["groups"]]
+    np.testing.assert_allclose(priors, expected(data, labels=weeks).priors)
+
+
+@pytest.mark.parametrize(
+    ("names", "order"),
+    [
+        (["2", "10", "9"], ["2", "9", "10"]),
+        (["02", "10", "9"], ["02", "10", "9"]),
+        (["-1", "x", "9"], ["-1", "9", "x"]),
+    ],
+)
+def test_numbers_are_in_their_order_and_other_names_are_kept(data, files, write, ask, names, order):
+    target = write("t.csv", data.y_proba, week=np.array(names)[np.arange(200) % 3])
+    output = target.with_name("o.csv")
+    answer = ask(
+        *("groups", "--validation", files[0], "--target", target),
+        *("--group-column", "week", "--class-columns", "ant,bee,cow", "--adapt", output),
+    )
+    assert [entry["group"] for entry in answer["groups"]] == order
+    assert open_predictions(output).vector("week")[:3].tolist() == names
+
+
+def test_em_needs_no_validation(data, write, ask):
+    target = write("t.csv", data.y_proba, site=SITES)
+    answer = ask(
+        *("groups", "--target", target, "--group-column", "site", "--method", "em"),
+        *("--source-priors", "ant=0.5,bee=0.3,cow=0.2", "--class-columns", "ant,bee,cow"),
+    )
+    em = ps.EM().fit(source_priors=[0.5, 0.3, 0.2])
+    found = estimate_groups(em, data.y_proba, SITES)
+    priors = [list(entry["priors"].values()) for entry in answer["groups"]]
+    np.testing.assert_allclose(priors, found.priors)
+
+
+def test_stdin(data, files, write, ask):
+    target = write("t.csv", data.y_proba, site=SITES)
+    answer = ask(
+        *("groups", "--validation", files[0], "--target", "-", "--group-column", "site"),
+        input=target.read_bytes(),
+    )
+    assert len(answer["groups"]) == 3
+
+
+def test_clear_errors(data, files, write, named, refuse, tmp_path):
+    start = ("groups", "--validation", files[0], "--target")
+    message = refuse(1, *start, files[1], "--group-column", "site")
+    assert "has no column 'site'" in message
+    npy = write("t.npy", data.y_proba)
+    assert "use npz, csv or parquet" in refuse(1, *start, npy, "--group-column", "site")
+    holes = write("h.csv", data.y_proba, site=["", *SITES[1:]])
+    message = refuse(1, *start, holes, "--group-column", "site")
+    assert "'site' in" in message
+    assert "is empty at row 0 (1 such rows)" in message
+    missing = write("h.parquet", data.y_proba, site=[None, *SITES[1:].tolist()])
+    assert "no label at position 0" in refuse(1, *start, missing, "--group-column", "site")
+    assert "does not estimate groups" in refuse(1, "groups", *named, "--method", "rlls")
+    assert "neither auto, none" in refuse(2, "groups", *named, "--pooling", "much")
+    assert "must end with .csv" in refuse(2, "groups", *named, "--adapt", tmp_path / "o.npz")
+    assert "scm-l needs --validation" in refuse(2, "groups", *named[2:])
+
+
+def test_help_shows_an_example(ok):
+    shown = ok("groups", "--help").stdout
+    assert "--group-column site" in shown
+    assert "auto|none|ROWS" in shown

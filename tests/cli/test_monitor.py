@@ -1,0 +1,177 @@
+"""priorshift monitor: windows in, lines out, state kept."""
+
+import json
+
+import numpy as np
+import pytest
+
+from priorshift.cli._monitor_windows import cut
+from priorshift.streaming import PriorMonitor
+
+BEFORE, AFTER = np.array([0.5, 0.3, 0.2]), np.array([0.1, 0.2, 0.7])
+
+
+@pytest.fixture
+def stream(simulate, rng, write):
+    """Validation as CSV, and eight days of which the last four are shifted."""
+    world, classes = simulate(3), np.array(["ant", "bee", "cow"])
+    y_proba, y = world.draw(BEFORE, 500, rng)
+    days = [world.draw(BEFORE if day < 4 else AFTER, 120, rng)[0] for day in range(8)]
+    return write("validation.csv", y_proba, classes[y]), days
+
+
+@pytest.fixture
+def folder(stream, write, tmp_path):
+    validation, days = stream
+    (tmp_path / "days").mkdir()
+    for number, day in enumerate(days, 1):
+        write(f"days/2026-05-0{number}.csv", day)
+    return "--validation", validation, "--target", tmp_path / "days"
+
+
+@pytest.fixture
+def table(stream, write):
+    validation, days = stream
+    times = [f"2026-05-0{day + 1}T{i // 5:02}:30" for day in range(8) for i in range(120)]
+    path = write("log.csv", np.concatenate(days), time=np.array(times))
+    return "--validation", validation, "--target", path
+
+
+def steps_of(result):
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_every_file_of_a_folder_is_a_window(folder, ok, stream):
+    steps = steps_of(ok("monitor", *folder, "--json"))
+    assert [step["time"] for step in steps] == [f"2026-05-0{day}.csv" for day in range(1, 9)]
+    assert [step["index"] for step in steps] == list(range(8))
+    assert {step["schema_version"] for step in steps} == {1}
+    assert {step["command"] for step in steps} == {"monitor"}
+    assert not steps[3]["alarm"]
+    assert steps[-1]["alarm"]
+    assert sum(step["raised"] for step in steps) == 1
+    assert steps[-1]["priors"]["cow"] == pytest.approx(0.7, abs=0.1)
+
+
+def test_a_table_is_cut_by_days(table, folder, ok):
+    by_day = steps_of(ok("monitor", *table, "--time-column", "time", "--json"))
+    by_file = steps_of(ok("monitor", *folder, "--json"))
+    assert [step["time"] for step in by_day] == [f"2026-05-0{day}" for day in range(1, 9)]
+    for one, other in zip(by_day, by_file, strict=True):
+        assert one["priors"] == pytest.approx(other["priors"])
+        assert one["log_e_value"] == pytest.approx(other["log_e_value"])
+
+
+@pytest.mark.parametrize(
+    ("every", "times", "rows"),
+    [
+        ("week", ["2026-04-27", "2026-05-04"], [360, 600]),
+        ("month", ["2026-05"], [960]),
+        ("500", ["2026-05-05T03:30:00", "2026-05-08T23:30:00"], [500, 460]),
+    ],
+)
+def test_a_table_is_cut_as_told(every, times, rows, table, ok):
+    steps = steps_of(ok("monitor", *table, "--time-column", "time", "--every", every, "--json"))
+    assert [step["time"] for step in steps] == times
+    assert [step["n_samples"] for step in steps] == rows
+
+
+def test_a_table_without_times_is_cut_by_rows(table, ok):
+    steps = steps_of(ok("monitor", *table, "--every", "400", "--json"))
+    assert [step["n_samples"] for step in steps] == [400, 400, 160]
+    assert [step["time"] for step in steps] == [400, 800, 960]
+
+
+def test_rows_are_sorted_by_time_and_values_may_be_numbers():
+    y_proba = np.arange(8.0).reshape(4, 2)
+    windows = list(cut(y_proba, np.array(["10", "9", "10", "2"]), None, "t"))
+    assert [window.time for window in windows] == [2, 9, 10]
+    np.testing.assert_array_equal(windows[-1].y_proba, y_proba[[0, 2]])
+    words = list(cut(y_proba, np.array(["b", "a", "b", "a"]), None, "t"))
+    assert [window.time for window in words] == ["a", "b"]
+
+
+def test_time_zones_are_brought_to_utc():
+    times = np.array(["2026-05-01T23:30:00-02:00", "2026-05-02T00:30:00Z"])
+    windows = list(cut(np.eye(2), times, "hour", "t"))
+    assert [window.time for window in windows] == ["2026-05-02T00", "2026-05-02T01"]
+
+
+def test_one_line_a_window_goes_to_stdout(folder, ok):
+    lines = ok("monitor", *folder).stdout.splitlines()
+    assert len(lines) == 8
+    assert all("120 rows" in line for line in lines)
+    assert "no alarm" in lines[0]
+    assert any("alarm, p = " in line for line in lines[4:])
+    assert "the alarm stands" in lines[-1]
+
+
+def test_a_state_goes_on_where_it_was(folder, stream, ok, tmp_path):
+    whole = steps_of(ok("monitor", *folder, "--json", "--state", tmp_path / "whole.npz"))
+    days = sorted((tmp_path / "days").iterdir())
+    hidden = [day.rename(tmp_path / day.name) for day in days[5:]]
+    state = tmp_path / "state.npz"
+    first = steps_of(ok("monitor", *folder, "--json", "--state", state))
+    for day in hidden:
+        day.rename(tmp_path / "days" / day.name)
+    again = ok("monitor", "--target", tmp_path / "days", "--json", "--state", state)
+    assert first + steps_of(again) == whole
+    assert "Left out 5 windows up to 2026-05-05.csv" in again.stderr
+    assert PriorMonitor.load(state).n_batches_ == 8
+
+
+def test_what_was_told_is_saved_though_a_later_window_is_bad(folder, run, write, tmp_path):
+    write("days/2026-05-04.csv", np.full((3, 3), 0.9))
+    result = run("monitor", *folder, "--json", "--state", tmp_path / "state.npz")
+    assert result.exit_code == 1
+    assert "2026-05-04.csv" in result.stderr
+    assert len(steps_of(result)) == 3
+    assert PriorMonitor.load(tmp_path / "state.npz").n_batches_ == 3
+
+
+def test_a_standing_alarm_fails_if_asked_for_and_can_be_acknowledged(folder, run, ok, tmp_path):
+    state = ("--state", tmp_path / "state.npz")
+    assert run("monitor", *folder, *state, "--fail-on-shift").exit_code == 3
+    ok("monitor", *folder, *state)
+    assert run("monitor", *folder, *state, "--fail-on-shift").exit_code == 3
+    ok("monitor", *folder, *state, "--acknowledge", "--fail-on-shift")
+
+
+def test_report_and_plot_are_written(folder, ok, tmp_path):
+    page, plot = tmp_path / "report.html", tmp_path / "plot.svg"
+    result = ok("monitor", *folder, "--output", page, "--plot", plot, "--title", "Animals")
+    assert "<h1>Animals</h1>" in page.read_text(encoding="utf-8")
+    assert "priorshift monitor --validation" in page.read_text(encoding="utf-8")
+    assert b"<svg" in plot.read_bytes()
+    assert "Wrote" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "message"),
+    [
+        (2, ("--every", "day"), "in a folder every file is a window"),
+        (2, ("--output", "report.pdf"), "must end with .html"),
+        (2, ("--every", "fortnight"), "neither one of hour, day"),
+        (2, ("--method", "em"), "is not one of"),
+    ],
+)
+def test_bad_usage_is_refused(code, words, message, folder, refuse):
+    assert message in refuse(code, "monitor", *folder, *words)
+
+
+def test_tables_need_a_way_to_be_cut(table, refuse, tmp_path):
+    assert "--time-column" in refuse(2, "monitor", *table)
+    assert "has no column 'when'" in refuse(1, "monitor", *table, "--time-column", "when")
+    bad = ("--time-column", "ant", "--every", "day")
+    assert "needs dates" in refuse(1, "monitor", *table, *bad)
+    assert "needs --validation" in refuse(2, "monitor", "--target", table[-1], "--every", "9")
+    (tmp_path / "empty").mkdir()
+    empty = ("--validation", table[1], "--target", tmp_path / "empty")
+    assert "has no file of predictions" in refuse(1, "monitor", *empty)
+
+
+def test_options_must_agree_with_the_state(folder, ok, refuse, tmp_path):
+    state = ("--state", tmp_path / "state.npz")
+    ok("monitor", *folder, *state)
+    found = refuse(2, "monitor", *folder, *state, "--online", "window")
+    assert "--online is window but --state was begun with flh-ftl" in found

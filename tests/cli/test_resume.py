@@ -1,0 +1,155 @@
+"""priorshift adapt, killed in the middle and started again, writes what it would have written."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import priorshift as ps
+from priorshift.cli import _adapt
+from priorshift.cli._kept import estimate_as_json, estimate_from_json, fingerprint
+from priorshift.cli._options import Request
+from priorshift.io import _base, _resume
+
+FORMATS = ["npy", "csv", "arrow", "feather", "parquet"]
+posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
+
+KILLED = """
+import os, signal, sys
+import priorshift as ps
+from priorshift.cli import _adapt, main
+from priorshift.io import _base, _resume
+
+_base.BLOCK_ROWS, _resume.EVERY_SECONDS, _adapt.RESUMABLE_BYTES = 50, 0.0, 0
+adapt = ps.PriorEstimate.adapt
+n_blocks = 0
+
+def killed(*arguments, **options):
+    global n_blocks
+    n_blocks += 1
+    if n_blocks == 3:
+        os.kill(os.getpid(), getattr(signal, os.environ["SIGNAL"]))
+    return adapt(*arguments, **options)
+
+ps.PriorEstimate.adapt = killed
+main()
+"""
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Take every file for a large one."""
+    monkeypatch.setattr(_base, "BLOCK_ROWS", 50)
+    monkeypatch.setattr(_resume, "EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(_adapt, "RESUMABLE_BYTES", 0)
+
+
+def killed(words, name="SIGKILL"):
+    words = [sys.executable, "-c", KILLED, *map(str, words)]
+    return subprocess.run(words, env={**os.environ, "SIGNAL": name}, capture_output=True).returncode
+
+
+@posix
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.usefixtures("small")
+def test_a_killed_run_goes_on_and_writes_the_same_bytes(data, files, write, ok, tmp_path, suffix):
+    target = write(f"t.{suffix}", data.y_proba)
+    words = ("adapt", "--validation", files[0], "--target", target, "--method", "em", "--output")
+    whole = json.loads(ok(*words, tmp_path / f"whole.{suffix}", "--json").stdout)
+    assert killed([*words, tmp_path / f"new.{suffix}", "--json"]) == -signal.SIGKILL
+    assert not (tmp_path / f"new.{suffix}").exists()
+    result = ok(*words, tmp_path / f"new.{suffix}", "--json")
+    assert "Going on after row 100, where an earlier run ended.\n" in result.stderr
+    assert (tmp_path / f"new.{suffix}").read_bytes() == (tmp_path / f"whole.{suffix}").read_bytes()
+    assert json.loads(result.stdout) == whole | {"output": str(tmp_path / f"new.{suffix}")}
+    assert not list(tmp_path.glob(".*"))
+
+
+@posix
+@pytest.mark.slow
+@pytest.mark.usefixtures("small")
+def test_a_terminated_run_of_a_large_file_goes_on_as_well(both, ok, tmp_path):
+    words = ("adapt", *both, "--output", tmp_path / "new.csv")
+    assert killed(words, "SIGTERM") == 128 + signal.SIGTERM
+    assert "Going on after row 100" in ok(*words, "--method", "auto").stderr
+
+
+@pytest.fixture
+def interrupted(both, run, tmp_path, monkeypatch, small):
+    """Interrupt adapting after two blocks; return the words that go on with it."""
+    words = ("adapt", *both, "--method", "em", "--output", tmp_path / "new.csv")
+    blocks = []
+
+    def stop(*arguments, **options):
+        blocks.append(arguments)
+        if len(blocks) == 3:
+            raise KeyboardInterrupt
+        return adapt(*arguments, **options)
+
+    adapt = ps.PriorEstimate.adapt
+    with monkeypatch.context() as patch:
+        patch.setattr(ps.PriorEstimate, "adapt", stop)
+        assert run(*words).exit_code == 130
+    return words
+
+
+def test_the_priors_are_not_estimated_again(interrupted, ok, monkeypatch):
+    monkeypatch.setattr("priorshift.cli._task.Task.estimate", None)
+    assert "Going on after row 100" in ok(*interrupted).stderr
+
+
+@pytest.mark.parametrize(
+    "change", [("--method", "scm-l"), ("--source-priors", "ant=2,bee=1,cow=1"), ("touch",)]
+)
+def test_other_options_and_other_data_begin_anew(interrupted, files, ok, change):
+    if change == ("touch",):
+        os.utime(files[1], (1, 1))
+        change = ()
+    assert "Going on" not in ok(*interrupted, *change).stderr
+
+
+def test_bad_data_leave_nothing_to_go_on_with(data, files, write, refuse, tmp_path, small):
+    y_proba = data.y_proba.copy()
+    y_proba[120] = 0.5
+    target = write("t.csv", y_proba)
+    before = set(tmp_path.iterdir())
+    words = ("--validation", files[0], "--target", target, "--output", tmp_path / "o.csv")
+    refuse(1, "adapt", *words, "--known-priors", "ant=0.2,bee=0.3,cow=0.5")
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_small_files_are_written_at_once(both, ok, tmp_path, monkeypatch):
+    monkeypatch.setattr("priorshift.cli._adapt.resumable_path", None)
+    ok("adapt", *both, "--output", tmp_path / "new.csv")
+
+
+@pytest.mark.parametrize("method", ps.available_estimators())
+@pytest.mark.filterwarnings("ignore::priorshift.PriorShiftWarning")
+def test_estimates_come_back_as_they_were(data, method):
+    est = ps.get_estimator(method).fit(data.y_proba_val, data.y_val, classes=data.classes)
+    shift = est.estimate(data.y_proba)
+    kept = json.loads(json.dumps(estimate_as_json(shift)))
+    again = estimate_from_json(kept)
+    assert again.to_dict() == shift.to_dict()
+    np.testing.assert_array_equal(again.adapt(data.y_proba), shift.adapt(data.y_proba))
+
+
+def test_fingerprints_tell_work_apart(files):
+    request = Request(target=files[1], validation=files[0])
+    known = fingerprint(request, "em")
+    assert fingerprint(request, "em") == known
+    others = [
+        fingerprint(request, "map"),
+        fingerprint(replace(request, logits=True), "em"),
+        fingerprint(replace(request, class_columns="a,b"), "em"),
+        fingerprint(replace(request, target=files[0]), "em"),
+    ]
+    assert len({known, *others}) == 5
+    files[1].write_text("changed")
+    assert fingerprint(request, "em") != known

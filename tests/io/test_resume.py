@@ -1,0 +1,241 @@
+"""A file that is written in parts, by runs that end in the middle, is the same file."""
+
+import os
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
+import pytest
+
+from priorshift.io import START, Mark, _base, _resume, atomic_path, open_predictions, resumable_path
+from priorshift.io._parquet_join import MARK, joined_footer, take_apart
+
+N = 23
+VALUES = np.random.default_rng(0).dirichlet(np.ones(3), N)
+EVERY = ["t.npy", "t.csv", "bom.csv", "t.parquet", "file.arrow", "stream.arrow", "t.feather"]
+
+
+class Killed(BaseException):
+    """Ends a run where it stands, as no failure of the work itself does."""
+
+
+def columns():
+    return {
+        "id": pa.array([f"row {i}" for i in range(N)]),
+        "a": pa.array(VALUES[:, 0], pa.float32()),
+        "kind": pa.array(["x", "y", None] * (N // 3) + ["x", "z"]).dictionary_encode(),
+        "b": pa.array(VALUES[:, 1]),
+        "nested": pa.array([[{"x": i}] for i in range(N)]),
+        "c": pa.array(VALUES[:, 2]),
+    }
+
+
+def write(path):
+    table = pa.table(columns()).replace_schema_metadata({"mine": "yes"})
+    if path.suffix == ".npy":
+        np.save(path, VALUES.astype(np.float32))
+    elif path.suffix == ".csv":
+        lines = ["id,a,b,c", *(f'"é {i}",{a},{b},{c}' for i, (a, b, c) in enumerate(VALUES))]
+        mark = "\ufeff" if path.name == "bom.csv" else ""
+        path.write_text(mark + "\r\n".join(lines) + "\r\n", encoding="utf-8", newline="")
+    elif path.suffix == ".parquet":
+        pq.write_table(table, path, row_group_size=10, compression="zstd")
+    elif path.suffix == ".feather":
+        feather.write_feather(table, path, chunksize=9)
+    else:
+        new = pa.ipc.new_stream if path.name.startswith("stream") else pa.ipc.new_file
+        with new(str(path), table.schema) as writer:
+            writer.write_table(table, max_chunksize=9)
+    return open_predictions(path)
+
+
+def run(file, output, fingerprint="same", *, last=N):
+    """Rewrite a file, and be killed once `last` rows are done; return those done here."""
+    done = []
+
+    def turn(values):
+        if sum(map(len, done)) >= last:
+            raise Killed
+        done.append(values)
+        return values[:, [1, 2, 0]]
+
+    with resumable_path(output, fingerprint) as partial:
+        file.rewrite(
+            partial.path,
+            ("a", "b", "c"),
+            turn,
+            lambda rows: None,
+            partial.begin,
+            lambda mark: partial.save(mark, lambda: {"so far": mark.rows}),
+        )
+    return sum(map(len, done))
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(_base, "BLOCK_ROWS", 4)
+    monkeypatch.setattr(_resume, "EVERY_SECONDS", 0.0)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_run_that_is_continued_writes_the_same_bytes(tmp_path, name):
+    file = write(tmp_path / name)
+    with atomic_path(tmp_path / f"whole-{name}") as path:
+        file.rewrite(path, ("a", "b", "c"), lambda v: v[:, [1, 2, 0]], lambda rows: None)
+    output = tmp_path / f"new-{name}"
+    before = set(tmp_path.iterdir())
+    for last in (8, 4):  # the second run begins where the first ended
+        with pytest.raises(Killed):
+            run(file, output, last=last)
+        assert not output.exists()
+    assert 0 < run(file, output) < N - 8
+    assert output.read_bytes() == (tmp_path / f"whole-{name}").read_bytes()
+    assert set(tmp_path.iterdir()) == before | {output}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_what_is_half_written_after_the_mark_does_not_matter(tmp_path, name):
+    file = write(tmp_path / name)
+    run(file, tmp_path / f"whole-{name}")
+    output = tmp_path / f"new-{name}"
+    with pytest.raises(Killed):
+        run(file, output, last=12)
+    folder = tmp_path / f".new-{name}.partial"
+    for path in folder.glob("data*"):
+        if path.suffix != ".npy":
+            with path.open("ab") as stream:
+                stream.write(b"\x00garbage" * 9)
+    run(file, output)
+    assert output.read_bytes() == (tmp_path / f"whole-{name}").read_bytes()
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_other_work_begins_anew(tmp_path, name):
+    file = write(tmp_path / name)
+    output = tmp_path / f"new-{name}"
+    with pytest.raises(Killed):
+        run(file, output, last=12)
+    assert run(file, output, "other") == N
+
+
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("harm", ["no data", "short data", "no journal", "a broken journal"])
+def test_what_cannot_be_continued_is_begun_anew(tmp_path, name, harm):
+    file = write(tmp_path / name)
+    output = tmp_path / f"new-{name}"
+    with pytest.raises(Killed):
+        run(file, output, last=12)
+    folder = tmp_path / f".new-{name}.partial"
+    journal, data = folder / "journal.json", folder / f"data{output.suffix}"
+    if harm == "no data":
+        data.unlink()
+    elif harm == "short data":
+        os.truncate(data, 5)
+    elif harm == "no journal":
+        journal.unlink()
+    else:
+        journal.write_text('{"fingerprint": "same", "mark"')
+    assert run(file, output) == N
+
+
+@pytest.mark.parametrize("name", ["file.arrow", "stream.arrow"])
+def test_a_run_killed_while_it_copies_finished_batches_loses_nothing(tmp_path, name, monkeypatch):
+    file = write(tmp_path / name)
+    run(file, tmp_path / "whole.arrow")
+    output = tmp_path / f"new-{name}"
+    with pytest.raises(Killed):
+        run(file, output, last=12)
+    with monkeypatch.context() as patch:
+        patch.setattr("priorshift.io._arrow_writers.BatchWriter._finished", killed)
+        with pytest.raises(Killed):
+            run(file, output)
+    assert run(file, output) < N
+    assert output.read_bytes() == (tmp_path / "whole.arrow").read_bytes()
+
+
+def killed(writer):
+    raise Killed
+
+
+def begin_and_raise(goal, error):
+    with resumable_path(goal, "f") as partial:
+        partial.path.write_text("half")
+        partial.save(Mark(1, 4), dict)
+        raise error
+
+
+def test_failures_leave_nothing_and_interruptions_everything(tmp_path):
+    goal = tmp_path / "a.csv"
+    goal.write_text("old")
+    for error, left in ((ValueError, 1), (KeyboardInterrupt, 2), (OSError, 2), (SystemExit, 2)):
+        with pytest.raises(error):
+            begin_and_raise(goal, error)
+        assert goal.read_text() == "old"
+        assert len(list(tmp_path.iterdir())) == left
+    with resumable_path(goal, "f") as partial:
+        assert (partial.begin, partial.kept) == (Mark(1, 4), {})
+        partial.path.write_text("whole")
+    assert goal.read_text() == "whole"
+    assert list(tmp_path.iterdir()) == [goal]
+
+
+def test_the_journal_is_not_written_more_often_than_the_clock_says(tmp_path, monkeypatch):
+    monkeypatch.setattr(_resume, "EVERY_SECONDS", 3600.0)
+    kept = []
+    with resumable_path(tmp_path / "a.csv", "f") as partial:
+        partial.path.write_text("half")
+        for rows in (1, 2):
+            partial.save(Mark(rows, 4), lambda rows=rows: kept.append(rows) or {})
+    assert kept == [1]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX locks")
+def test_two_runs_do_not_write_the_same_file(tmp_path):
+    goal = tmp_path / "a.csv"
+    with resumable_path(goal, "f") as partial:
+        partial.path.write_text("one")
+        other = resumable_path(goal, "f")
+        with pytest.raises(BlockingIOError, match="another run is writing"):
+            other.__enter__()
+    assert goal.read_text() == "one"
+
+
+def test_permissions_stay(tmp_path):
+    goal = tmp_path / "a.csv"
+    goal.write_text("old")
+    goal.chmod(0o640)
+    with resumable_path(goal, "f") as partial:
+        assert partial.begin == START
+        partial.path.write_text("new")
+    assert goal.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("options", [{}, {"use_dictionary": False, "write_page_index": True}])
+def test_joined_parquet_is_what_one_writer_makes(options):
+    batches = pa.table(columns()).to_batches(max_chunksize=5)
+    whole = pa.BufferOutputStream()
+    with pq.ParquetWriter(whole, batches[0].schema, **options) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    joined, footers, begins = bytearray(MARK), [], []
+    for batch in batches:
+        sink = pa.BufferOutputStream()
+        with pq.ParquetWriter(sink, batch.schema, **options) as writer:
+            writer.write_batch(batch)
+        piece = take_apart(sink.getvalue())
+        footers.append(piece.footer)
+        begins.append(len(joined))
+        joined += piece.pages
+    joined += joined_footer(footers, begins)
+    expected, found = pq.ParquetFile(whole.getvalue()), pq.ParquetFile(pa.py_buffer(joined))
+    assert found.read().equals(expected.read())
+    if not options:  # page indices lie at the end, where joining does not bring them
+        assert len(joined) == whole.getvalue().size
+    for at in range(len(batches)):  # row groups are where the footer says
+        assert found.read_row_group(at).equals(expected.read_row_group(at))
+
+
+def test_fields_that_no_parquet_file_has_are_refused():
+    with pytest.raises(ValueError, match="a field of type 11"):
+        joined_footer([bytes([0x3B, 0])], [4])

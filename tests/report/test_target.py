@@ -1,0 +1,84 @@
+"""What adapting does to the target, counted in blocks, is what whole arrays say."""
+
+import numpy as np
+import pytest
+
+import priorshift as ps
+from priorshift.evaluation import _sample, compare, score
+from priorshift.evaluation._sample import sample_rows
+from priorshift.execution import ArrayTable
+from priorshift.report import render_report
+from priorshift.report._facts import decisions_of
+from priorshift.report._target import count_target
+
+
+@pytest.fixture
+def target(simulate, rng):
+    world = simulate(4)
+    y_proba, y = world.draw(np.array([0.4, 0.3, 0.2, 0.1]), 500, rng)
+    estimate = ps.EM().fit(source_priors=world.source_priors).estimate(y_proba)
+    return estimate, y_proba, y
+
+
+@pytest.mark.parametrize("kind", [np.asarray, ArrayTable])
+def test_counts_and_scores_are_those_of_all_rows(target, kind):
+    estimate, y_proba, y = target
+    counted, told = count_target(estimate, kind(y_proba), y)
+    adapted = estimate.adapt(y_proba)
+    before, after = y_proba.argmax(axis=1), adapted.argmax(axis=1)
+    decisions = decisions_of(counted.routes)
+    assert told == []
+    assert decisions.n_rows == 500
+    assert decisions.n_changed == (before != after).sum() > 0
+    np.testing.assert_array_equal(decisions.before, np.bincount(before, minlength=4))
+    np.testing.assert_array_equal(decisions.after, np.bincount(after, minlength=4))
+    for flow in decisions.flows:
+        assert flow.rows == ((before == flow.before) & (after == flow.after)).sum() > 0
+    assert sum(flow.rows for flow in decisions.flows) == decisions.n_changed
+    names = estimate.classes
+    for found, expected in (
+        (counted.before, score(y_proba, y, estimate.source_priors, classes=names)),
+        (counted.after, score(adapted, y, estimate.priors, classes=names)),
+    ):
+        for name, value in vars(expected).items():
+            assert getattr(found, name) == pytest.approx(value, rel=1e-12)
+
+
+def test_rows_without_a_class_left_are_told_of_once():
+    estimate = ps.PriorEstimate(
+        "known", np.arange(2), np.array([1.0, 0.0]), np.array([0.5, 0.5]), "given", "direct"
+    )
+    table = ArrayTable(np.tile([[0.0, 1.0], [0.5, 0.5]], (40, 1)))
+    _, told = count_target(estimate, table, None)
+    assert set(told) == {
+        "Some rows have no class left that the target priors allow; they keep their original "
+        "probabilities."
+    }
+    page = render_report(estimate, y_proba_target=table)
+    assert page.count("Some rows have no class left") == 2  # once in words, once in its data
+
+
+def test_samples_are_rows_of_the_table_and_the_same_every_time(rng, monkeypatch):
+    monkeypatch.setattr(_sample, "SAMPLE_NUMBERS", 300)
+    monkeypatch.setattr(_sample, "FEWEST_ROWS", 10)
+    values = np.column_stack([np.arange(1000.0), rng.random((1000, 2))])
+    sample = sample_rows(ArrayTable(values))
+    rows = sample[:, 0].astype(int)
+    assert 80 < rows.size <= 100
+    assert (np.diff(rows) > 0).all()
+    np.testing.assert_array_equal(sample, values[rows])
+    assert abs(rows.mean() - 500) < 100
+    np.testing.assert_array_equal(sample_rows(ArrayTable(values)), sample)
+
+
+def test_comparisons_take_tables(target, simulate, rng):
+    _, y_proba, y = target
+    world = simulate(4)
+    y_proba_val, y_val = world.draw(world.source_priors, 400, rng)
+    methods = ["na", "em", "scm-l"]
+    whole = compare(y_proba_val, y_val, y_proba, y, methods=methods)
+    blocks = compare(y_proba_val, y_val, ArrayTable(y_proba), y, methods=methods)
+    for one, other in zip(whole.results, blocks.results, strict=True):
+        np.testing.assert_allclose(one.estimate.priors, other.estimate.priors, rtol=1e-6)
+        assert one.scores.accuracy == pytest.approx(other.scores.accuracy, abs=1e-12)
+        assert one.scores.log_loss == pytest.approx(other.scores.log_loss, rel=1e-6)
