@@ -35,9 +35,12 @@ from priorshift.estimators import (
     get_estimator,
 )
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
+from priorshift.execution import TopK
+from priorshift.groups import GroupCounts, GroupEstimates, estimate_groups
 from priorshift.resampling import sample_indices, sample_weights
 from priorshift.shift_test import AssumptionTest, ShiftTest, check_assumption, detect_shift
 from priorshift.statistics import Confusion, DecisionCounts
+from priorshift.streaming import MonitorHistory, MonitorStep, PriorMonitor
 from priorshift.uncertain_priors import ProbaInterval, adapt_proba_interval
 
 __all__ = [
@@ -64,17 +67,23 @@ __all__ = [
     "ConvergenceWarning",
     "DecisionCounts",
     "Diagnostics",
+    "GroupCounts",
+    "GroupEstimates",
     "JointLikelihood",
+    "MonitorHistory",
+    "MonitorStep",
     "NoAdaptation",
     "PriorAdaptedClassifier",
     "PriorEstimate",
     "PriorEstimator",
+    "PriorMonitor",
     "PriorShiftWarning",
     "ProbaInterval",
     "SemiSupervisedEM",
     "ShiftTest",
     "ShrunkSCML",
     "TemperatureScaling",
+    "TopK",
     "VectorScaling",
     "__version__",
     "adapt_proba",
@@ -83,6 +92,7 @@ __all__ = [
     "check_assumption",
     "detect_shift",
     "diagnose",
+    "estimate_groups",
     "get_estimator",
     "priors_from_labels",
     "priors_from_predictions",

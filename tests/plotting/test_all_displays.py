@@ -54,7 +54,34 @@ def comparison_display(K, rng):
     )
 
 
+def groups_display(K, rng):
+    priors = rng.dirichlet(np.ones(K), 30)
+    interval = np.stack([0.9 * priors, 1.1 * priors], axis=-1)
+    sites = [f"site {g}" for g in range(30)]
+    return plotting.GroupsDisplay(
+        priors,
+        sites,
+        names(K),
+        priors.mean(axis=0),
+        n=np.arange(30),
+        interval=interval,
+        method="em",
+    )
+
+
+def monitor_display(K, rng):
+    return plotting.MonitorDisplay(
+        rng.dirichlet(np.ones(K), 60),
+        np.full(K, 1 / K),
+        names(K),
+        raised=np.arange(60) == 40,
+        method="scm-l",
+    )
+
+
 MAKERS = {
+    "groups": groups_display,
+    "monitor": monitor_display,
     "priors": priors_display,
     "confusion": confusion_display,
     "reliability": reliability_display,
@@ -62,7 +89,12 @@ MAKERS = {
     "comparison": comparison_display,
 }
 every_display = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
-every_size = pytest.mark.parametrize("K", SIZES)
+EACH_SIZE = [
+    pytest.param(make, K, id=f"{name}-{K}")
+    for name, make in MAKERS.items()
+    for K in (SIZES if name in ("priors", "confusion", "comparison") else (10,))
+]
+"""The others look the same at any number of classes."""
 
 
 def test_the_package_exports_its_displays():
@@ -92,11 +124,10 @@ def test_pyplot_is_not_touched_where_axes_are_given(make, rng, ax):
     assert dict(mpl.rcParams) == before
 
 
-@every_display
-@every_size
+@pytest.mark.parametrize(("make", "K"), EACH_SIZE)
 def test_nothing_is_cut_off_a_figure_of_its_own(make, K, rng):
     figure = make(K, rng).plot().figure_
-    figure.savefig(io.BytesIO())
+    figure.draw_without_rendering()
     box, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
     assert box.x0 >= -0.01
     assert box.y0 >= -0.01

@@ -10,15 +10,11 @@ from priorshift._typing import Mask, Vector
 from priorshift._validation import (
     check_choice,
     check_classes,
-    check_proba,
     check_sample_weight,
-    encode_labels,
-    in_class_order,
-    read_labels,
-    settle_classes,
 )
 from priorshift.plotting._heatmap import draw_heatmap, write_cells
 from priorshift.plotting._labels import shorten, thinned
+from priorshift.plotting._samples import read_labelled
 from priorshift.plotting._style import GREY, WIDTH, axes_for, bare, write_title
 from priorshift.solvers import condition_number
 from priorshift.statistics import Confusion, Decision
@@ -124,15 +120,12 @@ class ConfusionDisplay:
         -------
         ConfusionDisplay
         """
-        predictions = check_proba(y_proba)
-        n_samples = predictions.values.shape[0]
-        labels = read_labels(y, n_samples)
-        names = settle_classes(predictions, labels, classes)
+        values, codes, names = read_labelled(y_proba, y, classes)
         confusion = Confusion.from_arrays(
-            in_class_order(predictions, names),
-            encode_labels(labels, names),
+            values,
+            codes,
             decision=decision,
-            sample_weight=check_sample_weight(sample_weight, n_samples),
+            sample_weight=check_sample_weight(sample_weight, codes.size),
         )
         return cls.from_confusion(confusion, names, ax=ax)
 

@@ -24,6 +24,17 @@ def shorten(label: Any, longest: int = LONGEST) -> str:
     return f"{text[: longest - 1 - tail]}…{text[-tail:]}"
 
 
+def by(method: str | None) -> str:
+    """Name the method in a title, if it has a name.
+
+    Examples
+    --------
+    >>> by("SCM-L"), by(None)
+    (' by SCM-L', '')
+    """
+    return "" if method is None else f" by {method}"
+
+
 def thinned(n_labels: int, most: int) -> NDArray[np.intp]:
     """Return evenly spaced positions at a round step, at most `most` of them.
 

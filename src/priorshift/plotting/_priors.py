@@ -10,7 +10,7 @@ from priorshift._typing import Indices, Vector
 from priorshift._validation import NO_PRIOR, check_classes, check_count, check_priors
 from priorshift.adaptation import prior_ratio
 from priorshift.estimators import PriorEstimate
-from priorshift.plotting._labels import percent, shorten, times
+from priorshift.plotting._labels import by, percent, shorten, times
 from priorshift.plotting._style import (
     BLUE,
     VERMILLION,
@@ -207,8 +207,9 @@ class PriorsDisplay:
         bare(ax, "bottom")
         for y, k in enumerate(rows):
             self._write_ratio(ax, y, k)
-        by = "" if self.method is None else f" by {self.method}"
-        write_title(ax, f"Class priors{by}", self.summary(rows.size), above_legend=True)
+        write_title(
+            ax, f"Class priors{by(self.method)}", self.summary(rows.size), above_legend=True
+        )
         legend_above(ax)
 
     def _write_ratio(self, ax: "Axes", y: int, k: int) -> None:

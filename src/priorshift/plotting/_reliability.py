@@ -7,17 +7,10 @@ from numpy.typing import ArrayLike
 
 from priorshift._frames import Backend, make_frame
 from priorshift._typing import Vector
-from priorshift._validation import (
-    check_choice,
-    check_count,
-    check_proba,
-    encode_labels,
-    in_class_order,
-    read_labels,
-    settle_classes,
-)
+from priorshift._validation import check_choice, check_count
 from priorshift.plotting._bins import STRATEGIES, Strategy, assign_bins, wilson_interval
 from priorshift.plotting._labels import percent
+from priorshift.plotting._samples import read_labelled
 from priorshift.plotting._style import BLUE, GREY, axes_for, bare, ink, legend_above, write_title
 
 if TYPE_CHECKING:
@@ -135,12 +128,9 @@ class ReliabilityDisplay:
         """
         check_choice(strategy, tuple(STRATEGIES), "strategy")
         check_count(n_bins, "n_bins")
-        predictions = check_proba(y_proba)
-        labels = read_labels(y, predictions.values.shape[0])
-        names = settle_classes(predictions, labels, classes)
-        values = in_class_order(predictions, names)
+        values, codes, names = read_labelled(y_proba, y, classes)
         confidence = values.max(axis=1).astype(np.float64)
-        right = values.argmax(axis=1) == encode_labels(labels, names)
+        right = values.argmax(axis=1) == codes
         bins = assign_bins(confidence, n_bins, strategy)
         counts = np.bincount(bins)
         used = counts > 0

@@ -12,6 +12,7 @@ from priorshift._typing import Indices, Vector
 from priorshift._validation import check_count, check_positive, check_proba, in_class_order
 from priorshift.estimators import PriorEstimator
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
+from priorshift.plotting._labels import by
 from priorshift.plotting._style import BLUE, VERMILLION, WIDTH, axes_for, bare, write_title
 
 if TYPE_CHECKING:
@@ -213,11 +214,10 @@ class SampleSizeDisplay:
         ax.grid(alpha=0.3)
         ax.legend(frameon=False, fontsize="small")
         bare(ax, "bottom", "left")
-        by = "" if self.method is None else f" by {self.method}"
         at_hand = self.scale / np.sqrt(self.n_target)
         write_title(
             ax,
-            f"How the estimate{by} settles",
+            f"How the estimate{by(self.method)} settles",
             f"L1 error to expect at {self.n_target:,} samples: {at_hand:.2g}; "
             f"{tolerance:g} needs about {_round(needed):,}",
         )

@@ -1,0 +1,70 @@
+"""Groups by Auto: its calibration and its decision on the whole, then soft decisions by group."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from priorshift._typing import Floats, Indices, Labels, Vector
+from priorshift.estimators import SCML, Auto, PriorEstimate
+from priorshift.estimators._outputs import Outputs
+from priorshift.groups._counts import count_groups
+from priorshift.groups._decisions import estimate_from_counts
+from priorshift.groups._pooling import Pooling
+from priorshift.groups._result import GroupEstimates
+from priorshift.uncertainty import IntervalRequest
+
+
+def estimate_by_auto(
+    auto: Auto,
+    values: Floats,
+    names: Labels,
+    codes: Indices,
+    weight: Vector | None,
+    pooling: Pooling,
+    request: IntervalRequest | None,
+) -> GroupEstimates:
+    """Estimate groups by SCM-L on the outputs that Auto calibrates for the whole target.
+
+    Where groups do not differ beyond noise, all of them get Auto's own estimate, and predictions
+    are left alone if Auto leaves them alone. Where they do, each is adapted to its own priors:
+    Auto's caution is about the whole, and pooling is that of the groups.
+    """
+    if weight is not None:
+        raise ValueError("Auto takes no sample_weight; use SCM-L.")
+    whole = auto.estimate(values)
+    outputs = _chosen(auto, whole)
+    _, labels, of_validation = auto._rows()
+    soft = SCML().fit(
+        outputs.y_proba,
+        auto.classes_[labels],
+        source_priors=outputs.source_priors,
+        classes=auto.classes_,
+        sample_weight=of_validation,
+    )
+    counts = count_groups(outputs.apply(values), names, codes, "soft", None, covariance=True)
+    found = estimate_from_counts(soft, counts, pooling, request)
+    if np.isinf(found.pooling):
+        priors = np.tile(whole.priors, (names.size, 1))
+        return replace(
+            found,
+            priors=priors,
+            whole=whole,
+            pooled=whole,
+            status=np.full(names.size, whole.status),
+            gap=np.full(names.size, np.nan),
+        )
+    pooled = replace(
+        found.pooled,
+        method=whole.method,
+        source_priors_from=whole.source_priors_from,
+        calibrator=outputs.calibrator,
+        decision=whole.decision,
+    )
+    return replace(found, whole=whole, pooled=pooled)
+
+
+def _chosen(auto: Auto, whole: PriorEstimate) -> Outputs:
+    """Return the outputs that Auto adapts; where it leaves predictions alone, the simplest."""
+    assert whole.decision is not None
+    named = {outputs.name: outputs for outputs in auto._outputs}
+    return named.get(whole.decision["calibration"], auto._outputs[0])

@@ -1,0 +1,172 @@
+r"""How far groups lie apart beyond noise: partial pooling by marginal likelihood.
+
+The mean decision :math:`q_g` of a group with :math:`n_g` rows varies by its rows and by its priors,
+
+.. math:: q_g \sim N\!\left(\mu,\ \Sigma / n_g + v\, C D C^T\right), \qquad
+    D = \mathrm{diag}(d) - d d^T,
+
+with the rows' real covariance :math:`\Sigma` (summed probabilities are no counts) and the spread
+:math:`v D` of priors that are Dirichlet around those of the whole, d, with a total of
+:math:`\tau`, :math:`v = 1 / (1 + \tau)`.
+Validation's noise is the same for all groups, and does not set them apart. The axes that make
+:math:`\Sigma` the identity and :math:`C D C^T` diagonal, s, turn all groups into independent
+numbers :math:`\theta_{gj} \sim N(\mu_j, 1/n_g + v s_j)`: their restricted likelihood gives v, and
+
+.. math:: \rho_{gj} = \frac{n_g v s_j}{1 + n_g v s_j}, \qquad
+    E[\theta_{gj} \mid \text{data}] = \mu_j + \rho_{gj} (\bar\theta_{gj} - \mu_j)
+
+is how far each group keeps its own moments. Directions that the classifier hardly tells apart have
+a small s and are pooled most.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.optimize import minimize_scalar
+
+from priorshift._typing import Vector
+from priorshift.execution import single_threaded_blas
+from priorshift.groups._counts import GroupCounts
+from priorshift.uncertainty import invert
+
+LOG_VARIANCES = np.linspace(-7, 1, 33)
+"""Where log10 v is looked for; 0 is tried too, and the best neighbourhood is refined."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    r"""Moments of groups along the axes of noise and signal.
+
+    Attributes
+    ----------
+    mass : ndarray of shape (G,)
+        Rows n_g.
+    mean : ndarray of shape (K,)
+        Mean decision of all rows.
+    theta : ndarray of shape (G, J)
+        What each group's mean decision is beyond it, along the J = K - 1 axes.
+    signal : ndarray of shape (J,)
+        s, the spread of theta for v = 1 and without noise.
+    axes : ndarray of shape (K, J)
+        Decisions for a unit of each theta.
+    to_priors : ndarray of shape (K, J)
+        Priors for a unit of each theta.
+    """
+
+    mass: Vector
+    mean: Vector
+    theta: Vector
+    signal: Vector
+    axes: Vector
+    to_priors: Vector
+
+    @classmethod
+    def of(cls, counts: GroupCounts, C: Vector, priors: Vector) -> "Spread":
+        """Find the axes for counts that carry products, a confusion matrix, and the whole's p."""
+        mass, sums = counts.mass, counts.counts
+        N, K = mass.sum(), C.shape[1]
+        mean = sums.sum(axis=0) / N
+        q = np.tile(mean, (mass.size, 1))
+        np.divide(sums, mass[:, None], out=q, where=mass[:, None] > 0)
+        Sigma = within_covariance(counts)
+        d = (N * priors + 1 / K) / (N + 1)  # one more row, of any class, as in Sigma
+        with single_threaded_blas():
+            signal = (C * d) @ C.T - np.outer(C @ d, C @ d)
+            s, X = eigh(signal[:-1, :-1], Sigma[:-1, :-1])
+            axes = Sigma[:-1, :-1] @ X
+            axes = np.vstack([axes, -axes.sum(axis=0)])
+            theta = (q - mean)[:, :-1] @ X
+            to_priors = invert(C) @ axes
+        return cls(mass, mean, theta, np.maximum(s, 0), axes, to_priors)
+
+    def likeliest_variance(self) -> float:
+        """Return the v under which the groups' moments are likeliest; 0 if they are all alike."""
+        informative = self.mass > 0
+        if np.count_nonzero(informative) < 2:
+            return 0.0
+        n, theta = self.mass[informative, None], self.theta[informative]
+
+        def cost(log_v: float) -> float:
+            return -_log_likelihood(n, theta, 10.0**log_v * self.signal)
+
+        costs = np.array([cost(log_v) for log_v in LOG_VARIANCES])
+        at = int(costs.argmin())
+        step = LOG_VARIANCES[1] - LOG_VARIANCES[0]
+        near = (LOG_VARIANCES[at] - step, LOG_VARIANCES[at] + step)
+        found = minimize_scalar(cost, bounds=near, method="bounded", options={"xatol": 1e-3})
+        nothing = -_log_likelihood(n, theta, np.zeros_like(self.signal))
+        return float(10.0**found.x) if found.fun < nothing else 0.0
+
+    def reliability(self, v: float) -> Vector:
+        """Return rho, how far each group keeps its own along each axis: (G, J)."""
+        strength = self.mass[:, None] * (v * self.signal)
+        return strength / (1 + strength)
+
+    def weights(self, v: float) -> Vector:
+        """Return the share of the spread between priors that each group's own rows explain."""
+        size = (self.to_priors**2).sum(axis=0) * self.signal
+        return self.reliability(v) @ (size / size.sum()) if size.any() else np.zeros(self.mass.size)
+
+    def centre(self, v: float) -> Vector:
+        """Return mu along the axes: the mean of groups, each by how well it is known."""
+        weight = self._precision(v)
+        return (weight * self.theta).sum(axis=0) / weight.sum(axis=0)
+
+    def moments(self, theta: Vector) -> Vector:
+        """Return mean decisions from what they are along the axes."""
+        return self.mean + theta @ self.axes.T
+
+    def pooled_moments(self, v: float) -> Vector:
+        """Return the expected mean decision of each group, given all of them: (G, K)."""
+        centre = self.centre(v)
+        return self.moments(centre + self.reliability(v) * (self.theta - centre))
+
+    def prior_variance(self, v: float) -> Vector:
+        """Return the variance of each group's priors that is left, from the target's rows alone.
+
+        An infinite v is none of the pooling. The noise of the centre is in it.
+        """
+        if np.isinf(v):
+            left = np.ones_like(self.theta) / np.maximum(self.mass, 1e-300)[:, None]
+        else:
+            kept = self.reliability(v)
+            left = v * self.signal / (1 + self.mass[:, None] * (v * self.signal))
+            left += (1 - kept) ** 2 / self._precision(v).sum(axis=0)
+        return left @ (self.to_priors**2).T
+
+    def _precision(self, v: float) -> Vector:
+        n = self.mass[:, None]
+        return n / (1 + n * (v * self.signal))
+
+
+def within_covariance(counts: GroupCounts) -> Vector:
+    """Return the covariance of rows' decisions about their group's mean, one more row included.
+
+    Groups of few rows say little about it: as many rows as classes count by their distance from
+    the mean of all instead.
+    """
+    assert counts.second is not None
+    mass, sums = counts.mass, counts.counts
+    N, K = mass.sum(), sums.shape[1]
+    present = mass > 0
+    mean = sums.sum(axis=0) / N
+    total = counts.second / N - np.outer(mean, mean)
+    scaled = sums[present] / np.sqrt(mass[present, None])
+    freedom = max(N - np.count_nonzero(present), 0.0)
+    with single_threaded_blas():
+        within = counts.second - scaled.T @ scaled if freedom else np.zeros((K, K))
+    covariance = (within + K * total) / (freedom + K)
+    covariance -= covariance.mean(axis=0)  # decisions sum to 1, but for the rounding of products
+    covariance -= covariance.mean(axis=1, keepdims=True)
+    # a class that never shows would seem to be without noise
+    return covariance + (np.eye(K) - 1 / K) * (1 / (K * N) + 1e-10 * np.trace(covariance) / K)
+
+
+def _log_likelihood(n: Vector, theta: Vector, variance: Vector) -> float:
+    """Return the restricted log-likelihood of theta ~ N(mu, 1/n + variance), mu left out."""
+    weight = n / (1 + n * variance)
+    total = weight.sum(axis=0)
+    away = theta - (weight * theta).sum(axis=0) / total
+    spread = np.einsum("gj,gj,gj->", weight, away, away)
+    return 0.5 * float(np.log(weight).sum() - np.log(total).sum() - spread)

@@ -1,0 +1,257 @@
+"""Priors of groups: one line a group, one column of dots a class."""
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from priorshift._frames import Backend, make_frame
+from priorshift._typing import Indices, Vector
+from priorshift._validation import check_classes, check_count, check_priors
+from priorshift.groups import GroupEstimates
+from priorshift.groups._labels import read_groups
+from priorshift.plotting._labels import percent, shorten
+from priorshift.plotting._style import (
+    WIDTH,
+    axes_for,
+    bare,
+    ink,
+    legend_above,
+    series_style,
+    write_title,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+MAX_GROUPS = 20
+MAX_CLASSES = 4
+"""Beyond these, the groups that moved most are drawn, and the classes that vary most."""
+
+LONGEST = 12
+"""Characters of a class name in the legend, whose classes share one row."""
+
+
+class GroupsDisplay:
+    """Show how class priors differ between groups, one row a group.
+
+    Parameters
+    ----------
+    priors : array-like of shape (n_groups, n_classes)
+        Target priors of each group.
+    groups : array-like of shape (n_groups,)
+        Group labels.
+    classes : array-like of shape (n_classes,)
+        Class names.
+    pooled : array-like of shape (n_classes,)
+        Priors that small groups are drawn to: a line a class.
+    n : array-like of shape (n_groups,), optional
+        Rows of each group, written beside it.
+    interval : array-like of shape (n_groups, n_classes, 2), optional
+        Lower and upper bounds.
+    method : str, optional
+        Name of the estimator, for the title.
+
+    Attributes
+    ----------
+    ax_, figure_ : Axes and Figure
+        Set by `plot`.
+
+    Examples
+    --------
+    >>> from priorshift.plotting import GroupsDisplay
+    >>> display = GroupsDisplay([[0.2, 0.8], [0.6, 0.4]], ["n", "s"], ["cat", "dog"], [0.4, 0.6])
+    >>> display.frame("polars")["prior"].to_list()
+    [0.2, 0.8, 0.6, 0.4]
+    """
+
+    ax_: "Axes"
+    figure_: "Figure | SubFigure"
+
+    def __init__(
+        self,
+        priors: ArrayLike,
+        groups: ArrayLike,
+        classes: ArrayLike,
+        pooled: ArrayLike,
+        *,
+        n: ArrayLike | None = None,
+        interval: ArrayLike | None = None,
+        method: str | None = None,
+    ) -> None:
+        self.groups = read_groups(groups)
+        self.classes = check_classes(classes, np.size(pooled))
+        check_priors(pooled, self.classes, "pooled")
+        self.pooled = np.asarray(pooled, dtype=np.float64)
+        shape = (self.groups.size, self.classes.size)
+        self.priors = _of_shape(priors, shape, "priors")
+        self.interval = None if interval is None else _of_shape(interval, (*shape, 2), "interval")
+        self.n = None if n is None else np.asarray(n)
+        self.method = method
+
+    @classmethod
+    def from_estimates(
+        cls,
+        estimates: GroupEstimates,
+        *,
+        max_groups: int = MAX_GROUPS,
+        max_classes: int = MAX_CLASSES,
+        ax: "Axes | None" = None,
+    ) -> Self:
+        """Plot the estimates of groups.
+
+        Parameters
+        ----------
+        estimates : GroupEstimates
+            Its `interval` is drawn if it has one.
+        max_groups : int, default=20
+            Where there are more groups, only those that moved most are drawn.
+        max_classes : int, default=4
+            Where there are more classes, only those that vary most are drawn.
+        ax : matplotlib Axes, optional
+            Where to draw; by default on a new pyplot figure.
+
+        Returns
+        -------
+        GroupsDisplay
+        """
+        display = cls(
+            estimates.priors,
+            estimates.groups,
+            estimates.classes,
+            estimates.pooled.priors,
+            n=estimates.n,
+            interval=estimates.interval,
+            method=estimates.method,
+        )
+        return display.plot(ax, max_groups=max_groups, max_classes=max_classes)
+
+    def figsize(self, max_groups: int = MAX_GROUPS) -> tuple[float, float]:
+        """Return the inches a figure needs."""
+        return WIDTH, 1.6 + 0.26 * min(self.groups.size, max_groups)
+
+    def plot(
+        self,
+        ax: "Axes | None" = None,
+        *,
+        max_groups: int = MAX_GROUPS,
+        max_classes: int = MAX_CLASSES,
+    ) -> Self:
+        """Draw the groups that moved most, in the order of their labels.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+        max_groups : int, default=20
+        max_classes : int, default=4
+
+        Returns
+        -------
+        self
+        """
+        rows, columns = self.movers(max_groups), self.varying(max_classes)
+        ax = axes_for(ax, self.figsize(max_groups))
+        for at, k in enumerate(columns):
+            self._draw_class(ax, rows, int(k), at, columns.size)
+        self._label(ax, rows, columns)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def frame(self, backend: Backend = "pandas") -> Any:
+        """Return one row a group and class, as a frame of the named library."""
+        G, K = self.priors.shape
+        columns = {
+            "group": np.repeat(self.groups, K),
+            "class": np.tile(self.classes, G),
+            "prior": self.priors.ravel(),
+            "pooled_prior": np.tile(self.pooled, G),
+        }
+        if self.n is not None:
+            columns["n"] = np.repeat(self.n, K)
+        if self.interval is not None:
+            lower, upper = self.interval[..., 0], self.interval[..., 1]
+            columns |= {"lower": lower.ravel(), "upper": upper.ravel()}
+        return make_frame(columns, backend)
+
+    def movers(self, max_groups: int = MAX_GROUPS) -> Indices:
+        """Return the positions of the groups farthest from the pooled priors, in order."""
+        most = check_count(max_groups, "max_groups")
+        return np.sort(np.argsort(-self._distance(), kind="stable")[:most])
+
+    def varying(self, max_classes: int = MAX_CLASSES) -> Indices:
+        """Return the positions of the classes that differ most between groups, in order."""
+        most = check_count(max_classes, "max_classes")
+        spread = np.abs(self.priors - self.pooled).mean(axis=0)
+        return np.sort(np.argsort(-spread, kind="stable")[:most])
+
+    def summary(self, max_groups: int = MAX_GROUPS, max_classes: int = MAX_CLASSES) -> str:
+        """Say in words what is drawn of all there is."""
+        G, K = self.priors.shape
+        middle = percent(float(np.median(self._distance())))
+        text = f"{G:,} groups, median total variation from the pooled priors {middle}"
+        if max_groups < G or max_classes < K:
+            text += (
+                f"\nshown: the {min(G, max_groups)} of {G:,} groups that moved most, the "
+                f"{min(K, max_classes)} of {K:,} classes that vary most"
+            )
+        return text
+
+    def _distance(self) -> Vector:
+        return 0.5 * np.abs(self.priors - self.pooled).sum(axis=1)
+
+    def _draw_class(self, ax: "Axes", rows: Indices, k: int, at: int, n_drawn: int) -> None:
+        style = series_style(at)
+        offset = 0.0 if n_drawn == 1 else 0.3 * (2 * at / (n_drawn - 1) - 1)  # side by side
+        y = np.arange(rows.size) + offset
+        ax.axvline(self.pooled[k], color=style["color"], lw=1, ls=":", alpha=0.8)
+        if self.interval is not None:
+            lower, upper = self.interval[rows, k].T
+            ax.hlines(y, lower, upper, colors=style["color"], lw=1.5, alpha=0.6)
+        label = shorten(self.classes[k], LONGEST)
+        ax.plot(self.priors[rows, k], y, ls="none", ms=5, clip_on=False, label=label, **style)
+
+    def _label(self, ax: "Axes", rows: Indices, columns: Indices) -> None:
+        from matplotlib.ticker import PercentFormatter
+
+        names = [shorten(group, 18) for group in self.groups[rows]]
+        ax.set_yticks(np.arange(rows.size), names, parse_math=False)
+        ax.set_ylim(rows.size - 0.4, -0.6)
+        ax.set_xlim(left=0.0)
+        ax.xaxis.set_major_formatter(PercentFormatter(1.0))
+        ax.set_xlabel("class prior   (dotted: pooled)")
+        ax.grid(axis="x", alpha=0.3)
+        ax.set_axisbelow(True)
+        ax.tick_params(axis="y", length=0, pad=8)  # a marker at 0 needs room
+        bare(ax, "bottom")
+        if self.n is not None:
+            for y, g in enumerate(rows):
+                self._write_rows(ax, y, int(self.n[g]))
+        by = "" if self.method is None else f" by {self.method}"
+        summary = self.summary(rows.size, columns.size)
+        write_title(ax, f"Class priors of groups{by}", summary, above_legend=True)
+        legend_above(ax)
+        for text in ax.get_legend().get_texts():  # type: ignore[union-attr]
+            text.set_parse_math(False)
+
+    def _write_rows(self, ax: "Axes", y: int, n: int) -> None:
+        ax.annotate(
+            f"n = {n:,}",
+            (1, y),
+            xycoords=ax.get_yaxis_transform(),
+            xytext=(6, 0),
+            textcoords="offset points",
+            va="center",
+            annotation_clip=False,
+            fontsize="small",
+            color=ink(),
+        )
+
+
+def _of_shape(values: ArrayLike, shape: tuple[int, ...], name: str) -> Vector:
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != shape:
+        raise ValueError(
+            f"{name} has shape {array.shape} where {shape} is needed: groups first, then classes."
+        )
+    return array

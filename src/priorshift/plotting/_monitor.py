@@ -1,0 +1,330 @@
+"""Priors over time, with alarms."""
+
+import re
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from priorshift._frames import Backend, make_frame
+from priorshift._typing import Indices, Mask, Vector
+from priorshift._validation import check_classes, check_count, check_priors
+from priorshift.plotting._labels import percent, shorten
+from priorshift.plotting._style import (
+    SERIES_COLOURS,
+    VERMILLION,
+    WIDTH,
+    axes_for,
+    bare,
+    ink,
+    legend_above,
+    series_style,
+    write_title,
+)
+from priorshift.streaming import MonitorHistory, PriorMonitor
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+MAX_CLASSES = 8
+MAX_POINTS = 400
+"""Steps that a line is drawn with; of more, so many at even distances."""
+
+_ZONE = re.compile(r"(?<=\d)(?:Z|[+-]\d\d:\d\d)$")
+
+LABEL_HEIGHT = 0.055
+"""Of a name at the end of a line, as a share of the axes."""
+
+
+class MonitorDisplay:
+    """Show class priors over time, one line a class, with the alarms that were raised.
+
+    Parameters
+    ----------
+    priors : array-like of shape (n_steps, n_classes)
+        Estimated priors at each step.
+    source_priors : array-like of shape (n_classes,)
+    classes : array-like of shape (n_classes,)
+        Class names.
+    time : sequence of length n_steps, optional
+        When each step was: numbers, or dates as ISO text; else steps are numbered.
+    raised : array-like of bool of shape (n_steps,), optional
+        Where an alarm was raised.
+    alarm : array-like of bool of shape (n_steps,), optional
+        Where an alarm stands.
+    method : str, optional
+        Name of the estimator, for the title.
+
+    Attributes
+    ----------
+    ax_, figure_ : Axes and Figure
+        Set by `plot`.
+
+    Examples
+    --------
+    >>> from priorshift.plotting import MonitorDisplay
+    >>> display = MonitorDisplay([[0.5, 0.5], [0.2, 0.8]], [0.5, 0.5], ["cat", "dog"])
+    >>> display.frame("polars")["prior:dog"].to_list()
+    [0.5, 0.8]
+    """
+
+    ax_: "Axes"
+    figure_: "Figure | SubFigure"
+
+    def __init__(
+        self,
+        priors: ArrayLike,
+        source_priors: ArrayLike,
+        classes: ArrayLike,
+        *,
+        time: Any = None,
+        raised: ArrayLike | None = None,
+        alarm: ArrayLike | None = None,
+        method: str | None = None,
+    ) -> None:
+        self.priors = _check_steps(priors)
+        n_steps, K = self.priors.shape
+        self.classes = check_classes(classes, K)
+        self.source_priors = check_priors(source_priors, self.classes, "source_priors")
+        self.time = tuple(range(n_steps)) if time is None else tuple(time)
+        if len(self.time) != n_steps:
+            raise ValueError(f"time must have {n_steps} entries, one a step; got {len(self.time)}.")
+        self.raised = _check_flags(raised, n_steps, "raised")
+        self.alarm = self.raised if alarm is None else _check_flags(alarm, n_steps, "alarm")
+        self.method = method
+
+    @classmethod
+    def from_monitor(
+        cls,
+        monitor: PriorMonitor | MonitorHistory,
+        *,
+        max_classes: int = MAX_CLASSES,
+        ax: "Axes | None" = None,
+    ) -> Self:
+        """Plot what a monitor has seen.
+
+        Parameters
+        ----------
+        monitor : PriorMonitor or MonitorHistory
+        max_classes : int, default=8
+            Where there are more classes, only those that moved most are drawn.
+        ax : matplotlib Axes, optional
+            Where to draw; by default on a new pyplot figure.
+
+        Returns
+        -------
+        MonitorDisplay
+        """
+        return cls.of_history(monitor).plot(ax, max_classes=max_classes)
+
+    @classmethod
+    def of_history(cls, monitor: PriorMonitor | MonitorHistory) -> Self:
+        """Take the numbers from a monitor, and draw nothing yet."""
+        history = monitor.history if isinstance(monitor, PriorMonitor) else monitor
+        known = all(when is not None for when in history.time)
+        return cls(
+            history.priors,
+            history.source_priors,
+            history.classes,
+            time=history.time if known else history.index.tolist(),
+            raised=history.raised,
+            alarm=history.alarm,
+            method=history.method,
+        )
+
+    def figsize(self) -> tuple[float, float]:
+        """Return the inches a figure needs."""
+        return WIDTH, 4.4
+
+    def plot(self, ax: "Axes | None" = None, *, max_classes: int = MAX_CLASSES) -> Self:
+        """Draw the classes that moved most.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+        max_classes : int, default=8
+
+        Returns
+        -------
+        self
+        """
+        chosen = self.movers(max_classes)
+        ax = axes_for(ax, self.figsize())
+        when = positions(self.time)
+        self._draw_lines(ax, when, chosen)
+        self._draw_alarms(ax, when)
+        self._label(ax, chosen)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def frame(self, backend: Backend = "pandas") -> Any:
+        """Return one row a step, as a frame of the named library."""
+        columns: dict[str, Any] = {
+            "time": list(self.time),
+            "alarm": self.alarm,
+            "raised": self.raised,
+        }
+        names = [f"prior:{name}" for name in self.classes.tolist()]
+        return make_frame(columns | dict(zip(names, self.priors.T, strict=True)), backend)
+
+    def movers(self, max_classes: int = MAX_CLASSES) -> Indices:
+        """Return the positions of the classes farthest from the source at some step, in order."""
+        most = check_count(max_classes, "max_classes")
+        distance = np.abs(self.priors - self.source_priors).max(axis=0)
+        return np.sort(np.argsort(-distance, kind="stable")[:most])
+
+    def summary(self, max_classes: int = MAX_CLASSES) -> str:
+        """Say in words how long it was, how many alarms there were, and what is not shown."""
+        n_steps, n_alarms = self.priors.shape[0], int(self.raised.sum())
+        distance = 0.5 * float(np.abs(self.priors[-1] - self.source_priors).sum())
+        alarms = "no alarm" if not n_alarms else f"{n_alarms} alarm{'s' if n_alarms > 1 else ''}"
+        steps = "1 step" if n_steps == 1 else f"{n_steps:,} steps"
+        text = f"{steps}, {alarms}; total variation at the end {percent(distance)}"
+        hidden = self.classes.size - min(self.classes.size, max_classes)
+        return text + (f"\nnot shown: {hidden:,} classes that moved less" if hidden else "")
+
+    def _draw_lines(self, ax: "Axes", when: NDArray[Any], chosen: Indices) -> None:
+        shown = np.unique(np.linspace(0, when.size - 1, min(when.size, MAX_POINTS)).astype(int))
+        names = _spread(self.priors[-1, chosen], self.priors[:, chosen].max())
+        for at, k in enumerate(chosen):
+            style = series_style(at)
+            ax.plot(
+                when[shown],
+                self.priors[shown, k],
+                ls="-" if at < len(SERIES_COLOURS) else "--",
+                markevery=[-1],
+                ms=6,
+                clip_on=False,
+                **style,
+            )
+            ax.annotate(
+                shorten(self.classes[k]),
+                (when[-1], self.priors[-1, k]),
+                xytext=(1.02, names[at]),
+                textcoords=ax.transAxes,
+                color=style["color"],
+                va="center",
+                fontsize="small",
+                annotation_clip=False,
+                parse_math=False,
+            )
+        before = self.source_priors[chosen]
+        ax.plot(
+            [when[0]] * chosen.size,
+            before,
+            ls="none",
+            marker="o",
+            mfc="none",
+            mec=ink(),
+            ms=6,
+            mew=1.3,
+            clip_on=False,
+            label="source",
+        )
+
+    def _draw_alarms(self, ax: "Axes", when: NDArray[Any]) -> None:
+        if self.raised.any():
+            top = ax.get_xaxis_transform()
+            ax.vlines(
+                when[self.raised], 0, 1, transform=top, colors=VERMILLION, lw=1.2, ls=(0, (4, 3))
+            )
+            ax.plot(
+                when[self.raised],
+                np.ones(int(self.raised.sum())),
+                ls="none",
+                marker="v",
+                color=VERMILLION,
+                ms=8,
+                transform=top,
+                clip_on=False,
+                label="alarm raised",
+            )
+        label = "alarm stands"
+        for first, last in _runs(self.alarm):
+            ax.axvspan(when[first], when[last], color=VERMILLION, alpha=0.12, lw=0, label=label)
+            label = f"_{label}"  # one entry of the legend for all of them
+
+    def label_time(self, ax: "Axes") -> None:
+        """Name the axis of time, with dates where there are such."""
+        ax.set_xlabel("time" if _dates(self.time) is not None else "step or time")
+        if _dates(self.time) is not None:
+            from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+            locator = AutoDateLocator()  # type: ignore[no-untyped-call]
+            ax.xaxis.set_major_locator(locator)
+            concise = ConciseDateFormatter(locator)  # type: ignore[no-untyped-call]
+            ax.xaxis.set_major_formatter(concise)
+
+    def _label(self, ax: "Axes", chosen: Indices) -> None:
+        from matplotlib.ticker import PercentFormatter
+
+        ax.set_ylim(0, max(float(self.priors[:, chosen].max()) * 1.08, 0.02))
+        ax.yaxis.set_major_formatter(PercentFormatter(1.0))
+        ax.set_ylabel("class prior")
+        self.label_time(ax)
+        ax.grid(axis="y", alpha=0.3)
+        ax.set_axisbelow(True)
+        bare(ax, "bottom")
+        by = "" if self.method is None else f" by {self.method}"
+        summary = self.summary(chosen.size)
+        write_title(ax, f"Class priors over time{by}", summary, above_legend=True)
+        legend_above(ax)
+
+
+def positions(time: tuple[Any, ...]) -> NDArray[Any]:
+    """Return where steps lie along the axis: at their dates or numbers, else one by one."""
+    dates = _dates(time)
+    if dates is not None:
+        return dates
+    if all(isinstance(when, int | float) for when in time):
+        return np.array(time, dtype=np.float64)
+    return np.arange(len(time))
+
+
+def _dates(time: tuple[Any, ...]) -> NDArray[Any] | None:
+    """Read times as dates, if all are such as ISO text; a time zone is left out."""
+    if not all(isinstance(when, str) for when in time):
+        return None
+    try:
+        dates = np.array([_ZONE.sub("", when) for when in time], dtype="datetime64[ms]")
+    except ValueError:
+        return None
+    return None if np.isnat(dates).any() else dates
+
+
+def _runs(flags: Mask) -> list[tuple[int, int]]:
+    """Return first and last position of each run of True."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], flags.astype(int), [0]])))
+    return [(int(a), int(b) - 1) for a, b in edges.reshape(-1, 2)]
+
+
+def _spread(ends: Vector, largest: float) -> Vector:
+    """Return heights of names beside the ends of lines, as shares of the axes, not too close."""
+    order = np.argsort(ends, kind="stable")
+    step = LABEL_HEIGHT * np.arange(order.size)
+    # raise each to at least a step above the one below it, then shift all down if need be
+    heights = np.maximum.accumulate(ends[order] / max(1.08 * largest, 1e-9) - step) + step
+    heights -= max(heights[-1] - 1.0, 0.0) if heights.size else 0.0
+    placed = np.empty_like(heights)
+    placed[order] = heights
+    return placed
+
+
+def _check_steps(priors: ArrayLike) -> Vector:
+    values = np.asarray(priors, dtype=np.float64)
+    if values.ndim != 2 or not values.size or not np.isfinite(values).all():
+        raise ValueError(
+            f"priors must be finite, of shape (n_steps, n_classes), with a step at least; got "
+            f"shape {values.shape}."
+        )
+    return values
+
+
+def _check_flags(flags: ArrayLike | None, n_steps: int, name: str) -> Mask:
+    values = np.zeros(n_steps, dtype=bool) if flags is None else np.asarray(flags, dtype=bool)
+    if values.shape != (n_steps,):
+        raise ValueError(
+            f"{name} must have {n_steps} entries, one a step; got shape {values.shape}."
+        )
+    return values

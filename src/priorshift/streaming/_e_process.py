@@ -1,0 +1,164 @@
+r"""Evidence of a change that may be looked at after every batch.
+
+**Scores that are standard normal, whatever is normal.** Let T be the decisions of all rows so far,
+those of validation and of this batch among them. If nothing changed, rows are exchangeable: which
+of them make up the batch is a random draw, so the number N of its n rows that are decided for some
+class (or for a class of some group, among those of a larger group) is hypergeometric given T. With
+F its distribution function and u uniform,
+
+.. math:: Z = \Phi^{-1}\big(F(N - 1) + u\,(F(N) - F(N - 1))\big)
+
+is exactly standard normal, and independent of the Z of all other batches (as in conformal
+prediction: Vovk et al., 2003). No unknown frequency is left, however few rows validation has.
+
+**Bets.** After a change the Z of the batches have means :math:`\theta \sqrt{n_t}`. With
+:math:`S = \sum_t \sqrt{n_t} Z_t` and :math:`W = \sum_t n_t` since a start s, the bet on
+:math:`\theta \sim N(0, \tau^2)`
+
+.. math:: E_s = (1 + \tau^2 W)^{-1/2} \exp\frac{S^2}{2 (W + \tau^{-2})}
+
+is a likelihood ratio, a martingale while nothing changes. Bets are averaged over some tau, and over
+starts with stakes that sum to at most 1, so that a change after a year of quiet is noticed as well.
+By Ville's inequality the average ever reaches 1/alpha with a probability of at most alpha.
+
+**Classes.** A binary tree of the classes splits each count in K - 1 steps with independent Z: the
+product of their bets is one bet on all classes. And each class against the rest has a bet of its
+own, which notices one that moves among many. The first has half of alpha, the others share the
+other half.
+"""
+
+import numpy as np
+
+from priorshift._typing import Indices, Vector
+from priorshift.streaming._hypergeometric import normal_scores
+
+VARIANCES = np.array([1.0, 0.1, 0.01, 0.001, 0.0001])
+"""Squares of tau: from shifts of any size to those that take ten thousand rows to be seen."""
+
+
+def n_scores(n_classes: int) -> int:
+    """Return how many scores a batch has: of the tree, then of each class against the rest."""
+    return _leaves(n_classes) - 1 + (n_classes if n_classes > 2 else 0)
+
+
+def batch_scores(counts: Vector, before: Vector, rng: np.random.Generator) -> Vector:
+    """Return the scores of a batch: independent standard normals while nothing changes.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (..., n_classes)
+        Hard decisions of the batch.
+    before : ndarray of shape (..., n_classes)
+        Hard decisions of all rows before it, those of validation among them.
+    rng : numpy.random.Generator
+        Breaks ties.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> batch_scores(np.array([80, 20]), np.array([500, 500]), rng).round(1)
+    array([5.9])
+    """
+    kept = n_scores(counts.shape[-1])
+    total = counts + before
+    drawn, of_kind, draws, rows = (
+        np.concatenate([tree, apart], axis=-1)[..., :kept]
+        for tree, apart in (
+            (_left(counts), counts),
+            (_left(total), total),
+            (_both(counts), _all(counts)),
+            (_both(total), _all(total)),
+        )
+    )
+    return normal_scores(drawn, of_kind, draws, rows, rng.random(drawn.shape))
+
+
+def log_evidence(starts: Indices, sums: Vector, rows: Vector, n_classes: int) -> Vector:
+    """Return the log of the largest bet, each divided by its share of alpha.
+
+    Parameters
+    ----------
+    starts : ndarray of shape (n_starts,)
+    sums : ndarray of shape (n_starts, n_streams, n_scores)
+        S of every score since each start.
+    rows : ndarray of shape (n_starts,)
+        W since each start.
+    n_classes : int
+
+    Returns
+    -------
+    ndarray of shape (n_streams,)
+    """
+    stakes, n_tree = log_stakes(starts)[:, None], _leaves(n_classes) - 1
+    together = np.logaddexp.reduce(_log_bets(sums[..., :n_tree], rows) + stakes)
+    if n_classes == 2:  # one against the rest is all there is
+        return together
+    each = sums[..., n_tree:]
+    bets = _log_bets(each.reshape(starts.size, -1, 1), rows)
+    apart = np.logaddexp.reduce(bets + stakes).reshape(each.shape[1:]).max(axis=-1)
+    return np.maximum(together - np.log(2), apart - np.log(2 * n_classes))
+
+
+def log_stakes(starts: Indices) -> Vector:
+    r"""Return the log of the stake on each start.
+
+    It is a half of all on 0, and on a later s
+
+    .. math:: \frac{1}{2} \left(\frac{1}{\log_2(s + 1)} - \frac{1}{\log_2(s + 2)}\right),
+
+    which sums to the other half over all s from 1 on, and falls hardly faster than 1/s.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> np.exp(log_stakes(np.array([0, 1, 2]))).round(3)
+    array([0.5  , 0.185, 0.065])
+    """
+    later = np.maximum(starts, 1).astype(np.float64)
+    share = 1 / np.log2(later + 1) - 1 / np.log2(later + 2)
+    return np.where(starts == 0, 0.0, np.log(share)) - np.log(2)
+
+
+def _log_bets(sums: Vector, rows: Vector) -> Vector:
+    """Return log E of each start and bet, averaged over tau; scores on the last axis multiply.
+
+    Parameters
+    ----------
+    sums : ndarray of shape (n_starts, n_bets, n_scores)
+    rows : ndarray of shape (n_starts,)
+    """
+    W, variances = rows[:, None], VARIANCES[:, None, None]
+    squares = (sums**2).sum(axis=-1)
+    price = sums.shape[-1] * np.log1p(variances * W)
+    logs = 0.5 * (squares / (W + 1 / variances) - price)
+    return np.logaddexp.reduce(logs, axis=0) - np.log(VARIANCES.size)
+
+
+def _leaves(n_classes: int) -> int:
+    """Return the leaves of the tree: the next power of 2."""
+    return int(1 << (n_classes - 1).bit_length())
+
+
+def _levels(counts: Vector) -> list[Vector]:
+    """Return the counts of the tree's nodes, from its leaves to its root."""
+    n_empty = _leaves(counts.shape[-1]) - counts.shape[-1]
+    levels = [np.concatenate([counts, np.zeros((*counts.shape[:-1], n_empty))], axis=-1)]
+    while levels[-1].shape[-1] > 1:
+        levels.append(levels[-1][..., ::2] + levels[-1][..., 1::2])
+    return levels
+
+
+def _left(counts: Vector) -> Vector:
+    """Return the count of the left child of every inner node."""
+    return np.concatenate([level[..., ::2] for level in _levels(counts)[:-1]], axis=-1)
+
+
+def _both(counts: Vector) -> Vector:
+    """Return the count of every inner node."""
+    return np.concatenate(_levels(counts)[1:], axis=-1)
+
+
+def _all(counts: Vector) -> Vector:
+    """Return the count of all classes, beside each of them."""
+    return np.broadcast_to(counts.sum(axis=-1, keepdims=True), counts.shape)

@@ -1,0 +1,324 @@
+"""PriorMonitor: follow the class priors of a stream of batches."""
+
+import os
+from collections import deque
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
+
+from priorshift._typing import Vector
+from priorshift._validation import (
+    check_choice,
+    check_count,
+    check_positive,
+    check_proba,
+    check_source_mass,
+    encode_labels,
+    in_class_order,
+    read_labels,
+)
+from priorshift.estimators import SCML, PriorEstimate, PriorEstimator
+from priorshift.statistics import Confusion, DecisionCounts
+from priorshift.streaming._alarm import Alarm
+from priorshift.streaming._averages import Unit
+from priorshift.streaming._history import MonitorHistory, Record
+from priorshift.streaming._past import ONLINE, Online, Past
+from priorshift.streaming._reference import source_decisions
+from priorshift.streaming._step import MonitorStep, plain_time
+
+
+class PriorMonitor(BaseEstimator):
+    r"""Follow the class priors of a stream, batch by batch, and raise an alarm when they change.
+
+    Batches are reduced to counts of decisions, so memory does not grow with the stream. An estimate
+    weighs the counts of past batches and gives them to an estimator:
+
+    - "flh-ftl" finds out by itself how far back to look (Baby et al., 2023): far in quiet times,
+      not beyond a change after one.
+    - "window": the last `window` batches, all alike.
+    - "exponential": all batches, with a weight that halves every `half_life`.
+
+    The alarm is a sequential test: are hard decisions as on validation, and as in the stream so
+    far? **The chance that it is ever raised, over all time, is at most `alarm_level`** while
+    nothing changes, whatever the size of validation. Repeated p-values would be false sooner or
+    later.
+
+    Parameters
+    ----------
+    estimator : PriorEstimator, optional
+        A method that needs no more than counts: SCML (the default), CML, CMM, SCMM, CM, SCM, BBSE,
+        BBSES, RLLS. It is cloned and fitted.
+    online : {"flh-ftl", "window", "exponential"}, default="flh-ftl"
+        How the estimate of a step weighs the past.
+    window : int, default=10
+        Length of the window, in `unit`.
+    half_life : float, default=5
+        Of the exponential weights, in `unit`.
+    unit : {"batches", "rows"}, default="batches"
+        A window of rows takes as few of the last batches as hold so many.
+    alarm_level : float, default=0.05
+        Chance of a false alarm, over all time.
+    max_history : int, default=10000
+        Steps that `history` keeps.
+    random_state : None, int or numpy.random.Generator, optional
+        Breaks ties in the test behind the alarm, and draws the reference from validation where
+        `source_label_priors` are given.
+
+    Attributes
+    ----------
+    estimator_ : PriorEstimator
+        Fitted.
+    classes_ : ndarray of shape (n_classes,)
+    source_priors_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+        Number of classes.
+    n_batches_ : int
+        Batches seen.
+    alarm_ : bool
+        Whether an alarm stands.
+    history : MonitorHistory
+        The last steps.
+
+    Notes
+    -----
+    The guarantee of the alarm rests on: rows of validation and stream are independent draws (of
+    rows that belong together, such as frames of one film, give one); the classifier was not trained
+    on validation; and until a change the stream is as the source was, that is as validation or,
+    with `source_label_priors`, as validation at these. What is noticed is any change of how often
+    classes are decided for. A change of priors makes one, unless the classifier cannot see it; so
+    does a change of p(x|y), and `check_assumption` tells them apart. A stream that drifts slowly is
+    compared with its own past as well, so evidence may come late; the estimates follow it anyhow.
+    See `priorshift.streaming._e_process` for the test.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import priorshift as ps
+    >>> rng = np.random.default_rng(0)
+    >>> def draw(priors, n):
+    ...     y = rng.choice(2, n, p=priors)
+    ...     x = 2 * y - 1 + rng.standard_normal(n)
+    ...     return 1 / (1 + np.exp(-2 * x)), y
+    >>> monitor = ps.PriorMonitor().fit(*draw([0.5, 0.5], 1000))
+    >>> for day in range(5):
+    ...     step = monitor.update(draw([0.5, 0.5], 200)[0], time=day)
+    >>> step.alarm, step.priors.round(1)
+    (False, array([0.5, 0.5]))
+    >>> for day in range(5, 10):
+    ...     step = monitor.update(draw([0.8, 0.2], 200)[0], time=day)
+    >>> step.alarm, step.priors.round(1)
+    (True, array([0.8, 0.2]))
+    """
+
+    _past: Past
+    _alarm: Alarm
+    _records: deque[Record]
+
+    def __init__(
+        self,
+        estimator: PriorEstimator | None = None,
+        *,
+        online: Online = "flh-ftl",
+        window: int = 10,
+        half_life: float = 5.0,
+        unit: Unit = "batches",
+        alarm_level: float = 0.05,
+        max_history: int = 10_000,
+        random_state: int | np.random.Generator | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.online, self.window, self.half_life, self.unit = online, window, half_life, unit
+        self.alarm_level, self.max_history = alarm_level, max_history
+        self.random_state = random_state
+
+    def fit(
+        self,
+        y_proba: ArrayLike,
+        y: ArrayLike,
+        *,
+        source_priors: Any = None,
+        source_label_priors: Any = None,
+        classes: ArrayLike | None = None,
+        positive_class: Any = None,
+    ) -> Self:
+        """Learn from a labelled validation set, and wait for the first batch.
+
+        Parameters
+        ----------
+        y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+            Predicted probabilities on validation; 1-D is the probability of the positive class.
+        y : array-like of shape (n_samples,)
+            Validation labels, with every class among them.
+        source_priors, source_label_priors : array-like of shape (n_classes,) or mapping, optional
+            As for every estimator. Alarms compare with validation, unless `source_label_priors`
+            say what the label frequencies of the training set were.
+        classes : array-like of shape (n_classes,), optional
+            Class names in the order of the columns.
+        positive_class : object, optional
+            Whose probability a 1-D `y_proba` is.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        estimator = SCML() if self.estimator is None else clone(self.estimator)
+        given = {"source_priors": source_priors, "source_label_priors": source_label_priors}
+        estimator.fit(y_proba, y, classes=classes, positive_class=positive_class, **given)
+        if estimator.needs_rows:
+            estimator.estimate_counts(DecisionCounts(np.zeros(0), "hard", 0))  # says why it cannot
+        values = in_class_order(check_proba(y_proba), estimator.classes_)
+        index = encode_labels(read_labels(y, values.shape[0]), estimator.classes_)
+        rng = np.random.default_rng(self.random_state)
+        reference = source_decisions(
+            Confusion.from_arrays(values, index, decision="hard"),
+            None if source_label_priors is None else estimator.source_label_priors_,
+            estimator.classes_,
+            rng,
+        )
+        return self._begin(estimator, reference, seed=int(rng.integers(2**63)))
+
+    def update(self, y_proba: ArrayLike, *, time: Any = None, adapt: bool = True) -> MonitorStep:
+        """Take in the next batch.
+
+        Parameters
+        ----------
+        y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+            Predicted probabilities of the batch, from the same classifier.
+        time : str, number or date, optional
+            When that was: for history, plot and report.
+        adapt : bool, default=True
+            Whether to adapt the batch's probabilities to the new estimate.
+
+        Returns
+        -------
+        MonitorStep
+        """
+        check_is_fitted(self)
+        when = plain_time(time)
+        values = in_class_order(check_proba(y_proba), self.classes_)
+        check_source_mass(self.source_priors_, values, self.classes_)
+        hard = DecisionCounts.from_arrays(values, decision="hard")
+        counts = hard
+        if self.estimator_.confusion_.decision == "soft":
+            counts = DecisionCounts.from_arrays(values, decision="soft")
+        past = self._past.add(counts.counts)
+        estimate = self._estimate_from(past, self.online)
+        adapted = estimate.adapt(y_proba) if adapt else None
+        alarm = self._alarm.add(hard.counts)
+        step = MonitorStep(
+            index=self._past.n_batches,
+            time=when,
+            n_samples=hard.n_samples,
+            estimate=estimate,
+            y_proba=adapted,
+            log_e_value=alarm.log_e_value,
+            log_threshold=alarm.threshold,
+            p_value=alarm.p_value,
+            alarm=alarm.standing,
+            raised=alarm.standing and not self._alarm.standing,
+        )
+        # all at once, so that a batch that is refused changes nothing
+        self._past, self._alarm = past, alarm
+        self._records.append(Record.of(step))
+        return step
+
+    def estimate(self, online: Online | None = None) -> PriorEstimate:
+        """Return the present estimate, by default as `online` says.
+
+        All three ways are kept up to date, so any can be asked for at any time.
+        """
+        check_is_fitted(self)
+        chosen = self.online if online is None else online
+        check_choice(chosen, ONLINE, "online")
+        if not self._past.n_batches:
+            raise ValueError("there is no batch yet; call update(y_proba) first.")
+        return self._estimate_from(self._past, chosen)
+
+    def acknowledge(self) -> Self:
+        """Accept what there is as normal: end a standing alarm, and begin anew.
+
+        The stream is then compared with itself: with what came after the batch that raised the
+        alarm, and with what is to come. From there on the chance of a false alarm is again at most
+        `alarm_level`. Estimates go on as they were.
+        """
+        check_is_fitted(self)
+        self._alarm = self._alarm.acknowledge()
+        return self
+
+    @property
+    def n_batches_(self) -> int:
+        """Batches seen."""
+        return self._past.n_batches
+
+    @property
+    def alarm_(self) -> bool:
+        """Whether an alarm stands."""
+        return self._alarm.standing
+
+    @property
+    def history(self) -> MonitorHistory:
+        """The last `max_history` steps."""
+        check_is_fitted(self)
+        return MonitorHistory.of(
+            self._records,
+            method=self.estimator_.name,
+            online=self.online,
+            classes=self.classes_,
+            source_priors=self.source_priors_,
+            alarm_level=self.alarm_level,
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write all that is needed to go on, as one npz file without pickles, atomically.
+
+        Parameters
+        ----------
+        path : path-like
+            File to write or to replace.
+        """
+        from priorshift.streaming._state import save_monitor  # it makes monitors
+
+        check_is_fitted(self)
+        return save_monitor(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "PriorMonitor":
+        """Read a monitor that was saved; it goes on exactly where it was.
+
+        Parameters
+        ----------
+        path : path-like
+            A file that `save` wrote.
+        """
+        from priorshift.streaming._state import load_monitor
+
+        return load_monitor(path)
+
+    def _check_parameters(self) -> None:
+        check_choice(self.online, ONLINE, "online")
+        check_choice(self.unit, ("batches", "rows"), "unit")
+        check_count(self.window, "window")
+        check_positive(self.half_life, "half_life")
+        check_count(self.max_history, "max_history")
+        if not 0 < check_positive(self.alarm_level, "alarm_level") < 1:
+            raise ValueError(f"alarm_level must be between 0 and 1; got {self.alarm_level!r}.")
+
+    def _begin(self, estimator: PriorEstimator, reference: Vector, seed: int) -> Self:
+        """Set what was fitted, with no batch seen."""
+        K = estimator.classes_.size
+        self.estimator_, self.classes_ = estimator, estimator.classes_
+        self.source_priors_, self.n_features_in_ = estimator.source_priors_, K
+        self._past = Past.empty(K, window=self.window, half_life=self.half_life, unit=self.unit)
+        self._alarm = Alarm.against(reference, float(-np.log(self.alarm_level)), seed)
+        self._records = deque(maxlen=self.max_history)
+        return self
+
+    def _estimate_from(self, past: Past, online: Online) -> PriorEstimate:
+        pooled, decision = past.pooled(online), self.estimator_.confusion_.decision
+        rows = max(round(float(pooled.sum())), 1)
+        return self.estimator_.estimate_counts(DecisionCounts(pooled, decision, rows))

@@ -1,0 +1,454 @@
+"""Dask arrays: the same numbers as NumPy, wherever the chunks are, and if a worker dies."""
+
+import os
+import pickle
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+dask = pytest.importorskip("dask", reason="needs the extra `dask`")
+distributed = pytest.importorskip("distributed", reason="needs the extra `dask`")
+
+import click  # noqa: E402
+import cloudpickle  # noqa: E402
+import dask.array as da  # noqa: E402
+from dask import delayed  # noqa: E402
+
+import priorshift as ps  # noqa: E402
+from priorshift.cli import _dask as cli_dask  # noqa: E402
+from priorshift.cli._dask import cluster_rows, connected, dask_rows  # noqa: E402
+from priorshift.execution import map_reduce, slices, take_rows, watched  # noqa: E402
+from priorshift.execution._dask import (  # noqa: E402
+    MOST_HELD,
+    DaskTable,
+    is_dask_array,
+    map_chunks,
+)
+from priorshift.execution._dask_tasks import Cuts  # noqa: E402
+from priorshift.execution._local import cut  # noqa: E402
+from priorshift.io import open_predictions  # noqa: E402
+
+SAME = {"rtol": 0, "atol": 1e-10}
+
+
+@pytest.fixture
+def data(simulate, rng):
+    """Validation and a target of 6 classes, float64."""
+    simulation = simulate(6)
+    y_proba_val, y_val = simulation.draw(simulation.source_priors, 600, rng)
+    y_proba, _ = simulation.draw(rng.dirichlet(np.ones(6)), 3001, rng)
+    return y_proba_val, y_val, y_proba
+
+
+@pytest.fixture
+def wide(simulate, rng):
+    """Float32 and more classes than whole Hessians are for: EM moves in float32 and samples."""
+    simulation = simulate(80, spread=0.7, dim=6)
+    y_proba, _ = simulation.draw(rng.dirichlet(np.full(80, 0.3)), 55_001, rng)
+    return y_proba.astype(np.float32), simulation.source_priors
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster):
+    with distributed.Client(cluster) as client:
+        yield client
+
+
+def from_files(y_proba, folder):
+    """Store parts of an array, and return the Dask array that workers read from there."""
+    parts = np.array_split(y_proba, 6)
+    chunks = []
+    for at, part in enumerate(parts):
+        np.save(folder / f"{at}.npy", part)
+        load = delayed(np.load)(str(folder / f"{at}.npy"))
+        chunks.append(da.from_delayed(load, part.shape, part.dtype))
+    return da.concatenate(chunks)
+
+
+def assert_same(found, expected):
+    np.testing.assert_allclose(found.priors, expected.priors, **SAME)
+    for name in ("gap", "objective"):
+        one, other = getattr(found, name), getattr(expected, name)
+        assert (one is None) == (other is None)
+        if one is not None:
+            # sums over rows are only known to their own rounding
+            np.testing.assert_allclose(one, other, rtol=1e-14, atol=1e-10)
+    assert found.status == expected.status
+    assert found.n_iter == expected.n_iter
+    assert found.n_target == expected.n_target
+
+
+# The same numbers
+
+
+@pytest.mark.parametrize("method", ps.available_estimators())
+@pytest.mark.filterwarnings("ignore::priorshift.PriorShiftWarning")
+def test_every_method_gives_the_numbers_of_numpy(method, data):
+    y_proba_val, y_val, y_proba = data
+    expected = ps.get_estimator(method).fit(y_proba_val, y_val).estimate(y_proba)
+    target = da.from_array(y_proba, chunks=(1000, 4))
+    found = ps.get_estimator(method).fit(y_proba_val, y_val).estimate(target)
+    assert_same(found, expected)
+    validation = da.from_array(y_proba_val, chunks=(250, 6))
+    for labels in (y_val, da.from_array(y_val, chunks=100)):
+        found = ps.get_estimator(method).fit(validation, labels).estimate(target)
+        assert_same(found, expected)
+
+
+@pytest.mark.parametrize("rows", [1, 700, (9, 0, 2500, 1, 491), 3001])
+@pytest.mark.parametrize("scheduler", ["sync", "threads"])
+def test_chunks_do_not_matter(rows, scheduler, data):
+    y_proba = data[2][:300] if rows == 1 else data[2]
+    source = np.full(6, 1 / 6)
+    expected = ps.EM().fit(source_priors=source).estimate(y_proba)
+    with dask.config.set(scheduler=scheduler):
+        target = da.from_array(y_proba, chunks=(rows, -1))
+        assert_same(ps.EM().fit(source_priors=source).estimate(target), expected)
+
+
+@pytest.mark.parametrize("n_rows", [7_000, 20_000])
+def test_float32_is_cut_into_the_same_blocks(n_rows, wide):
+    y_proba, source = wide
+    expected = ps.EM().fit(source_priors=source).estimate(y_proba)
+    assert expected.n_iter > 6  # beyond EM steps: by samples of rows, which depend on the cuts
+    target = da.from_array(y_proba, chunks=(n_rows, 50))
+    assert_same(ps.EM().fit(source_priors=source).estimate(target), expected)
+
+
+@pytest.mark.parametrize("persist", [True, False])
+def test_kept_or_computed_in_every_pass(persist, data):
+    loads = []
+
+    def load(block, block_info=None):
+        loads.append(block_info[0]["chunk-location"])
+        return block
+
+    counted = da.from_array(data[2], chunks=(1000, -1)).map_blocks(load, dtype=float, meta=data[2])
+    table = DaskTable(counted, persist=persist)
+    expected = ps.EM().fit(source_priors=np.full(6, 1 / 6)).estimate(data[2])
+    assert_same(ps.EM().fit(source_priors=np.full(6, 1 / 6)).estimate(table), expected)
+    assert len(loads) == 4 if persist else len(loads) >= 4 * expected.n_iter
+
+
+def test_unknown_chunks_are_counted_and_the_callers_array_stays_as_it_is(data):
+    y_proba = data[2]
+    known = da.from_array(y_proba, chunks=(1000, -1))
+    unknown = known[known[:, 0] >= 0]
+    assert np.isnan(unknown.shape[0])
+    expected = ps.EM().fit(source_priors=np.full(6, 1 / 6)).estimate(y_proba)
+    for persist in (None, True, False):
+        table = DaskTable(unknown, persist=persist)
+        assert table.shape == y_proba.shape
+        assert_same(ps.EM().fit(source_priors=np.full(6, 1 / 6)).estimate(table), expected)
+    assert np.isnan(unknown.shape[0])
+
+
+@given(
+    sizes=st.lists(st.integers(0, 40), min_size=1, max_size=8).filter(any),
+    n_parts=st.integers(1, 9),
+    n_rows=st.integers(1, 50),
+)
+@settings(max_examples=60, deadline=None)
+def test_blocks_are_those_of_an_array_however_it_is_chunked(sizes, n_parts, n_rows):
+    numbers = np.arange(2.0 * sum(sizes)).reshape(-1, 2)
+    expected = [
+        (rows, block.tolist())
+        for part in cut(len(numbers), min(n_parts, len(numbers)))
+        for rows, block in slices(numbers, part, n_rows)
+    ]
+    with dask.config.set(scheduler="sync"):
+        table = DaskTable(da.from_array(numbers, chunks=(tuple(sizes), 1)))
+        found = table.map_parts(
+            lambda blocks: [(rows, block.tolist()) for rows, block in blocks],
+            n_parts,
+            n_rows,
+            lambda _: None,
+        )
+    assert [block for part in found for block in part] == expected
+
+
+def test_next_start_is_the_first_block_boundary():
+    cuts = Cuts((slice(0, 10), slice(10, 25)), 4)
+    starts = [0, 4, 8, 10, 14, 18, 22, 25]
+    for row in range(26):
+        assert cuts.next_start(row) == min(start for start in starts if start >= row)
+
+
+# Rows and progress
+
+
+def test_row_numbers_are_those_of_the_whole(data):
+    y_proba = data[2]
+    table = DaskTable(da.from_array(y_proba, chunks=(1000, 3)))
+    index = np.array([0, 999, 1000, 1717, 3000])
+    np.testing.assert_array_equal(take_rows(table, index), y_proba[index])
+    np.testing.assert_array_equal(
+        np.concatenate([block for _, block in table.blocks(slice(990, 1010), 7)]),
+        y_proba[990:1010],
+    )
+    wrong = y_proba.copy()
+    wrong[2345, 2] = np.nan
+    with pytest.raises(ValueError, match=r"NaN .* at row 2345, column 2"):
+        ps.EM().fit(source_priors=np.full(6, 1 / 6)).estimate(
+            da.from_array(wrong, chunks=(1000, 6))
+        )
+
+
+def test_progress_is_heard_chunk_by_chunk(data):
+    table, heard = DaskTable(da.from_array(data[2], chunks=(1000, -1))), []
+    with watched(lambda n_rows, done: heard.append((n_rows, done))):
+        map_reduce(lambda block, rows: 0, table, n_parts=1, block_bytes=8 * 6 * 100)
+    assert sorted(heard) == [(3001, 1), *[(3001, 1000)] * 3]
+
+
+# What comes in
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [(np.float16, np.float32), (np.float32, np.float32), (np.int64, np.float64), (bool, float)],
+)
+def test_numbers_are_read_as_those_of_arrays_are(dtype, expected):
+    values = np.eye(3, dtype=dtype)
+    table = DaskTable(da.from_array(values, chunks=(2, 3)))
+    assert table.dtype == expected
+    (found,) = map_reduce(lambda block, rows: [block.copy()], table, n_parts=1)
+    assert found.dtype == expected
+    np.testing.assert_array_equal(found, np.eye(3))
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (da.zeros(5), r"shape \(n_samples, n_classes\); it has 1 dimensions.*stack"),
+        (da.zeros((5, 2, 2)), "it has 3 dimensions"),
+        (da.zeros((5, 2), dtype=complex), "must hold numbers; it holds complex128"),
+        (da.zeros((0, 2)), r"y_proba is empty \(shape \(0, 2\)\)"),
+        (da.zeros((5, 1)), "y_proba has one column"),
+        (da.full((5, 2), 0.3, chunks=2), r"row \d of y_proba sums to 0\.6"),
+    ],
+)
+def test_bad_arrays_are_named(array, message):
+    with pytest.raises(ValueError, match=message):
+        ps.EM().fit(source_priors=[0.5, 0.5]).estimate(array)
+
+
+@pytest.mark.parametrize("kind", [np.ma.masked_array, csr_array])
+def test_chunks_that_are_no_plain_arrays_are_refused(kind):
+    odd = da.zeros((4, 2), chunks=2).map_blocks(kind)
+    with pytest.raises(ValueError, match=f"plain NumPy arrays; they are of {kind.__name__}"):
+        ps.EM().fit(source_priors=[0.5, 0.5]).estimate(odd)
+
+
+def test_nothing_large_is_kept_without_a_cluster():
+    large = da.zeros((MOST_HELD // 16 + 1, 2), chunks=(2**20, 2))
+    assert not DaskTable(large)._held
+    assert DaskTable(large[:1000])._held
+
+
+def test_a_table_is_never_pickled(data):
+    table = DaskTable(da.from_array(data[2], chunks=(1000, -1)))
+    for dumps in (pickle.dumps, cloudpickle.dumps):
+        with pytest.raises(TypeError, match="not pickled"):
+            dumps(table)
+
+
+def test_kernels_are_small(wide, monkeypatch):
+    y_proba, source = wide
+    sizes, plain = [], DaskTable.map_parts
+
+    def measured(self, fold, *others):
+        sizes.append(len(cloudpickle.dumps(fold)))
+        return plain(self, fold, *others)
+
+    monkeypatch.setattr(DaskTable, "map_parts", measured)
+    target = da.from_array(y_proba, chunks=(20_000, -1))
+    for estimator in (ps.EM(), ps.MAP(), ps.MAPLS()):
+        estimator.fit(source_priors=source).estimate(target)
+    assert len(sizes) > 20
+    assert max(sizes) < 8 * 80 * 10  # a few vectors of K numbers, and nothing of n
+
+
+# Adapting
+
+
+def test_chunks_are_mapped_when_they_are_asked_for(data):
+    shift = ps.EM().fit(source_priors=np.full(6, 1 / 6)).estimate(data[2])
+    lazy = map_chunks(shift.adapt, da.from_array(data[2].astype(np.float32), chunks=(1000, 4)))
+    assert is_dask_array(lazy)
+    assert lazy.dtype == np.float32
+    assert lazy.chunks == ((1000, 1000, 1000, 1), (6,))
+    np.testing.assert_array_equal(lazy.compute(), shift.adapt(data[2].astype(np.float32)))
+    assert map_chunks(shift.adapt, lazy[lazy[:, 0] > 2]).compute().shape == (0, 6)  # empty chunks
+    positive = map_chunks(lambda p: p / 2, da.from_array(data[2][:, 0], chunks=1000))
+    np.testing.assert_array_equal(positive.compute(), data[2][:, 0] / 2)
+
+
+def test_adapting_is_lazy(data):
+    y_proba = data[2]
+    target = da.from_array(y_proba, chunks=(1000, 4))
+    shift = ps.EM().fit(source_priors=np.full(6, 1 / 6)).estimate(target)
+    for found, expected in [
+        (shift.adapt(target, strength=0.5), shift.adapt(y_proba, strength=0.5)),
+        (shift.adapt(da.log(target), from_logits=True), shift.adapt(y_proba)),
+        (ps.adapt_proba(target, shift.source_priors, shift.priors), shift.adapt(y_proba)),
+        (ps.adapt_proba(target[:, 0], 0.5, 0.1), ps.adapt_proba(y_proba[:, 0], 0.5, 0.1)),
+    ]:
+        assert is_dask_array(found)
+        np.testing.assert_allclose(found.compute(), expected, rtol=1e-12)
+
+
+# On a cluster of processes
+
+
+def test_a_cluster_gives_the_numbers_of_numpy(client, wide, tmp_path):
+    y_proba, source = wide
+    target, heard = from_files(y_proba, tmp_path), []
+    with watched(lambda n_rows, done: heard.append(done)):
+        found = ps.EM().fit(source_priors=source).estimate(target)
+    assert_same(found, ps.EM().fit(source_priors=source).estimate(y_proba))
+    assert sum(heard) % 55_001 == 0
+    assert len(heard) > 6 * found.n_iter
+
+
+def test_a_cluster_adds_up_many_chunks_and_needs_not_keep_them(client, data):
+    y_proba_val, y_val, y_proba = data
+    expected = ps.SCML().fit(y_proba_val, y_val).estimate(y_proba)
+    validation = da.from_array(y_proba_val, chunks=(30, -1))  # 20 chunks, more than one task adds
+    table = DaskTable(da.from_array(y_proba, chunks=(1500, -1)), persist=False)
+    estimator = ps.SCML().fit(validation, y_val)
+    np.testing.assert_allclose(
+        estimator.confusion_.counts, ps.SCML().fit(y_proba_val, y_val).confusion_.counts, **SAME
+    )
+    assert_same(estimator.estimate(table), expected)
+    lazy = map_chunks(expected.adapt, table.array)
+    np.testing.assert_array_equal(lazy.compute(), expected.adapt(y_proba))
+
+
+def test_an_error_on_a_worker_reaches_the_caller(client, data):
+    wrong = data[2].copy()
+    wrong[2345, 2] = -1
+    with pytest.raises(ValueError, match=r"negative value .* at row 2345, column 2"):
+        ps.EM().fit(source_priors=np.full(6, 1 / 6)).estimate(
+            da.from_array(wrong, chunks=(1000, 6))
+        )
+
+
+# Files, read by the workers
+
+
+@pytest.mark.parametrize("suffix", ["npy", "parquet", "arrow"])
+@pytest.mark.parametrize("logits", [False, True])
+def test_workers_read_files(client, data, tmp_path, suffix, logits):
+    y_proba = data[2]
+    values = np.log(y_proba) if logits else y_proba
+    names = [f"class {k}" for k in range(6)]
+    path = write(values, names, tmp_path / f"target.{suffix}")
+    file = open_predictions(path, logits=logits)
+    chosen = None if suffix == "npy" else names[::-1]
+    table = cluster_rows(file, chosen, client)
+    expected = y_proba if suffix == "npy" else y_proba[:, ::-1]
+    assert len(table.array.chunks[0]) >= 2
+    np.testing.assert_allclose(table.array.compute(), expected, rtol=1e-12)
+    shift = ps.EM().fit(source_priors=np.full(6, 1 / 6)).estimate(table.columns(range(6)))
+    assert_same(shift, ps.EM().fit(source_priors=np.full(6, 1 / 6)).estimate(expected))
+
+
+def write(values, names, path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if path.suffix == ".npy":
+        np.save(path, values)
+        return path
+    table = pa.table({name: values[:, k] for k, name in enumerate(names)})
+    if path.suffix == ".parquet":
+        pq.write_table(table, path, row_group_size=500)
+    else:
+        with pa.ipc.new_file(str(path), table.schema) as writer:
+            writer.write_table(table, max_chunksize=500)
+    return path
+
+
+def test_files_that_cannot_be_read_from_the_middle_are_named(client, data, tmp_path):
+    path = tmp_path / "target.npz"
+    np.savez(path, y_proba=data[2])
+    with pytest.raises(ValueError, match=r"target\.npz cannot be read from the middle"):
+        dask_rows(open_predictions(path), None, client)
+
+
+def test_a_file_that_workers_do_not_see_is_named(client, data, tmp_path):
+    path = write(data[2], None, tmp_path / "target.npy")
+    rows = dask_rows(open_predictions(path), None, client)
+    path.unlink()
+    with pytest.raises(ValueError, match=r"a worker does not find .*target\.npy; with --dask"):
+        rows.compute()
+
+
+def test_connecting(cluster):
+    with connected(None) as client:
+        assert client is None
+    with connected(cluster.scheduler_address) as client:
+        assert distributed.default_client() is client
+        assert DaskTable(da.ones((4, 2)) / 2)._client is client
+    assert DaskTable(da.ones((4, 2)) / 2)._client is None
+
+
+def test_nobody_at_the_address(monkeypatch):
+    monkeypatch.setattr(cli_dask, "CONNECT_SECONDS", 0.3)
+    with (
+        pytest.raises(click.BadParameter, match=r"no Dask scheduler answers at tcp://127"),
+        connected("tcp://127.0.0.1:1"),
+    ):
+        pass
+
+
+# A worker that dies
+
+
+def test_a_worker_killed_in_the_middle_of_em_changes_nothing(client, wide, tmp_path):
+    y_proba, source = wide
+    target = from_files(y_proba, tmp_path)
+    pids, killed, done_rows = dict(client.run(os.getpid)), [], 0
+
+    def kill_once(n_rows, done):
+        nonlocal done_rows
+        done_rows += done
+        if not killed and done_rows > 3.3 * n_rows:  # in the fourth pass
+            holding = {at: keys for at, keys in client.has_what().items() if keys}
+            at = max(holding, key=lambda at: len(holding[at]))
+            assert len(holding[at]) >= 2  # chunks that are lost with it
+            killed.append(pids[at])
+            os.kill(pids[at], signal.SIGKILL)
+
+    with watched(kill_once):
+        found = ps.EM().fit(source_priors=source).estimate(target)
+    assert killed
+    assert_gone(killed[0])
+    assert done_rows > 6 * y_proba.shape[0]
+    assert_same(found, ps.EM().fit(source_priors=source).estimate(y_proba))
+
+
+def assert_gone(pid):
+    """Wait until a process is no more; a zombie's parent has yet to hear of its death."""
+    for _ in range(200):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"process {pid} lives, with {threading.active_count()} threads here")

@@ -1,0 +1,136 @@
+"""GroupsDisplay: one row a group, one colour and marker a class."""
+
+import io
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+
+import priorshift as ps
+from priorshift.groups import estimate_groups
+from priorshift.plotting._groups import GroupsDisplay
+
+CLASSES = ["ant", "bee", "cow"]
+GROUPS = ["north", "south", "west"]
+PRIORS = np.array([[0.2, 0.3, 0.5], [0.6, 0.2, 0.2], [0.4, 0.25, 0.35]])
+POOLED = np.array([0.4, 0.25, 0.35])
+
+
+def display(**more):
+    return GroupsDisplay(PRIORS, GROUPS, CLASSES, POOLED, **more)
+
+
+def drawn(ax):
+    return {line.get_label(): line for line in ax.get_lines() if line.get_label()[0] != "_"}
+
+
+def test_every_prior_is_a_marker_in_the_row_of_its_group(ax):
+    display().plot(ax)
+    lines = drawn(ax)
+    assert list(lines) == CLASSES
+    for k, name in enumerate(CLASSES):
+        x, y = lines[name].get_data()
+        np.testing.assert_array_equal(x, PRIORS[:, k])
+        np.testing.assert_array_equal(np.round(y), [0, 1, 2])
+    styles = {(line.get_color(), line.get_marker()) for line in lines.values()}
+    assert len({colour for colour, _ in styles}) == len({marker for _, marker in styles}) == 3
+    assert [label.get_text() for label in ax.get_yticklabels()] == GROUPS
+    bottom, top = ax.get_ylim()
+    assert bottom > top
+
+
+def test_dotted_lines_are_the_pooled_priors(ax):
+    display().plot(ax)
+    dotted = [line.get_xdata()[0] for line in ax.get_lines() if line.get_linestyle() == ":"]
+    assert dotted == POOLED.tolist()
+
+
+def test_rows_and_intervals_are_shown_where_there_are_any(ax):
+    interval = np.stack([0.9 * PRIORS, 1.1 * PRIORS], axis=-1)
+    display(n=[10, 2000, 5], interval=interval).plot(ax)
+    assert [text.get_text() for text in ax.texts] == ["n = 10", "n = 2,000", "n = 5"]
+    segments = [segment[:, 0] for bars in ax.collections for segment in bars.get_segments()]
+    np.testing.assert_allclose(segments, interval.transpose(1, 0, 2).reshape(9, 2))
+
+
+def test_the_groups_that_moved_and_the_classes_that_vary_are_drawn(ax, rng):
+    priors = rng.dirichlet(np.ones(9), 50)
+    pooled = priors.mean(axis=0)
+    shown = GroupsDisplay(priors, np.arange(50), np.arange(9), pooled).plot(
+        ax, max_groups=5, max_classes=2
+    )
+    distance = np.abs(priors - pooled).sum(axis=1)
+    assert set(shown.movers(5)) == set(np.argsort(-distance)[:5])
+    assert set(shown.varying(2)) == set(np.argsort(-np.abs(priors - pooled).mean(axis=0))[:2])
+    names = [label.get_text() for label in ax.get_yticklabels()]
+    assert names == [str(g) for g in np.sort(np.argsort(-distance)[:5])]
+    assert "shown: the 5 of 50 groups that moved most, the 2 of 9 classes" in ax.get_title("left")
+
+
+def test_from_estimates(ax):
+    cm = ps.CML().fit(np.eye(2)[np.repeat([0, 1, 0, 1], [40, 10, 10, 40])], np.repeat([0, 1], 50))
+    target = np.eye(2)[np.repeat([0, 1, 0, 1], [70, 30, 30, 70])]
+    found = estimate_groups(
+        cm, target, np.repeat(["n", "s"], 100), pooling=None, confidence_level=0.9
+    )
+    shown = GroupsDisplay.from_estimates(found, ax=ax)
+    np.testing.assert_array_equal(shown.priors, found.priors)
+    np.testing.assert_array_equal(shown.interval, found.interval)
+    assert ax.get_title("left").startswith("Class priors of groups by cm-l\n2 groups, median")
+    assert [text.get_text() for text in ax.texts] == ["n = 100", "n = 100"]
+
+
+def test_frame():
+    frame = display(n=[1, 2, 3]).frame()
+    assert isinstance(frame, pd.DataFrame)
+    assert frame["prior"].tolist() == PRIORS.ravel().tolist()
+    assert frame["group"].tolist() == np.repeat(GROUPS, 3).tolist()
+    assert frame["n"].tolist() == [1, 1, 1, 2, 2, 2, 3, 3, 3]
+
+
+def test_pyplot_is_used_only_where_no_axes_are_given(ax):
+    assert display().plot(ax).figure_ is ax.figure
+    assert plt.get_fignums() == []
+    shown = display().plot()
+    assert plt.get_fignums() == [shown.figure_.number]
+    np.testing.assert_allclose(shown.figure_.get_size_inches(), shown.figsize())
+
+
+@pytest.mark.parametrize(("G", "K"), [(2, 2), (20, 6), (400, 100)])
+def test_nothing_is_cut_off(G, K, rng):
+    names = [f"Genus{k} a-rather-long-species-name {k}" for k in range(K)]
+    priors = rng.dirichlet(np.ones(K), G)
+    shown = GroupsDisplay(
+        priors, [f"site {g} of many" for g in range(G)], names, priors.mean(axis=0), n=np.arange(G)
+    )
+    figure = shown.plot().figure_
+    figure.savefig(io.BytesIO())
+    box, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
+    assert box.x0 >= -0.01
+    assert box.y0 >= -0.01
+    assert box.x1 <= width + 0.01
+    assert box.y1 <= height + 0.01
+
+
+def test_dollars_are_drawn_as_they_are():
+    shown = GroupsDisplay([[0.5, 0.5]], ["$\\frac"], ["$\\frac", "$b"], [0.5, 0.5]).plot()
+    shown.figure_.savefig(io.BytesIO())
+    assert shown.ax_.get_yticklabels()[0].get_text() == "$\\frac"
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert len(display().frame()) == 9
+    with pytest.raises(ImportError, match=r"pip install 'priorshift\[plot\]'"):
+        display().plot()
+
+
+def test_wrong_shapes_are_refused():
+    with pytest.raises(ValueError, match=r"priors has shape \(2, 3\) where \(3, 3\) is needed"):
+        GroupsDisplay(PRIORS[:2], GROUPS, CLASSES, POOLED)
+    with pytest.raises(ValueError, match="interval has shape"):
+        display(interval=PRIORS)
+    with pytest.raises(ValueError, match="pooled must sum to 1"):
+        GroupsDisplay(PRIORS, GROUPS, CLASSES, 2 * POOLED)

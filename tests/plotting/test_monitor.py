@@ -1,0 +1,115 @@
+"""Priors over time: what is drawn is what was seen."""
+
+import io
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+
+from priorshift.plotting._monitor import MAX_POINTS, MonitorDisplay, positions
+from priorshift.plotting._style import VERMILLION
+from priorshift.streaming import PriorMonitor
+
+CLASSES = ["ant", "bee", "cow"]
+
+
+@pytest.fixture
+def monitor(simulate, rng):
+    world = simulate(3)
+    y_proba, y = world.draw(np.array([0.5, 0.3, 0.2]), 600, rng)
+    monitor = PriorMonitor(random_state=0).fit(y_proba, np.array(CLASSES)[y])
+    for t in range(12):
+        priors = np.array([0.5, 0.3, 0.2] if t < 6 else [0.1, 0.2, 0.7])
+        monitor.update(world.draw(priors, 200, rng)[0], time=f"2026-03-{t + 1:02}")
+    return monitor
+
+
+def lines(display):
+    return [line for line in display.ax_.get_lines() if len(line.get_xdata()) > 1]
+
+
+def test_lines_are_the_priors_and_alarms_stand_where_they_were_raised(monitor):
+    display = MonitorDisplay.from_monitor(monitor)
+    history = monitor.history
+    drawn = np.array([line.get_ydata() for line in display.ax_.get_lines()[:3]])
+    np.testing.assert_array_equal(drawn.T, history.priors)
+    (marks,) = [line for line in display.ax_.get_lines() if line.get_label() == "alarm raised"]
+    dates = np.array(history.time, dtype="datetime64[ms]")
+    assert marks.get_xdata().tolist() == dates[history.raised].tolist()
+    assert to_hex(marks.get_color()).lower() == VERMILLION.lower()
+    texts = {text.get_text() for text in display.ax_.texts}
+    assert set(CLASSES) <= texts
+    assert "12 steps, 1 alarm;" in display.ax_.get_title(loc="left")
+
+
+def test_a_history_is_as_good_as_its_monitor(monitor, ax):
+    display = MonitorDisplay.from_monitor(monitor.history, ax=ax)
+    assert display.ax_ is ax
+    np.testing.assert_array_equal(display.priors, monitor.history.priors)
+    assert display.method == "scm-l"
+
+
+def test_a_stream_without_alarms_shows_none():
+    display = MonitorDisplay([[0.5, 0.5], [0.4, 0.6]], [0.5, 0.5], ["a", "b"]).plot()
+    labels = display.ax_.get_legend_handles_labels()[1]
+    assert labels == ["source"]
+    assert "no alarm" in display.summary()
+
+
+def test_one_step_is_drawn_too():
+    MonitorDisplay([[0.5, 0.5]], [0.5, 0.5], ["a", "b"]).plot().figure_.savefig(io.BytesIO())
+
+
+def test_only_the_classes_that_moved_most_are_drawn(rng):
+    priors = np.full((5, 30), 1 / 30)
+    priors[3, 17] += 0.01
+    priors[3, 4] -= 0.01
+    display = MonitorDisplay(priors, np.full(30, 1 / 30), np.arange(30)).plot(max_classes=2)
+    assert display.movers(2).tolist() == [4, 17]
+    assert "not shown: 28 classes" in display.ax_.get_title(loc="left")
+
+
+def test_long_streams_are_drawn_with_few_points(rng):
+    priors = rng.dirichlet(np.ones(8), 5000)
+    display = MonitorDisplay(priors, np.full(8, 1 / 8), np.arange(8)).plot()
+    assert max(len(line.get_xdata()) for line in display.ax_.get_lines()) <= MAX_POINTS
+    for line in display.ax_.get_lines()[:8]:
+        assert line.get_xdata()[-1] == 4999
+
+
+@pytest.mark.parametrize(
+    ("time", "expected"),
+    [
+        ((3, 5.5), [3, 5.5]),
+        (("b", "a"), [0, 1]),
+        (("2026-01-01T00:00:00+02:00", "2026-01-02"), ["2026-01-01", "2026-01-02"]),
+        ((1, "a"), [0, 1]),
+    ],
+)
+def test_times_are_dates_or_numbers_else_steps(time, expected):
+    found = positions(time)
+    assert found.tolist() == np.array(expected, dtype=found.dtype).tolist()
+
+
+def test_names_at_the_ends_of_lines_keep_their_distance():
+    priors = np.tile([0.3, 0.29, 0.28, 0.13], (3, 1))
+    display = MonitorDisplay(priors, np.full(4, 0.25), list("abcd")).plot()
+    heights = sorted(text.xyann[1] for text in display.ax_.texts)
+    assert min(np.diff(heights)) >= 0.05
+    assert heights[-1] <= 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"priors": [0.5, 0.5]}, "priors must be finite, of shape"),
+        ({"priors": np.zeros((0, 2))}, "with a step at least"),
+        ({"time": [1]}, "time must have 2 entries"),
+        ({"raised": [True]}, "raised must have 2 entries"),
+        ({"classes": ["a"]}, "classes has 1 entries"),
+    ],
+)
+def test_bad_numbers_are_refused(changes, message):
+    given = {"priors": np.full((2, 2), 0.5), "source_priors": [0.5, 0.5], "classes": ["a", "b"]}
+    with pytest.raises(ValueError, match=message):
+        MonitorDisplay(**{**given, **changes})
