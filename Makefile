@@ -27,9 +27,9 @@ help: ## list the targets
 	@$(@D)/bin/python $(PIP_INSTALL) --editable '.[report,tables]' --group dev
 	@touch $@
 
-.venv-extras/.stamp: pyproject.toml constraints/torch.txt
+.venv-extras/.stamp: pyproject.toml constraints/torch.txt constraints/spark.txt
 	$(environment)
-	@$(@D)/bin/python $(PIP_INSTALL) --constraint constraints/torch.txt --editable '.[tables,torch]' --group test --group boosting
+	@$(@D)/bin/python $(PIP_INSTALL) --constraint constraints/torch.txt --constraint constraints/spark.txt --editable '.[tables,torch,dask,spark]' --group test --group boosting
 	@touch $@
 
 .venv-oldest/.stamp: pyproject.toml constraints/oldest.txt
@@ -56,6 +56,15 @@ chromium: ## install Debian's Chromium, for the tests of the report (needs root)
 
 # Checks
 
+# As many processes as processors, each with one BLAS thread: more would wait for one another.
+# Each begins with its own half of the files, and takes from the other's end when it is done.
+PROCESSES ?= auto
+PYTEST_OPTIONS := --numprocesses $(PROCESSES) --dist worksteal
+test unit test-extras test-oldest: export OPENBLAS_NUM_THREADS := 1
+test unit test-extras test-oldest: export OMP_NUM_THREADS := 1
+test unit test-extras test-oldest: export MKL_NUM_THREADS := 1
+test-extras: export PYSPARK_PYTHON := $(CURDIR)/.venv-extras/bin/python
+
 .PHONY: test lint types imports unit test-extras test-oldest format pre-commit
 test: lint types imports unit ## everything that must pass: lint, types, imports, unit
 
@@ -70,13 +79,13 @@ imports: .venv/.stamp ## check that imports point one way only
 	$(BIN)/lint-imports --no-logo
 
 unit: .venv/.stamp ## run tests and doctests, with coverage
-	$(BIN)/python -m pytest --ignore=tests/extras --cov
+	$(BIN)/python -m pytest $(PYTEST_OPTIONS) --ignore=tests/extras --cov
 
-test-extras: .venv-extras/.stamp docs ## run the tests that need PyTorch, LightGBM or XGBoost, and build the documentation
-	.venv-extras/bin/python -m pytest tests/extras src/priorshift/torch_sampler.py
+test-extras: .venv-extras/.stamp docs ## run the tests that need PyTorch, boosters, Dask or Spark (Java 17), and build the documentation
+	.venv-extras/bin/python -m pytest $(PYTEST_OPTIONS) tests/extras src/priorshift/torch_sampler.py src/priorshift/execution
 
 test-oldest: .venv-oldest/.stamp ## run the tests with the oldest supported dependencies
-	.venv-oldest/bin/python -m pytest tests --ignore=tests/extras
+	.venv-oldest/bin/python -m pytest $(PYTEST_OPTIONS) tests --ignore=tests/extras
 
 format: .venv/.stamp ## mend what can be mended
 	$(BIN)/ruff check --fix .
@@ -87,7 +96,7 @@ pre-commit: .venv/.stamp ## run the pre-commit hooks on all files
 
 # Showing
 
-.PHONY: demo picture bench bench-peers quality coverage
+.PHONY: demo picture bench bench-peers bench-scale bench-clusters quality coverage
 demo: .venv/.stamp ## compare all methods on the bundled data, and write demo.html
 	$(BIN)/priorshift demo --output demo.html
 
@@ -104,6 +113,14 @@ coverage: .venv/.stamp ## measure how often intervals cover, tests err and sets 
 	$(BIN)/python -m benchmarks.coverage
 	$(BIN)/python -m benchmarks.level
 	$(BIN)/python -m benchmarks.conformal
+
+bench-scale: .venv/.stamp .venv-peers/.stamp ## measure files larger than memory, many classes and groups beside the usual ways (ROWS=)
+	$(BIN)/python -m benchmarks.scale --peer-python .venv-peers/bin/python $(if $(ROWS),--rows $(ROWS))
+	$(BIN)/python -m benchmarks.wide
+	$(BIN)/python -m benchmarks.groups
+
+bench-clusters: .venv-extras/.stamp ## measure Dask and Spark here, and fit the cost model of the guide
+	.venv-extras/bin/python -m benchmarks.clusters
 
 bench-peers: .venv-peers/.stamp ## measure the same beside QuaPy and mlquantify
 	.venv-peers/bin/python -m benchmarks.speed

@@ -2,4 +2,9 @@
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("torch") else ["src/priorshift/torch_sampler.py"]
+NEEDED = {
+    "src/priorshift/torch_sampler.py": "torch",
+    "src/priorshift/execution/_dask.py": "distributed",
+}
+
+collect_ignore = [path for path, package in NEEDED.items() if not find_spec(package)]

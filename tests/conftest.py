@@ -42,6 +42,17 @@ def simulate() -> Callable[..., Simulation]:
 
 
 @pytest.fixture
+def blank_figures(monkeypatch):
+    """Leave a report's figures blank: they take most of its time, and its words need none.
+
+    Pages that a module or session shares are made before this fixture, with their figures.
+    """
+    from priorshift.report import _figures
+
+    monkeypatch.setattr(_figures, "_draw", lambda *_, **__: "<svg></svg>")
+
+
+@pytest.fixture
 def rng() -> np.random.Generator:
     """Seed every test alike."""
     return np.random.default_rng(20_231)

@@ -550,9 +550,10 @@ def test_cross_validation_agrees_with_one_by_hand(priors):
     losses = np.zeros(len(RIDGE_GRID))
     for fold in range(4):
         train, test = folds != fold, folds == fold
+        theta = np.array([1.0, 0, 0, 0])
         for i, ridge in enumerate(RIDGE_GRID):
             data = (logits[train], y[train], offset, ridge)
-            theta = minimize(oracle_objective_with_offset, [1.0, 0, 0, 0], data).x
+            theta = minimize(oracle_objective_with_offset, theta, data).x
             scores = theta[0] * logits[test] + theta[1:] - theta[1:].mean() + offset
             losses[i] += test.sum() * nll(log_softmax(scores, axis=1), y[test])
     fitted = BCTS(ridge="cv", cv=4).fit(logits, y, source_label_priors=priors)

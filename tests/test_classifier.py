@@ -65,6 +65,11 @@ def one_thread():
         yield
 
 
+def wrap(model, **options):
+    """Adapt by SCM-L, which is quick, where it does not matter by which method."""
+    return PriorAdaptedClassifier(model, **{"prior_estimator": ps.SCML(), **options})
+
+
 def l1(priors, truth=TARGET):
     return np.abs(priors - truth).sum()
 
@@ -128,7 +133,7 @@ def test_calibrators_get_log_probabilities_and_are_cross_fitted(name):
 
 @pytest.mark.parametrize("priors", [TARGET, dict(zip(NAMES[::-1], TARGET[::-1], strict=True))])
 def test_known_priors_are_adapt_proba(priors):
-    clf = PriorAdaptedClassifier.from_fitted(MODEL).fit(X_VAL, Y_VAL)
+    clf = wrap(FrozenEstimator(MODEL)).fit(X_VAL, Y_VAL)
     assert clf.adapt(X_TARGET[:50]).set_target_priors(priors) is clf
     by_hand = ps.adapt_proba(MODEL.predict_proba(X_TARGET), clf.source_priors_, TARGET)
     np.testing.assert_allclose(clf.predict_proba(X_TARGET), by_hand, rtol=1e-12)
@@ -138,7 +143,7 @@ def test_known_priors_are_adapt_proba(priors):
 
 @pytest.mark.parametrize("given", [[0.2, 0.3, 0.5], {"cat": 0.5, "ant": 0.2, "bee": 0.3}])
 def test_given_source_priors_are_the_denominator(given):
-    clf = PriorAdaptedClassifier.from_fitted(MODEL, source_priors=given).fit(X_VAL, Y_VAL)
+    clf = wrap(FrozenEstimator(MODEL), source_priors=given).fit(X_VAL, Y_VAL)
     np.testing.assert_allclose(clf.source_priors_, [0.2, 0.3, 0.5])
     by_hand = ps.adapt_proba(MODEL.predict_proba(X_TARGET), [0.2, 0.3, 0.5], TARGET)
     np.testing.assert_allclose(clf.set_target_priors(TARGET).predict_proba(X_TARGET), by_hand)
@@ -219,7 +224,7 @@ def test_calibration_is_not_flattered_by_its_own_fit():
             hit = np.array(known, dtype=object)[:, None] == self.classes_
             return np.where(hit.any(axis=1, keepdims=True), hit, 1 / 3)
 
-    clf = PriorAdaptedClassifier.from_fitted(MODEL, calibrator=Memory()).fit(X_VAL, Y_VAL)
+    clf = wrap(FrozenEstimator(MODEL), calibrator=Memory()).fit(X_VAL, Y_VAL)
     assert clf.score(X_VAL, Y_VAL) == 1
     np.testing.assert_allclose(clf.prior_estimator_.confusion_.conditional, 1 / 3)
 
@@ -228,7 +233,7 @@ def test_calibration_is_not_flattered_by_its_own_fit():
 
 
 def test_before_adapting_nothing_changes():
-    clf = PriorAdaptedClassifier.from_fitted(MODEL).fit(X_VAL, Y_VAL)
+    clf = wrap(FrozenEstimator(MODEL)).fit(X_VAL, Y_VAL)
     np.testing.assert_array_equal(clf.predict_proba(X_TARGET), MODEL.predict_proba(X_TARGET))
     np.testing.assert_array_equal(clf.target_priors_, clf.source_priors_)
     assert clf.target_priors_ is not clf.source_priors_
@@ -236,7 +241,7 @@ def test_before_adapting_nothing_changes():
 
 
 def test_estimating_stores_nothing():
-    clf = PriorAdaptedClassifier.from_fitted(MODEL).fit(X_VAL, Y_VAL)
+    clf = wrap(FrozenEstimator(MODEL)).fit(X_VAL, Y_VAL)
     shift = clf.estimate(X_TARGET)
     assert clf.shift_ is None
     np.testing.assert_array_equal(clf.target_priors_, clf.source_priors_)
@@ -255,7 +260,7 @@ def test_fitting_again_forgets():
 
 
 def test_a_failed_fit_changes_nothing():
-    clf = PriorAdaptedClassifier(LogisticRegression()).fit(X, Y).adapt(X_TARGET)
+    clf = wrap(LogisticRegression()).fit(X, Y).adapt(X_TARGET)
     before = clf.predict_proba(X_TARGET)
     with pytest.raises(ValueError, match="NaN"):
         clf.fit(np.full_like(X, np.nan), Y)
@@ -289,7 +294,7 @@ def test_only_methods_that_need_rows_keep_them(method):
 
 
 def test_a_new_adaptation_begins_anew():
-    clf = PriorAdaptedClassifier.from_fitted(MODEL).fit(X_VAL, Y_VAL)
+    clf = wrap(FrozenEstimator(MODEL)).fit(X_VAL, Y_VAL)
     fresh = clf.estimate(X_TARGET).priors
     np.testing.assert_array_equal(clf.adapt(X_VAL).adapt(X_TARGET).target_priors_, fresh)
     clf.set_target_priors(SOURCE).partial_adapt(X_TARGET)
@@ -316,9 +321,9 @@ def test_batches_with_a_class_that_validation_lacks():
 
 
 def test_pipelines_outside_and_inside():
-    inside = PriorAdaptedClassifier(make_pipeline(StandardScaler(), LogisticRegression()))
+    inside = wrap(make_pipeline(StandardScaler(), LogisticRegression()))
     inside.fit(X, Y).adapt(X_TARGET)
-    outside = make_pipeline(StandardScaler(), PriorAdaptedClassifier(LogisticRegression()))
+    outside = make_pipeline(StandardScaler(), wrap(LogisticRegression()))
     outside.set_output(transform="pandas").fit(pd.DataFrame(X, columns=["a", "b"]), Y)
     rows = pd.DataFrame(X_TARGET, columns=["a", "b"])
     outside[-1].adapt(outside[:-1].transform(rows))
@@ -346,7 +351,7 @@ def test_grid_search_reaches_every_part():
 
 @pytest.mark.parametrize("library", [pd, pl])
 def test_frames(library):
-    plain = PriorAdaptedClassifier(LogisticRegression(), calibrator=ps.TemperatureScaling())
+    plain = wrap(LogisticRegression(), calibrator=ps.TemperatureScaling())
     weight = np.linspace(0.5, 1.5, Y.size)
     plain.fit(X, Y, sample_weight=weight).adapt(X_TARGET)
     frame = library.DataFrame({"a": X[:, 0], "b": X[:, 1]})
@@ -372,7 +377,7 @@ def test_frames(library):
     ids=["int", "float", "object", "category", "list"],
 )
 def test_labels_of_every_kind(encode):
-    clf = PriorAdaptedClassifier(GaussianNB(), calibrator=ps.TemperatureScaling(), cv=3)
+    clf = wrap(GaussianNB(), calibrator=ps.TemperatureScaling(), cv=3)
     expected = clone(clf).fit(X, Y).adapt(X_TARGET)
     clf.fit(X, encode(Y)).adapt(X_TARGET)
     np.testing.assert_allclose(clf.target_priors_, expected.target_priors_)
@@ -383,16 +388,16 @@ def test_labels_of_every_kind(encode):
 
 
 def test_sparse_rows():
-    clf = PriorAdaptedClassifier(LogisticRegression()).fit(csr_array(X), Y)
-    dense = PriorAdaptedClassifier(LogisticRegression()).fit(X, Y).adapt(X_TARGET)
+    clf = wrap(LogisticRegression()).fit(csr_array(X), Y)
+    dense = wrap(LogisticRegression()).fit(X, Y).adapt(X_TARGET)
     np.testing.assert_allclose(
         clf.adapt(csr_array(X_TARGET)).target_priors_, dense.target_priors_, atol=1e-3
     )
 
 
 def test_precomputed_distances_are_cut_both_ways():
-    plain = PriorAdaptedClassifier(KNeighborsClassifier(9)).fit(X, Y).adapt(X_TARGET)
-    clf = PriorAdaptedClassifier(KNeighborsClassifier(9, metric="precomputed"))
+    plain = wrap(KNeighborsClassifier(9)).fit(X, Y).adapt(X_TARGET)
+    clf = wrap(KNeighborsClassifier(9, metric="precomputed"))
     assert get_tags(clf).input_tags.pairwise
     clf.fit(cdist(X, X), Y).adapt(cdist(X_TARGET, X))
     np.testing.assert_allclose(clf.source_priors_, plain.source_priors_)
@@ -402,8 +407,8 @@ def test_precomputed_distances_are_cut_both_ways():
 def test_class_weights_by_name():
     weight = dict(zip(NAMES, [1.0, 2.0, 6.0], strict=True))
     model = LogisticRegression(class_weight=weight)
-    clf = PriorAdaptedClassifier(model, source_priors=np.full(3, 1 / 3)).fit(X, Y)
-    plain = PriorAdaptedClassifier(LogisticRegression()).fit(X, Y).adapt(X_TARGET)
+    clf = wrap(model, source_priors=np.full(3, 1 / 3)).fit(X, Y)
+    plain = wrap(LogisticRegression()).fit(X, Y).adapt(X_TARGET)
     assert l1(clf.adapt(X_TARGET).target_priors_) < 0.15
     difference = clf.predict_proba(X_TARGET) - plain.predict_proba(X_TARGET)
     assert np.abs(difference).mean() < 0.03
@@ -458,8 +463,8 @@ class PlainModel:
 
 
 def test_any_model_with_classes_will_do():
-    plain = PriorAdaptedClassifier.from_fitted(PlainModel()).fit(X_VAL, Y_VAL).adapt(X_TARGET)
-    clf = PriorAdaptedClassifier.from_fitted(MODEL).fit(X_VAL, Y_VAL).adapt(X_TARGET)
+    plain = wrap(FrozenEstimator(PlainModel())).fit(X_VAL, Y_VAL).adapt(X_TARGET)
+    clf = wrap(FrozenEstimator(MODEL)).fit(X_VAL, Y_VAL).adapt(X_TARGET)
     np.testing.assert_array_equal(plain.predict(X_TARGET), clf.predict(X_TARGET))
     assert not hasattr(plain, "n_features_in_")
 
@@ -488,7 +493,7 @@ def test_weights_are_repeated_rows():
 
 def test_weights_reach_every_part():
     weight = np.where(Y == "cat", 5.0, 1.0)
-    clf = PriorAdaptedClassifier(LogisticRegression(), calibrator=ps.BCTS())
+    clf = wrap(LogisticRegression(), calibrator=ps.BCTS())
     clf.fit(X, Y, sample_weight=weight)
     model = LogisticRegression().fit(X, Y, sample_weight=weight)
     np.testing.assert_allclose(clf.estimator_.coef_, model.coef_, rtol=1e-6)
@@ -498,7 +503,7 @@ def test_weights_reach_every_part():
 
 def test_weights_that_the_model_cannot_take():
     weight = np.where(Y == "cat", 5.0, 1.0)
-    clf = PriorAdaptedClassifier(LinearDiscriminantAnalysis())
+    clf = wrap(LinearDiscriminantAnalysis())
     with pytest.warns(ps.PriorShiftWarning, match="LinearDiscriminantAnalysis.fit takes no sample"):
         clf.fit(X, Y, sample_weight=weight)
     plain = LinearDiscriminantAnalysis().fit(X, Y)
@@ -508,8 +513,8 @@ def test_weights_that_the_model_cannot_take():
 def test_fit_parameters_go_to_the_model_cut_by_fold():
     weight = np.where(Y == "cat", 5.0, 1.0)
     pipe = make_pipeline(StandardScaler(), GaussianNB())
-    by_step = PriorAdaptedClassifier(pipe).fit(X, Y, gaussiannb__sample_weight=weight.tolist())
-    direct = PriorAdaptedClassifier(GaussianNB()).fit(X, Y, sample_weight=weight)
+    by_step = wrap(pipe).fit(X, Y, gaussiannb__sample_weight=weight.tolist())
+    direct = wrap(GaussianNB()).fit(X, Y, sample_weight=weight)
     np.testing.assert_allclose(by_step.predict_proba(X_VAL), direct.predict_proba(X_VAL), rtol=1e-6)
 
 
@@ -530,22 +535,20 @@ def test_metadata_routing():
     with config_context(enable_metadata_routing=True):
         inner = Recorder().set_fit_request(sample_weight="importance", note=True)
         cv = GroupKFold(4)
-        clf = PriorAdaptedClassifier(inner, cv=cv).set_fit_request(sample_weight=True)
+        clf = wrap(inner, cv=cv).set_fit_request(sample_weight=True)
         clf.fit(X, Y, importance=weight, note="hello", groups=groups)
         np.testing.assert_array_equal(clf.estimator_.seen_[0], weight)
         assert clf.estimator_.seen_[1] == "hello"
-        unasked = PriorAdaptedClassifier(LogisticRegression())
+        unasked = wrap(LogisticRegression())
         with pytest.raises(ValueError, match="sample_weight"):
             unasked.fit(X, Y, sample_weight=weight)
         asked = LogisticRegression().set_fit_request(sample_weight=True)
         search = GridSearchCV(
-            PriorAdaptedClassifier(asked)
-            .set_fit_request(sample_weight=True)
-            .set_score_request(sample_weight=False),
+            wrap(asked).set_fit_request(sample_weight=True).set_score_request(sample_weight=False),
             {"estimator__C": [1.0]},
             cv=2,
         ).fit(X, Y, sample_weight=weight)
-    plain = PriorAdaptedClassifier(LogisticRegression()).fit(X, Y, sample_weight=weight)
+    plain = wrap(LogisticRegression()).fit(X, Y, sample_weight=weight)
     np.testing.assert_allclose(search.best_estimator_.source_priors_, plain.source_priors_)
 
 
@@ -555,10 +558,10 @@ def test_groups_stay_together():
     twins, y = X[groups], Y[groups]
     model = KNeighborsClassifier(1)
     with config_context(enable_metadata_routing=True):
-        apart = PriorAdaptedClassifier(model, cv=GroupKFold(5).set_split_request(groups=True))
+        apart = wrap(model, cv=GroupKFold(5).set_split_request(groups=True))
         apart.fit(twins, y, groups=groups)
     assert np.diag(apart.prior_estimator_.confusion_.conditional).max() < 0.95
-    together = PriorAdaptedClassifier(model, cv=KFold(5, shuffle=True, random_state=0))
+    together = wrap(model, cv=KFold(5, shuffle=True, random_state=0))
     assert np.diag(together.fit(twins, y).prior_estimator_.confusion_.conditional).min() > 0.75
 
 
@@ -577,7 +580,7 @@ def test_models_without_probabilities(model):
 def test_rare_classes():
     rare = np.flatnonzero(Y == "cat")
     rest = np.flatnonzero(Y != "cat")
-    clf = PriorAdaptedClassifier(GaussianNB(var_smoothing=1e-2))
+    clf = wrap(GaussianNB(var_smoothing=1e-2))
     few = np.r_[rest, rare[:3]]
     with pytest.warns(ps.PriorShiftWarning, match=r"class 'cat' has fewer .* folds \(5\)"):
         clf.fit(X[few], Y[few])
@@ -586,7 +589,7 @@ def test_rare_classes():
     with pytest.raises(ValueError, match=r"trains without class 'cat'.* 2 samples at least"):
         clf.fit(X[one], Y[one])
     # a model that is fitted already needs no more than one, nor for its calibrator
-    frozen = PriorAdaptedClassifier.from_fitted(MODEL, calibrator=ps.TemperatureScaling())
+    frozen = wrap(FrozenEstimator(MODEL), calibrator=ps.TemperatureScaling())
     assert frozen.fit(X[one], Y[one]).prior_estimator_.confusion_.class_weights[2] == 1
 
 
@@ -599,11 +602,11 @@ def test_folds_that_are_sorted_by_class():
 
 def test_folds_must_be_a_partition():
     with pytest.raises(ValueError, match="exactly once; row"):
-        PriorAdaptedClassifier(GaussianNB(), cv=ShuffleSplit(3, random_state=0)).fit(X, Y)
+        wrap(GaussianNB(), cv=ShuffleSplit(3, random_state=0)).fit(X, Y)
     half = np.arange(Y.size) < Y.size // 2
-    clf = PriorAdaptedClassifier(GaussianNB(), cv=[(half, ~half), (~half, half)]).fit(X, Y)
+    clf = wrap(GaussianNB(), cv=[(half, ~half), (~half, half)]).fit(X, Y)
     same = [np.flatnonzero(half), np.flatnonzero(~half)]
-    again = PriorAdaptedClassifier(GaussianNB(), cv=iter([same, same[::-1]])).fit(X, Y)
+    again = wrap(GaussianNB(), cv=iter([same, same[::-1]])).fit(X, Y)
     np.testing.assert_array_equal(clf.source_priors_, again.source_priors_)
 
 
@@ -644,7 +647,7 @@ def test_bad_labels_and_weights():
 
 
 def test_bad_target_priors():
-    clf = PriorAdaptedClassifier(GaussianNB())
+    clf = wrap(GaussianNB())
     with pytest.raises(NotFittedError):
         clf.set_target_priors(TARGET)
     for call in (clf.adapt, clf.partial_adapt, clf.estimate):
@@ -688,7 +691,7 @@ def test_models_that_give_the_wrong_columns():
 
 def test_calibrators_of_others():
     """Any classifier of log-probabilities is a calibrator, within limits that are named."""
-    clf = PriorAdaptedClassifier.from_fitted(MODEL, calibrator=LogisticRegression())
+    clf = wrap(FrozenEstimator(MODEL), calibrator=LogisticRegression())
     clf.fit(X_VAL, Y_VAL, sample_weight=np.ones(Y_VAL.size)).adapt(X_TARGET)
     assert l1(clf.target_priors_) < 0.15
     there = Y_VAL != "cat"
@@ -706,7 +709,7 @@ def test_probabilities_of_zero_can_be_calibrated():
     forest = RandomForestClassifier(5, random_state=0).fit(X, Y)
     assert (forest.predict_proba(X_VAL) == 0).any()
     for calibrator in (ps.TemperatureScaling(), LogisticRegression(C=1e-3, max_iter=1000)):
-        clf = PriorAdaptedClassifier.from_fitted(forest, calibrator=calibrator).fit(X_VAL, Y_VAL)
+        clf = wrap(FrozenEstimator(forest), calibrator=calibrator).fit(X_VAL, Y_VAL)
         loss = log_loss(Y_TARGET, clf.predict_proba(X_TARGET))
         assert loss < log_loss(Y_TARGET, forest.predict_proba(X_TARGET)) - 0.5
         clf.adapt(X_TARGET)
@@ -715,7 +718,7 @@ def test_probabilities_of_zero_can_be_calibrated():
 
 
 def test_no_probability_is_minus_infinity_in_logs():
-    clf = PriorAdaptedClassifier.from_fitted(MODEL).fit(X_VAL, Y_VAL)
+    clf = wrap(FrozenEstimator(MODEL)).fit(X_VAL, Y_VAL)
     log_proba = clf.set_target_priors([0.5, 0.5, 0]).predict_log_proba(X_TARGET)
     assert np.isneginf(log_proba[:, 2]).all()
     assert np.isfinite(log_proba[:, :2]).all()

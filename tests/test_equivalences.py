@@ -136,9 +136,9 @@ def test_balance_of_validation_does_not_matter(simulate, rng, name):
     """Conditional confusion matrices do not depend on it, given the source priors."""
     simulation = simulate(4, spread=2.0)
     target = np.array([0.4, 0.3, 0.2, 0.1])
-    y_proba, _ = simulation.draw(target, 20_000, rng)
+    y_proba, _ = simulation.draw(target, 8000, rng)
     priors = []
     for balance in (np.full(4, 0.25), np.array([0.1, 0.2, 0.3, 0.4])):
-        y_proba_val, y_val = simulation.draw(balance, 20_000, rng)
+        y_proba_val, y_val = simulation.draw(balance, 8000, rng)
         priors.append(estimate(name, y_proba_val, y_val, y_proba, simulation.source_priors).priors)
     np.testing.assert_allclose(priors[0], priors[1], atol=0.03)

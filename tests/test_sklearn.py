@@ -12,7 +12,12 @@ from priorshift.classifier import PriorAdaptedClassifier
 
 CLASSIFIERS = [
     PriorAdaptedClassifier(LogisticRegression()),
-    PriorAdaptedClassifier(LogisticRegression(), calibrator=ps.TemperatureScaling(), cv=3),
+    PriorAdaptedClassifier(
+        LogisticRegression(),
+        prior_estimator=ps.SCML(),
+        calibrator=ps.TemperatureScaling(),
+        cv=3,
+    ),
     PriorAdaptedClassifier(GaussianNB(), prior_estimator=ps.EM(), cv=2),
     PriorAdaptedClassifier(
         DecisionTreeClassifier(random_state=0),
