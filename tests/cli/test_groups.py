@@ -220,5 +220,5 @@ def test_clear_errors(data, files, write, named, refuse, tmp_path):
 
 def test_help_shows_an_example(ok):
     shown = ok("groups", "--help").stdout
-    assert "--group-column site" in shown
+    assert "--group-column part" in shown
     assert "auto|none|ROWS" in shown

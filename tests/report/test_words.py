@@ -163,7 +163,7 @@ def test_cautions_come_when_called_for():
         "The estimated prior of “c1” is 0": estimate_of([1.0, 0.0], [0.5, 0.5]),
         "The target has 30 rows for 2 classes": estimate_of([0.6, 0.4], [0.5, 0.5], n_target=30),
         "pass source_priors": estimate_of(
-            [0.6, 0.4], [0.5, 0.5], source_priors_from="mean prediction on validation, taken"
+            [0.6, 0.4], [0.5, 0.5], source_priors_from="the mean, taken to be drawn so"
         ),
         "cannot tell whether they are right": estimate_of([0.6, 0.4], [0.5, 0.5], method="known"),
     }.items():

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import click
+import numpy as np
 
 from priorshift._typing import Floats, Labels
 from priorshift.cli._compare import compare_on
@@ -65,18 +66,30 @@ def write_data(folder: Path) -> Request:
         source_priors=str(folder / "source_priors.csv"),
     )
     _write_table(folder / "validation.csv", data.classes, data.y_proba_val, data.y_val)
-    _write_table(folder / "target.csv", data.classes, data.y_proba_target, data.y_target)
+    quarter = 1 + 4 * np.arange(data.y_target.size) // data.y_target.size
+    _write_table(
+        folder / "target.csv",
+        data.classes,
+        data.y_proba_target,
+        data.y_target,
+        part=[f"part {number}" for number in quarter],
+    )
     rows = list(zip(data.classes.tolist(), data.source_priors.tolist(), strict=True))
     write_text(folder / "source_priors.csv", table_as_csv(("class", "source_priors"), rows))
     return request
 
 
-def _write_table(path: Path, classes: Labels, y_proba: Floats, y: Labels) -> None:
+def _write_table(
+    path: Path, classes: Labels, y_proba: Floats, y: Labels, **more: list[str]
+) -> None:
+    """Write labels, further columns, and probabilities."""
     rows = [
-        (label, *(f"{p:.8g}" for p in row))
-        for label, row in zip(y.tolist(), y_proba.tolist(), strict=True)
+        (*first, *(f"{p:.8g}" for p in row))
+        for first, row in zip(
+            zip(y.tolist(), *more.values(), strict=True), y_proba.tolist(), strict=True
+        )
     ]
-    write_text(path, table_as_csv(("label", *classes.tolist()), rows))
+    write_text(path, table_as_csv(("label", *more, *classes.tolist()), rows))
 
 
 @contextmanager

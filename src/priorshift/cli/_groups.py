@@ -56,7 +56,7 @@ def read_pooling(_: click.Context, param: click.Parameter, value: str) -> float 
     cls=Command,
     short_help="Estimate the priors of each site, week or device.",
     epilog="\b\nExample:\n"
-    "  priorshift groups --validation validation.csv --target target.csv --group-column site",
+    "  priorshift groups --validation validation.csv --target target.csv --group-column part",
 )
 @data_options
 @click.option(

@@ -40,10 +40,9 @@ TARGET = click.Path(exists=True, path_type=Path, allow_dash=True)
 @click.command(
     cls=Command,
     short_help="Follow the class priors over time, with alarms.",
-    epilog="\b\nExamples:\n"
-    "  priorshift monitor --validation validation.csv --target days/ --output report.html\n"
-    "  priorshift monitor --validation validation.csv --target log.csv --time-column time "
-    "--every day",
+    epilog="\b\nExample:\n"
+    "  priorshift monitor --validation validation.csv --target target.csv --every 500 "
+    "--output monitor.html",
 )
 @data_options
 @click.option(
@@ -120,11 +119,7 @@ def monitor(
     as_json: bool,
     **named: Any,
 ) -> None:
-    """Follow the class priors of a folder of files, or of a table with times, window by window.
-
-    In a folder every file is a window, in the order of names. One line a window goes to stdout;
-    with --json, one JSON document a line.
-    """
+    """Follow class priors over time: of a folder, a window a file, or of a table with times."""
     command = command_line(click.get_current_context())
     settings = {name: named.pop(name) for name in _SETTINGS}
     request = Request(**named)
