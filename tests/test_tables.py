@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import priorshift as ps
-from priorshift.estimators import _adaptive
+from priorshift.estimators import _adaptive, _calibrated
 from priorshift.execution import ArrayTable, Table, map_reduce, slices, take_rows, watched
 
 NAMES = ps.available_estimators()
@@ -99,6 +99,14 @@ def test_auto_judges_by_a_sample_of_many_rows(simulate, monkeypatch, table):
     assert shift.n_target == n_rows
     assert f"Judged on {n_rows} of 3,000 rows." in shift.decision["sentence"]
     assert np.abs(shift.priors - auto.estimate(y_proba[:2000]).priors).max() < 0.05
+
+
+def test_a_large_array_is_calibrated_in_blocks(simulate, monkeypatch):
+    y_proba_val, y_val, y_proba, _ = simulate
+    est = ps.CalibratedEM().fit(y_proba_val, y_val)
+    expected = est.estimate(y_proba)
+    monkeypatch.setattr(_calibrated, "LARGEST_COPY", 10)
+    same(est.estimate(y_proba), expected)
 
 
 def test_columns_are_matched_by_name(simulate):

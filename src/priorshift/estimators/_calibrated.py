@@ -26,11 +26,14 @@ from priorshift.estimators._kept_rows import (
 from priorshift.estimators._likelihood import EM
 from priorshift.estimators._result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
-from priorshift.execution import Rows, single_threaded_blas
+from priorshift.execution import ArrayTable, Rows, Table, single_threaded_blas
 from priorshift.recalibration import Recalibration
 from priorshift.solvers._softmax import RIDGE_GRID, TEMPERATURE, Family, ScoreMap, deal_folds
 from priorshift.statistics import Confusion, Decision, DecisionCounts
 from priorshift.uncertainty import IntervalRequest, PriorInterval
+
+LARGEST_COPY = 100_000_000
+"""Rows times classes up to which calibrated outputs are kept: calibrating again takes longer."""
 
 
 class CalibratedEM(KeepsRows):
@@ -141,13 +144,20 @@ class CalibratedEM(KeepsRows):
                 "that. Give validation samples of every class.",
                 PriorShiftWarning,
             )
-        problem = posterior_problem(self.recalibration_.apply(y_proba), self.source_priors_)
+        problem = posterior_problem(self._calibrated(y_proba), self.source_priors_)
         solution = certified(self, problem, self.source_priors_)
         unseen = tuple(self.classes_[~seen].tolist())
         result = self._result(solution.value, solution, y_proba.shape[0], unseen_classes=unseen)
         return replace(
             result, method=f"em-{self.recalibration_.name}", calibrator=self.recalibration_
         )
+
+    def _calibrated(self, y_proba: Rows) -> Rows:
+        """Calibrate the target: a copy, or block by block in every pass where that is too large."""
+        if not isinstance(y_proba, Table) and y_proba.size > LARGEST_COPY:
+            y_proba = ArrayTable(y_proba)
+        calibrated: Rows = self.recalibration_.apply(y_proba)
+        return calibrated
 
     def _interval(
         self, y_proba: Rows, found: PriorEstimate, request: IntervalRequest
@@ -167,7 +177,7 @@ class CalibratedEM(KeepsRows):
             sample_weight=rows.sample_weight,
         )
         em.source_priors_ = self.source_priors_  # the same mean, but out of fold
-        return em._interval(apply(y_proba), found, request)
+        return em._interval(self._calibrated(y_proba), found, request)
 
     def _calibrate(
         self, rows: Validation, label_priors: Vector | None
