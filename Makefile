@@ -82,7 +82,7 @@ unit: .venv/.stamp ## run tests and doctests, with coverage
 	$(BIN)/python -m pytest $(PYTEST_OPTIONS) --ignore=tests/extras --cov
 
 test-extras: .venv-extras/.stamp docs ## run the tests that need PyTorch, boosters, Dask or Spark (Java 17), and build the documentation
-	.venv-extras/bin/python -m pytest $(PYTEST_OPTIONS) tests/extras src/priorshift/torch_sampler.py src/priorshift/execution
+	.venv-extras/bin/python -m pytest $(PYTEST_OPTIONS) tests/extras src/priorshift/torch_sampler.py src/priorshift/execution src/priorshift/training
 
 test-oldest: .venv-oldest/.stamp ## run the tests with the oldest supported dependencies
 	.venv-oldest/bin/python -m pytest $(PYTEST_OPTIONS) tests --ignore=tests/extras
@@ -96,7 +96,7 @@ pre-commit: .venv/.stamp ## run the pre-commit hooks on all files
 
 # Showing
 
-.PHONY: demo picture bench bench-peers bench-scale bench-clusters quality coverage
+.PHONY: demo picture bench bench-peers bench-scale bench-clusters quality coverage reproduction leaderboard
 demo: .venv/.stamp ## compare all methods on the bundled data, and write demo.html
 	$(BIN)/priorshift demo --output demo.html
 
@@ -121,6 +121,13 @@ bench-scale: .venv/.stamp .venv-peers/.stamp ## measure files larger than memory
 
 bench-clusters: .venv-extras/.stamp ## measure Dask and Spark here, and fit the cost model of the guide
 	.venv-extras/bin/python -m benchmarks.clusters
+
+reproduction: .venv/.stamp ## run the paper's tables and applications on stored outputs (../shared/data)
+	$(BIN)/python -m benchmarks.reproduction --output reproduction
+	$(BIN)/python -m benchmarks.applications
+
+leaderboard: .venv-peers/.stamp ## judge ours beside QuaPy, mlquantify and the usual recipes (EVERY=)
+	.venv-peers/bin/python -m benchmarks.leaderboard --output leaderboard $(if $(EVERY),--every $(EVERY))
 
 bench-peers: .venv-peers/.stamp ## measure the same beside QuaPy and mlquantify
 	.venv-peers/bin/python -m benchmarks.speed

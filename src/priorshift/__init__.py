@@ -33,6 +33,7 @@ from priorshift.estimators import (
     ShrunkSCML,
     available_estimators,
     get_estimator,
+    register_estimator,
 )
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
 from priorshift.execution import TopK
@@ -96,6 +97,7 @@ __all__ = [
     "get_estimator",
     "priors_from_labels",
     "priors_from_predictions",
+    "register_estimator",
     "sample_indices",
     "sample_weights",
 ]

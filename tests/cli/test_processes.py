@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 
@@ -199,14 +200,15 @@ def test_the_demo_is_quick(demo_folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(set(main.commands) - {"demo"}))
+@pytest.mark.parametrize("name", sorted(set(main.commands) - {"demo", "train"}))  # images, torch
 def test_every_example_of_the_help_runs(demo_folder, ok, monkeypatch, name):
     folder, _ = demo_folder
     monkeypatch.chdir(folder)
     words = example(name)
     ok(*words)
     if "--output" in words:
-        assert Path(words[words.index("--output") + 1]).stat().st_size > 1000
+        output = Path(words[words.index("--output") + 1])
+        assert output.is_dir() or output.stat().st_size > 1000
 
 
 def test_every_command_explains_itself(run):
@@ -217,7 +219,7 @@ def test_every_command_explains_itself(run):
         shown = run(name, "-h")
         assert shown.exit_code == 0
         assert command.help.count(".") == 1  # one sentence
-        assert all(option.help for option in command.params)
+        assert all(part.help for part in command.params if isinstance(part, click.Option))
         assert f"\n  Example:\n    priorshift {name} " in shown.stdout
 
 

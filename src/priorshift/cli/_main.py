@@ -4,6 +4,7 @@ import click
 
 from priorshift._version import __version__
 from priorshift.cli._adapt import adapt
+from priorshift.cli._benchmark import benchmark
 from priorshift.cli._compare import compare
 from priorshift.cli._demo import demo
 from priorshift.cli._estimate import estimate
@@ -11,6 +12,7 @@ from priorshift.cli._groups import groups
 from priorshift.cli._monitor import monitor
 from priorshift.cli._report import report
 from priorshift.cli._shift import test
+from priorshift.cli._train import train
 
 
 @click.group(
@@ -25,5 +27,5 @@ def main() -> None:
     """
 
 
-for command in (demo, estimate, adapt, groups, compare, test, report, monitor):
+for command in (demo, estimate, adapt, groups, compare, test, report, monitor, benchmark, train):
     main.add_command(command)

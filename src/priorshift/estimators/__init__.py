@@ -9,7 +9,7 @@ from priorshift.estimators._joint import JointLikelihood
 from priorshift.estimators._likelihood import CML, CMM, EM, MAP, SCML, SCMM
 from priorshift.estimators._mapls import MAPLS
 from priorshift.estimators._moments import GLS
-from priorshift.estimators._registry import available_estimators, get_estimator
+from priorshift.estimators._registry import available_estimators, get_estimator, register_estimator
 from priorshift.estimators._result import PriorEstimate
 from priorshift.estimators._semi_supervised import SemiSupervisedEM
 from priorshift.estimators._shrunk import ShrunkSCML
@@ -39,4 +39,5 @@ __all__ = [
     "ShrunkSCML",
     "available_estimators",
     "get_estimator",
+    "register_estimator",
 ]

@@ -1,7 +1,13 @@
-"""Estimators by name, for the command line and for loops over methods."""
+"""Estimators by name, for the command line and for loops over methods.
+
+A method of one's own joins them by `register_estimator`, or, so that the command `priorshift` knows
+it too, by an entry point of the group `priorshift.estimators` in the package that holds it.
+"""
 
 from difflib import get_close_matches
-from typing import Any
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any, TypeVar
 
 from priorshift.estimators._adaptive import Auto
 from priorshift.estimators._base import PriorEstimator
@@ -14,6 +20,12 @@ from priorshift.estimators._mapls import MAPLS
 from priorshift.estimators._moments import GLS
 from priorshift.estimators._semi_supervised import SemiSupervisedEM
 from priorshift.estimators._shrunk import ShrunkSCML
+from priorshift.exceptions import PriorShiftWarning, warn_user
+
+GROUP = "priorshift.estimators"
+"""Entry points of other packages that are estimators."""
+
+Estimator = TypeVar("Estimator", bound=type[PriorEstimator])
 
 _ESTIMATORS: dict[str, type[PriorEstimator]] = {
     cls.name: cls
@@ -25,6 +37,48 @@ _ESTIMATORS: dict[str, type[PriorEstimator]] = {
 }
 
 
+def register_estimator(cls: Estimator) -> Estimator:
+    """Make an estimator known by its `name`, to every function and command that takes names.
+
+    Parameters
+    ----------
+    cls : subclass of PriorEstimator
+        With a `name` that no other estimator has. A class defined anew, as in a notebook, takes
+        the place of what it was.
+
+    Returns
+    -------
+    cls
+        So that it can be a decorator.
+
+    Examples
+    --------
+    >>> import priorshift as ps
+    >>> @ps.register_estimator  # doctest: +SKIP
+    ... class Halfway(ps.SCML):
+    ...     name = "halfway"
+
+    Doing it twice does no harm:
+
+    >>> ps.register_estimator(ps.SCML) is ps.SCML
+    True
+    """
+    thing: Any = cls  # users do not all check types
+    if not (isinstance(thing, type) and issubclass(thing, PriorEstimator)):
+        raise ValueError(f"an estimator is a subclass of PriorEstimator; this is {cls!r}.")
+    name = vars(cls).get("name")
+    if not isinstance(name, str) or not name or name != "-".join(name.lower().split()):
+        raise ValueError(
+            f"{cls.__name__} needs a name of its own, in lower case and without spaces, such as "
+            f"name = {cls.__name__.lower()!r}; it has {name!r}."
+        )
+    known = _ESTIMATORS.get(name)
+    if known is not None and _origin(known) != _origin(cls):
+        raise ValueError(f"the name {name!r} is taken by {'.'.join(_origin(known))}.")
+    _ESTIMATORS[name] = cls
+    return cls
+
+
 def available_estimators() -> list[str]:
     """Return the names that `get_estimator` takes.
 
@@ -34,6 +88,7 @@ def available_estimators() -> list[str]:
     >>> ps.available_estimators()[:4]
     ['na', 'auto', 'cm', 'scm']
     """
+    _load_entry_points()
     return list(_ESTIMATORS)
 
 
@@ -53,6 +108,7 @@ def get_estimator(name: str, **params: Any) -> PriorEstimator:
     >>> ps.get_estimator("map", alpha=2.0)
     MAP(alpha=2.0)
     """
+    _load_entry_points()
     if name not in _ESTIMATORS:
         near = get_close_matches(name.lower().replace("_", "-"), _ESTIMATORS, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
@@ -60,3 +116,20 @@ def get_estimator(name: str, **params: Any) -> PriorEstimator:
             f"there is no estimator {name!r}; choose from {', '.join(_ESTIMATORS)}.{hint}"
         )
     return _ESTIMATORS[name](**params)
+
+
+@cache  # once a process
+def _load_entry_points() -> None:
+    """Register the estimators of other packages; one that fails is named and left out."""
+    for point in entry_points(group=GROUP):
+        try:
+            register_estimator(point.load())
+        except Exception as error:
+            warn_user(
+                f"the estimator {point.name!r} of {point.value} is left out: {error}",
+                PriorShiftWarning,
+            )
+
+
+def _origin(cls: type) -> tuple[str, str]:
+    return cls.__module__, cls.__qualname__

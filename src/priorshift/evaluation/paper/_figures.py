@@ -1,0 +1,148 @@
+"""The paper's figures."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from priorshift._typing import Vector
+from priorshift.evaluation.paper._convergence import Stage
+from priorshift.evaluation.paper._distributions import IMBALANCES, distribution
+from priorshift.evaluation.paper._gaussian import DEVIATION, MEANS, ConfusionStudy
+from priorshift.evaluation.paper._result import Table, heading
+from priorshift.plotting._style import GREY, SERIES_COLOURS, SERIES_MARKERS, require_matplotlib
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def draw_samples(tables: Mapping[int, Table]) -> "Figure":
+    """Draw accuracy by the number of samples, one line a method, one panel a solver."""
+    sizes = sorted(tables)
+    first = tables[sizes[0]]
+    solvers = list(dict.fromkeys(record.solver for record in first.records))
+    figure, axes = _panels(len(solvers))
+    for ax, solver in zip(axes, solvers, strict=True):
+        for at, method in enumerate(first.methods):
+            means = [_mean(tables[size], method, solver) for size in sizes]
+            if method in ("na", "oracle"):
+                style: dict[str, Any] = {"color": GREY, "linestyle": ":" if at == 0 else "--"}
+            else:
+                style = _style(at)
+            ax.plot(sizes, means, label=heading(method), **style)
+        ax.set(xscale="log", xlabel="target samples used", title=f"{solver} solver")
+    axes[0].set_ylabel("accuracy, %")
+    axes[-1].legend(frameon=False, fontsize="small", loc="lower right")
+    return figure
+
+
+def draw_distributions(n_classes: int) -> "Figure":
+    """Draw the class distributions of the experiments."""
+    figure, ax = _figure()
+    for at, name in enumerate(IMBALANCES):
+        priors = distribution(name, n_classes)
+        ax.plot(np.arange(n_classes), priors, label=name, color=_style(at)["color"])
+    ax.set(xlabel="class", ylabel="prior", yscale="log")
+    ax.legend(frameon=False, ncols=4)
+    return figure
+
+
+def draw_gaussian(studies: Sequence[ConfusionStudy]) -> "Figure":
+    """Draw the classifiers above, and how far their estimated matrices are from the truth."""
+    require_matplotlib()
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(2, len(studies), figsize=(9.6, 5.4), layout="constrained")
+    x = np.linspace(-8, 8, 200)
+    posterior = 1 / (1 + np.exp(-(MEANS[1] - MEANS[0]) / DEVIATION**2 * x))
+    for column, study in enumerate(studies):
+        top, bottom = axes[0, column], axes[1, column]
+        top.plot(x, posterior, color=GREY, label="posterior")
+        top.plot(x, study.classifier.predict_proba(x)[:, 1], "--", color=SERIES_COLOURS[0],
+                 label="classifier")  # fmt: skip
+        top.axvline(study.classifier.threshold, color=SERIES_COLOURS[1], linewidth=1)
+        top.set(title=study.classifier.name, xlabel="x")
+        for at, (kind, distances) in enumerate(study.distances.items()):
+            bottom.plot(study.sizes, distances, label=kind, **_style(at))
+        bottom.set(xscale="log", xlabel="validation samples", ylim=(0, None))
+    axes[0, 0].set_ylabel("P(class 1)")
+    axes[1, 0].set_ylabel("distance from the true matrix")
+    axes[0, 0].legend(frameon=False, fontsize="small")
+    axes[1, 0].legend(frameon=False, fontsize="small")
+    return figure
+
+
+def draw_convergence(stages: Sequence[Stage]) -> "Figure":
+    """Draw accuracy over time, one panel a solver, dashed after a method has ended."""
+    solvers = list(dict.fromkeys(stage.solver for stage in stages))
+    methods = list(dict.fromkeys(stage.method for stage in stages))
+    latest = max(stage.seconds for stage in stages) * 1.5
+    figure, axes = _panels(len(solvers))
+    for ax, solver in zip(axes, solvers, strict=True):
+        for at, method in enumerate(methods):
+            found = [stage for stage in stages if (stage.method, stage.solver) == (method, solver)]
+            if not found:
+                continue
+            style = _style(at)
+            seconds = np.maximum.accumulate([stage.seconds for stage in found])
+            accuracies = [stage.accuracy for stage in found]
+            ax.plot(seconds, accuracies, label=heading(method), **style)
+            ax.plot([seconds[-1], latest], [accuracies[-1]] * 2, "--", color=style["color"], lw=0.8)
+        ax.set(xscale="log", xlabel="seconds", title=f"{solver} solver")
+    axes[0].set_ylabel("accuracy, %")
+    axes[-1].legend(frameon=False, fontsize="small", ncols=2)
+    return figure
+
+
+def draw_feasible_set(confusion: Vector) -> "Figure":
+    """Draw the decision frequencies that a three-class confusion matrix can explain.
+
+    The set is the triangle whose corners are the columns of C, inside the triangle of all
+    distributions: what lies outside has no priors that are at least 0.
+    """
+    figure, ax = _figure((4.6, 4.2))
+    corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(3) / 2]])
+    outer, inner = corners[[0, 1, 2, 0]], (confusion.T @ corners)[[0, 1, 2, 0]]
+    ax.plot(*outer.T, color=GREY)
+    ax.fill(*inner.T, color=SERIES_COLOURS[0], alpha=0.3)
+    ax.plot(*inner.T, color=SERIES_COLOURS[0])
+    for k, corner in enumerate(corners):
+        away = (
+            0.06 * (corner - corners.mean(axis=0)) / np.linalg.norm(corner - corners.mean(axis=0))
+        )
+        ax.annotate(f"decision {k}", corner + away, ha="center", va="center")
+    ax.annotate(r"$\Phi_C$", inner[:3].mean(axis=0), ha="center", va="center")
+    ax.set(aspect="equal", xlim=(-0.2, 1.2), ylim=(-0.15, 1.05))
+    ax.axis("off")
+    return figure
+
+
+def _figure(size: tuple[float, float] = (7.4, 4.2)) -> tuple["Figure", Any]:
+    require_matplotlib()
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(figsize=size, layout="constrained")
+
+
+def _panels(n: int) -> tuple["Figure", Any]:
+    require_matplotlib()
+    import matplotlib.pyplot as plt
+
+    size = (1.5 + 4.2 * n, 4.2)
+    figure, axes = plt.subplots(
+        1, n, figsize=size, sharex=True, sharey=True, squeeze=False, layout="constrained"
+    )
+    return figure, axes[0]
+
+
+def _style(at: int) -> dict[str, Any]:
+    return {
+        "color": SERIES_COLOURS[at % len(SERIES_COLOURS)],
+        "marker": SERIES_MARKERS[at % len(SERIES_MARKERS)],
+        "markersize": 4,
+    }
+
+
+def _mean(table: Table, method: str, solver: str) -> float:
+    found = [r.accuracy for r in table.records if (r.method, r.solver) == (method, solver)]
+    return float(np.mean(found))
