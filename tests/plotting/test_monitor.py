@@ -113,3 +113,8 @@ def test_bad_numbers_are_refused(changes, message):
     given = {"priors": np.full((2, 2), 0.5), "source_priors": [0.5, 0.5], "classes": ["a", "b"]}
     with pytest.raises(ValueError, match=message):
         MonitorDisplay(**{**given, **changes})
+
+
+def test_a_source_prior_above_all_that_came_is_inside_the_axes():
+    display = MonitorDisplay(np.tile([0.1, 0.2, 0.7], (5, 1)), [0.05, 0.05, 0.9], CLASSES).plot()
+    assert display.ax_.get_ylim()[1] > 0.9

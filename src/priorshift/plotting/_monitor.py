@@ -259,7 +259,8 @@ class MonitorDisplay:
     def _label(self, ax: "Axes", chosen: Indices) -> None:
         from matplotlib.ticker import PercentFormatter
 
-        ax.set_ylim(0, max(float(self.priors[:, chosen].max()) * 1.08, 0.02))
+        highest = max(self.priors[:, chosen].max(), self.source_priors[chosen].max())
+        ax.set_ylim(0, max(float(highest) * 1.08, 0.02))
         ax.yaxis.set_major_formatter(PercentFormatter(1.0))
         ax.set_ylabel("class prior")
         self.label_time(ax)
