@@ -1,28 +1,18 @@
 """priorshift benchmark: experiments by name, files into a folder, refusals in one sentence."""
 
 import csv
+from functools import partial
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
-
-from priorshift.cli._benchmark import benchmark
 
 K = 3
 
 
 @pytest.fixture
-def invoke():
+def invoke(run):
     """Run the command; stdout and stderr are kept apart."""
-
-    def run(*arguments):
-        try:
-            runner = CliRunner(mix_stderr=False)
-        except TypeError:  # click 8.2 keeps them apart always
-            runner = CliRunner()
-        return runner.invoke(benchmark, [str(word) for word in arguments])
-
-    return run
+    return partial(run, "benchmark")
 
 
 @pytest.fixture

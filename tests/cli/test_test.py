@@ -1,25 +1,18 @@
 """priorshift test: the library's answer, exit codes, refusals."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from priorshift.cli._shift import test as command
 from priorshift.shift_test import detect_shift
 
 
 @pytest.fixture
-def invoke():
-    def run(*arguments):
-        try:
-            runner = CliRunner(mix_stderr=False)
-        except TypeError:  # click 8.2 keeps them apart always
-            runner = CliRunner()
-        return runner.invoke(command, [str(word) for word in arguments])
-
-    return run
+def invoke(run):
+    """Run the command; stdout and stderr are kept apart."""
+    return partial(run, "test")
 
 
 @pytest.fixture
