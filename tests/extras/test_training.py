@@ -289,10 +289,11 @@ def fashion(data, tmp_path):
     return folder
 
 
-def test_the_command(fashion, whole, tmp_path):
+def test_the_command(fashion, whole, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # a short path is not wrapped
     arguments = ["--dataset", "fashion-mnist", "--data", str(fashion), "--source", "D3"]
     arguments += ["--epochs", "3", "--seed", "3", "--runs", "2", "--retrain", "UNI"]
-    arguments += ["--device", "cpu", "--output", str(tmp_path / "trained")]
+    arguments += ["--device", "cpu", "--output", "trained"]
     found = CliRunner().invoke(train, arguments)
     assert found.exit_code == 0, found.output
     assert "fashion-mnist for UNI, seed 4, epoch 3/3: loss" in found.stderr
