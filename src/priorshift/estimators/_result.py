@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from priorshift._frames import Backend, make_frame
+from priorshift._frozen import FrozenArrays
 from priorshift._typing import Vector
 from priorshift._validation import (
     check_fraction,
@@ -39,7 +40,7 @@ MADE_BY: dict[IntervalKind, str] = {
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PriorEstimate:
+class PriorEstimate(FrozenArrays):
     """Estimated target priors with their certificate; frozen, picklable, without sample rows.
 
     Attributes
@@ -116,18 +117,6 @@ class PriorEstimate:
     calibrator: Recalibration | None = None
     strength: float = 1.0
     decision: Mapping[str, Any] | None = None
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, np.ndarray):
-                frozen = value.copy()
-                frozen.setflags(write=False)
-                object.__setattr__(self, field.name, frozen)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Rebuild through `__init__`: NumPy's own pickles forget that arrays are read-only."""
-        return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
     @property
     def ratio(self) -> Vector:

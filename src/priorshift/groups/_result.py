@@ -1,13 +1,14 @@
 """GroupEstimates: one estimate a group, and how to use them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from priorshift._frames import Backend, make_frame
+from priorshift._frozen import FrozenArrays
 from priorshift._typing import Indices, Labels, Vector
 from priorshift._validation import (
     check_choice,
@@ -25,7 +26,7 @@ from priorshift.solvers import Status
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GroupEstimates:
+class GroupEstimates(FrozenArrays):
     """Estimated target priors of each group; frozen, picklable, without sample rows.
 
     `found["site 3"]` is the `PriorEstimate` of one group, by its label.
@@ -72,18 +73,6 @@ class GroupEstimates:
     interval: Vector | None = None
     standard_error: Vector | None = None
     confidence_level: float | None = None
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, np.ndarray):
-                frozen = value.copy()
-                frozen.setflags(write=False)
-                object.__setattr__(self, field.name, frozen)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Rebuild through `__init__`: NumPy's own pickles forget that arrays are read-only."""
-        return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
     @property
     def classes(self) -> Labels:

@@ -7,24 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from priorshift._frozen import FrozenArrays
 from priorshift._typing import Vector
 from priorshift.shift_test._words import assumption_verdict, shift_verdict
 
 
-class _Frozen:
-    """Arrays that cannot be written to, plain values on demand."""
-
-    def __post_init__(self) -> None:
-        for field in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, field.name)
-            if isinstance(value, np.ndarray):
-                frozen = value.copy()
-                frozen.setflags(write=False)
-                object.__setattr__(self, field.name, frozen)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Rebuild through `__init__`: NumPy's own pickles forget that arrays are read-only."""
-        return type(self), tuple(getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]
+class _Finding(FrozenArrays):
+    """What both tests share: a verdict, and plain values on demand."""
 
     @property
     def verdict(self) -> str:
@@ -36,7 +25,7 @@ class _Frozen:
         named: dict[str, Any] = {}
         for field in fields(self):  # type: ignore[arg-type]
             value = getattr(self, field.name)
-            if isinstance(value, _Frozen):
+            if isinstance(value, _Finding):
                 value = value.to_dict()
             elif field.name == "classes":
                 value = value.tolist()
@@ -71,7 +60,7 @@ class _Frozen:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AssumptionTest(_Frozen):
+class AssumptionTest(_Finding):
     """Whether a change of priors alone explains the target; frozen and picklable.
 
     Attributes
@@ -128,7 +117,7 @@ class AssumptionTest(_Frozen):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ShiftTest(_Frozen):
+class ShiftTest(_Finding):
     """Whether the target's priors differ from the source's; frozen and picklable.
 
     Attributes

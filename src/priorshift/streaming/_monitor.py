@@ -20,6 +20,7 @@ from priorshift._validation import (
     encode_labels,
     in_class_order,
     read_labels,
+    some,
 )
 from priorshift.estimators import SCML, PriorEstimate, PriorEstimator
 from priorshift.statistics import Confusion, DecisionCounts
@@ -169,6 +170,13 @@ class PriorMonitor(BaseEstimator):
         estimator = SCML() if self.estimator is None else clone(self.estimator)
         given = {"source_priors": source_priors, "source_label_priors": source_label_priors}
         estimator.fit(y_proba, y, classes=classes, positive_class=positive_class, **given)
+        confusion = getattr(estimator, "confusion_", None)
+        if confusion is not None and not confusion.seen.all():
+            lacking = some(estimator.classes_[~confusion.seen].tolist())
+            raise ValueError(
+                f"validation has no sample of class {lacking}, so its share in a batch cannot be "
+                "told from counts of decisions; add validation samples of every class."
+            )
         if estimator.needs_rows:
             estimator.estimate_counts(DecisionCounts(np.zeros(0), "hard", 0))  # says why it cannot
         values = in_class_order(check_proba(y_proba), estimator.classes_)
