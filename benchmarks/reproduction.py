@@ -57,7 +57,7 @@ def main() -> None:
         reproduce(name, family, outputs, 1 if family.splits else n_runs, options)
     runs = sorted(options.runs.rglob("*.npz")) if options.runs else []
     for name, outputs in grouped(runs).items():
-        target = "LT" if name.endswith("UNI") else "UNI"
+        target = "LT" if "-UNI" in name else "UNI"
         family = Family(f"{name} -> {target}", "Trained here.", lambda *_: iter(()), (target,))
         family = replace(family, supplement=True)
         reproduce(name, family, outputs, options.seeds, options)

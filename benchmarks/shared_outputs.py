@@ -141,7 +141,6 @@ FAMILIES = {
         imagenet_votes,
         targets=("LT",),
         share=1.0,
-        most_seeds=2,
     ),
 }
 """What the tables run on, by name."""

@@ -63,18 +63,35 @@ def test_subsets_follow_the_seed_alone():
     np.testing.assert_array_equal(first.test[1], np.arange(300))
 
 
-def test_data_with_a_validation_set_are_taken_as_they_are():
+@pytest.mark.parametrize("changes", [{"source": "UNI"}, {"largest": 2}])
+def test_data_with_a_validation_set_are_taken_as_they_are(changes):
     images = ArrayImages(np.zeros((4, 1, 1, 1), np.uint8), np.array([0, 1, 1, 1]))
     data = ImageData("places365-lt", 2, images, images, images)
     np.testing.assert_array_equal(draw(data, Plan("places365-lt")).train[1], np.arange(4))
-    with pytest.raises(ValueError, match="comes long-tailed; its source can only be LT"):
-        draw(data, Plan("places365-lt", "UNI"))
+    with pytest.raises(ValueError, match="comes long-tailed; it is LT, and taken whole"):
+        draw(data, Plan("places365-lt", **changes))
 
 
 @pytest.mark.parametrize("per_class", [50, 51, 149])
 def test_too_few_images(per_class, rng):
-    with pytest.raises(ValueError, match=f"the smallest class has {per_class} images: too few"):
+    with pytest.raises(ValueError, match=rf"\({per_class} are there, 50 held out\) are too few"):
         split(np.repeat(np.arange(10), per_class), "LT", rng)
+
+
+def test_the_largest_class_can_be_made_smaller(rng):
+    y = np.repeat(np.arange(10), 1000)
+    chosen, held_out = split(y, "LT", rng, largest=450)
+    np.testing.assert_array_equal(np.bincount(y[chosen])[[0, -1]], [450, 4])
+    np.testing.assert_array_equal(np.bincount(y[held_out]), 50)
+    with pytest.raises(ValueError, match="it can be 950 at most"):
+        split(y, "LT", rng, largest=951)
+    with pytest.raises(ValueError, match="its rarest would keep none"):
+        split(y, "LT", rng, largest=99)
+
+
+def test_files_are_named_by_the_plan():
+    assert Plan("cifar-10", "D3").name == "cifar-10-D3"
+    assert Plan("cifar-10", "LT", largest=450).name == "cifar-10-LT450"
 
 
 # Plans
@@ -101,6 +118,7 @@ def test_the_schedule_scales(dataset, n_epochs):
         ({"source": "D9"}, "source must be one of"),
         ({"sampler": "D9"}, "sampler must be one of"),
         ({"n_epochs": 0}, "n_epochs must be"),
+        ({"largest": 0}, "largest must be"),
     ],
 )
 def test_bad_plans(changes, message):

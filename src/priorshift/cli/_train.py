@@ -42,6 +42,12 @@ SCORED = ("train", "val", "test", "retrained")
     help="Class distribution of the training images.",
 )
 @click.option(
+    "--largest",
+    type=click.IntRange(min=1),
+    help="Training images of the most frequent class; 450 makes the counts of the paper's "
+    "CIFAR-100.  [default: as many as there are]",
+)
+@click.option(
     "--retrain",
     type=click.Choice(tuple(IMBALANCES)),
     help="Train a second network as well, with a sampler that follows this distribution: the "
@@ -77,6 +83,7 @@ def train(
     dataset: str,
     folder: Path,
     source: str,
+    largest: int | None,
     retrain: str | None,
     epochs: int | None,
     runs: int,
@@ -89,7 +96,7 @@ def train(
     torch = require_torch()
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     n_epochs = epochs or RECIPES[dataset].n_epochs
-    plans = [Plan(dataset, source, None, seed + at, n_epochs) for at in range(runs)]
+    plans = [Plan(dataset, source, None, seed + at, n_epochs, largest) for at in range(runs)]
     data = load_images(dataset, folder)
     n_networks = 1 if retrain is None else 2
     paths = []

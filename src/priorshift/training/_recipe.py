@@ -78,6 +78,8 @@ class Plan:
     seed : int
         Of the subset, the initial weights, the batches and their augmentation.
     n_epochs : int
+    largest : int or None
+        Training images of the most frequent class; None is as many as there are.
     """
 
     dataset: str
@@ -85,6 +87,7 @@ class Plan:
     sampler: str | None = None
     seed: int = 0
     n_epochs: int = 1
+    largest: int | None = None
 
     def __post_init__(self) -> None:
         check_choice(self.dataset, tuple(RECIPES), "dataset")
@@ -92,11 +95,18 @@ class Plan:
         if self.sampler is not None:
             check_choice(self.sampler, tuple(IMBALANCES), "sampler")
         check_count(self.n_epochs, "n_epochs")
+        if self.largest is not None:
+            check_count(self.largest, "largest")
 
     @property
     def recipe(self) -> Recipe:
         """How the paper trains this data set."""
         return RECIPES[self.dataset]
+
+    @property
+    def name(self) -> str:
+        """What its files are called: data set and source, with `largest` if it is given."""
+        return f"{self.dataset}-{self.source}{self.largest or ''}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain values."""

@@ -35,10 +35,10 @@ def draw(data: ImageData, plan: Plan) -> Parts:
     rng = np.random.default_rng([plan.seed, data.n_classes])
     test = data.test, np.arange(data.test.y.size)
     if data.val is None:
-        train, val = split(data.train.y, plan.source, rng)
+        train, val = split(data.train.y, plan.source, rng, largest=plan.largest)
         return Parts((data.train, train), (data.train, val), test)
-    if plan.source != "LT":
-        raise ValueError(f"{data.name} comes long-tailed; its source can only be LT.")
+    if plan.source != "LT" or plan.largest is not None:
+        raise ValueError(f"{data.name} comes long-tailed; it is LT, and taken whole.")
     every = np.arange(data.train.y.size), np.arange(data.val.y.size)
     return Parts((data.train, every[0]), (data.val, every[1]), test)
 
@@ -53,7 +53,7 @@ def train_classifier(
     device: str = "cpu",
     watch: "Watcher" = lambda _: None,
 ) -> Path:
-    """Train a classifier and store its logits in `folder/<dataset>-<source>.npz`.
+    """Train a classifier and store its logits in `folder/<plan.name>.npz`.
 
     Where it came from and how accurate it is stands in a JSON file beside it. A run that was
     interrupted goes on where it stopped, from `*.checkpoint.pt` in the same folder, which are
@@ -85,7 +85,7 @@ def train_classifier(
     if plan.sampler is not None:
         raise ValueError("the first network has no sampler; `retrain` trains one that has.")
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{plan.dataset}-{plan.source}.npz"
+    path = folder / f"{plan.name}.npz"
     if _is_finished(path, plan, retrain):
         return path
     parts = draw(data, plan)

@@ -33,11 +33,19 @@ def source_counts(source: str, n_classes: int, largest: int) -> Indices:
     return counts if imbalance >= 1 else counts[::-1].copy()
 
 
-def split(y: Indices, source: str, rng: np.random.Generator, n_val: int = N_VAL) -> list[Indices]:
+def split(
+    y: Indices,
+    source: str,
+    rng: np.random.Generator,
+    *,
+    n_val: int = N_VAL,
+    largest: int | None = None,
+) -> list[Indices]:
     """Draw training and validation rows that share none.
 
-    Validation has `n_val` images of every class. The rest of the smallest class is what the most
-    frequent class of the source keeps; with 500 a class and 50 held out that is 450.
+    Validation has `n_val` images of every class. The most frequent class of the source keeps
+    `largest` images, by default the rest of the smallest class; with 500 a class and 50 held out
+    that is 450.
 
     Examples
     --------
@@ -49,11 +57,17 @@ def split(y: Indices, source: str, rng: np.random.Generator, n_val: int = N_VAL)
     """
     check_count(n_val, "n_val")
     available = np.bincount(y)
-    largest = int(available.min()) - n_val
+    rest = int(available.min()) - n_val
+    if largest is not None and largest > rest:
+        raise ValueError(
+            f"largest is {largest}, but the smallest class has {available.min()} images of which "
+            f"{n_val} are held out: it can be {rest} at most."
+        )
+    largest = rest if largest is None else largest
     counts = source_counts(source, available.size, largest) if largest > 0 else np.zeros(1, int)
     if counts.min() < 1:
         raise ValueError(
-            f"the smallest class has {available.min()} images: too few to hold out {n_val} and to "
-            f"train on the distribution {source}, whose rarest class would keep none."
+            f"{largest} images of the most frequent class ({available.min()} are there, {n_val} "
+            f"held out) are too few for the distribution {source}: its rarest would keep none."
         )
     return draw_parts(y, [counts, np.full(available.size, n_val)], rng)

@@ -72,7 +72,10 @@ def largest_sample(y: Indices, priors: Vector, share: float, rng: np.random.Gene
     asked = priors > 0
     if not available[asked].all():
         lacking = np.flatnonzero(asked & (available == 0))
-        raise ValueError(f"there is no sample of class {lacking[0]} to draw.")
+        raise ValueError(
+            f"there is no sample of class {lacking[0]} to draw, and the distribution asks for it; "
+            "leave the class out of the outputs (its column and its labels), or add samples of it."
+        )
     size = share * (available[asked] / priors[asked]).min()
     wanted = np.minimum(np.maximum(np.floor(size * priors + 1e-9), asked), available).astype(int)
     order = rng.permutation(y.size)
