@@ -10,10 +10,34 @@ from priorshift.evaluation.paper._convergence import Stage
 from priorshift.evaluation.paper._distributions import IMBALANCES, distribution
 from priorshift.evaluation.paper._gaussian import DEVIATION, MEANS, ConfusionStudy
 from priorshift.evaluation.paper._result import Table, heading
-from priorshift.plotting._style import GREY, SERIES_COLOURS, SERIES_MARKERS, require_matplotlib
+from priorshift.plotting._style import (
+    BLUE,
+    GREEN,
+    GREY,
+    PURPLE,
+    SERIES_MARKERS,
+    VERMILLION,
+    bare,
+    require_matplotlib,
+    series_style,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+COLOURS = {
+    BLUE: ("em", "map"),
+    VERMILLION: ("cm", "cm-l", "cm-m"),
+    GREEN: ("scm", "scm-l", "scm-m"),
+}
+"""What an estimate is made from: predictions, a confusion matrix, a soft one."""
+
+KINDS = {
+    (":", "s"): ("cm", "scm"),
+    ("-", "o"): ("em", "cm-l", "scm-l"),
+    ("--", "^"): ("map", "cm-m", "scm-m"),
+}
+"""How it is made, as line and marker: by inversion, by maximum likelihood, with a hyper-prior."""
 
 
 def draw_samples(tables: Mapping[int, Table]) -> "Figure":
@@ -25,14 +49,9 @@ def draw_samples(tables: Mapping[int, Table]) -> "Figure":
     for ax, solver in zip(axes, solvers, strict=True):
         for at, method in enumerate(first.methods):
             means = [_mean(tables[size], method, solver) for size in sizes]
-            if method in ("na", "oracle"):
-                style: dict[str, Any] = {"color": GREY, "linestyle": ":" if at == 0 else "--"}
-            else:
-                style = _style(at)
-            ax.plot(sizes, means, label=heading(method), **style)
+            ax.plot(sizes, means, label=heading(method), **_style(method, at))
         ax.set(xscale="log", xlabel="target samples used", title=f"{solver} solver")
-    axes[0].set_ylabel("accuracy, %")
-    axes[-1].legend(frameon=False, fontsize="small", loc="lower right")
+    _finish(figure, axes)
     return figure
 
 
@@ -41,9 +60,17 @@ def draw_distributions(n_classes: int) -> "Figure":
     figure, ax = _figure()
     for at, name in enumerate(IMBALANCES):
         priors = distribution(name, n_classes)
-        ax.plot(np.arange(n_classes), priors, label=name, color=_style(at)["color"])
+        (line,) = ax.plot(np.arange(n_classes), priors, color=series_style(at)["color"])
+        ax.annotate(
+            name,
+            (n_classes - 1, priors[-1]),
+            xytext=(6, 0),
+            textcoords="offset points",
+            va="center",
+            color=line.get_color(),
+        )
     ax.set(xlabel="class", ylabel="prior", yscale="log")
-    ax.legend(frameon=False, ncols=4)
+    bare(ax, "left", "bottom")
     return figure
 
 
@@ -58,12 +85,13 @@ def draw_gaussian(studies: Sequence[ConfusionStudy]) -> "Figure":
     for column, study in enumerate(studies):
         top, bottom = axes[0, column], axes[1, column]
         top.plot(x, posterior, color=GREY, label="posterior")
-        top.plot(x, study.classifier.predict_proba(x)[:, 1], "--", color=SERIES_COLOURS[0],
+        top.plot(x, study.classifier.predict_proba(x)[:, 1], "--", color=BLUE,
                  label="classifier")  # fmt: skip
-        top.axvline(study.classifier.threshold, color=SERIES_COLOURS[1], linewidth=1)
+        top.axvline(study.classifier.threshold, color=VERMILLION, linewidth=1,
+                    label="decision")  # fmt: skip
         top.set(title=study.classifier.name, xlabel="x")
         for at, (kind, distances) in enumerate(study.distances.items()):
-            bottom.plot(study.sizes, distances, label=kind, **_style(at))
+            bottom.plot(study.sizes, distances, label=kind, markersize=4, **series_style(at))
         bottom.set(xscale="log", xlabel="validation samples", ylim=(0, None))
     axes[0, 0].set_ylabel("P(class 1)")
     axes[1, 0].set_ylabel("distance from the true matrix")
@@ -73,7 +101,7 @@ def draw_gaussian(studies: Sequence[ConfusionStudy]) -> "Figure":
 
 
 def draw_convergence(stages: Sequence[Stage]) -> "Figure":
-    """Draw accuracy over time, one panel a solver, dashed after a method has ended."""
+    """Draw accuracy over time, one panel a solver; thin lines go on where a method has ended."""
     solvers = list(dict.fromkeys(stage.solver for stage in stages))
     methods = list(dict.fromkeys(stage.method for stage in stages))
     latest = max(stage.seconds for stage in stages) * 1.5
@@ -83,14 +111,13 @@ def draw_convergence(stages: Sequence[Stage]) -> "Figure":
             found = [stage for stage in stages if (stage.method, stage.solver) == (method, solver)]
             if not found:
                 continue
-            style = _style(at)
+            style = _style(method, at)
             seconds = np.maximum.accumulate([stage.seconds for stage in found])
             accuracies = [stage.accuracy for stage in found]
             ax.plot(seconds, accuracies, label=heading(method), **style)
-            ax.plot([seconds[-1], latest], [accuracies[-1]] * 2, "--", color=style["color"], lw=0.8)
+            ax.plot([seconds[-1], latest], [accuracies[-1]] * 2, color=style["color"], lw=0.6)
         ax.set(xscale="log", xlabel="seconds", title=f"{solver} solver")
-    axes[0].set_ylabel("accuracy, %")
-    axes[-1].legend(frameon=False, fontsize="small", ncols=2)
+    _finish(figure, axes)
     return figure
 
 
@@ -104,8 +131,8 @@ def draw_feasible_set(confusion: Vector) -> "Figure":
     corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(3) / 2]])
     outer, inner = corners[[0, 1, 2, 0]], (confusion.T @ corners)[[0, 1, 2, 0]]
     ax.plot(*outer.T, color=GREY)
-    ax.fill(*inner.T, color=SERIES_COLOURS[0], alpha=0.3)
-    ax.plot(*inner.T, color=SERIES_COLOURS[0])
+    ax.fill(*inner.T, color=BLUE, alpha=0.3)
+    ax.plot(*inner.T, color=BLUE)
     for k, corner in enumerate(corners):
         away = (
             0.06 * (corner - corners.mean(axis=0)) / np.linalg.norm(corner - corners.mean(axis=0))
@@ -135,12 +162,21 @@ def _panels(n: int) -> tuple["Figure", Any]:
     return figure, axes[0]
 
 
-def _style(at: int) -> dict[str, Any]:
-    return {
-        "color": SERIES_COLOURS[at % len(SERIES_COLOURS)],
-        "marker": SERIES_MARKERS[at % len(SERIES_MARKERS)],
-        "markersize": 4,
-    }
+def _finish(figure: "Figure", axes: Any) -> None:
+    axes[0].set_ylabel("accuracy, %")
+    handles, labels = axes[-1].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right upper", frameon=False, fontsize="small")
+
+
+def _style(method: str, at: int) -> dict[str, Any]:
+    """Return the look of a method; those that are not the paper's differ by their markers."""
+    if method in ("na", "oracle"):
+        return {"color": GREY, "linestyle": ":" if method == "na" else "--"}
+    colours = [colour for colour, methods in COLOURS.items() if method in methods]
+    kinds = [kind for kind, methods in KINDS.items() if method in methods]
+    line, marker = kinds[0] if kinds else ("-.", SERIES_MARKERS[at % len(SERIES_MARKERS)])
+    colour = colours[0] if colours else PURPLE
+    return {"color": colour, "linestyle": line, "marker": marker, "markersize": 4}
 
 
 def _mean(table: Table, method: str, solver: str) -> float:
