@@ -108,10 +108,9 @@ def reproduce(
         tables = run_tables(list(TABLES), outputs, **given, progress=told)
         parts += list(as_parts(name, tables, options.output))
     if "supplement" in asked and family.supplement:
-        few = outputs[:: 2 if len(outputs) > 2 else 1]
-        given = {"targets": SUPPLEMENT, "n_seeds": min(n_seeds, 2), "share": family.share}
+        given = {"targets": SUPPLEMENT, "n_seeds": n_seeds, "share": family.share}
         names = [table for table in TABLES if table != "table1"]
-        tables = run_tables(names, few, **given, progress=told)
+        tables = run_tables(names, outputs, **given, progress=told)
         parts += ["### Supplement: other targets"]
         parts += list(as_parts(f"{name}-supplement", tables, options.output))
     if "samples" in asked:

@@ -12,7 +12,11 @@ from scipy.spatial.distance import cdist
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+    VotingClassifier,
+)
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -247,6 +251,10 @@ def test_estimating_stores_nothing():
     np.testing.assert_array_equal(clf.target_priors_, clf.source_priors_)
     np.testing.assert_array_equal(clf.adapt(X_TARGET).shift_.priors, shift.priors)
     assert shift.n_target == 1000
+    assert shift.interval is None
+    interval = clf.estimate(X_TARGET, confidence_level=0.9).interval
+    assert (interval[:, 0] < TARGET).all()
+    assert (interval[:, 1] > TARGET).all()
 
 
 def test_fitting_again_forgets():
@@ -387,6 +395,13 @@ def test_labels_of_every_kind(encode):
         clf.set_target_priors([1.5, -0.5, 0])
 
 
+def test_predictions_come_back_as_labels_came():
+    assert wrap(GaussianNB()).fit(X, Y.astype(object)).predict(X).dtype == object
+    assert wrap(GaussianNB()).fit(X, Y).predict(X).dtype == Y.dtype
+    numbers = np.searchsorted(NAMES, Y)
+    assert wrap(GaussianNB()).fit(X, numbers.astype(object)).predict(X).dtype == numbers.dtype
+
+
 def test_sparse_rows():
     clf = wrap(LogisticRegression()).fit(csr_array(X), Y)
     dense = wrap(LogisticRegression()).fit(X, Y).adapt(X_TARGET)
@@ -516,6 +531,10 @@ def test_fit_parameters_go_to_the_model_cut_by_fold():
     by_step = wrap(pipe).fit(X, Y, gaussiannb__sample_weight=weight.tolist())
     direct = wrap(GaussianNB()).fit(X, Y, sample_weight=weight)
     np.testing.assert_allclose(by_step.predict_proba(X_VAL), direct.predict_proba(X_VAL), rtol=1e-6)
+    with pytest.warns(ps.PriorShiftWarning, match=r"<step>__sample_weight"):
+        wrap(pipe).fit(X, Y, sample_weight=weight)
+    both = wrap(pipe).fit(X, Y, sample_weight=weight, gaussiannb__sample_weight=weight)
+    np.testing.assert_allclose(both.source_priors_, direct.source_priors_, rtol=1e-6)
 
 
 class Recorder(ClassifierMixin, BaseEstimator):
@@ -573,8 +592,22 @@ def test_models_without_probabilities(model):
     clf = PriorAdaptedClassifier(model)
     assert not hasattr(clf, "predict_proba")
     assert not hasattr(clf, "predict")
-    with pytest.raises(ValueError, match=r"no predict_proba.*CalibratedClassifierCV"):
+    with pytest.raises(ValueError, match=r"no predict_proba \(.*SV.*CalibratedClassifierCV"):
         clf.fit(X, Y)
+
+
+def test_why_a_model_has_no_probabilities():
+    vote = VotingClassifier([("a", GaussianNB())], voting="hard")
+    with pytest.raises(ValueError, match=r"\(VotingClassifier\)") as caught:
+        PriorAdaptedClassifier(vote).fit(X, Y)
+    assert "voting='hard'" in str(caught.value.__cause__.__cause__)
+
+
+def test_models_that_cannot_be_copied():
+    with pytest.raises(
+        ValueError, match=r"estimator \(PlainModel\) has no get_params.*from_fitted"
+    ):
+        PriorAdaptedClassifier(PlainModel()).fit(X, Y)
 
 
 def test_rare_classes():
@@ -588,9 +621,42 @@ def test_rare_classes():
     one = np.r_[rest, rare[:1]]
     with pytest.raises(ValueError, match=r"trains without class 'cat'.* 2 samples at least"):
         clf.fit(X[one], Y[one])
-    # a model that is fitted already needs no more than one, nor for its calibrator
-    frozen = wrap(FrozenEstimator(MODEL), calibrator=ps.TemperatureScaling())
+    # a model that is fitted already needs no more than one, nor for its calibrator, which does
+    # not complain of a class that only a fold lacks
+    frozen = wrap(FrozenEstimator(MODEL), calibrator=ps.BCTS())
     assert frozen.fit(X[one], Y[one]).prior_estimator_.confusion_.class_weights[2] == 1
+
+
+def test_a_class_that_validation_lacks_is_named_once():
+    there = Y_VAL != "cat"
+    clf = wrap(FrozenEstimator(MODEL), calibrator=ps.BCTS(), source_priors=SOURCE)
+    with pytest.warns(ps.PriorShiftWarning) as caught:
+        clf.fit(X_VAL[there], Y_VAL[there])
+    assert len(caught) == 1
+    assert "says nothing about 1 of the classes ('cat')" in str(caught[0].message)
+
+
+def test_more_folds_than_rows():
+    few = np.r_[0:3, np.flatnonzero(Y == "cat")[:1]]
+    for cv in (5, None, StratifiedKFold(5)):
+        with pytest.raises(
+            ValueError, match=r"5 folds, but no class has more than \d samples; use"
+        ):
+            wrap(GaussianNB(), cv=cv).fit(X[few], Y[few])
+
+
+def test_folds_that_are_used_up():
+    clf = wrap(GaussianNB(), cv=iter(list(KFold(2).split(X)))).fit(X, Y)
+    with pytest.raises(ValueError, match="no folds; an iterator serves one fit only"):
+        clf.fit(X, Y)
+
+
+def test_folds_that_need_groups():
+    groups = np.arange(Y.size) % 4
+    clf = wrap(GaussianNB(), cv=GroupKFold(4))
+    for params in ({}, {"groups": groups}):
+        with pytest.raises(ValueError, match=r"GroupKFold\) needs groups.*enable_metadata_routing"):
+            clf.fit(X, Y, **params)
 
 
 def test_folds_that_are_sorted_by_class():
@@ -615,7 +681,13 @@ def test_folds_must_be_a_partition():
     [
         ({"prior_estimator": "em"}, "prior_estimator must be an instance.*'em'.*get_estimator"),
         ({"prior_estimator": ps.EM}, "prior_estimator must be an instance"),
+        ({"estimator": GaussianNB}, r"estimator must be an instance, GaussianNB\(\)"),
+        ({"estimator": FrozenEstimator(GaussianNB)}, r"estimator must be an instance, Gaus"),
+        ({"estimator": None}, r"no predict_proba \(NoneType\)"),
         ({"calibrator": ps.BCTS(from_proba=True)}, "receive log-probabilities"),
+        ({"calibrator": ps.BCTS}, r"calibrator must be an instance .* such as BCTS\(\), or None"),
+        ({"calibrator": "bcts"}, "calibrator must be an instance .* got 'bcts'"),
+        ({"calibrator": StandardScaler()}, r"calibrator .* predict_proba.* got StandardScaler"),
         ({"source_priors": [0.5, 0.5]}, "source_priors must be 3 numbers"),
         ({"source_priors": {"ant": 1.0}}, "source_priors names the classes 'ant'"),
         ({"cv": 1}, "at least one train/test split"),
@@ -623,7 +695,7 @@ def test_folds_must_be_a_partition():
 )
 def test_bad_parameters(change, message):
     with pytest.raises(ValueError, match=message):
-        PriorAdaptedClassifier(GaussianNB(), **change).fit(X, Y)
+        PriorAdaptedClassifier(**{"estimator": GaussianNB(), **change}).fit(X, Y)
 
 
 def test_bad_labels_and_weights():
@@ -642,8 +714,34 @@ def test_bad_labels_and_weights():
         clf.fit(X, Y[:-1])
     with pytest.raises(ValueError, match="weight has shape"):
         clf.fit(X, Y, sample_weight=[1.0])
-    with pytest.raises(ValueError, match="label outside classes: 'dog'"):
+    with pytest.raises(
+        ValueError, match=r"GaussianNB\) does not know: 'dog'; it knows 'ant', 'bee'"
+    ):
         PriorAdaptedClassifier.from_fitted(MODEL).fit(X_VAL, np.where(Y_VAL == "cat", "dog", Y_VAL))
+
+
+@pytest.mark.parametrize(
+    "hide",
+    [
+        lambda y: np.where(y == "bee", None, y),
+        lambda y: np.where(y == "bee", np.nan, y.astype(object)),
+        lambda y: np.where(y == "bee", np.nan, 1.0),
+        lambda y: pd.Series(y, dtype="string").mask(y == "bee"),
+        lambda y: pd.Series(np.searchsorted(NAMES, y), dtype="Int64").mask(y == "bee"),
+        lambda y: pl.Series([None if label == "bee" else label for label in y]),
+    ],
+    ids=["none", "nan among text", "nan", "pandas text", "pandas integers", "polars"],
+)
+@pytest.mark.parametrize("model", [GaussianNB(), FrozenEstimator(MODEL)], ids=["new", "frozen"])
+def test_missing_labels(hide, model):
+    first = np.flatnonzero(Y == "bee")[0]
+    with pytest.raises(ValueError, match=rf"y has no label at position {first} .* drop these rows"):
+        PriorAdaptedClassifier(model).fit(X, hide(Y))
+
+
+def test_labels_of_two_kinds():
+    with pytest.raises(ValueError, match="y mixes strings with other labels"):
+        PriorAdaptedClassifier(GaussianNB()).fit(X, np.where(Y == "bee", 1, Y.astype(object)))
 
 
 def test_bad_target_priors():
@@ -667,7 +765,7 @@ def test_models_whose_columns_have_no_names():
         def classes_(self):
             raise AttributeError
 
-    with pytest.raises(ValueError, match="has no classes_"):
+    with pytest.raises(ValueError, match=r"\(Nameless\) has no classes_.* Fit it first"):
         PriorAdaptedClassifier.from_fitted(Nameless()).fit(X_VAL, Y_VAL)
 
 
@@ -679,14 +777,74 @@ def test_models_that_give_the_wrong_columns():
     with pytest.raises(ValueError, match=r"shape \(800,\); one column a class is needed: 'ant'"):
         PriorAdaptedClassifier.from_fitted(Positive()).fit(X_VAL, Y_VAL)
 
-    class Reversed(GaussianNB):
+    class Renamed(GaussianNB):
         def fit(self, X, y):
             super().fit(X, y)
-            self.classes_ = self.classes_[::-1]
+            self.classes_ = np.arange(3)
             return self
 
-    with pytest.raises(ValueError, match="Reversed has the classes 'cat', 'bee', 'ant' where"):
-        PriorAdaptedClassifier(Reversed()).fit(X, Y)
+    with pytest.raises(ValueError, match="Renamed has the classes 0, 1, 2 where 'ant', 'bee'"):
+        PriorAdaptedClassifier(Renamed()).fit(X, Y)
+
+
+def test_models_of_one_class():
+    one = GaussianNB().fit(X, np.full(Y.size, "ant"))
+    with pytest.raises(ValueError, match=r"\(GaussianNB\) knows 1 class only \('ant'\)"):
+        PriorAdaptedClassifier.from_fitted(one).fit(X_VAL, Y_VAL)
+
+
+def test_models_that_predict_no_probabilities():
+    class Late(PlainModel):
+        """Turn out NaN once in use."""
+
+        def predict_proba(self, X):
+            return MODEL.predict_proba(X) * (1 if len(X) > 1 else np.nan)
+
+    clf = wrap(FrozenEstimator(Late())).fit(X_VAL, Y_VAL)
+    for call in (clf.predict, clf.predict_proba, clf.adapt):
+        with pytest.raises(ValueError, match="predict_proba of Late has NaN"):
+            call(X_TARGET[:1])
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_predictions_in_frames_are_matched_by_name(library):
+    class Framed(PlainModel):
+        def predict_proba(self, X):
+            columns = dict(zip(NAMES.tolist(), MODEL.predict_proba(X).T, strict=True))
+            return library.DataFrame({name: columns[name] for name in ("bee", "cat", "ant")})
+
+    plain = wrap(FrozenEstimator(MODEL)).fit(X_VAL, Y_VAL).adapt(X_TARGET)
+    clf = wrap(FrozenEstimator(Framed())).fit(X_VAL, Y_VAL).adapt(X_TARGET)
+    np.testing.assert_array_equal(clf.predict_proba(X_TARGET), plain.predict_proba(X_TARGET))
+
+
+class ByAppearance(ClassifierMixin, BaseEstimator):
+    """A model whose classes are in the order in which they first appear."""
+
+    def fit(self, X, y):
+        self.classes_ = np.asarray(pd.unique(pd.Series(y)))
+        self.inner_ = GaussianNB().fit(X, y)
+        return self
+
+    def predict_proba(self, X):
+        order = [self.inner_.classes_.tolist().index(name) for name in self.classes_]
+        return self.inner_.predict_proba(X)[:, order]
+
+
+def test_models_with_classes_in_another_order():
+    plain = wrap(GaussianNB()).fit(X, Y).adapt(X_TARGET)
+    clf = wrap(ByAppearance()).fit(X, Y).adapt(X_TARGET)
+    assert clf.estimator_.classes_.tolist() != clf.classes_.tolist() == NAMES.tolist()
+    np.testing.assert_array_equal(clf.predict_proba(X_TARGET), plain.predict_proba(X_TARGET))
+    own = ByAppearance().fit(X, Y)
+    frozen = (
+        wrap(FrozenEstimator(own))
+        .fit(X_VAL, Y_VAL)
+        .set_target_priors(dict(zip(NAMES, TARGET, strict=True)))
+    )
+    assert frozen.classes_.tolist() == own.classes_.tolist()
+    plain = wrap(FrozenEstimator(MODEL)).fit(X_VAL, Y_VAL).set_target_priors(TARGET)
+    assert frozen.predict(X_TARGET).tolist() == plain.predict(X_TARGET).tolist()
 
 
 def test_calibrators_of_others():

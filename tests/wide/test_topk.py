@@ -104,6 +104,7 @@ def test_it_can_be_pickled():
         ([[0, 1]], [[0.5, 0.2]], {"rest": "keep"}, "rest must be 'spread'.*'keep'"),
         ([[0, 1]], [[0.0, 0.0]], {"rest": "drop"}, "row 0 lists no probability at all"),
         ([[0, 1]], [[0.5, 0.2]], {"n_classes": 2}, "row 0 lists every class.*0.7"),
+        ([[0, 1]], [[0.5, 0.2]], {"n_classes": 4.0}, "n_classes must be a whole number"),
     ],
 )
 def test_bad_lists_are_met_with_a_reason(ids, scores, options, said):

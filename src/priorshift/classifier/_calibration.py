@@ -1,5 +1,6 @@
 """Calibration of a classifier by any calibrator of log-probabilities, cross-fitted."""
 
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -40,8 +41,11 @@ def cross_calibrate(
         return clone(calibrator).fit(log_proba[rows], y[rows], **more, **weights)
 
     calibrated = np.empty(y_proba.shape)
-    for train, test in folds:
-        calibrated[test] = predict_proba(fit(train), log_proba[test], classes)
+    with warnings.catch_warnings():
+        # of classes that a fold lacks; of those that all rows lack, the fit on all of them warns
+        warnings.simplefilter("ignore", PriorShiftWarning)
+        for train, test in folds:
+            calibrated[test] = predict_proba(fit(train), log_proba[test], classes)
     return fit(np.arange(y.size)), calibrated
 
 

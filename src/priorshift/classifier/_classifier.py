@@ -91,7 +91,8 @@ class PriorAdaptedClassifier(ClassifierWrapper):
     Notes
     -----
     In a pipeline it is best to put the whole pipeline inside, `PriorAdaptedClassifier(pipeline)`:
-    then `adapt` takes raw rows, and preprocessing is part of the folds too.
+    then `adapt` takes raw rows, and preprocessing is part of the folds too. As the last step of a
+    pipeline it is adapted by `pipe[-1].adapt(pipe[:-1].transform(X_target))`.
 
     Examples
     --------
@@ -176,7 +177,7 @@ class PriorAdaptedClassifier(ClassifierWrapper):
         if not self._frozen or self.calibrator is not None:
             folds = split(self.cv, X, labels, routed.splitter.split)
         if self._frozen:
-            estimator, classes = self.estimator, classes_of(self.estimator)
+            estimator, classes = self.estimator, classes_of(self.estimator, labels)
             y_proba = predict_proba(estimator, X, classes)
         else:
             numbered = self.cv is None or isinstance(self.cv, Integral)
@@ -207,20 +208,22 @@ class PriorAdaptedClassifier(ClassifierWrapper):
         self.source_priors_ = prior_estimator.source_priors_
         return self._follow(self.source_priors_)
 
-    def estimate(self, X: Any) -> PriorEstimate:
+    def estimate(self, X: Any, **options: Any) -> PriorEstimate:
         """Estimate the target priors from unlabelled rows, without adapting to them.
 
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
             Rows of the target.
+        **options
+            For `prior_estimator_.estimate`: `confidence_level=0.95` asks for intervals.
 
         Returns
         -------
         PriorEstimate
         """
         y_proba = self._source_proba(X)  # first, for it says what is wrong before fit
-        return self.prior_estimator_.estimate(y_proba)
+        return self.prior_estimator_.estimate(y_proba, **options)
 
     def adapt(self, X: Any) -> Self:
         """Estimate the target priors from unlabelled rows, and adapt predictions to them.

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params
@@ -21,14 +22,16 @@ Fold = tuple[Indices, Indices]
 
 def split(cv: Any, X: Any, y: Labels, params: Mapping[str, Any]) -> list[Fold]:
     """Cut rows into folds, and check that each is a test row once."""
-    from sklearn.model_selection import check_cv  # heavy: priorshift itself needs none of it
-
+    splitter = _splitter(cv, y, params)
     rows = np.arange(y.size)  # a splitter may give masks as well as indices
     with warnings.catch_warnings():
         # which classes are too rare for their folds is for require_classes to say
         warnings.filterwarnings("ignore", "The least populated class", UserWarning)
-        splits = check_cv(cv, y, classifier=True).split(X, y, **params)
-        folds = [(rows[train], rows[test]) for train, test in splits]
+        folds = [(rows[train], rows[test]) for train, test in splitter.split(X, y, **params)]
+    if not folds:
+        raise ValueError(
+            "cv gives no folds; an iterator serves one fit only, so pass a list of (train, test)."
+        )
     times = np.bincount(np.concatenate([test for _, test in folds]), minlength=y.size)
     bad = np.flatnonzero(times != 1)
     if bad.size:
@@ -38,6 +41,28 @@ def split(cv: Any, X: Any, y: Labels, params: Mapping[str, Any]) -> list[Fold]:
             "ShuffleSplit and repeated folds do not."
         )
     return folds
+
+
+def _splitter(cv: Any, y: Labels, params: Mapping[str, Any]) -> Any:
+    """Make a splitter of `cv`, or say what it lacks."""
+    # heavy: priorshift itself needs none of it
+    from sklearn.model_selection import StratifiedKFold, check_cv
+
+    splitter = check_cv(cv, y, classifier=True)
+    wants_groups = get_routing_for_object(splitter).consumes("split", ["groups"])
+    if wants_groups and "groups" not in params:
+        raise ValueError(
+            f"cv ({type(splitter).__name__}) needs groups, which reach it by metadata routing "
+            "alone: call sklearn.set_config(enable_metadata_routing=True), then "
+            "fit(X, y, groups=...)."
+        )
+    most = np.unique(y, return_counts=True)[1].max()
+    if isinstance(splitter, StratifiedKFold) and splitter.n_splits > most:
+        raise ValueError(
+            f"cv asks for {splitter.n_splits} folds, but no class has more than {most} samples; "
+            "use fewer folds, or give more rows."
+        )
+    return splitter
 
 
 def require_classes(y: Labels, folds: list[Fold], weight: Vector | None, *, warn: bool) -> Labels:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from priorshift._typing import Floats
-from priorshift._validation import check_proba, check_source_mass
+from priorshift._validation import check_source_mass
 from priorshift.estimators import PriorEstimate, PriorEstimator
 from priorshift.statistics import DecisionCounts
 
@@ -20,12 +20,11 @@ class Target:
     @classmethod
     def of(cls, y_proba: Floats, estimator: PriorEstimator) -> "Target":
         """Keep of a batch what the estimator needs."""
-        values = check_proba(y_proba).values
-        check_source_mass(estimator.source_priors_, values, estimator.classes_)
+        check_source_mass(estimator.source_priors_, y_proba, estimator.classes_)
         if estimator.needs_rows:
-            return cls(None, (values.astype(np.float32),))
+            return cls(None, (y_proba.astype(np.float32),))
         decision = estimator.confusion_.decision
-        return cls(DecisionCounts.from_arrays(values, decision=decision))
+        return cls(DecisionCounts.from_arrays(y_proba, decision=decision))
 
     def __add__(self, other: "Target") -> "Target":
         if self.counts is None or other.counts is None:

@@ -66,10 +66,15 @@ class ClassifierWrapper(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             )
         if weight is not None and has_fit_parameter(self.estimator, "sample_weight"):
             to_fit["sample_weight"] = weight
-        elif weight is not None and not self._frozen:
+        elif weight is not None and not self._frozen and not _weighs_a_step(to_fit):
             warn_user(
                 f"{type(self.estimator).__name__}.fit takes no sample_weight: the weights count "
-                "for the source statistics alone, and the classifier is fitted without them.",
+                "for the source statistics alone, and the classifier is fitted without them. A "
+                "pipeline takes them as <step>__sample_weight too, or by metadata routing.",
                 PriorShiftWarning,
             )
         return Bunch(estimator=Bunch(fit=to_fit), splitter=Bunch(split={}))
+
+
+def _weighs_a_step(to_fit: Mapping[str, Any]) -> bool:
+    return any(name.endswith("__sample_weight") for name in to_fit)

@@ -2,7 +2,7 @@
 
 from copy import copy
 from dataclasses import replace
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from priorshift.estimators._kept_rows import (
     label_priors_of,
 )
 from priorshift.estimators._likelihood import EM
+from priorshift.estimators._reading import Given
 from priorshift.estimators._result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
 from priorshift.execution import ArrayTable, Rows, Table, single_threaded_blas
@@ -111,7 +112,7 @@ class CalibratedEM(KeepsRows):
     def _settle(
         self,
         classes: Labels,
-        given: tuple[Any, Any],
+        given: Given,
         evidence: Evidence | None,
         rows: Validation | None = None,
     ) -> Self:

@@ -1,7 +1,7 @@
 """KeepsRows: what the methods share that need validation row by row, not only its sums."""
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from priorshift._typing import Labels, Vector
 from priorshift._validation import check_priors
 from priorshift.estimators._base import PriorEstimator
 from priorshift.estimators._evidence import Evidence, SeenTarget, Validation
+from priorshift.estimators._reading import Given
 from priorshift.execution import Rows
 
 
@@ -30,14 +31,14 @@ class KeepsRows(PriorEstimator):
 
     _keeps_rows = True
 
-    def _count(self, rows: Validation, given: tuple[Any, Any]) -> RowEvidence:
+    def _count(self, rows: Validation, given: Given) -> RowEvidence:
         sums = super()._count(rows, given)
         return RowEvidence(sums.predicted, sums.confusion, sums.soft, rows)
 
     def _settle(
         self,
         classes: Labels,
-        given: tuple[Any, Any],
+        given: Given,
         evidence: Evidence | None,
         rows: Validation | None = None,  # noqa: ARG002
     ) -> Self:
@@ -55,7 +56,7 @@ class KeepsRows(PriorEstimator):
         return self._validation
 
 
-def label_priors_of(classes: Labels, given: tuple[Any, Any]) -> Vector | None:
+def label_priors_of(classes: Labels, given: Given) -> Vector | None:
     """Return the label priors of the training set as far as they are known, else None."""
     source_priors, label_priors = given
     if label_priors is not None:

@@ -1,9 +1,8 @@
 """PriorEstimate: what an estimator found, and how to use it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from html import escape
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -19,24 +18,20 @@ from priorshift._validation import (
     check_outputs,
     check_source_mass,
     in_class_order,
-    some,
 )
 from priorshift.adaptation import like_input, prior_ratio, reweight
+from priorshift.estimators._views import (
+    as_dict,
+    as_html,
+    as_text,
+    columns_of,
+    interval_in_words,
+)
 from priorshift.execution import SparseTable, is_dask_array, map_chunks
 from priorshift.recalibration import Recalibration
-from priorshift.solvers import ADVICE, Status
+from priorshift.solvers import Status
 from priorshift.uncertain_priors import ProbaInterval, adapt_proba_interval
 from priorshift.uncertainty import Estimand, IntervalKind, IntervalRequest, PriorInterval
-
-MAX_ROWS = 10
-"""Classes shown by a repr; beyond that the top movers."""
-
-MADE_BY: dict[IntervalKind, str] = {
-    "asymptotic": "standard errors of validation and target",
-    "likelihood ratio": "likelihood ratios, which assume calibrated outputs",
-    "bootstrap": "resampling validation and target",
-    "bayesian": "posterior draws of priors and confusion matrix",
-}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -214,41 +209,14 @@ class PriorEstimate(FrozenArrays):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON; vectors become mappings from class."""
-        named: dict[str, Any] = {}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name == "classes":
-                value = value.tolist()
-            elif isinstance(value, np.ndarray):
-                value = dict(zip(self.classes.tolist(), value.tolist(), strict=True))
-            elif isinstance(value, tuple):
-                value = list(value)
-            elif isinstance(value, Mapping):
-                value = dict(value)
-            elif isinstance(value, Recalibration):
-                value = value.name
-            elif isinstance(value, float) and not np.isfinite(value):
-                value = None  # JSON knows no infinity
-            named[field.name] = value
-        named["ratio"] = dict(zip(self.classes.tolist(), self.ratio.tolist(), strict=True))
-        return named
+        return as_dict(self)
 
     def to_frame(self, backend: Backend = "pandas") -> Any:
         """Return one row a class, as a frame of the named library.
 
         With an interval there are columns `lower`, `upper` and `standard_error`.
         """
-        columns = {
-            "class": self.classes,
-            "source_prior": self.source_priors,
-            "prior": self.priors,
-            "ratio": self.ratio,
-        }
-        if self.interval is not None:
-            columns |= {"lower": self.interval[:, 0], "upper": self.interval[:, 1]}
-        if self.standard_error is not None:
-            columns["standard_error"] = self.standard_error
-        return make_frame(columns, backend)
+        return make_frame(columns_of(self), backend)
 
     def report(self, path: str | PathLike[str], **data: Any) -> Path:
         """Write the estimate as one self-contained HTML file.
@@ -270,74 +238,13 @@ class PriorEstimate(FrozenArrays):
 
         return write_report(path, self, **data)
 
-    def __repr__(self) -> str:
-        """Show the certificate and the classes that moved."""
-        gap = "" if self.gap is None else f", gap={self.gap:.2g}"
-        head = (
-            f"PriorEstimate(method={self.method!r}, status={self.status!r}{gap}, "
-            f"n_classes={self.classes.size}, n_target={self.n_target})"
-        )
-        rows = [self._header(), *self._rows()]
-        width = max(len(row[0]) for row in rows)
-        lines = [
-            f"  {row[0]:<{width}}" + "".join(f"  {cell:>8}" for cell in row[1:]) for row in rows
-        ]
-        return "\n".join([head, *lines, *(f"  {note}" for note in self._notes())])
-
-    def _repr_html_(self) -> str:
-        header = "".join(f"<th>{escape(cell)}</th>" for cell in self._header())
-        cells = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
-            for row in self._rows()
-        )
-        gap = "" if self.gap is None else f", gap {self.gap:.2g}"
-        head = escape(f"{self.method}: {self.status}{gap}, {self.n_target} target rows")
-        notes = "".join(f"<p>{escape(note)}</p>" for note in self._notes())
-        return (
-            f"<div><strong>Prior estimate</strong> {head}<table><thead><tr>{header}</tr></thead>"
-            f"<tbody>{cells}</tbody></table>{notes}</div>"
-        )
-
-    def _header(self) -> tuple[str, ...]:
-        bounds = () if self.interval is None else ("lower", "upper")
-        return ("class", "source", "target", *bounds, "ratio")
-
-    def _rows(self) -> list[tuple[str, ...]]:
-        """Return the classes to show, the largest movers where there are many."""
-        order = np.arange(self.classes.size)
-        if order.size > MAX_ROWS:
-            order = np.argsort(-np.abs(self.priors - self.source_priors), kind="stable")[:MAX_ROWS]
-        shares = [self.source_priors, self.priors]
-        if self.interval is not None:
-            shares += [*self.interval.T]
-        return [
-            (
-                str(self.classes[k]),
-                *(f"{share[k]:.4f}" for share in shares),
-                f"{self.ratio[k]:.3g}",
-            )
-            for k in order
-        ]
-
-    def _notes(self) -> list[str]:
-        notes = [
-            f"{self.status}: {ADVICE[self.status]}",
-            f"source priors: {self.source_priors_from}",
-        ]
-        if self.interval is not None:
-            notes.insert(0, self.interval_in_words())
-        if self.classes.size > MAX_ROWS:
-            notes.insert(0, f"... the {MAX_ROWS} of {self.classes.size} classes that moved most")
-        if self.condition_number is not None:
-            notes.append(f"condition number of the confusion matrix: {self.condition_number:.3g}")
-        if self.unseen_classes:
-            notes.append(f"not in validation: {some(self.unseen_classes)}")
-        return notes
-
     def interval_in_words(self) -> str:
         """Say the level of the interval, what it is of, and how it was made."""
-        level = "" if self.confidence_level is None else f"{100 * self.confidence_level:g} % "
-        of = "these very rows" if self.estimand == "sample" else "the population"
-        together = "for all classes together" if self.simultaneous else "for each class"
-        by = "" if self.interval_method is None else f", by {MADE_BY[self.interval_method]}"
-        return f"{level}interval of the share in {of}, {together}{by}"
+        return interval_in_words(self)
+
+    def __repr__(self) -> str:
+        """Show the certificate and the classes that moved."""
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        return as_html(self)

@@ -9,7 +9,7 @@ all rows instead of those of one class. The strength s, in samples, is the one u
 decisions of held-out rows are likeliest.
 """
 
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from priorshift.estimators._kept_rows import (
     label_priors_of,
 )
 from priorshift.estimators._likelihood import _report_impossible
+from priorshift.estimators._reading import Given
 from priorshift.estimators._result import PriorEstimate
 from priorshift.execution import single_threaded_blas
 from priorshift.solvers import Mixture
@@ -55,7 +56,7 @@ class KeepsShrunkConfusion(KeepsRows, DecisionEstimator):
     def _settle(
         self,
         classes: Labels,
-        given: tuple[Any, Any],
+        given: Given,
         evidence: Evidence | None,
         rows: Validation | None = None,
     ) -> Self:

@@ -1,5 +1,6 @@
 """Predictions of which only the best classes of each row are known."""
 
+from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
@@ -103,6 +104,10 @@ def _read(ids: Any, scores: Any) -> tuple[Indices, Floats]:
 
 def _check_ids(ids: Indices, n_classes: int) -> None:
     """Refuse ids out of range or twice in a row, some rows at a time."""
+    if not isinstance(n_classes, Integral) or n_classes < 1:
+        raise ValueError(
+            f"n_classes must be a whole number, of all classes listed or not; got {n_classes!r}."
+        )
     step = max(1, CHECKED_AT_ONCE // ids.shape[1])
     for start in range(0, ids.shape[0], step):
         part = ids[start : start + step]
