@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from priorshift.plotting import ComparisonDisplay
 
@@ -179,3 +180,16 @@ def test_bad_arguments_are_refused(ax):
         ComparisonDisplay(PRIORS, METHODS, CLASSES).plot(ax, kind="dots")
     with pytest.raises(ValueError, match="max_classes must be"):
         ComparisonDisplay(PRIORS, METHODS, CLASSES).plot(ax, max_classes=0)
+
+
+@pytest.mark.parametrize("width", [4.0, 12.0])
+def test_cells_hold_numbers_only_where_they_have_room(width, rng):
+    methods = [f"m{m}" for m in range(20)]
+    figure = Figure(figsize=(width, width), layout="constrained")
+    display = ComparisonDisplay(rng.dirichlet(np.ones(9), 20), methods, np.arange(9))
+    ax = display.plot(figure.subplots(), kind="distance").ax_
+    figure.draw_without_rendering()
+    first_row = [text.get_window_extent() for text in ax.texts if text.get_position()[1] == 0]
+    assert len(first_row) == (19 if width > 6 else 0)
+    assert ("numbers in %" in ax.get_title(loc="left")) == bool(first_row)
+    assert not any(one.overlaps(other) for one, other in pairwise(first_row))

@@ -1,5 +1,7 @@
 """ConfusionDisplay: shares of decisions by true class."""
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -174,3 +176,15 @@ def test_bad_arguments_are_refused(ax):
         ConfusionDisplay.from_predictions(Y_PROBA, Y[:3], ax=ax)
     with pytest.raises(ValueError, match="label outside classes: 'dog'"):
         ConfusionDisplay.from_predictions(Y_PROBA, Y, classes=["cat", "cow"], ax=ax)
+
+
+@pytest.mark.parametrize("K", [2, 3, 4, 12, 20, 30])
+@pytest.mark.parametrize(
+    "name", ["c{}", "class {}", "a longer name {}", "Genus species {}, juvenile"]
+)
+def test_names_of_classes_do_not_overlap(K, name):
+    display = ConfusionDisplay(np.eye(K), [name.format(k) for k in range(K)]).plot()
+    display.figure_.draw_without_rendering()
+    for labels in (display.ax_.get_xticklabels(), display.ax_.get_yticklabels()):
+        boxes = [label.get_window_extent() for label in labels]
+        assert not any(one.overlaps(other) for one, other in pairwise(boxes))

@@ -51,7 +51,8 @@ def test_rows_and_intervals_are_shown_where_there_are_any(ax):
     interval = np.stack([0.9 * PRIORS, 1.1 * PRIORS], axis=-1)
     display(n=[10, 2000, 5], interval=interval).plot(ax)
     assert [text.get_text() for text in ax.texts] == ["n = 10", "n = 2,000", "n = 5"]
-    segments = [segment[:, 0] for bars in ax.collections for segment in bars.get_segments()]
+    bars = ax.collections[:3]  # the last parts the rows
+    segments = [segment[:, 0] for of_class in bars for segment in of_class.get_segments()]
     np.testing.assert_allclose(segments, interval.transpose(1, 0, 2).reshape(9, 2))
 
 
@@ -66,7 +67,10 @@ def test_the_groups_that_moved_and_the_classes_that_vary_are_drawn(ax, rng):
     assert set(shown.varying(2)) == set(np.argsort(-np.abs(priors - pooled).mean(axis=0))[:2])
     names = [label.get_text() for label in ax.get_yticklabels()]
     assert names == [str(g) for g in np.sort(np.argsort(-distance)[:5])]
-    assert "shown: the 5 of 50 groups that moved most, the 2 of 9 classes" in ax.get_title("left")
+    assert ax.get_title("left").splitlines()[1:] == [
+        f"50 groups, 9 classes; median total variation from pooled {np.median(distance) / 2:.0%}",
+        "shown: the 5 groups that moved most, the 2 classes that vary most",
+    ]
 
 
 def test_from_estimates(ax):
@@ -78,7 +82,7 @@ def test_from_estimates(ax):
     shown = GroupsDisplay.from_estimates(found, ax=ax)
     np.testing.assert_array_equal(shown.priors, found.priors)
     np.testing.assert_array_equal(shown.interval, found.interval)
-    assert ax.get_title("left").startswith("Class priors of groups by cm-l\n2 groups, median")
+    assert ax.get_title("left").startswith("Class priors of groups by cm-l\n2 groups, 2 classes; ")
     assert [text.get_text() for text in ax.texts] == ["n = 100", "n = 100"]
 
 
@@ -98,7 +102,7 @@ def test_pyplot_is_used_only_where_no_axes_are_given(ax):
     np.testing.assert_allclose(shown.figure_.get_size_inches(), shown.figsize())
 
 
-@pytest.mark.parametrize(("G", "K"), [(2, 2), (20, 6), (400, 100)])
+@pytest.mark.parametrize(("G", "K"), [(1, 2), (20, 6), (40_000, 1000)])
 def test_nothing_is_cut_off(G, K, rng):
     names = [f"Genus{k} a-rather-long-species-name {k}" for k in range(K)]
     priors = rng.dirichlet(np.ones(K), G)
@@ -112,6 +116,19 @@ def test_nothing_is_cut_off(G, K, rng):
     assert box.y0 >= -0.01
     assert box.x1 <= width + 0.01
     assert box.y1 <= height + 0.01
+
+
+def test_rows_are_parted_and_have_room_for_every_class(ax):
+    display().plot(ax)
+    (between,) = ax.collections
+    assert [segment[0, 1] for segment in between.get_segments()] == [0.5, 1.5]
+    assert display().figsize(3, 3)[1] > display().figsize(3, 1)[1]
+
+
+def test_one_group_is_not_called_groups():
+    assert GroupsDisplay([[0.5, 0.5]], ["a"], ["b", "c"], [0.5, 0.5]).summary() == (
+        "1 group, 2 classes; median total variation from pooled 0%"
+    )
 
 
 def test_dollars_are_drawn_as_they_are():

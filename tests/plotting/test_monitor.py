@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
-from priorshift.plotting._monitor import MAX_POINTS, MonitorDisplay, positions
+from priorshift.plotting._monitor import MonitorDisplay
 from priorshift.plotting._style import VERMILLION
+from priorshift.plotting._time import MAX_POINTS, positions
 from priorshift.streaming import PriorMonitor
 
 CLASSES = ["ant", "bee", "cow"]
@@ -118,3 +119,75 @@ def test_bad_numbers_are_refused(changes, message):
 def test_a_source_prior_above_all_that_came_is_inside_the_axes():
     display = MonitorDisplay(np.tile([0.1, 0.2, 0.7], (5, 1)), [0.05, 0.05, 0.9], CLASSES).plot()
     assert display.ax_.get_ylim()[1] > 0.9
+
+
+def heights_of_names(display):
+    """Return where names stand, and where the ends of their lines are, as shares of the axes."""
+    highest = display.ax_.get_ylim()[1]
+    return [(text.xyann[1], text.xy[1] / highest) for text in display.ax_.texts]
+
+
+@pytest.mark.parametrize(
+    ("priors", "source"),
+    [
+        ([0.1, 0.2, 0.7], [0.05, 0.05, 0.9]),  # the source sets the height of the axes
+        ([0.004, 0.002, 0.994], [0.001, 0.003, 0.996]),
+    ],
+)
+def test_names_stand_beside_the_ends_of_their_lines(priors, source):
+    display = MonitorDisplay(np.tile(priors, (5, 1)), source, CLASSES).plot(max_classes=1)
+    ((height, end),) = heights_of_names(display)
+    assert height == pytest.approx(end)
+
+
+def test_small_priors_fill_the_axes(rng):
+    priors = rng.dirichlet(np.full(1000, 50.0), 9)
+    display = MonitorDisplay(priors, np.full(1000, 0.001), np.arange(1000)).plot()
+    assert display.ax_.get_ylim()[1] < 1.1 * priors.max()
+
+
+def test_names_are_in_the_ink_of_the_style_with_a_line_to_their_own():
+    display = MonitorDisplay(np.full((3, 2), 0.5), [0.5, 0.5], ["a", "b"]).plot()
+    for text, line in zip(display.ax_.texts, display.ax_.get_lines(), strict=False):
+        assert text.get_color() == "black"
+        assert to_hex(text.arrow_patch.get_edgecolor()) == to_hex(line.get_color())
+
+
+@pytest.mark.parametrize(
+    ("time", "label"),
+    [
+        (None, "step"),
+        ((1.5, 2, 3), "time"),
+        (("2026-01-01",) * 3, "time"),
+        (("b", "a", "c"), "step"),
+    ],
+)
+def test_the_axis_says_whether_it_is_time(time, label, ax):
+    display = MonitorDisplay(np.full((3, 2), 0.5), [0.5, 0.5], ["a", "b"], time=time).plot(ax)
+    assert display.ax_.get_xlabel() == label
+
+
+def test_steps_without_times_keep_their_numbers(simulate, rng):
+    world = simulate(2)
+    monitor = PriorMonitor().fit(*world.draw(np.array([0.5, 0.5]), 200, rng))
+    for _ in range(3):
+        monitor.update(world.draw(np.array([0.5, 0.5]), 50, rng)[0])
+    display = MonitorDisplay.from_monitor(monitor)
+    assert display.time == tuple(monitor.history.index.tolist())
+    assert display.ax_.get_xlabel() == "step"
+
+
+@pytest.mark.parametrize("n_steps", [1, 2, 3])
+def test_ticks_stand_at_whole_steps(n_steps):
+    display = MonitorDisplay(np.full((n_steps, 2), 0.5), [0.5, 0.5], ["a", "b"]).plot()
+    low, high = display.ax_.get_xlim()
+    ticks = [tick for tick in display.ax_.get_xticks() if low <= tick <= high]
+    assert ticks == list(range(n_steps))
+
+
+def test_alarms_do_not_reach_into_the_legend():
+    display = MonitorDisplay(np.full((3, 2), 0.5), [0.5, 0.5], ["a", "b"], raised=[0, 1, 0]).plot()
+    display.figure_.draw_without_rendering()
+    (marks,) = [line for line in display.ax_.get_lines() if line.get_label() == "alarm raised"]
+    legend = display.ax_.get_legend().get_window_extent()
+    assert not marks.get_window_extent().overlaps(legend)

@@ -40,9 +40,15 @@ def test_every_prior_is_a_marker_at_its_place(make_estimate, ax):
         line(ax, "source").get_xydata(), [[0.1, 0], [0.3, 1], [0.2, 2], [0.4, 3]]
     )
     gained, lost = line(ax, "target (gained)"), line(ax, "target (lost)")
-    np.testing.assert_array_equal(gained.get_xydata(), [[0.35, 0], [0.35, 1], [0.2, 2]])
+    np.testing.assert_array_equal(gained.get_xydata(), [[0.35, 0], [0.35, 1]])
+    np.testing.assert_array_equal(line(ax, "unmoved").get_xydata(), [[0.2, 2]])
     np.testing.assert_array_equal(lost.get_xydata(), [[0.1, 3]])
     assert (gained.get_marker(), lost.get_marker()) == (">", "<")  # never colour alone
+
+
+def test_classes_that_did_not_move_neither_gained_nor_lost(ax):
+    PriorsDisplay([0.3, 0.7], [0.3, 0.7], ["a", "b"]).plot(ax)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["source", "unmoved"]
 
 
 def test_bars_join_source_and_target_in_the_colour_of_the_move(make_estimate, ax):
@@ -53,7 +59,7 @@ def test_bars_join_source_and_target_in_the_colour_of_the_move(make_estimate, ax
         [[0.1, 0.35], [0.3, 0.35], [0.2, 0.2], [0.4, 0.1]],
     )
     np.testing.assert_array_equal(
-        bars.get_colors(), [to_rgba(c) for c in (BLUE, BLUE, BLUE, VERMILLION)]
+        bars.get_colors()[[0, 1, 3]], [to_rgba(c) for c in (BLUE, BLUE, VERMILLION)]
     )
 
 
@@ -80,7 +86,14 @@ def test_the_axis_is_in_per_cent_from_0(make_estimate, ax):
     ax.figure.draw_without_rendering()
     assert ax.get_xlim()[0] == 0
     assert ax.get_xlim()[1] >= 0.4
-    assert ax.get_xticklabels()[0].get_text() in ("0%", "0.0%")
+    assert ax.get_xticklabels()[0].get_text() == "0%"
+
+
+def test_ticks_have_no_more_digits_than_they_need(ax):
+    PriorsDisplay(TARGET, SOURCE, CLASSES).plot(ax)
+    ax.set_xticks([0, 0.001, 0.025, 0.3])
+    ax.figure.draw_without_rendering()
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["0%", "0.1%", "2.5%", "30%"]
 
 
 # Intervals and classes that validation lacks
@@ -89,7 +102,7 @@ def test_the_axis_is_in_per_cent_from_0(make_estimate, ax):
 def test_no_interval_no_bar(make_estimate, ax):
     PriorsDisplay.from_estimate(make_estimate(SOURCE, TARGET, CLASSES), ax=ax)
     legend = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert legend == ["source", "target (gained)", "target (lost)"]
+    assert legend == ["source", "target (gained)", "target (lost)", "unmoved"]
 
 
 def test_intervals_are_bars_in_the_order_of_rows(ax):
@@ -154,7 +167,7 @@ def test_losers_among_the_top_movers_stand_below(rng):
 def test_equal_moves_keep_the_order_of_classes():
     display = PriorsDisplay(np.full(4, 0.25), np.full(4, 0.25), CLASSES)
     assert display.movers().tolist() == [0, 1, 2, 3]
-    assert display.summary() == "0 of 4 classes gained, 0 lost; total variation 0.0%"
+    assert display.summary() == "0 of 4 classes gained, 0 lost; total variation 0%"
 
 
 def test_the_summary_counts_what_is_not_shown(ax):
@@ -243,8 +256,9 @@ def test_ratios_and_shares_in_words():
         "×9.9",
         "×1,234",
     ]
-    assert [percent(s) for s in (0.0, 1.0, 0.0994, 0.001, 0.0001)] == [
-        "0.0%",
+    assert [percent(s) for s in (1e-17, 1e-7, 1.0, 0.0994, 0.001, 0.0001)] == [
+        "0%",
+        "<0.001%",
         "100%",
         "9.9%",
         "0.1%",

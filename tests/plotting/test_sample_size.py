@@ -1,5 +1,7 @@
 """SampleSizeDisplay: how estimates on subsets approach the full one."""
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -213,3 +215,25 @@ def test_bad_arguments_are_refused(ax):
         SampleSizeDisplay([5, 9], [0.1, 0.2], 100)
     with pytest.raises(ValueError, match="tolerance must be a finite number above 0"):
         law(2.0, 1000, [100]).plot(ax, tolerance=0)
+
+
+@pytest.mark.parametrize("n_target", [100, 10_000, 10**6, 10**9])
+def test_numbers_along_the_axes_do_not_overlap(n_target):
+    sizes = np.unique(np.geomspace(6, n_target // 4, 8).astype(int))
+    display = SampleSizeDisplay(sizes, 2 / np.sqrt(sizes[:, None]), n_target).plot()
+    display.figure_.draw_without_rendering()
+    low, high = display.ax_.get_xlim()
+    labels = [
+        label.get_window_extent()
+        for at, label in zip(display.ax_.get_xticks(), display.ax_.get_xticklabels(), strict=True)
+        if low <= at <= high
+    ]
+    assert len(labels) >= 2
+    assert not any(one.overlaps(other) for one, other in pairwise(labels))
+
+
+def test_an_estimate_that_never_moves_says_so():
+    display = SampleSizeDisplay([10, 20], np.zeros((2, 3)), 100).plot()
+    assert display.ax_.get_title(loc="left").endswith("every subset gives the same priors")
+    assert "samples needed" not in display.ax_.get_legend_handles_labels()[1]
+    assert display.ax_.get_ylim()[0] == 0

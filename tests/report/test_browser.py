@@ -205,6 +205,23 @@ def test_it_prints(visit):
     assert tall[0] == tall[1], "nothing is hidden in a box that paper cannot scroll"
 
 
+def test_only_short_tables_stay_whole_on_paper(visit):
+    page = visit("pets")
+    page.emulate_media(media="print")
+
+    def breaks(table):
+        box = page.locator(f".scroll:has(#{table})")
+        return box.evaluate("e => getComputedStyle(e).breakInside")
+
+    assert (
+        page.locator("#priors-table tbody tr").count()
+        < 9
+        < page.locator("#reliability-table tbody tr").count()
+    )
+    assert breaks("priors-table") == "avoid"
+    assert breaks("reliability-table") == "auto", "or half a page before it stays empty"
+
+
 def test_skip_link_and_focus(visit):
     page = visit("pets")
     page.keyboard.press("Tab")

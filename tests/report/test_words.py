@@ -219,10 +219,10 @@ def test_what_is_left_out_says_what_to_pass(pets):
     alone = left_out(facts_of(pets.estimate()))
     assert [arguments for _, arguments in alone] == [
         "y_proba_target",
-        "y_proba_val and y_val",
-        "y_proba_val, y_val and y_proba_target",
+        "y_proba_val and y_val, or --validation",
+        "y_proba_val, y_val and y_proba_target, or --validation",
         "comparison=priorshift.evaluation.compare(…)",
-        "y_target",
+        "y_target, or a --target with labels",
     ]
     full = {**pets.data, "comparison": pets.compare(("scm-l", "em"))}
     assert left_out(facts_of(pets.estimate(), **full)) == []

@@ -11,13 +11,14 @@ from priorshift._frames import Backend, make_frame
 from priorshift._typing import Indices, Labels, Vector
 from priorshift._validation import check_choice, check_classes, check_count, check_priors, some
 from priorshift.estimators import PriorEstimate
+from priorshift.plotting._base import Display
 from priorshift.plotting._heatmap import draw_heatmap, write_cells
 from priorshift.plotting._labels import percent, shorten
-from priorshift.plotting._style import WIDTH, axes_for, bare, ink, series_style, write_title
+from priorshift.plotting._rows import frame_rows
+from priorshift.plotting._style import WIDTH, bare, ink, literally, series_style, write_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
 
 Kind = Literal["auto", "priors", "distance"]
 
@@ -29,11 +30,11 @@ MAX_CLASSES = 12
 FAR_APART = 0.25
 """A distance up to this never gets the brightest colour: methods that agree look alike."""
 
-MAX_TEXTS = 20
-"""Methods up to which cells hold numbers."""
+ROOM = 22
+"""Points that a cell with a number is wide at least."""
 
 
-class ComparisonDisplay:
+class ComparisonDisplay(Display):
     r"""Show whether methods agree.
 
     Few methods and classes: the priors themselves, a row a class and a marker a method. Many: the
@@ -67,9 +68,6 @@ class ComparisonDisplay:
     array([[0.  , 0.25],
            [0.25, 0.  ]])
     """
-
-    ax_: "Axes"
-    figure_: "Figure | SubFigure"
 
     def __init__(
         self,
@@ -168,12 +166,11 @@ class ComparisonDisplay:
         check_count(max_classes, "max_classes")
         figsize = self.figsize(kind, max_classes)
         if self._resolve(kind) == "distance":
-            ax = axes_for(ax, figsize, "compressed")
+            ax = self._axes(ax, figsize, "compressed")
             self._draw_distances(ax)
         else:
-            ax = axes_for(ax, figsize)
+            ax = self._axes(ax, figsize)
             self._draw_priors(ax, self._disputed(max_classes))
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
     def _resolve(self, kind: Kind) -> Kind:
@@ -194,8 +191,6 @@ class ComparisonDisplay:
         return ["truth", *self.methods], np.vstack([self.truth, self.priors])
 
     def _draw_priors(self, ax: "Axes", rows: Indices) -> None:
-        from matplotlib.ticker import PercentFormatter
-
         y, n_methods = np.arange(rows.size), len(self.methods)
         if self.truth is not None:
             ax.vlines(self.truth[rows], y - 0.45, y + 0.45, colors=ink(), lw=2, label="truth")
@@ -211,24 +206,13 @@ class ComparisonDisplay:
                 label=shorten(name),
                 **style,
             )
-        ax.hlines(
-            y[1:] - 0.5, 0, 1, colors=ink(), lw=0.5, alpha=0.25, transform=ax.get_yaxis_transform()
-        )
-        ax.set_yticks(y, [shorten(label) for label in self.classes[rows]], parse_math=False)
-        ax.set_ylim(rows.size - 0.5, -0.5)
-        ax.set_xlim(left=0.0)
-        ax.xaxis.set_major_formatter(PercentFormatter(1.0))
-        ax.set_xlabel("class prior")
-        ax.grid(axis="x", alpha=0.3)
-        ax.set_axisbelow(True)
-        ax.tick_params(axis="y", length=0, pad=8)  # a marker at 0 needs room
-        bare(ax, "bottom")
+        frame_rows(ax, [shorten(label) for label in self.classes[rows]], "class prior", parted=True)
         legend = ax.legend(
             loc="upper left", bbox_to_anchor=(1, 1), frameon=False, borderaxespad=0.2
         )
-        for text in legend.get_texts():
-            text.set_parse_math(False)
-        self._write_title(ax, rows.size)
+        literally(legend)
+        shown = f"; the {rows.size} on which methods differ most"
+        self._write_title(ax, shown if rows.size < self.classes.size else "")
 
     def _draw_distances(self, ax: "Axes") -> None:
         """Draw every two methods' distance, nearest to the truth (or to all others) first."""
@@ -242,7 +226,8 @@ class ComparisonDisplay:
         np.fill_diagonal(cells, np.nan)
         largest = max(float(np.nanmax(cells, initial=0.0)), FAR_APART)
         image = draw_heatmap(ax, cells, largest=largest, label="total variation distance")
-        if order.size <= MAX_TEXTS:
+        legible = _points_wide(ax) >= ROOM * order.size
+        if legible:
             texts = np.where(np.isnan(cells), "", np.char.mod("%.1f", 100 * np.nan_to_num(cells)))
             write_cells(ax, image, texts, fontsize=8)
         shown = [shorten(names[m], 14) for m in order]
@@ -250,16 +235,12 @@ class ComparisonDisplay:
         ax.set_yticks(np.arange(order.size), shown, parse_math=False)
         ax.tick_params(length=0)
         bare(ax)
-        self._write_title(ax)
+        self._write_title(ax, "; numbers in %" if legible else "")
 
-    def _write_title(self, ax: "Axes", n_rows: int | None = None) -> None:
+    def _write_title(self, ax: "Axes", more: str) -> None:
         """Name the two methods that differ most, of those that estimate anything."""
         plural = "s" if len(self.methods) > 1 else ""
-        title = f"{len(self.methods)} method{plural}, {self.classes.size:,} classes"
-        if n_rows is None:
-            title += "; numbers in %" if len(self.methods) < MAX_TEXTS else ""
-        elif n_rows < self.classes.size:
-            title += f"; the {n_rows} on which methods differ most"
+        title = f"{len(self.methods)} method{plural}, {self.classes.size:,} classes{more}"
         judged = [m for m, name in enumerate(self.methods) if name != "na"]
         if len(judged) > 1:
             distances = self.distances[np.ix_(judged, judged)]
@@ -267,6 +248,10 @@ class ComparisonDisplay:
             one, other = (shorten(self.methods[judged[m]]) for m in pair)
             title += f"\nfurthest apart: {one} and {other}, by {percent(distances[pair])}"
         write_title(ax, "Agreement of methods", title)
+
+
+def _points_wide(ax: "Axes") -> float:
+    return float(72 * ax.bbox.width / ax.figure.dpi)
 
 
 def _in_order(name: str, estimate: PriorEstimate, classes: Labels) -> Vector:

@@ -6,22 +6,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from priorshift._frames import Backend, make_frame
-from priorshift._typing import Mask, Vector
+from priorshift._typing import Indices, Mask, Vector
 from priorshift._validation import (
     check_choice,
     check_classes,
     check_sample_weight,
 )
+from priorshift.plotting._base import Display
 from priorshift.plotting._heatmap import draw_heatmap, write_cells
 from priorshift.plotting._labels import shorten, thinned
 from priorshift.plotting._samples import read_labelled
-from priorshift.plotting._style import GREY, WIDTH, axes_for, bare, write_title
+from priorshift.plotting._style import GREY, WIDTH, bare, write_title
 from priorshift.solvers import condition_number
 from priorshift.statistics import Confusion, Decision
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
 
 FEW = 4
 """Classes up to which cells are large."""
@@ -32,11 +32,14 @@ MAX_TEXTS = 12
 MAX_NAMES = 30
 """Classes up to which all are named on the axes."""
 
+MAX_CHARACTERS = 36
+"""Of the names along the axis below, all as long as the longest; more are turned."""
+
 MAX_CELLS = 200
 """Cells a side; more would be smaller than a pixel, so classes are grouped."""
 
 
-class ConfusionDisplay:
+class ConfusionDisplay(Display):
     r"""Show which decisions the samples of each class get.
 
     .. math:: C_{ik} = P(\text{decision } i \mid \text{class } k)
@@ -67,9 +70,6 @@ class ConfusionDisplay:
     >>> round(display.condition_number, 3)
     1.667
     """
-
-    ax_: "Axes"
-    figure_: "Figure | SubFigure"
 
     def __init__(
         self,
@@ -146,7 +146,9 @@ class ConfusionDisplay:
 
     def figsize(self) -> tuple[float, float]:
         """Return the inches a figure needs."""
-        return (6.0, 4.8) if self.classes.size <= FEW else (WIDTH, WIDTH - 1.2)
+        if self.classes.size > FEW:
+            return WIDTH, WIDTH - 1.2
+        return 6.0, 4.8 if _fit_side_by_side(self._names()[1]) else 5.6
 
     def plot(self, ax: "Axes | None" = None) -> Self:
         """Draw the matrix, with numbers where they fit.
@@ -159,7 +161,7 @@ class ConfusionDisplay:
         -------
         self
         """
-        ax = axes_for(ax, self.figsize(), "compressed")
+        ax = self._axes(ax, self.figsize(), "compressed")
         cells, group = pool(self.conditional, self.seen, MAX_CELLS)
         self.im_ = draw_heatmap(ax, cells, largest=1.0, label="share of the true class")
         if self.classes.size <= MAX_TEXTS:
@@ -167,7 +169,6 @@ class ConfusionDisplay:
             write_cells(ax, self.im_, texts, fontsize=12 if self.classes.size <= FEW else 9)
         self._hatch_unseen(ax, np.isnan(cells[0]))
         self._label(ax, group)
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
     def frame(self, backend: Backend = "pandas") -> Any:
@@ -194,18 +195,24 @@ class ConfusionDisplay:
             label="not in validation",
         )
 
-    def _label(self, ax: "Axes", group: int) -> None:
+    def _names(self) -> tuple[Indices, list[str]]:
+        """Return which classes the axes name, and how."""
         K = self.classes.size
         at = np.arange(K) if K <= MAX_NAMES else thinned(K, 12)
         longest = 16 if K <= MAX_TEXTS or K > MAX_NAMES else 12
-        names = [shorten(label, longest) for label in self.classes[at]]
-        upright = max(map(len, names)) * at.size <= 50
+        return at, [shorten(label, longest) for label in self.classes[at]]
+
+    def _label(self, ax: "Axes", group: int) -> None:
+        K = self.classes.size
+        at, names = self._names()
         places = (at + 0.5) / group - 0.5
-        ax.set_xticks(places, names, rotation=0 if upright else 90, parse_math=False)
+        rotation = 0 if _fit_side_by_side(names) else 90
+        ax.set_xticks(places, names, rotation=rotation, parse_math=False)
         ax.set_yticks(places, names, parse_math=False)
         ax.set_xlabel("true class")
         ax.set_ylabel(f"decision ({self.decision})")
-        ax.tick_params(length=0 if K <= MAX_NAMES else 3)
+        small = 8 if MAX_TEXTS < K <= MAX_NAMES else None
+        ax.tick_params(length=0 if K <= MAX_NAMES else 3, labelsize=small)
         bare(ax)
         notes = [f"condition number {self.condition_number:.3g}"]
         if K <= MAX_TEXTS:
@@ -217,6 +224,10 @@ class ConfusionDisplay:
             hatched = " (hatched)" if group == 1 else ""
             notes[-1] += f"\n{int((~self.seen).sum()):,} not in validation{hatched}"
         write_title(ax, "Confusion matrix", "; ".join(notes))
+
+
+def _fit_side_by_side(names: list[str]) -> bool:
+    return max(map(len, names)) * len(names) <= MAX_CHARACTERS
 
 
 def pool(conditional: Vector, seen: Mask, most: int) -> tuple[Vector, int]:

@@ -7,23 +7,16 @@ from numpy.typing import ArrayLike
 
 from priorshift._frames import Backend, make_frame
 from priorshift._typing import Indices, Vector
-from priorshift._validation import check_classes, check_count, check_priors
+from priorshift._validation import check_classes, check_priors
 from priorshift.groups import GroupEstimates
 from priorshift.groups._labels import read_groups
-from priorshift.plotting._labels import percent, shorten
-from priorshift.plotting._style import (
-    WIDTH,
-    axes_for,
-    bare,
-    ink,
-    legend_above,
-    series_style,
-    write_title,
-)
+from priorshift.plotting._base import Display
+from priorshift.plotting._labels import by, percent, shorten
+from priorshift.plotting._rows import farthest, frame_rows, write_beside
+from priorshift.plotting._style import WIDTH, series_style, write_head
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
 
 MAX_GROUPS = 20
 MAX_CLASSES = 4
@@ -33,7 +26,7 @@ LONGEST = 12
 """Characters of a class name in the legend, whose classes share one row."""
 
 
-class GroupsDisplay:
+class GroupsDisplay(Display):
     """Show how class priors differ between groups, one row a group.
 
     Parameters
@@ -65,9 +58,6 @@ class GroupsDisplay:
     >>> display.frame("polars")["prior"].to_list()
     [0.2, 0.8, 0.6, 0.4]
     """
-
-    ax_: "Axes"
-    figure_: "Figure | SubFigure"
 
     def __init__(
         self,
@@ -127,9 +117,12 @@ class GroupsDisplay:
         )
         return display.plot(ax, max_groups=max_groups, max_classes=max_classes)
 
-    def figsize(self, max_groups: int = MAX_GROUPS) -> tuple[float, float]:
+    def figsize(
+        self, max_groups: int = MAX_GROUPS, max_classes: int = MAX_CLASSES
+    ) -> tuple[float, float]:
         """Return the inches a figure needs."""
-        return WIDTH, 1.6 + 0.26 * min(self.groups.size, max_groups)
+        row = max(0.26, 0.09 * min(self.classes.size, max_classes))
+        return WIDTH, 1.6 + row * min(self.groups.size, max_groups)
 
     def plot(
         self,
@@ -151,11 +144,10 @@ class GroupsDisplay:
         self
         """
         rows, columns = self.movers(max_groups), self.varying(max_classes)
-        ax = axes_for(ax, self.figsize(max_groups))
+        ax = self._axes(ax, self.figsize(max_groups, max_classes))
         for at, k in enumerate(columns):
             self._draw_class(ax, rows, int(k), at, columns.size)
         self._label(ax, rows, columns)
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
     def frame(self, backend: Backend = "pandas") -> Any:
@@ -176,26 +168,23 @@ class GroupsDisplay:
 
     def movers(self, max_groups: int = MAX_GROUPS) -> Indices:
         """Return the positions of the groups farthest from the pooled priors, in order."""
-        most = check_count(max_groups, "max_groups")
-        return np.sort(np.argsort(-self._distance(), kind="stable")[:most])
+        return farthest(self._distance(), max_groups, "max_groups")
 
     def varying(self, max_classes: int = MAX_CLASSES) -> Indices:
         """Return the positions of the classes that differ most between groups, in order."""
-        most = check_count(max_classes, "max_classes")
-        spread = np.abs(self.priors - self.pooled).mean(axis=0)
-        return np.sort(np.argsort(-spread, kind="stable")[:most])
+        return farthest(np.abs(self.priors - self.pooled).mean(axis=0), max_classes)
 
     def summary(self, max_groups: int = MAX_GROUPS, max_classes: int = MAX_CLASSES) -> str:
         """Say in words what is drawn of all there is."""
         G, K = self.priors.shape
         middle = percent(float(np.median(self._distance())))
-        text = f"{G:,} groups, median total variation from the pooled priors {middle}"
-        if max_groups < G or max_classes < K:
-            text += (
-                f"\nshown: the {min(G, max_groups)} of {G:,} groups that moved most, the "
-                f"{min(K, max_classes)} of {K:,} classes that vary most"
-            )
-        return text
+        text = (
+            f"{G:,} {'group' if G == 1 else 'groups'}, {K:,} classes; "
+            f"median total variation from pooled {middle}"
+        )
+        shown = [f"the {max_groups:,} groups that moved most"] if max_groups < G else []
+        shown += [f"the {max_classes:,} classes that vary most"] if max_classes < K else []
+        return f"{text}\nshown: {', '.join(shown)}" if shown else text
 
     def _distance(self) -> Vector:
         return 0.5 * np.abs(self.priors - self.pooled).sum(axis=1)
@@ -212,40 +201,12 @@ class GroupsDisplay:
         ax.plot(self.priors[rows, k], y, ls="none", ms=5, clip_on=False, label=label, **style)
 
     def _label(self, ax: "Axes", rows: Indices, columns: Indices) -> None:
-        from matplotlib.ticker import PercentFormatter
-
         names = [shorten(group, 18) for group in self.groups[rows]]
-        ax.set_yticks(np.arange(rows.size), names, parse_math=False)
-        ax.set_ylim(rows.size - 0.4, -0.6)
-        ax.set_xlim(left=0.0)
-        ax.xaxis.set_major_formatter(PercentFormatter(1.0))
-        ax.set_xlabel("class prior   (dotted: pooled)")
-        ax.grid(axis="x", alpha=0.3)
-        ax.set_axisbelow(True)
-        ax.tick_params(axis="y", length=0, pad=8)  # a marker at 0 needs room
-        bare(ax, "bottom")
+        frame_rows(ax, names, "class prior   (dotted: pooled)", parted=True)
         if self.n is not None:
-            for y, g in enumerate(rows):
-                self._write_rows(ax, y, int(self.n[g]))
-        by = "" if self.method is None else f" by {self.method}"
+            write_beside(ax, [f"n = {int(n):,}" for n in self.n[rows]])
         summary = self.summary(rows.size, columns.size)
-        write_title(ax, f"Class priors of groups{by}", summary, above_legend=True)
-        legend_above(ax)
-        for text in ax.get_legend().get_texts():  # type: ignore[union-attr]
-            text.set_parse_math(False)
-
-    def _write_rows(self, ax: "Axes", y: int, n: int) -> None:
-        ax.annotate(
-            f"n = {n:,}",
-            (1, y),
-            xycoords=ax.get_yaxis_transform(),
-            xytext=(6, 0),
-            textcoords="offset points",
-            va="center",
-            annotation_clip=False,
-            fontsize="small",
-            color=ink(),
-        )
+        write_head(ax, f"Class priors of groups{by(self.method)}", summary)
 
 
 def _of_shape(values: ArrayLike, shape: tuple[int, ...], name: str) -> Vector:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Vector
+from priorshift.plotting._style import share_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +19,6 @@ COLOURS = "cividis"
 def draw_heatmap(ax: "Axes", values: Vector, *, largest: float, label: str) -> "AxesImage":
     """Draw shares with a colour bar; NaN is left blank. The square root spreads small ones."""
     from matplotlib.colors import PowerNorm
-    from matplotlib.ticker import PercentFormatter
 
     image = ax.imshow(
         np.ma.masked_invalid(values),
@@ -27,9 +27,8 @@ def draw_heatmap(ax: "Axes", values: Vector, *, largest: float, label: str) -> "
         interpolation="none",
         aspect="equal",
     )
-    bar = ax.figure.colorbar(
-        image, ax=ax, fraction=0.046, pad=0.03, format=PercentFormatter(1.0), label=label
-    )
+    bar = ax.figure.colorbar(image, ax=ax, fraction=0.046, pad=0.03, label=label)
+    share_axis(bar.ax.yaxis)
     bar.outline.set_visible(False)
     return image
 

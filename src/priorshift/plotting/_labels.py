@@ -9,6 +9,10 @@ LONGEST = 22
 """Characters of a class name on an axis."""
 
 
+NOTHING = 1e-12
+"""A share below this is rounding."""
+
+
 def shorten(label: Any, longest: int = LONGEST) -> str:
     """Return a name on one line, its middle left out if long: names differ at either end.
 
@@ -69,9 +73,13 @@ def percent(share: float) -> str:
 
     Examples
     --------
-    >>> percent(0.125), percent(0.0312), percent(0.0004)
-    ('12%', '3.1%', '0.04%')
+    >>> percent(0.125), percent(0.0312), percent(0.0004), percent(1e-17)
+    ('12%', '3.1%', '0.04%', '0%')
     """
     if share >= 0.0995:
         return f"{share:.0%}"
-    return f"{share:.1%}" if share >= 0.00095 or share == 0 else f"{100 * share:.1g}%"
+    if share >= 0.00095:
+        return f"{share:.1%}"
+    if share < NOTHING:
+        return "0%"
+    return f"{100 * share:.1g}%" if share >= 0.00001 else "<0.001%"

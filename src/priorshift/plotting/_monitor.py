@@ -1,6 +1,5 @@
 """Priors over time, with alarms."""
 
-import re
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -8,36 +7,31 @@ from numpy.typing import ArrayLike, NDArray
 
 from priorshift._frames import Backend, make_frame
 from priorshift._typing import Indices, Mask, Vector
-from priorshift._validation import check_classes, check_count, check_priors
-from priorshift.plotting._labels import percent, shorten
+from priorshift._validation import check_classes, check_priors
+from priorshift.plotting._base import Display
+from priorshift.plotting._ends import name_ends
+from priorshift.plotting._labels import by, percent, shorten
+from priorshift.plotting._rows import farthest
 from priorshift.plotting._style import (
     SERIES_COLOURS,
     VERMILLION,
     WIDTH,
-    axes_for,
     bare,
     ink,
-    legend_above,
     series_style,
-    write_title,
+    share_axis,
+    write_head,
 )
+from priorshift.plotting._time import label_time, positions, runs, thinned_steps
 from priorshift.streaming import MonitorHistory, PriorMonitor
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
 
 MAX_CLASSES = 8
-MAX_POINTS = 400
-"""Steps that a line is drawn with; of more, so many at even distances."""
-
-_ZONE = re.compile(r"(?<=\d)(?:Z|[+-]\d\d:\d\d)$")
-
-LABEL_HEIGHT = 0.055
-"""Of a name at the end of a line, as a share of the axes."""
 
 
-class MonitorDisplay:
+class MonitorDisplay(Display):
     """Show class priors over time, one line a class, with the alarms that were raised.
 
     Parameters
@@ -69,9 +63,6 @@ class MonitorDisplay:
     [0.5, 0.8]
     """
 
-    ax_: "Axes"
-    figure_: "Figure | SubFigure"
-
     def __init__(
         self,
         priors: ArrayLike,
@@ -87,6 +78,7 @@ class MonitorDisplay:
         n_steps, K = self.priors.shape
         self.classes = check_classes(classes, K)
         self.source_priors = check_priors(source_priors, self.classes, "source_priors")
+        self.numbered = time is None
         self.time = tuple(range(n_steps)) if time is None else tuple(time)
         if len(self.time) != n_steps:
             raise ValueError(f"time must have {n_steps} entries, one a step; got {len(self.time)}.")
@@ -123,15 +115,18 @@ class MonitorDisplay:
         """Take the numbers from a monitor, and draw nothing yet."""
         history = monitor.history if isinstance(monitor, PriorMonitor) else monitor
         known = all(when is not None for when in history.time)
-        return cls(
+        display = cls(
             history.priors,
             history.source_priors,
             history.classes,
-            time=history.time if known else history.index.tolist(),
+            time=history.time if known else None,
             raised=history.raised,
             alarm=history.alarm,
             method=history.method,
         )
+        if not known:
+            display.time = tuple(history.index.tolist())
+        return display
 
     def figsize(self) -> tuple[float, float]:
         """Return the inches a figure needs."""
@@ -150,12 +145,13 @@ class MonitorDisplay:
         self
         """
         chosen = self.movers(max_classes)
-        ax = axes_for(ax, self.figsize())
+        ax = self._axes(ax, self.figsize())
         when = positions(self.time)
         self._draw_lines(ax, when, chosen)
         self._draw_alarms(ax, when)
+        names = [shorten(label) for label in self.classes[chosen]]
+        name_ends(ax, names, when[-1], self.priors[-1, chosen])
         self._label(ax, chosen)
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
     def frame(self, backend: Backend = "pandas") -> Any:
@@ -170,9 +166,7 @@ class MonitorDisplay:
 
     def movers(self, max_classes: int = MAX_CLASSES) -> Indices:
         """Return the positions of the classes farthest from the source at some step, in order."""
-        most = check_count(max_classes, "max_classes")
-        distance = np.abs(self.priors - self.source_priors).max(axis=0)
-        return np.sort(np.argsort(-distance, kind="stable")[:most])
+        return farthest(np.abs(self.priors - self.source_priors).max(axis=0), max_classes)
 
     def summary(self, max_classes: int = MAX_CLASSES) -> str:
         """Say in words how long it was, how many alarms there were, and what is not shown."""
@@ -185,10 +179,8 @@ class MonitorDisplay:
         return text + (f"\nnot shown: {hidden:,} classes that moved less" if hidden else "")
 
     def _draw_lines(self, ax: "Axes", when: NDArray[Any], chosen: Indices) -> None:
-        shown = np.unique(np.linspace(0, when.size - 1, min(when.size, MAX_POINTS)).astype(int))
-        names = _spread(self.priors[-1, chosen], self.priors[:, chosen].max())
+        shown = thinned_steps(when.size)
         for at, k in enumerate(chosen):
-            style = series_style(at)
             ax.plot(
                 when[shown],
                 self.priors[shown, k],
@@ -196,23 +188,11 @@ class MonitorDisplay:
                 markevery=[-1],
                 ms=6,
                 clip_on=False,
-                **style,
+                **series_style(at),
             )
-            ax.annotate(
-                shorten(self.classes[k]),
-                (when[-1], self.priors[-1, k]),
-                xytext=(1.02, names[at]),
-                textcoords=ax.transAxes,
-                color=style["color"],
-                va="center",
-                fontsize="small",
-                annotation_clip=False,
-                parse_math=False,
-            )
-        before = self.source_priors[chosen]
         ax.plot(
             [when[0]] * chosen.size,
-            before,
+            self.source_priors[chosen],
             ls="none",
             marker="o",
             mfc="none",
@@ -222,6 +202,8 @@ class MonitorDisplay:
             clip_on=False,
             label="source",
         )
+        highest = max(self.priors[:, chosen].max(), self.source_priors[chosen].max())
+        ax.set_ylim(0, 1.08 * float(highest))
 
     def _draw_alarms(self, ax: "Axes", when: NDArray[Any]) -> None:
         if self.raised.any():
@@ -231,7 +213,7 @@ class MonitorDisplay:
             )
             ax.plot(
                 when[self.raised],
-                np.ones(int(self.raised.sum())),
+                np.full(int(self.raised.sum()), 0.98),  # the legend stands above 1
                 ls="none",
                 marker="v",
                 color=VERMILLION,
@@ -241,75 +223,18 @@ class MonitorDisplay:
                 label="alarm raised",
             )
         label = "alarm stands"
-        for first, last in _runs(self.alarm):
+        for first, last in runs(self.alarm):
             ax.axvspan(when[first], when[last], color=VERMILLION, alpha=0.12, lw=0, label=label)
             label = f"_{label}"  # one entry of the legend for all of them
 
-    def label_time(self, ax: "Axes") -> None:
-        """Name the axis of time, with dates where there are such."""
-        ax.set_xlabel("time" if _dates(self.time) is not None else "step or time")
-        if _dates(self.time) is not None:
-            from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-
-            locator = AutoDateLocator()  # type: ignore[no-untyped-call]
-            ax.xaxis.set_major_locator(locator)
-            concise = ConciseDateFormatter(locator)  # type: ignore[no-untyped-call]
-            ax.xaxis.set_major_formatter(concise)
-
     def _label(self, ax: "Axes", chosen: Indices) -> None:
-        from matplotlib.ticker import PercentFormatter
-
-        highest = max(self.priors[:, chosen].max(), self.source_priors[chosen].max())
-        ax.set_ylim(0, max(float(highest) * 1.08, 0.02))
-        ax.yaxis.set_major_formatter(PercentFormatter(1.0))
+        share_axis(ax.yaxis)
         ax.set_ylabel("class prior")
-        self.label_time(ax)
+        label_time(ax, self.time, numbered=self.numbered)
         ax.grid(axis="y", alpha=0.3)
         ax.set_axisbelow(True)
         bare(ax, "bottom")
-        by = "" if self.method is None else f" by {self.method}"
-        summary = self.summary(chosen.size)
-        write_title(ax, f"Class priors over time{by}", summary, above_legend=True)
-        legend_above(ax)
-
-
-def positions(time: tuple[Any, ...]) -> NDArray[Any]:
-    """Return where steps lie along the axis: at their dates or numbers, else one by one."""
-    dates = _dates(time)
-    if dates is not None:
-        return dates
-    if all(isinstance(when, int | float) for when in time):
-        return np.array(time, dtype=np.float64)
-    return np.arange(len(time))
-
-
-def _dates(time: tuple[Any, ...]) -> NDArray[Any] | None:
-    """Read times as dates, if all are such as ISO text; a time zone is left out."""
-    if not all(isinstance(when, str) for when in time):
-        return None
-    try:
-        dates = np.array([_ZONE.sub("", when) for when in time], dtype="datetime64[ms]")
-    except ValueError:
-        return None
-    return None if np.isnat(dates).any() else dates
-
-
-def _runs(flags: Mask) -> list[tuple[int, int]]:
-    """Return first and last position of each run of True."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], flags.astype(int), [0]])))
-    return [(int(a), int(b) - 1) for a, b in edges.reshape(-1, 2)]
-
-
-def _spread(ends: Vector, largest: float) -> Vector:
-    """Return heights of names beside the ends of lines, as shares of the axes, not too close."""
-    order = np.argsort(ends, kind="stable")
-    step = LABEL_HEIGHT * np.arange(order.size)
-    # raise each to at least a step above the one below it, then shift all down if need be
-    heights = np.maximum.accumulate(ends[order] / max(1.08 * largest, 1e-9) - step) + step
-    heights -= max(heights[-1] - 1.0, 0.0) if heights.size else 0.0
-    placed = np.empty_like(heights)
-    placed[order] = heights
-    return placed
+        write_head(ax, f"Class priors over time{by(self.method)}", self.summary(chosen.size))
 
 
 def _check_steps(priors: ArrayLike) -> Vector:

@@ -7,32 +7,21 @@ from numpy.typing import ArrayLike
 
 from priorshift._frames import Backend, make_frame
 from priorshift._typing import Indices, Vector
-from priorshift._validation import NO_PRIOR, check_classes, check_count, check_priors
+from priorshift._validation import NO_PRIOR, check_classes, check_priors
 from priorshift.adaptation import prior_ratio
 from priorshift.estimators import PriorEstimate
-from priorshift.plotting._labels import by, percent, shorten, times
-from priorshift.plotting._style import (
-    BLUE,
-    VERMILLION,
-    WIDTH,
-    axes_for,
-    bare,
-    ink,
-    legend_above,
-    write_title,
-)
+from priorshift.plotting._base import Display
+from priorshift.plotting._labels import NOTHING, by, percent, shorten, times
+from priorshift.plotting._rows import farthest, frame_rows, write_beside
+from priorshift.plotting._style import BLUE, GREY, VERMILLION, WIDTH, ink, write_head
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
 
 MAX_CLASSES = 20
 
-UNMOVED = 1e-12
-"""A change up to this is rounding."""
 
-
-class PriorsDisplay:
+class PriorsDisplay(Display):
     """Show how class priors moved from source to target, one row a class.
 
     Parameters
@@ -61,9 +50,6 @@ class PriorsDisplay:
     >>> display.frame("polars")["ratio"].to_list()
     [0.4, 1.6]
     """
-
-    ax_: "Axes"
-    figure_: "Figure | SubFigure"
 
     def __init__(
         self,
@@ -129,10 +115,9 @@ class PriorsDisplay:
         self
         """
         rows = self.movers(max_classes)
-        ax = axes_for(ax, self.figsize(max_classes))
+        ax = self._axes(ax, self.figsize(max_classes))
         self._draw_rows(ax, rows)
         self._label(ax, rows)
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
     def frame(self, backend: Backend = "pandas") -> Any:
@@ -150,15 +135,14 @@ class PriorsDisplay:
 
     def movers(self, max_classes: int = MAX_CLASSES) -> Indices:
         """Return the positions of the classes that moved most, by change from gain to loss."""
-        most = check_count(max_classes, "max_classes")
         change = self.priors - self.source_priors
-        chosen = np.sort(np.argsort(-np.abs(change), kind="stable")[:most])
+        chosen = farthest(np.abs(change), max_classes)
         return chosen[np.argsort(-change[chosen], kind="stable")]
 
     def summary(self, max_classes: int = MAX_CLASSES) -> str:
         """Say in words how much moved, of all classes."""
         change = self.priors - self.source_priors
-        gained, lost = int((change > UNMOVED).sum()), int((change < -UNMOVED).sum())
+        gained, lost = int((change > NOTHING).sum()), int((change < -NOTHING).sum())
         text = (
             f"{gained:,} of {change.size:,} classes gained, {lost:,} lost; "
             f"total variation {percent(0.5 * float(np.abs(change).sum()))}"
@@ -175,55 +159,31 @@ class PriorsDisplay:
     def _draw_rows(self, ax: "Axes", rows: Indices) -> None:
         y = np.arange(rows.size)
         before, after = self.source_priors[rows], self.priors[rows]
-        gains = after >= before
+        change = after - before
+        gains, losses = change > NOTHING, change < -NOTHING
         colours = np.where(gains, BLUE, VERMILLION).tolist()
         if self.interval is not None:
             lower, upper = self.interval[rows].T
             ax.hlines(y, lower, upper, colors=ink(), lw=7, alpha=0.2, label="interval")
         ax.hlines(y, before, after, colors=colours, lw=2)
         ax.plot(before, y, "o", mfc="none", mec=ink(), ms=6, mew=1.3, clip_on=False, label="source")
-        for which, marker, colour, label in (
-            (gains, ">", BLUE, "target (gained)"),
-            (~gains, "<", VERMILLION, "target (lost)"),
+        for which, marker, size, colour, label in (
+            (gains, ">", 8, BLUE, "target (gained)"),
+            (losses, "<", 8, VERMILLION, "target (lost)"),
+            (~(gains | losses), "o", 4, GREY, "unmoved"),
         ):
             if which.any():
-                ax.plot(
-                    after[which], y[which], marker, color=colour, ms=8, clip_on=False, label=label
-                )
+                x = after[which]
+                ax.plot(x, y[which], marker, color=colour, ms=size, clip_on=False, label=label)
 
     def _label(self, ax: "Axes", rows: Indices) -> None:
-        from matplotlib.ticker import PercentFormatter
-
         starred = {str(label) for label in self.unseen_classes}
         names = [shorten(c) + (" *" if str(c) in starred else "") for c in self.classes[rows]]
-        ax.set_yticks(np.arange(rows.size), names, parse_math=False)
-        ax.set_ylim(rows.size - 0.4, -0.6)
-        ax.set_xlim(left=0.0)
-        ax.xaxis.set_major_formatter(PercentFormatter(1.0))
-        ax.set_xlabel("class prior" + ("   (* class not in validation)" if starred else ""))
-        ax.grid(axis="x", alpha=0.3)
-        ax.set_axisbelow(True)
-        ax.tick_params(axis="y", length=0, pad=8)  # a marker at 0 needs room
-        bare(ax, "bottom")
-        for y, k in enumerate(rows):
-            self._write_ratio(ax, y, k)
-        write_title(
-            ax, f"Class priors{by(self.method)}", self.summary(rows.size), above_legend=True
-        )
-        legend_above(ax)
-
-    def _write_ratio(self, ax: "Axes", y: int, k: int) -> None:
-        ratio = prior_ratio(self.priors[[k]], self.source_priors[[k]])[0]
-        ax.annotate(
-            times(ratio) if self.source_priors[k] > NO_PRIOR else "new",
-            (1, y),
-            xycoords=ax.get_yaxis_transform(),
-            xytext=(6, 0),
-            textcoords="offset points",
-            va="center",
-            annotation_clip=False,
-            fontsize="small",
-        )
+        frame_rows(ax, names, "class prior" + ("   (* class not in validation)" * bool(starred)))
+        ratio = prior_ratio(self.priors, self.source_priors)
+        known = self.source_priors > NO_PRIOR
+        write_beside(ax, [times(ratio[k]) if known[k] else "new" for k in rows])
+        write_head(ax, f"Class priors{by(self.method)}", self.summary(rows.size))
 
 
 def _check_interval(interval: ArrayLike, n_classes: int) -> Vector:

@@ -8,14 +8,14 @@ from numpy.typing import ArrayLike
 from priorshift._frames import Backend, make_frame
 from priorshift._typing import Vector
 from priorshift._validation import check_choice, check_count
+from priorshift.plotting._base import Display
 from priorshift.plotting._bins import STRATEGIES, Strategy, assign_bins, wilson_interval
 from priorshift.plotting._labels import percent
 from priorshift.plotting._samples import read_labelled
-from priorshift.plotting._style import BLUE, GREY, axes_for, bare, ink, legend_above, write_title
+from priorshift.plotting._style import BLUE, GREY, bare, ink, share_axis, write_head
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
 
 HISTOGRAM_EDGES = np.linspace(0, 1, 41)
 LEVEL = 0.95
@@ -23,7 +23,7 @@ STRIP = 0.3
 """Height of the histogram's strip below the diagram, as a share of the diagram's."""
 
 
-class ReliabilityDisplay:
+class ReliabilityDisplay(Display):
     r"""Show how often predictions are right that say they are, say, 80 % sure.
 
     For each bin of confidence (the largest probability of a row) the share of right predictions
@@ -60,8 +60,6 @@ class ReliabilityDisplay:
     0.025
     """
 
-    ax_: "Axes"
-    figure_: "Figure | SubFigure"
     histogram_ax_: "Axes"
 
     def __init__(
@@ -170,21 +168,19 @@ class ReliabilityDisplay:
         -------
         self
         """
-        ax = axes_for(ax, self.figsize())
+        ax = self._axes(ax, self.figsize())
         lowest = np.floor(10 / self.n_classes) / 10
         self._draw_reliability(ax, lowest)
         self.histogram_ax_ = self._draw_histogram(ax)
         accuracy, confidence = (
             float(np.average(of, weights=self.counts)) for of in (self.accuracy, self.confidence)
         )
-        write_title(
+        write_head(
             ax,
             f"Reliability: ECE {percent(self.ece)}",
             f"accuracy {percent(accuracy)}, mean confidence {percent(confidence)}, "
             f"{int(self.counts.sum()):,} samples",
-            above_legend=True,
         )
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
     def frame(self, backend: Backend = "pandas") -> Any:
@@ -199,8 +195,6 @@ class ReliabilityDisplay:
         return make_frame(columns, backend)
 
     def _draw_reliability(self, ax: "Axes", lowest: float) -> None:
-        from matplotlib.ticker import PercentFormatter
-
         ax.plot([lowest, 1], [lowest, 1], "--", color=GREY, lw=1.2, label="perfectly calibrated")
         errors = np.abs(self.interval.T - self.accuracy)
         ax.errorbar(
@@ -218,12 +212,11 @@ class ReliabilityDisplay:
         ax.set_xlim(lowest, 1.01)
         ax.set_ylim(-STRIP, 1.02)
         ax.set_yticks(np.linspace(0, 1, 6))
-        ax.xaxis.set_major_formatter(PercentFormatter(1.0))
-        ax.yaxis.set_major_formatter(PercentFormatter(1.0))
+        share_axis(ax.xaxis)
+        share_axis(ax.yaxis)
         ax.set_xlabel("confidence")
         ax.set_ylabel("share of right predictions", y=(0.5 + STRIP) / (1.02 + STRIP))
         ax.grid(alpha=0.3)
-        legend_above(ax)
         bare(ax, "bottom")
 
     def _draw_histogram(self, ax: "Axes") -> "Axes":

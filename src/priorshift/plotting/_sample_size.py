@@ -12,13 +12,13 @@ from priorshift._typing import Indices, Vector
 from priorshift._validation import check_count, check_positive, check_proba, in_class_order
 from priorshift.estimators import PriorEstimator
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
+from priorshift.plotting._base import Display
 from priorshift.plotting._labels import by
-from priorshift.plotting._style import BLUE, VERMILLION, WIDTH, axes_for, bare, write_title
+from priorshift.plotting._style import BLUE, VERMILLION, WIDTH, bare, write_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
-    from matplotlib.figure import Figure, SubFigure
 
 BAND = (0.1, 0.9)
 """Quantiles of the repeats that the band spans."""
@@ -26,8 +26,11 @@ BAND = (0.1, 0.9)
 FITTED = 0.1
 """Sizes from this share of the largest on count for the law: very small ones are biased."""
 
+MAX_SPAN = 2000
+"""How many times the smallest number on an axis the largest may be, and every 1, 2, 5 is named."""
 
-class SampleSizeDisplay:
+
+class SampleSizeDisplay(Display):
     r"""Show how far estimates from fewer target samples are from the estimate from all.
 
     Random subsets of n of the N rows give estimates whose L1 distance to the full one falls as
@@ -61,9 +64,6 @@ class SampleSizeDisplay:
     >>> display.samples_needed(0.1) > 400
     True
     """
-
-    ax_: "Axes"
-    figure_: "Figure | SubFigure"
 
     def __init__(
         self, sizes: ArrayLike, distances: ArrayLike, n_target: int, *, method: str | None = None
@@ -164,7 +164,7 @@ class SampleSizeDisplay:
         self
         """
         needed = self.samples_needed(tolerance)
-        ax = axes_for(ax, self.figsize())
+        ax = self._axes(ax, self.figsize())
         lower, upper = np.quantile(self.distances, BAND, axis=1)
         ax.fill_between(
             self.sizes,
@@ -177,7 +177,7 @@ class SampleSizeDisplay:
         )
         ax.plot(self.sizes, self.median, "o-", color=BLUE, label="median distance")
         ends = np.array([max(FITTED * self.sizes.max(), self.sizes.min()), self.n_target])
-        if needed <= 10 * self.n_target:
+        if 0 < needed <= 10 * self.n_target:
             ends[1] = max(ends[1], needed)
             ax.plot([needed], [tolerance], "D", color=VERMILLION, ms=7, label="samples needed")
         ax.plot(
@@ -188,7 +188,6 @@ class SampleSizeDisplay:
             label="error to expect",
         )
         self._label(ax, needed, tolerance)
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
     def frame(self, backend: Backend = "pandas") -> Any:
@@ -205,29 +204,38 @@ class SampleSizeDisplay:
 
     def _label(self, ax: "Axes", needed: float, tolerance: float) -> None:
         ax.set_xscale("log")
-        if self.distances.any():  # an estimate that never moves has nothing to take the log of
+        if self.distances.any():
             ax.set_yscale("log")
             _plain_ticks(ax.yaxis, "{:g}")
+        else:  # an estimate that never moves has nothing to take the log of
+            ax.set_ylim(0, 2 * tolerance)
         _plain_ticks(ax.xaxis, "{:,.0f}")
         ax.set_xlabel("target samples")
         ax.set_ylabel("L1 distance of priors")
         ax.grid(alpha=0.3)
         ax.legend(frameon=False, fontsize="small")
         bare(ax, "bottom", "left")
-        at_hand = self.scale / np.sqrt(self.n_target)
         write_title(
-            ax,
-            f"How the estimate{by(self.method)} settles",
+            ax, f"How the estimate{by(self.method)} settles", self._summary(needed, tolerance)
+        )
+
+    def _summary(self, needed: float, tolerance: float) -> str:
+        if not self.distances.any():
+            return "every subset gives the same priors"
+        at_hand = self.scale / np.sqrt(self.n_target)
+        return (
             f"L1 error to expect at {self.n_target:,} samples: {at_hand:.2g}; "
-            f"{tolerance:g} needs about {_round(needed):,}",
+            f"{tolerance:g} needs about {_round(needed):,}"
         )
 
 
 def _plain_ticks(axis: "Axis", form: str) -> None:
-    """Write 1, 2, 5, 10 and so on as plain numbers along a logarithmic axis."""
+    """Write 1, 2, 5, 10 and so on (1, 10, 100 of many) as numbers along a logarithmic axis."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    low, high = axis.get_view_interval()
+    near = high <= MAX_SPAN * low
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)) if near else LogLocator(numticks=6))
     axis.set_major_formatter(FuncFormatter(lambda value, _: form.format(value)))
     axis.set_minor_locator(NullLocator())
 

@@ -1,9 +1,11 @@
-"""What all displays share: axes to draw on, colours, and the ink of the user's style."""
+"""What all displays share: colours, the ink of the user's style, title and legend."""
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.legend import Legend
 
 BLUE, VERMILLION, GREEN, PURPLE, GREY = "#1F86C7", "#D55E00", "#009E73", "#CC79A7", "#7F7F7F"
 """Of Okabe and Ito's colours, which the colour-blind tell apart, those that keep a contrast of at
@@ -15,20 +17,6 @@ SERIES_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "p", "d")
 
 WIDTH = 7.4
 """Inches of a new figure."""
-
-
-def axes_for(
-    ax: "Axes | None",
-    figsize: tuple[float, float],
-    layout: Literal["constrained", "compressed"] = "constrained",
-) -> "Axes":
-    """Return the axes given, or those of a new pyplot figure; pyplot is not touched otherwise."""
-    require_matplotlib()
-    if ax is not None:
-        return ax
-    import matplotlib.pyplot as plt
-
-    return plt.subplots(figsize=figsize, layout=layout)[1]
 
 
 def require_matplotlib() -> None:
@@ -50,18 +38,18 @@ LEGEND_POINTS = 20.0
 """Height that a legend of one row takes above the axes."""
 
 
-def write_title(ax: "Axes", *lines: str, above_legend: bool = False) -> None:
+def write_title(ax: "Axes", *lines: str, pad: float = 6.0) -> None:
     """Write at the left, and as it is: a dollar in a name is no formula."""
-    pad = LEGEND_POINTS if above_legend else 6.0
     ax.set_title("\n".join(lines), loc="left", fontsize="medium", pad=pad, parse_math=False)
 
 
-def legend_above(ax: "Axes") -> None:
-    """Write the legend in one row between axes and title, where it covers no data."""
-    ax.legend(
+def write_head(ax: "Axes", *lines: str) -> None:
+    """Write title and legend, which stands in one row between them and the axes: no data there."""
+    write_title(ax, *lines, pad=LEGEND_POINTS)
+    legend = ax.legend(
         loc="lower left",
         bbox_to_anchor=(0, 1),
-        ncols=4,
+        ncols=5,
         frameon=False,
         fontsize="small",
         borderaxespad=0.2,
@@ -69,6 +57,22 @@ def legend_above(ax: "Axes") -> None:
         handlelength=1.6,
         columnspacing=1.4,
     )
+    literally(legend)
+
+
+def literally(legend: "Legend") -> None:
+    """Write the names in a legend as they are."""
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+
+
+def share_axis(axis: "Axis") -> None:
+    """Write shares along an axis in per cent, with no more digits than they need."""
+    axis.set_major_formatter(_share)
+
+
+def _share(value: float, _: float) -> str:
+    return f"{100 * value:g}%"
 
 
 def series_style(index: int) -> dict[str, Any]:

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from priorshift.plotting._monitor import MAX_POINTS, MonitorDisplay, positions
+from priorshift.plotting import MonitorDisplay
 from priorshift.plotting._style import BLUE, VERMILLION, bare
+from priorshift.plotting._time import label_time, positions, thinned_steps
 from priorshift.report._figures import FigureOf
 from priorshift.report._format import plural
 from priorshift.report._svg import inline_svg, report_style
@@ -50,11 +51,11 @@ def _caption(display: MonitorDisplay) -> str:
 
 def _plot_evidence(ax: "Axes", history: MonitorHistory, display: MonitorDisplay) -> None:
     when = positions(display.time)
-    shown = np.unique(np.linspace(0, when.size - 1, min(when.size, MAX_POINTS)).astype(int))
+    shown = thinned_steps(when.size)
     ax.plot(when[shown], history.log_e_value[shown], color=BLUE, label="evidence")
     threshold = float(-np.log(history.alarm_level))
     ax.axhline(threshold, color=VERMILLION, ls="--", lw=1.2, label="raises an alarm")
-    display.label_time(ax)
+    label_time(ax, display.time, numbered=display.numbered)
     ax.set_ylabel("nats")
     ax.grid(axis="y", alpha=0.3)
     bare(ax, "bottom")
@@ -76,5 +77,5 @@ def _draw(plot: "Callable[[Axes], object]", prefix: str, height: float, title: s
     if legend is not None:
         legend.remove()
         handles, labels = ax.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper center", ncols=2)
+        figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
     return inline_svg(figure, prefix=prefix, title=title)

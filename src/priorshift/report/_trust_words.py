@@ -95,8 +95,8 @@ def _findings(found: Diagnostics, names: tuple[str, ...]) -> list[str]:
     ]
     if found.priors_exact:
         said.append(
-            "The intervals take the estimated priors as exact; estimate with a confidence_level to "
-            "include their noise."
+            "The intervals take the target's priors as exact; where these are estimated, a "
+            "confidence_level includes their noise."
         )
     return said
 

@@ -41,9 +41,12 @@ class Verdict:
 
 def verdict(facts: Facts, names: tuple[str, ...]) -> Verdict:
     """Say what was found."""
-    lead = _decided(facts)
+    headline, decided = _headline(facts), _decided(facts)
+    # what becomes of predictions comes first where nothing does, else how far the balance moved
+    sentences = [decided, headline] if facts.left_alone else [headline, decided]
+    lead, *second = filter(None, sentences)
     findings = [
-        *([_headline(facts)] if lead else []),
+        *second,
         *_movers(facts, names),
         _solver(facts),
         *_agreement(facts),
@@ -51,7 +54,7 @@ def verdict(facts: Facts, names: tuple[str, ...]) -> Verdict:
         *_decisions(facts),
         *_truth(facts),
     ]
-    return Verdict(lead or _headline(facts), tuple(findings), tuple(cautions(facts, names)))
+    return Verdict(lead, tuple(findings), tuple(cautions(facts, names)))
 
 
 def conditioning(value: float) -> str:
@@ -86,14 +89,22 @@ def left_out(facts: Facts) -> list[tuple[str, str]]:
     """List what the report lacks, and what to pass for it."""
     wishes = (
         (facts.decisions, "how decisions change", "y_proba_target"),
-        (facts.mistakes, "confusion matrix and calibration", "y_proba_val and y_val"),
+        (
+            facts.mistakes,
+            "confusion matrix and calibration",
+            "y_proba_val and y_val, or --validation",
+        ),
         (
             facts.trust,
             "whether there is a shift, and whether the estimate can be trusted",
-            "y_proba_val, y_val and y_proba_target",
+            "y_proba_val, y_val and y_proba_target, or --validation",
         ),
         (facts.comparison, "whether methods agree", "comparison=priorshift.evaluation.compare(…)"),
-        (facts.truth, "scores on the target’s labels, if there are any", "y_target"),
+        (
+            facts.truth,
+            "scores on the target’s labels, if there are any",
+            "y_target, or a --target with labels",
+        ),
     )
     return [(what, arguments) for fact, what, arguments in wishes if fact is None]
 
