@@ -29,7 +29,7 @@ help: ## list the targets
 
 .venv-extras/.stamp: pyproject.toml constraints/torch.txt constraints/spark.txt
 	$(environment)
-	@$(@D)/bin/python $(PIP_INSTALL) --constraint constraints/torch.txt --constraint constraints/spark.txt --editable '.[tables,torch,dask,spark]' --group test --group boosting
+	@$(@D)/bin/python $(PIP_INSTALL) --constraint constraints/torch.txt --constraint constraints/spark.txt --editable '.[report,tables,torch,dask,spark]' --group test --group boosting
 	@touch $@
 
 .venv-oldest/.stamp: pyproject.toml constraints/oldest.txt
@@ -113,6 +113,7 @@ coverage: .venv/.stamp ## measure how often intervals cover, tests err and sets 
 	$(BIN)/python -m benchmarks.coverage
 	$(BIN)/python -m benchmarks.level
 	$(BIN)/python -m benchmarks.conformal
+	$(BIN)/python -m benchmarks.monitor
 
 bench-scale: .venv/.stamp .venv-peers/.stamp ## measure files larger than memory, many classes and groups beside the usual ways (ROWS=)
 	$(BIN)/python -m benchmarks.scale --peer-python .venv-peers/bin/python $(if $(ROWS),--rows $(ROWS))

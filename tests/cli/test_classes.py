@@ -186,14 +186,14 @@ def test_other_columns_do_not_hide_a_bad_row(data, write, refuse):
     target = write("t.csv", data.y_proba, age=range(200))
     line = refuse(1, "estimate", "--validation", validation, "--target", target)
     assert line.startswith(f"row 0 of {validation} sums to 2, not 1")
-    assert f"Only in {target}: 'age'." in line
+    assert f"Numeric only in {target}: 'age'." in line
 
 
 def test_logits_tell_which_columns_were_left_out(data, write, ok):
     validation = write("v.csv", np.log(data.y_proba_val), data.y_val)
     target = write("t.csv", np.log(data.y_proba), age=range(200))
     result = ok("estimate", "--validation", validation, "--target", target, "--logits", "--json")
-    assert f"Only in {target}: 'age'." in result.stderr
+    assert f"Numeric only in {target}: 'age'." in result.stderr
 
 
 def test_labels_outside_the_classes(data, write, files, refuse):
@@ -318,3 +318,37 @@ def test_plain_arrays_whose_labels_do_not_name_them(write, refuse, ask, tmp_path
     assert answer["classes"] == ["a", "b", "c"]
     line = refuse(1, "estimate", *named, "--class-columns", "a,b")
     assert "2 classes are named ('a', 'b') but" in line
+
+
+@pytest.mark.parametrize("kind", ["uint64", "float", "text", "bytes"])
+def test_labels_of_plain_arrays_may_be_of_any_kind(data, write, ask, tmp_path, kind):
+    y = np.searchsorted(data.classes, data.y_val)
+    labels = {
+        "uint64": y.astype(np.uint64) + np.uint64(2**63),
+        "float": y * 1e300,
+        "text": np.array([str(10**30 + int(k)) for k in y]),
+        "bytes": data.y_val.astype("S"),
+    }[kind]
+    np.save(tmp_path / "y.npy", labels)
+    validation, target = write("v.npy", data.y_proba_val), write("t.npy", data.y_proba)
+    named = ("--validation", validation, "--labels", tmp_path / "y.npy", "--target", target)
+    answer = ask("estimate", *named)
+    names = np.unique(labels.astype(str)).tolist()
+    assert sorted(answer["classes"]) == sorted(names)
+    plain = ask(
+        "estimate", "--validation", write("v.csv", data.y_proba_val, data.y_val), *named[4:]
+    )
+    assert list(answer["priors"].values()) == pytest.approx(list(plain["priors"].values()))
+
+
+def test_labels_that_are_large_numbers_are_refused_without_a_warning(data, write, files, run):
+    validation = write("v.csv", data.y_proba_val, [f"1e30{k % 3}" for k in range(300)])
+    result = run("estimate", "--validation", validation, "--target", files[1])
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: 'label' in ")
+
+
+def test_long_cells_beside_predictions(data, files, write, ok):
+    target = write("t.csv", data.y_proba, note=["x" * 200_000] + [""] * 199)
+    result = ok("adapt", "--validation", files[0], "--target", target)
+    assert "x" * 200_000 in result.stdout

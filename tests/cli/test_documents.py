@@ -152,16 +152,39 @@ def test_a_comparison_is_shown_to_a_person(data, files, write, ok):
     assert "truth" in shown
 
 
-@pytest.mark.parametrize("width", [20, 50, 80, 120])
-def test_numbers_are_whole_however_narrow_the_terminal(width, capsys, monkeypatch):
+@pytest.mark.parametrize(
+    ("width", "tables"),
+    [
+        (10, ["status", "gap", "a long heading"]),  # no narrower than a column and the first
+        (25, ["status gap", "a long heading"]),
+        (42, ["status gap a long heading"]),
+        (120, ["status gap a long heading"]),
+    ],
+)
+def test_numbers_and_headings_are_whole_however_narrow_the_terminal(
+    width, tables, capsys, monkeypatch
+):
     rows = [("em", "certified", "1.25e-07", "0.98765"), ("cm", "direct", "", "0.12345")]
     monkeypatch.setattr(_console, "PIPE_WIDTH", width)
     header = ("method", "status", "gap", "a long heading")
     show_table("A title that is quite long for a table", header, rows, n_left=2)
-    title, *_, em, cm = capsys.readouterr().out.splitlines()
+    title, *lines = capsys.readouterr().out.splitlines()
     assert title == "A title that is quite long for a table"
-    assert em.split() == list(rows[0])
-    assert cm.split() == ["cm", "direct", "0.12345"]
+    assert [" ".join(line.split()[1:]) for line in lines[::4]] == tables
+    for first, row in ((2, rows[0]), (3, rows[1])):  # beneath a heading and its line
+        shown = [line.split() for line in lines[first::4]]
+        assert {cells[0] for cells in shown} == {row[0]}
+        assert [cell for cells in shown for cell in cells[1:]] == [cell for cell in row[1:] if cell]
+    if width >= 25:
+        assert max(map(len, lines)) <= width
+
+
+def test_a_table_without_headings_has_no_line_for_them(capsys):
+    show_table("Found", ("", ""), [("p-value", "0.01")])
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ["Found"],
+        ["p-value", "0.01"],
+    ]
 
 
 def test_a_method_that_refuses_is_a_row(data, files, write, ok, ask, monkeypatch):

@@ -1,14 +1,17 @@
 """Failures are one sentence on stderr, with the right exit code; --debug tells more."""
 
 import json
+import os
 import threading
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import priorshift as ps
 from priorshift.cli import _estimate
+from priorshift.cli._errors import in_options
 
 COMMANDS = ["estimate", "adapt", "compare", "report"]
 
@@ -103,10 +106,72 @@ def test_suffixes_are_judged_before_any_work(command, more, files, refuse):
 
 
 @pytest.mark.parametrize("command", ["report", "demo"])
-def test_a_report_needs_a_file(command, both, refuse):
+def test_a_report_needs_a_file(command, both, refuse, tmp_path):
     named = both if command == "report" else ()
     line = refuse(2, command, *named, "--output", "-")
     assert "name a file: this cannot go to stdout." in line
+    line = refuse(2, command, *named, "--output", tmp_path / "target.csv")  # a slip of the finger
+    assert f"{tmp_path / 'target.csv'} must end with .html" in line
+
+
+def test_failures_to_write_name_what_was_asked_for(both, refuse):
+    if Path("/dev/full").exists():
+        line = refuse(1, "adapt", *both, "--output", "/dev/full")
+        assert line == "/dev/full: No space left on device"
+    if Path("/proc/self").exists():  # a folder in which nobody can write
+        line = refuse(1, "adapt", *both, "--output", "/proc/o.csv")
+        assert line == "/proc/o.csv: No such file or directory"
+
+
+@pytest.mark.parametrize("suffix", ["npy", "feather"])
+def test_what_is_not_written_from_front_to_back_needs_a_file(data, files, write, refuse, suffix):
+    target = write(f"t.{suffix}", data.y_proba)
+    named = ("--validation", files[0], "--target", target)
+    line = refuse(2, "adapt", *named, "--output", os.devnull)
+    assert "is a pipe or a device" in line
+
+
+def test_columns_that_are_no_numbers(files, refuse, tmp_path):
+    (tmp_path / "t.csv").write_text('ant,bee,cow\n"0,5","0,5","0,0"\n')
+    line = refuse(1, "estimate", "--validation", files[0], "--target", tmp_path / "t.csv")
+    assert f"are not those of {tmp_path / 't.csv'} (no numeric column)" in line
+
+
+def test_columns_that_were_chosen_badly_are_not_called_different(both, refuse):
+    line = refuse(1, "estimate", *both, "--class-columns", "ant,bee")
+    assert "sums to" in line
+    assert "are not those of" not in line
+
+
+def test_other_encodings(files, refuse, tmp_path):
+    (tmp_path / "t.csv").write_text("né,bee,cow\n1,0,0\n", encoding="latin-1")
+    line = refuse(1, "estimate", "--validation", files[0], "--target", tmp_path / "t.csv")
+    assert line.endswith("; save it as UTF-8.")
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ("Give source_priors.", "Give --source-priors."),
+        ("leave out confidence_level", "leave out --confidence-level"),
+        ("use source_priors=p", "use source_priors=p"),
+        ("no column 'source_priors'", "no column 'source_priors'"),
+        ("a/source_priors.csv: x", "a/source_priors.csv: x"),
+        ("my_source_priors-2", "my_source_priors-2"),
+    ],
+)
+def test_messages_name_options_rather_than_arguments(message, told):
+    assert in_options(message) == told
+
+
+def test_advice_names_options(data, write, refuse, run):
+    seen = data.y_val != "cow"
+    validation = write("v.csv", data.y_proba_val[seen], data.y_val[seen])
+    target = write("t.csv", data.y_proba)
+    named = ("--validation", validation, "--target", target)
+    assert "Give --source-priors." in run("estimate", *named).stderr
+    line = refuse(1, "estimate", *named, "--method", "na", "--confidence-level", "0.9")
+    assert line.endswith("leave out --confidence-level.")
 
 
 @pytest.mark.parametrize(

@@ -212,7 +212,7 @@ def test_clear_errors(data, files, write, named, refuse, tmp_path):
     assert "is empty at row 0 (1 such rows)" in message
     missing = write("h.parquet", data.y_proba, site=[None, *SITES[1:].tolist()])
     assert "no label at position 0" in refuse(1, *start, missing, "--group-column", "site")
-    assert "does not estimate groups" in refuse(1, "groups", *named, "--method", "rlls")
+    assert "'rlls' is not one of 'auto', 'cm'" in refuse(2, "groups", *named, "--method", "rlls")
     assert "neither auto, none" in refuse(2, "groups", *named, "--pooling", "much")
     assert "must end with .csv" in refuse(2, "groups", *named, "--adapt", tmp_path / "o.npz")
     assert "scm-l needs --validation" in refuse(2, "groups", *named[2:])
@@ -222,3 +222,9 @@ def test_help_shows_an_example(ok):
     shown = ok("groups", "--help").stdout
     assert "--group-column part" in shown
     assert "auto|none|ROWS" in shown
+
+
+def test_a_class_is_no_group(both, refuse):
+    line = refuse(1, "groups", *both, "--group-column", "ant")
+    assert "are not those of" not in line
+    assert "Taken as classes: 'bee', 'cow'." in line

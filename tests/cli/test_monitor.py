@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from priorshift.cli import _console
 from priorshift.cli._monitor_windows import cut
 from priorshift.streaming import PriorMonitor
 
@@ -106,6 +107,13 @@ def test_one_line_a_window_goes_to_stdout(folder, ok):
     assert "the alarm stands" in lines[-1]
 
 
+def test_a_narrow_terminal_names_fewer_classes(folder, ok, monkeypatch):
+    monkeypatch.setattr(_console, "PIPE_WIDTH", 75)
+    for line in ok("monitor", *folder).stdout.splitlines():
+        assert line.count(" %") == 2  # of the shift and of one class
+        assert len(line) <= 75
+
+
 def test_a_state_goes_on_where_it_was(folder, stream, ok, tmp_path):
     whole = steps_of(ok("monitor", *folder, "--json", "--state", tmp_path / "whole.npz"))
     days = sorted((tmp_path / "days").iterdir())
@@ -153,6 +161,7 @@ def test_report_and_plot_are_written(folder, ok, tmp_path):
         (2, ("--output", "report.pdf"), "must end with .html"),
         (2, ("--every", "fortnight"), "neither one of hour, day"),
         (2, ("--method", "em"), "is not one of"),
+        (2, ("--plot", "plot.xyz"), "must end with .png or .svg or .pdf"),
     ],
 )
 def test_bad_usage_is_refused(code, words, message, folder, refuse):

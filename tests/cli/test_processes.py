@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from priorshift.cli import main
+from priorshift.cli._errors import cleaned_up_when_terminated
 
 STYLE = re.compile(r"\x1b\[[0-9;]+m")
 COMMAND = Path(sys.executable).with_name("priorshift")
@@ -81,8 +82,41 @@ def test_a_killed_run_leaves_the_old_file(stopped, tmp_path):
 @posix
 @pytest.mark.slow
 @pytest.mark.parametrize("output", [True, False])
-def test_a_terminated_run_leaves_nothing_behind(stopped, output):
-    assert stopped(signal.SIGTERM, output, None) == (128 + signal.SIGTERM, [], [])
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_terminated_run_leaves_nothing_behind(stopped, output, name):
+    number = getattr(signal, name)
+    assert stopped(number, output, None) == (128 + number, [], [])
+
+
+@posix
+def test_what_nohup_ignores_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with cleaned_up_when_terminated():
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+            assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("words", [("estimate", "--json"), ("adapt",), ("--version",)])
+def test_streams_may_be_closed(both, monkeypatch, words):
+    for name in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(sys, name, None)
+    named = both if len(words[0]) < 9 else ()
+    with pytest.raises(SystemExit) as end:
+        main([str(word) for word in (*words, *named)])
+    assert end.value.code == 0
+    assert sys.stdout is None
+
+
+@posix
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_help_for_a_full_disk():
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([COMMAND, "--help"], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (1, "Error: No space left on device\n")
 
 
 @posix
@@ -214,6 +248,8 @@ def test_every_example_of_the_help_runs(demo_folder, ok, monkeypatch, name):
 def test_every_command_explains_itself(run):
     shown = run("--help")
     assert shown.exit_code == 0
+    begins = [shown.stdout.index(f"\n  {name} ") for name in ("demo", "estimate", "adapt", "train")]
+    assert begins == sorted(begins)  # in the order of work, not of the alphabet
     assert "Exit codes: 0 done, 1 bad data, 2 bad usage, 3 a shift" in shown.stdout
     for name, command in main.commands.items():
         shown = run(name, "-h")

@@ -86,7 +86,8 @@ def test_writes_a_file(invoke, both, tmp_path):
     [
         (("--alpha", "0"), 2, "--alpha"),
         (("--output", "test.csv"), 2, "must end with .json"),
-        (("--resamples", "5"), 1, "n_resamples must be"),
+        (("--resamples", "5"), 2, "--resamples must be"),
+        (("--seed", "-1"), 2, "--seed"),
     ],
 )
 def test_bad_usage_is_refused(invoke, both, change, code, message):

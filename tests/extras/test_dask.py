@@ -1,5 +1,6 @@
 """Dask arrays: the same numbers as NumPy, wherever the chunks are, and if a worker dies."""
 
+import json
 import os
 import pickle
 import signal
@@ -18,10 +19,12 @@ distributed = pytest.importorskip("distributed", reason="needs the extra `dask`"
 import click  # noqa: E402
 import cloudpickle  # noqa: E402
 import dask.array as da  # noqa: E402
+from click.testing import CliRunner  # noqa: E402
 from dask import delayed  # noqa: E402
 
 import priorshift as ps  # noqa: E402
 from priorshift.cli import _dask as cli_dask  # noqa: E402
+from priorshift.cli import main  # noqa: E402
 from priorshift.cli._dask import cluster_rows, connected, dask_rows  # noqa: E402
 from priorshift.execution import map_reduce, slices, take_rows, watched  # noqa: E402
 from priorshift.execution._dask import (  # noqa: E402
@@ -415,6 +418,28 @@ def test_nobody_at_the_address(monkeypatch):
         connected("tcp://127.0.0.1:1"),
     ):
         pass
+
+
+def test_commands_on_a_cluster(cluster, data, tmp_path):
+    y_proba_val, y_val, y_proba = data
+    np.savez(tmp_path / "validation.npz", y_proba=y_proba_val, y=y_val)
+    target = write(y_proba, None, tmp_path / "target.npy")
+    named = ["--validation", str(tmp_path / "validation.npz"), "--target", str(target)]
+    named += ["--method", "em", "--json"]
+    on_cluster = ["--dask", cluster.scheduler_address]
+    expected = answer_of("estimate", *named)["priors"]
+    assert answer_of("estimate", *named, *on_cluster)["priors"] == pytest.approx(expected)
+    pytest.importorskip("matplotlib", reason="reports need the extra `report`")
+    page = tmp_path / "report.html"
+    found = answer_of("report", *named, *on_cluster, "--output", str(page))
+    assert found["priors"] == pytest.approx(expected)
+    assert "</html>" in page.read_text(encoding="utf-8")
+
+
+def answer_of(*words):
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
 
 
 # A worker that dies

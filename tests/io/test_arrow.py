@@ -1,6 +1,7 @@
 """Parquet and Arrow: types, metadata and other columns are kept."""
 
 import datetime
+import decimal
 import sys
 
 import numpy as np
@@ -230,3 +231,17 @@ def test_a_missing_pyarrow_is_named(tmp_path, monkeypatch):
 def test_other_suffixes_are_refused(name, what):
     with pytest.raises(ValueError, match=rf"{name} has a suffix that is not known \({what}\)"):
         open_predictions(name)
+
+
+def test_decimals_are_numbers(tmp_path):
+    half = [decimal.Decimal("0.5")]
+    pq.write_table(pa.table({"a": half, "b": half}), tmp_path / "t.parquet")
+    file = open_predictions(tmp_path / "t.parquet")
+    assert file.names == ("a", "b")
+    np.testing.assert_array_equal(file.values(None), [[0.5, 0.5]])
+
+
+def test_columns_that_hold_no_numbers_are_named(tmp_path):
+    pq.write_table(pa.table({"a": ["x"], "b": [0.5]}), tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match=r"column 'a' of .*t\.parquet holds string, not numbers"):
+        open_predictions(tmp_path / "t.parquet").values(["a", "b"])

@@ -19,6 +19,7 @@ from priorshift.cli._kept import estimate_as_json, estimate_from_json, fingerpri
 from priorshift.cli._options import (
     Request,
     data_options,
+    is_file,
     json_option,
     known_priors_option,
     method_option,
@@ -31,6 +32,9 @@ from priorshift.io import Mark, Partial, atomic_path, resumable_path
 RESUMABLE_BYTES = 2**27
 """Size of a target from which on adapting it can go on after the run was killed."""
 
+NEED_A_FILE = (".npy", ".arrow", ".feather")
+"""Formats whose writers go back and forth."""
+
 
 @click.command(
     cls=Command,
@@ -38,8 +42,8 @@ RESUMABLE_BYTES = 2**27
     epilog="\b\nExample:\n"
     "  priorshift adapt --validation validation.csv --target target.csv --output adapted.csv",
 )
-@data_options
-@method_option
+@data_options(validation="EM, MAP and --known-priors can do without.")
+@method_option()
 @known_priors_option
 @output_option("File for the adapted predictions, in the target's format [default: CSV to stdout].")
 @json_option
@@ -101,11 +105,17 @@ def _check_usage(target: Path, output: Path | None, to_stdout: bool, as_json: bo
     if to_stdout and (as_json or suffix != ".csv"):
         why = "--json takes stdout" if as_json else f"{suffix} is not text"
         raise click.UsageError(f"name a file with --output: {why}.")
-    # a pipe or a device may have any name
-    is_file = output is not None and (not output.exists() or output.is_file())
-    if output is not None and not to_stdout and is_file and output.suffix.lower() != suffix:
+    if output is None or to_stdout:
+        return
+    if is_file(output) and output.suffix.lower() != suffix:
         raise click.BadParameter(
             f"{output} must end with {suffix}, as the target does.", param_hint="'--output'"
+        )
+    if not is_file(output) and suffix in NEED_A_FILE:
+        raise click.BadParameter(
+            f"{output} is a pipe or a device, and {suffix} is not written from front to back; "
+            "name a file.",
+            param_hint="'--output'",
         )
 
 
@@ -131,6 +141,5 @@ def _destination(
 
 def _can_resume(task: Task, output: Path) -> bool:
     """Tell whether it is worth it, and can be done: not for stdin, pipes and devices."""
-    is_file = not output.exists() or output.is_file()
     large = task.target.path.stat().st_size >= RESUMABLE_BYTES
-    return large and is_file and task.target.resumable and task.request.stdin is None
+    return large and is_file(output) and task.target.resumable and task.request.stdin is None

@@ -8,7 +8,7 @@ import click
 
 from priorshift.cli._console import emit, note, progress
 from priorshift.cli._errors import Command
-from priorshift.estimators import available_estimators
+from priorshift.cli._options import methods_option
 from priorshift.evaluation.paper import (
     EXPERIMENTS,
     IMBALANCES,
@@ -41,13 +41,7 @@ from priorshift.evaluation.paper import (
     show_default=True,
     help="Class distribution that the target is drawn by (may be repeated).",
 )
-@click.option(
-    "--method",
-    "methods",
-    type=click.Choice(available_estimators()),
-    multiple=True,
-    help="A further method beside the paper's (may be repeated).",
-)
+@methods_option("A further method beside the paper's (may be repeated).")
 @click.option("--quick", is_flag=True, help="Two seeds instead of ten, and fewer sizes.")
 @click.option(
     "--output",

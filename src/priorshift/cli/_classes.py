@@ -1,7 +1,8 @@
 """Which columns of which file are which class."""
 
 import csv
-from collections.abc import Sequence
+import io
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +22,7 @@ from priorshift._validation import (
 from priorshift.adaptation import reweight
 from priorshift.cli._dask import cluster_rows
 from priorshift.execution import Block, Blocks, Rows, Table, map_reduce
-from priorshift.io import PredictionFile, as_text
+from priorshift.io import PredictionFile, are_whole, as_text
 
 Columns = tuple[str, ...] | None
 
@@ -62,7 +63,7 @@ def explain_columns(files: Sequence[PredictionFile], columns: Columns) -> str:
     for file in files:
         others = _others(file, columns)
         if others:
-            parts.append(f"Only in {file.where}: {some(others, 20)}.")
+            parts.append(f"Numeric only in {file.where}: {some(others, 20)}.")
     return " ".join([*parts, "Name them with --class-columns if that is wrong."])
 
 
@@ -159,6 +160,13 @@ def known_labels(labels: Labels, classes: Labels, where: str, explanation: str =
     )
 
 
+def as_option(names: Iterable[str]) -> str:
+    """Write names as --class-columns takes them."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(names)
+    return line.getvalue()
+
+
 def _parse(chosen: str) -> tuple[str, ...]:
     """Read names as a line of CSV: one with commas stands in quotes."""
     names = tuple(name.strip() for name in next(csv.reader([chosen], skipinitialspace=True), []))
@@ -220,7 +228,7 @@ def _others(file: PredictionFile, columns: Sequence[str]) -> list[str]:
 
 def _sets_differ(files: Sequence[PredictionFile], columns: Sequence[str]) -> bool:
     """Tell whether all numeric columns of each file make probabilities: then they are classes."""
-    if len(files) < 2 or not any(_others(file, columns) for file in files):
+    if len({frozenset(file.names or columns) for file in files}) < 2:
         return False
     try:
         for file in files:
@@ -232,17 +240,20 @@ def _sets_differ(files: Sequence[PredictionFile], columns: Sequence[str]) -> boo
 
 def _numbers_if_all(labels: NDArray[Any]) -> NDArray[Any]:
     """Read text as whole numbers where all of it is: "10" comes after "2"."""
-    if labels.dtype.kind == "f":
-        return as_text(labels).astype(np.int64) if np.all(labels == np.round(labels)) else labels
+    if labels.dtype.kind == "u" or (labels.dtype.kind == "f" and not are_whole(labels)):
+        return labels
     try:
         return labels.astype(np.int64)
-    except ValueError:
+    except (ValueError, OverflowError):
         return labels
 
 
 def _different(files: Sequence[PredictionFile]) -> str:
-    one, other = files[0], files[-1]
+    one, other = (
+        f"{file.where} ({some(file.names, 20) if file.names else 'no numeric column'})"
+        for file in (files[0], files[-1])
+    )
     return (
-        f"the classes of {one.where} ({some(one.names or (), 20)}) are not those of {other.where} "
-        f"({some(other.names or (), 20)}); rename the columns, or choose with --class-columns."
+        f"the classes of {one} are not those of {other}; rename the columns, or choose with "
+        "--class-columns."
     )

@@ -16,9 +16,15 @@ from priorshift.cli._documents import (
     tell_warnings,
 )
 from priorshift.cli._errors import Command
-from priorshift.cli._options import Request, dask_option, data_options, json_option, output_option
+from priorshift.cli._options import (
+    Request,
+    dask_option,
+    data_options,
+    json_option,
+    methods_option,
+    output_option,
+)
 from priorshift.cli._task import Task, open_task
-from priorshift.estimators import available_estimators
 from priorshift.evaluation import Comparison
 from priorshift.evaluation import compare as compare_methods
 
@@ -28,15 +34,9 @@ from priorshift.evaluation import compare as compare_methods
     short_help="Run every method on the same data.",
     epilog="\b\nExample:\n  priorshift compare --validation validation.csv --target target.csv",
 )
-@data_options
+@data_options(validation="It is needed.")
 @dask_option
-@click.option(
-    "--method",
-    "methods",
-    type=click.Choice(available_estimators()),
-    multiple=True,
-    help="Only these methods (may be repeated) [default: all].",
-)
+@methods_option("Only these methods (may be repeated) [default: all].")
 @output_option("Write a .json or .csv file instead of printing.")
 @json_option
 def compare(methods: tuple[str, ...], output: Path | None, as_json: bool, **named: Any) -> None:

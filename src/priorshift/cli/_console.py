@@ -51,36 +51,66 @@ def emit(document: str) -> None:
 
 def note(message: str) -> None:
     """Tell the user something that is not data."""
-    stderr().print(message, soft_wrap=True)
+    _say(message)
 
 
 def complain(message: str) -> None:
     """Tell the user what went wrong."""
-    stderr().print(Text.assemble(("Error:", "bold red"), " ", message), soft_wrap=True)
+    _say(Text.assemble(("Error:", "bold red"), " ", message))
+
+
+def _say(message: str | Text) -> None:
+    """Print a message, between words on a terminal, and in one line elsewhere."""
+    console = stderr()
+    console.print(message, soft_wrap=not console.is_terminal)
 
 
 def show_table(
     title: str, header: Sequence[str], rows: Sequence[Sequence[str]], n_left: int = 1
 ) -> None:
-    """Print a table; all but the first columns are numbers, set to the right and never cut."""
-    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    for at, name in enumerate(header):
-        longest = max((len(row[at]) for row in rows), default=0)
-        table.add_column(
-            name,
-            justify="left" if at < n_left else "right",
-            min_width=min(longest, MAX_WHOLE),
-            overflow="fold",
-        )
-    for row in rows:
-        table.add_row(*row)
+    """Print a table; all but the first columns are numbers, set to the right and never cut.
+
+    What is too wide goes beneath, beside the first column once more.
+    """
     console = stdout()
-    unlimited = console.options.update(width=UNLIMITED)
-    if console.measure(table, options=unlimited).maximum > console.width:
-        table.padding = 0
-    width = max(console.width, console.measure(table, options=unlimited).minimum)
-    console.print(Text(title, style="italic"), soft_wrap=True)  # no narrower than it is
-    console.print(table, width=width, crop=False)
+    console.print(Text(title, style="italic"), soft_wrap=not console.is_terminal)
+    widths = [_least_width(name, [row[at] for row in rows]) for at, name in enumerate(header)]
+    for columns in _that_fit(widths, console.width):
+        table = Table(
+            box=SIMPLE_HEAD, show_edge=False, show_header=any(header), padding=(0, 1, 0, 0)
+        )
+        for at in columns:
+            table.add_column(
+                header[at],
+                justify="left" if at < n_left else "right",
+                min_width=widths[at],
+                overflow="fold",
+            )
+        for row in rows:
+            table.add_row(*(row[at] for at in columns))
+        unlimited = console.options.update(width=UNLIMITED)
+        if console.measure(table, options=unlimited).maximum > console.width:
+            table.padding = 0
+        width = max(console.width, console.measure(table, options=unlimited).minimum)
+        console.print(table, width=width, crop=False)
+
+
+def _least_width(name: str, cells: Sequence[str]) -> int:
+    """Return the width that keeps a heading and its cells whole, unless they are long."""
+    return min(max(map(len, (name, *cells))), MAX_WHOLE)
+
+
+def _that_fit(widths: Sequence[int], width: int) -> list[list[int]]:
+    """Cut columns into tables that are narrow enough, each with the first column."""
+    tables = [[0]]
+    used = widths[0]
+    for at in range(1, len(widths)):
+        if used + 1 + widths[at] > width and len(tables[-1]) > 1:
+            tables.append([0])
+            used = widths[0]
+        tables[-1].append(at)
+        used += 1 + widths[at]
+    return tables
 
 
 @contextmanager

@@ -13,12 +13,14 @@ from priorshift.cli._compare import compare_on
 from priorshift.cli._console import emit, note
 from priorshift.cli._documents import document, show_comparison, table_as_csv
 from priorshift.cli._errors import Command
-from priorshift.cli._options import DEFAULT_METHOD, OutputPath, Request, json_option
+from priorshift.cli._options import DEFAULT_METHOD, Request, html_option, json_option
 from priorshift.cli._report import report_on
 from priorshift.cli._task import open_task
 from priorshift.datasets import load_fashion_lt
 from priorshift.io import write_text
+from priorshift.report._render import require_packages
 
+FILES = ("validation.csv", "target.csv", "source_priors.csv")
 TITLE = "Fashion-MNIST: trained on summer's clothes, used in winter"
 
 
@@ -27,11 +29,7 @@ TITLE = "Fashion-MNIST: trained on summer's clothes, used in winter"
     short_help="Compare all methods on data that come with priorshift.",
     epilog="\b\nExample:\n  priorshift demo --output demo.html --save-data .",
 )
-@click.option(
-    "--output",
-    type=OutputPath(),
-    help="Write the HTML report to this file.",
-)
+@html_option("Write the HTML report to this file.")
 @click.option(
     "--save-data",
     type=click.Path(file_okay=False, path_type=Path),
@@ -41,6 +39,8 @@ TITLE = "Fashion-MNIST: trained on summer's clothes, used in winter"
 @json_option
 def demo(output: Path | None, save_data: Path | None, as_json: bool) -> None:
     """Compare all methods on outputs of a real classifier that come with priorshift."""
+    if output is not None:
+        require_packages()
     with _folder(save_data) as folder:
         request = write_data(folder)
         with open_task(request) as task:
@@ -52,7 +52,7 @@ def demo(output: Path | None, save_data: Path | None, as_json: bool) -> None:
     else:
         show_comparison(comparison, TITLE)
     if save_data is not None:
-        note(f"Wrote validation.csv, target.csv and source_priors.csv to {save_data}.")
+        note("Wrote " + ", ".join(str(save_data / name) for name in FILES) + ".")
     if output is not None:
         note(f"Wrote {output}.")
 
@@ -60,23 +60,19 @@ def demo(output: Path | None, save_data: Path | None, as_json: bool) -> None:
 def write_data(folder: Path) -> Request:
     """Write the bundled data as tables, with labels in the target too; say where they are."""
     data = load_fashion_lt()
-    request = Request(
-        validation=folder / "validation.csv",
-        target=folder / "target.csv",
-        source_priors=str(folder / "source_priors.csv"),
-    )
-    _write_table(folder / "validation.csv", data.classes, data.y_proba_val, data.y_val)
+    validation, target, source_priors = (folder / name for name in FILES)
+    _write_table(validation, data.classes, data.y_proba_val, data.y_val)
     quarter = 1 + 4 * np.arange(data.y_target.size) // data.y_target.size
     _write_table(
-        folder / "target.csv",
+        target,
         data.classes,
         data.y_proba_target,
         data.y_target,
         part=[f"part {number}" for number in quarter],
     )
     rows = list(zip(data.classes.tolist(), data.source_priors.tolist(), strict=True))
-    write_text(folder / "source_priors.csv", table_as_csv(("class", "source_priors"), rows))
-    return request
+    write_text(source_priors, table_as_csv(("class", "source_priors"), rows))
+    return Request(target, validation, source_priors=str(source_priors))
 
 
 def _write_table(

@@ -13,6 +13,7 @@ import numpy as np
 
 from priorshift._version import __version__
 from priorshift.cli._console import emit, note, show_table
+from priorshift.cli._errors import in_options
 from priorshift.estimators import PriorEstimate
 from priorshift.evaluation import Comparison, Scores
 from priorshift.io import write_text
@@ -51,7 +52,7 @@ def hand_out(
     `text` holds the document as ".json" and ".csv".
     """
     if output is not None and str(output) != "-":
-        write_text(output, text[output.suffix.lower()])
+        write_text(output, text.get(output.suffix.lower(), text[".json"]))  # JSON to devices
         note(f"Wrote {output}.")
     elif as_json:
         emit(text[".json"])
@@ -187,4 +188,4 @@ def tell_warnings(comparison: Comparison) -> None:
         for message in result.warnings:
             told.setdefault(message, []).append(result.method)
     for message, methods in told.items():
-        note(f"Warning by {', '.join(methods)}: {message}")
+        note(f"Warning by {', '.join(methods)}: {in_options(message)}")

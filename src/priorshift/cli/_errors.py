@@ -1,12 +1,16 @@
 """Every failure as one sentence: bad data ends with 1, bad usage with 2, a traceback never."""
 
+import csv
+import os
+import re
 import signal
 import sys
 import threading
 import traceback
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,7 +18,50 @@ import click
 from priorshift.cli._console import complain, note
 
 BAD_DATA = 1
+SHIFTED = 3
+"""Exit code with --fail-on-shift."""
+
 INTERRUPTED = 130
+
+STOPPING = ("SIGTERM", "SIGHUP")
+"""Signals that unwind the stack, where the system has them: stop, and the terminal went away."""
+
+LONGEST_CELL = 2**31 - 1
+"""Characters of a CSV cell: beside predictions may stand whole documents."""
+
+OPTIONS = {
+    "source_priors": "--source-priors",
+    "source_label_priors": "--source-label-priors",
+    "confidence_level": "--confidence-level",
+    "n_resamples": "--resamples",
+}
+"""What an argument of the library is called here."""
+
+_ARGUMENT = re.compile(rf"(?<![\w'/.-])({'|'.join(OPTIONS)})(?![\w'/=-]|\.\w)")
+
+
+class Program(click.Group):
+    """All commands, in the order in which they were added."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Return the names as they are to be shown."""
+        return list(self.commands)
+
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        """Run a command; even its help may meet a full disk."""
+        with ExitStack() as stack:
+            stack.callback(csv.field_size_limit, csv.field_size_limit(LONGEST_CELL))
+            for name in ("stdin", "stdout", "stderr"):
+                if getattr(sys, name) is None:  # closed by whoever started this, as some jobs do
+                    mode = "r" if name == "stdin" else "w"
+                    opened = stack.enter_context(Path(os.devnull).open(mode, encoding="utf-8"))
+                    setattr(sys, name, opened)
+                    stack.callback(setattr, sys, name, None)
+            try:
+                return super().main(*arguments, **options)
+            except OSError as error:
+                complain(_sentence(error))
+                sys.exit(BAD_DATA)
 
 
 class Command(click.Command):
@@ -46,15 +93,20 @@ class Command(click.Command):
 
 @contextmanager
 def cleaned_up_when_terminated() -> Iterator[None]:
-    """Let SIGTERM unwind the stack, so that temporary files are removed."""
+    """Let signals that stop a process unwind the stack, so that temporary files are removed."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, _stop)
+    numbers = [getattr(signal, name) for name in STOPPING if hasattr(signal, name)]
+    before = {number: signal.getsignal(number) for number in numbers}
+    heard = [number for number in numbers if before[number] is not signal.SIG_IGN]  # as by nohup
+    for number in heard:
+        signal.signal(number, _stop)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number in heard:
+            signal.signal(number, before[number])
 
 
 @contextmanager
@@ -65,7 +117,7 @@ def told_warnings() -> Iterator[None]:
     def tell(message: Warning | str, *_: Any, **__: Any) -> None:
         if str(message) not in told:
             told.add(str(message))
-            note(f"Warning: {message}")
+            note(f"Warning: {in_options(str(message))}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
@@ -73,9 +125,14 @@ def told_warnings() -> Iterator[None]:
         yield
 
 
+def in_options(message: str) -> str:
+    """Name options where a message of the library names arguments, but not columns or files."""
+    return _ARGUMENT.sub(lambda found: OPTIONS[found[1]], message)
+
+
 def _sentence(error: Exception) -> str:
     if isinstance(error, ValueError | ImportError):
-        return str(error)
+        return in_options(str(error))
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}"
@@ -87,5 +144,5 @@ def _sentence(error: Exception) -> str:
     )
 
 
-def _stop(*_: Any) -> None:
-    sys.exit(128 + signal.SIGTERM)
+def _stop(number: int, _: Any) -> None:
+    sys.exit(128 + number)

@@ -30,9 +30,9 @@ from priorshift.cli._task import open_task
     cls=Command,
     epilog="\b\nExample:\n  priorshift estimate --validation validation.csv --target target.csv",
 )
-@data_options
+@data_options(validation="EM and MAP can do without.")
 @dask_option
-@method_option
+@method_option()
 @confidence_option
 @output_option("Write a .json or .csv file instead of printing.")
 @json_option

@@ -7,6 +7,7 @@ from priorshift.cli._adapt import adapt
 from priorshift.cli._benchmark import benchmark
 from priorshift.cli._compare import compare
 from priorshift.cli._demo import demo
+from priorshift.cli._errors import Program
 from priorshift.cli._estimate import estimate
 from priorshift.cli._groups import groups
 from priorshift.cli._monitor import monitor
@@ -16,6 +17,7 @@ from priorshift.cli._train import train
 
 
 @click.group(
+    cls=Program,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Begin with: priorshift demo --output demo.html --save-data .",
 )

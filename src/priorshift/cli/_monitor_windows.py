@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from priorshift._typing import Floats, Indices
 from priorshift._validation import some
-from priorshift.io import SUFFIXES
+from priorshift.cli._options import Request
+from priorshift.cli._task import Task
+from priorshift.io import SUFFIXES, open_predictions
 
 CALENDAR = {"hour": "h", "day": "D", "month": "M"}
 PERIODS = (*CALENDAR, "week", "value")
@@ -56,6 +58,23 @@ def files_of(folder: Path) -> list[Path]:
             f"{folder} has no file of predictions; their names end with {', '.join(SUFFIXES)}."
         )
     return files
+
+
+def windows_of(
+    task: Task, request: Request, time_column: str | None, every: str | int | None
+) -> Iterator[Window]:
+    """Yield the windows of a folder or a table, each read when its turn comes."""
+    if request.target.is_dir():
+        for path in files_of(request.target):
+            file = open_predictions(path, label_column=request.label_column, logits=request.logits)
+            part = replace(task, files=(*task.files[:-1], file))
+            yield Window(path.name, part.target_proba())
+        return
+    times = None if time_column is None else task.target.vector(time_column)
+    if time_column is not None and times is None:
+        raise ValueError(f"{task.target.where} has no column {time_column!r}.")
+    where = f"column {time_column!r} of {task.target.where}"
+    yield from cut(task.target_proba(), times, every, where)
 
 
 def cut(

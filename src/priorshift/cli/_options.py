@@ -1,6 +1,6 @@
 """Options that commands share, and what they say together."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from os import fsdecode
 from pathlib import Path
@@ -8,27 +8,41 @@ from typing import Any
 
 import click
 
+from priorshift.cli._errors import SHIFTED
 from priorshift.estimators import available_estimators
 
 DEFAULT_METHOD = "auto"
 
 INPUT = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
+SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class OutputPath(click.Path):
-    """A file to write; that its folder exists is known before any work is done."""
+    """A file to write; that folder and suffix are right is known before any work is done."""
 
-    def __init__(self, allow_dash: bool = False) -> None:
+    def __init__(self, *suffixes: str, allow_dash: bool = False) -> None:
         super().__init__(dir_okay=False, writable=True, allow_dash=allow_dash, path_type=Path)
+        self.suffixes = suffixes
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Check the path."""
         path = Path(fsdecode(super().convert(value, param, ctx)))
-        if str(path) == "-" and not self.allow_dash:
-            self.fail("name a file: this cannot go to stdout.", param, ctx)
+        if str(path) == "-":
+            if not self.allow_dash:
+                self.fail("name a file: this cannot go to stdout.", param, ctx)
+            return path
         if not path.parent.is_dir():
             self.fail(f"there is no folder {path.parent}.", param, ctx)
+        if self.suffixes and is_file(path) and path.suffix.lower() not in self.suffixes:
+            self.fail(f"{path} must end with {' or '.join(self.suffixes)}.", param, ctx)
         return path
+
+
+def is_file(path: Path) -> bool:
+    """Tell whether a path is, or will be, a file: a pipe or a device may have any name."""
+    return not path.exists() or path.is_file()
 
 
 @dataclass(frozen=True)
@@ -49,17 +63,25 @@ class Request:
     """Where what came from stdin was put."""
 
 
-def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that name the data."""
-    return _all(
-        command,
+def data_options(validation: str, *, folder: bool = False) -> Decorator:
+    """Add the options that name the data.
+
+    `validation` says when it can be left out; with `folder` the target may be one.
+    """
+    target = "Unlabelled predictions: a folder of files, or one file."
+    options = (
         click.option(
             "--validation",
             type=INPUT,
             help="Labelled predictions: csv, parquet, arrow, feather, npz, npy, or - for CSV on "
-            "stdin. EM, MAP and --known-priors can do without.",
+            f"stdin. {validation}",
         ),
-        click.option("--target", type=INPUT, required=True, help="Unlabelled predictions."),
+        click.option(
+            "--target",
+            type=click.Path(exists=True, dir_okay=folder, allow_dash=True, path_type=Path),
+            required=True,
+            help=target if folder else "Unlabelled predictions.",
+        ),
         click.option(
             "--labels", type=INPUT, help="Labels of validation, where its file has no room (npy)."
         ),
@@ -83,16 +105,53 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
     )
 
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
 
-def method_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the choice of one method."""
+    return add
+
+
+def method_option(
+    names: Sequence[str] = (), default: str = DEFAULT_METHOD, more: str = "."
+) -> Decorator:
+    """Add the choice of one method, of all or of those that a command can take."""
     return click.option(
         "--method",
-        type=click.Choice(available_estimators()),
-        default=DEFAULT_METHOD,
+        type=click.Choice(names or available_estimators()),
+        default=default,
         show_default=True,
-        help="How to estimate the target priors.",
-    )(command)
+        help=f"How to estimate the target priors{more}",
+    )
+
+
+def methods_option(what: str) -> Decorator:
+    """Add the choice of several methods."""
+    return click.option(
+        "--method",
+        "methods",
+        type=click.Choice(available_estimators()),
+        multiple=True,
+        help=what,
+    )
+
+
+def defaulted(name: str, kind: Any, default: Any, what: str) -> Decorator:
+    """Add an option whose default the help shows."""
+    return click.option(name, type=kind, default=default, show_default=True, help=what)
+
+
+def level_option(name: str, what: str) -> Decorator:
+    """Add the level of a test."""
+    return defaulted(name, SHARE, 0.05, what)
+
+
+def fail_option(when: str) -> Decorator:
+    """Add an exit code of its own for a shift."""
+    return click.option(
+        "--fail-on-shift", is_flag=True, help=f"End with exit code {SHIFTED} if {when}."
+    )
 
 
 def dask_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -109,7 +168,7 @@ def confidence_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add intervals."""
     return click.option(
         "--confidence-level",
-        type=click.FloatRange(0, 1, min_open=True, max_open=True),
+        type=SHARE,
         help="Give every prior an interval of this confidence, such as 0.95.",
     )(command)
 
@@ -129,12 +188,22 @@ def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
 
 
-def output_option(what: str) -> Callable[..., Any]:
+def output_option(what: str, *suffixes: str) -> Decorator:
     """Add a file to write."""
-    return click.option("--output", type=OutputPath(allow_dash=True), help=what)
+    return click.option("--output", type=OutputPath(*suffixes, allow_dash=True), help=what)
 
 
-def _all(command: Callable[..., Any], *options: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(options):
-        command = option(command)
-    return command
+def html_option(what: str, default: Path | None = None) -> Decorator:
+    """Add a report to write."""
+    return click.option(
+        "--output",
+        type=OutputPath(".html", ".htm"),
+        default=default,
+        show_default=default is not None,
+        help=what,
+    )
+
+
+def title_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add a heading."""
+    return click.option("--title", help="Heading of the report.")(command)

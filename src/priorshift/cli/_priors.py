@@ -103,7 +103,8 @@ def _from_json(path: Path, option: str) -> dict[str, float]:
     if isinstance(document, dict):
         named = (document.get(name) for name in COLUMNS[option])
         priors = next((found for found in named if isinstance(found, dict)), document)
-    if not isinstance(priors, dict) or not all(isinstance(p, int | float) for p in priors.values()):
+    numbers = list(priors.values()) if isinstance(priors, dict) else []
+    if not numbers or not all(isinstance(number, int | float) for number in numbers):
         raise ValueError(f"{path} must hold an object from class to number.")
     return _shares(priors)
 
@@ -143,14 +144,14 @@ def _predicts(file: PredictionFile, classes: Labels) -> bool:
 def _beside_classes(file: PredictionFile, name: str, column: Any) -> Any:
     """Match a column of priors to the classes beside it, else take it in class order."""
     try:
-        values = column.astype(np.float64)
+        values = np.array(column.tolist(), dtype=np.float64)
     except (ValueError, TypeError) as error:
         raise ValueError(f"column {name!r} of {file.where} must hold numbers: {error}.") from None
     beside = file.vector("class" if file.is_table else "classes")
     if beside is None or beside is column:
         return values
     names = as_text(np.asarray(beside.tolist())).tolist()
-    if len(set(names)) != values.size:
+    if not names or len(set(names)) != values.size:
         raise ValueError(f"{file.where} must name each class once, beside its number in {name!r}.")
     return _shares(dict(zip(names, values.tolist(), strict=True)))
 

@@ -10,21 +10,23 @@ import click
 from priorshift.cli._compare import compare_on
 from priorshift.cli._console import busy, emit, note
 from priorshift.cli._documents import document
-from priorshift.cli._errors import Command
+from priorshift.cli._errors import Command, in_options
 from priorshift.cli._options import (
-    OutputPath,
     Request,
     confidence_option,
     dask_option,
     data_options,
+    html_option,
     json_option,
     known_priors_option,
     method_option,
+    title_option,
 )
 from priorshift.cli._task import Task, open_task
 from priorshift.estimators import PriorEstimate
 from priorshift.evaluation import Comparison
 from priorshift.report import write_report
+from priorshift.report._render import require_packages
 
 
 @click.command(
@@ -33,19 +35,13 @@ from priorshift.report import write_report
     epilog="\b\nExample:\n"
     "  priorshift report --validation validation.csv --target target.csv --output report.html",
 )
-@data_options
+@data_options(validation="EM, MAP and --known-priors can do without.")
 @dask_option
-@method_option
+@method_option()
 @known_priors_option
 @confidence_option
-@click.option(
-    "--output",
-    type=OutputPath(),
-    default=Path("report.html"),
-    show_default=True,
-    help="HTML file to write.",
-)
-@click.option("--title", help="Heading of the report.")
+@html_option("HTML file to write.", Path("report.html"))
+@title_option
 @json_option
 def report(
     method: str,
@@ -56,6 +52,7 @@ def report(
     **named: Any,
 ) -> None:
     """Write a self-contained HTML report: priors, agreement, decisions, calibration."""
+    require_packages()  # before any work is done
     command = command_line(click.get_current_context())
     with open_task(Request(**named)) as task:
         shift = report_on(task, method, output, command, title, confidence_level=confidence_level)
@@ -81,7 +78,7 @@ def report_on(
             shift = task.estimate(method, y_proba_target, confidence_level)
     told = tuple(dict.fromkeys(str(warning.message) for warning in caught))
     for message in told:
-        note(f"Warning: {message}")
+        note(f"Warning: {in_options(message)}")
     if comparison is None and task.y_proba_val is not None:
         comparison = compare_on(task)
     with busy("Writing the report"):

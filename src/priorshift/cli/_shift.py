@@ -5,22 +5,22 @@ from typing import Any
 
 import click
 
-from priorshift.cli._console import busy, emit, note, show_table
-from priorshift.cli._documents import document
-from priorshift.cli._errors import Command
+from priorshift.cli._console import busy, note, show_table
+from priorshift.cli._documents import document, hand_out
+from priorshift.cli._errors import SHIFTED, Command, in_options
 from priorshift.cli._options import (
-    OutputPath,
     Request,
     data_options,
+    defaulted,
+    fail_option,
     json_option,
+    level_option,
+    output_option,
 )
 from priorshift.cli._sample import in_memory
 from priorshift.cli._task import Task, open_task
-from priorshift.io import write_text
 from priorshift.shift_test import ShiftTest, detect_shift
-
-SHIFTED = 3
-"""Exit code with --fail-on-shift."""
+from priorshift.shift_test._samples import check_resamples
 
 
 @click.command(
@@ -28,40 +28,34 @@ SHIFTED = 3
     short_help="Test whether the class priors shifted.",
     epilog="\b\nExample:\n  priorshift test --validation validation.csv --target target.csv",
 )
-@data_options
-@click.option(
+@data_options(validation="It is needed.")
+@defaulted(
     "--decision",
-    type=click.Choice(["soft", "hard"]),
-    default="soft",
-    show_default=True,
-    help="Compare mean probabilities, or how often each class is the likeliest.",
+    click.Choice(["soft", "hard"]),
+    "soft",
+    "Compare mean probabilities, or how often each class is the likeliest.",
 )
-@click.option(
-    "--alpha",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    default=0.05,
-    show_default=True,
-    help="Level of the tests.",
-)
-@click.option(
+@level_option("--alpha", "Level of the tests.")
+@defaulted(
     "--alternative",
-    type=click.FloatRange(0, 1),
-    default=0.1,
-    show_default=True,
-    help="Smallest shift of interest, as a total variation distance: power is for it.",
+    click.FloatRange(0, 1),
+    0.1,
+    "Smallest shift of interest, as a total variation distance: power is for it.",
 )
-@click.option(
+@defaulted(
     "--resamples",
-    type=click.IntRange(min=1),
-    default=999,
-    show_default=True,
-    help="Draws of the null distribution.",
+    click.IntRange(min=1),
+    999,
+    "Draws of the null distribution.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the random draws.")
-@click.option(
-    "--fail-on-shift", is_flag=True, help=f"End with exit code {SHIFTED} if there is a shift."
+@defaulted(
+    "--seed",
+    click.IntRange(min=0),
+    0,
+    "Of the random draws.",
 )
-@click.option("--output", type=OutputPath(allow_dash=True), help="Write a .json file.")
+@fail_option("there is a shift")
+@output_option("Write a .json file.", ".json")
 @json_option
 def test(
     decision: str,
@@ -75,9 +69,10 @@ def test(
     **named: Any,
 ) -> None:
     """Test whether the class priors shifted, and whether nothing but them did."""
-    to_file = output is not None and str(output) != "-"
-    if output is not None and to_file and output.suffix.lower() != ".json":
-        raise click.BadParameter(f"{output} must end with .json.", param_hint="'--output'")
+    try:
+        check_resamples(resamples, alpha)
+    except ValueError as error:
+        raise click.UsageError(in_options(str(error))) from None
     with open_task(Request(**named)) as task, busy("Testing"):
         found = _test_on(
             task,
@@ -88,13 +83,7 @@ def test(
             random_state=seed,
         )
     text = document("test", **found.to_dict())
-    if output is not None and to_file:
-        write_text(output, text)
-        note(f"Wrote {output}.")
-    elif as_json:
-        emit(text)
-    else:
-        show_test(found)
+    hand_out({".json": text}, output, as_json, lambda: show_test(found))
     if fail_on_shift and found.rejected:
         click.get_current_context().exit(SHIFTED)
 

@@ -28,7 +28,7 @@ from priorshift.cli._dask import connected
 from priorshift.cli._options import Request
 from priorshift.cli._priors import read_priors
 from priorshift.cli._sample import estimate_with_interval
-from priorshift.estimators import NoAdaptation, PriorEstimate, get_estimator
+from priorshift.estimators import NoAdaptation, PriorEstimate, PriorEstimator, get_estimator
 from priorshift.execution import Rows, Table
 from priorshift.io import PredictionFile, open_predictions
 
@@ -97,6 +97,18 @@ class Task:
             note(f"The target's labels are not used: {error}")
             return None
 
+    def fitted(self, method: str) -> PriorEstimator:
+        """Fit a method to validation, or to what is known of the source."""
+        estimator = get_estimator(method)
+        try:
+            return estimator.fit(self.y_proba_val, self.y_val, **self.given)
+        except ValueError:
+            if self.y_proba_val is not None:
+                raise
+            raise click.UsageError(
+                f"{method} needs --validation here; em and map can do with --source-priors alone."
+            ) from None
+
     def estimate(
         self,
         method: str,
@@ -106,15 +118,7 @@ class Task:
         """Estimate the target priors, or wrap those that are known."""
         if self.known_priors is not None:
             return self._known()
-        estimator = get_estimator(method)
-        try:
-            estimator.fit(self.y_proba_val, self.y_val, **self.given)
-        except ValueError:
-            if self.y_proba_val is not None:
-                raise
-            raise click.UsageError(
-                f"{method} needs --validation here; em and map can do with --source-priors alone."
-            ) from None
+        estimator = self.fitted(method)
         rows = self.target_rows() if y_proba is None else y_proba
         if confidence_level is not None and isinstance(rows, Table):
             return estimate_with_interval(estimator, rows, confidence_level)

@@ -1,7 +1,7 @@
 """Files of predictions: npy, npz, csv, parquet, arrow. Written atomically, never unpickled."""
 
 from priorshift.io._atomic import atomic_path, write_text
-from priorshift.io._base import PredictionFile, as_text
+from priorshift.io._base import PredictionFile, are_whole, as_text
 from priorshift.io._open import SUFFIXES, open_predictions
 from priorshift.io._resume import START, Mark, Partial, resumable_path
 
@@ -11,6 +11,7 @@ __all__ = [
     "Mark",
     "Partial",
     "PredictionFile",
+    "are_whole",
     "as_text",
     "atomic_path",
     "open_predictions",

@@ -47,15 +47,12 @@ class ArrowTable(PredictionFile):
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The numeric columns, except the label and a row index."""
-        schema = self.schema
-        import pyarrow.types as types
-
         return tuple(
             field.name
-            for field in schema
+            for field in self.schema
             if field.name not in ("", self.label_column)
             and not field.name.startswith(PANDAS_INDEX)
-            and (types.is_floating(field.type) or types.is_integer(field.type))
+            and _is_numeric(field.type)
         )
 
     def values(self, names: Sequence[str] | None) -> Floats:
@@ -123,6 +120,10 @@ class ArrowTable(PredictionFile):
     def _wanted(self, names: Sequence[str] | None) -> list[str]:
         wanted = list(names or self.names)
         order_of(wanted, self.schema.names, self.where)
+        for name in wanted:
+            kind = self.schema.field(name).type
+            if not _is_numeric(kind):
+                raise ValueError(f"column {name!r} of {self.where} holds {kind}, not numbers.")
         return wanted
 
     @property
@@ -224,6 +225,12 @@ def readable(where: str) -> Iterator[Any]:
         yield pa
     except (pa.lib.ArrowException, OSError) as error:
         raise ValueError(f"{where} cannot be read: {error}") from None
+
+
+def _is_numeric(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind))
 
 
 def _chosen(batches: Iterator[Any], columns: list[str] | None) -> Iterator[Any]:

@@ -1,5 +1,6 @@
 """Write files whole or not at all."""
 
+import errno
 import os
 import secrets
 import shutil
@@ -30,18 +31,31 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     if goal.exists() and not goal.is_file():
         if goal.is_dir():
             raise IsADirectoryError(f"{path} is a folder; give the name of a file.")
-        yield goal
+        with _named(goal, path):
+            yield goal
         return
     if not goal.parent.is_dir():
         raise FileNotFoundError(f"{path} cannot be written: there is no folder {goal.parent}.")
     temporary = goal.with_name(f".{goal.stem}.{secrets.token_hex(4)}{goal.suffix}")
     try:
-        yield temporary
-        if goal.exists():
-            shutil.copymode(goal, temporary)
-        temporary.replace(goal)
+        with _named(temporary, path):
+            yield temporary
+            if goal.exists():
+                shutil.copymode(goal, temporary)
+            temporary.replace(goal)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _named(written: Path, path: str | os.PathLike[str]) -> Iterator[None]:
+    """Let failures to write name the path that was asked for."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename == str(written) or error.errno == errno.ENOSPC:
+            raise OSError(error.errno, error.strerror or str(error), str(path)) from None
+        raise
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> Path:

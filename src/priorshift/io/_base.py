@@ -24,6 +24,9 @@ Advance = Callable[[int], None]
 BLOCK_ROWS = 65_536
 """Rows in memory at once, where a file can be read in parts."""
 
+LARGEST_WHOLE = 2.0**53
+"""Up to which float64 holds every whole number."""
+
 
 @dataclass(frozen=True)
 class PredictionFile(ABC):
@@ -146,11 +149,16 @@ def require_distinct(names: Sequence[str], where: str) -> None:
 
 def as_text(labels: NDArray[Any]) -> Labels:
     """Turn labels into text, whole numbers without a point: 2.0 is the class "2"."""
-    if labels.dtype.kind == "f" and np.all(labels == np.round(labels)):
+    if labels.dtype.kind == "f" and are_whole(labels):
         labels = labels.astype(np.int64)
     if labels.dtype.kind == "S":
         return np.char.decode(labels, "utf-8")
     return labels.astype(str)
+
+
+def are_whole(numbers: NDArray[np.floating[Any]]) -> bool:
+    """Tell whether floats are whole numbers, none too large to be told from the next."""
+    return bool(np.all(numbers == np.round(numbers)) and np.all(np.abs(numbers) <= LARGEST_WHOLE))
 
 
 def row_starts(n_rows: int, begin: int = 0) -> Iterator[slice]:

@@ -138,7 +138,9 @@ class CsvFile(PredictionFile):
             try:
                 yield csv.reader(stream)
             except UnicodeDecodeError as error:
-                raise ValueError(f"{self.where} is not UTF-8 text: {error}.") from None
+                raise ValueError(
+                    f"{self.where} is not UTF-8 text ({error}); save it as UTF-8."
+                ) from None
             except csv.Error as error:
                 raise ValueError(f"{self.where} cannot be read as CSV: {error}.") from None
 

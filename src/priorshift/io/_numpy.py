@@ -59,7 +59,7 @@ class NpyFile(PredictionFile):
 
     def labels(self) -> NDArray[Any] | None:
         """Return the vector, if the file holds one."""
-        return self.vector(self.label_column)
+        return _decoded(self.vector(self.label_column))
 
     def vector(self, name: str) -> NDArray[Any] | None:  # noqa: ARG002
         """Return the vector, if the file holds one: it has no names."""
@@ -148,8 +148,7 @@ class NpzFile(PredictionFile):
 
     def labels(self) -> NDArray[Any] | None:
         """Return the labels, if there are any."""
-        labels = self.vector(self.label_column)
-        return as_text(labels) if labels is not None and labels.dtype.kind == "S" else labels
+        return _decoded(self.vector(self.label_column))
 
     def vector(self, name: str) -> NDArray[Any] | None:
         """Return an array by name, if there is one."""
@@ -227,6 +226,11 @@ def readable(where: str) -> Iterator[None]:
         if "allow_pickle" in str(error) or "Python objects" in str(error):
             raise ValueError(f"{where} holds Python objects. {NO_OBJECTS}") from None
         raise ValueError(f"{where} cannot be read: {error}") from None
+
+
+def _decoded(labels: NDArray[Any] | None) -> NDArray[Any] | None:
+    """Turn bytes into text."""
+    return as_text(labels) if labels is not None and labels.dtype.kind == "S" else labels
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> Any:
