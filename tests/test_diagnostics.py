@@ -119,7 +119,7 @@ def test_gap_and_noise_of_a_pair_by_hand(rng):
 def test_words_and_plain_values(drawn, estimate):
     f, y, g, _ = drawn
     found = diagnose(f, y, g, estimate)
-    assert any("take the estimated priors as exact" in word for word in found.words)
+    assert any("take the target's priors as exact" in word for word in found.words)
     with pytest.raises(AttributeError):
         found.method = "other"
     assert pickle.loads(pickle.dumps(found)) == found

@@ -401,3 +401,11 @@ def test_the_ridge_is_that_of_the_least_loss_out_of_fold(simulation, rng):
         alone = fit(likelihood_of(outside, None, 0.0), family, ridge).map
         np.testing.assert_allclose(found.bias, alone.bias, atol=1e-3)
         np.testing.assert_allclose(found.slope, alone.slope, atol=1e-3)
+
+
+def test_rows_that_are_all_alike_are_evidence_too(simulation, rng):
+    """They show no spread of their own, which once made validation's noise outweigh them."""
+    auto = ps.Auto().fit(*simulation.draw(simulation.source_priors, 500, rng))
+    shift = auto.estimate(np.tile(np.eye(K)[2], (50, 1)))
+    assert shift.priors[2] > 0.7
+    assert shift.decision["log_evidence"] > 5

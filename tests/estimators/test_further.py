@@ -26,7 +26,7 @@ FROM_COUNTS = [JointLikelihood, ShrunkSCML]
 further = pytest.mark.parametrize("kind", FURTHER, ids=lambda kind: kind.name)
 consistent = pytest.mark.parametrize("kind", CONSISTENT, ids=lambda kind: kind.name)
 need_labels = pytest.mark.parametrize("kind", NEED_LABELS, ids=lambda kind: kind.name)
-pytestmark = pytest.mark.filterwarnings("ignore:.*negative entries")
+pytestmark = pytest.mark.filterwarnings("ignore:.*negative entr")
 
 
 @pytest.fixture

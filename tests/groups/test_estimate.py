@@ -181,7 +181,7 @@ def test_a_group_of_weight_0_gets_the_pooled_priors(grouped):
 
 def quietly_but_empty(est, data, weight, pooling):
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*negative entries.*")
+        warnings.filterwarnings("ignore", ".*negative entr.*")
         return estimate_groups(
             est, data.y_proba, data.groups, pooling=pooling, sample_weight=weight
         )

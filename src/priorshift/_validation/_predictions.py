@@ -76,7 +76,7 @@ def _require_matrix(values: Rows, names: tuple[Any, ...] | None, name: str) -> N
     if values.ndim != 2:
         raise ValueError(
             f"{name} must have shape (n_samples, n_classes); got {values.shape}. A single sample "
-            "is a matrix of one row."
+            "is a matrix of one row; logits z of a positive class are two columns, 0 and z."
         )
     if values.shape[1] < 2:
         raise ValueError(f"{name} has one column; pass a 1-D array or one column a class.")
@@ -89,7 +89,8 @@ def _require_unit_interval(values: Floats, name: str) -> None:
     if bad.size:
         raise ValueError(
             f"{name} is 1-D, so it must hold probabilities of the positive class in [0, 1]; got "
-            f"{values[bad[0]]} at position {bad[0]}. Logits need their own argument."
+            f"{values[bad[0]]} at position {bad[0]}. Logits need a sigmoid first, or "
+            "from_logits=True where that is an option (as two columns, 0 and z)."
         )
 
 

@@ -28,9 +28,13 @@ def check_priors(priors: Any, classes: Labels, name: str) -> Vector:
         priors = _from_mapping(priors, classes, name)
     values = np.asarray(priors)
     if values.dtype.kind not in "fiu" or values.ndim != 1 or values.size != classes.size:
+        alone = values.ndim == 0 and values.dtype.kind in "fiu"
+        hint = (
+            " A single number goes with 1-D probabilities of the positive class." if alone else ""
+        )
         raise ValueError(
             f"{name} must be {classes.size} numbers, one a class ({some(classes.tolist())}); got "
-            f"an array of shape {values.shape} and type {values.dtype}."
+            f"an array of shape {values.shape} and type {values.dtype}.{hint}"
         )
     values = values.astype(np.float64)
     bad = np.flatnonzero(~np.isfinite(values) | (values < 0))

@@ -87,8 +87,8 @@ class Diagnostics:
             said.append("Whether adaptation helps cannot be told from these data.")
         if self.priors_exact:
             said.append(
-                "The intervals take the estimated priors as exact, which flatters adaptation; "
-                "estimate with a confidence_level to include their noise."
+                "The intervals take the target's priors as exact, which flatters adaptation where "
+                "they are estimated; a confidence_level includes their noise."
             )
         if not np.isfinite(self.condition_number):
             said.append("The confusion matrix is singular: some priors are not identified.")

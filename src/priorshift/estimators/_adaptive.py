@@ -192,9 +192,11 @@ class Auto(PriorEstimator):
 
     def _rule(self, outputs: Outputs, y_proba: Floats) -> Rule:
         calibrated = outputs.apply(y_proba)
-        own = float(calibrated.var(axis=0, dtype=np.float64).sum()) / y_proba.shape[0]
+        n, n_val = y_proba.shape[0], outputs.y_proba.shape[0]
+        own = float(calibrated.var(axis=0, dtype=np.float64).sum()) / n
+        # rows that are all alike show no spread: one more, drawn as validation was, would show some
+        own = max(own, outputs.noise * n_val / (n * (n + 1)))
         total = own + outputs.noise
-        # rows that are all alike have no spread to judge by, and say little
         tempering = max(own / total, LEAST_TEMPERING) if total > 0 else 1.0
         shrunk = shrink_by_evidence(calibrated, outputs.source_priors, tempering)
         ratio = prior_ratio(shrunk.priors, outputs.source_priors)

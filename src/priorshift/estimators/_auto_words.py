@@ -61,7 +61,8 @@ def _sentence(facts: dict[str, Any]) -> str:
             "for those of the source."
         )
     gain, error = 100 * facts["expected_gain"], 100 * facts["expected_gain_se"]
-    evidence = f"{facts['log_evidence']:.3g} nats of evidence for a shift"
+    nats = facts["log_evidence"]
+    evidence = f"{nats:{',.0f' if nats >= 100 else '.3g'}} nats of evidence for a shift"
     expected = f"expected gain {gain:+.1f} points of accuracy (standard error {error:.1f})"
     if facts["reason"] == "unknown class":
         return (
@@ -70,11 +71,12 @@ def _sentence(facts: dict[str, Any]) -> str:
         )
     if facts["reason"] == "unsure":
         return f"Predictions are left alone: {evidence}, but not enough to be sure, {expected}."
+    counts = facts["pseudo_counts"]
     shrinkage = (
         f"the {facts['shrunk_towards']} priors exactly"
-        if facts["pseudo_counts"] is None
+        if counts is None
         else f"priors shrunk towards the {facts['shrunk_towards']} ones by "
-        f"{facts['pseudo_counts']:g} pseudo-counts a class"
+        f"{counts:g} pseudo-count{'' if counts == 1 else 's'} a class"
     )
     return f"{CALIBRATED[facts['calibration']]} adapted to {shrinkage}: {evidence}, {expected}."
 

@@ -8,7 +8,7 @@ import numpy as np
 from priorshift._typing import Floats, Indices, Mask, Vector
 from priorshift._validation import check_count, check_positive
 from priorshift.estimators._evidence import SeenChance, SeenTarget, Validation
-from priorshift.estimators._inversion import ROUNDING, _clip, _judge_condition
+from priorshift.estimators._inversion import _clip, _judge_condition, say_clipped
 from priorshift.estimators._kept_rows import KeepsRows
 from priorshift.estimators._result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
@@ -90,14 +90,8 @@ class ELSA(KeepsRows):
 
     def _warn(self, rounds: "_Rounds", tol: float, target: SeenTarget) -> None:
         """Say that entries were clipped, or that the rounds did not settle."""
-        negative = rounds.raw < -ROUNDING
-        if negative.any():
-            worst = self.classes_[target.seen][np.argmin(rounds.raw)].item()
-            warn_user(
-                f"elsa found {np.count_nonzero(negative)} negative entries, the lowest "
-                f"{rounds.raw.min():.3g} for class {worst!r}, and set them to 0 (kept in `raw`).",
-                PriorShiftWarning,
-            )
+        if said := say_clipped(rounds.raw, self.classes_[target.seen]):
+            warn_user(f"elsa found {said}.", PriorShiftWarning)
         if rounds.change > tol:
             warn_user(
                 f"elsa has not settled after {rounds.n_iter} rounds: the last one moved the priors "

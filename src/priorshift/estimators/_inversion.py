@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from priorshift._typing import Vector
+from priorshift._typing import Labels, Vector
 from priorshift._validation import check_choice, check_fraction, check_positive
 from priorshift.adaptation import prior_ratio
 from priorshift.estimators._base import PriorEstimator
@@ -362,12 +362,21 @@ def _clip(raw: Vector) -> Vector:
 
 
 def _warn_of_clipping(estimator: PriorEstimator, raw: Vector, target: TargetCounts) -> None:
-    negative = raw < -ROUNDING
-    if negative.any():
-        worst = estimator.classes_[target.seen][np.argmin(raw)].item()
+    if said := say_clipped(raw, estimator.classes_[target.seen]):
         warn_user(
-            f"{estimator.name} found {np.count_nonzero(negative)} negative entries, the lowest "
-            f"{raw.min():.3g} for class {worst!r}, and set them to 0 (kept in `raw`): confusion "
-            "matrix and target decisions do not fit together. CM-L and SCM-L need no clipping.",
+            f"{estimator.name} found {said}: confusion matrix and target decisions do not fit "
+            "together. CM-L and SCM-L need no clipping.",
             PriorShiftWarning,
         )
+
+
+def say_clipped(raw: Vector, classes: Labels) -> str:
+    """Say which entries were negative; nothing if none was."""
+    n_negative = np.count_nonzero(raw < -ROUNDING)
+    if n_negative == 0:
+        return ""
+    many = "negative entry" if n_negative == 1 else "negative entries, the lowest"
+    return (
+        f"{n_negative} {many} {raw.min():.3g} for class {classes[np.argmin(raw)].item()!r}, "
+        f"and set {'it' if n_negative == 1 else 'them'} to 0 (kept in `raw`)"
+    )

@@ -5,7 +5,7 @@ ENOUGH_POWER = 0.8
 
 def rows(n: int) -> str:
     """Return a number of rows."""
-    return "1 target row" if n == 1 else f"{n} target rows"
+    return "1 target row" if n == 1 else f"{n:,} target rows"
 
 
 def p_text(p_value: float) -> str:

@@ -45,10 +45,11 @@ GEMM_SPEED_UP = 16
 
 @dataclass(frozen=True)
 class Mixture:
-    """The data of the problem: `f(p) = sum_i w_i log(a_i . (scale * p)) + excess . log p`.
+    """The data of the one problem that all likelihoods here are.
 
-    `scale` multiplies the columns, so that dividing posteriors by source priors needs no copy.
-    Build it with `Mixture.of`, which sees to the rows that take no part in f.
+    It is `f(p) = sum_i w_i log(a_i . (scale * p)) + excess . log p`, where `scale` multiplies the
+    columns, so that dividing posteriors by source priors needs no copy. Build it with `Mixture.of`,
+    which sees to the rows that take no part in f.
 
     Attributes
     ----------
