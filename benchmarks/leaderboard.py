@@ -257,13 +257,16 @@ def draw(results: list[Result]):
     panels = {"prior L1 error": 0, "median gain in accuracy, points": 2, "median ms": 4}
     for ax, (label, column) in zip(axes, panels.items(), strict=True):
         for at, ((maker, _), _) in enumerate(rows):
-            marker = "o" if maker == "priorshift" else "s"
+            marker = {"priorshift": "o", "recipe": "^"}.get(maker, "s")
             ax.plot(found[at, column], at, marker, color=colours.get(maker, "#D55E00"))
         ax.set_xlabel(label)
         ax.grid(axis="y", color="#7F7F7F", alpha=0.3)
     axes[0].set_yticks(range(len(rows)), names)
     axes[2].set_xscale("log")
-    figure.suptitle("Blue: priorshift, red: peers, grey: usual recipes", fontsize="medium")
+    figure.suptitle(
+        "Blue circles: priorshift, orange squares: peers, grey triangles: usual recipes",
+        fontsize="medium",
+    )
     return figure
 
 
