@@ -11,6 +11,7 @@ import pytest
 import priorshift as ps
 from priorshift.exceptions import PriorShiftWarning
 from priorshift.groups import GroupEstimates, estimate_groups
+from priorshift.groups._views import pooling_in_words
 
 SITES = np.array(["a<b>", "b", "c", "d", "e"])
 
@@ -133,6 +134,19 @@ def test_it_is_frozen_and_survives_pickling(found):
     np.testing.assert_array_equal(again.priors, found.priors)
     assert not again.priors.flags.writeable
     assert again.pooled.method == "scm-l"
+
+
+@pytest.mark.parametrize(
+    ("pooling", "said"),
+    [
+        (0.0, "not pooled"),
+        (11.64, "if 11.6 more"),
+        (8371.2, "if 8,371 more"),
+        (np.inf, "completely"),
+    ],
+)
+def test_pooling_is_said_in_rows(pooling, said):
+    assert said in pooling_in_words(pooling)
 
 
 def test_text_and_html(found, grouped):

@@ -1,6 +1,7 @@
 """PriorMonitor: estimates, steps, history, and what it refuses."""
 
 from datetime import date
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 import priorshift as ps
 from priorshift.streaming import PriorMonitor
+from priorshift.streaming._step import describe
 
 SOURCE, TARGET = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.3, 0.5])
 CLASSES = ["ant", "bee", "cow"]
@@ -214,3 +216,9 @@ def test_a_class_that_validation_lacks_is_refused(validation):
 def test_an_estimate_needs_a_batch(validation):
     with pytest.raises(ValueError, match="there is no batch yet"):
         fitted(validation).estimate()
+
+
+@pytest.mark.parametrize(("p_value", "said"), [(0.034, "p = 0.034"), (0.0, "p < 1e-300")])
+def test_a_p_value_is_never_written_as_zero(p_value, said):
+    step = SimpleNamespace(raised=True, alarm=True, p_value=p_value)
+    assert describe(step) == f"alarm, {said}"

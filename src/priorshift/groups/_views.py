@@ -111,4 +111,5 @@ def pooling_in_words(pooling: float) -> str:
         return "not pooled"
     if np.isinf(pooling):
         return "pooled completely: groups do not differ beyond noise"
-    return f"pooled as if {pooling:.3g} more rows of every group followed the pooled priors"
+    rows = f"{pooling:,.0f}" if pooling >= 100 else f"{pooling:.3g}"
+    return f"pooled as if {rows} more rows of every group followed the pooled priors"

@@ -13,6 +13,8 @@ from priorshift.estimators import PriorEstimate
 Time = str | int | float | None
 """What a step keeps of the time it was given: dates become ISO text."""
 
+LEAST_P = 1e-300
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MonitorStep:
@@ -81,10 +83,15 @@ class MonitorStep:
 def describe(step: Any) -> str:
     """Say in words what a step means."""
     if step.raised:
-        return f"alarm, p = {step.p_value:.2g}"
+        return f"alarm, {_p_text(step.p_value)}"
     if step.alarm:
         return "the alarm stands"
-    return f"no alarm, p = {step.p_value:.2g}"
+    return f"no alarm, {_p_text(step.p_value)}"
+
+
+def _p_text(p_value: float) -> str:
+    """Write a p-value; after a long alarm it is too small for a number."""
+    return f"p = {p_value:.2g}" if p_value > LEAST_P else f"p < {LEAST_P:g}"
 
 
 def plain_time(time: Any) -> Time:
