@@ -154,6 +154,7 @@ def test_other_encodings(files, refuse, tmp_path):
     [
         ("Give source_priors.", "Give --source-priors."),
         ("leave out confidence_level", "leave out --confidence-level"),
+        ("use interval_method='bootstrap'.", "use --interval-method bootstrap."),
         ("use source_priors=p", "use source_priors=p"),
         ("no column 'source_priors'", "no column 'source_priors'"),
         ("a/source_priors.csv: x", "a/source_priors.csv: x"),
@@ -172,6 +173,18 @@ def test_advice_names_options(data, write, refuse, run):
     assert "Give --source-priors." in run("estimate", *named).stderr
     line = refuse(1, "estimate", *named, "--method", "na", "--confidence-level", "0.9")
     assert line.endswith("leave out --confidence-level.")
+    line = refuse(1, "estimate", *named, "--method", "cm-l", "--confidence-level", "0.9")
+    assert "--interval-method bootstrap" in line
+    advised = ("--confidence-level", "0.9", "--interval-method", "bootstrap", "--json")
+    told = json.loads(run("estimate", *named, "--method", "cm-l", *advised).stdout)
+    assert told["interval_method"] == "bootstrap"
+    assert len(told["classes"]) == 3
+
+
+def test_an_interval_method_needs_a_level(files, refuse):
+    named = ("--validation", files[0], "--target", files[1])
+    line = refuse(2, "estimate", *named, "--interval-method", "bootstrap")
+    assert "--interval-method needs a --confidence-level." in line
 
 
 @pytest.mark.parametrize(

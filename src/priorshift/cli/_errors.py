@@ -39,6 +39,8 @@ OPTIONS = {
 
 _ARGUMENT = re.compile(rf"(?<![\w'/.-])({'|'.join(OPTIONS)})(?![\w'/=-]|\.\w)")
 
+_INTERVAL_METHOD = re.compile(r"interval_method='(\w+)'")
+
 
 class Program(click.Group):
     """All commands, in the order in which they were added."""
@@ -127,6 +129,7 @@ def told_warnings() -> Iterator[None]:
 
 def in_options(message: str) -> str:
     """Name options where a message of the library names arguments, but not columns or files."""
+    message = _INTERVAL_METHOD.sub(r"--interval-method \1", message)
     return _ARGUMENT.sub(lambda found: OPTIONS[found[1]], message)
 
 

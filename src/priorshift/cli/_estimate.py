@@ -16,9 +16,9 @@ from priorshift.cli._documents import (
 from priorshift.cli._errors import Command
 from priorshift.cli._options import (
     Request,
-    confidence_option,
     dask_option,
     data_options,
+    interval_options,
     json_option,
     method_option,
     output_option,
@@ -33,12 +33,11 @@ from priorshift.cli._task import open_task
 @data_options(validation="EM and MAP can do without.")
 @dask_option
 @method_option()
-@confidence_option
+@interval_options
 @output_option("Write a .json or .csv file instead of printing.")
 @json_option
 def estimate(
     method: str,
-    confidence_level: float | None,
     output: Path | None,
     as_json: bool,
     **named: Any,
@@ -46,6 +45,6 @@ def estimate(
     """Estimate the class priors of unlabelled target data."""
     check_suffix(output, as_json)
     with open_task(Request(**named)) as task, busy(f"Estimating by {method}"):
-        shift = task.estimate(method, confidence_level=confidence_level)
+        shift = task.estimate(method)
     text = {".json": document("estimate", **shift.to_dict()), ".csv": priors_as_csv(shift)}
     hand_out(text, output, as_json, lambda: show_priors(shift))

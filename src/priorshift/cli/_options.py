@@ -10,6 +10,7 @@ import click
 
 from priorshift.cli._errors import SHIFTED
 from priorshift.estimators import available_estimators
+from priorshift.uncertainty import INTERVAL_METHODS
 
 DEFAULT_METHOD = "auto"
 
@@ -47,7 +48,7 @@ def is_file(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class Request:
-    """What the user named: files, columns, priors."""
+    """What the user named: files, columns, priors, intervals."""
 
     target: Path
     validation: Path | None = None
@@ -59,8 +60,22 @@ class Request:
     source_label_priors: str | None = None
     known_priors: str | None = None
     dask: str | None = None
+    confidence_level: float | None = None
+    interval_method: str | None = None
     stdin: Path | None = None
     """Where what came from stdin was put."""
+
+    def __post_init__(self) -> None:
+        if self.interval_method is not None and self.confidence_level is None:
+            raise click.UsageError("--interval-method needs a --confidence-level.")
+
+    @property
+    def interval(self) -> dict[str, Any]:
+        """What an estimator is told of the interval that is asked for; nothing if none is."""
+        if self.confidence_level is None:
+            return {}
+        method = self.interval_method or "auto"
+        return {"confidence_level": self.confidence_level, "interval_method": method}
 
 
 def data_options(validation: str, *, folder: bool = False) -> Decorator:
@@ -171,6 +186,16 @@ def confidence_option(command: Callable[..., Any]) -> Callable[..., Any]:
         type=SHARE,
         help="Give every prior an interval of this confidence, such as 0.95.",
     )(command)
+
+
+def interval_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add intervals, and how to find them."""
+    method = click.option(
+        "--interval-method",
+        type=click.Choice(INTERVAL_METHODS),
+        help="How to find the interval [default: auto, what suits --method best].",
+    )
+    return confidence_option(method(command))
 
 
 def known_priors_option(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -13,10 +13,10 @@ from priorshift.cli._documents import document
 from priorshift.cli._errors import Command, in_options
 from priorshift.cli._options import (
     Request,
-    confidence_option,
     dask_option,
     data_options,
     html_option,
+    interval_options,
     json_option,
     known_priors_option,
     method_option,
@@ -39,13 +39,12 @@ from priorshift.report._render import require_packages
 @dask_option
 @method_option()
 @known_priors_option
-@confidence_option
+@interval_options
 @html_option("HTML file to write.", Path("report.html"))
 @title_option
 @json_option
 def report(
     method: str,
-    confidence_level: float | None,
     output: Path,
     title: str | None,
     as_json: bool,
@@ -55,7 +54,7 @@ def report(
     require_packages()  # before any work is done
     command = command_line(click.get_current_context())
     with open_task(Request(**named)) as task:
-        shift = report_on(task, method, output, command, title, confidence_level=confidence_level)
+        shift = report_on(task, method, output, command, title)
     note(f"Wrote {output}.")
     if as_json:
         emit(document("report", **shift.to_dict(), report=str(output)))
@@ -68,14 +67,13 @@ def report_on(
     command: str,
     title: str | None = None,
     comparison: Comparison | None = None,
-    confidence_level: float | None = None,
 ) -> PriorEstimate:
     """Estimate, compare, and write the report."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         with busy(f"Estimating by {method}"):
             y_proba_target = task.target_rows()
-            shift = task.estimate(method, y_proba_target, confidence_level)
+            shift = task.estimate(method, y_proba_target)
     told = tuple(dict.fromkeys(str(warning.message) for warning in caught))
     for message in told:
         note(f"Warning: {in_options(message)}")

@@ -1,6 +1,7 @@
 """What cannot be done block by block is done on a sample of a large file's rows, and said to be."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -22,14 +23,14 @@ def in_memory(rows: Rows, what: str) -> Floats:
 
 
 def estimate_with_interval(
-    estimator: PriorEstimator, rows: Table, confidence_level: float
+    estimator: PriorEstimator, rows: Table, asked: dict[str, Any]
 ) -> PriorEstimate:
     """Estimate on all rows; find the interval on all as well, or on a sample, which is wider."""
     if not estimator.needs_rows:
-        return estimator.estimate(rows, confidence_level, random_state=SEED)
+        return estimator.estimate(rows, random_state=SEED, **asked)
     found = estimator.estimate(rows)
     sample = in_memory(rows, "The interval is that of")
-    bounds = estimator.estimate(sample, confidence_level, random_state=SEED)
+    bounds = estimator.estimate(sample, random_state=SEED, **asked)
     assert bounds.interval is not None
     lower, upper = bounds.interval.T
     return replace(

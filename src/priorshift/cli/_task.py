@@ -109,20 +109,16 @@ class Task:
                 f"{method} needs --validation here; em and map can do with --source-priors alone."
             ) from None
 
-    def estimate(
-        self,
-        method: str,
-        y_proba: Rows | None = None,
-        confidence_level: float | None = None,
-    ) -> PriorEstimate:
+    def estimate(self, method: str, y_proba: Rows | None = None) -> PriorEstimate:
         """Estimate the target priors, or wrap those that are known."""
         if self.known_priors is not None:
             return self._known()
         estimator = self.fitted(method)
         rows = self.target_rows() if y_proba is None else y_proba
-        if confidence_level is not None and isinstance(rows, Table):
-            return estimate_with_interval(estimator, rows, confidence_level)
-        return estimator.estimate(rows, confidence_level, random_state=0)
+        asked = self.request.interval
+        if asked and isinstance(rows, Table):
+            return estimate_with_interval(estimator, rows, asked)
+        return estimator.estimate(rows, random_state=0, **asked)
 
     def _known(self) -> PriorEstimate:
         source, origin = self.source_priors, "given"

@@ -208,8 +208,8 @@ def _of_posteriors(
     """Bound priors by the likelihood of calibrated posteriors."""
     if request.method == "bayesian":
         raise ValueError(
-            f"{type(estimator).__name__} has no Bayesian interval; use interval_method="
-            "'asymptotic' or 'bootstrap', or CM-M and SCM-M for a posterior."
+            f"{type(estimator).__name__} has no Bayesian interval; use "
+            "interval_method='asymptotic' or 'bootstrap', or CM-M and SCM-M for a posterior."
         )
     if request.method == "bootstrap":
         return _by_resampling_rows(estimator, y_proba, found, request)

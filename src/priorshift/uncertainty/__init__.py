@@ -14,6 +14,7 @@ from priorshift.uncertainty._counts import HardDecisions, pooled_columns
 from priorshift.uncertainty._credible import credible_interval
 from priorshift.uncertainty._gibbs import PosteriorDraws, posterior_draws
 from priorshift.uncertainty._interval import (
+    INTERVAL_METHODS,
     Estimand,
     IntervalKind,
     IntervalMethod,
@@ -26,6 +27,7 @@ from priorshift.uncertainty._likelihood import SourceNoise, likelihood_interval
 from priorshift.uncertainty._moments import Votes, invert, solve
 
 __all__ = [
+    "INTERVAL_METHODS",
     "Estimand",
     "HardDecisions",
     "IntervalKind",

@@ -13,7 +13,7 @@ IntervalMethod = Literal["auto", "asymptotic", "bootstrap", "bayesian"]
 IntervalKind = Literal["asymptotic", "likelihood ratio", "bootstrap", "bayesian"]
 Estimand = Literal["population", "sample"]
 
-METHODS: tuple[IntervalMethod, ...] = ("auto", "asymptotic", "bootstrap", "bayesian")
+INTERVAL_METHODS: tuple[IntervalMethod, ...] = ("auto", "asymptotic", "bootstrap", "bayesian")
 ESTIMANDS: tuple[Estimand, ...] = ("population", "sample")
 
 LEAST_RESAMPLES = 20
@@ -62,7 +62,7 @@ class IntervalRequest:
                 "confidence_level must be a number between 0 and 1, such as 0.95; got "
                 f"{confidence_level!r}."
             )
-        check_choice(method, METHODS, "interval_method")
+        check_choice(method, INTERVAL_METHODS, "interval_method")
         check_choice(estimand, ESTIMANDS, "estimand")
         check_choice(simultaneous, (True, False), "simultaneous")
         return cls(
