@@ -231,7 +231,7 @@ def test_joined_parquet_is_what_one_writer_makes(options):
     expected, found = pq.ParquetFile(whole.getvalue()), pq.ParquetFile(pa.py_buffer(joined))
     assert found.read().equals(expected.read())
     if not options:  # page indices lie at the end, where joining does not bring them
-        assert len(joined) == whole.getvalue().size
+        assert len(joined) <= whole.getvalue().size
     for at in range(len(batches)):  # row groups are where the footer says
         assert found.read_row_group(at).equals(expected.read_row_group(at))
 
