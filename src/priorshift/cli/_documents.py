@@ -15,6 +15,7 @@ from priorshift._version import __version__
 from priorshift.cli._console import emit, note, show_table
 from priorshift.cli._errors import in_options
 from priorshift.estimators import PriorEstimate
+from priorshift.estimators._views import columns_of
 from priorshift.evaluation import Comparison, Scores
 from priorshift.io import write_text
 
@@ -71,16 +72,7 @@ def table_as_csv(header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
 
 def priors_as_csv(shift: PriorEstimate) -> str:
     """Return one line a class."""
-    columns = {
-        "class": shift.classes,
-        "source_prior": shift.source_priors,
-        "prior": shift.priors,
-        "ratio": shift.ratio,
-    }
-    if shift.interval is not None:
-        columns |= {"lower": shift.interval[:, 0], "upper": shift.interval[:, 1]}
-    if shift.standard_error is not None:
-        columns["standard_error"] = shift.standard_error
+    columns = columns_of(shift)
     rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
     return table_as_csv(tuple(columns), rows)
 
