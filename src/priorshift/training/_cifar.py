@@ -4,9 +4,9 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from priorshift.training._archives import read_files
 from priorshift.training._images import ArrayImages, ImageData, Pixels
@@ -53,13 +53,15 @@ def _binary(n_labels: int) -> Read:
                 raise ValueError(f"{name} does not hold whole images; fetch it again.")
         content = b"".join(files[name] for name in names)
         records = np.frombuffer(content, np.uint8).reshape(-1, n_labels + N_BYTES)
-        return ArrayImages(_by_pixel(records[:, n_labels:]), _labels(records[:, n_labels - 1]))
+        return ArrayImages(
+            _by_pixel(records[:, n_labels:]), records[:, n_labels - 1].astype(np.intp)
+        )
 
     return read
 
 
 def _python(labels: str) -> Read:
-    """Read pickled dictionaries, without running what they may ask for."""
+    """Read pickled dictionaries, without unpickling them."""
 
     def read(files: dict[str, bytes], names: Sequence[str]) -> ArrayImages:
         pixels, y = [], []
@@ -67,14 +69,14 @@ def _python(labels: str) -> Read:
             found = read_arrays(files[name], name)
             if "data" not in found or labels not in found:
                 raise ValueError(f"{name} has no data or no {labels}; fetch it again.")
-            data = np.asarray(found["data"])
-            if data.dtype != np.uint8 or data.shape != (len(found[labels]), N_BYTES):
+            data, numbers = found["data"], _labels(found[labels])
+            if not isinstance(data, np.ndarray) or data.shape != (numbers.size, N_BYTES):
                 raise ValueError(
-                    f"{name} has data of type {data.dtype} and shape {data.shape}; bytes, "
-                    f"{N_BYTES} for each of {len(found[labels])} labels, are expected."
+                    f"{name} has data of shape {getattr(data, 'shape', 'none')}; {N_BYTES} bytes "
+                    f"for each of {numbers.size} labels are expected."
                 )
             pixels.append(data)
-            y.append(_labels(found[labels]))
+            y.append(numbers)
         return ArrayImages(_by_pixel(np.concatenate(pixels)), np.concatenate(y))
 
     return read
@@ -96,14 +98,16 @@ def _by_pixel(rows: Pixels) -> Pixels:
     return np.ascontiguousarray(planes.transpose(0, 2, 3, 1))
 
 
-def _labels(values: ArrayLike) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
-    found = np.asarray(values)
-    if found.ndim != 1 or found.dtype.kind not in "ui":
+def _labels(values: Any) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+    """Return a list as indices; NumPy would go down into lists, and a list may hold itself."""
+    if type(values) is not list or not all(type(v) is int and abs(v) < 256 for v in values):
         raise ValueError("the labels of CIFAR should be a list of whole numbers; fetch it again.")
-    return found.astype(np.intp)
+    return np.array(values, dtype=np.intp)
 
 
 def _check_labels(part: ArrayImages, n_classes: int, folder: Path) -> None:
+    if not part.y.size:
+        raise ValueError(f"{folder} holds no images; fetch them again.")
     if len(part.values) != part.y.size:
         raise ValueError(f"{folder} has {len(part.values)} images, but {part.y.size} labels.")
     if part.y.min() < 0 or part.y.max() >= n_classes:
