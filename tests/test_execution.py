@@ -1,6 +1,7 @@
 """Rows in parts and threads, while BLAS is held at one thread and let go again."""
 
 import os
+import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
+import priorshift as ps
 from priorshift._blocks import row_blocks
 from priorshift.execution import _local, map_rows, n_threads, single_threaded_blas
 
@@ -242,6 +244,90 @@ def test_many_short_holds_at_once():
         thread.join()
     assert len(seen) == 150
     assert all(seen)
+
+
+# Forks: the child has but one thread, whatever the others were doing
+
+
+def in_a_child(question):
+    """Fork, and return the answer to a question as a number; a child that hangs is killed."""
+    child = os.fork()
+    if child == 0:
+        answer = 99
+        try:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(120)
+            answer = int(question())
+        finally:
+            os._exit(answer)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status)  # negative: it was killed
+
+
+def held_again():
+    before = blas_threads()
+    with single_threaded_blas():
+        held = blas_threads()
+    return (before, held, blas_threads()) == ({2}, {1}, {2})
+
+
+def forking(test):
+    """Mark a test that forks beside threads, of which Python 3.12 warns."""
+    for mark in (
+        pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork"),
+        pytest.mark.filterwarnings("ignore:This process:DeprecationWarning"),
+        needs_blas_threads,
+    ):
+        test = mark(test)
+    return test
+
+
+@forking
+def test_a_child_is_not_held_by_threads_it_does_not_have():
+    entered, end = threading.Event(), threading.Event()
+
+    def hold():
+        with single_threaded_blas():
+            entered.set()
+            end.wait(120)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    try:
+        assert entered.wait(120)
+        assert in_a_child(held_again) == 1
+        assert blas_threads() == {1}  # the parent's thread still holds
+    finally:
+        end.set()
+        thread.join()
+
+
+@forking
+def test_a_child_keeps_the_holds_of_its_own_thread():
+    with single_threaded_blas():
+        assert in_a_child(lambda: blas_threads() == {1}) == 1
+    assert in_a_child(held_again) == 1
+
+
+@forking
+def test_children_of_a_process_whose_threads_estimate():
+    end, y_proba = threading.Event(), np.random.default_rng(0).dirichlet([1, 1, 1], 100)
+    estimator = ps.EM().fit(source_priors=[0.2, 0.3, 0.5])
+
+    def estimate():
+        return estimator.estimate(y_proba).priors.sum().round()
+
+    def estimate_on():
+        while not end.is_set():
+            estimate()
+
+    thread = threading.Thread(target=estimate_on)
+    thread.start()
+    try:
+        assert [in_a_child(lambda: estimate() and held_again()) for _ in range(20)] == [1] * 20
+    finally:
+        end.set()
+        thread.join()
 
 
 # Blocks

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from threading import Lock
+from threading import RLock, local
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -22,15 +22,20 @@ def n_threads() -> int:
 
 
 class _BlasLimit:
-    """Count who needs single-threaded BLAS, so that nested and concurrent users restore it once."""
+    """Count who needs single-threaded BLAS, so that nested and concurrent users restore it once.
+
+    A process may be forked at any time. The child has but the thread that forked: the others' locks
+    would never be released there, and their limits never restored.
+    """
 
     def __init__(self) -> None:
-        self.lock, self.users = Lock(), 0
+        self.lock, self.users, self.own = RLock(), 0, local()
         self.limit: Any = None
 
     def enter(self) -> None:
         with self.lock:
             self.users += 1
+            self.own.users = self._own_users() + 1
             if self.users == 1:
                 self.limit = _controller().limit(limits=1, user_api="blas")
                 _hand_back_control()
@@ -38,12 +43,42 @@ class _BlasLimit:
     def leave(self) -> None:
         with self.lock:
             self.users -= 1
+            self.own.users = self._own_users() - 1
             if self.users == 0:
-                self.limit.restore_original_limits()
-                _hand_back_control()
+                self._restore()
+
+    def before_fork(self) -> None:
+        """Wait until no other thread is changing limits."""
+        self.lock.acquire()
+
+    def after_fork(self) -> None:
+        """Go on in the parent."""
+        self.lock.release()
+
+    def after_fork_in_child(self) -> None:
+        """Forget the users that did not come along."""
+        self.lock = RLock()
+        others, self.users = self.users - self._own_users(), self._own_users()
+        if others and not self.users:
+            self._restore()
+
+    def _own_users(self) -> int:
+        """Return how many of the users are of this thread."""
+        return getattr(self.own, "users", 0)
+
+    def _restore(self) -> None:
+        self.limit.restore_original_limits()
+        _hand_back_control()
 
 
 _BLAS_LIMIT = _BlasLimit()
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(
+        before=_BLAS_LIMIT.before_fork,
+        after_in_parent=_BLAS_LIMIT.after_fork,
+        after_in_child=_BLAS_LIMIT.after_fork_in_child,
+    )
 
 
 @cache
