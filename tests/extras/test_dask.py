@@ -160,6 +160,38 @@ def test_unknown_chunks_are_counted_and_the_callers_array_stays_as_it_is(data):
     assert np.isnan(unknown.shape[0])
 
 
+def claiming(y_proba, true, claimed):
+    """Make a Dask array whose chunks hold other rows than it says."""
+    return da.concatenate(
+        [
+            da.from_delayed(delayed(y_proba[:n]), (m, y_proba.shape[1]), y_proba.dtype)
+            for n, m in zip(true, claimed, strict=True)
+        ]
+    )
+
+
+@pytest.mark.parametrize("persist", [True, False])
+@pytest.mark.parametrize(
+    ("true", "claimed", "message"),
+    [
+        ((100, 100), (100, 150), r"rows 100 to 249 are a chunk of shape \(150, 6\); .* \(100, 6\)"),
+        ((150, 100), (100, 100), r"rows 0 to 99 .* \(150, 6\)"),
+        ((100, 2000), (2000, 100), "rows"),  # as many in all
+        ((100, 3, 100), (100, 2, 100), "its shape is"),
+    ],
+)
+def test_rows_are_counted_where_they_are_claimed(persist, true, claimed, message, data):
+    array = claiming(data[2], true, claimed)
+    with pytest.raises(ValueError, match=message):
+        ps.EM().fit(source_priors=np.full(6, 1 / 6)).estimate(DaskTable(array, persist=persist))
+
+
+def test_columns_are_counted_too_before_they_are_joined(data):
+    parts = [da.from_delayed(delayed(data[2][:100, :at]), (100, 3), data[2].dtype) for at in (4, 2)]
+    with pytest.raises(ValueError, match=r"shape \(100, 3\); its shape is \(100, [24]\)"):
+        DaskTable(da.concatenate(parts, axis=1), persist=True)
+
+
 @given(
     sizes=st.lists(st.integers(0, 40), min_size=1, max_size=8).filter(any),
     n_parts=st.integers(1, 9),
@@ -349,6 +381,12 @@ def test_an_error_on_a_worker_reaches_the_caller(client, data):
         ps.EM().fit(source_priors=np.full(6, 1 / 6)).estimate(
             da.from_array(wrong, chunks=(1000, 6))
         )
+
+
+def test_rows_are_counted_on_a_cluster(client, data):
+    array = claiming(data[2], (100, 100), (100, 150))
+    with pytest.raises(ValueError, match="rows 100 to 249 are a chunk"):
+        ps.EM().fit(source_priors=np.full(6, 1 / 6)).estimate(array)
 
 
 # Files, read by the workers

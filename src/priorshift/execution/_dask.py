@@ -24,7 +24,8 @@ class DaskTable(Table):
     Parameters
     ----------
     array : dask.array.Array of shape (n_samples, n_classes)
-        Probabilities. Chunks of columns are joined; unknown numbers of rows are counted first.
+        Probabilities. Chunks of columns are joined; unknown numbers of rows are counted first,
+        and those that the array claims are compared with what its chunks turn out to hold.
     persist : bool, optional
         Whether to compute the chunks once and to keep them between passes. By default they are kept
         in the memory of a cluster's workers (which spill to disk when it is full), and in this
@@ -141,7 +142,7 @@ def _optimised(array: Any) -> Any:
 
 
 def _in_whole_rows(array: Any, persist: bool) -> Any:
-    """Count unknown rows, and join chunks of columns."""
+    """Count unknown rows, check those that are claimed, and join chunks of columns."""
     if array.ndim != 2:
         raise ValueError(
             f"the Dask array must have shape (n_samples, n_classes); it has {array.ndim} "
@@ -151,4 +152,26 @@ def _in_whole_rows(array: Any, persist: bool) -> Any:
     if np.isnan(array.shape).any():
         array = (array.persist() if persist else array).copy()
         array.compute_chunk_sizes()  # changes it in place: the caller's own must stay
+    array = _counted(array)
     return array if array.numblocks[1] == 1 else array.rechunk({1: -1})
+
+
+def _counted(array: Any) -> Any:
+    """Let every chunk be refused, once it is computed, that is not of the shape the array says.
+
+    Dask itself believes what `from_delayed` and `map_blocks` were told. Sums over other rows than
+    those would be wrong, and the certificates made from them.
+    """
+    return array.map_blocks(_as_claimed, dtype=array.dtype, meta=array._meta)
+
+
+def _as_claimed(chunk: Any, block_info: Any = None) -> Any:
+    rows, columns = block_info[0]["array-location"]
+    claimed = (rows[1] - rows[0], columns[1] - columns[0])
+    if np.shape(chunk) != claimed:
+        raise ValueError(
+            f"the Dask array says that rows {rows[0]} to {rows[1] - 1} are a chunk of shape "
+            f"{claimed}; its shape is {np.shape(chunk)}. Give the chunks their true shapes where "
+            "the array is made (from_delayed, map_blocks), or call compute_chunk_sizes()."
+        )
+    return chunk
