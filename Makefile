@@ -60,12 +60,12 @@ chromium: ## install Debian's Chromium, for the tests of the report (needs root)
 # Each begins with its own half of the files, and takes from the other's end when it is done.
 PROCESSES ?= auto
 PYTEST_OPTIONS := --numprocesses $(PROCESSES) --dist worksteal
-test unit test-extras test-oldest: export OPENBLAS_NUM_THREADS := 1
-test unit test-extras test-oldest: export OMP_NUM_THREADS := 1
-test unit test-extras test-oldest: export MKL_NUM_THREADS := 1
+test unit fuzz test-extras test-oldest: export OPENBLAS_NUM_THREADS := 1
+test unit fuzz test-extras test-oldest: export OMP_NUM_THREADS := 1
+test unit fuzz test-extras test-oldest: export MKL_NUM_THREADS := 1
 test-extras: export PYSPARK_PYTHON := $(CURDIR)/.venv-extras/bin/python
 
-.PHONY: test lint types imports unit test-extras test-oldest format pre-commit
+.PHONY: test lint types imports unit fuzz test-extras test-oldest format pre-commit
 test: lint types imports unit ## everything that must pass: lint, types, imports, unit
 
 lint: .venv/.stamp ## check style and formatting
@@ -80,6 +80,9 @@ imports: .venv/.stamp ## check that imports point one way only
 
 unit: .venv/.stamp ## run tests and doctests, with coverage
 	$(BIN)/python -m pytest $(PYTEST_OPTIONS) --ignore=tests/extras --cov
+
+fuzz: .venv/.stamp ## give hostile inputs to the library and the command line (N=, SEED=, SECONDS=, CASE=)
+	$(BIN)/python -m fuzz $(if $(N),--calls $(N)) $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(CASE),--case $(CASE))
 
 test-extras: .venv-extras/.stamp docs ## run the tests that need PyTorch, boosters, Dask or Spark (Java 17), and build the documentation
 	.venv-extras/bin/python -m pytest $(PYTEST_OPTIONS) tests/extras src/priorshift/torch_sampler.py src/priorshift/execution src/priorshift/training
@@ -147,7 +150,7 @@ build: .venv/.stamp ## build wheel and source distribution into dist/
 
 clean: ## remove caches and build results
 	rm -rf build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
-	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests fuzz benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean ## remove the environments as well
 	rm -rf .venv .venv-docs .venv-extras .venv-oldest .venv-peers

@@ -1,0 +1,453 @@
+"""Command lines from plain to hostile, run in this process on files in a folder of their own."""
+
+import csv
+import json
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+from click.testing import CliRunner
+
+from fuzz import inputs
+from fuzz.inputs import Rng, chance, pick
+from fuzz.outcomes import BadAnswerError, refusal
+from priorshift.cli import main
+from priorshift.estimators import available_estimators
+
+EXIT_CODES = {0, 1, 2, 3}
+DONE = {0, 3}
+FOREIGN_WARNING = re.compile(
+    r"Warning: (invalid value|divide by zero|overflow|underflow|Mean of empty|Degrees of|Input)"
+)
+METHODS = tuple(available_estimators())
+SUFFIXES = (*(".csv",) * 3, *(".npz",) * 2, ".parquet", ".arrow", ".feather", ".npy")
+
+
+@dataclass
+class Scene:
+    """A folder with validation and target, and the words that name them."""
+
+    rng: Rng
+    folder: Path
+    words: list[str] = field(default_factory=list)
+    outputs: list[Path] = field(default_factory=list)
+    K: int = 3
+
+    def __post_init__(self) -> None:
+        rng = self.rng
+        self.K = pick(rng, (2, 2, 3, 3, 5))
+        self.names = inputs.NAMES[pick(rng, ("text", "text", "text", "numbers", "odd text"))](
+            self.K
+        )
+        self.index, self.target_index = (
+            rng.integers(self.K, size=pick(rng, (1, 5, 40, 40, 120))) for _ in range(2)
+        )
+        self.logits = chance(rng, 0.1)
+
+    def write(self, stem: str, index: np.ndarray, *, labelled: bool) -> Path:
+        """Write predictions, good or bad, in one of the formats."""
+        rng = self.rng
+        P = inputs.predictions(rng, index, self.K)
+        if self.logits:
+            P = np.log(np.maximum(P, 1e-300))
+        if chance(rng, 0.1):
+            spoilt = inputs.pick(rng, inputs.CORRUPTIONS)(rng, P)
+            if isinstance(spoilt, np.ndarray) and spoilt.ndim == 2 and spoilt.dtype.kind == "f":
+                P = spoilt
+        path = self.folder / f"{stem}{pick(rng, SUFFIXES)}"
+        columns = self.columns(P, index, labelled=labelled)
+        write_table(path, P, columns, rng)
+        if labelled and path.suffix == ".npy":
+            labels = self.folder / "labels.npy"
+            np.save(labels, np.asarray(self.names)[index])
+            self.words += ["--labels", str(labels)]
+        if chance(rng, 0.06):
+            damage(rng, path)
+        return path
+
+    def columns(self, P: np.ndarray, index: np.ndarray, *, labelled: bool) -> dict[str, list[Any]]:
+        """Name the columns of a table, with labels, groups and times beside the predictions."""
+        rng = self.rng
+        names = [str(name) for name in self.names]
+        if P.shape[1] != len(names):
+            names = [*names, "more"][: P.shape[1]]
+        names = [*reversed(names)] if chance(rng, 0.1) else names
+        columns: dict[str, list[Any]] = {"id": [f"row {i}" for i in range(len(P))]}
+        columns |= dict(zip(names, P.T.tolist(), strict=True))
+        known = np.asarray(self.names)
+        if labelled or chance(rng, 0.2):
+            columns["label"] = [known[k].item() for k in index[: len(P)]]
+            if len(columns["label"]) < len(P) or chance(rng, 0.03):
+                columns["label"] = [pick(rng, ("nope", "", None))] * len(P)
+        columns["site"] = [pick(rng, ("a", "b", "")) for _ in range(len(P))]
+        columns["day"] = [f"2026-01-{1 + i % 28:02d}" for i in range(len(P))]
+        return columns
+
+    def priors(self) -> str:
+        """Write priors as words, or as a file."""
+        rng = self.rng
+        p = inputs.priors(rng, self.K)
+        words = ",".join(f"{name}={value:.12g}" for name, value in zip(self.names, p, strict=True))
+        wrong = ("", "x", "=", "a=b", words[:-5], words + ",", "class 0=1", "0.5,0.5", "nan=nan")
+        if chance(rng, 0.25):
+            return pick(rng, wrong)
+        if chance(rng, 0.3):
+            path = self.folder / pick(
+                rng, ("priors.csv", "priors.json", "priors.npy", "priors.txt")
+            )
+            if path.suffix == ".npy":
+                np.save(path, p)
+            elif path.suffix == ".json":
+                path.write_text(json.dumps(dict(zip(map(str, self.names), p, strict=True))))
+            else:
+                text = "\n".join(words.replace("=", ",").split(","))
+                path.write_text(pick(rng, ("class,prior\n", "")) + text)
+            return str(path)
+        return words
+
+    def output(self, *suffixes: str) -> str:
+        """Name a file to write: mostly a good one; now and then one that exists."""
+        rng = self.rng
+        suffix = (
+            pick(rng, suffixes) if chance(rng, 0.9) else pick(rng, (".txt", "", ".csv", ".xyz"))
+        )
+        path = self.folder / f"output{suffix}"
+        if chance(rng, 0.05):
+            path = self.folder / "absent" / "output.csv"
+        elif chance(rng, 0.05):
+            path.mkdir(exist_ok=True)
+        elif chance(rng, 0.15):
+            path.write_text("what was there before")
+        self.outputs.append(path)
+        return str(path)
+
+
+def write_table(path: Path, P: np.ndarray, columns: dict[str, list[Any]], rng: Rng) -> None:
+    """Write columns, or the bare matrix where the format has no columns."""
+    if path.suffix == ".npy":
+        np.save(path, P.astype(pick(rng, ("f8", "f8", "f4", "f2", ">f8", "O", "c16"))))
+    elif path.suffix == ".npz":
+        arrays = {"y_proba": P, "site": np.asarray(columns["site"], dtype="U8")}
+        if "label" in columns:
+            arrays["y"] = np.asarray([str(x) for x in columns["label"]])
+        names = [n for n in columns if n not in ("id", "label", "site", "day")]
+        if chance(rng, 0.8):
+            arrays["classes"] = np.asarray(names)
+        np.savez(path, **arrays)
+    elif path.suffix == ".csv":
+        with path.open("w", encoding="utf-8", newline="") as stream:
+            writer = csv.writer(stream)
+            writer.writerow(columns)
+            writer.writerows(zip(*columns.values(), strict=True))
+    else:
+        _write_arrow(path, columns)
+
+
+def _write_arrow(path: Path, columns: dict[str, list[Any]]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.table({name: pa.array(_alike(column)) for name, column in columns.items()})
+    if path.suffix == ".parquet":
+        pq.write_table(table, path)
+        return
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
+def _alike(column: list[Any]) -> list[Any]:
+    kinds = {type(value) for value in column if value is not None}
+    return column if len(kinds) <= 1 else [None if v is None else str(v) for v in column]
+
+
+def damage(rng: Rng, path: Path) -> None:
+    """Cut a file, turn some of its bytes, or empty it."""
+    whole = bytearray(path.read_bytes())
+    if chance(rng, 0.4):
+        whole = whole[: int(rng.integers(len(whole)))]
+    elif chance(rng, 0.2):
+        whole = bytearray()
+    else:
+        for _ in range(int(rng.integers(1, 6))):
+            whole[rng.integers(len(whole))] = int(rng.integers(256))
+    path.write_bytes(whole)
+
+
+# What the words may be
+
+
+def _data(scene: Scene, *, validation: float = 0.95) -> list[str]:
+    rng = scene.rng
+    words = []
+    if chance(rng, validation):
+        words += ["--validation", str(scene.write("validation", scene.index, labelled=True))]
+    words += ["--target", str(scene.write("target", scene.target_index, labelled=False))]
+    if scene.logits and chance(rng, 0.9):
+        words.append("--logits")
+    if chance(rng, 0.25):
+        words += ["--source-priors", scene.priors()]
+    elif chance(rng, 0.15):
+        words += ["--source-label-priors", scene.priors()]
+    if chance(rng, 0.08):
+        words += ["--label-column", pick(rng, ("label", "site", "nope", ""))]
+    if chance(rng, 0.08):
+        named = ",".join(map(str, scene.names))
+        words += ["--class-columns", pick(rng, (named, "site", "nope", "", ",", named + ",id"))]
+    return words
+
+
+def _method(rng: Rng, names: tuple[str, ...] = METHODS, how_often: float = 0.85) -> list[str]:
+    if not chance(rng, how_often):
+        return []
+    return ["--method", pick(rng, names) if chance(rng, 0.97) else "nope"]
+
+
+def _level(rng: Rng, how_often: float = 0.3) -> list[str]:
+    if not chance(rng, how_often):
+        return []
+    words = ["--confidence-level", pick(rng, ("0.95", "0.5", "0.999", "0", "1", "nan", "x"))]
+    if chance(rng, 0.4):
+        words += ["--interval-method", pick(rng, ("auto", "asymptotic", "bootstrap", "bayesian"))]
+    return words
+
+
+def _maybe(rng: Rng, how_often: float, *words: str) -> list[str]:
+    return list(words) if chance(rng, how_often) else []
+
+
+def _output(scene: Scene, how_often: float, *suffixes: str) -> list[str]:
+    if not chance(scene.rng, how_often):
+        return []
+    if chance(scene.rng, 0.05):
+        return ["--output", "-"]
+    return ["--output", scene.output(*suffixes)]
+
+
+def _estimate(scene: Scene) -> list[str]:
+    rng = scene.rng
+    words = _data(scene, validation=0.85) + _method(rng) + _level(rng)
+    return words + _maybe(rng, 0.5, "--json") + _output(scene, 0.3, ".json", ".csv")
+
+
+def _adapt(scene: Scene) -> list[str]:
+    rng = scene.rng
+    words = _data(scene, validation=0.8) + _method(rng)
+    if chance(rng, 0.25):
+        words += ["--known-priors", scene.priors()]
+    suffixes = {Path(word).suffix for word in words if "target" in word} or {".csv"}
+    return words + _maybe(rng, 0.4, "--json") + _output(scene, 0.9, *suffixes)
+
+
+def _compare(scene: Scene) -> list[str]:
+    rng = scene.rng
+    words = _data(scene) + _method(rng, how_often=1) + _method(rng)
+    return words + _maybe(rng, 0.5, "--json") + _output(scene, 0.3, ".json", ".csv")
+
+
+def _test(scene: Scene) -> list[str]:
+    rng = scene.rng
+    words = [*_data(scene), "--resamples", pick(rng, ("19", "39", "1", "0", "x"))]
+    words += _maybe(rng, 0.3, "--decision", pick(rng, ("soft", "hard", "x")))
+    words += _maybe(rng, 0.3, "--alpha", pick(rng, ("0.01", "0.5", "0", "2", "nan")))
+    words += _maybe(rng, 0.2, "--alternative", pick(rng, ("0", "0.2", "1", "-1")))
+    words += _maybe(rng, 0.3, "--fail-on-shift") + _maybe(rng, 0.5, "--json")
+    return words + _output(scene, 0.3, ".json")
+
+
+def _report(scene: Scene) -> list[str]:
+    rng = scene.rng
+    words = _data(scene) + _method(rng) + _level(rng)
+    words += _maybe(rng, 0.2, "--known-priors", scene.priors())
+    words += _maybe(rng, 0.2, "--title", pick(rng, ("", "<script>", "é\n", "x" * 300)))
+    return [*words, *_maybe(rng, 0.3, "--json"), "--output", scene.output(".html", ".htm")]
+
+
+def _groups(scene: Scene) -> list[str]:
+    rng = scene.rng
+    able = ("auto", "cm", "scm", "cm-l", "scm-l", "cm-m", "scm-m", "em", "map", "bbse", "bbse-s")
+    words = _data(scene) + _method(rng, able) + _maybe(rng, 0.3, "--confidence-level", "0.9")
+    words += ["--group-column", pick(rng, ("site", "site", "site", "day", "id", "nope", "label"))]
+    words += _maybe(rng, 0.4, "--pooling", pick(rng, ("auto", "none", "5", "0", "-1", "x")))
+    if chance(rng, 0.3):
+        suffixes = {Path(word).suffix for word in words if "target." in word}
+        path = scene.folder / f"adapted{pick(rng, sorted(suffixes))}"
+        scene.outputs.append(path)
+        words += ["--adapt", str(path)]
+    return words + _maybe(rng, 0.5, "--json") + _output(scene, 0.3, ".json", ".csv")
+
+
+def _monitor(scene: Scene) -> list[str]:
+    rng = scene.rng
+    able = ("cm", "scm", "cm-l", "scm-l", "cm-m", "scm-m", "bbse", "bbse-s", "rlls")
+    words = _data(scene, validation=0.9) + _method(rng, able)
+    words += _maybe(rng, 0.5, "--time-column", pick(rng, ("day", "day", "site", "id", "nope")))
+    words += _maybe(rng, 0.5, "--every", pick(rng, ("10", "1", "day", "week", "value", "0", "x")))
+    words += _maybe(rng, 0.3, "--online", pick(rng, ("flh-ftl", "window", "exponential")))
+    words += _maybe(rng, 0.2, "--alarm-level", pick(rng, ("0.05", "0.9", "0", "x")))
+    if chance(rng, 0.4):
+        state = scene.folder / "state.npz"
+        if chance(rng, 0.2):
+            state.write_bytes(pick(rng, (b"", b"PK\x03\x04", b"x" * 100)))
+        words += ["--state", str(state), *_maybe(rng, 0.2, "--acknowledge")]
+        scene.outputs.append(state)
+    words += _maybe(rng, 0.3, "--fail-on-shift") + _maybe(rng, 0.5, "--json")
+    return words + _output(scene, 0.1, ".html")
+
+
+def _nonsense(scene: Scene) -> list[str]:
+    rng = scene.rng
+    words = ("--help", "--version", "--nope", "-", "", "\x00", "--target", "x.csv", "--json", "é")
+    return [pick(rng, words) for _ in range(int(rng.integers(4)))]
+
+
+COMMANDS: dict[str, Callable[[Scene], list[str]]] = {
+    "estimate": _estimate,
+    "adapt": _adapt,
+    "compare": _compare,
+    "test": _test,
+    "groups": _groups,
+    "monitor": _monitor,
+    "estimate again": _estimate,
+    "adapt again": _adapt,
+    "nonsense": _nonsense,
+    "report": _report,
+}
+
+
+def run_command(name: str, rng: Rng, *, verbose: bool = False) -> str:
+    """Run one command line; raise BadAnswerError for what should not have happened."""
+    with tempfile.TemporaryDirectory() as text, _environment():
+        folder = Path(text)
+        scene = Scene(rng, folder)
+        words = [name.split()[0] if name != "nonsense" else pick(rng, [*main.commands, "nope"])]
+        if words[0] in ("benchmark", "train", "demo"):
+            words = []
+        words += COMMANDS[name](scene)
+        words += scene.words
+        if chance(rng, 0.02):
+            words = words[: int(rng.integers(len(words) + 1))]
+        if verbose:
+            print("priorshift", *map(repr, words))
+        before = _contents(folder)
+        errors: list[Exception] = []
+        with _heard(errors), _inside(folder):
+            result = CliRunner().invoke(main, words)
+        if verbose:
+            print(f"exit {result.exit_code}\n{result.stdout[:2000]}\n{result.stderr[:4000]}")
+        _require_good(result, errors)
+        _require_files(scene, before, _contents(folder), result.exit_code)
+        _require_documents(scene, words, result)
+    return "refused" if result.exit_code in (1, 2) else "answered"
+
+
+def _require_good(result: Any, errors: list[Exception]) -> None:
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    for error in errors:
+        if isinstance(error, ValueError):
+            outcome = refusal(error)
+            if outcome.failure is not None and "names no argument" not in outcome.failure:
+                raise error
+        elif not isinstance(error, OSError | ImportError):
+            raise error
+    if result.exit_code not in EXIT_CODES:
+        raise BadAnswerError(f"exit code {result.exit_code}")
+    said = result.stdout + result.stderr
+    for bad in ("Traceback", "should not have happened"):
+        if bad in said:
+            raise BadAnswerError(f"{bad!r} was printed: {said[-300:]}")
+    if FOREIGN_WARNING.search(result.stderr):
+        raise BadAnswerError(f"a warning that is not ours: {result.stderr[:300]}")
+    if result.exit_code in (1, 2) and not re.search(r"^(Error|Usage): ", result.stderr, re.M):
+        raise BadAnswerError(f"no error was told: {result.stderr[-300:]}")
+
+
+def _require_files(
+    scene: Scene, before: dict[str, Any], after: dict[str, Any], exit_code: int
+) -> None:
+    """Inputs are as before; outputs are whole or as they were; nothing else is there."""
+    outputs = {str(path.relative_to(scene.folder)) for path in scene.outputs}
+    for name, content in before.items():
+        if name not in outputs and after.get(name) != content:
+            raise BadAnswerError(f"the input {name} was changed")
+    strange = set(after) - set(before) - outputs
+    if strange:
+        raise BadAnswerError(f"files that nobody asked for: {sorted(strange)}")
+    if exit_code in DONE:
+        return
+    for name in outputs:
+        if after.get(name) != before.get(name):
+            raise BadAnswerError(f"exit code {exit_code}, yet {name} was written")
+
+
+def _require_documents(scene: Scene, words: list[str], result: Any) -> None:
+    """What was written can be read, and JSON has no NaN."""
+    if result.exit_code not in DONE or {"--help", "-h", "--version"} & set(words):
+        return
+    if "--json" in words and "--output" not in words:
+        _read_json(result.stdout)
+    for path in scene.outputs:
+        if not path.is_file():
+            continue
+        if not path.stat().st_size:
+            raise BadAnswerError(f"{path.name} is empty")
+        if path.suffix == ".json":
+            _read_json(path.read_text(encoding="utf-8"))
+        elif path.suffix in (".html", ".htm") and "</html>" not in path.read_text("utf-8"):
+            raise BadAnswerError(f"{path.name} is not whole")
+
+
+def _read_json(text: str) -> Any:
+    def refuse(constant: str) -> Any:
+        raise BadAnswerError(f"JSON has {constant}")
+
+    try:
+        return json.loads(text, parse_constant=refuse)
+    except json.JSONDecodeError as error:
+        raise BadAnswerError(f"no JSON: {error}: {text[:200]!r}") from error
+
+
+@contextmanager
+def _heard(errors: list[Exception]) -> Iterator[None]:
+    """Listen to the errors that the program turns into sentences."""
+    from priorshift.cli import _errors
+
+    say = _errors._sentence
+
+    def hear(error: Exception) -> str:
+        errors.append(error)
+        return say(error)
+
+    with mock.patch.object(_errors, "_sentence", hear):
+        yield
+
+
+@contextmanager
+def _environment() -> Iterator[None]:
+    with mock.patch.dict(os.environ, {"NO_COLOR": "1", "COLUMNS": "200"}):
+        yield
+
+
+@contextmanager
+def _inside(folder: Path) -> Iterator[None]:
+    """Work in the folder, so that a file written by default is seen."""
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def _contents(folder: Path) -> dict[str, Any]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        for path in sorted(folder.rglob("*"))
+    }
