@@ -224,11 +224,33 @@ def test_to_dict_has_every_field_and_the_ratio():
 
 
 @pytest.mark.parametrize("name", ["condition_number", "gap", "objective"])
-@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, np.float64(np.inf)])
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.float64(np.inf)])
 def test_what_json_cannot_say_becomes_null(name, value):
     plain = make(**{name: value}).to_dict()
     assert plain[name] is None
     json.dumps(plain, allow_nan=False)
+
+
+def test_infinities_in_vectors_become_null_as_well():
+    plain = make(2, standard_error=np.array([np.inf, 0.1])).to_dict()
+    assert list(plain["standard_error"].values()) == [None, 0.1]
+    assert make(decision={"a": [np.inf, 1.0]}).to_dict()["decision"] == {"a": [None, 1.0]}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"gap": np.nan},
+        {"objective": np.float64("nan")},
+        {"priors": np.array([np.nan, 1.0])},
+        {"interval": np.array([[0.0, 1.0], [np.nan, 1.0]])},
+        {"standard_error": np.array([0.1, np.nan])},
+        {"decision": {"deep": [{"inside": np.nan}]}},
+    ],
+)
+def test_an_estimate_never_holds_a_nan(fields):
+    with pytest.raises(ValueError, match=rf"PriorEstimate.{next(iter(fields))} came out as NaN"):
+        make(**fields)
 
 
 @pytest.mark.parametrize(

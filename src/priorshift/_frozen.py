@@ -1,5 +1,6 @@
-"""Results that nobody can write to by accident."""
+"""Results that nobody can write to by accident, and that never hold a NaN."""
 
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -8,6 +9,8 @@ import numpy as np
 
 class FrozenArrays:
     """Base of frozen dataclasses whose arrays are copied, and read-only, also after unpickling.
+
+    A NaN is refused: see `refuse_nan`.
 
     Examples
     --------
@@ -20,6 +23,7 @@ class FrozenArrays:
     """
 
     def __post_init__(self) -> None:
+        refuse_nan(self)
         for field in fields(self):  # type: ignore[arg-type]
             value = getattr(self, field.name)
             if isinstance(value, np.ndarray):
@@ -30,3 +34,41 @@ class FrozenArrays:
     def __reduce__(self) -> tuple[Any, ...]:
         """Rebuild through `__init__`: NumPy's own pickles forget that arrays are read-only."""
         return type(self), tuple(getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]
+
+
+def refuse_nan(result: Any) -> None:
+    """Raise a ValueError if a field of a dataclass holds a NaN: the last line of defence.
+
+    What is not known is None or infinite in a result, never a NaN, which every comparison passes
+    over in silence and JSON cannot hold.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Found:
+    ...     gap: float
+    ...
+    ...     def __post_init__(self):
+    ...         refuse_nan(self)
+    >>> Found(float("nan"))
+    Traceback (most recent call last):
+    ValueError: Found.gap came out as NaN: ...
+    """
+    for field in fields(result):
+        if _has_nan(getattr(result, field.name)):
+            raise ValueError(
+                f"{type(result).__name__}.{field.name} came out as NaN: these data do not "
+                "determine it. Check validation and target for classes without any probability or "
+                "sample, and for priors near 0; add rows, or use another method."
+            )
+
+
+def _has_nan(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind == "f" and bool(np.isnan(value).any())
+    if isinstance(value, Mapping):
+        return any(map(_has_nan, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(_has_nan, value))
+    return isinstance(value, float) and value != value

@@ -51,14 +51,14 @@ def groups_as_csv(found: GroupEstimates) -> str:
     """Return one line a group."""
     columns = wide_columns(found)
     rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
-    blank = [tuple("" if cell != cell else cell for cell in row) for row in rows]  # NaN
+    blank = [tuple("" if cell == np.inf else cell for cell in row) for row in rows]  # no bound
     return table_as_csv(tuple(columns), blank)
 
 
 def groups_as_dict(found: GroupEstimates, group_column: str) -> dict[str, Any]:
     """Return plain values for JSON."""
     names = found.classes.tolist()
-    gaps = [None if gap != gap else gap for gap in found.gap.tolist()]
+    gaps = [None if np.isinf(gap) else gap for gap in found.gap.tolist()]
     columns: dict[str, Any] = {
         "group": found.groups.astype(str),
         "n": found.n,

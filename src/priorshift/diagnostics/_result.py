@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from priorshift._frozen import refuse_nan
 from priorshift._validation import some
 
 FEW_ROWS = 30
@@ -21,6 +22,9 @@ class Expected:
     value: float
     low: float
     high: float
+
+    def __post_init__(self) -> None:
+        refuse_nan(self)
 
     def __str__(self) -> str:
         """Show it in per cent."""
@@ -70,6 +74,9 @@ class Diagnostics:
     accuracy_gain: Expected
     confidence_level: float
     priors_exact: bool
+
+    def __post_init__(self) -> None:
+        refuse_nan(self)
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import numpy as np
 from priorshift._typing import Floats, Indices, Mask, Vector
 from priorshift._validation import check_count, check_positive
 from priorshift.estimators._evidence import SeenChance, SeenTarget, Validation
-from priorshift.estimators._inversion import _clip, _judge_condition, say_clipped
+from priorshift.estimators._inversion import _judge_condition, clip_to_simplex, say_clipped
 from priorshift.estimators._kept_rows import KeepsRows
 from priorshift.estimators._result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
@@ -140,7 +140,7 @@ class _Equations:
         while n_iter < max_iter and change > tol:
             matrix, moments = self._linear(noise)
             raw = solve_linear(matrix, moments) * self.p
-            priors = _clip(raw)
+            priors = clip_to_simplex(raw)
             change = float(np.abs(priors - w * self.p).sum()) if n_iter else np.inf
             w, n_iter = priors / self.p, n_iter + 1
             noise = self._noise(w)

@@ -274,7 +274,7 @@ def _from_inversion(estimator: DecisionEstimator, target: TargetCounts) -> Prior
     _warn_of_clipping(estimator, raw, target)
     return estimator._result_of(
         target,
-        target.complete(_clip(raw)),
+        target.complete(clip_to_simplex(raw)),
         Solution(raw, "direct"),
         raw=target.complete(raw),
         condition_number=condition,
@@ -317,7 +317,7 @@ def _from_ratio(
     priors = as_priors = target.complete(raw * source)
     if clip:
         _warn_of_clipping(estimator, raw, target)
-        priors = target.complete(_clip(raw * source))
+        priors = target.complete(clip_to_simplex(raw * source))
     return estimator._result_of(
         target,
         priors,
@@ -355,10 +355,11 @@ def _judge_condition(estimator: PriorEstimator, M: Vector) -> float:
     return condition
 
 
-def _clip(raw: Vector) -> Vector:
-    """Set negative entries to 0 and scale to sum 1."""
+def clip_to_simplex(raw: Vector) -> Vector:
+    """Set negative entries to 0 and scale to sum 1, by row; a row without any left is uniform."""
     clipped = np.maximum(raw, 0)
-    return clipped / clipped.sum() if clipped.any() else np.full(raw.size, 1 / raw.size)
+    clipped[~clipped.any(axis=-1)] = 1.0
+    return np.asarray(clipped / clipped.sum(axis=-1, keepdims=True))
 
 
 def _warn_of_clipping(estimator: PriorEstimator, raw: Vector, target: TargetCounts) -> None:

@@ -37,17 +37,20 @@ def as_dict(found: "PriorEstimate") -> dict[str, Any]:
             value = classes
         elif isinstance(value, np.ndarray):
             value = dict(zip(classes, value.tolist(), strict=True))
-        elif isinstance(value, tuple):
-            value = list(value)
-        elif isinstance(value, Mapping):
-            value = dict(value)
         elif isinstance(value, Recalibration):
             value = value.name
-        elif isinstance(value, float) and not np.isfinite(value):
-            value = None  # JSON knows no infinity
-        named[field.name] = value
+        named[field.name] = _plain(value)
     named["ratio"] = dict(zip(classes, found.ratio.tolist(), strict=True))
     return named
+
+
+def _plain(value: Any) -> Any:
+    """Return the value with None for infinities, which JSON does not know."""
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(one) for one in value]
+    return None if isinstance(value, float) and np.isinf(value) else value
 
 
 def columns_of(found: "PriorEstimate") -> dict[str, Any]:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.metrics import accuracy_score
 
+from priorshift._frozen import refuse_nan
 from priorshift._typing import Floats, Indices, Labels, Vector
 from priorshift._validation import (
     check_priors,
@@ -38,6 +39,9 @@ class Scores:
     balanced_accuracy: float
     log_loss: float
     l1_error: float
+
+    def __post_init__(self) -> None:
+        refuse_nan(self)
 
 
 def score(y_proba: ArrayLike, y: ArrayLike, priors: Any, *, classes: ArrayLike) -> Scores:

@@ -8,7 +8,7 @@ from priorshift._typing import Floats, Indices, Labels, Vector
 from priorshift.estimators import SCML, Auto, PriorEstimate
 from priorshift.estimators._outputs import Outputs
 from priorshift.groups._counts import count_groups
-from priorshift.groups._decisions import estimate_from_counts
+from priorshift.groups._decisions import by_itself, estimate_each, estimate_from_counts
 from priorshift.groups._pooling import Pooling
 from priorshift.groups._result import GroupEstimates
 from priorshift.uncertainty import IntervalRequest
@@ -41,8 +41,12 @@ def estimate_by_auto(
         classes=auto.classes_,
         sample_weight=of_validation,
     )
-    counts = count_groups(outputs.apply(values), names, codes, "soft", None, covariance=True)
-    found = estimate_from_counts(soft, counts, pooling, request)
+    calibrated = outputs.apply(values)
+    if by_itself(soft, calibrated, None, pooling, request):
+        found = estimate_each(soft, calibrated, names, codes)
+    else:
+        counts = count_groups(calibrated, names, codes, "soft", None, covariance=True)
+        found = estimate_from_counts(soft, counts, pooling, request)
     if np.isinf(found.pooling):
         priors = np.tile(whole.priors, (names.size, 1))
         return replace(
@@ -51,7 +55,7 @@ def estimate_by_auto(
             whole=whole,
             pooled=whole,
             status=np.full(names.size, whole.status),
-            gap=np.full(names.size, np.nan),
+            gap=np.full(names.size, np.inf),
         )
     pooled = replace(
         found.pooled,

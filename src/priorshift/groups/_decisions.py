@@ -1,17 +1,19 @@
 """Groups by methods with a confusion matrix: counts in, one estimate a group out."""
 
+import warnings
 from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 
-from priorshift._typing import Mask, Vector
+from priorshift._typing import Floats, Indices, Labels, Mask, Vector
 from priorshift._validation import some
 from priorshift.estimators import PriorEstimate, PriorEstimator
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
+from priorshift.execution import Rows, Table
 from priorshift.groups._counts import GroupCounts
 from priorshift.groups._intervals import group_intervals
-from priorshift.groups._methods import Found, Method, method_of
+from priorshift.groups._methods import Found, Inversion, Likelihood, Method, method_of
 from priorshift.groups._pooling import Pool, Pooling
 from priorshift.groups._result import GroupEstimates
 from priorshift.solvers import Status
@@ -52,6 +54,59 @@ def estimate_from_counts(
     )
 
 
+def by_itself(
+    estimator: PriorEstimator,
+    y_proba: Rows,
+    weight: Vector | None,
+    pooling: Pooling,
+    request: IntervalRequest | None,
+) -> bool:
+    """Whether validation lacks a class, and every group is to be a target of its own."""
+    plain = weight is None and request is None and not isinstance(y_proba, Table)
+    able = isinstance(estimator, (*Likelihood, *Inversion)) and not estimator.confusion_.seen.all()
+    return able and plain and (pooling is None or pooling == 0)
+
+
+def estimate_each(
+    estimator: PriorEstimator, y_proba: Floats, groups: Labels, codes: Indices
+) -> GroupEstimates:
+    """Estimate every group by itself, as a target of its own.
+
+    It is slow, and all that is left where validation lacks a class, whose share no counts tell.
+    """
+    whole = estimator._estimate(y_proba)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what is said of the whole need not be said again
+        rows = (y_proba[codes == g] for g in range(groups.size))
+        alone = [_estimate_one(estimator, *each) for each in zip(rows, groups, strict=True)]
+    found = Found(
+        np.array([one.priors for one in alone]),
+        np.array([one.status for one in alone]),
+        np.array([np.inf if one.gap is None else one.gap for one in alone]),
+        np.array([one.n_iter for one in alone], dtype=np.intp),
+    )
+    warn_of_the_rest(estimator.name, groups, found, np.ones(groups.size, dtype=bool))
+    return GroupEstimates(
+        groups=groups,
+        n=np.bincount(codes, minlength=groups.size),
+        priors=found.priors,
+        weight=np.ones(groups.size),
+        pooling=0.0,
+        whole=whole,
+        pooled=whole,
+        status=found.status,
+        gap=found.gap,
+        n_iter=found.n_iter,
+    )
+
+
+def _estimate_one(estimator: PriorEstimator, y_proba: Floats, group: Any) -> PriorEstimate:
+    try:
+        return estimator._estimate(y_proba)
+    except ValueError as error:
+        raise ValueError(f"group {group.item()!r}: {error}") from error
+
+
 def _solve(
     method: Method, counts: GroupCounts, pool: Pool, whole: PriorEstimate, informative: Mask
 ) -> tuple[PriorEstimate, Found]:
@@ -79,7 +134,7 @@ def _positive(moments: Vector) -> Vector:
 
 def all_alike(whole: PriorEstimate, n_groups: int) -> Found:
     """Give every group the priors of the whole, and what is promised of them."""
-    gap = np.nan if whole.gap is None else whole.gap
+    gap = np.inf if whole.gap is None else whole.gap
     return Found(
         np.tile(whole.priors, (n_groups, 1)),
         np.full(n_groups, whole.status),
@@ -105,7 +160,7 @@ def as_estimate(whole: PriorEstimate, found: Found) -> PriorEstimate:
         whole,
         priors=found.priors[0],
         status=cast("Status", str(found.status[0])),
-        gap=None if np.isnan(gap) else gap,
+        gap=None if np.isinf(gap) else gap,
         n_iter=int(found.n_iter[0]),
         objective=None,
         raw=None,

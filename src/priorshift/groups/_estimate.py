@@ -17,7 +17,7 @@ from priorshift.adaptation import prior_ratio
 from priorshift.estimators import EM, MAP, Auto, PriorEstimator
 from priorshift.groups._auto import estimate_by_auto
 from priorshift.groups._counts import GroupCounts, count_groups
-from priorshift.groups._decisions import estimate_from_counts
+from priorshift.groups._decisions import by_itself, estimate_each, estimate_from_counts
 from priorshift.groups._labels import encode_groups, read_groups
 from priorshift.groups._likelihoods import estimate_from_posteriors
 from priorshift.groups._methods import method_of
@@ -109,6 +109,8 @@ def estimate_groups(
         )
     if isinstance(estimator, Auto):
         return estimate_by_auto(estimator, values, names, codes, weight, pooling, request)
+    if by_itself(estimator, values, weight, pooling, request):
+        return estimate_each(estimator, values, names, codes)
     method_of(estimator)  # refuse before the work
     counts = count_groups(
         values,

@@ -76,6 +76,8 @@ def _pool(
     counts = rows.counts_under(around)
     assert counts.second is not None
     R = counts.second / counts.mass.sum() / around
+    lost = R.sum(axis=0) <= 0  # no row gives the class any probability: as if always recognised
+    R[lost, lost] = 1.0
     R /= R.sum(axis=0)
     pool = Pool.of(pooling, counts, R, around)
     if pool.complete or pool.spread is None:

@@ -20,7 +20,7 @@ from priorshift.estimators import (
     PriorEstimator,
     ShrunkSCML,
 )
-from priorshift.estimators._inversion import ROUNDING
+from priorshift.estimators._inversion import ROUNDING, clip_to_simplex
 from priorshift.estimators._shrunk import shrunk
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.groups._mixtures import Mixtures
@@ -42,7 +42,7 @@ class Found:
     priors : ndarray of shape (G, K)
     status : ndarray of shape (G,), of text
     gap : ndarray of shape (G,)
-        NaN where no bound exists.
+        Infinite where no bound exists.
     n_iter : ndarray of shape (G,)
     """
 
@@ -60,7 +60,7 @@ class Found:
     def direct(cls, priors: Vector) -> "Found":
         """Wrap solutions in closed form."""
         G = priors.shape[0]
-        return cls(priors, np.full(G, "direct"), np.full(G, np.nan), np.zeros(G, dtype=np.intp))
+        return cls(priors, np.full(G, "direct"), np.full(G, np.inf), np.zeros(G, dtype=np.intp))
 
 
 @dataclass(frozen=True)
@@ -122,8 +122,7 @@ class InversionMethod:
                 "and SCM-L need no clipping.",
                 PriorShiftWarning,
             )
-        clipped = np.maximum(raw, 0)
-        return Found.direct(clipped / clipped.sum(axis=1, keepdims=True))
+        return Found.direct(clip_to_simplex(raw))
 
 
 Method = LikelihoodMethod | InversionMethod
@@ -137,8 +136,9 @@ def method_of(estimator: PriorEstimator) -> Method:
     if not seen.all():
         raise ValueError(
             f"validation has no sample of class {some(estimator.classes_[~seen].tolist())}, so a "
-            "confusion matrix cannot tell its share in a group; add samples, or use EM or MAP "
-            "with source_priors."
+            "confusion matrix cannot tell its share in a group, nor how far to pool; add samples, "
+            "give rows in memory with pooling=None and no weights or confidence_level, which "
+            "estimates each group by itself, or use EM or MAP with source_priors."
         )
     if getattr(estimator, "solver", "certified") != "certified":
         raise ValueError("groups are solved to a certificate; use solver='certified'.")

@@ -53,7 +53,7 @@ class GroupEstimates(FrozenArrays):
     status : ndarray of shape (n_groups,)
         "certified", "direct" or "not_converged", as in `PriorEstimate`.
     gap : ndarray of shape (n_groups,)
-        In nats; NaN where no bound exists.
+        In nats; infinite where no bound exists.
     n_iter : ndarray of shape (n_groups,)
     interval : ndarray of shape (n_groups, n_classes, 2) or None
     standard_error : ndarray of shape (n_groups, n_classes) or None
@@ -116,7 +116,7 @@ class GroupEstimates(FrozenArrays):
             self.pooled,
             priors=self.priors[g],
             status=cast("Status", str(self.status[g])),
-            gap=None if np.isnan(gap) else gap,
+            gap=None if np.isinf(gap) else gap,
             n_iter=int(self.n_iter[g]),
             n_target=int(self.n[g]),
             interval=None if self.interval is None else self.interval[g],

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._frames import Backend, make_frame
+from priorshift._frozen import refuse_nan
 from priorshift._typing import Indices, Mask, Vector
 from priorshift.streaming._step import MonitorStep, Time
 
@@ -67,6 +68,9 @@ class MonitorHistory:
     p_value: Vector
     alarm: Mask
     raised: Mask
+
+    def __post_init__(self) -> None:
+        refuse_nan(self)
 
     @classmethod
     def of(cls, records: Iterable[Record], **about: Any) -> "MonitorHistory":

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from priorshift._frozen import refuse_nan
 from priorshift._typing import Vector
 from priorshift.estimators import PriorEstimate
 
@@ -54,6 +55,9 @@ class MonitorStep:
     p_value: float
     alarm: bool
     raised: bool
+
+    def __post_init__(self) -> None:
+        refuse_nan(self)
 
     @property
     def priors(self) -> Vector:

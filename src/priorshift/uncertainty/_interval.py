@@ -6,6 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import ndtri
 
+from priorshift._frozen import refuse_nan
 from priorshift._typing import Vector
 from priorshift._validation import check_choice, check_count
 
@@ -103,6 +104,9 @@ class PriorInterval:
     standard_error: Vector
     method: IntervalKind
     draws: Vector | None = None
+
+    def __post_init__(self) -> None:
+        refuse_nan(self)
 
     @classmethod
     def around(
