@@ -227,3 +227,14 @@ def test_em_needs_source_priors_alone(data, files, ask, refuse):
 def test_known_priors_need_source_priors(files, refuse):
     line = refuse(2, "adapt", "--target", files[1], "--known-priors", "ant=1,bee=1,cow=1")
     assert line.startswith("--known-priors need the priors that the model was trained under")
+
+
+@pytest.mark.parametrize("method", ["em", "map", "em-bcts"])
+def test_intervals_although_validation_lacks_a_class(ask, data, write, method):
+    seen = data.y_val != "bee"
+    validation = write("some.csv", data.y_proba_val[seen], data.y_val[seen])
+    files = ("--validation", validation, "--target", write("target.csv", data.y_proba))
+    known = ("--source-label-priors", "ant=0.3,bee=0.4,cow=0.3", "--confidence-level", "0.95")
+    answer = ask("estimate", *files, *known, "--method", method)
+    assert set(answer["standard_error"]) == {"ant", "bee", "cow"}
+    assert all(0 < error <= 0.5 for error in answer["standard_error"].values())

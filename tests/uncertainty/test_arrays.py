@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from scipy.stats import beta
+from scipy.optimize import minimize
+from scipy.stats import beta, sem
 
 from priorshift.solvers import Mixture, maximise
 from priorshift.statistics import Confusion
@@ -327,8 +328,87 @@ def test_likelihood_bounds_of_two_classes_are_likelihood_ratios(rng):
 
 
 def test_a_class_without_rows_has_an_upper_bound():
-    """M rows that are surely not of a class bound it by -log(1 - p) M = z²/2."""
-    problem = Mixture.of(np.tile([1.0, 1e-12], (200, 1)))
+    """M rows that are surely not of a class bound its share in them by -log(1 - p) M = z²/2.
+
+    Of the population they say no more than M labels: Wilson's bound, z² / (M + z²).
+    """
+    problem, z = Mixture.of(np.tile([1.0, 1e-12], (200, 1))), 1.96
     mle = np.array([1.0, 0.0])
-    found = likelihood_interval(problem, mle, mle, request_for(), np.full(2, 0.5))
-    assert found.interval[1].tolist() == pytest.approx([0, 1 - np.exp(-(1.96**2) / 400)], rel=1e-2)
+    for estimand, bound in (
+        ("sample", 1 - np.exp(-(z**2) / 400)),
+        ("population", z**2 / (200 + z**2)),
+    ):
+        request = request_for(estimand=estimand)
+        found = likelihood_interval(problem, mle, mle, request, np.full(2, 0.5))
+        np.testing.assert_allclose(found.interval, [[1 - bound, 1], [0, bound]], rtol=1e-2)
+        np.testing.assert_allclose(found.standard_error, bound / z, rtol=1e-2)
+
+
+def profile_bound(A, k, sign, drop):
+    """Return the least (sign 1) or largest (-1) share of class k that is likely enough (SciPy)."""
+    K = A.shape[1]
+
+    def fallen(p):
+        return np.log(A @ np.maximum(p, 1e-300)).sum()
+
+    simplex = {"type": "eq", "fun": lambda p: p.sum() - 1}
+    start, bounds = np.full(K, 1 / K), [(0, 1)] * K
+    mle = minimize(lambda p: -fallen(p) / len(A), start, bounds=bounds, constraints=simplex).x
+    peak = max(fallen(mle), *(fallen(vertex) for vertex in np.eye(K)))
+    likely = {"type": "ineq", "fun": lambda p: fallen(p) - peak + drop}
+    ends = [
+        minimize(lambda p: sign * p[k], p, bounds=bounds, constraints=[simplex, likely])
+        for p in (mle, 0.99 * mle + 0.01 / K)
+    ]
+    return min((end.x[k] for end in ends if end.success), key=lambda x: sign * x)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_where_one_class_takes_everything_its_bound_is_that_of_the_profile(seed):
+    """Every row leans to class 0, more or less: no likelihood is lost within the face."""
+    rng = np.random.default_rng(seed)
+    A = np.column_stack([np.ones(300), rng.uniform(0, 0.9, 300), rng.uniform(0, 0.7, 300)])
+    mle = np.array([1.0, 0.0, 0.0])
+    request = request_for(estimand="sample")
+    found = likelihood_interval(Mixture.of(A), mle, mle, request, np.full(3, 1 / 3))
+    drop = 0.5 * request.z(3) ** 2
+    exact = profile_bound(A, 0, 1, drop)
+    assert exact - 1e-6 <= found.interval[0, 0] <= exact + 0.05 * (1 - exact)
+    assert found.interval[0, 1] == 1
+    for k in (1, 2):
+        upper = profile_bound(A, k, -1, drop)
+        np.testing.assert_allclose(found.interval[k], [0, upper], rtol=0.05)
+
+
+def test_a_share_that_may_be_0_has_a_lower_bound_of_exactly_0(rng):
+    """One row in fifty hints at class 1: 0 is likely enough, so 0 it is, not a tiny number."""
+    A = np.ones((200, 2))
+    A[:, 1] = np.where(np.arange(200) % 50 == 0, 3.0, 0.97)
+    problem = Mixture.of(A)
+    mle = maximise(problem, tol=1e-9).value
+    assert 0 < mle[1] < 0.5
+    request = request_for(estimand="sample")
+    found = likelihood_interval(problem, mle, mle, request, np.full(2, 0.5))
+    assert profile_bound(A, 1, 1, 0.5 * request.z(2) ** 2) == pytest.approx(0, abs=1e-9)
+    assert found.interval[1, 0] == 0
+    assert found.interval[0, 1] == 1
+
+
+def test_no_share_has_a_standard_error_above_a_half():
+    """Two classes that no row tells apart: nothing is known of either."""
+    A = np.tile([[1.0, 1.0, 0.01]], (100, 1))
+    mle = np.array([0.5, 0.5, 0.0])
+    found = likelihood_interval(Mixture.of(A), mle, mle, request_for(), np.full(3, 1 / 3))
+    np.testing.assert_allclose(found.interval[:2], [[0, 1], [0, 1]], atol=1e-3)
+    assert (found.standard_error <= 0.5).all()
+
+
+def test_a_class_without_validation_rows_adds_no_noise_of_its_own(rng):
+    """The variance of the mean over classes 0 and 2 is that of SciPy's standard errors."""
+    f, y = rng.dirichlet(np.ones(3), 40), np.repeat([0, 2], 20)
+    share = np.where(y == 0, 0.3, 0.2) / 20
+    slope = np.array([[1.0, -2.0, 0.5]])
+    found = SourceNoise(f, share, y).variance(np.ones(3), slope)
+    effect = f @ slope[0]
+    expected = (0.3 * sem(effect[y == 0])) ** 2 + (0.2 * sem(effect[y == 2])) ** 2
+    np.testing.assert_allclose(found, [expected])

@@ -1,5 +1,6 @@
 """Intervals as users ask for them: `estimate(..., confidence_level=...)`."""
 
+import json
 import warnings
 
 import numpy as np
@@ -370,3 +371,41 @@ def test_unlabelled_validation_gives_em_its_source_noise(data):
         given = ps.EM().fit(source_priors=em.source_priors_)
         sure = given.estimate(data[2], 0.9, 0, interval_method=method, n_resamples=40)
         assert shift.standard_error.mean() > sure.standard_error.mean()
+
+
+@pytest.mark.parametrize("lacking", [0, 1, 2])
+@pytest.mark.parametrize("known", ["source_label_priors", "source_priors", None])
+@pytest.mark.parametrize("name", ["em", "map", "em-bcts"])
+def test_errors_are_numbers_although_validation_lacks_a_class(simulate, rng, name, known, lacking):
+    world = simulate(3, seed=4)
+    y_proba_val, y_val = world.draw(np.full(3, 1 / 3), 300, rng)
+    y_proba, _ = world.draw(np.array([0.5, 0.3, 0.2]), 400, rng)
+    seen = y_val != lacking
+    given = {} if known is None else {known: np.full(3, 1 / 3)}
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        est = ps.get_estimator(name).fit(
+            y_proba_val[seen], y_val[seen], classes=np.arange(3), **given
+        )
+        shift = est.estimate(y_proba, confidence_level=0.95)
+    assert (shift.standard_error > 0).all()
+    assert (shift.standard_error <= 0.5).all()
+    json.dumps(shift.to_dict(), allow_nan=False)
+    if known == "source_label_priors":
+        assert f"no sample of class {lacking}, which counts as" in " ".join(
+            str(one.message) for one in said
+        )
+
+
+@pytest.mark.parametrize("name", ["em", "map"])
+def test_five_thousand_negatives_are_negative(name):
+    """As many labels would give [0.99923, 1] by Wilson; the likelihood must not say [0, 1]."""
+    est = ps.get_estimator(name).fit(source_priors=[0.5, 0.5])
+    shift = est.estimate(np.zeros(5000), confidence_level=0.95)
+    if name == "em":
+        np.testing.assert_allclose(shift.interval, [[0.99923, 1], [0, 0.00077]], atol=1e-5)
+    assert shift.interval[0, 0] > 0.999
+    boots = est.estimate(
+        np.zeros(5000), confidence_level=0.95, interval_method="bootstrap", random_state=0
+    )
+    np.testing.assert_allclose(shift.interval, boots.interval, atol=1e-3)

@@ -236,8 +236,16 @@ def _noise_of(estimator: PriorEstimator) -> SourceNoise | None:
     if label_priors is None or rows.y is None:
         return SourceNoise(rows.y_proba, weight / weight.sum())
     mass = np.bincount(rows.y, weight, minlength=estimator.classes_.size)
+    unknown = (mass == 0) & (estimator.source_label_priors_ > 0)
+    if unknown.any():
+        warn_user(
+            f"validation has no sample of class {some(estimator.classes_[unknown].tolist())}, "
+            "which counts as always recognised: the interval leaves out what that may be wrong "
+            "by. Give source_priors, or samples of every class.",
+            PriorShiftWarning,
+        )
     share = weight * (estimator.source_label_priors_ / np.maximum(mass, 1e-300))[rows.y]
-    return SourceNoise(rows.y_proba, share / share.sum(), rows.y)
+    return SourceNoise(rows.y_proba, share, rows.y)
 
 
 def _by_resampling_rows(

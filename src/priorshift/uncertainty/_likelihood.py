@@ -6,6 +6,10 @@ covariance under :math:`\sum p = 1` has a closed form there:
 
 .. math:: G = H^{-1} - p p^T / M.
 
+Where a class is absent, at a share of 0, the likelihood falls from its maximum with a slope, and
+the others give way to it. What is likely enough on that path belongs to the interval of every
+class: where one class takes everything, there is no other way for it to lose.
+
 All of it **assumes that the outputs are calibrated** under the source priors: it is the noise of
 EM, not the bias that miscalibrated outputs give it. On real networks that bias can be larger.
 """
@@ -20,7 +24,7 @@ from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Indices, Mask, Vector
 from priorshift.execution import Table, map_rows, multiply, single_threaded_blas
 from priorshift.solvers import Mixture
-from priorshift.uncertainty._interval import IntervalRequest, PriorInterval
+from priorshift.uncertainty._interval import IntervalRequest, PriorInterval, wilson_bounds
 
 PRESENT = 1e-3
 """Expected rows from which on a class counts as present."""
@@ -33,6 +37,9 @@ NEWTON_STEPS = 30
 CLOSE = 1e-4
 """Relative change of a bound at which it has been found."""
 
+LARGEST_ERROR = 0.5
+"""Standard error of a share of which nothing is known: none in [0, 1] has a larger one."""
+
 
 @dataclass(frozen=True)
 class SourceNoise:
@@ -42,7 +49,7 @@ class SourceNoise:
     ----------
     y_proba : ndarray of shape (n, K)
     weight : ndarray of shape (n,)
-        Of each row in the mean, adding up to 1.
+        Of each row in the mean, adding up to 1, less what classes without rows have in it.
     y : ndarray of shape (n,) or None
         Labels, where the mean was taken by class; then only noise within classes counts.
     """
@@ -66,8 +73,9 @@ class SourceNoise:
             sums += of_class @ effect
             squares += of_class.power(2) @ effect**2
         # sum_i w_i^2 (e_i - mean)^2 by class, with weights equal within a class in the cross term
-        mass = np.bincount(labels, self.weight)[:, None]
-        n_effective = mass**2 / np.maximum(np.bincount(labels, self.weight**2), 1e-300)[:, None]
+        mass, square = np.bincount(labels, self.weight), np.bincount(labels, self.weight**2)
+        # a class without a row has no noise that anyone could know of
+        n_effective = np.divide(mass**2, square, out=np.ones_like(mass), where=square > 0)[:, None]
         spread = squares - sums**2 / n_effective
         return np.maximum(spread * n_effective / np.maximum(n_effective - 1, 1), 0).sum(axis=0)
 
@@ -83,7 +91,10 @@ def likelihood_interval(
     """Bound each prior by the likelihood along the path that the others would follow.
 
     A bound is where twice the log-likelihood has fallen by z², times what the noise of the source
-    priors adds to the variance. So a class with no rows at all has an upper bound above 0.
+    priors adds to the variance. So a class with no rows at all has an upper bound above 0. Bounds
+    of a population's share are never inside Wilson's interval of as many labelled rows, which no
+    classifier can beat. The standard error of a class that is absent, or all there is, is the
+    distance of its bound over z.
 
     Parameters
     ----------
@@ -120,16 +131,34 @@ def _likelihood_interval(
         slope = np.zeros((p.size, K))
         slope[:, present] = np.diag(p) - np.outer(p, p) - M * covariance
         extra[present] = source_noise.variance(source_priors, slope)
-    total = variance + extra
+    total, z = variance + extra, request.z(K)
     if request.estimand == "sample":  # labels are efficient: what is left is independent of them
         total = np.maximum(total - mle * (1 - mle) / M, 0)
-    drop = 0.5 * request.z(K) ** 2 * total / variance
-    lower, upper = np.empty(K), np.empty(K)
-    for part, effects in _effects(problem, mle, paths):
+    alone = present & (present.sum() == 1)  # one class takes everything: its face is a point
+    drop = 0.5 * z**2 * np.where(alone, 1.0, total / variance)
+    up, down = _reaches(problem, mle, paths, drop, variance)
+    up[alone] = down[alone] = 0.0
+    ends = mle[:, None] + paths[:, ~present] * up[~present]
+    lower = np.minimum(mle - down, ends.min(axis=1, initial=1.0))
+    upper = np.maximum(mle + up, ends.max(axis=1, initial=0.0))
+    if request.estimand == "population":
+        least = wilson_bounds(mle, M, z)
+        lower, upper = np.minimum(lower, least[0]), np.maximum(upper, least[1])
+    at_edge = np.maximum(upper - mle, mle - lower) / z
+    error = np.minimum(np.where(~present | alone, at_edge, np.sqrt(total)), LARGEST_ERROR)
+    return PriorInterval.around(priors, lower, upper, error, "likelihood ratio")
+
+
+def _reaches(
+    problem: Mixture, p: Vector, paths: Vector, drop: Vector, variance: Vector
+) -> tuple[Vector, Vector]:
+    """Return how far up and down its path each class gets until the likelihood has fallen."""
+    up, down = np.empty_like(p), np.empty_like(p)
+    for part, effects in _effects(problem, p, paths):
         scale = np.sqrt(2 * drop[part] * variance[part])
-        upper[part] = mle[part] + _reach(effects, 1.0, drop[part], scale, 1 - mle[part])
-        lower[part] = mle[part] - _reach(effects, -1.0, drop[part], scale, mle[part])
-    return PriorInterval.around(priors, lower, upper, np.sqrt(total), "likelihood ratio")
+        up[part] = _reach(effects, 1.0, drop[part], scale, 1 - p[part])
+        down[part] = _reach(effects, -1.0, drop[part], scale, p[part])
+    return up, down
 
 
 def _paths(H: Vector, gradient: Vector, p: Vector, M: float) -> tuple[Vector, Vector, Vector, Mask]:
@@ -148,7 +177,8 @@ def _paths(H: Vector, gradient: Vector, p: Vector, M: float) -> tuple[Vector, Ve
     own = np.maximum(np.diagonal(covariance), np.finfo(np.float64).tiny)
     paths, variance = np.zeros((K, K)), np.empty(K)
     paths[np.ix_(present, present)] = covariance / own
-    variance[present] = own
+    # posteriors tell no more than labels: below their noise there is but rounding
+    variance[present] = np.maximum(own, p[present] * (1 - p[present]) / M)
     absent = ~present
     pull = 1 - gradient[absent] / M
     paths[np.ix_(present, absent)] = -inverse @ H[np.ix_(present, absent)] - np.outer(
@@ -188,8 +218,10 @@ def _reach(effects: Vector, sign: float, drop: Vector, start: Vector, most: Vect
     steepest = fall.max(axis=0)
     # the likelihood is 0 where 1 - t e_i is; stay inside
     edge = np.where(steepest > 0, (1 - 1e-9) / np.maximum(steepest, 1e-300), np.inf)
-    low, high = np.zeros_like(drop), np.minimum(np.maximum(most, 0), edge)
-    t = np.minimum(start, 0.5 * high)
+    high = np.minimum(np.maximum(most, 0), edge)
+    free = np.log(1 - high * fall).sum(axis=0) + drop >= 0  # it never falls as far
+    low = np.where(free, high, 0.0)
+    t = np.where(free, high, np.minimum(start, 0.5 * high))
     for _ in range(NEWTON_STEPS):
         inner = 1 - t * fall
         value = np.log(inner).sum(axis=0) + drop
