@@ -8,13 +8,16 @@ BIN := .venv/bin
 PIP_INSTALL := -m pip install --quiet --quiet
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-# An environment from Python 3.11 or newer, with a pip that knows dependency groups.
-define environment
-@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed: make PYTHON=/path/to/python")'
-@echo "installing into $(@D)"
-@$(PYTHON) -m venv $(@D)
-@$(@D)/bin/python $(PIP_INSTALL) --upgrade "pip>=25.1"
-endef
+# What each environment holds; constraints/NAME.txt pins every version of it, and of what builds it.
+ENVIRONMENTS := demo dev docs extras oldest peers
+demo := --editable '.[report,tables]'
+dev := $(demo) --group dev
+docs := $(demo) --group docs
+extras := --editable '.[report,tables,torch,dask,spark]' --group test --group boosting
+newest := $(demo) --group test
+oldest := $(newest)
+peers := --editable '.[peers]'
+BUILDING := 'pip>=25.3' 'hatchling>=1.27' editables
 
 .PHONY: help
 help: ## list the targets
@@ -22,30 +25,31 @@ help: ## list the targets
 
 # Environments: installed once, and again when their stamp is older than what they are made from
 
-.venv/.stamp: pyproject.toml
-	$(environment)
-	@$(@D)/bin/python $(PIP_INSTALL) --editable '.[report,tables]' --group dev
-	@touch $@
+# Make an environment from Python 3.11 or newer: $(1) is what it holds, and $(2) the
+# file that pins it, if any. Older pips know neither dependency groups nor constraints of builds.
+define environment
+@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed: make PYTHON=/path/to/python")'
+@echo "installing into $(@D)"
+@$(PYTHON) -m venv $(@D)
+@$(@D)/bin/python $(PIP_INSTALL) --upgrade $(addprefix --constraint ,$(2)) 'pip>=25.3'
+@$(@D)/bin/python $(PIP_INSTALL) $(addprefix --constraint ,$(2)) $(addprefix --build-constraint ,$(2)) $(1)
+@touch $@
+endef
 
-.venv-extras/.stamp: pyproject.toml constraints/torch.txt constraints/spark.txt
-	$(environment)
-	@$(@D)/bin/python $(PIP_INSTALL) --constraint constraints/torch.txt --constraint constraints/spark.txt --editable '.[report,tables,torch,dask,spark]' --group test --group boosting
-	@touch $@
+.venv/.stamp: pyproject.toml constraints/dev.txt
+	$(call environment,$(dev),constraints/dev.txt)
 
-.venv-oldest/.stamp: pyproject.toml constraints/oldest.txt
-	$(environment)
-	@$(@D)/bin/python $(PIP_INSTALL) --constraint constraints/oldest.txt --editable '.[report,tables]' --group test
-	@touch $@
+.venv-%/.stamp: pyproject.toml constraints/%.txt
+	$(call environment,$($*),constraints/$*.txt)
 
-.venv-peers/.stamp: pyproject.toml
-	$(environment)
-	@$(@D)/bin/python $(PIP_INSTALL) --editable '.[peers]'
-	@touch $@
+.venv-newest/.stamp: .FORCE
+	$(call environment,--upgrade --upgrade-strategy eager $(newest))
 
-.venv-docs/.stamp: pyproject.toml
-	$(environment)
-	@$(@D)/bin/python $(PIP_INSTALL) --editable '.[report,tables]' --group docs
-	@touch $@
+.PHONY: .FORCE constraints $(ENVIRONMENTS:%=constraints-%)
+constraints: $(ENVIRONMENTS:%=constraints-%) ## pin the newest versions that go together, in constraints/
+
+$(ENVIRONMENTS:%=constraints-%): constraints-%:
+	$(PYTHON) constraints/renew.py $* $(BUILDING) $($*)
 
 .PHONY: install peers chromium
 install: .venv/.stamp ## make .venv with everything that developing needs
@@ -60,12 +64,12 @@ chromium: ## install Debian's Chromium, for the tests of the report (needs root)
 # Each begins with its own half of the files, and takes from the other's end when it is done.
 PROCESSES ?= auto
 PYTEST_OPTIONS := --numprocesses $(PROCESSES) --dist worksteal
-test unit fuzz test-extras test-oldest: export OPENBLAS_NUM_THREADS := 1
-test unit fuzz test-extras test-oldest: export OMP_NUM_THREADS := 1
-test unit fuzz test-extras test-oldest: export MKL_NUM_THREADS := 1
+test unit fuzz test-extras test-newest test-oldest: export OPENBLAS_NUM_THREADS := 1
+test unit fuzz test-extras test-newest test-oldest: export OMP_NUM_THREADS := 1
+test unit fuzz test-extras test-newest test-oldest: export MKL_NUM_THREADS := 1
 test-extras: export PYSPARK_PYTHON := $(CURDIR)/.venv-extras/bin/python
 
-.PHONY: test lint types imports unit fuzz test-extras test-oldest format pre-commit
+.PHONY: test lint types imports unit fuzz test-extras test-newest test-oldest format pre-commit
 test: lint types imports unit ## everything that must pass: lint, types, imports, unit
 
 lint: .venv/.stamp ## check style and formatting
@@ -90,6 +94,9 @@ test-extras: .venv-extras/.stamp docs ## run the tests that need PyTorch, booste
 test-oldest: .venv-oldest/.stamp ## run the tests with the oldest supported dependencies
 	.venv-oldest/bin/python -m pytest $(PYTEST_OPTIONS) tests --ignore=tests/extras
 
+test-newest: .venv-newest/.stamp ## run the tests with the newest dependencies, whatever they are
+	.venv-newest/bin/python -m pytest $(PYTEST_OPTIONS) --ignore=tests/extras
+
 format: .venv/.stamp ## mend what can be mended
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -100,8 +107,8 @@ pre-commit: .venv/.stamp ## run the pre-commit hooks on all files
 # Showing
 
 .PHONY: demo picture bench bench-peers bench-scale bench-clusters quality coverage reproduction leaderboard
-demo: .venv/.stamp ## compare all methods on the bundled data, and write demo.html
-	$(BIN)/priorshift demo --output demo.html
+demo: .venv-demo/.stamp ## compare all methods on the bundled data, and write demo.html
+	.venv-demo/bin/priorshift demo --output demo.html
 
 picture: .venv/.stamp ## draw the README's picture anew
 	$(BIN)/python examples/picture.py docs/_static/priors.svg
@@ -144,6 +151,7 @@ docs: .venv-docs/.stamp ## build the documentation into docs/_build/html
 # Packaging
 
 .PHONY: build clean distclean
+build: export PIP_CONSTRAINT := $(CURDIR)/constraints/dev.txt
 build: .venv/.stamp ## build wheel and source distribution into dist/
 	rm -rf dist
 	$(BIN)/python -m build
@@ -153,4 +161,4 @@ clean: ## remove caches and build results
 	find src tests fuzz benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean ## remove the environments as well
-	rm -rf .venv .venv-docs .venv-extras .venv-oldest .venv-peers
+	rm -rf .venv .venv-*

@@ -13,7 +13,7 @@ from scipy.special import log_softmax, softmax
 
 import priorshift as ps
 
-quick = settings(max_examples=60, deadline=None)
+quick = settings(max_examples=60)
 
 
 @st.composite

@@ -166,7 +166,7 @@ def test_mean_calibrated_probability_is_the_label_frequency():
 # Promises
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 10**6),
     n=st.integers(1, 30),

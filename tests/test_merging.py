@@ -25,7 +25,7 @@ def cut_data(draw):
     return y_proba, y, rng.exponential(size=n), [parts[i] for i in rng.permutation(len(parts))]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(data=cut_data(), decision=st.sampled_from(["hard", "soft"]), weighted=st.booleans())
 def test_merged_parts_equal_the_whole(data, decision, weighted):
     y_proba, y, weight, parts = data
@@ -52,7 +52,7 @@ def test_merged_parts_equal_the_whole(data, decision, weighted):
     assert merged_counts.n_samples == y.size
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=cut_data())
 def test_merging_is_associative_and_commutative(data):
     y_proba, y, _, _ = data

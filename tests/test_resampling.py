@@ -27,7 +27,7 @@ def labels_and_priors(draw):
 # Weights
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=labels_and_priors())
 def test_weighted_shares_are_exactly_the_priors(data):
     y, priors = data
@@ -38,7 +38,7 @@ def test_weighted_shares_are_exactly_the_priors(data):
     np.testing.assert_allclose(ps.priors_from_labels(y, sample_weight=weights), priors, atol=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(data=labels_and_priors())
 def test_samples_of_a_class_weigh_alike(data):
     y, priors = data
@@ -103,7 +103,7 @@ def test_as_many_are_drawn_as_asked_for():
             ps.sample_indices(y, [0.5, 0.5], n_samples)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=labels_and_priors(), seed=st.integers(0, 2**31))
 def test_a_class_of_prior_0_is_never_drawn(data, seed):
     y, priors = data

@@ -13,7 +13,7 @@ from priorshift.execution import _local
 
 DECISIONS = ["hard", "soft"]
 every_decision = pytest.mark.parametrize("decision", DECISIONS)
-quick = settings(max_examples=40, deadline=None)
+quick = settings(max_examples=40)
 samples = st.builds(
     lambda seed, n, K: random_samples(n, K, seed),
     seed=st.integers(0, 2**32 - 1),

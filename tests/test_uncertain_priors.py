@@ -12,7 +12,7 @@ from scipy.stats import beta, norm
 import priorshift as ps
 from priorshift.uncertain_priors import adapt_proba_interval
 
-quick = settings(max_examples=60, deadline=None)
+quick = settings(max_examples=60)
 inside = st.floats(0.01, 0.99)
 
 

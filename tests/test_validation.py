@@ -157,7 +157,7 @@ def test_a_bad_row_is_found_in_a_later_block():
     assert_says(complaint(ps.priors_from_predictions, y_proba), "row 54320, column 2")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     row=st.integers(0, 39),
     column=st.integers(0, 4),
@@ -171,7 +171,7 @@ def test_one_bad_value_anywhere_is_found_there(row, column, value, dtype):
     assert_says(message, f"row {row}, column {column};")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(row=st.integers(0, 39), total=st.floats(0, 50).filter(lambda s: abs(s - 1) > 2e-3))
 def test_one_bad_sum_anywhere_is_found_there(row, total):
     y_proba = np.full((40, 5), 0.2)

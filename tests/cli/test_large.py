@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from rich.progress import Progress
 
-from priorshift.cli import _classes
+from priorshift.cli import _classes, _console
 from priorshift.cli._console import PassBar
 from priorshift.evaluation import _sample
 from priorshift.io import PredictionFile
@@ -167,18 +167,32 @@ def test_files_with_other_classes_are_told_apart(data, files, write, refuse, req
 # Progress
 
 
-def test_passes_are_counted_and_shown_once_they_take_long():
+@pytest.fixture
+def clock(monkeypatch):
+    """Let the clock stand still; return a function that sets it."""
+
+    def stand(now):
+        monkeypatch.setattr(_console.time, "monotonic", lambda: now)
+
+    stand(0.0)  # as on a machine that is just started
+    return stand
+
+
+def test_passes_are_counted_and_shown_once_they_take_long(clock):
     bar = Progress(disable=True)
-    hears = PassBar(bar, after=0.0)
-    for _ in range(2):
-        hears(10, 6)
-        hears(10, 4)
+    hears = PassBar(bar)
+    hears(10, 6)
+    clock(1.0)
+    hears(10, 4)
+    assert bar.tasks == []
+    clock(1.1)
+    hears(10, 10)
     hears(30, 12)
     (task,) = bar.tasks
     assert (task.description, task.total, task.completed) == ("pass 3", 30, 12)
 
 
-def test_quick_passes_show_nothing():
+def test_quick_passes_show_nothing(clock):
     bar = Progress(disable=True)
     PassBar(bar)(10, 10)
     assert bar.tasks == []

@@ -23,7 +23,10 @@ COMMAND = Path(sys.executable).with_name("priorshift")
 posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals and terminals")
 
 SLOW = """
-import sys, time
+import signal
+# as in a terminal: nohup and a shell's & let what they start ignore these
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 import priorshift as ps
 from priorshift.cli import main
 from priorshift.io import _base
@@ -37,7 +40,8 @@ def slow(*arguments, **options):
     n_blocks += 1
     if n_blocks == 3:
         print("now", flush=True)
-        time.sleep(60)
+        while True:
+            signal.pause()
     return adapt(*arguments, **options)
 
 ps.PriorEstimate.adapt = slow
@@ -219,25 +223,19 @@ def example(name):
 def demo_folder(tmp_path_factory):
     """Make a folder with the demo's data, by its own example in a process of its own."""
     folder = tmp_path_factory.mktemp("demo")
-    before = os.times()
     subprocess.run([COMMAND, *example("demo")], cwd=folder, check=True, capture_output=True)
-    after = os.times()
-    busy = after.children_user + after.children_system
-    return folder, busy - before.children_user - before.children_system
+    return folder
 
 
 @pytest.mark.slow
-def test_the_demo_is_quick(demo_folder):
-    folder, seconds = demo_folder
-    assert (folder / "demo.html").stat().st_size > 10_000
-    assert seconds < 20  # of processor time: other processes may be slowing this one down
+def test_the_demo_writes_its_page(demo_folder):
+    assert (demo_folder / "demo.html").stat().st_size > 10_000
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(main.commands) - {"demo", "train"}))  # images, torch
 def test_every_example_of_the_help_runs(demo_folder, ok, monkeypatch, name):
-    folder, _ = demo_folder
-    monkeypatch.chdir(folder)
+    monkeypatch.chdir(demo_folder)
     words = example(name)
     ok(*words)
     if "--output" in words:

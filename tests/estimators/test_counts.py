@@ -70,7 +70,7 @@ def cut_targets(draw):
 
 
 @pytest.mark.filterwarnings("ignore::priorshift.PriorShiftWarning")
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=cut_targets(), name=st.sampled_from(COUNTED))
 def test_merged_counts_of_parts_are_as_good_as_all_rows(data, name):
     y_proba_val, y_val, y_proba, parts = data

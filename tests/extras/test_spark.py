@@ -234,7 +234,7 @@ LEAVES = st.one_of(
         LEAVES, lambda inner: st.lists(inner, max_size=3) | st.lists(inner, max_size=3).map(tuple)
     )
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_results_come_back_as_they_were(result):
     def same(one, other):
         if isinstance(one, list | tuple):
@@ -255,7 +255,7 @@ def test_objects_are_not_packed():
 
 
 @given(sizes=st.lists(st.integers(0, 9), max_size=8), n_rows=st.integers(1, 12))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_batches_of_any_size_become_blocks_of_one_size(sizes, n_rows):
     rows = np.arange(2 * sum(sizes)).reshape(-1, 2)
     ends = np.cumsum(sizes)

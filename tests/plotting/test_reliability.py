@@ -130,7 +130,7 @@ def test_intervals_are_those_of_scipy(right, n):
     np.testing.assert_allclose(ours, [theirs.low, theirs.high], atol=1e-12)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     st.lists(st.sampled_from([0.25, 0.4, 0.5, 0.75, 0.9, 1.0]), min_size=1, max_size=40),
     st.integers(1, 12),

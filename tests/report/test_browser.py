@@ -29,7 +29,7 @@ SIZES = {"phone": {"width": 375, "height": 740}, "desk": {"width": 1280, "height
 @pytest.fixture(scope="module")
 def browser():
     with playwright.sync_playwright() as engine:
-        chromium = engine.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        chromium = engine.chromium.launch(executable_path=CHROMIUM, args=FLAGS, timeout=0)
         yield chromium
         chromium.close()
 
@@ -57,6 +57,7 @@ def visit(browser, files):
     def visit(name, size="desk", **settings):
         context = browser.new_context(viewport=SIZES[size], **settings)
         contexts.append(context)
+        context.set_default_timeout(0)  # none: the machine may be busy
         page = context.new_page()
         page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: complaints.append(str(error)))

@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from datetime import UTC, datetime
 from itertools import pairwise
+from types import SimpleNamespace
 
 import matplotlib as mpl
 import numpy as np
@@ -124,10 +125,12 @@ def test_only_the_date_differs_from_page_to_page(pets, plain_html):
     assert later.replace("2027-01-02", "2026-01-02") == plain_html
 
 
-def test_the_date_is_now_by_default(pets, read):
+def test_the_date_is_now_by_default(pets, read, monkeypatch):
+    now = datetime(2027, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
+    clock = SimpleNamespace(now=lambda zone: now.astimezone(zone))
+    monkeypatch.setattr("priorshift.report._content.datetime", clock)
     page = read(render_report(pets.estimate()))
-    created = datetime.fromisoformat(page.data["created"])
-    assert abs((datetime.now(UTC) - created).total_seconds()) < 600
+    assert datetime.fromisoformat(page.data["created"]) == now.replace(microsecond=0)
 
 
 def test_the_users_style_neither_matters_nor_changes(pets, plain_html):

@@ -134,7 +134,7 @@ def test_a_sample_of_rows_is_enough_for_the_hessian(rng, dtype):
 # The certificate
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1.0, 1.001, 3.0]))
 def test_no_point_is_better_than_the_certificate_allows(seed, alpha):
     rng = np.random.default_rng(seed)

@@ -27,7 +27,7 @@ def blocks(draw, dtype=np.float64):
     return SparseBlock(csr_array(dense), base, trend), full
 
 
-everything = settings(max_examples=50, deadline=None)
+everything = settings(max_examples=50)
 
 
 @given(blocks(), st.data())

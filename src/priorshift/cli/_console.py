@@ -161,14 +161,16 @@ class PassBar:
 
     def __init__(self, bar: Progress, after: float = 1.0) -> None:
         self.bar, self.after = bar, after
-        self.lock, self.begin = Lock(), 0.0
+        self.lock = Lock()
+        self.begin: float | None = None
         self.n_passes, self.done = 0, 0
         self.task: TaskID | None = None
 
     def __call__(self, n_rows: int, done: int) -> None:
         """Take note of some more rows; threads call it, each for its own part."""
         with self.lock:
-            self.begin = self.begin or time.monotonic()
+            if self.begin is None:
+                self.begin = time.monotonic()
             if self.done == 0:
                 self.n_passes += 1
                 self._begin_pass(n_rows)

@@ -5,6 +5,7 @@ is good. Whoever starts the same work again finds both.
 """
 
 import json
+import math
 import os
 import shutil
 import time
@@ -53,7 +54,7 @@ class Partial:
     fingerprint: str
     begin: Mark = START
     kept: dict[str, Any] | None = None
-    saved: float = field(default=-EVERY_SECONDS, repr=False)
+    saved: float = field(default=-math.inf, repr=False)
 
     def save(self, mark: Mark, keep: Callable[[], dict[str, Any]]) -> None:
         """Enter in the journal that the file is good as far as `mark`, unless that was just done.
