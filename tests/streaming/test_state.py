@@ -1,6 +1,9 @@
 """Saved and restored: the same to the last bit, or a clear refusal."""
 
+import copy
+import dataclasses
 import json
+import re
 
 import numpy as np
 import pytest
@@ -8,6 +11,7 @@ import pytest
 import priorshift as ps
 from priorshift.streaming import PriorMonitor
 from priorshift.streaming._saved_estimator import SAVED
+from priorshift.streaming._state_schema import checksum
 
 SOURCE, TARGET = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.3, 0.5])
 
@@ -87,25 +91,48 @@ def test_a_monitor_without_batches_is_saved_too(simulate, rng, tmp_path):
     assert_same(monitor.update(batch), other.update(batch))
 
 
-def rewrite(path, **changes):
+def contents(path):
     with np.load(path) as archive:
         arrays = dict(archive)
-    header = json.loads(str(arrays["header"]))
-    arrays["header"] = np.array(json.dumps({**header, **changes}))
-    np.savez(path, **arrays)
+    return json.loads(str(arrays.pop("header"))), arrays
+
+
+def rewrite(path, header, arrays, sign=True):
+    """Write a file by hand, with a true checksum unless told."""
+    if sign:
+        header["checksum"] = checksum(header, arrays)
+    np.savez(path, header=np.array(json.dumps(header)), **arrays)
 
 
 def test_other_versions_are_refused(simulate, rng, tmp_path):
     monitor, _ = begun(simulate, rng)
     path = monitor.save(tmp_path / "state.npz")
-    rewrite(path, version=99, priorshift_version="7.0")
+    header, arrays = contents(path)
+    rewrite(path, header | {"version": 99, "priorshift_version": "7.0"}, arrays)
     with pytest.raises(
-        ValueError, match=r"version 99, written by priorshift 7\.0.*reads version 1"
+        ValueError, match=r"version 99, written by priorshift 7\.0.*reads versions 1 and 2"
     ):
         PriorMonitor.load(path)
 
 
-def test_files_that_are_no_monitor_are_refused(simulate, rng, tmp_path):
+def test_a_file_from_before_there_were_checksums_is_read_and_checked(simulate, rng, tmp_path):
+    monitor, draw = begun(simulate, rng)
+    path = monitor.save(tmp_path / "state.npz")
+    header, arrays = contents(path)
+    del header["checksum"]
+    rewrite(path, header | {"version": 1}, arrays, sign=False)
+    other, batch = PriorMonitor.load(path), draw()
+    assert_same(monitor.update(batch), other.update(batch))
+    arrays["alarm.before"][0] = np.nan
+    rewrite(path, header | {"version": 1}, arrays, sign=False)
+    with pytest.raises(ValueError, match=r"'alarm\.before' has a number that is too large or not finite"):
+        PriorMonitor.load(path)
+    rewrite(path, header, arrays, sign=False)
+    with pytest.raises(ValueError, match="damaged or was edited"):
+        PriorMonitor.load(path)
+
+
+def test_files_that_are_no_monitor_are_refused(tmp_path):
     path = tmp_path / "other.npz"
     np.savez(path, y_proba=np.eye(2))
     with pytest.raises(ValueError, match="is not a saved monitor"):
@@ -116,11 +143,109 @@ def test_files_that_are_no_monitor_are_refused(simulate, rng, tmp_path):
     np.savez(path, header=np.array([{"format": "priorshift monitor"}], dtype=object))
     with pytest.raises(ValueError, match="is not a saved monitor"):
         PriorMonitor.load(path)
+    with pytest.raises(FileNotFoundError):
+        PriorMonitor.load(tmp_path / "none.npz")
+
+
+def test_damaged_files_are_refused_or_say_the_same(simulate, rng, tmp_path):
     monitor, _ = begun(simulate, rng)
-    monitor.save(path)
-    rewrite(path, alarm={})
-    with pytest.raises(ValueError, match="is not a whole monitor"):
-        PriorMonitor.load(path)
+    path = monitor.save(tmp_path / "state.npz")
+    whole, said = path.read_bytes(), contents(path)
+    refused = 0
+    for _ in range(300):
+        damaged = bytearray(whole[: rng.integers(len(whole)) if rng.random() < 0.2 else None])
+        for at in rng.integers(len(damaged), size=rng.integers(1, 4)) if damaged else ():
+            damaged[at] = rng.integers(256)
+        path.write_bytes(damaged)
+        try:
+            found = PriorMonitor.load(path)
+        except ValueError as error:
+            assert re.search("not a saved monitor|damaged", str(error))  # noqa: PT017
+            refused += 1
+        else:  # dates of members, say, are not looked at
+            found.save(path)
+            np.testing.assert_equal(contents(path), said)
+    assert refused > 180
+
+
+ODD_VALUES = [None, True, -1, 0, 1e308, 10**30, "", "x", [], {}, [[1]], -0.5, float("nan")]
+ODD_NUMBERS = [np.nan, np.inf, -1, 0, 1e308, 5e-324]
+
+
+def leaves(value, path=()):
+    """Yield the paths to all values of a nested document."""
+    yield path
+    if isinstance(value, dict | list):
+        for key in value if isinstance(value, dict) else range(len(value)):
+            yield from leaves(value[key], (*path, key))
+
+
+def edited_header(header, path, value):
+    header = copy.deepcopy(header)
+    at = header
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = value
+    return header
+
+
+def edited_arrays(arrays, rng):
+    """Spoil one array in one of many ways."""
+    name = sorted(arrays)[rng.integers(len(arrays))]
+    array = arrays[name].copy()
+    way = rng.integers(5)
+    if way == 0 and array.size and array.dtype.kind == "f":
+        array.flat[rng.integers(array.size)] = rng.choice(ODD_NUMBERS)
+    elif way == 1 and array.size and array.dtype.kind == "i":
+        array.flat[rng.integers(array.size)] = rng.choice([-1, 0, 3, 2**62])
+    elif way == 2:
+        array = array[..., :-1] if array.ndim else array[None]
+    elif way == 3:
+        array = np.zeros(array.shape, rng.choice(["U4", "f2", "i1", "c16", "M8[D]", "f8", "?"]))
+    else:
+        return {other: value for other, value in arrays.items() if other != name}
+    return arrays | {name: array}
+
+
+def assert_sound(path, batch):
+    """A monitor is refused in a sentence, or goes on to finite numbers."""
+    try:
+        monitor = PriorMonitor.load(path)
+    except ValueError as error:
+        assert str(path) in str(error)  # noqa: PT017
+        return 0
+    step = monitor.update(batch)
+    assert np.isfinite(step.priors).all()
+    assert np.isfinite([step.log_e_value, step.p_value]).all()
+    assert monitor.history.to_frame() is not None
+    monitor.acknowledge()
+    return 1
+
+
+@pytest.mark.filterwarnings("ignore::priorshift.PriorShiftWarning")
+@pytest.mark.filterwarnings("ignore::priorshift.ConvergenceWarning")
+@pytest.mark.parametrize("n_batches", [0, 7])
+def test_edited_files_are_refused_or_sound(n_batches, simulate, rng, tmp_path):
+    monitor, draw = begun(simulate, rng, n_batches=n_batches)
+    path, batch = monitor.save(tmp_path / "state.npz"), draw()
+    header, arrays = contents(path)
+    sound = 0
+    for leaf in list(leaves(header))[1:]:
+        value = ODD_VALUES[rng.integers(len(ODD_VALUES))]
+        rewrite(path, edited_header(header, leaf, value), arrays)
+        sound += assert_sound(path, batch)
+    for _ in range(60):
+        rewrite(path, dict(header), edited_arrays(arrays, rng))
+        sound += assert_sound(path, batch)
+    assert sound  # that some edits do no harm shows that not all is refused
+
+
+def test_what_could_not_be_read_again_is_not_written(simulate, rng, tmp_path):
+    monitor, _ = begun(simulate, rng)
+    monitor._alarm = dataclasses.replace(monitor._alarm, largest=np.inf)
+    with pytest.raises(ValueError, match="cannot be saved: the alarm's largest is not a finite"):
+        monitor.save(tmp_path / "state.npz")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_failed_save_leaves_the_old_file(simulate, rng, tmp_path, monkeypatch):

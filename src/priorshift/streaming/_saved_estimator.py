@@ -13,6 +13,9 @@ from priorshift.statistics import Confusion, DecisionCounts
 SAVED = ("cm", "scm", "cm-l", "scm-l", "cm-m", "scm-m", "bbse", "bbse-s", "rlls")
 """Methods whose fit is no more than counts."""
 
+PARTS = tuple(field.name for field in fields(Evidence))
+"""What evidence may consist of."""
+
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -24,7 +27,7 @@ def estimator_state(estimator: PriorEstimator) -> tuple[dict[str, Any], Arrays]:
         "source_priors": estimator.source_priors_,
         "source_label_priors": estimator.source_label_priors_,
     }
-    parts = {f.name: getattr(estimator._evidence, f.name) for f in fields(Evidence)}
+    parts = {name: getattr(estimator._evidence, name) for name in PARTS}
     parts = {name: part for name, part in parts.items() if part is not None}
     for name, part in parts.items():
         arrays[f"{name}.counts"] = part.counts
@@ -42,7 +45,7 @@ def estimator_state(estimator: PriorEstimator) -> tuple[dict[str, Any], Arrays]:
 
 def restored_estimator(described: dict[str, Any], arrays: Arrays) -> PriorEstimator:
     """Put an estimator together again, with what its fit had found."""
-    parts: dict[str, Any] = {field.name: None for field in fields(Evidence)}
+    parts: dict[str, Any] = dict.fromkeys(PARTS)
     for name, (decision, n_samples) in described["evidence"].items():
         counts, weights = arrays[f"{name}.counts"], arrays.get(f"{name}.class_weights")
         parts[name] = (
