@@ -1,11 +1,13 @@
 """priorshift monitor: windows in, lines out, state kept."""
 
 import json
+import os
 
 import numpy as np
 import pytest
 
 from priorshift.cli import _console
+from priorshift.cli._monitor_state import held
 from priorshift.cli._monitor_windows import cut
 from priorshift.streaming import PriorMonitor
 
@@ -184,3 +186,27 @@ def test_options_must_agree_with_the_state(folder, ok, refuse, tmp_path):
     ok("monitor", *folder, *state)
     found = refuse(2, "monitor", *folder, *state, "--online", "window")
     assert "--online is window but --state was begun with flh-ftl" in found
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX locks")
+def test_two_runs_do_not_use_the_same_state(folder, run, ok, refuse, tmp_path):
+    state = tmp_path / "state.npz"
+    run("monitor", *folder, "--state", state)
+    assert PriorMonitor.load(state).alarm_
+    before = state.read_bytes()
+    with held(state):
+        found = refuse(1, "monitor", *folder, "--state", state, "--acknowledge")
+    assert f"another run is using {state}; wait for it" in found
+    assert state.read_bytes() == before
+    (tmp_path / ".state.npz.lock").write_text("")  # of a run that was killed
+    ok("monitor", *folder, "--state", state, "--acknowledge")
+    assert not PriorMonitor.load(state).alarm_
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_damaged_state_is_told_in_a_sentence(folder, ok, refuse, tmp_path):
+    state = tmp_path / "state.npz"
+    ok("monitor", *folder, "--state", state)
+    state.write_bytes(state.read_bytes()[:-100])
+    found = refuse(1, "monitor", *folder, "--state", state)
+    assert "is not a saved monitor, or is damaged" in found

@@ -1,11 +1,14 @@
 """Files appear whole or not at all."""
 
+import errno
 import os
 import stat
 
 import pytest
 
-from priorshift.io import atomic_path, write_text
+from priorshift.io import atomic_path, locked, write_text
+
+posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX locks")
 
 
 def names(folder):
@@ -45,6 +48,80 @@ def test_failure_before_anything_was_written(tmp_path):
     with pytest.raises(FileNotFoundError), atomic_path(tmp_path / "a.txt"):
         pass
     assert names(tmp_path) == []
+
+
+@posix
+def test_what_a_killed_run_left_goes_with_the_next(tmp_path):
+    others = [
+        "a.txt.lock",
+        ".a.txt",
+        ".a.12345678.csv.lock",
+        ".a.12345678.txt",
+        ".a.notes.txt.lock",
+    ]
+    for name in (".a.0123abcd.txt.lock", ".a.0123abcd.txt", ".a.89abcdef.txt.lock", *others):
+        (tmp_path / name).write_text("left")
+    write_text(tmp_path / "a.txt", "new")
+    assert names(tmp_path) == sorted(["a.txt", *others])
+
+
+def test_what_another_run_is_writing_stays(tmp_path):
+    with atomic_path(tmp_path / "a.txt") as one, atomic_path(tmp_path / "a.txt") as other:
+        one.write_text("one")
+        other.write_text("other")
+        write_text(tmp_path / "a.txt", "third")
+        assert one.read_text() == "one"
+        assert other.read_text() == "other"
+    assert names(tmp_path) == ["a.txt"]
+    assert (tmp_path / "a.txt").read_text() == "one"  # the last to end
+
+
+@posix
+def test_a_drive_without_locks_is_written_to_all_the_same(tmp_path, monkeypatch):
+    import fcntl
+
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, "no locks available")
+
+    (tmp_path / ".a.0123abcd.txt.lock").write_text("")
+    (tmp_path / ".a.0123abcd.txt").write_text("who knows whose")
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    write_text(tmp_path / "a.txt", "new")
+    assert {"a.txt", ".a.0123abcd.txt"} <= set(names(tmp_path))
+
+
+@posix
+def test_locks(tmp_path):
+    path = tmp_path / "lock"
+    with locked(path, "busy") as held:
+        assert held
+        with pytest.raises(BlockingIOError, match="busy"), locked(path, "busy"):
+            pass
+        assert path.exists()
+    assert names(tmp_path) == []
+    path.symlink_to(tmp_path / "victim")
+    with pytest.raises(OSError, match="symbolic links"), locked(path, "busy"):
+        pass
+    assert names(tmp_path) == ["lock"]
+
+
+@posix
+def test_a_lock_that_was_removed_while_it_was_taken_is_taken_anew(tmp_path, monkeypatch):
+    import fcntl
+
+    path, taken, flock = tmp_path / "lock", [], fcntl.flock
+
+    def remove_first(number, how):
+        taken.append(number)
+        if len(taken) == 1:
+            path.unlink()
+        flock(number, how)
+
+    monkeypatch.setattr(fcntl, "flock", remove_first)
+    with locked(path, "busy") as held:
+        assert held
+        assert path.exists()
+    assert len(taken) == 2
 
 
 def test_a_link_keeps_pointing_to_its_file(tmp_path):

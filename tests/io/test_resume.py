@@ -1,6 +1,8 @@
 """A file that is written in parts, by runs that end in the middle, is the same file."""
 
+import json
 import os
+from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
@@ -8,7 +10,16 @@ import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 
-from priorshift.io import START, Mark, _base, _resume, atomic_path, open_predictions, resumable_path
+from priorshift.io import (
+    START,
+    Mark,
+    _base,
+    _resume,
+    atomic_path,
+    open_predictions,
+    remove_partial,
+    resumable_path,
+)
 from priorshift.io._parquet_join import MARK, joined_footer, take_apart
 
 N = 23
@@ -165,6 +176,13 @@ def begin_and_raise(goal, error):
         raise error
 
 
+def interrupted(goal):
+    """Begin, and stop at once; return where that began."""
+    with suppress(KeyboardInterrupt), resumable_path(goal, "f") as partial:
+        raise KeyboardInterrupt
+    return partial
+
+
 def test_failures_leave_nothing_and_interruptions_everything(tmp_path):
     goal = tmp_path / "a.csv"
     goal.write_text("old")
@@ -200,6 +218,72 @@ def test_two_runs_do_not_write_the_same_file(tmp_path):
         with pytest.raises(BlockingIOError, match="another run is writing"):
             other.__enter__()
     assert goal.read_text() == "one"
+
+
+posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX users and modes")
+
+
+@posix
+@pytest.mark.parametrize("kind", ["link", "file", "another user"])
+def test_a_folder_that_is_not_ours_is_refused_and_left_alone(tmp_path, monkeypatch, kind):
+    goal, folder, victim = tmp_path / "a.csv", tmp_path / ".a.csv.partial", tmp_path / "victim"
+    victim.mkdir()
+    (victim / "data.csv").write_text("dear")
+    if kind == "link":
+        folder.symlink_to(victim)
+    elif kind == "file":
+        folder.write_text("")
+    else:
+        folder.mkdir(mode=0o700)
+        monkeypatch.setattr(os, "getuid", lambda: folder.stat().st_uid + 1)
+    with pytest.raises(ValueError, match="a link, a file or another user's"):
+        resumable_path(goal, "f").__enter__()
+    assert folder.is_symlink() or folder.exists()
+    assert (victim / "data.csv").read_text() == "dear"
+    remove_partial(goal)
+    assert folder.is_symlink() or folder.exists()
+    assert (victim / "data.csv").read_text() == "dear"
+
+
+@posix
+def test_what_others_may_have_written_is_not_continued(tmp_path):
+    goal, folder = tmp_path / "a.csv", tmp_path / ".a.csv.partial"
+    for mode, begin in ((0o755, Mark(1, 4)), (0o777, START)):
+        with pytest.raises(KeyboardInterrupt):
+            begin_and_raise(goal, KeyboardInterrupt)
+        assert folder.stat().st_mode & 0o777 == 0o700
+        folder.chmod(mode)
+        assert interrupted(goal).begin == begin
+        assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_journal_that_was_changed_is_not_believed(tmp_path):
+    goal, journal = tmp_path / "a.csv", tmp_path / ".a.csv.partial" / "journal.json"
+    with pytest.raises(KeyboardInterrupt):
+        begin_and_raise(goal, KeyboardInterrupt)
+    entry = json.loads(journal.read_text())
+    changes = [{"mark": {"rows": 2, "n_bytes": 4}}, {"kept": {"estimate": 1}}, {"checksum": "0"}]
+    for text in (
+        *(json.dumps(entry | change) for change in changes),
+        "[]",
+        "1",
+        "null",
+        "[" * 9999,
+    ):
+        (journal.parent / "data.csv").write_text("half")
+        journal.write_text(text)
+        partial = interrupted(goal)
+        assert (partial.begin, partial.kept) == (START, None)
+
+
+def test_what_will_not_be_continued_is_removed(tmp_path):
+    goal = tmp_path / "a.csv"
+    with pytest.raises(KeyboardInterrupt):
+        begin_and_raise(goal, KeyboardInterrupt)
+    remove_partial(goal)
+    assert not list(tmp_path.iterdir())
+    remove_partial(goal)
+    assert not list(tmp_path.iterdir())
 
 
 def test_permissions_stay(tmp_path):

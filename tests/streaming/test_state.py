@@ -125,7 +125,9 @@ def test_a_file_from_before_there_were_checksums_is_read_and_checked(simulate, r
     assert_same(monitor.update(batch), other.update(batch))
     arrays["alarm.before"][0] = np.nan
     rewrite(path, header | {"version": 1}, arrays, sign=False)
-    with pytest.raises(ValueError, match=r"'alarm\.before' has a number that is too large or not finite"):
+    with pytest.raises(
+        ValueError, match=r"'alarm\.before' has a number that is too large or not finite"
+    ):
         PriorMonitor.load(path)
     rewrite(path, header, arrays, sign=False)
     with pytest.raises(ValueError, match="damaged or was edited"):

@@ -27,7 +27,7 @@ from priorshift.cli._options import (
 )
 from priorshift.cli._task import Task, open_task
 from priorshift.estimators import PriorEstimate
-from priorshift.io import Mark, Partial, atomic_path, resumable_path
+from priorshift.io import Mark, Partial, atomic_path, remove_partial, resumable_path
 
 RESUMABLE_BYTES = 2**27
 """Size of a target from which on adapting it can go on after the run was killed."""
@@ -137,6 +137,8 @@ def _destination(
     else:
         with atomic_path(output) as path:
             yield Partial(path, "")
+        if is_file(output):
+            remove_partial(output)
 
 
 def _can_resume(task: Task, output: Path) -> bool:

@@ -7,7 +7,7 @@ import click
 
 from priorshift.cli._errors import SHIFTED, Command
 from priorshift.cli._monitor_output import remembered, tell, write
-from priorshift.cli._monitor_state import SETTINGS, begun, follow, opened
+from priorshift.cli._monitor_state import SETTINGS, begun, follow, held, opened
 from priorshift.cli._monitor_windows import PERIODS, read_every, windows_of
 from priorshift.cli._options import (
     OutputPath,
@@ -25,7 +25,6 @@ from priorshift.cli._report import command_line
 from priorshift.estimators import available_estimators
 from priorshift.plotting._style import require_matplotlib
 from priorshift.report._render import require_packages
-from priorshift.streaming import PriorMonitor
 from priorshift.streaming._past import ONLINE
 from priorshift.streaming._saved_estimator import SAVED
 
@@ -110,9 +109,8 @@ def monitor(
         require_packages()
     if plot is not None:
         require_matplotlib()
-    saved = PriorMonitor.load(state) if state is not None and state.exists() else None
     told: list[str] = []
-    with remembered(told), opened(request, saved) as task:
+    with held(state) as saved, remembered(told), opened(request, saved) as task:
         followed = begun(task, saved, settings)
         if acknowledge:
             followed.acknowledge()

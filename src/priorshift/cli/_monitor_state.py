@@ -1,8 +1,9 @@
 """Where a monitor begins: at validation, or where --state left off."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -13,10 +14,27 @@ from priorshift.cli._monitor_windows import Window, files_of
 from priorshift.cli._options import Request
 from priorshift.cli._task import Task, open_task
 from priorshift.estimators import get_estimator
+from priorshift.io import locked
 from priorshift.streaming import MonitorStep, PriorMonitor
 
 SETTINGS = ("method", "online", "window", "half_life", "alarm_level")
 """Options that a state keeps."""
+
+
+@contextmanager
+def held(state: Path | None) -> Iterator[PriorMonitor | None]:
+    """Load a state, if there is one, and keep other runs from it until this one has saved.
+
+    Of two runs that both begin with the same state, the last to save would undo what the other saw
+    or acknowledged.
+    """
+    if state is None:
+        yield None
+        return
+    goal = state.resolve()
+    lock = goal.with_name(f".{goal.name}.lock")
+    with locked(lock, f"another run is using {state}; wait for it, or name another --state."):
+        yield PriorMonitor.load(state) if state.exists() else None
 
 
 def opened(request: Request, saved: PriorMonitor | None) -> AbstractContextManager[Task]:

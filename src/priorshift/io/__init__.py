@@ -2,8 +2,9 @@
 
 from priorshift.io._atomic import atomic_path, write_text
 from priorshift.io._base import PredictionFile, are_whole, as_text
+from priorshift.io._locks import locked
 from priorshift.io._open import SUFFIXES, open_predictions
-from priorshift.io._resume import START, Mark, Partial, resumable_path
+from priorshift.io._resume import START, Mark, Partial, remove_partial, resumable_path
 
 __all__ = [
     "START",
@@ -14,7 +15,9 @@ __all__ = [
     "are_whole",
     "as_text",
     "atomic_path",
+    "locked",
     "open_predictions",
+    "remove_partial",
     "resumable_path",
     "write_text",
 ]

@@ -4,18 +4,21 @@ What is being written lies in a hidden folder beside its goal, with a journal th
 is good. Whoever starts the same work again finds both.
 """
 
+import hashlib
 import json
 import math
 import os
 import shutil
+import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from priorshift.io._atomic import write_text
+from priorshift.io._locks import locked
 
 EVERY_SECONDS = 2.0
 """Time between entries of the journal: each waits for the disk."""
@@ -66,7 +69,8 @@ class Partial:
         for written in self.path.parent.glob(f"{self.path.name}*"):
             _sync(written)
         entry = {"fingerprint": self.fingerprint, "mark": asdict(mark), "kept": keep()}
-        write_text(_journal(self.path), json.dumps(entry))
+        signed = entry | {"checksum": _checksum(entry)}
+        write_text(_journal(self.path), json.dumps(signed))
         self.saved = time.monotonic()
 
 
@@ -78,22 +82,56 @@ def resumable_path(path: str | os.PathLike[str], fingerprint: str) -> Iterator[P
     fails, or when the next run has another fingerprint.
     """
     goal = Path(path).resolve()  # a link keeps pointing to its file
-    folder = goal.with_name(f".{goal.name}.partial")
-    folder.mkdir(exist_ok=True)
-    try:
-        with _locked(folder, path):
+    with _held_folder(goal, path) as folder:
+        _require_own(folder)
+        try:
             partial = _found(folder / f"data{goal.suffix}", fingerprint)
             yield partial
             _sync(partial.path)
             if goal.exists():
                 shutil.copymode(goal, partial.path)
             partial.path.replace(goal)
-    except OSError:  # no space left, or another run at work
-        raise
-    except Exception:
+        except OSError:  # no space left
+            raise
+        except Exception:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
         shutil.rmtree(folder, ignore_errors=True)
-        raise
-    shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_partial(path: str | os.PathLike[str]) -> None:
+    """Remove what a run that was killed left of a file, where the next one will not go on."""
+    goal = Path(path).resolve()
+    with suppress(OSError, ValueError), _held_folder(goal, path) as folder:
+        if folder.exists():
+            _require_own(folder)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _held_folder(goal: Path, path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield the hidden folder of a goal while other runs are held off."""
+    folder = goal.with_name(f".{goal.name}.partial")
+    lock = folder.with_name(f"{folder.name}.lock")
+    with locked(lock, f"another run is writing {path}; wait for it."):
+        yield folder
+
+
+def _require_own(folder: Path) -> None:
+    """Make the folder, or make sure that nobody else made it: its name is easily guessed."""
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    state = folder.lstat()
+    if not stat.S_ISDIR(state.st_mode) or (os.name == "posix" and state.st_uid != os.getuid()):
+        raise ValueError(
+            f"{folder} is where this run would keep what it has written, but it is a link, a file "
+            "or another user's; remove it, or write elsewhere."
+        )
+    if os.name == "posix" and stat.S_IMODE(state.st_mode) & 0o077:
+        if state.st_mode & 0o022:  # others may have put something there
+            shutil.rmtree(folder)
+            folder.mkdir(mode=0o700)
+        folder.chmod(0o700)
 
 
 def _found(path: Path, fingerprint: str) -> Partial:
@@ -102,15 +140,21 @@ def _found(path: Path, fingerprint: str) -> Partial:
         set_aside(path).replace(path)
     try:
         entry = json.loads(_journal(path).read_text(encoding="utf-8"))
+        if entry.pop("checksum") != _checksum(entry):
+            raise ValueError("the journal is damaged")
         mark = Mark(**entry["mark"])
         if entry["fingerprint"] == fingerprint and path.stat().st_size >= mark.n_bytes:
             return Partial(path, fingerprint, mark, entry["kept"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         pass  # there is none, or it cannot be used
     for left in path.parent.glob(f"{path.name}*"):
         left.unlink()
     _journal(path).unlink(missing_ok=True)
     return Partial(path, fingerprint)
+
+
+def _checksum(entry: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(entry, sort_keys=True).encode()).hexdigest()
 
 
 def set_aside(path: Path) -> Path:
@@ -129,19 +173,3 @@ def _sync(path: Path) -> None:
         os.fsync(number)
     finally:
         os.close(number)
-
-
-@contextmanager
-def _locked(folder: Path, goal: str | os.PathLike[str]) -> Iterator[None]:
-    """Hold off other runs, where the system has locks that end with their process."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        yield
-        return
-    with (folder / "lock").open("w") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise BlockingIOError(f"another run is writing {goal}; wait for it.") from None
-        yield

@@ -119,7 +119,9 @@ def _rehearse(estimator: PriorEstimator) -> None:
     counts = np.ones(estimator.classes_.size)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        estimator.estimate_counts(DecisionCounts(counts, estimator.confusion_.decision, counts.size))
+        estimator.estimate_counts(
+            DecisionCounts(counts, estimator.confusion_.decision, counts.size)
+        )
 
 
 def _params(monitor: PriorMonitor) -> dict[str, Any]:
