@@ -59,7 +59,7 @@ class Scene:
             P = np.log(np.maximum(P, 1e-300))
         if chance(rng, 0.1):
             spoilt = inputs.pick(rng, inputs.CORRUPTIONS)(rng, P)
-            if isinstance(spoilt, np.ndarray) and spoilt.ndim == 2 and spoilt.dtype.kind == "f":
+            if type(spoilt) is np.ndarray and spoilt.ndim == 2 and spoilt.dtype.kind == "f":
                 P = spoilt
         path = self.folder / f"{stem}{pick(rng, SUFFIXES)}"
         columns = self.columns(P, index, labelled=labelled)
@@ -303,7 +303,7 @@ def _monitor(scene: Scene) -> list[str]:
 
 def _nonsense(scene: Scene) -> list[str]:
     rng = scene.rng
-    words = ("--help", "--version", "--nope", "-", "", "\x00", "--target", "x.csv", "--json", "é")
+    words = ("--help", "--version", "--nope", "-", "", "--target", "x.csv", "--json", "é")
     return [pick(rng, words) for _ in range(int(rng.integers(4)))]
 
 

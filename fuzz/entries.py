@@ -185,6 +185,8 @@ def estimator(world: World, name: str) -> ps.PriorEstimator:
     rng = world.rng
     made = ps.get_estimator(name)
     known = made.get_params()
+    if name.startswith("bbse"):
+        known.pop("solver")  # the paper's keeps negative priors, as its docstring says
     chosen = {
         key: world.number(PARAMETERS[key])
         for key in known
@@ -592,7 +594,7 @@ def top_k_from_csr(world: World) -> Any:
         kept = pick(rng, (kept * 3, kept * np.nan, -kept, kept * 0, kept[:0], kept[:, :1]))
     matrix: Any = csr_array(kept)
     if chance(rng, world.often(0.3)):
-        matrix = pick(rng, (matrix.tocoo(), matrix.tocsc(), kept, matrix.astype(int), None))
+        matrix = pick(rng, (matrix.tocoo(), matrix.tocsc(), kept, matrix > 0.5, None))
     world.note("matrix", matrix)
     return _used(world, ps.TopK.from_csr(matrix, rest=pick(rng, ("spread", "drop"))))
 

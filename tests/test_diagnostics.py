@@ -191,6 +191,8 @@ def test_bad_input_is_refused(drawn, estimate):
         diagnose(f, y, g, estimate, confidence_level=1.0)
     with pytest.raises(ValueError, match="classes must be those of the estimate"):
         diagnose(f, y, g, estimate, classes=[1, 0, 2, 3])
+    with pytest.raises(ValueError, match=r"estimate must be a PriorEstimate.*; got list"):
+        diagnose(f, y, g, [0.25] * 4)
     only = PriorEstimate("known", np.arange(4), np.eye(4)[3], np.full(4, 0.25), "given", "direct")
     kept = y != 3
     with pytest.raises(ValueError, match="no sample of any class"):

@@ -135,9 +135,17 @@ def test_a_name_like_no_other_gets_no_hint():
         ps.get_estimator("zzz")
 
 
+@pytest.mark.parametrize("wrong", [None, 3, ["em"], ps.EM])
+def test_a_name_is_text(wrong):
+    with pytest.raises(ValueError, match=r"there is no estimator .*; choose from na, auto"):
+        ps.get_estimator(wrong)
+
+
 def test_parameters_are_passed_on():
     assert ps.get_estimator("map", alpha=2.5).alpha == 2.5
-    with pytest.raises(TypeError, match="beta"):
+    with pytest.raises(TypeError, match="CM has no parameter 'alpha'; it takes none"):
+        ps.get_estimator("cm", alpha=1.0)
+    with pytest.raises(TypeError, match="MAP has no parameter 'beta'; it has 'alpha', 'max_iter'"):
         ps.get_estimator("map", beta=1)
 
 

@@ -262,6 +262,9 @@ names = np.array(["a", "b", "c"])
         (np.eye(3)[LABELS], ["1-D", "one label a row", r"\(6, 3\)"]),
         (np.array(["2020-01-01"] * 6, "datetime64[D]"), ["numbers or strings", "datetime64"]),
         (pl.LazyFrame({"y": [0]}), ["lazy frame", "collect"]),
+        ([0, 1, [2], 0, 1, 2], ["cannot be read as an array", "of one kind"]),
+        ([(0, 1)] * 6, ["1-D", "one label a row", r"\(6, 2\)"]),
+        ([0, 1, np.arange(2), 0, 1, 2], ["cannot be read as an array", "of one kind"]),
     ],
 )
 def test_bad_labels_are_named_placed_and_remedied(labels, patterns):
@@ -315,6 +318,7 @@ BAD_PRIORS = {
     "wrong names": ({0: 0.2, 1: 0.3, 7: 0.5}, "names the classes 0, 1, 7", "give each class"),
     "missing name": ({0: 0.5, 1: 0.5}, "names the classes 0, 1 but", "0, 1, 2", "give each class"),
     "series of others": (pd.Series([0.2, 0.3, 0.5], list("abc")), "'a', 'b', 'c'", "give each"),
+    "ragged": ([[0.2, 0.3], 0.5], "cannot be read as an array", "lists of one length"),
     "mapping to text": ({0: "0.2", 1: "0.3", 2: "0.5"}, "3 numbers, one a class"),
 }
 PRIOR_TAKERS = {
@@ -390,6 +394,9 @@ def test_source_prior_of_0_without_mass_leaves_the_class_at_0(from_logits):
         ([1, 1, -1, 1, 1, 1], ["at least 0", "position 2"]),
         ([1, 1, 1, np.nan, 1, 1], ["finite", "position 3"]),
         (np.zeros(6), ["zero everywhere", "leave out rows"]),
+        (np.full(6, 1e300), ["sums to 6e[+]300", "divide the weights by their mean"]),
+        (np.full(6, 1e308), ["sums to inf", "divide the weights by their mean"]),
+        (np.full(6, 1e-300), ["sums to 6e-300", "divide the weights by their mean"]),
         (list("abcdef"), ["must hold numbers"]),
     ],
 )

@@ -13,7 +13,7 @@ from scipy.sparse import coo_array, csr_array
 
 from priorshift._blocks import BLOCK_BYTES
 from priorshift._typing import Indices, Mask, Vector
-from priorshift._validation import check_choice, check_indices, check_matrix
+from priorshift._validation import as_array, check_choice, check_count, check_indices, check_matrix
 from priorshift.execution import (
     DENSE_CLASSES,
     Block,
@@ -55,6 +55,19 @@ class DecisionCounts:
     counts: Vector
     decision: Decision
     n_samples: int
+
+    def __post_init__(self) -> None:
+        check_choice(self.decision, ("hard", "soft"), "decision")
+        check_count(self.n_samples, "n_samples", least=0)
+        counts = as_array(self.counts, "counts")
+        if counts.ndim != 1 or counts.dtype.kind not in "fiu":
+            raise ValueError(
+                "counts must be one number a class; got an array of shape "
+                f"{counts.shape} and type {counts.dtype}."
+            )
+        if not (np.isfinite(counts) & (counts >= 0)).all():
+            raise ValueError(f"counts must be finite and at least 0; got {counts}.")
+        object.__setattr__(self, "counts", counts)
 
     @classmethod
     def from_arrays(

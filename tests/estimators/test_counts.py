@@ -115,14 +115,29 @@ def test_a_class_that_validation_lacks_needs_rows(data, name):
         ([1.0, 2.0, 3.0, 4.0], "soft", "needs counts of hard decisions on 4 classes; got soft"),
         ([1.0, 2.0, 3.0], "hard", r"on 4 classes; got hard decisions of shape \(3,\)"),
         ([1.0, 2.0, -3.0, 4.0], "hard", "at least 0"),
+        ([[1.0, 2.0, 3.0, 4.0]], "hard", r"one number a class; got .* shape \(1, 4\)"),
+        (["a", "b", "c", "d"], "hard", "one number a class; got .* type <U1"),
+        ([1.0, 2.0, 3.0, 4.0], "both", "decision must be one of 'hard', 'soft'"),
         ([1.0, 2.0, np.nan, 4.0], "hard", "finite"),
-        ([0.0, 0.0, 0.0, 0.0], "hard", "not all 0"),
+        ([0.0, 0.0, 0.0, 0.0], "hard", "0 for every class"),
     ],
 )
 def test_counts_that_cannot_be(data, counts, decision, message):
     estimator = ps.CML().fit(*data[:2])
     with pytest.raises(ValueError, match=message):
         estimator.estimate_counts(ps.DecisionCounts(np.array(counts), decision, 10))
+
+
+def test_counts_of_no_rows_or_of_another_kind(data):
+    estimator = ps.CML().fit(*data[:2])
+    with pytest.raises(ValueError, match=r"counts must be DecisionCounts.*; got list"):
+        estimator.estimate_counts([1, 2, 3, 4])
+    with pytest.raises(ValueError, match="count at least one row"):
+        estimator.estimate_counts(ps.DecisionCounts(np.ones(4), "hard", 0))
+    with pytest.raises(ValueError, match="n_samples must be a whole number of at least 0"):
+        ps.DecisionCounts(np.ones(4), "hard", -1)
+    whole = estimator.estimate_counts(ps.DecisionCounts([1, 2, 3, 4], "hard", 10))
+    assert whole.priors.sum() == pytest.approx(1)
 
 
 def test_a_source_prior_of_0_for_a_class_that_was_decided_for(data):

@@ -170,6 +170,11 @@ def test_bad_data_and_names_are_refused_before_anything_runs(data):
     given = {"classes": CLASSES, "progress": forbidden}
     with pytest.raises(ValueError, match="no estimator 'magic'"):
         compare(y_proba_val, y_val, y_proba, methods=["em", "magic"], **given)
+    for wrong in ("em", 3):
+        with pytest.raises(ValueError, match="methods must be a list of names"):
+            compare(y_proba_val, y_val, y_proba, methods=wrong, **given)
+    with pytest.raises(ValueError, match="methods is empty; name at least one"):
+        compare(y_proba_val, y_val, y_proba, methods=[], **given)
     with pytest.raises(ValueError, match="y_proba_target has 2 columns but there are 3 classes"):
         compare(y_proba_val, y_val, np.full((4, 2), 0.5), **given)
     with pytest.raises(ValueError, match="y_target has 5 labels but there are 200 rows"):

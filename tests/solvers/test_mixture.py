@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 
 from priorshift.execution import _local
-from priorshift.solvers import Mixture
+from priorshift.solvers import Mixture, Solution
 
 
 def draw(rng, n=60, K=5):
@@ -148,3 +148,9 @@ def test_no_point_is_better_than_the_certificate_allows(seed, alpha):
     assert gap >= -1e-12 * problem.total
     for other in [*others, *np.eye(K)]:
         assert evaluate(problem, other / other.sum())[0] - value <= gap + 1e-9
+
+
+def test_a_gap_without_a_bound_is_none():
+    judged = Solution.judged(np.full(2, 0.5), np.inf, 1e-6, 3, 0.0)
+    assert judged.status == "not_converged"
+    assert judged.gap is None

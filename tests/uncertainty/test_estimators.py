@@ -353,6 +353,14 @@ def test_adapt_takes_a_strength(data):
     np.testing.assert_allclose(em.adapt(data[2], strength=0.5), half)
 
 
+@pytest.mark.parametrize("name", ["em", "mapls"])
+def test_a_resample_may_hold_rows_of_weight_0_alone(name):
+    weight = [0.0, 1.0, 0.0]
+    fitted = ps.get_estimator(name).fit([[0.7, 0.3]] * 3, sample_weight=weight)
+    found = fitted.estimate([[0.6, 0.4]] * 9, 0.9, 0, interval_method="bootstrap", n_resamples=50)
+    assert np.isfinite(found.interval).all()
+
+
 def test_a_resample_may_be_singular():
     """Two rows a class: some resamples cannot tell the classes apart, and give no NaN."""
     y_proba_val = np.array([[0.9, 0.1], [0.2, 0.8], [0.8, 0.2], [0.1, 0.9]])

@@ -100,10 +100,11 @@ def test_it_can_be_pickled():
         ([[0.0, 1.0]], [[0.5, 0.2]], {}, "ids must be integers.*float64"),
         ([[0, 1]], [["a", "b"]], {}, "scores must be probabilities"),
         ([0, 1], [0.5, 0.2], {}, r"one shape \(n_samples, k\)"),
+        ([[0, 1], [2]], [[0.5, 0.2]] * 2, {}, "ids and scores cannot be read as arrays"),
         ([[0, 1]], [[0.5]], {}, r"one shape.*\(1, 2\) and \(1, 1\)"),
         ([[0, 1]], [[0.5, 0.2]], {"rest": "keep"}, "rest must be 'spread'.*'keep'"),
         ([[0, 1]], [[0.0, 0.0]], {"rest": "drop"}, "row 0 lists no probability at all"),
-        ([[0, 1]], [[0.5, 0.2]], {"n_classes": 2}, "row 0 lists every class.*0.7"),
+        ([[0, 1]], [[0.5, 0.2]], {"n_classes": 2}, "row 0 lists every class.*0.7.* Divide scores"),
         ([[0, 1]], [[0.5, 0.2]], {"n_classes": 4.0}, "n_classes must be a whole number"),
     ],
 )

@@ -30,11 +30,12 @@ from priorshift._validation._predictions import (
     check_proba,
 )
 from priorshift._validation._priors import NO_PRIOR, check_priors, check_source_mass
-from priorshift._validation._reading import some
+from priorshift._validation._reading import as_array, is_missing, some
 
 __all__ = [
     "NO_PRIOR",
     "Predictions",
+    "as_array",
     "check_alpha",
     "check_choice",
     "check_classes",
@@ -53,6 +54,7 @@ __all__ = [
     "classes_of_priors",
     "encode_labels",
     "in_class_order",
+    "is_missing",
     "read_labels",
     "settle_classes",
     "some",

@@ -7,7 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from priorshift._typing import Vector
-from priorshift._validation._reading import read_numbers, some
+from priorshift._validation._reading import as_array, read_numbers, some
+
+LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
+"""Sums of weights whose squares are numbers still."""
 
 
 def check_sample_weight(sample_weight: ArrayLike | None, n_samples: int) -> Vector | None:
@@ -28,7 +31,15 @@ def check_sample_weight(sample_weight: ArrayLike | None, n_samples: int) -> Vect
         )
     if not values.any():
         raise ValueError("sample_weight is zero everywhere; leave out rows, but not all of them.")
-    return values.astype(np.float64, copy=False)
+    weights: Vector = values.astype(np.float64, copy=False)
+    with np.errstate(over="ignore"):
+        total = weights.sum()
+    if not LEAST_WEIGHT <= total <= MOST_WEIGHT:
+        raise ValueError(
+            f"sample_weight sums to {total:.3g}, too far from 1 to be multiplied and divided; "
+            "divide the weights by their mean."
+        )
+    return weights
 
 
 def check_fraction(value: float, name: str) -> float:
@@ -54,7 +65,7 @@ def check_count(value: int, name: str, least: int = 1) -> int:
 
 def check_alpha(alpha: Any, n_classes: int) -> Vector:
     """Check the parameters of a Dirichlet hyper-prior: one number, or one a class, above 0."""
-    values = np.asarray(alpha)
+    values = as_array(alpha, "alpha")
     if values.dtype.kind not in "fiu" or values.shape not in ((), (n_classes,)):
         raise ValueError(
             f"alpha must be one number or {n_classes}, one a class; got shape {values.shape} and "

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import softmax
 
 from priorshift._typing import Indices, Labels, Vector
-from priorshift._validation._reading import SUM_TOLERANCE, as_mapping, some
+from priorshift._validation._reading import SUM_TOLERANCE, as_array, as_mapping, some
 from priorshift.execution import Block, Rows, map_reduce
 
 NO_PRIOR = 1e-30
@@ -26,7 +26,7 @@ def check_priors(priors: Any, classes: Labels, name: str) -> Vector:
     priors = as_mapping(priors)
     if isinstance(priors, Mapping):
         priors = _from_mapping(priors, classes, name)
-    values = np.asarray(priors)
+    values = as_array(priors, name)
     if values.dtype.kind not in "fiu" or values.ndim != 1 or values.size != classes.size:
         alone = values.ndim == 0 and values.dtype.kind in "fiu"
         hint = (

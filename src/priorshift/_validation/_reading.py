@@ -15,10 +15,7 @@ def read_numbers(values: Any, name: str) -> tuple[Floats, tuple[Any, ...] | None
     """Read numbers from an array, a list, or an eager frame (then with its header)."""
     values, names = from_frame(values, name)
     _require_plain(values, name)
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise ValueError(f"{name} cannot be read as an array: {error}") from None
+    array = as_array(values, name)
     if array.dtype.kind not in "fiub":
         raise ValueError(
             f"{name} must hold numbers; got {array.dtype}. Drop the columns that are not scores."
@@ -30,6 +27,17 @@ def read_numbers(values: Any, name: str) -> tuple[Floats, tuple[Any, ...] | None
     elif array.dtype.itemsize != 8:
         array = array.astype(np.float32 if array.dtype.itemsize <= 4 else np.float64, copy=False)
     return array, names
+
+
+def as_array(values: Any, name: str, dtype: Any = None) -> np.ndarray[Any, Any]:
+    """Make an array of whatever is given, or say why that cannot be done."""
+    try:
+        return np.asarray(values, dtype)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ValueError(
+            f"{name} cannot be read as an array ({error}); give entries of one kind, and lists of "
+            "one length."
+        ) from None
 
 
 def from_frame(values: Any, name: str) -> tuple[Any, tuple[Any, ...] | None]:
@@ -61,13 +69,13 @@ def as_labels(values: Any, name: str) -> Labels:
     unpacked, _ = from_frame(values, name)
     _require_plain(unpacked, name)
     # a list as objects first, or NumPy would make the strings "a" and "nan" of ["a", nan]
-    labels = np.asarray(unpacked, dtype=object if isinstance(unpacked, list | tuple) else None)
-    if labels.ndim != 1:
-        raise ValueError(f"{name} must be 1-D, one label a row; got shape {labels.shape}.")
+    labels = as_array(unpacked, name, object if isinstance(unpacked, list | tuple) else None)
+    _require_vector(labels, name)
     if labels.dtype.kind in "OT":
         _require_no_missing(labels, name)
         _require_one_kind(labels, name)
-        labels = np.asarray(labels.tolist())
+        labels = as_array(labels.tolist(), name)
+        _require_vector(labels, name)
     if labels.dtype.kind not in "iubfU":
         raise ValueError(
             f"{name} must hold numbers or strings, all of one kind; got {labels.dtype}."
@@ -90,8 +98,13 @@ def _require_plain(values: Any, name: str) -> None:
         raise ValueError(f"{name} is a sparse matrix; pass {name}.toarray().")
 
 
+def _require_vector(labels: Labels, name: str) -> None:
+    if labels.ndim != 1:
+        raise ValueError(f"{name} must be 1-D, one label a row; got shape {labels.shape}.")
+
+
 def _require_no_missing(labels: Labels, name: str) -> None:
-    missing = [i for i, label in enumerate(labels.tolist()) if _is_missing(label)]
+    missing = [i for i, label in enumerate(labels.tolist()) if is_missing(label)]
     if missing:
         raise ValueError(
             f"{name} has no label at position {missing[0]} ({len(missing)} missing); drop these "
@@ -99,11 +112,14 @@ def _require_no_missing(labels: Labels, name: str) -> None:
         )
 
 
-def _is_missing(label: Any) -> bool:
+def is_missing(label: Any) -> bool:
+    """Tell whether a label is None, NaN or another library's word for them."""
     try:
         return label is None or bool(label != label)
     except TypeError:  # pandas' NA is neither equal to itself nor not
         return True
+    except ValueError:  # an array, which is no label, but not missing either
+        return False
 
 
 def _require_one_kind(labels: Labels, name: str) -> None:

@@ -72,7 +72,10 @@ def windows_of(
         return
     times = None if time_column is None else task.target.vector(time_column)
     if time_column is not None and times is None:
-        raise ValueError(f"{task.target.where} has no column {time_column!r}.")
+        raise ValueError(
+            f"{task.target.where} has no column {time_column!r}; name the column of the times with "
+            "--time-column."
+        )
     where = f"column {time_column!r} of {task.target.where}"
     yield from cut(task.target_proba(), times, every, where)
 

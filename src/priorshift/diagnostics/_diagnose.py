@@ -60,6 +60,11 @@ def diagnose(
     """
     check_choice(decision, ("soft", "hard"), "decision")
     confidence_level = check_level(confidence_level, "confidence_level")
+    if not isinstance(estimate, PriorEstimate):
+        raise ValueError(
+            "estimate must be a PriorEstimate, as estimate() of an estimator returns; got "
+            f"{type(estimate).__name__}."
+        )
     names = estimate.classes if classes is None else classes
     samples = read_samples(y_proba_val, y_val, y_proba_target, names)
     if samples.classes.tolist() != estimate.classes.tolist():

@@ -154,6 +154,11 @@ class PriorEstimator(FitsValidation):
         array([0.6, 0.4])
         """
         check_is_fitted(self)
+        if not isinstance(counts, DecisionCounts):
+            raise ValueError(
+                "counts must be DecisionCounts, as DecisionCounts.from_arrays(y_proba, "
+                f"decision=...) returns; got {type(counts).__name__}."
+            )
         found = self._estimate_counts(counts)
         if confidence_level is None:
             return found

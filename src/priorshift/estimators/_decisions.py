@@ -52,8 +52,8 @@ class DecisionEstimator(PriorEstimator):
                 f"classes; got {counts.decision} decisions of shape {values.shape}. Count with "
                 f"DecisionCounts.from_arrays(y_proba, decision={decision!r})."
             )
-        if not (np.isfinite(values) & (values >= 0)).all() or not values.any():
-            raise ValueError(f"counts must be finite, at least 0 and not all 0; got {values}.")
+        if not values.any() or not counts.n_samples:
+            raise ValueError("counts are 0 for every class, or of no rows; count at least one row.")
         check_source_mass(self.source_priors_, counts.frequencies[None], self.classes_)
         return self._solve(TargetCounts(counts, seen, np.zeros(seen.size)))
 

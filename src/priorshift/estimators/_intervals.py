@@ -274,6 +274,8 @@ def _by_resampling_rows(
                 weight = poisson_weights(size, rng)
             if rows.sample_weight is not None:
                 weight = weight * rows.sample_weight
+                # where none but rows of weight 0 were drawn
+                weight = weight if weight.any() else rows.sample_weight
             drawn = Validation(rows.y_proba, rows.y, weight)
             given = estimator._given
             replica._settle(estimator.classes_, given, replica._count(drawn, given), drawn)

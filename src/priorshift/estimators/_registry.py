@@ -9,6 +9,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
+from priorshift._validation import some
 from priorshift.estimators._adaptive import Auto
 from priorshift.estimators._base import PriorEstimator
 from priorshift.estimators._calibrated import CalibratedEM
@@ -109,13 +110,21 @@ def get_estimator(name: str, **params: Any) -> PriorEstimator:
     MAP(alpha=2.0)
     """
     _load_entry_points()
-    if name not in _ESTIMATORS:
-        near = get_close_matches(name.lower().replace("_", "-"), _ESTIMATORS, n=1)
+    thing: Any = name  # users do not all check types
+    if not isinstance(thing, str) or name not in _ESTIMATORS:
+        near = get_close_matches(str(name).lower().replace("_", "-"), _ESTIMATORS, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise ValueError(
             f"there is no estimator {name!r}; choose from {', '.join(_ESTIMATORS)}.{hint}"
         )
-    return _ESTIMATORS[name](**params)
+    cls = _ESTIMATORS[name]
+    known = cls._get_param_names()
+    if strange := [given for given in params if given not in known]:
+        raise TypeError(
+            f"{cls.__name__} has no parameter {some(strange)}; "
+            + (f"it has {some(known)}." if known else "it takes none.")
+        )
+    return cls(**params)
 
 
 @cache  # once a process

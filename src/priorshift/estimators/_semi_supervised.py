@@ -8,10 +8,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from priorshift._typing import Indices, Labels, Mask
 from priorshift._validation import (
+    as_array,
     check_proba,
     check_source_mass,
     encode_labels,
     in_class_order,
+    is_missing,
     read_labels,
 )
 from priorshift.estimators._base import PriorEstimator
@@ -135,7 +137,7 @@ def _known(y_target: ArrayLike, unlabelled: Any, n_samples: int) -> Mask:
             "give one entry a row, and `unlabelled` where the label is not known."
         )
     if unlabelled is None:
-        return ~np.fromiter((_is_missing(label) for label in labels), bool, n_samples)
+        return ~np.fromiter((is_missing(label) for label in labels), bool, n_samples)
     return np.fromiter((label != unlabelled for label in labels), bool, n_samples)
 
 
@@ -152,11 +154,4 @@ def _encode(y_target: ArrayLike, known: Mask, classes: Labels) -> Indices:
 def _as_objects(y_target: Any) -> NDArray[np.object_]:
     """Return labels as Python objects, so that None and NaN survive beside strings."""
     values = y_target.to_numpy() if hasattr(y_target, "to_numpy") else y_target
-    return np.asarray(values, dtype=object)
-
-
-def _is_missing(label: Any) -> bool:
-    try:
-        return label is None or bool(label != label)
-    except TypeError:  # pandas' NA is neither equal to itself nor not
-        return True
+    return as_array(values, "y_target", object)

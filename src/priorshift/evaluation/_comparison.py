@@ -198,7 +198,12 @@ def compare(
     >>> after > before
     True
     """
-    names = list(dict.fromkeys(available_estimators() if methods is None else methods))
+    methods = available_estimators() if methods is None else methods
+    if isinstance(methods, str) or not isinstance(methods, Iterable):
+        raise ValueError(f"methods must be a list of names, such as ['scm-l']; got {methods!r}.")
+    names = list(dict.fromkeys(methods))
+    if not names:
+        raise ValueError("methods is empty; name at least one, or leave it out for all.")
     for name in names:
         get_estimator(name)  # a wrong name is refused before anything runs
     given = {

@@ -86,7 +86,12 @@ class TopK(SparseTable):
 
 
 def _read(ids: Any, scores: Any) -> tuple[Indices, Floats]:
-    indices, values = np.asarray(ids), np.asarray(scores)
+    try:
+        indices, values = np.asarray(ids), np.asarray(scores)
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            f"ids and scores cannot be read as arrays ({error}); give lists of one length."
+        ) from None
     if indices.ndim != 2 or indices.shape != values.shape or 0 in indices.shape:
         raise ValueError(
             f"ids and scores must have one shape (n_samples, k); got {indices.shape} and "
@@ -173,5 +178,5 @@ def _check_rest(rest: Rest, listed: Indices, sums: Floats, n_classes: int) -> No
     if short.size:
         raise ValueError(
             f"row {short[0]} lists every class, yet its scores sum to {sums[short[0]]:.6g}: there "
-            "is no class to spread the rest over."
+            "is no class to spread the rest over. Divide scores by their sum, or use rest='drop'."
         )

@@ -123,7 +123,10 @@ class ArrowTable(PredictionFile):
         for name in wanted:
             kind = self.schema.field(name).type
             if not _is_numeric(kind):
-                raise ValueError(f"column {name!r} of {self.where} holds {kind}, not numbers.")
+                raise ValueError(
+                    f"column {name!r} of {self.where} holds {kind}, not numbers; name the columns "
+                    "of predictions, or store it as numbers."
+                )
         return wanted
 
     @property

@@ -155,7 +155,7 @@ class CsvFile(PredictionFile):
                     if len(row) != width:
                         raise ValueError(
                             f"{self.where}: row {done + i} has {len(row)} cells but the header has "
-                            f"{width}."
+                            f"{width}; give every column a cell, and quote cells with commas."
                         )
                 yield rows
                 done += len(rows)
@@ -170,7 +170,7 @@ class CsvFile(PredictionFile):
             )
             raise ValueError(
                 f"{self.where}: row {start + i}, column {self.header[at]!r} holds "
-                f"{rows[i][at]!r}, not a number."
+                f"{rows[i][at]!r}, not a number; repair it, or drop the row."
             ) from None
 
 

@@ -177,7 +177,10 @@ def _null_priors(
                 f"{float(null[lost].sum()):.2g} of source_label_priors: the test leaves it out."
             )
             if not null[~lost].any():
-                raise ValueError("validation has no sample of any class of source_label_priors.")
+                raise ValueError(
+                    "validation has no sample of any class of source_label_priors; add such "
+                    "samples, or leave out source_label_priors."
+                )
             null = np.where(lost, 0.0, null) / float(null[~lost].sum())
     for note in notes:
         warn_user(note, PriorShiftWarning)

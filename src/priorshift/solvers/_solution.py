@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from priorshift._typing import Vector
 
 Status = Literal["certified", "stationary", "direct", "not_converged"]
@@ -48,4 +50,5 @@ class Solution:
         """Return a solution that is "certified" if its gap is at most `tol`."""
         status: Status = "certified" if gap <= tol else "not_converged"
         # rounding may leave a gap below 0 by some units in the last place of T
-        return cls(value, status, max(gap, 0.0), n_iter, objective)
+        bound = max(gap, 0.0) if np.isfinite(gap) else None
+        return cls(value, status, bound, n_iter, objective)

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from priorshift._typing import Labels, Vector
-from priorshift._validation import some
+from priorshift._validation import as_array, some
 from priorshift.resampling import RandomState
 
 SLACK = 1e-3
@@ -19,6 +19,9 @@ MOST_EXCESS = 2.0
 NEGLIGIBLE = 1e-6
 """A prior that varies by less, beside the one that varies most, does not vary."""
 
+LEAST_QUANTILE = 1e-6
+"""Of a confidence level of about 0, by which widths are divided."""
+
 MOST_STEPS = 1000
 ENOUGH = 1e-6
 """Relative change of a variance below which it is settled."""
@@ -28,7 +31,7 @@ def read_interval(interval: Any, priors: Vector, names: Labels) -> Vector:
     """Read bounds as (K, 2) in class order; NaN for a class that has none of its own."""
     if isinstance(interval, Mapping):
         interval = _from_mapping(interval, names)
-    bounds = np.asarray(interval)
+    bounds = as_array(interval, "interval")
     if bounds.dtype.kind not in "fiu" or bounds.shape != (names.size, 2):
         raise ValueError(
             f"interval must have shape ({names.size}, 2), a lower and an upper bound for each "
@@ -76,7 +79,7 @@ def draw_priors(
     so the draws use the :math:`v` that gives the variances asked for. (For a Dirichlet distribution
     of concentration c it is :math:`v_k = p_k / c`.) Else the classes without bounds share the rest.
     """
-    free, z = np.isnan(bounds[:, 0]), float(-ndtri(tail))
+    free, z = np.isnan(bounds[:, 0]), max(float(-ndtri(tail)), LEAST_QUANTILE)
     below = np.where(free, 0.0, priors - bounds[:, 0]) / z
     above = np.where(free, 0.0, bounds[:, 1] - priors) / z
     noise = np.random.default_rng(random_state).standard_normal((n_draws, priors.size))
@@ -139,7 +142,8 @@ def _from_mapping(interval: Mapping[Any, Any], names: Labels) -> list[Any]:
     unknown = [label for label in interval if str(label) not in wanted]
     if unknown:
         raise ValueError(
-            f"interval names class {some(unknown)}, but the classes are {some(names.tolist())}."
+            f"interval names class {some(unknown)}, but the classes are {some(names.tolist())}; "
+            "use these names."
         )
     return [by_name.get(label, (np.nan, np.nan)) for label in wanted]
 
@@ -157,7 +161,7 @@ def _require_around(bounds: Vector, priors: Vector, names: Labels) -> None:
             k = int(np.argmax(where))
             raise ValueError(
                 f"interval of class {names[k].item()!r} {fault}: {lower[k]:.6g} to {upper[k]:.6g}, "
-                f"prior {priors[k]:.6g}."
+                f"prior {priors[k]:.6g}. Give bounds with 0 <= lower <= prior <= upper <= 1."
             )
     np.minimum(lower, priors, out=lower, where=~np.isnan(lower))
     np.maximum(upper, priors, out=upper, where=~np.isnan(upper))
