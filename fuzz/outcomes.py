@@ -28,7 +28,6 @@ ON_SIMPLEX = {"priors", "source_priors", "source_label_priors", "target_priors_"
 IN_UNIT_INTERVAL = {"p_value", "power", "interval", "weight", "lower", "upper", "strength"}
 # a posterior with alpha below 1 has no bound where a prior is 0
 MAY_BE_INFINITE = {"pooling", "condition_number", "log_e_value", "detectable_effect", "objective"}
-MAY_BE_NAN = {("GroupEstimates", "gap")}
 ROUNDING = 1e-5
 SUM_TOLERANCE = 2e-3
 """The library takes rows that sum to 1 within 1e-3, and adapting keeps what they lack."""
@@ -114,6 +113,8 @@ def refusal(error: Exception) -> Outcome:
     if not ours:
         return _fault(error, "the message is not ours")
     message = str(error)
+    if "came out as NaN" in message:
+        return _fault(error, "nothing but the last line of defence refused this")
     if not _ARGUMENTS.search(message):
         return _fault(error, "the message names no argument")
     if not _REMEDY.search(message):
@@ -222,11 +223,12 @@ def _require_interval_holds(result: Any) -> None:
 
 def _require_numbers(values: np.ndarray, name: str, owner: str) -> None:
     where = f"{owner}.{name}" if owner else name
-    if values.dtype.kind not in "fc" or (owner, name) in MAY_BE_NAN:
+    if values.dtype.kind not in "fc":
         return
     if np.isnan(values).any():
         raise BadAnswerError(f"{where} has NaN")
-    if name not in MAY_BE_INFINITE and np.isinf(values).any():
+    unbounded = name in MAY_BE_INFINITE or where == "GroupEstimates.gap"
+    if not unbounded and np.isinf(values).any():
         raise BadAnswerError(f"{where} is infinite")
     if name in ON_SIMPLEX:
         _require_distributions(values, where, ROUNDING)
