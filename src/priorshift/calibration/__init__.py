@@ -1,0 +1,2 @@
+"""Calibration."""
+from priorshift.calibration._maps import TINY, Calibration, CalibrationAverage, CalibrationMap

@@ -1,0 +1,329 @@
+r"""Many calibrators, averaged: what Auto adapts, and what each fold left out tells of it.
+
+Candidates are the outputs as they came, a temperature, either of them brought from equal class
+priors to the source's (as models need that were trained with class weights), and along a path of
+ridges a bias per class and a matrix of slopes (a slope per class where classes are many). Each is
+fitted to all rows and, five times, without a fold. With :math:`\ell_c` the nats of the labels out
+of fold, candidate c has the weight
+
+.. math:: w_c \propto \exp(-\ell_c).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from priorshift._blocks import row_blocks
+from priorshift._typing import Floats, Indices, Mask, Vector
+from priorshift.calibration._fit import Penalty, fit_path, fit_temperature
+from priorshift.calibration._likelihood import (
+    Family,
+    LabelLikelihood,
+    ScoreMap,
+    deal_folds,
+    rebalance,
+)
+from priorshift.calibration._maps import CalibrationAverage, CalibrationMap, floored_log, normalise
+from priorshift.execution import single_threaded_blas
+
+FLOORS = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 3e-2)
+"""Shares of the source priors that may be mixed into every row, times the number of classes."""
+
+FLOOR_COST = 2.0
+"""Nats by which a floor must raise the likelihood."""
+
+RIDGES = (1e3, 1e2, 1e1, 1e0, 1e-1)
+"""Penalties on biases, and on slopes in units of the spread of log-probabilities."""
+
+MATRIX_CLASSES = 40
+VECTOR_CLASSES = 400
+"""Most classes for which a matrix of slopes, or a slope per class, is fitted."""
+
+FIT_CELLS = 5_000_000
+"""Calibrators are fitted to a sample of rows with at most this many entries."""
+
+LEAST_WEIGHT = 0.005
+"""A candidate of less weight is dropped."""
+
+HOPELESS = 20.0
+"""Nats behind the best at which a path is left."""
+
+GTOL, MAX_ITER = 0.05, 50
+"""Largest gradient, in square roots of nats, at which a fit ends, and its most iterations."""
+
+
+class Candidate(NamedTuple):
+    """A map fitted to all rows, the ones fitted without each fold, and its nats out of fold."""
+
+    name: str
+    fitted: ScoreMap
+    folds: tuple[ScoreMap, ...]
+    nats: float
+
+
+@dataclass(frozen=True)
+class AveragedCalibration:
+    """An average of maps with what it says of validation out of fold.
+
+    Attributes
+    ----------
+    average : CalibrationAverage
+    folds : tuple of CalibrationAverage
+        The same maps fitted without each fold.
+    temperature : CalibrationMap
+        The best temperature, which never changes a decision.
+    order : ndarray of int
+        Rows of validation in the order of `y_proba` here.
+    y_proba : ndarray of shape (n_samples, n_classes)
+        Validation, calibrated out of fold.
+    excess : float
+        Nats that outputs as they came have above this average, out of fold.
+    nats : dict
+        Of each candidate out of fold, above the least.
+    """
+
+    average: CalibrationAverage
+    folds: tuple[CalibrationAverage, ...]
+    temperature: CalibrationMap
+    order: Indices
+    y_proba: Floats
+    excess: float
+    nats: dict[str, float]
+
+
+def average_calibration(
+    y_proba: Floats,
+    y: Indices,
+    weight: Vector,
+    label_priors: Vector,
+    *,
+    n_folds: int,
+    random_state: int | np.random.Generator | None,
+) -> AveragedCalibration:
+    """Fit all candidates and average them; outputs then stand for `label_priors`."""
+    order, folds = _by_fold(y, n_folds, random_state)
+    y_proba, y, weight = y_proba[order], y[order], weight[order]
+    weight, offset = rebalance(y, weight, label_priors)
+    with single_threaded_blas():
+        setting = _settle(y_proba, y, weight, offset, label_priors)
+        candidates = list(_candidates(setting, folds, label_priors))
+        raw = _likelihood(y_proba, y, weight, offset, 0.0, 1.0)
+        nats = np.array([candidate.nats for candidate in candidates])
+        plain = np.array([c.name.endswith("none") for c in candidates])
+        weights = _weights(nats, plain)
+        kept = [(c, w) for c, w in zip(candidates, weights, strict=True) if w > 0]
+        average = _averaged([(c.name, c.fitted, w) for c, w in kept], setting)
+        without = tuple(
+            _averaged([(c.name, c.folds[f], w) for c, w in kept], setting)
+            for f in range(len(folds))
+        )
+        calibrated = np.empty(y_proba.shape, dtype=np.float32)
+        for fold, one in zip(folds, without, strict=True):
+            calibrated[fold] = one.apply(y_proba[fold])
+        losses = _losses(calibrated, y, offset)
+        identity = ScoreMap(np.ones(label_priors.size), np.zeros(label_priors.size))
+    return AveragedCalibration(
+        average,
+        without,
+        setting.temperature,
+        order,
+        calibrated,
+        raw.value(identity) - float(weight @ losses),
+        dict(zip([c.name for c in candidates], (nats - nats.min()).tolist(), strict=True)),
+    )
+
+
+class _Setting(NamedTuple):
+    """The likelihood in which slopes are about 1, the scale that made them so, and the floor."""
+
+    likelihood: LabelLikelihood
+    scale: float
+    floor: Vector
+    balanced: Vector
+    temperature: CalibrationMap
+
+
+def _settle(
+    y_proba: Floats, y: Indices, weight: Vector, offset: Vector, label_priors: Vector
+) -> _Setting:
+    """Choose the floor by the likelihood after a temperature, with and without a balance."""
+    K = label_priors.size
+    balanced = np.log(np.maximum(K * label_priors, 1e-12))
+    biases = [np.zeros(K)]
+    if np.ptp(balanced) > 0.1:
+        biases.append(balanced)
+    sample = _sample(y.size, K)
+    best: tuple[float, float, Vector] | None = None
+    slopes = [1.0] * len(biases)
+    for share in FLOORS:
+        floor = share * K * label_priors
+        likelihood = _likelihood(y_proba[sample], y[sample], weight[sample], offset, floor, 1.0)
+        least = np.inf
+        for i, bias in enumerate(biases):
+            fitted = fit_temperature(likelihood, bias=bias, prior=1.0, start=slopes[i], tol=1e-3)
+            slopes[i] = float(fitted.map.slope[0])
+            value = likelihood.value(fitted.map) + np.log(slopes[i]) ** 2 / 2
+            value += FLOOR_COST * (share > 0)
+            least = min(least, value)
+            if best is None or value < best[0]:
+                best = (value, slopes[i], floor)
+        if least > best[0] + HOPELESS:
+            break
+    _, scale, floor = best
+    likelihood = _likelihood(y_proba, y, weight, offset, floor, scale)
+    return _Setting(likelihood, scale, floor, balanced, _ranking(y_proba, y, weight, offset))
+
+
+def _ranking(y_proba: Floats, y: Indices, weight: Vector, offset: Vector) -> CalibrationMap:
+    """Fit a temperature with the same floor for every class: it keeps every decision."""
+    K, best = offset.size, None
+    sample = _sample(y.size, K)
+    slope = 1.0
+    for floor in (0.0, 1e-6, 1e-4, 1e-2):
+        likelihood = _likelihood(y_proba[sample], y[sample], weight[sample], offset, floor, 1.0)
+        fitted = fit_temperature(likelihood, prior=1.0, start=slope, tol=1e-3).map
+        slope = float(fitted.slope[0])
+        value = likelihood.value(fitted) + np.log(slope) ** 2 / 2 + FLOOR_COST * (floor > 0)
+        if best is not None and value > best[0]:
+            break
+        best = (value, CalibrationMap("ts", fitted.slope, np.zeros(K), floor))
+    assert best is not None
+    return best[1]
+
+
+def _candidates(
+    setting: _Setting, folds: list[slice], label_priors: Vector
+) -> Iterator[Candidate]:
+    """Fit the candidates one by one; a path ends where it has become hopeless."""
+    likelihood, K = setting.likelihood, label_priors.size
+    outside = [likelihood.on([r for r in folds if r is not fold] or [fold]) for fold in folds]
+    inside = [likelihood.on([fold]) for fold in folds]
+    least = np.inf
+
+    def judged(name: str, fitted: ScoreMap, without: tuple[ScoreMap, ...]) -> Candidate:
+        nonlocal least
+        nats = sum(one.value(at) for one, at in zip(inside, without, strict=True))
+        least = min(least, nats)
+        return Candidate(name, fitted, without, nats)
+
+    biases = {"": np.zeros(K)}
+    if np.ptp(setting.balanced) > 0.1:
+        biases["balanced "] = setting.balanced
+    start = None
+    for name, bias in biases.items():
+        same = ScoreMap(np.full(K, 1 / setting.scale), bias)
+        yield judged(f"{name}none", same, (same,) * len(folds))
+        fitted = fit_temperature(likelihood, bias=bias, prior=1.0, tol=1e-3).map
+        slope = float(fitted.slope[0])
+        without = tuple(
+            fit_temperature(one, bias=bias, prior=1.0, start=slope, tol=1e-3).map
+            for one in outside
+        )
+        found = judged(f"{name}ts", fitted, without)
+        yield found
+        if start is None or found.nats < start.nats:
+            start = found
+    assert start is not None
+    for name, family in _families(K):
+        before = np.inf
+        spread = _spread(likelihood)
+        penalties = [Penalty(ridge, ridge * spread, 1.0) for ridge in RIDGES]
+        for ridge, path in zip(
+            RIDGES,
+            fit_path(
+                likelihood,
+                family,
+                start.fitted._replace(bias=np.zeros(K)),
+                penalties,
+                folds,
+                gtol=GTOL,
+                ftol=1e-6,
+                max_iter=MAX_ITER,
+            ),
+            strict=True,
+        ):
+            found = judged(f"{name} {ridge:g}", path.fitted.map, path.folds)
+            yield found
+            if found.nats > max(before, least + HOPELESS):
+                break
+            before = found.nats
+
+
+def _families(n_classes: int) -> Iterator[tuple[str, Family]]:
+    yield "bcts", Family("shared", bias=True)
+    if n_classes == 2:
+        return  # more slopes add little to two classes
+    if n_classes <= MATRIX_CLASSES:
+        yield "ms", Family("matrix", bias=True)
+    elif n_classes <= VECTOR_CLASSES:
+        yield "vs", Family("vector", bias=True)
+
+
+def _spread(likelihood: LabelLikelihood) -> float:
+    """Return the variance of log-probabilities within rows."""
+    z = likelihood.z
+    total = sum(float(z[:, rows].var(axis=0).sum()) for rows in row_blocks(*z.shape[::-1]))
+    return max(total / z.shape[1], 1e-6)
+
+
+def _by_fold(y: Indices, n_folds: int, random_state: Any) -> tuple[Indices, list[slice]]:
+    """Return rows ordered fold by fold, and where each fold lies."""
+    folds = deal_folds(y, min(n_folds, y.size), True, random_state)
+    order = np.argsort(folds, kind="stable")
+    ends = np.cumsum(np.bincount(folds)).tolist()
+    return order, [slice(a, b) for a, b in zip([0, *ends[:-1]], ends, strict=True)]
+
+
+def _likelihood(
+    y_proba: Floats, y: Indices, weight: Vector, offset: Vector, floor: Any, scale: float
+) -> LabelLikelihood:
+    """Return the likelihood of scaled log-probabilities, in float32."""
+    z = np.empty(y_proba.shape[::-1], dtype=np.float32)
+    for rows in row_blocks(*y_proba.shape):
+        block = floored_log(y_proba[rows].astype(np.float64), floor).T
+        block -= np.log(np.exp(block).sum(axis=0))
+        z[:, rows] = scale * block
+    return LabelLikelihood(z, y, weight, offset)
+
+
+def _weights(nats: Vector, plain: Mask) -> Vector:
+    """Return weights of candidates; those without parameters have half of the prior weight."""
+    log_prior = -np.log(np.where(plain, plain.sum(), (~plain).sum()))
+    score = log_prior - nats
+    weights = np.exp(score - score.max())
+    weights /= weights.sum()
+    weights[weights < LEAST_WEIGHT] = 0.0
+    return weights / weights.sum()
+
+
+def _averaged(
+    parts: list[tuple[str, ScoreMap, float]], setting: _Setting
+) -> CalibrationAverage:
+    maps = tuple(
+        CalibrationMap(name, setting.scale * at.slope, np.array(at.bias), setting.floor)
+        for name, at, _ in parts
+    )
+    return CalibrationAverage(maps, tuple(float(w) for *_, w in parts))
+
+
+def _losses(calibrated: Floats, y: Indices, offset: Vector) -> Vector:
+    """Return each label's loss under outputs that are brought to validation's balance."""
+    balance = np.exp(np.maximum(offset, -700.0))
+    losses = np.empty(y.size)
+    for rows in row_blocks(*calibrated.shape):
+        block = calibrated[rows] * balance
+        of_label = block[np.arange(block.shape[0]), y[rows]]
+        losses[rows] = np.log(np.maximum(block.sum(axis=1), 1e-300)) - np.log(
+            np.maximum(of_label, 1e-300)
+        )
+    return losses
+
+
+def _sample(n_rows: int, n_columns: int) -> Any:
+    """Return evenly spread rows, all of them if they are few enough."""
+    n_kept = min(n_rows, max(1, FIT_CELLS // n_columns))
+    if n_kept == n_rows:
+        return slice(None)
+    return np.linspace(0, n_rows - 1, n_kept).astype(np.intp)
