@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 from priorshift.calibration import BCTS, RIDGE_GRID, TINY, TemperatureScaling, VectorScaling
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
-from priorshift.solvers import _softmax
+from priorshift.calibration import _likelihood as _softmax
 
 EVERY = [
     pytest.param(TemperatureScaling(), id="ts"),

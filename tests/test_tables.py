@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import priorshift as ps
-from priorshift.estimators import _adaptive, _calibrated
+from priorshift.estimators import _auto, _calibrated
 from priorshift.execution import ArrayTable, Table, map_reduce, slices, take_rows, watched
 
 NAMES = ps.available_estimators()
@@ -90,8 +90,8 @@ def test_a_class_that_validation_lacks(simulate, name, known):
 @pytest.mark.parametrize("table", [True, False])
 def test_auto_judges_by_a_sample_of_many_rows(simulate, monkeypatch, table):
     y_proba_val, y_val, y_proba, _ = simulate
-    monkeypatch.setattr(_adaptive, "SAMPLE_NUMBERS", 1000 * K)
-    monkeypatch.setattr(_adaptive, "LARGEST_ARRAY", 2000 * K)
+    monkeypatch.setattr(_auto, "SAMPLE_NUMBERS", 1000 * K)
+    monkeypatch.setattr(_auto, "LARGEST_ARRAY", 2000 * K)
     auto = ps.Auto().fit(y_proba_val, y_val)
     shift = auto.estimate(Chapters(y_proba, [700]) if table else y_proba)
     n_rows = shift.decision["rows_looked_at"]

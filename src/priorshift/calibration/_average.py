@@ -25,7 +25,7 @@ from priorshift.calibration._likelihood import (
     deal_folds,
     rebalance,
 )
-from priorshift.calibration._maps import CalibrationAverage, CalibrationMap, floored_log, normalise
+from priorshift.calibration._maps import TINY, CalibrationAverage, CalibrationMap, floored_log
 from priorshift.execution import single_threaded_blas
 
 FLOORS = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 3e-2)
@@ -122,7 +122,7 @@ def average_calibration(
         calibrated = np.empty(y_proba.shape, dtype=np.float32)
         for fold, one in zip(folds, without, strict=True):
             calibrated[fold] = one.apply(y_proba[fold])
-        losses = _losses(calibrated, y, offset)
+        losses = label_losses(calibrated, y, offset)
         identity = ScoreMap(np.ones(label_priors.size), np.zeros(label_priors.size))
     return AveragedCalibration(
         average,
@@ -308,16 +308,15 @@ def _averaged(
     return CalibrationAverage(maps, tuple(float(w) for *_, w in parts))
 
 
-def _losses(calibrated: Floats, y: Indices, offset: Vector) -> Vector:
-    """Return each label's loss under outputs that are brought to validation's balance."""
-    balance = np.exp(np.maximum(offset, -700.0))
+def label_losses(y_proba: Floats, y: Indices, offset: Vector | None = None) -> Vector:
+    """Return each label's loss in nats; with an offset, of outputs brought to that balance."""
+    balance = np.ones(y_proba.shape[1]) if offset is None else np.exp(np.maximum(offset, -700.0))
     losses = np.empty(y.size)
-    for rows in row_blocks(*calibrated.shape):
-        block = calibrated[rows] * balance
+    for rows in row_blocks(*y_proba.shape):
+        block = y_proba[rows] * balance
         of_label = block[np.arange(block.shape[0]), y[rows]]
-        losses[rows] = np.log(np.maximum(block.sum(axis=1), 1e-300)) - np.log(
-            np.maximum(of_label, 1e-300)
-        )
+        total = np.maximum(block.sum(axis=1), TINY)
+        losses[rows] = np.log(total) - np.log(np.maximum(of_label, TINY))
     return losses
 
 

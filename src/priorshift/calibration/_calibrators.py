@@ -29,7 +29,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from priorshift._blocks import row_blocks
-from priorshift._typing import Indices, Vector
+from priorshift._typing import Vector
 from priorshift._validation import (
     Predictions,
     check_choice,
@@ -43,42 +43,20 @@ from priorshift._validation import (
     read_labels,
     settle_classes,
 )
-from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
-from priorshift.execution import single_threaded_blas
-from priorshift.solvers._softmax import (
-    RIDGE_GRID,
+from priorshift.calibration._crossfit import RIDGE_GRID, by_fold, cross_fit
+from priorshift.calibration._fit import Objective, Penalty, fit_map, fit_temperature
+from priorshift.calibration._likelihood import (
     TEMPERATURE,
     Family,
     LabelLikelihood,
-    PenalisedLikelihood,
-    best_ridge,
-    best_temperature,
-    deal_folds,
-    fit_map,
+    ScoreMap,
+    rebalance,
 )
-
-__all__ = ["BCTS", "RIDGE_GRID", "TINY", "TemperatureScaling", "VectorScaling"]
-
-TINY = float(np.finfo(np.float32).tiny)
-"""The smallest normal float32, 1.2e-38: a smaller probability counts as this."""
+from priorshift.calibration._maps import TINY
+from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
+from priorshift.execution import single_threaded_blas
 
 _NO_LOGIT = -1e100  # below this a logit stands for probability 0, as -inf does
-_IMPOSSIBLE = -1e300  # a score whose exp is exactly 0, while 0 * _IMPOSSIBLE is not NaN
-
-
-def _rebalanced(y: Indices, weight: Vector, priors: Vector, balance: str) -> tuple[Vector, Vector]:
-    """Return the weights and the offset that let labels stand for a draw from `priors`.
-
-    A class with prior 0 has no part in such a draw, so its rows drop out either way.
-    """
-    frequencies = np.bincount(y, weight, priors.size) / weight.sum()
-    shared = (frequencies > 0) & (priors > 0)
-    ratio = np.divide(priors, frequencies, out=np.zeros_like(priors), where=shared)
-    if balance == "weights":
-        return weight * ratio[y], np.zeros_like(priors)
-    offset = np.full_like(priors, _IMPOSSIBLE)
-    offset[shared] = -np.log(ratio[shared])
-    return weight * shared[y], offset
 
 
 def _log_softmax(logits: Vector) -> Vector:
@@ -108,9 +86,9 @@ class _Calibrator(BaseEstimator):
         """Return which parameters there are."""
         raise NotImplementedError
 
-    def _ridge(self, likelihood: LabelLikelihood) -> float:
-        """Return the strength of the penalty on the biases."""
-        raise NotImplementedError
+    def _ridges(self) -> tuple[tuple[float, ...], int]:
+        """Return the penalties on the biases to choose from, and the folds to choose by."""
+        return (0.0,), 1
 
     def fit(
         self,
@@ -152,9 +130,19 @@ class _Calibrator(BaseEstimator):
         offset, corrected = np.zeros(self.classes_.size), source_label_priors is not None
         if corrected:
             priors = check_priors(source_label_priors, self.classes_, "source_label_priors")
-            weight, offset = _rebalanced(encoded, weight, priors, self.balance)
+            weight, offset = rebalance(encoded, weight, priors, self.balance)
+        ridges, n_folds = self._ridges()
+        # stratified folds share the chance in label frequencies, which a bias would fit
+        order, folds = by_fold(encoded, n_folds, corrected, getattr(self, "random_state", None))
+        z = self._z(outputs)
+        unit = _unit(z)
+        z /= unit
+        likelihood = LabelLikelihood(
+            np.take(z.T, order, axis=1), encoded[order], weight[order], offset
+        )
+        del z
         with single_threaded_blas():  # products of small blocks: threads would only wait
-            self._fit(LabelLikelihood(self._z(outputs), encoded, weight, offset, corrected))
+            self._fit(likelihood, unit, ridges, folds)
         return self
 
     def predict_log_proba(self, logits: ArrayLike) -> Vector:
@@ -190,43 +178,55 @@ class _Calibrator(BaseEstimator):
         z = np.maximum(values, TINY, dtype=np.float64, order="C")
         return _log_softmax(np.log(z, out=z))
 
-    def _fit(self, likelihood: LabelLikelihood) -> None:
-        check_positive(self.tol, "tol")
-        check_count(self.max_iter, "max_iter")
+    def _fit(
+        self,
+        likelihood: LabelLikelihood,
+        unit: float,
+        ridges: tuple[float, ...],
+        folds: tuple[slice, ...],
+    ) -> None:
+        tol, max_iter = check_positive(self.tol, "tol"), check_count(self.max_iter, "max_iter")
         family, unseen = self._family(), self.classes_[~likelihood.seen].tolist()
         if unseen and (family != TEMPERATURE or len(unseen) >= self.n_features_in_ - 1):
             warn_user(_unseen_message(unseen), PriorShiftWarning)
-        found = best_temperature(likelihood, self.tol, self.max_iter)
+        found = fit_temperature(likelihood, start=unit, tol=tol, max_iter=max_iter)
         self.n_iter_ = found.n_iter
         if family != TEMPERATURE:
-            self.ridge_ = self._ridge(likelihood)
-            objective = PenalisedLikelihood(likelihood, family, found.map, self.ridge_)
-            found = fit_map(objective, found.map, self.tol, self.max_iter)
+            start, self.ridge_ = found.map, ridges[0]
+            if len(ridges) > 1:
+                chosen = cross_fit(likelihood, family, start, ridges, folds, max_iter=max_iter)
+                self.ridge_ = chosen.ridge
+            objective = Objective(likelihood, family, Penalty(self.ridge_), start)
+            found = fit_map(objective, start, tol * np.sqrt(likelihood.total), max_iter)
             self.n_iter_ += found.n_iter
         if found.trouble:
             message = f"{type(self).__name__} did not converge: {found.trouble}."
             warn_user(message, ConvergenceWarning)
-        self.nll_, _ = likelihood.value_and_gradient(found.map)
-        self._map = found.map
-        if family.n_slopes == 1:
-            self.temperature_ = float(1 / found.map.slope[0])
+        self.nll_ = likelihood.value(found.map) / likelihood.total
+        self._map = ScoreMap(found.map.slope / unit, found.map.bias)
+        if family.slope == "shared":
+            self.temperature_ = float(1 / self._map.slope[0])
         else:
-            self.scale_ = found.map.slope
-        if family.n_biases:
-            self.bias_ = found.map.bias
+            self.scale_ = self._map.slope
+        if family.bias:
+            self.bias_ = self._map.bias
 
 
-def _settled_ridge(calibrator: "BCTS | VectorScaling", likelihood: LabelLikelihood) -> float:
-    ridge, n_folds = calibrator.ridge, calibrator.cv
+def _unit(z: Vector) -> float:
+    """Return how far log-probabilities spread, so that slopes of about 1 are looked for."""
+    spread = np.ptp(z, axis=1)
+    spread = spread[spread > 0]
+    return float(np.exp(np.log(spread).mean())) if spread.size else 1.0
+
+
+def _settled_ridges(calibrator: "BCTS | VectorScaling") -> tuple[tuple[float, ...], int]:
+    ridge = calibrator.ridge
     if not ridge:
-        return 0.0
+        return (0.0,), 1
     if not isinstance(ridge, str):
-        return check_positive(ridge, "ridge")
+        return (check_positive(ridge, "ridge"),), 1
     check_choice(ridge, ("cv",), "ridge")
-    check_count(n_folds, "cv", least=2)
-    # stratified folds share the chance deviations of label frequencies, which a bias would fit
-    folds = deal_folds(likelihood.y, n_folds, likelihood.corrected, calibrator.random_state)
-    return best_ridge(likelihood, calibrator._family(), folds, calibrator.max_iter)
+    return RIDGE_GRID, check_count(calibrator.cv, "cv", least=2)
 
 
 def _unseen_message(unseen: list[Any]) -> str:
@@ -339,10 +339,10 @@ class BCTS(_Calibrator):
     random_state: int | np.random.Generator | None = None
 
     def _family(self) -> Family:
-        return Family(n_slopes=1, n_biases=self.n_features_in_)
+        return Family("shared", bias=True)
 
-    def _ridge(self, likelihood: LabelLikelihood) -> float:
-        return _settled_ridge(self, likelihood)
+    def _ridges(self) -> tuple[tuple[float, ...], int]:
+        return _settled_ridges(self)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -381,9 +381,9 @@ class VectorScaling(_Calibrator):
     random_state: int | np.random.Generator | None = None
 
     def _family(self) -> Family:
-        return Family(self.n_features_in_, self.n_features_in_ if self.bias else 0)
+        return Family("vector", bias=self.bias)
 
-    def _ridge(self, likelihood: LabelLikelihood) -> float:
+    def _ridges(self) -> tuple[tuple[float, ...], int]:
         if not self.bias:
             check_choice(self.ridge, (None,), "ridge with bias=False")
-        return _settled_ridge(self, likelihood)
+        return _settled_ridges(self)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cholesky, eigh, solve_triangular
+from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 from scipy.optimize import minimize
 
 from priorshift._typing import Vector
@@ -25,9 +25,6 @@ from priorshift.calibration._likelihood import (
     LabelLikelihood,
     ScoreMap,
 )
-
-RIDGE_GRID = (1e6, 1e5, 1e4, 1e3, 1e2, 1e1, 1e0, 1e-1, 1e-2)
-"""What `ridge="cv"` chooses from: from hardly any bias to hardly any penalty."""
 
 DENSE_PARAMETERS = 1000
 """Up to this many parameters the Hessian is formed; beyond that only its diagonal is used."""
@@ -129,12 +126,12 @@ class Objective:
         self, likelihood: LabelLikelihood, family: Family, penalty: Penalty, near: ScoreMap
     ) -> None:
         self.likelihood, self.family, self.penalty = likelihood, family, penalty
-        self.seen, self.near = likelihood.seen, near
+        self.seen, self.near = likelihood.seen, _shaped(near, family)
         if family.slope == "matrix":
             self.metric: DenseMetric | DiagonalMetric | KroneckerMetric = KroneckerMetric.of(
                 likelihood, penalty, near
             )
-        elif family.parameters(_shaped(near, family)).size <= DENSE_PARAMETERS:
+        elif family.parameters(self.near).size <= DENSE_PARAMETERS:
             self.metric = DenseMetric.of(likelihood, family, penalty, near)
         else:
             self.metric = DiagonalMetric.of(likelihood, family, penalty, near)
@@ -145,10 +142,16 @@ class Objective:
         other.__dict__.update(self.__dict__, likelihood=self.likelihood.on(parts))
         return other
 
-    def outside(self, folds: Sequence[slice]) -> Iterator["Objective"]:
-        """Return for each fold the same objective on the others."""
+    def outside(self, folds: Sequence[slice], alone: bool = False) -> Iterator["Objective"]:
+        """Return for each fold the same objective on the others.
+
+        Classes that only the fold has stay free, unless the others are to be taken alone.
+        """
         for fold in folds:
-            yield self.on([rows for rows in folds if rows is not fold] or [fold])
+            other = self.on([rows for rows in folds if rows is not fold] or [fold])
+            if alone:
+                other.seen = other.likelihood.seen
+            yield other
 
     def with_penalty(self, penalty: Penalty) -> "Objective":
         """Return the same objective under another penalty, in coordinates that suit it."""
@@ -164,8 +167,10 @@ class Objective:
 
     def unpack(self, omega: Vector) -> ScoreMap:
         """Return the map at some coordinates."""
-        at = self.family.map(self.metric.restore(omega), self.seen.size)
-        return at._replace(bias=self._centred(at.bias)) if self.family.bias else at
+        slope, bias = self.family.map(self.metric.restore(omega), self.seen.size)
+        if self.family.slope != "shared" and not self.seen.all():
+            slope = np.where(self.seen, slope, self.near.slope)
+        return ScoreMap(slope, self._centred(bias) if self.family.bias else bias)
 
     def __call__(self, omega: Vector) -> tuple[float, Vector]:
         """Return value and gradient."""
@@ -200,16 +205,15 @@ class Objective:
 def fit_map(
     objective: Objective, start: ScoreMap, gtol: float, max_iter: int, ftol: float = 1e-15
 ) -> FittedMap:
-    """Minimise the objective from `start`, never ending above it."""
+    """Minimise the objective from `start`, never ending above it: every step goes down."""
     origin = objective.pack(start)
-    first = objective(origin)[0]
     options = {"gtol": gtol, "ftol": ftol, "maxiter": max_iter}
     found = minimize(objective, origin, jac=True, method="L-BFGS-B", options=options)
     trouble = ""
     short = np.abs(found.jac).max() > max(gtol, 1e-3 * np.sqrt(objective.likelihood.total))
     if found.status == 1 or (not found.success and short):
         trouble = _exhausted(int(found.nit))
-    best = objective.unpack(found.x) if found.fun <= first else start
+    best = objective.unpack(found.x)
     if objective.family.slope == "shared" and np.log(best.slope[0]) <= LOG_SLOPES[0]:
         trouble = "no finite temperature is best, as the outputs rank labels no better than chance"
     return FittedMap(best, int(found.nit), trouble)
@@ -225,11 +229,13 @@ def fit_path(
     gtol: float,
     ftol: float = 1e-15,
     max_iter: int = 1000,
+    exact: bool = False,
 ) -> Iterator[FittedPath]:
     """Fit for each penalty, the strongest first, each from where the last one ended.
 
-    Rows lie fold by fold. Where a fold is left out, the fit begins at the full one corrected by a
-    Newton step, which is nearly all there is to do.
+    Rows lie fold by fold. Where a fold is left out, the fit begins at the full one corrected by
+    quasi-Newton steps, which is nearly all there is to do. `exact` does the rest too, and leaves
+    alone the classes that only the fold has.
     """
     objective, at = None, start
     for penalty in penalties:
@@ -240,10 +246,11 @@ def fit_path(
         )
         fitted = fit_map(objective, at, gtol, max_iter, ftol)
         at = fitted.map
-        if isinstance(objective.metric, KroneckerMetric):  # too rough for a step or two
-            without = (fit_map(o, at, gtol, max_iter, ftol).map for o in objective.outside(folds))
-        else:
-            without = _without_folds(objective, at, folds)
+        rough = isinstance(objective.metric, KroneckerMetric)  # too rough for a step or two
+        without = [at] * len(folds) if rough else list(_without_folds(objective, at, folds))
+        if rough or exact:
+            others = zip(objective.outside(folds, alone=exact), without, strict=True)
+            without = [fit_map(other, near, gtol, max_iter, ftol).map for other, near in others]
         yield FittedPath(penalty, fitted, tuple(without))
 
 
@@ -296,9 +303,7 @@ class DenseMetric:
         matrix[slopes, slopes] += penalty.temperature / n_slopes**2
         diagonal = np.arange(n_slopes, matrix.shape[0])
         matrix[diagonal, diagonal] += penalty.bias
-        every = np.arange(matrix.shape[0])
-        matrix[every, every] += 1e-7 * matrix.diagonal().mean() + 1e-7
-        return replace(self, factor=cholesky(matrix, lower=True))
+        return replace(self, factor=_root(matrix))
 
     def whiten(self, theta: Vector) -> Vector:
         return self.factor.T @ theta
@@ -356,9 +361,7 @@ class KroneckerMetric:
     root: Vector
 
     @classmethod
-    def of(
-        cls, likelihood: LabelLikelihood, penalty: Penalty, near: ScoreMap
-    ) -> "KroneckerMetric":
+    def of(cls, likelihood: LabelLikelihood, penalty: Penalty, near: ScoreMap) -> "KroneckerMetric":
         covariance, products = likelihood.factors(near)
         spread = np.sqrt(penalty.slope / penalty.bias) if penalty.slope and penalty.bias else 1.0
         scale = np.append(np.full(near.bias.size, spread), 1.0)
@@ -382,6 +385,19 @@ class KroneckerMetric:
     def whiten_gradient(self, gradient: Vector) -> Vector:
         scaled = gradient.reshape(self.scale.size, -1) / self.scale[:, None]
         return np.ravel((self.products[1].T @ scaled @ self.covariance[1]) / self.root)
+
+
+def _root(matrix: Vector) -> Vector:
+    """Return the Cholesky factor of a matrix that may be singular, up to rounding in float32."""
+    unit = np.sqrt(np.maximum(matrix.diagonal(), 0.0) + 1e-7)
+    scaled = matrix / np.outer(unit, unit)
+    for jitter in (1e-7, 1e-5, 1e-3):
+        try:
+            factor = cholesky(scaled + jitter * np.eye(unit.size), lower=True)
+        except LinAlgError:
+            continue
+        return np.asarray(unit[:, None] * factor)
+    return np.diag(unit)
 
 
 def _eigen(matrix: Vector) -> tuple[Vector, Vector]:
@@ -408,7 +424,6 @@ def _exhausted(n_iter: int) -> str:
 
 
 __all__ = [
-    "RIDGE_GRID",
     "TEMPERATURE",
     "FittedMap",
     "FittedPath",

@@ -18,9 +18,8 @@ import numpy as np
 from priorshift._blocks import row_blocks
 from priorshift._typing import Indices, Mask, Vector
 
-IMPOSSIBLE = -1e30
-"""A score whose exp is exactly 0 in float32 too, while 0 * IMPOSSIBLE is not NaN."""
-
+IMPOSSIBLE = -1e300
+"""A score whose exp is exactly 0, while 0 * IMPOSSIBLE is not NaN."""
 
 LOG_SLOPES = (-14.0, 14.0)
 """Where the logarithm of a reciprocal temperature is looked for."""
@@ -202,7 +201,8 @@ class LabelLikelihood:
         """Pass over the samples: weights, losses, probabilities (yours to overwrite)."""
         dtype = self.z.dtype
         slope = at.slope.T.astype(dtype)
-        shift = (at.bias + self.offset).astype(dtype)[:, None]
+        lowest = -1e-8 * float(np.finfo(dtype).max)  # IMPOSSIBLE may be too low for float32
+        shift = np.maximum(at.bias + self.offset, lowest).astype(dtype)[:, None]
         for part in self._parts():
             for rows in row_blocks(part, self.z.shape[0]):
                 z = self.z[:, rows]

@@ -12,7 +12,7 @@ import numpy as np
 from priorshift._version import __version__
 from priorshift.cli._options import Request
 from priorshift.estimators import PriorEstimate
-from priorshift.recalibration import Recalibration
+from priorshift.calibration import CalibrationAverage, CalibrationMap
 
 
 def fingerprint(request: Request, method: str) -> str:
@@ -32,8 +32,10 @@ def estimate_as_json(estimate: PriorEstimate) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for field in fields(estimate):
         value = getattr(estimate, field.name)
-        if isinstance(value, Recalibration):
-            value = {name: _plain(part) for name, part in vars(value).items()}
+        if isinstance(value, CalibrationMap):
+            value = _map_as_json(value)
+        elif isinstance(value, CalibrationAverage):
+            value = {"maps": [_map_as_json(one) for one in value.maps], "weights": value.weights}
         found[field.name] = _plain(value)
     return found
 
@@ -44,13 +46,24 @@ def estimate_from_json(found: dict[str, Any]) -> PriorEstimate:
         name: np.array(value) if isinstance(value, list) else value for name, value in found.items()
     }
     named["unseen_classes"] = tuple(found["unseen_classes"])
-    if found["calibrator"] is not None:
-        calibrator: dict[str, Any] = {
-            name: np.array(value) if isinstance(value, list) else value
-            for name, value in found["calibrator"].items()
-        }
-        named["calibrator"] = Recalibration(**calibrator)
+    calibrator = found["calibrator"]
+    if calibrator is not None and "maps" in calibrator:
+        maps = tuple(_map_from_json(one) for one in calibrator["maps"])
+        named["calibrator"] = CalibrationAverage(maps, tuple(calibrator["weights"]))
+    elif calibrator is not None:
+        named["calibrator"] = _map_from_json(calibrator)
     return PriorEstimate(**named)
+
+
+def _map_as_json(one: CalibrationMap) -> dict[str, Any]:
+    return {name: _plain(part) for name, part in vars(one).items()}
+
+
+def _map_from_json(found: dict[str, Any]) -> CalibrationMap:
+    parts: dict[str, Any] = {
+        name: np.array(value) if isinstance(value, list) else value for name, value in found.items()
+    }
+    return CalibrationMap(**parts)
 
 
 def _plain(value: Any) -> Any:

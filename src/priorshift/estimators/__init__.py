@@ -1,6 +1,6 @@
 """Estimators of target priors: each builds the data of a solver and wraps its solution."""
 
-from priorshift.estimators._adaptive import Auto
+from priorshift.estimators._auto import Auto
 from priorshift.estimators._base import PriorEstimator
 from priorshift.estimators._calibrated import CalibratedEM
 from priorshift.estimators._elsa import ELSA

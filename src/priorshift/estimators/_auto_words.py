@@ -1,84 +1,91 @@
-"""What Auto decided and why, as data and as a sentence."""
+"""What Auto decided and why, as data and as sentences."""
 
 from typing import Any, Literal
 
-import numpy as np
-
 from priorshift._validation import some
+from priorshift.calibration import Calibration, CalibrationMap
 from priorshift.estimators._gain import Gain
-from priorshift.estimators._outputs import Outputs
-from priorshift.estimators._shrinkage import ShrunkPriors
 
 Reason = Literal["helps", "no shift", "unsure", "unknown class"]
 """Why predictions are adapted, or left alone."""
 
-CALIBRATED = {
-    "none": "Predictions are",
-    "ts": "Predictions are calibrated by a temperature and",
-    "bcts": "Predictions are calibrated by a temperature and biases, and",
-    "vs": "Predictions are calibrated by scales and biases, and",
-}
-
 
 def state_decision(
-    outputs: Outputs,
-    shrunk: ShrunkPriors,
     gain: Gain,
     reason: Reason,
     unknown: list[Any],
     rows: tuple[int, int],
+    *,
+    calibrator: Calibration | None,
+    mismatch: str | None,
+    raw_weight: float,
+    tempering: float,
 ) -> dict[str, Any]:
-    """Return what was decided and why, as data and as a sentence.
+    """Return what was decided and why, as data and as sentences.
 
     `rows` are how many rows of the target were looked at, and how many there are.
     """
-    calibrator = outputs.calibrator
-    scales = np.ones(1) if calibrator is None else calibrator.slope
-    exact, adapts = bool(np.isinf(shrunk.concentration)), reason == "helps"
     facts = {
-        "adapt": adapts,
+        "adapt": reason == "helps",
         "reason": reason,
         "unknown_classes": unknown,
-        "calibration": outputs.name if adapts else "none",
-        "slope": float(scales.mean()),
-        "floor": 0.0 if calibrator is None else calibrator.floor,
-        "shrunk_towards": shrunk.centre,
-        "pseudo_counts": None if exact else shrunk.concentration,
-        "log_evidence": float(shrunk.log_evidence),
         "expected_gain": float(gain.mean),
         "expected_gain_se": float(gain.standard_error),
         "changed_decisions": float(gain.changed),
+        "calibration": "none" if calibrator is None else calibrator.name,
+        "calibration_weights": _weights(calibrator),
+        "mismatch": mismatch,
+        "raw_weight": raw_weight,
+        "row_weight": tempering,
         "rows_looked_at": rows[0],
     }
-    sampled = f" Judged on {rows[0]:,} of {rows[1]:,} rows." if rows[0] < rows[1] else ""
-    return {**facts, "sentence": _sentence(facts) + sampled}
+    sentences = [_verdict(gain, reason, unknown), *_details(facts, rows)]
+    return {**facts, "sentence": " ".join(sentences)}
 
 
-def _sentence(facts: dict[str, Any]) -> str:
-    if facts["reason"] == "no shift":
+def _weights(calibrator: Calibration | None) -> dict[str, float]:
+    if calibrator is None:
+        return {}
+    if isinstance(calibrator, CalibrationMap):
+        return {calibrator.name: 1.0}
+    return {
+        one.name: weight for one, weight in zip(calibrator.maps, calibrator.weights, strict=True)
+    }
+
+
+def _verdict(gain: Gain, reason: Reason, unknown: list[Any]) -> str:
+    """Say what to do, for a reader who knows no statistics."""
+    if reason == "unknown class":
+        return f"Leave predictions alone: {say_unknown(unknown)}. Give source_priors."
+    if reason == "no shift":
+        return "Leave predictions alone: the class balance has hardly changed."
+    low, high = (100 * bound for bound in gain.interval)
+    if reason == "unsure":
         return (
-            "Predictions are left alone: the target gives no more evidence for other priors than "
-            "for those of the source."
+            "Leave predictions alone: it is not sure that adapting helps (expected change of "
+            f"accuracy {100 * gain.mean:+.1f} points, {low:+.1f} to {high:+.1f})."
         )
-    gain, error = 100 * facts["expected_gain"], 100 * facts["expected_gain_se"]
-    nats = facts["log_evidence"]
-    evidence = f"{nats:{',.0f' if nats >= 100 else '.3g'}} nats of evidence for a shift"
-    expected = f"expected gain {gain:+.1f} points of accuracy (standard error {error:.1f})"
-    if facts["reason"] == "unknown class":
-        return (
-            f"Predictions are left alone: {say_unknown(facts['unknown_classes'])}, so that the "
-            f"{evidence} cannot be trusted. Give source_priors."
-        )
-    if facts["reason"] == "unsure":
-        return f"Predictions are left alone: {evidence}, but not enough to be sure, {expected}."
-    counts = facts["pseudo_counts"]
-    shrinkage = (
-        f"the {facts['shrunk_towards']} priors exactly"
-        if counts is None
-        else f"priors shrunk towards the {facts['shrunk_towards']} ones by "
-        f"{counts:g} pseudo-count{'' if counts == 1 else 's'} a class"
+    digits = 0 if 100 * gain.mean >= 9.5 else 1
+    return (
+        f"Adapt: accuracy should rise by about {100 * gain.mean:.{digits}f} points "
+        f"({low:.{digits}f} to {high:.{digits}f})."
     )
-    return f"{CALIBRATED[facts['calibration']]} adapted to {shrinkage}: {evidence}, {expected}."
+
+
+def _details(facts: dict[str, Any], rows: tuple[int, int]) -> list[str]:
+    details = []
+    if facts["adapt"]:
+        details.append(
+            f"{facts['changed_decisions']:.0%} of the decisions change; probabilities are "
+            "calibrated first."
+        )
+    elif facts["calibration"] != "none":
+        details.append("Probabilities are calibrated by a temperature, which changes no decision.")
+    if facts["mismatch"] is not None:
+        details.append(facts["mismatch"])
+    if rows[0] < rows[1]:
+        details.append(f"Judged on {rows[0]:,} of {rows[1]:,} rows.")
+    return details
 
 
 def say_unknown(classes: list[Any]) -> str:

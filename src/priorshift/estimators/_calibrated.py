@@ -2,18 +2,22 @@
 
 from copy import copy
 from dataclasses import replace
-from typing import Literal, Self
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 
-from priorshift._typing import Floats, Labels, Mask, Vector
+from priorshift._typing import Floats, Indices, Labels, Mask, Vector
 from priorshift._validation import NO_PRIOR, check_choice, check_count, check_positive, some
-from priorshift.estimators._calibrator import (
-    FAMILIES,
-    cross_validate,
-    fit,
-    floor_of,
-    likelihood_of,
+from priorshift.calibration import RIDGE_GRID, CalibrationMap
+from priorshift.calibration._crossfit import by_fold, cross_fit
+from priorshift.calibration._fit import Objective, Penalty, fit_map, fit_temperature
+from priorshift.calibration._floor import FLOORS, best_floor, floored_likelihood
+from priorshift.calibration._likelihood import (
+    TEMPERATURE,
+    Family,
+    LabelLikelihood,
+    ScoreMap,
+    rebalance,
 )
 from priorshift.estimators._certify import certified, posterior_problem
 from priorshift.estimators._evidence import Evidence, Validation
@@ -22,16 +26,24 @@ from priorshift.estimators._kept_rows import (
     RowEvidence,
     in_canonical_order,
     label_priors_of,
+    weight_of,
 )
 from priorshift.estimators._likelihood import EM
 from priorshift.estimators._reading import Given
 from priorshift.estimators._result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
 from priorshift.execution import ArrayTable, Rows, Table, single_threaded_blas
-from priorshift.recalibration import Recalibration
-from priorshift.solvers._softmax import RIDGE_GRID, TEMPERATURE, Family, ScoreMap, deal_folds
 from priorshift.statistics import Confusion, Decision, DecisionCounts
 from priorshift.uncertainty import IntervalRequest, PriorInterval
+
+FAMILIES = {
+    "ts": TEMPERATURE,
+    "bcts": Family("shared", bias=True),
+    "vs": Family("vector", bias=True),
+}
+
+GTOL, MAX_STEPS = 1e-3, 1000
+"""Largest gradient of the calibrator's likelihood, in square roots of nats, and most steps."""
 
 LARGEST_COPY = 100_000_000
 """Rows times classes up to which calibrated outputs are kept: calibrating again takes longer."""
@@ -68,7 +80,7 @@ class CalibratedEM(KeepsRows):
 
     Attributes
     ----------
-    recalibration_ : Recalibration
+    recalibration_ : CalibrationMap
         The fitted map.
     ridge_ : float
         The penalty used.
@@ -91,6 +103,7 @@ class CalibratedEM(KeepsRows):
     """
 
     name = "em-bcts"
+    _calibrates = True
 
     def __init__(
         self,
@@ -182,26 +195,29 @@ class CalibratedEM(KeepsRows):
 
     def _calibrate(
         self, rows: Validation, label_priors: Vector | None
-    ) -> tuple[Recalibration, float, Floats]:
+    ) -> tuple[CalibrationMap, float, Floats]:
         """Fit the calibrator; return its map, its ridge, and validation calibrated out of fold."""
         check_choice(self.calibrator, tuple(FAMILIES), "calibrator")
-        n_folds = check_count(self.cv, "cv", least=2)
-        floor = floor_of(rows, label_priors)
-        likelihood = likelihood_of(rows, label_priors, floor)
-        family, y = FAMILIES[self.calibrator](rows.y_proba.shape[1]), likelihood.y
-        folds = deal_folds(y, min(n_folds, y.size), label_priors is not None, self.random_state)
+        n_folds, family = check_count(self.cv, "cv", least=2), FAMILIES[self.calibrator]
+        ridges = self._ridges(family)
+        assert rows.y is not None
+        order, folds = by_fold(rows.y, n_folds, label_priors is not None, self.random_state)
+        calibrated = np.empty_like(rows.y_proba)
         with single_threaded_blas():
-            ridge, maps = cross_validate(likelihood, family, folds, self._ridges(family))
-            fitted = fit(likelihood, family, ridge)
-            calibrated = np.empty_like(rows.y_proba)
-            for fold, of_fold in maps.items():
-                inside = folds == fold
-                recalibration = self._recalibration(of_fold, floor)
-                calibrated[inside] = recalibration.apply(rows.y_proba[inside])
-        if fitted.trouble:
-            message = f"the calibrator of {self.name} did not converge: {fitted.trouble}."
+            above = _floored(_ordered(rows, order), label_priors)
+            found = fit_temperature(above.likelihood)
+            chosen = cross_fit(above.likelihood, family, found.map, ridges, folds)
+            if family != TEMPERATURE:
+                penalty = Penalty(chosen.ridge)
+                objective = Objective(above.likelihood, family, penalty, found.map)
+                found = fit_map(objective, chosen.fitted, GTOL, MAX_STEPS)
+            for fold, at in zip(folds, chosen.folds, strict=True):
+                inside = order[fold]
+                calibrated[inside] = self._map(at, above).apply(rows.y_proba[inside])
+        if found.trouble:
+            message = f"the calibrator of {self.name} did not converge: {found.trouble}."
             warn_user(message, ConvergenceWarning)
-        return self._recalibration(fitted.map, floor), ridge, calibrated
+        return self._map(found.map, above), chosen.ridge, calibrated
 
     def _ridges(self, family: Family) -> tuple[float, ...]:
         """Return the penalties to choose from, the strongest first."""
@@ -212,8 +228,39 @@ class CalibratedEM(KeepsRows):
         check_choice(self.ridge, ("cv",), "ridge")
         return RIDGE_GRID
 
-    def _recalibration(self, fitted: ScoreMap, floor: float) -> Recalibration:
-        return Recalibration(self.calibrator, np.array(fitted.slope), np.array(fitted.bias), floor)
+    def _map(self, at: ScoreMap, above: "_Floored") -> CalibrationMap:
+        slope, bias = above.unit * at.slope, np.array(at.bias)
+        return CalibrationMap(self.calibrator, slope, bias, above.floor)
+
+
+class _Floored(NamedTuple):
+    """The likelihood of validation above a floor, in units in which slopes are about 1."""
+
+    likelihood: LabelLikelihood
+    unit: float
+    floor: Vector
+
+
+def _floored(rows: Validation, label_priors: Vector | None) -> _Floored:
+    """Choose the floor: a model that says exactly 0 needs it."""
+    y_proba, y, weight = rows.y_proba, rows.y, weight_of(rows)
+    assert y is not None
+    offset = np.zeros(y_proba.shape[1])
+    shares = np.bincount(y, weight, offset.size) + 0.5
+    if label_priors is not None:
+        weight, offset = rebalance(y, weight, label_priors)
+        shares = label_priors
+    mixed_in = offset.size / shares.sum() * shares
+    found = best_floor(y_proba, y, weight, offset, [share * mixed_in for share in FLOORS])
+    likelihood = floored_likelihood(
+        y_proba, y, weight, offset, found.floor, scale=found.slope, dtype=y_proba.dtype
+    )
+    return _Floored(likelihood, found.slope, found.floor)
+
+
+def _ordered(rows: Validation, order: Indices) -> Validation:
+    assert rows.y is not None
+    return Validation(rows.y_proba[order], rows.y[order], weight_of(rows)[order])
 
 
 def _evidence_of(rows: Validation, calibrated: Floats, dead: Mask) -> RowEvidence:

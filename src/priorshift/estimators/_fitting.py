@@ -10,6 +10,8 @@ from priorshift._typing import Labels, Vector
 from priorshift._validation import check_priors, some
 from priorshift.estimators._evidence import Evidence, Validation
 from priorshift.estimators._reading import Given, classes_without_rows, needs_soft, read_rows
+from priorshift.estimators._source import Mismatch, mismatch_of
+from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.execution import Table
 from priorshift.statistics import Decision
 
@@ -19,6 +21,9 @@ class FitsValidation(BaseEstimator):
 
     _keeps_rows: ClassVar[bool] = False
     """Whether validation's rows must be in memory: a table of them is then read whole."""
+
+    _calibrates: ClassVar[bool] = False
+    """Whether the method calibrates, so that outputs may contradict the labels."""
 
     @property
     def _decision(self) -> Decision | None:
@@ -68,7 +73,9 @@ class FitsValidation(BaseEstimator):
             return self._settle(classes_without_rows(self, source_priors, classes), given, None)
         names, rows = read_rows(self, y_proba, y, classes, sample_weight, given, positive_class)
         kept = None if isinstance(rows.y_proba, Table) else rows
-        return self._settle(names, given, self._count(rows, given), kept)
+        self._settle(names, given, self._count(rows, given), kept)
+        self._warn_of_mismatch(rows)
+        return self
 
     def partial_fit(
         self,
@@ -106,6 +113,27 @@ class FitsValidation(BaseEstimator):
         if self._evidence is not None:
             evidence = self._evidence + evidence
         return self._settle(self.classes_, self._given, evidence)
+
+    def _warn_of_mismatch(self, rows: Validation) -> None:
+        """Warn where the mean prediction cannot be the priors that the model was trained under."""
+        told = any(priors is not None for priors in self._given)
+        found = None if told or self._calibrates else self._mismatch_on(rows)
+        if found is not None:
+            warn_user(
+                f"{found.say(self.classes_)}. {type(self).__name__} takes the mean prediction for "
+                "the priors that the model was trained under. Give source_priors= those priors "
+                f"({1 / self.classes_.size:.3g} per class after class_weight='balanced'), or use "
+                "Auto or em-bcts, which calibrate.",
+                PriorShiftWarning,
+            )
+
+    def _mismatch_on(self, rows: Validation | None) -> Mismatch | None:
+        """Compare the mean prediction with the labels of validation."""
+        if rows is None or rows.y is None or self._evidence is None:
+            return None
+        labelled = np.bincount(rows.y, rows.sample_weight, self.classes_.size)
+        predicted = self._evidence.predicted.frequencies
+        return mismatch_of(predicted, labelled / labelled.sum(), float(rows.y.size))
 
     def _count(self, rows: Validation, given: Given) -> Evidence:
         """Return the statistics of clean validation rows."""

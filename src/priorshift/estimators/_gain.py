@@ -1,27 +1,28 @@
-r"""What a decision rule gains over no adaptation, judged without target labels.
+r"""What adapting gains over no adaptation, judged without target labels.
 
 Under prior shift a rule's accuracy on each class is the same on validation and target. With d_k the
-difference to no adaptation on validation samples of class k, and p the target priors, the gain is
+difference to no adaptation on validation samples of class k, out of fold, and p the target priors,
+the gain is
 
-.. math:: G = \sum_k p_k d_k, \qquad \mathrm{Var}(G) = \sum_k p_k^2 \mathrm{Var}_k(d) / n_k.
+.. math:: G = \sum_k p_k d_k.
 
-The adapted posteriors themselves expect a gain M on the target. They are right only as far as the
-model is, so M counts as known to within a share of the decisions that change; G and M are combined
-by their precisions.
+Few samples of a class say little, so 20 more join them as the target's own posteriors expect them.
+The variance has three parts: that of the differences, that of the priors, and how much the
+expected gain changes when the calibrator is fitted without each fold. Five folds tell that no
+better than a t distribution of 4 degrees of freedom, whose variance is twice the plain one.
 """
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Indices, Vector
+from priorshift.calibration import Calibration
 
-MODEL_DOUBT = 0.25
-"""Standard error of the model's own expectation, as a share of the decisions that change."""
-
-CHANGE_VARIANCE = 0.5
-"""Variance of the difference a changed decision makes, where validation has too few to tell."""
+MODEL_SAMPLES = 20.0
+"""Samples of each class that the model's own expectation counts for."""
 
 
 class Gain(NamedTuple):
@@ -31,69 +32,114 @@ class Gain(NamedTuple):
     standard_error: float
     changed: float
 
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Bounds at 95 %."""
+        reach = 1.96 * self.standard_error
+        return self.mean - reach, self.mean + reach
+
 
 class Sample(NamedTuple):
-    """Validation labels as column numbers, with weights."""
+    """Validation: outputs calibrated out of fold, decisions without adaptation, labels, weights."""
 
+    y_proba: Floats
+    decisions: Indices
     y: Indices
     weight: Vector
 
 
-class Decisions(NamedTuple):
-    """A rule `argmax outputs * ratio`, on validation and on the target."""
+class Target(NamedTuple):
+    """The target: outputs as they came, and calibrated."""
 
-    validation: Floats
-    target: Floats
-    ratio: Vector
-
-
-def validated_gain(priors: Vector, rule: Decisions, other: Decisions, sample: Sample) -> Gain:
-    """Return what a rule gains over another by validation alone, at these target priors."""
-    y, weight = sample
-    difference = _hits(rule.validation, rule.ratio, y) - _hits(other.validation, other.ratio, y)
-    size = np.maximum(np.bincount(y, weight, priors.size), 1.0)
-    mean = np.bincount(y, weight * difference, priors.size) / size
-    spread = np.bincount(y, weight * difference**2, priors.size) / size - mean**2
-    changed = _changed(rule, other)
-    noise = np.maximum(spread, 0.0) + CHANGE_VARIANCE * changed
-    return Gain(float(priors @ mean), float(np.sqrt((priors**2 * noise / size).sum())), changed)
+    y_proba: Floats
+    calibrated: Floats
 
 
-def expected_gain(priors: Vector, rule: Decisions, other: Decisions, sample: Sample) -> Gain:
-    """Combine what validation says with what the rule's own posteriors expect."""
-    validated = validated_gain(priors, rule, other, sample)
-    variance = max(validated.standard_error**2, 1e-12)
-    doubt = max((MODEL_DOUBT * validated.changed) ** 2, 1e-12)
-    precision = 1 / variance + 1 / doubt
-    mean = (validated.mean / variance + _self_expected(rule, other) / doubt) / precision
-    return Gain(mean, float(precision**-0.5), validated.changed)
+class Refit(NamedTuple):
+    """A calibration that was fitted without a fold, and the priors it leads to."""
+
+    calibration: Calibration
+    priors: Vector
 
 
-def _hits(outputs: Floats, ratio: Vector, y: Indices) -> Vector:
-    """Return 1 for each row that the rule decides rightly, else 0."""
-    return np.concatenate(
-        [(outputs[rows] * ratio).argmax(axis=1) == y[rows] for rows in row_blocks(*outputs.shape)]
-    ).astype(np.float64)
+def expected_gain(
+    priors: Vector,
+    covariance: Vector,
+    source_priors: Vector,
+    sample: Sample,
+    target: Target,
+    refits: Sequence[Refit] = (),
+) -> Gain:
+    """Return what adapting to `priors` gains."""
+    ratio = priors / source_priors
+    K, (y_proba, before, y, weight) = priors.size, sample
+    after = decide(y_proba, ratio)
+    difference = (after == y).astype(np.float64) - (before == y)
+    size = np.bincount(y, weight, K)
+    model = _modelled(target, ratio)
+    n = size + MODEL_SAMPLES
+    d = (np.bincount(y, weight * difference, K) + MODEL_SAMPLES * model.mean) / n
+    square = (np.bincount(y, weight * difference**2, K) + MODEL_SAMPLES * model.square) / n
+    variance = float((priors**2 * np.maximum(square - d**2, 0.0) / n).sum())
+    variance += float(d @ covariance @ d)
+    variance += _variance_of_refits(refits, source_priors, target, model)
+    return Gain(float(priors @ d), float(np.sqrt(variance)), model.changed)
 
 
-def _changed(rule: Decisions, other: Decisions) -> float:
-    """Return the share of target decisions in which two rules differ."""
-    n_changed = sum(
-        np.count_nonzero(
-            (rule.target[rows] * rule.ratio).argmax(axis=1)
-            != (other.target[rows] * other.ratio).argmax(axis=1)
-        )
-        for rows in row_blocks(*rule.target.shape)
+def decide(y_proba: Floats, ratio: Vector) -> Indices:
+    """Return the class that each row is decided for after adapting."""
+    factor = ratio.astype(y_proba.dtype)
+    blocks = [(y_proba[rows] * factor).argmax(axis=1) for rows in row_blocks(*y_proba.shape)]
+    return np.concatenate(blocks) if blocks else np.zeros(0, np.intp)
+
+
+class _Modelled(NamedTuple):
+    """What posteriors of the target expect of each class, and where decisions change."""
+
+    mean: Vector
+    square: Vector
+    changed: float
+    rows: Indices
+    new: Indices
+    old: Indices
+
+
+def _modelled(target: Target, ratio: Vector) -> _Modelled:
+    n, K = target.calibrated.shape
+    old = decide(target.y_proba, np.ones(K))
+    new = decide(target.calibrated, ratio)
+    mass = np.zeros(K)
+    for rows in row_blocks(n, K):
+        mass += _adapted(target.calibrated[rows], ratio).sum(axis=0)
+    rows = np.flatnonzero(new != old)
+    new, old = new[rows], old[rows]
+    adapted, at = _adapted(target.calibrated[rows], ratio), np.arange(rows.size)
+    gained = np.bincount(new, adapted[at, new], K)
+    lost = np.bincount(old, adapted[at, old], K)
+    mass = np.maximum(mass, 1e-12)
+    return _Modelled(
+        (gained - lost) / mass, (gained + lost) / mass, rows.size / n, rows, new, old
     )
-    return n_changed / rule.target.shape[0]
 
 
-def _self_expected(rule: Decisions, other: Decisions) -> float:
-    """Return the gain on the target that the rule's adapted posteriors expect."""
-    gained = 0.0
-    for rows in row_blocks(*rule.target.shape):
-        adapted, at = rule.target[rows] * rule.ratio, np.arange(rows.stop - rows.start)
-        old = (other.target[rows] * other.ratio).argmax(axis=1)
-        total = np.maximum(adapted.sum(axis=1), np.finfo(np.float64).tiny)
-        gained += float(((adapted.max(axis=1) - adapted[at, old]) / total).sum())
-    return gained / rule.target.shape[0]
+def _variance_of_refits(
+    refits: Sequence[Refit], source_priors: Vector, target: Target, model: _Modelled
+) -> float:
+    """Return the variance of the model's expectation of the gain, from fits without each fold."""
+    F, at = len(refits), np.arange(model.rows.size)
+    if F < 4 or not at.size:
+        return 0.0
+    changed, gains = target.y_proba[model.rows], []
+    for calibration, priors in refits:
+        adapted = _adapted(calibration.apply(changed), priors / source_priors)
+        gain = (adapted[at, model.new] - adapted[at, model.old]).sum()
+        gains.append(gain / target.y_proba.shape[0])
+    apart = np.array(gains) - np.mean(gains)
+    heavy_tails = (F - 1) / (F - 3)  # the variance of a t distribution of F - 1 degrees
+    return float(heavy_tails * (F - 1) / F * (apart**2).sum())
+
+
+def _adapted(y_proba: Any, ratio: Vector) -> Vector:
+    adapted = y_proba * ratio
+    total = np.maximum(adapted.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    return np.asarray(adapted / total)

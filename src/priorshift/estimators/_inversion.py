@@ -42,6 +42,7 @@ class NoAdaptation(PriorEstimator):
     """
 
     name = "na"
+    _calibrates = True  # nothing is adapted, so nothing can contradict
 
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
         solution = Solution(self.source_priors_, "direct")

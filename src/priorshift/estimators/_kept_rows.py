@@ -78,13 +78,14 @@ def _join(one: Validation, other: Validation) -> Validation:
     assert other.y is not None
     weight = None
     if one.sample_weight is not None or other.sample_weight is not None:
-        weight = np.concatenate([_weight_of(one), _weight_of(other)])
+        weight = np.concatenate([weight_of(one), weight_of(other)])
     return Validation(
         np.concatenate([one.y_proba, other.y_proba]), np.concatenate([one.y, other.y]), weight
     )
 
 
-def _weight_of(rows: Validation) -> Vector:
+def weight_of(rows: Validation) -> Vector:
+    """Return the weight of each row, 1 where none was given."""
     if rows.sample_weight is not None:
         return rows.sample_weight
     return np.ones(rows.y_proba.shape[0])

@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
 from priorshift._validation import some
-from priorshift.estimators._adaptive import Auto
+from priorshift.estimators._auto import Auto
 from priorshift.estimators._base import PriorEstimator
 from priorshift.estimators._calibrated import CalibratedEM
 from priorshift.estimators._elsa import ELSA

@@ -28,7 +28,7 @@ from priorshift.estimators._views import (
     interval_in_words,
 )
 from priorshift.execution import SparseTable, is_dask_array, map_chunks
-from priorshift.recalibration import Recalibration
+from priorshift.calibration import Calibration
 from priorshift.solvers import Status
 from priorshift.uncertain_priors import ProbaInterval, adapt_proba_interval
 from priorshift.uncertainty import Estimand, IntervalKind, IntervalRequest, PriorInterval
@@ -82,7 +82,7 @@ class PriorEstimate(FrozenArrays):
         share realised in these very rows.
     simultaneous : bool or None
         Whether the confidence level is that of all classes together, not of each.
-    calibrator : Recalibration or None
+    calibrator : CalibrationMap, CalibrationAverage or None
         Applied to predictions before they are adapted.
     strength : float
         Exponent of the ratio when predictions are adapted; 0 leaves them alone.
@@ -109,7 +109,7 @@ class PriorEstimate(FrozenArrays):
     interval_method: IntervalKind | None = None
     estimand: Estimand | None = None
     simultaneous: bool | None = None
-    calibrator: Recalibration | None = None
+    calibrator: Calibration | None = None
     strength: float = 1.0
     decision: Mapping[str, Any] | None = None
 

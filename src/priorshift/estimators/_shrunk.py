@@ -17,6 +17,7 @@ from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Labels, Mask, Vector
 from priorshift._validation import check_choice, check_positive
 from priorshift.adaptation import prior_ratio
+from priorshift.calibration._likelihood import deal_folds
 from priorshift.estimators._certify import certified
 from priorshift.estimators._decisions import DecisionEstimator
 from priorshift.estimators._evidence import Evidence, TargetCounts, Validation
@@ -31,7 +32,6 @@ from priorshift.estimators._reading import Given
 from priorshift.estimators._result import PriorEstimate
 from priorshift.execution import single_threaded_blas
 from priorshift.solvers import Mixture
-from priorshift.solvers._softmax import deal_folds
 from priorshift.statistics import Confusion, Decision
 
 STRENGTHS = np.array([0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0])

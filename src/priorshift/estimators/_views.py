@@ -9,7 +9,7 @@ import numpy as np
 
 from priorshift._typing import Indices
 from priorshift._validation import some
-from priorshift.recalibration import Recalibration
+from priorshift.calibration import CalibrationAverage, CalibrationMap
 from priorshift.solvers import ADVICE
 from priorshift.uncertainty import IntervalKind
 
@@ -37,7 +37,7 @@ def as_dict(found: "PriorEstimate") -> dict[str, Any]:
             value = classes
         elif isinstance(value, np.ndarray):
             value = dict(zip(classes, value.tolist(), strict=True))
-        elif isinstance(value, Recalibration):
+        elif isinstance(value, CalibrationMap | CalibrationAverage):
             value = value.name
         named[field.name] = _plain(value)
     named["ratio"] = dict(zip(classes, found.ratio.tolist(), strict=True))

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from priorshift._typing import Floats, Indices, Labels, Vector
-from priorshift.estimators import SCML, Auto, PriorEstimate
-from priorshift.estimators._outputs import Outputs
+from priorshift.estimators import SCML, Auto
+from priorshift.estimators._auto import calibration_of
 from priorshift.groups._counts import count_groups
 from priorshift.groups._decisions import by_itself, estimate_each, estimate_from_counts
 from priorshift.groups._pooling import Pooling
@@ -32,16 +32,16 @@ def estimate_by_auto(
     if weight is not None:
         raise ValueError("Auto takes no sample_weight; use SCM-L.")
     whole = auto.estimate(values)
-    outputs = _chosen(auto, whole)
+    calibration, source_priors = calibration_of(auto)
     _, labels, of_validation = auto._rows()
     soft = SCML().fit(
-        outputs.y_proba,
-        auto.classes_[labels],
-        source_priors=outputs.source_priors,
+        calibration.y_proba,
+        auto.classes_[labels[calibration.order]],
+        source_priors=source_priors,
         classes=auto.classes_,
-        sample_weight=of_validation,
+        sample_weight=of_validation[calibration.order],
     )
-    calibrated = outputs.apply(values)
+    calibrated = calibration.average.apply(values)
     if by_itself(soft, calibrated, None, pooling, request):
         found = estimate_each(soft, calibrated, names, codes)
     else:
@@ -61,14 +61,8 @@ def estimate_by_auto(
         found.pooled,
         method=whole.method,
         source_priors_from=whole.source_priors_from,
-        calibrator=outputs.calibrator,
+        calibrator=calibration.average,
         decision=whole.decision,
     )
     return replace(found, whole=whole, pooled=pooled)
 
-
-def _chosen(auto: Auto, whole: PriorEstimate) -> Outputs:
-    """Return the outputs that Auto adapts; where it leaves predictions alone, the simplest."""
-    assert whole.decision is not None
-    named = {outputs.name: outputs for outputs in auto._outputs}
-    return named.get(whole.decision["calibration"], auto._outputs[0])

@@ -1,0 +1,298 @@
+"""Auto: decide whether and how to adapt, from validation and target alone."""
+
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import expit
+
+from priorshift._typing import Floats, Indices, Vector
+from priorshift._validation import check_count, check_positive
+from priorshift.calibration import CalibrationMap
+from priorshift.calibration._average import AveragedCalibration, average_calibration, label_losses
+from priorshift.estimators._auto_words import Reason, say_unknown, state_decision
+from priorshift.estimators._base import PriorEstimator
+from priorshift.estimators._gain import Gain, Refit, Sample, Target, expected_gain
+from priorshift.estimators._result import PriorEstimate
+from priorshift.estimators._shares import Shares, estimate_shares
+from priorshift.estimators._source import source_balance
+from priorshift.exceptions import PriorShiftWarning, warn_user
+from priorshift.execution import Rows, Table, sample_rows
+from priorshift.solvers import Solution, Status
+from priorshift.statistics import Confusion, Decision
+from priorshift.uncertainty import IntervalRequest, PriorInterval, Votes
+
+RAW_ODDS = np.exp(2.0)
+RAW_ROWS = 100.0
+"""Odds of outputs as they came against calibrated ones when shares are estimated, where labels
+tell no difference; and how many rows the difference counts for at the most. Validation and target
+are seldom quite alike (often one is predicted out of fold), so a calibrator that is better by very
+little may be worse on the target."""
+
+LEAST_RAW = 0.02
+"""Below this weight, shares are not estimated from outputs as they came."""
+
+JACKKNIFE_ROWS = 5000
+"""Rows of the target that are calibrated again without each fold."""
+
+SURELY = 2.0
+"""Standard errors by which a temperature must lower log loss where decisions are left alone."""
+
+SMALL_BYTES = 2**24
+SAMPLE_NUMBERS = 25_000_000
+"""Shares are judged on a calibrated float32 copy of the target: of all rows if that is small or at
+most half as large as they are, and of at most so many numbers of a table."""
+
+
+class Auto(PriorEstimator):
+    r"""Calibrate, estimate, and adapt only where that is expected to help.
+
+    1. Outputs are calibrated by an average of maps: as they came, a temperature, a bias per class,
+       and a matrix of slopes (a slope per class above 40 classes), each with several penalties.
+       Weights are their likelihoods out of fold. Without source priors, validation's own class
+       balance is the source's, so a model that was trained with class weights or on resampled
+       data is simply one that needs a bias per class.
+    2. The priors are the posterior mean from calibrated outputs, shrunk towards the source priors
+       or the uniform ones as far as the evidence supports. Five more fits, each without a fold,
+       say how uncertain the calibrator is: the less certain, the less the target's rows count.
+    3. Under prior shift the accuracy on each class is the same on validation and target. So the
+       gain over no adaptation is known without target labels, with a standard error; predictions
+       are adapted only if it exceeds `caution` standard errors.
+
+    `priors` are the best estimate of the target's class shares, adapted or not. Where decisions
+    are left alone, probabilities are still calibrated by a temperature if that surely helps.
+    `decision` says what was decided and why: `decision["sentence"]` in words.
+
+    Parameters
+    ----------
+    caution : float, default=1.0
+        Standard errors by which adapting must be expected to help.
+    cv : int, default=5
+        Folds for calibrating validation out of fold.
+    random_state : None, int or Generator, default=None
+        Shuffles rows into folds; None is the same shuffle every time.
+
+    Examples
+    --------
+    >>> import priorshift as ps
+    >>> from priorshift.datasets import load_fashion_lt
+    >>> data = load_fashion_lt()
+    >>> auto = ps.Auto(random_state=0).fit(
+    ...     data.y_proba_val, data.y_val, source_priors=data.source_priors, classes=data.classes
+    ... )
+    >>> shift = auto.estimate(data.y_proba_target)
+    >>> shift.decision["adapt"]
+    True
+    >>> truth = ps.priors_from_labels(data.y_target, classes=data.classes)
+    >>> float(abs(shift.priors - truth).sum()) < 0.1
+    True
+    """
+
+    name = "auto"
+    _keeps_rows = True
+    _calibrates = True
+
+    def __init__(
+        self,
+        *,
+        caution: float = 1.0,
+        cv: int = 5,
+        random_state: int | np.random.Generator | None = None,
+    ) -> None:
+        self.caution, self.cv, self.random_state = caution, cv, random_state
+
+    @property
+    def _decision(self) -> Decision:
+        return "soft"
+
+    def fit(
+        self, y_proba: ArrayLike | None = None, y: ArrayLike | None = None, **given: Any
+    ) -> Self:
+        """Calibrate on a labelled validation set; arguments as in `PriorEstimator.fit`."""
+        check_count(self.cv, "cv", least=2)
+        check_positive(self.caution, "caution")
+        super().fit(y_proba, y, **given)
+        values, labels, weight = self._rows()
+        self._balance = source_balance(values, labels, weight, *self._known())
+        # calibrated outputs stand for label priors: these are the denominator of the ratio
+        self.source_priors_ = self.source_label_priors_ = self._balance.priors
+        self.source_priors_from_ = self._balance.words
+        self._mismatch = self._say_mismatch()
+        self._calibration = average_calibration(
+            values,
+            labels,
+            weight,
+            self._balance.priors,
+            n_folds=self.cv,
+            random_state=self.random_state,
+        )
+        self._temperature_helps = label_losses(values, labels) - label_losses(
+            self._calibration.temperature.apply(values), labels
+        )
+        return self
+
+    def _say_mismatch(self) -> str | None:
+        """Say where validation's predictions contradict its labels, if they do."""
+        found = None if self._balance.given else self._mismatch_on(self._validation)
+        if found is None:
+            return None
+        return f"Note: {found.say(self.classes_)}; calibration corrects that."
+
+    def partial_fit(self, *_: Any, **__: Any) -> Self:
+        """Refuse: calibrating needs all of validation at once."""
+        raise ValueError("Auto calibrates on all of validation at once; use fit.")
+
+    def _rows(self) -> tuple[Floats, Indices, Vector]:
+        """Return validation's outputs, labels and weights."""
+        assert self._validation is not None
+        values, labels, weight = self._validation
+        assert labels is not None
+        return values, labels, np.ones(labels.size) if weight is None else weight
+
+    def _known(self) -> tuple[Vector | None, Vector | None]:
+        """Return source priors and source label priors, as far as they were given."""
+        source, labels = self._given
+        return (
+            None if source is None else self.source_priors_,
+            None if labels is None else self.source_label_priors_,
+        )
+
+    def _estimate(self, y_proba: Rows) -> PriorEstimate:
+        n_target, y_proba = y_proba.shape[0], _looked_at(y_proba)
+        shares, calibrated = self._shares(y_proba)
+        refits = [
+            Refit(calibration, priors)
+            for calibration, priors in zip(self._calibration.folds, shares.refits, strict=True)
+        ]
+        gain = expected_gain(
+            shares.priors,
+            shares.covariance,
+            self._balance.priors,
+            self._sample(),
+            Target(y_proba, calibrated),
+            refits,
+        )
+        reason = self._judge(shares, gain)
+        return self._explained(shares, gain, reason, (y_proba.shape[0], n_target))
+
+    def _shares(self, y_proba: Floats) -> tuple[Shares, Floats]:
+        """Estimate shares from calibrated outputs and, as far as these are right, raw ones."""
+        source, calibration = self._balance.priors, self._calibration
+        calibrated = calibration.average.apply(y_proba.astype(np.float32))
+        some = sample_rows(y_proba, min(y_proba.shape[0], JACKKNIFE_ROWS)).astype(np.float32)
+        shares = estimate_shares(
+            calibrated, source, (without.apply(some) for without in calibration.folds)
+        )
+        share = self._raw_share()
+        if share > LEAST_RAW:
+            shares = shares.mixed(estimate_shares(y_proba, source), share)
+        return shares, calibrated
+
+    def _raw_share(self) -> float:
+        """Return the weight of outputs as they came in the estimate of shares."""
+        rows = self._calibration.order.size
+        nats = self._calibration.excess * min(1.0, RAW_ROWS / rows)
+        return float(expit(np.log(RAW_ODDS) - nats))
+
+    def _sample(self) -> Sample:
+        values, labels, weight = self._rows()
+        order = self._calibration.order
+        return Sample(
+            self._calibration.y_proba,
+            values.argmax(axis=1)[order],
+            labels[order],
+            weight[order],
+        )
+
+    def _interval(
+        self, y_proba: Rows, found: PriorEstimate, request: IntervalRequest
+    ) -> PriorInterval:
+        """Bound shares by the moments of calibrated outputs, which hold if calibration does not."""
+        if request.method == "bootstrap" or not self.confusion_.seen.all():
+            return super()._interval(y_proba, found, request)
+        if request.method == "bayesian":
+            raise ValueError("Auto has no Bayesian interval; use CM-M or SCM-M for a posterior.")
+        calibration, (_, labels, weight) = self._calibration, self._rows()
+        labels, weight = labels[calibration.order], weight[calibration.order]
+        confusion = Confusion.from_arrays(
+            calibration.y_proba, labels, decision="soft", sample_weight=weight
+        )
+        calibrated = calibration.average.apply(_looked_at(y_proba))
+        votes = Votes.of(confusion, calibrated, calibration.y_proba, labels, weight)
+        return votes.interval(found.priors, request)
+
+    def _judge(self, shares: Shares, gain: Gain) -> Reason:
+        """Tell why to adapt, or why not; warn of a class that nothing is known of."""
+        if gain.mean <= self.caution * gain.standard_error:
+            return "unsure" if self._moved(shares) else "no shift"
+        unknown = self._unknown_classes()
+        if not unknown:
+            return "helps"
+        warn_user(
+            f"{say_unknown(unknown)}: predictions are left alone. Give source_priors.",
+            PriorShiftWarning,
+        )
+        return "unknown class"
+
+    def _moved(self, shares: Shares) -> bool:
+        """Tell whether shares differ from the source's beyond noise, all classes together."""
+        moved = np.abs(shares.priors - self._balance.priors).sum()
+        noise = np.sqrt(np.maximum(shares.covariance.diagonal(), 0.0)).sum()
+        return bool(moved > SURELY * noise)
+
+    def _unknown_classes(self) -> list[Any]:
+        """Return the classes that have neither validation samples nor a source prior."""
+        given = any(priors is not None for priors in self._given)
+        return [] if given else self.classes_[~self.confusion_.seen].tolist()
+
+    def _explained(
+        self, shares: Shares, gain: Gain, reason: Reason, rows: tuple[int, int]
+    ) -> PriorEstimate:
+        adapts = reason == "helps"
+        status: Status = "stationary" if shares.converged else "not_converged"
+        solution = Solution(shares.priors, status, None, shares.n_iter)
+        unseen = tuple(self.classes_[~self.confusion_.seen].tolist())
+        result = self._result(shares.priors, solution, rows[0], unseen_classes=unseen)
+        calibrator = self._calibration.average if adapts else self._temperature(shares.priors)
+        decision = state_decision(
+            gain,
+            reason,
+            self._unknown_classes(),
+            rows,
+            calibrator=calibrator,
+            mismatch=self._mismatch,
+            raw_weight=self._raw_share(),
+            tempering=shares.tempering,
+        )
+        return replace(
+            result,
+            calibrator=calibrator,
+            strength=1.0 if adapts else 0.0,
+            decision=decision,
+        )
+
+    def _temperature(self, priors: Vector) -> CalibrationMap | None:
+        """Return the temperature if it surely lowers log loss on the target, else None."""
+        _, labels, weight = self._rows()
+        size = np.maximum(np.bincount(labels, weight, priors.size), 1.0)
+        mean = np.bincount(labels, weight * self._temperature_helps, priors.size) / size
+        square = np.bincount(labels, weight * self._temperature_helps**2, priors.size) / size
+        error = np.sqrt((priors**2 * np.maximum(square - mean**2, 0.0) / size).sum())
+        fitted = 1.0 / labels.size  # a parameter gains about that much where it is fitted
+        surely = priors @ mean > SURELY * error + fitted
+        return self._calibration.temperature if surely else None
+
+
+def calibration_of(auto: Auto) -> tuple[AveragedCalibration, Vector]:
+    """Return how a fitted Auto calibrates, and the priors its calibrated outputs stand for."""
+    return auto._calibration, auto._balance.priors
+
+
+def _looked_at(y_proba: Rows) -> Floats:
+    """Return the rows that shares are judged by: all, or a sample where they are too many."""
+    n, K = y_proba.shape
+    if isinstance(y_proba, Table):
+        return sample_rows(y_proba, min(n, max(1, SAMPLE_NUMBERS // K)))
+    most = max(SMALL_BYTES, y_proba.nbytes // 2)
+    return sample_rows(y_proba, min(n, max(1, most // (4 * K))))

@@ -1,0 +1,163 @@
+r"""Class shares from calibrated posteriors, with all that is uncertain about them.
+
+The likelihood of the target's rows says what p is, as far as the posteriors are right. How far the
+calibrator is from right shows when it is fitted without each of F folds: with p_f the estimate
+that goes with fold f left out, the jackknife's covariance is
+
+.. math:: J = \frac{F - 1}{F} \sum_f (p_f - \bar p)(p_f - \bar p)^T.
+
+With :math:`\Omega` the covariance of the likelihood alone, rows count for
+:math:`\eta = \exp \mathrm{mean}_k \log \frac{\Omega_{kk}}{\Omega_{kk} + J_{kk}}` each. The estimate
+is the posterior mean under Dirichlet distributions around the source priors and the uniform ones,
+weighted by their evidence.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import solve
+
+from priorshift._typing import Floats, Vector
+from priorshift.adaptation import prior_ratio
+from priorshift.solvers import Mixture, maximise
+from priorshift.solvers._variational import dirichlet_posterior
+
+CONCENTRATIONS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+"""Pseudo-counts per class of the Dirichlet priors; one of c > 1 counts 1 / c as much as others."""
+
+PSEUDO_COUNT = 0.5
+"""What each class has before the target is looked at, so that no estimate lies on the boundary."""
+
+TOL = 0.01
+LEAST_TEMPERING = 1e-6
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Estimated shares.
+
+    Attributes
+    ----------
+    priors : ndarray of shape (n_classes,)
+    covariance : ndarray of shape (n_classes, n_classes)
+        From the target's noise, the calibrator's, and the choice of a prior.
+    refits : ndarray of shape (n_folds, n_classes)
+        Estimates with each fold left out; none where there are no folds.
+    tempering : float
+        What a row counts for.
+    n_iter : int
+        Passes over the target.
+    converged : bool
+    """
+
+    priors: Vector
+    covariance: Vector
+    refits: Vector
+    tempering: float
+    n_iter: int
+    converged: bool
+
+    def mixed(self, other: "Shares", share: float) -> "Shares":
+        """Give another estimate a share in this one; where they differ is uncertain."""
+        apart = other.priors - self.priors
+        return Shares(
+            self.priors + share * apart,
+            (1 - share) * self.covariance
+            + share * other.covariance
+            + share * (1 - share) * np.outer(apart, apart),
+            self.refits,
+            self.tempering,
+            self.n_iter + other.n_iter,
+            self.converged and other.converged,
+        )
+
+
+def estimate_shares(
+    y_proba: Floats, source_priors: Vector, refits: Iterable[Floats] = ()
+) -> Shares:
+    """Estimate the shares of classes from posteriors under the source priors.
+
+    `refits` are posteriors of the same rows, or some of them, by calibrators that were fitted
+    without a fold each.
+    """
+    problem = _problem(y_proba, source_priors)
+    first = maximise(problem, tol=TOL, start=source_priors)
+    noise = _laplace(problem, first.value)
+    n_iter, without = first.n_iter, []
+    for refit in refits:
+        found = maximise(_problem(refit, source_priors), tol=TOL, start=first.value)
+        without.append(found.value)
+        n_iter += found.n_iter
+    jackknife = _jackknife(np.array(without), noise)
+    own = noise.diagonal()
+    tempering = float(np.exp(np.log(own / (own + jackknife.diagonal())).mean()))
+    tempering = max(tempering, LEAST_TEMPERING)
+    priors, between, passes, converged = _posterior(problem, first.value, source_priors, tempering)
+    return Shares(
+        priors,
+        noise + jackknife + between,
+        np.array(without),
+        tempering,
+        n_iter + passes,
+        converged,
+    )
+
+
+def _problem(y_proba: Floats, source_priors: Vector) -> Mixture:
+    scale = prior_ratio(np.ones_like(source_priors), source_priors)
+    return Mixture.of(y_proba, scale=scale, alpha=1 + PSEUDO_COUNT)
+
+
+def _laplace(problem: Mixture, p: Vector) -> Vector:
+    """Return the inverse Hessian at the maximum, on the simplex."""
+    p = np.maximum(p, 1e-12)
+    hessian = problem.hessian(p) + np.diag(PSEUDO_COUNT / p**2)
+    scaled = hessian * np.outer(p, p)  # in units of p, or rare classes spoil the solution
+    inverse = solve(scaled, np.diag(p), assume_a="pos")
+    covariance = p[:, None] * inverse
+    ones = covariance.sum(axis=1)
+    covariance = covariance - np.outer(ones, ones) / ones.sum()
+    return (covariance + covariance.T) / 2 + np.diag(np.full(p.size, 1e-16))
+
+
+def _jackknife(refits: Vector, noise: Vector) -> Vector:
+    """Return the covariance of fits without a fold, half of it in the shape of `noise`.
+
+    A few folds show a few directions only.
+    """
+    if len(refits) < 2:
+        return np.zeros_like(noise)
+    apart = refits - refits.mean(axis=0)
+    covariance = (len(refits) - 1) / len(refits) * apart.T @ apart
+    return (covariance + np.trace(covariance) / np.trace(noise) * noise) / 2
+
+
+def _posterior(
+    problem: Mixture, start: Vector, source_priors: Vector, tempering: float
+) -> tuple[Vector, Vector, int, bool]:
+    """Average posterior means by evidence; return how they differ as well."""
+    K = source_priors.size
+    likelihood = Mixture(
+        problem.A,
+        problem.scale,
+        problem.weights,
+        np.zeros(K),
+        problem.total - float(problem.excess.sum()),
+        problem.impossible,
+    )
+    evidence, means, n_iter, converged = [], [], 0, True
+    for centre in (source_priors, np.full(K, 1 / K)):
+        for concentration in CONCENTRATIONS:
+            prior = np.maximum(concentration * K * centre, 1e-12)
+            found = dirichlet_posterior(likelihood, prior, tempering=tempering, start=start)
+            start, n_iter = found.mean, n_iter + found.n_iter
+            converged = converged and found.converged
+            evidence.append(found.log_evidence - np.log(max(concentration, 1.0)))
+            means.append(found.mean)
+    weights = np.exp(np.array(evidence) - max(evidence))
+    weights /= weights.sum()
+    candidates = np.array(means)
+    priors = weights @ candidates
+    apart = candidates - priors
+    return priors / priors.sum(), (apart.T * weights) @ apart, n_iter, converged
