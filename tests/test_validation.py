@@ -214,6 +214,25 @@ def test_classes_that_do_not_fit_the_columns():
     assert_says(message, "classes has 4 entries", "3 columns")
 
 
+def test_headers_of_several_levels_are_refused():
+    pd = pytest.importorskip("pandas")
+    levels = pd.MultiIndex.from_product([["model"], ["a", "b", "c"]])
+    frame = pd.DataFrame(np.full((3, 3), 1 / 3), columns=levels)
+    message = r"^y_proba is labelled on several levels .* \('model', 'a'\); keep the level"
+    for call in (
+        lambda: ps.adapt_proba(frame, [0.2, 0.3, 0.5], [0.4, 0.3, 0.3]),
+        lambda: ps.SCML().fit(frame, ["a", "b", "c"]),
+        lambda: ps.EM().fit(source_priors=[0.2, 0.3, 0.5]).estimate(frame),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+    priors = pd.Series([0.2, 0.3, 0.5], index=levels)
+    with pytest.raises(ValueError, match="source_priors is labelled on several levels"):
+        ps.EM().fit(source_priors=priors)
+    frame.columns = frame.columns.get_level_values(-1)  # as the message says
+    assert ps.SCML().fit(frame, ["a", "b", "c"]).classes_.tolist() == ["a", "b", "c"]
+
+
 @pytest.mark.parametrize(
     "classes", [["a", "b", "a"], [1, 2, 1], np.array([0.5, 0.5, 1.0])], ids=["str", "int", "float"]
 )

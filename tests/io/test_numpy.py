@@ -1,5 +1,6 @@
 """NumPy's own formats: mapped or copied, never unpickled."""
 
+import io
 import pickle
 import zipfile
 from pathlib import Path
@@ -171,6 +172,42 @@ def test_truncated_files_are_named(tmp_path, suffix, keep):
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(ValueError, match=rf"a\{suffix} cannot be read: "):
         open_predictions(path).values(None)
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz"])
+@pytest.mark.parametrize(
+    "shape",
+    [(-5, 2), (-1, 2), (True, 2), (10**30, 2), (2**62, 2), (10**12, 2), (0, 2**70), (2.0, 2)],
+)
+def test_headers_that_say_what_cannot_be_are_refused(tmp_path, suffix, shape):
+    content = io.BytesIO()
+    described = {"descr": "<f8", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(content, described)
+    content.write(bytes(80))
+    path = tmp_path / f"a{suffix}"
+    if suffix == ".npy":
+        path.write_bytes(content.getvalue())
+    else:
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("y_proba.npy", content.getvalue())
+    with pytest.raises(
+        ValueError, match=r"cannot be read: .*(its header says|[Ss]hape is not valid)"
+    ):
+        open_predictions(path).values(None)
+
+
+def test_damaged_headers_are_refused(tmp_path, rng):
+    path = tmp_path / "a.npy"
+    np.save(path, VALUES)
+    whole = path.read_bytes()
+    for _ in range(300):
+        content = bytearray(whole)
+        content[rng.integers(128)] = rng.integers(256)
+        path.write_bytes(content)
+        try:
+            assert open_predictions(path).values(None).dtype.kind in "fiu"
+        except ValueError as error:
+            assert "a.npy" in str(error)  # noqa: PT017
 
 
 @pytest.mark.parametrize("compressed", [False, True])

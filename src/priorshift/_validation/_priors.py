@@ -23,7 +23,7 @@ def check_priors(priors: Any, classes: Labels, name: str) -> Vector:
 
     A pandas Series counts as a mapping, because `value_counts` sorts by frequency.
     """
-    priors = as_mapping(priors)
+    priors = as_mapping(priors, name)
     if isinstance(priors, Mapping):
         priors = _from_mapping(priors, classes, name)
     values = as_array(priors, name)
