@@ -806,3 +806,15 @@ def test_source_priors_by_name_are_put_in_class_order():
     np.testing.assert_allclose(series.source_priors_, [0.7, 0.3])
     with pytest.raises(ValueError, match="must be a vector or a mapping"):
         ps.EM().fit(source_priors=0.3)
+
+
+@pytest.mark.parametrize("name", ["em", "map", "scm-l", "bbse"])
+def test_a_mean_prediction_of_0_is_said_to_be_one(name):
+    """Nobody gave source_priors, so nobody can be told that they gave a 0."""
+    never = np.tile([[0.5, 0.5, 0.0], [0.4, 0.6, 0.0]], (10, 1))
+    est = ps.get_estimator(name).fit(never, np.arange(20) % 2, classes=[0, 1, 2])
+    message = complaint(est.estimate, VALID)
+    assert_says(message, "the source prior", "validation", "is 0 for class 2", "position 2")
+    assert_says(message, "up to 0.8", "source_priors=", "validate on rows")
+    message = complaint(lambda p: ps.estimate_groups(est, p, np.zeros(len(p), int)), VALID)
+    assert_says(message, "the source prior", "source_priors=")

@@ -53,9 +53,17 @@ def check_priors(priors: Any, classes: Labels, name: str) -> Vector:
 
 
 def check_source_mass(
-    source_priors: Vector, outputs: Rows, classes: Labels, *, from_logits: bool = False
+    source_priors: Vector,
+    outputs: Rows,
+    classes: Labels,
+    *,
+    from_logits: bool = False,
+    origin: str = "given",
 ) -> None:
-    """Refuse a source prior of 0 for a class that the classifier does predict."""
+    """Refuse a source prior of 0 for a class that the classifier does predict.
+
+    `origin` says in words where the source priors come from, if nobody gave them.
+    """
     absent = np.flatnonzero(source_priors <= NO_PRIOR)
     if not absent.size:
         return
@@ -63,10 +71,17 @@ def check_source_mass(
     if largest.max() > NEGLIGIBLE_MASS:
         at = int(np.argmax(largest))
         k = absent[at]
+        where = f"class {classes[k].item()!r} (position {k}), yet y_proba gives it up to"
+        if origin == "given":
+            raise ValueError(
+                f"source_priors is 0 for {where} {largest[at]:.3g}; a classifier cannot predict a "
+                "class it was never trained on. Give the class its share of the training data."
+            )
         raise ValueError(
-            f"source_priors is 0 for class {classes[k].item()!r} (position {k}), yet y_proba "
-            f"gives it up to {largest[at]:.3g}; a classifier cannot predict a class it was never "
-            "trained on. Give the class its share of the training data."
+            f"the source prior ({origin}) is 0 for {where} {largest[at]:.3g}: validation does not "
+            "show how often the classifier predicts it where it was trained. Pass source_priors= "
+            "with the class's share of the training data, or validate on rows for which the "
+            "classifier predicts the class."
         )
 
 

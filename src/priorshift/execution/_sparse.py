@@ -136,7 +136,11 @@ class SparseTable(Table):
             data[csr.indptr[rows.start] : csr.indptr[rows.stop]] = new.csr.data
             if base is not None:
                 base[rows] = new.base
-        trend = None if base is None else (whole._trend * ratio).astype(self.dtype)
+        trend = None
+        if base is not None:
+            trend = (whole._trend * ratio).astype(self.dtype)
+            # what is listed as next to nothing must not fall below it by rounding
+            np.maximum(data, -np.repeat(base, np.diff(csr.indptr)) * trend[csr.indices], out=data)
         adapted, at = SparseBlock(with_data(csr, data), base, trend), np.concatenate(lost)
         if at.size:
             adapted = _replaced(adapted, whole[at], at)

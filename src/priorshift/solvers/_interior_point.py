@@ -91,7 +91,7 @@ class Curvature:
         change = (before.likelihood_gradient - after.likelihood_gradient) / self.problem.total
         predicted = self.H @ step
         expected, seen = step @ predicted, step @ change
-        if seen > 1e-8 * expected:
+        if seen > 1e-8 * expected > 0:
             self.H += np.outer(change, change / seen)
             self.H -= np.outer(predicted, predicted / expected)
 
@@ -193,7 +193,7 @@ def factorise(H: Vector, diagonal: Vector) -> Callable[[Vector], Vector]:
 
     Scaled to a unit diagonal, because p and z differ by many orders of magnitude near a solution.
     """
-    scale = 1 / np.sqrt(np.diagonal(H) + diagonal)
+    scale = 1 / np.sqrt(np.maximum(np.diagonal(H), 0) + diagonal)
     for ridge in RIDGES:
         system = H * scale[:, None]
         system *= scale

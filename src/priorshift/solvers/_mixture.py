@@ -36,6 +36,9 @@ SMALLEST_BLOCK_BYTES = 2**16
 LARGEST_BLOCK_BYTES = 2**23
 """Blocks of this size cost two threads as little as one pass of BLAS over everything (measured)."""
 
+WIDE = 1e6
+"""Ratio of scales from which on a Hessian's rows are scaled before they are multiplied."""
+
 GOLDEN_RATIO = (5**0.5 - 1) / 2
 """Multiples of it, less their whole part, fill the unit interval evenly."""
 
@@ -150,10 +153,15 @@ class Mixture:
         else:
             slope = self.evaluate(p, exact=False)[1] if slope is None else slope
             hessian = self._gram(*self._sample(p, float(slope.sum()) / n_rows))
-        if (self.scale != 1).any():
+        if (self.scale != 1).any() and not self._wide:
             hessian *= self.scale[:, None]
             hessian *= self.scale
         return hessian
+
+    @property
+    def _wide(self) -> bool:
+        """Whether scales differ so much that squares of rows without them leave float32."""
+        return bool(self.scale.max() > WIDE * self.scale.min(where=self.scale > 0, initial=np.inf))
 
     def hessian_rows(self, p: Vector, n_rows: int | None, slope: Vector) -> Block:
         r"""Return rows B whose :math:`B^T B` is the Hessian, or the estimate from a sample."""
@@ -166,7 +174,7 @@ class Mixture:
         w: Vector | float = 1.0 if weights is None else weights
         if self.hidden is not None:
             w, u = pass_over(rows, u, self.hidden)
-        return rows * (np.sqrt(w) / u)[:, None].astype(rows.dtype) * self.scale.astype(rows.dtype)
+        return rows * self.scale.astype(rows.dtype) * (np.sqrt(w) / u)[:, None].astype(rows.dtype)
 
     @property
     def hidden(self) -> Vector | None:
@@ -190,7 +198,7 @@ class Mixture:
     ) -> Vector:
         """Add up `w/(a.p)^2 a a^T`, of all rows or of those at some numbers."""
         mixed, K = self.scale * p, self.n_classes
-        kernel = _Gram(mixed, weights, self.hidden)
+        kernel = _Gram(mixed, weights, self.hidden, self.scale if self._wide else None)
         if at is None:
             work = A.shape[0] * K**2 / GEMM_SPEED_UP
             bytes_ = self._block_bytes()
@@ -255,17 +263,20 @@ class _Evaluate:
 
 @dataclass(frozen=True)
 class _Gram:
-    """Return `sum_i w_i/(a_i.p)^2 a_i a_i^T` of a block."""
+    """Return `sum_i w_i/(a_i.p)^2 a_i a_i^T` of a block, scaled if a scale is given."""
 
     mixed: Vector
     weights: Vector | None
     hidden: Vector | None
+    scale: Vector | None
 
     def __call__(self, block: Block, rows: slice) -> Vector:
         u = block @ self.mixed.astype(block.dtype)
         w: Vector | float = 1.0 if self.weights is None else self.weights[rows]
         if self.hidden is not None:
             w, u = pass_over(block, u, self.hidden)
+        if self.scale is not None:
+            block = block * self.scale.astype(block.dtype)
         block = block * (np.sqrt(w) / u)[:, None].astype(block.dtype)
         return block.T @ block
 

@@ -174,17 +174,17 @@ def _paths(H: Vector, gradient: Vector, p: Vector, M: float) -> tuple[Vector, Ve
     scaled[np.diag_indices_from(scaled)] += RIDGE * M
     inverse = np.linalg.inv(scaled) * root[:, None] * root
     covariance = inverse - np.outer(p[present], p[present]) / M
-    own = np.maximum(np.diagonal(covariance), np.finfo(np.float64).tiny)
-    paths, variance = np.zeros((K, K)), np.empty(K)
-    paths[np.ix_(present, present)] = covariance / own
     # posteriors tell no more than labels: below their noise there is but rounding
-    variance[present] = np.maximum(own, p[present] * (1 - p[present]) / M)
+    own = np.maximum(np.diagonal(covariance), p[present] * (1 - p[present]) / M)
+    paths, variance = np.eye(K), np.empty(K)
+    if own.size > 1:  # else one class takes everything, and has none to give way to
+        paths[np.ix_(present, present)] = covariance / own
+    variance[present] = np.maximum(own, np.finfo(np.float64).tiny)
     absent = ~present
     pull = 1 - gradient[absent] / M
     paths[np.ix_(present, absent)] = -inverse @ H[np.ix_(present, absent)] - np.outer(
         p[present], pull
     )
-    paths[absent, absent] = 1.0
     curvature = np.einsum("jk,jk->k", paths[:, absent], H @ paths[:, absent])
     variance[absent] = 1 / np.maximum(curvature, 1.0)  # no class is bounded worse than by [0, 1]
     return paths, variance, covariance, present
