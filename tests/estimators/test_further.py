@@ -83,6 +83,7 @@ def test_two_classes_given_as_one_column(rng, kind):
     )
 
 
+@pytest.mark.slow
 @consistent
 def test_error_falls_like_one_over_root_n(simulate, kind):
     simulation = simulate(5, spread=1.2, seed=3)
@@ -237,6 +238,7 @@ def test_intervals_are_to_be_had(data, kind):
     np.testing.assert_array_equal(shift.priors, est.estimate(y_proba).priors)
 
 
+@pytest.mark.slow
 def test_intervals_of_calibrated_em_cover_the_truth():
     covered = []
     for seed in range(40):
