@@ -258,7 +258,7 @@ def test_arrays_need_no_frame_library():
     code = (
         "import sys\n"
         "sys.modules.update(dict.fromkeys(['pandas', 'polars', 'pyarrow']))\n"
-        "import numpy as np, priorshift as ps\n"
+        "import numpy as np, priorshift as ps, sklearn.base\n"
         "sys.modules['narwhals'] = None\n"  # which recent versions of scikit-learn import
         "P = np.array([[0.8, 0.2], [0.3, 0.7]])\n"
         "print(ps.SCML().fit(P, [0, 1]).estimate(P).priors.round(3))\n"

@@ -1,6 +1,5 @@
 """The command as a process: signals, pipes, terminals, the examples of its help."""
 
-import importlib
 import json
 import os
 import re
@@ -292,8 +291,33 @@ def test_the_package_runs_as_the_command(monkeypatch, capsys):
     assert capsys.readouterr().out.startswith("Usage: priorshift [OPTIONS] COMMAND")
 
 
-def test_importing_what_runs_as_the_command_runs_nothing():
-    assert importlib.import_module("priorshift.__main__").main is main
+INTERRUPTED = """
+import os, runpy, signal, sys
+
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "numpy":
+            os.kill(os.getpid(), signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started this may ignore it
+sys.meta_path.insert(0, Finder())
+sys.argv = ["priorshift", "--help"]
+exec(sys.stdin.read())
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
+@pytest.mark.parametrize(
+    "start",
+    [
+        "from priorshift.__main__ import main; main()",  # as the script does
+        "runpy.run_module('priorshift', run_name='__main__')",
+    ],
+)
+def test_ctrl_c_while_all_is_imported_ends_without_a_traceback(start):
+    words = [sys.executable, "-c", INTERRUPTED]
+    done = subprocess.run(words, input=start, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "Error: stopped.\n")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
