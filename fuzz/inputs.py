@@ -425,6 +425,11 @@ PRIOR_CONTAINERS: tuple[Callable[[Array, list[Any]], Any], ...] = (
 def hostile_priors(rng: Rng, names: list[Any], how_often: float = 0.2) -> Any:
     """Give priors in some container, or spoilt."""
     drawn = priors(rng, len(names))
+    with np.errstate(all="ignore"):
+        return _held_priors(rng, drawn, names, how_often)
+
+
+def _held_priors(rng: Rng, drawn: Array, names: list[Any], how_often: float) -> Any:
     return pick(rng, WRONG_PRIORS if chance(rng, how_often) else PRIOR_CONTAINERS)(drawn, names)
 
 

@@ -2,6 +2,7 @@
 
 import re
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -818,3 +819,24 @@ def test_a_mean_prediction_of_0_is_said_to_be_one(name):
     assert_says(message, "up to 0.8", "source_priors=", "validate on rows")
     message = complaint(lambda p: ps.estimate_groups(est, p, np.zeros(len(p), int)), VALID)
     assert_says(message, "the source prior", "source_priors=")
+
+
+@pytest.mark.parametrize("tiny", [5e-324, 1e-300, 1e-31])
+@pytest.mark.parametrize("given", ["source_priors", "source_label_priors"])
+@pytest.mark.parametrize("name", ps.available_estimators())
+def test_priors_too_small_to_divide_by_are_0(name, given, tiny):
+    y_proba = np.array([[0.7, 0.3, 0.0], [0.2, 0.8, 0.0], [0.4, 0.6, 0.0]] * 4)
+    y = np.array([0, 1, 1] * 4)
+    priors = {given: [0.5, 0.5, tiny], "classes": [0, 1, 2]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ps.PriorShiftWarning)
+        fitted = ps.get_estimator(name).fit(y_proba, y, **priors)
+        found = fitted.estimate(y_proba)
+    assert found.priors.sum() == pytest.approx(1)
+    assert found.source_priors[2] < 1e-30
+
+
+def test_labels_of_classes_that_the_source_never_had():
+    priors = {"source_label_priors": [1e-300, 1.0]}
+    with pytest.raises(ValueError, match="no sample of any class of source_label_priors; add"):
+        ps.Auto().fit(np.eye(2)[np.zeros(9, int)], np.zeros(9, int), **priors)

@@ -364,3 +364,10 @@ def test_a_class_that_the_model_never_predicts_keeps_a_source_prior():
             shift = est.estimate(y_proba)
             assert shift.priors.sum() == pytest.approx(1)
             assert np.isfinite(est.adapt(y_proba)).all()
+
+
+def test_gls_without_shrinkage_takes_a_perfect_classifier():
+    y = np.repeat(np.arange(4), 5)
+    target = np.eye(4)[np.repeat(np.arange(4), [4, 3, 2, 1])]
+    found = GLS(shrinkage=0.0).fit(np.eye(4)[y], y).estimate(target)
+    np.testing.assert_allclose(found.priors, [0.4, 0.3, 0.2, 0.1], atol=1e-6)

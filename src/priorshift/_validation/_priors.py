@@ -12,7 +12,7 @@ from priorshift._validation._reading import SUM_TOLERANCE, as_array, as_mapping,
 from priorshift.execution import Block, Rows, map_reduce
 
 NO_PRIOR = 1e-30
-"""A source prior up to this is 0: dividing by it would say nothing."""
+"""A prior up to this is 0: to divide by it would say nothing."""
 
 NEGLIGIBLE_MASS = 1e-6
 """A predicted probability up to this is no evidence against a source prior of 0."""
@@ -49,7 +49,8 @@ def check_priors(priors: Any, classes: Labels, name: str) -> Vector:
             f"{name} must sum to 1 (tolerance {SUM_TOLERANCE}) but sums to {total:.6g}; if these "
             "are counts, divide them by their sum."
         )
-    return values / total
+    values[values <= NO_PRIOR] = 0
+    return values / values.sum()
 
 
 def check_source_mass(

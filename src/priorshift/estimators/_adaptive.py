@@ -113,8 +113,14 @@ class Auto(PriorEstimator):
         check_count(self.cv, "cv", least=2)
         check_positive(self.caution, "caution")
         super().fit(y_proba, y, **given)
+        rows = self._rows()
+        if not self._label_priors()[self.confusion_.seen].any():
+            raise ValueError(
+                "validation has no sample of any class of source_label_priors; add such samples, "
+                "or use EM."
+            )
         self._outputs = calibrated_outputs(
-            *self._rows(),
+            *rows,
             self._label_priors(),
             source_priors=None if self._given[0] is None else self.source_priors_,
             n_folds=self.cv,

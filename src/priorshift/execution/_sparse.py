@@ -129,7 +129,7 @@ class SparseTable(Table):
         for rows, block in self.blocks(slice(0, self.shape[0]), 0):
             new = block.astype(np.float64, copy=False) * ratio
             sums = np.asarray(new.sum(axis=1))
-            nothing = np.flatnonzero(sums <= 0)
+            nothing = np.flatnonzero(sums < np.finfo(np.float64).tiny)  # 1 / sum must be a number
             lost.append(nothing + rows.start)
             sums[nothing] = 1.0
             new = new * (1 / sums)[:, None]

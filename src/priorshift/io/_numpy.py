@@ -243,7 +243,7 @@ def readable(where: str) -> Iterator[None]:
             raise  # it is not there, or the disk is full
         if "allow_pickle" in str(error) or "Python objects" in str(error):
             raise ValueError(f"{where} holds Python objects. {NO_OBJECTS}") from None
-        raise ValueError(f"{where} cannot be read: {error}") from None
+        raise ValueError(f"{where} cannot be read: {error}; write it anew.") from None
 
 
 def _decoded(labels: NDArray[Any] | None) -> NDArray[Any] | None:

@@ -32,6 +32,9 @@ PRESENT = 1e-3
 RIDGE = 1e-10
 """Relative to M: classes that cannot be told apart get a large variance, not an infinite one."""
 
+STEEP = 1e30
+"""A row whose likelihood changes this fast bounds the class at once; float32 can hold it."""
+
 CLASS_BLOCK_BYTES = 2**25
 NEWTON_STEPS = 30
 CLOSE = 1e-4
@@ -197,7 +200,9 @@ def _effects(problem: Mixture, p: Vector, paths: Vector) -> Iterator[tuple[slice
     n = A.shape[0]
     mixed = multiply(A, problem.scale * p)
     for part in row_blocks(p.size, n, CLASS_BLOCK_BYTES):
-        turned = (problem.scale[:, None] * paths[:, part]).astype(A.dtype)
+        with np.errstate(over="ignore"):
+            turned = problem.scale[:, None] * paths[:, part]
+        turned = turned.clip(-STEEP, STEEP).astype(A.dtype)
         parts = map_rows(
             lambda rows, turned=turned: A[rows] @ turned,  # type: ignore[misc]
             n,
