@@ -210,7 +210,7 @@ def _duplicated(P: Array, names: list[Any] | None) -> Any:
 def _multi_index(P: Array, names: list[Any] | None) -> Any:
     import pandas as pd
 
-    columns = pd.MultiIndex.from_tuples([("p", name) for name in _text(names, P)])
+    columns = pd.MultiIndex.from_product([["p"], _text(names, P)])
     return pd.DataFrame(P, columns=columns)
 
 
