@@ -46,6 +46,10 @@ GEMM_SPEED_UP = 16
 """A product of matrices takes far less time a multiplication than one with a vector."""
 
 
+NO_LIKELIHOOD = 1e-200
+"""A row up to this is 0: priors times less would underflow."""
+
+
 @dataclass(frozen=True)
 class Mixture:
     """The data of the one problem that all likelihoods here are.
@@ -86,7 +90,7 @@ class Mixture:
         weights: Vector | None = None,
         alpha: float | Vector = 1.0,
     ) -> "Mixture":
-        """Build the problem; rows of weight 0 and rows that are all 0 take no part in it.
+        """Build the problem; rows of weight 0 and rows that are as good as 0 take no part in it.
 
         An array is rid of them. A table stays as it is: they are passed over when they are met.
         """
@@ -97,7 +101,7 @@ class Mixture:
             impossible = float(map_reduce(_Impossible(scale), A)) if (scale == 0).any() else 0.0
             mass = A.shape[0] - impossible
         else:
-            possible = multiply(A, scale) > 0
+            possible = multiply(A, scale) > NO_LIKELIHOOD
             keep = possible if weights is None else possible & (weights > 0)
             impossible = float((~possible if weights is None else weights[~possible]).sum())
             if not keep.all():
