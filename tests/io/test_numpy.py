@@ -2,12 +2,14 @@
 
 import io
 import pickle
+import re
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import priorshift
 from priorshift.io import _base, open_predictions
 
 VALUES = np.random.default_rng(0).dirichlet(np.ones(3), 7)
@@ -162,6 +164,16 @@ def test_nothing_is_unpickled(tmp_path, monkeypatch):
             open_predictions(tmp_path / name).values(None)
     rewritten(open_predictions(tmp_path / "a.npz"))  # objects are copied, as bytes
     assert not (tmp_path / "sprung").exists()
+
+
+def test_no_module_of_ours_can_unpickle():
+    forbidden = re.compile(
+        r"Unpickler|(pickle|joblib|torch|dill|marshal|shelve)\.(loads?|open)\b|allow_pickle=True"
+    )
+    modules = Path(priorshift.__file__).parent.rglob("*.py")
+    found = {path.name: forbidden.findall(path.read_text("utf-8")) for path in modules}
+    assert len(found) > 100
+    assert not {name: calls for name, calls in found.items() if calls}
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".npz"])
