@@ -260,7 +260,7 @@ class _Evaluate:
         w: Vector | float = 1.0 if self.weights is None else self.weights[rows]
         if self.hidden is not None:
             w, u = pass_over(block, u, self.hidden)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             likelihood = float((w * np.log(u)).sum())
             return likelihood, (w / u).astype(block.dtype, copy=False) @ block
 
