@@ -9,10 +9,13 @@ from scipy.special import softmax
 
 from priorshift._typing import Indices, Labels, Vector
 from priorshift._validation._reading import SUM_TOLERANCE, as_array, as_mapping, some
-from priorshift.execution import Block, Rows, map_reduce
+from priorshift.execution import Block, Rows, SparseTable, map_reduce
 
 NO_PRIOR = 1e-30
 """A prior up to this is 0: to divide by it would say nothing."""
+
+LEAST_BESIDE_REST = 1e-10
+"""Smallest source prior for rows that spread a rest: what is listed is a difference from it."""
 
 NEGLIGIBLE_MASS = 1e-6
 """A predicted probability up to this is no evidence against a source prior of 0."""
@@ -65,6 +68,8 @@ def check_source_mass(
 
     `origin` says in words where the source priors come from, if nobody gave them.
     """
+    if isinstance(outputs, SparseTable) and not outputs.exact:
+        _require_room_for_rest(source_priors, classes)
     absent = np.flatnonzero(source_priors <= NO_PRIOR)
     if not absent.size:
         return
@@ -83,6 +88,18 @@ def check_source_mass(
             "show how often the classifier predicts it where it was trained. Pass source_priors= "
             "with the class's share of the training data, or validate on rows for which the "
             "classifier predicts the class."
+        )
+
+
+def _require_room_for_rest(source_priors: Vector, classes: Labels) -> None:
+    """Refuse source priors that rounding would drown in what sparse rows spread."""
+    tiny = np.flatnonzero((source_priors > NO_PRIOR) & (source_priors < LEAST_BESIDE_REST))
+    if tiny.size:
+        raise ValueError(
+            f"source_priors is {source_priors[tiny[0]]:.3g} for class "
+            f"{classes[tiny[0]].item()!r} (position {tiny[0]}), which rounding drowns in what rows "
+            "of a TopK spread over the classes that they do not list; pass an array (toarray()), "
+            f"rest='drop', or at least {LEAST_BESIDE_REST:g}."
         )
 
 
