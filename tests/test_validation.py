@@ -840,3 +840,9 @@ def test_labels_of_classes_that_the_source_never_had():
     priors = {"source_label_priors": [1e-300, 1.0]}
     with pytest.raises(ValueError, match="no sample of any class of source_label_priors; add"):
         ps.Auto().fit(np.eye(2)[np.zeros(9, int)], np.zeros(9, int), **priors)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame(), pl.DataFrame(), pa.table({})])
+def test_frames_without_columns_are_refused(frame):
+    with pytest.raises(ValueError, match="y_proba is a frame without columns; give one column"):
+        ps.EM().fit(source_priors=[0.5, 0.5]).estimate(frame)

@@ -440,3 +440,7 @@ def test_a_matrix_spoilt_by_rounding_leaves_its_diagonal():
     H = np.array([[-1.0, 1e40], [1e40, 1.0]])
     solve = _interior_point.factorise(H, np.array([2.0, 3.0]))
     np.testing.assert_allclose(solve(np.array([2.0, 4.0])), [1.0, 1.0])
+
+
+def test_what_hardly_shrinks_allows_a_full_step():
+    assert _interior_point.reach(np.ones(2), np.array([-5e-324, 1.0])) == 1.0

@@ -60,6 +60,8 @@ def from_frame(values: Any, name: str) -> tuple[Any, tuple[Any, ...] | None]:
     if isinstance(native, nw.LazyFrame):
         raise ValueError(f"{name} is a lazy frame; collect it first, for example with .collect().")
     if isinstance(native, nw.DataFrame):
+        if not native.columns:
+            raise ValueError(f"{name} is a frame without columns; give one column a class.")
         _require_one_level(native.columns, name)
         return native.to_numpy(), tuple(native.columns)
     if isinstance(native, nw.Series):

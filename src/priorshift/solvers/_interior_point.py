@@ -209,7 +209,9 @@ def factorise(H: Vector, diagonal: Vector) -> Callable[[Vector], Vector]:
 def reach(v: Vector, dv: Vector, fraction: float = TO_BOUNDARY) -> float:
     """Return the largest step in (0, 1] that keeps `v + step * dv` above 0 by a fraction."""
     shrinking = dv < 0
-    return min(1.0, fraction * float((-v[shrinking] / dv[shrinking]).min(initial=np.inf)))
+    with np.errstate(over="ignore"):  # so slow that it never gets there
+        steps = -v[shrinking] / dv[shrinking]
+    return min(1.0, fraction * float(steps.min(initial=np.inf)))
 
 
 def _merit(problem: Mixture, point: Point, mu: float) -> float:
