@@ -42,6 +42,9 @@ endef
 .venv-%/.stamp: pyproject.toml constraints/%.txt
 	$(call environment,$($*),constraints/$*.txt)
 
+# Python compiles what the demo imports; compiling all else takes longer than the demo.
+.venv-demo/.stamp: PIP_INSTALL += --no-compile
+
 .venv-newest/.stamp: .FORCE
 	$(call environment,--upgrade --upgrade-strategy eager $(newest))
 

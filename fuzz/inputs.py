@@ -210,7 +210,7 @@ def _duplicated(P: Array, names: list[Any] | None) -> Any:
 def _multi_index(P: Array, names: list[Any] | None) -> Any:
     import pandas as pd
 
-    columns = pd.MultiIndex.from_tuples([("p", name) for name in _text(names, P)])
+    columns = pd.MultiIndex.from_product([["p"], _text(names, P)])
     return pd.DataFrame(P, columns=columns)
 
 
@@ -425,6 +425,11 @@ PRIOR_CONTAINERS: tuple[Callable[[Array, list[Any]], Any], ...] = (
 def hostile_priors(rng: Rng, names: list[Any], how_often: float = 0.2) -> Any:
     """Give priors in some container, or spoilt."""
     drawn = priors(rng, len(names))
+    with np.errstate(all="ignore"):
+        return _held_priors(rng, drawn, names, how_often)
+
+
+def _held_priors(rng: Rng, drawn: Array, names: list[Any], how_often: float) -> Any:
     return pick(rng, WRONG_PRIORS if chance(rng, how_often) else PRIOR_CONTAINERS)(drawn, names)
 
 

@@ -34,6 +34,13 @@ class Simulation:
         return proba / proba.sum(axis=1, keepdims=True), y
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave slow tests out of coverage, which slows them down by half: quick ones cover all."""
+    for item in items:
+        if item.get_closest_marker("slow"):
+            item.add_marker("no_cover")
+
+
 @pytest.fixture
 def simulate() -> Callable[..., Simulation]:
     """Make a simulation with K classes; `spread` sets how well they are told apart."""

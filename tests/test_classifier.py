@@ -880,3 +880,8 @@ def test_no_probability_is_minus_infinity_in_logs():
     log_proba = clf.set_target_priors([0.5, 0.5, 0]).predict_log_proba(X_TARGET)
     assert np.isneginf(log_proba[:, 2]).all()
     assert np.isfinite(log_proba[:, :2]).all()
+
+
+def test_labels_that_are_lists_are_refused_in_words():
+    with pytest.raises(ValueError, match="y cannot be read as an array"):
+        PriorAdaptedClassifier(GaussianNB()).fit(np.eye(3), [0, [1], 1])

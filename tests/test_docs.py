@@ -12,6 +12,7 @@ GALLERY = sorted((ROOT / "examples" / "gallery").glob("plot_*.py"))
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_examples_of_pages_run(page):
     pytest.importorskip("matplotlib").use("agg")

@@ -33,6 +33,7 @@ names, cases = checks.args
 
 
 # some checks draw labels at random, where calibrators say that they see no pattern, and few rows
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore:.*fewer samples than there are folds")
 @pytest.mark.parametrize(names, list(cases), **checks.kwargs)

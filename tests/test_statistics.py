@@ -283,3 +283,11 @@ def test_labels_that_are_not_column_numbers_are_refused(decision, y):
     """An index out of bounds would be written out of bounds by a sparse product."""
     with pytest.raises(ValueError, match=r"y (must hold column numbers 0..1|has 1 labels)"):
         ps.Confusion.from_arrays(np.full((2, 2), 0.5), y, decision=decision)
+
+
+def test_rows_that_are_no_numbers_are_not_counted():
+    bad = np.array([[0.5, 0.5], [np.nan, 1.0]])
+    with pytest.raises(ValueError, match="counts must be finite"):
+        ps.DecisionCounts.from_arrays(bad, decision="soft")
+    with pytest.raises(ValueError, match=r"counts must be finite.* y_proba"):
+        ps.Confusion.from_arrays(bad, np.array([0, 1]), decision="soft")

@@ -2,6 +2,7 @@
 
 import re
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -212,6 +213,25 @@ def test_classes_that_do_not_fit_the_columns():
     assert_says(message, "classes has 2 entries", "3 columns", "name every column once")
     message = complaint(ps.adapt_proba, VALID, EQUAL, EQUAL, classes=list("abcd"))
     assert_says(message, "classes has 4 entries", "3 columns")
+
+
+def test_headers_of_several_levels_are_refused():
+    pd = pytest.importorskip("pandas")
+    levels = pd.MultiIndex.from_product([["model"], ["a", "b", "c"]])
+    frame = pd.DataFrame(np.full((3, 3), 1 / 3), columns=levels)
+    message = r"^y_proba is labelled on several levels .* \('model', 'a'\); keep the level"
+    for call in (
+        lambda: ps.adapt_proba(frame, [0.2, 0.3, 0.5], [0.4, 0.3, 0.3]),
+        lambda: ps.SCML().fit(frame, ["a", "b", "c"]),
+        lambda: ps.EM().fit(source_priors=[0.2, 0.3, 0.5]).estimate(frame),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+    priors = pd.Series([0.2, 0.3, 0.5], index=levels)
+    with pytest.raises(ValueError, match="source_priors is labelled on several levels"):
+        ps.EM().fit(source_priors=priors)
+    frame.columns = frame.columns.get_level_values(-1)  # as the message says
+    assert ps.SCML().fit(frame, ["a", "b", "c"]).classes_.tolist() == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(
@@ -787,3 +807,42 @@ def test_source_priors_by_name_are_put_in_class_order():
     np.testing.assert_allclose(series.source_priors_, [0.7, 0.3])
     with pytest.raises(ValueError, match="must be a vector or a mapping"):
         ps.EM().fit(source_priors=0.3)
+
+
+@pytest.mark.parametrize("name", ["em", "map", "scm-l", "bbse"])
+def test_a_mean_prediction_of_0_is_said_to_be_one(name):
+    """Nobody gave source_priors, so nobody can be told that they gave a 0."""
+    never = np.tile([[0.5, 0.5, 0.0], [0.4, 0.6, 0.0]], (10, 1))
+    est = ps.get_estimator(name).fit(never, np.arange(20) % 2, classes=[0, 1, 2])
+    message = complaint(est.estimate, VALID)
+    assert_says(message, "the source prior", "validation", "is 0 for class 2", "position 2")
+    assert_says(message, "up to 0.8", "source_priors=", "validate on rows")
+    message = complaint(lambda p: ps.estimate_groups(est, p, np.zeros(len(p), int)), VALID)
+    assert_says(message, "the source prior", "source_priors=")
+
+
+@pytest.mark.parametrize("tiny", [5e-324, 1e-300, 1e-31])
+@pytest.mark.parametrize("given", ["source_priors", "source_label_priors"])
+@pytest.mark.parametrize("name", ps.available_estimators())
+def test_priors_too_small_to_divide_by_are_0(name, given, tiny):
+    y_proba = np.array([[0.7, 0.3, 0.0], [0.2, 0.8, 0.0], [0.4, 0.6, 0.0]] * 4)
+    y = np.array([0, 1, 1] * 4)
+    priors = {given: [0.5, 0.5, tiny], "classes": [0, 1, 2]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ps.PriorShiftWarning)
+        fitted = ps.get_estimator(name).fit(y_proba, y, **priors)
+        found = fitted.estimate(y_proba)
+    assert found.priors.sum() == pytest.approx(1)
+    assert found.source_priors[2] < 1e-30
+
+
+def test_labels_of_classes_that_the_source_never_had():
+    priors = {"source_label_priors": [1e-300, 1.0]}
+    with pytest.raises(ValueError, match="no sample of any class of source_label_priors; add"):
+        ps.Auto().fit(np.eye(2)[np.zeros(9, int)], np.zeros(9, int), **priors)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame(), pl.DataFrame(), pa.table({})])
+def test_frames_without_columns_are_refused(frame):
+    with pytest.raises(ValueError, match="y_proba is a frame without columns; give one column"):
+        ps.EM().fit(source_priors=[0.5, 0.5]).estimate(frame)

@@ -1,103 +1,29 @@
 """priorshift: estimate, judge and adapt to a shift of class priors."""
 
-from priorshift import datasets as datasets
-from priorshift import plotting as plotting
-from priorshift._version import __version__
-from priorshift.adaptation import adapt_proba, priors_from_labels, priors_from_predictions
-from priorshift.calibration import BCTS, TemperatureScaling, VectorScaling
-from priorshift.classifier import PriorAdaptedClassifier
-from priorshift.conformal import ConformalSets
-from priorshift.diagnostics import Diagnostics, diagnose
-from priorshift.estimators import (
-    BBSE,
-    BBSES,
-    CM,
-    CML,
-    CMM,
-    ELSA,
-    EM,
-    GLS,
-    MAP,
-    MAPLS,
-    RLLS,
-    SCM,
-    SCML,
-    SCMM,
-    Auto,
-    CalibratedEM,
-    JointLikelihood,
-    NoAdaptation,
-    PriorEstimate,
-    PriorEstimator,
-    SemiSupervisedEM,
-    ShrunkSCML,
-    available_estimators,
-    get_estimator,
-    register_estimator,
-)
-from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
-from priorshift.execution import TopK
-from priorshift.groups import GroupCounts, GroupEstimates, estimate_groups
-from priorshift.resampling import sample_indices, sample_weights
-from priorshift.shift_test import AssumptionTest, ShiftTest, check_assumption, detect_shift
-from priorshift.statistics import Confusion, DecisionCounts
-from priorshift.streaming import MonitorHistory, MonitorStep, PriorMonitor
-from priorshift.uncertain_priors import ProbaInterval, adapt_proba_interval
+import typing as _typing
 
-__all__ = [
-    "BBSE",
-    "BBSES",
-    "BCTS",
-    "CM",
-    "CML",
-    "CMM",
-    "ELSA",
-    "EM",
-    "GLS",
-    "MAP",
-    "MAPLS",
-    "RLLS",
-    "SCM",
-    "SCML",
-    "SCMM",
-    "AssumptionTest",
-    "Auto",
-    "CalibratedEM",
-    "ConformalSets",
-    "Confusion",
-    "ConvergenceWarning",
-    "DecisionCounts",
-    "Diagnostics",
-    "GroupCounts",
-    "GroupEstimates",
-    "JointLikelihood",
-    "MonitorHistory",
-    "MonitorStep",
-    "NoAdaptation",
-    "PriorAdaptedClassifier",
-    "PriorEstimate",
-    "PriorEstimator",
-    "PriorMonitor",
-    "PriorShiftWarning",
-    "ProbaInterval",
-    "SemiSupervisedEM",
-    "ShiftTest",
-    "ShrunkSCML",
-    "TemperatureScaling",
-    "TopK",
-    "VectorScaling",
-    "__version__",
-    "adapt_proba",
-    "adapt_proba_interval",
-    "available_estimators",
-    "check_assumption",
-    "detect_shift",
-    "diagnose",
-    "estimate_groups",
-    "get_estimator",
-    "priors_from_labels",
-    "priors_from_predictions",
-    "register_estimator",
-    "sample_indices",
-    "sample_weights",
-]
+from priorshift._version import __version__ as __version__
+
+if _typing.TYPE_CHECKING:
+    from priorshift._public import *  # noqa: F403
+    from priorshift._public import __all__ as __all__
+else:
+
+    def __getattr__(name: str) -> _typing.Any:
+        """Import all public names when the first is asked for, and stand back from then on.
+
+        Until then nothing is imported, so that the command `priorshift` runs from the first moment,
+        and can answer Ctrl-C while NumPy and SciPy are still on their way.
+        """
+        if name != "_public" and (not name.startswith("__") or name == "__all__"):
+            from priorshift import _public
+
+            names = globals()
+            names.update({public: getattr(_public, public) for public in _public.__all__})
+            names["__all__"] = _public.__all__
+            if name in names:
+                return names[name]
+        raise AttributeError(f"module 'priorshift' has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__getattr__("__all__")})

@@ -129,6 +129,10 @@ class Confusion:
     decision: Decision
     n_samples: int
 
+    def __post_init__(self) -> None:
+        if isinstance(self.counts, np.ndarray) and not np.isfinite(self.counts).all():
+            raise ValueError("counts must be finite; repair or drop the rows of y_proba with NaN.")
+
     @classmethod
     def from_arrays(
         cls,

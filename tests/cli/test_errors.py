@@ -39,6 +39,21 @@ def test_bad_usage_ends_with_2(command, arguments, message, refuse):
     assert message in refuse(2, command, *arguments)
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+@pytest.mark.parametrize("suffix", [".csv", ".npy", ".npz", ".parquet", ".arrow"])
+def test_a_pipe_is_refused_and_not_waited_for(suffix, files, refuse, tmp_path):
+    pipe = tmp_path / f"pipe{suffix}"
+    os.mkfifo(pipe)
+    for validation, target in ((files[0], pipe), (pipe, files[1])):
+        line = refuse(1, "estimate", "--validation", validation, "--target", target)
+        assert line.startswith(f"{pipe} is a pipe or a device")
+    both = ("--validation", files[0], "--target", files[1])
+    line = refuse(1, "monitor", *both, "--every", "50", "--state", pipe)
+    assert line.startswith(f"{pipe} is a pipe or a device")
+    line = refuse(1, "estimate", *both, "--labels", pipe)
+    assert line.startswith(f"{pipe} is a pipe or a device")
+
+
 def test_an_unknown_method_is_bad_usage(both, refuse):
     line = refuse(2, "estimate", *both, "--method", "magic")
     assert "'magic' is not one of" in line

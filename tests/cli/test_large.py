@@ -91,6 +91,7 @@ def test_comparisons_are_those_of_files_in_memory(data, named, ask, request, suf
     assert_alike(ask(*words), expected)
 
 
+@pytest.mark.usefixtures("blank_figures")
 @pytest.mark.parametrize("suffix", ["npy", "parquet"])
 def test_reports_are_those_of_files_in_memory(data, named, ok, request, tmp_path, suffix):
     labels = {} if suffix == "npy" else {"labels": data.y}
@@ -116,7 +117,7 @@ def test_tests_on_all_rows_of_a_table_that_is_not_so_large(named, ask):
     assert ask("test", *named("parquet"))["n_target"] == 200
 
 
-@pytest.mark.usefixtures("large")
+@pytest.mark.usefixtures("large", "blank_figures")
 def test_what_needs_rows_in_memory_takes_a_sample_and_says_so(named, ok, monkeypatch, tmp_path):
     monkeypatch.setattr(_sample, "SAMPLE_NUMBERS", 180)
     monkeypatch.setattr(_sample, "FEWEST_ROWS", 10)

@@ -139,6 +139,24 @@ def test_what_was_told_is_saved_though_a_later_window_is_bad(folder, run, write,
     assert PriorMonitor.load(tmp_path / "state.npz").n_batches_ == 3
 
 
+def test_no_state_is_left_where_nothing_was_told(table, run, tmp_path):
+    state = tmp_path / "state.npz"
+    result = run("monitor", *table, "--time-column", "nope", "--state", state)
+    assert result.exit_code == 1
+    assert "no column 'nope'; name the column of the times with --time-column" in result.stderr
+    assert not state.exists()
+
+
+def test_half_precision_is_cut_too(stream, ok, tmp_path):
+    validation, days = stream
+    half = tmp_path / "half.npy"
+    np.save(half, np.concatenate(days[:2]).astype(np.float16))
+    steps = steps_of(
+        ok("monitor", "--validation", validation, "--target", half, "--every", 80, "--json")
+    )
+    assert [step["n_samples"] for step in steps] == [80, 80, 80]
+
+
 def test_a_standing_alarm_fails_if_asked_for_and_can_be_acknowledged(folder, run, ok, tmp_path):
     state = ("--state", tmp_path / "state.npz")
     assert run("monitor", *folder, *state, "--fail-on-shift").exit_code == 3

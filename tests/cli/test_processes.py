@@ -1,6 +1,5 @@
 """The command as a process: signals, pipes, terminals, the examples of its help."""
 
-import importlib
 import json
 import os
 import re
@@ -9,14 +8,17 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import click
 import numpy as np
 import pytest
 
+import priorshift as ps
 from priorshift.cli import main
 from priorshift.cli._errors import cleaned_up_when_terminated
+from priorshift.io import _base
 
 STYLE = re.compile(r"\x1b\[[0-9;]+m")
 COMMAND = Path(sys.executable).with_name("priorshift")
@@ -24,9 +26,6 @@ posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals and t
 
 SLOW = """
 import signal
-# as in a terminal: nohup and a shell's & let what they start ignore these
-signal.signal(signal.SIGINT, signal.default_int_handler)
-signal.signal(signal.SIGHUP, signal.SIG_DFL)
 import priorshift as ps
 from priorshift.cli import main
 from priorshift.io import _base
@@ -50,46 +49,73 @@ main()
 
 
 @pytest.fixture
-def stopped(both, tmp_path):
-    """Send a signal in the middle of a run; return its exit code and what is in its folders."""
+def folders(tmp_path):
+    """Make a folder for the output, with an old one in it, and one for what is temporary."""
+    there, temporary = tmp_path / "there", tmp_path / "tmp"
+    there.mkdir()
+    temporary.mkdir()
+    (there / "o.csv").write_text("old")
+    return there, temporary
 
-    def stop(number, output, before):
-        folder, temporary = tmp_path / "there", tmp_path / "tmp"
-        folder.mkdir()
-        temporary.mkdir()
-        if before is not None:
-            (folder / "o.csv").write_text(before)
-        more = ("--output", folder / "o.csv") if output else ()
-        words = [sys.executable, "-c", SLOW, "adapt", *map(str, (*both, *more))]
-        environment = {**os.environ, "TMPDIR": str(temporary)}
-        process = subprocess.Popen(words, stdout=subprocess.PIPE, env=environment)
-        with process:
-            assert process.stdout.readline() == b"now\n"
-            during = len(list(folder.iterdir())) + len(list(temporary.iterdir()))
-            assert during > (before is not None)  # something is half done
-            process.send_signal(number)
-        left = sorted(path.name for path in folder.iterdir())
-        return process.returncode, left, list(temporary.iterdir())
 
-    return stop
+def found_in(folders):
+    """Return the names in both folders; the output must be the old one."""
+    assert (folders[0] / "o.csv").read_text() == "old"
+    return [sorted(path.name for path in folder.iterdir()) for folder in folders]
 
 
 @posix
 @pytest.mark.slow
-def test_a_killed_run_leaves_the_old_file(stopped, tmp_path):
-    code, left, _ = stopped(signal.SIGKILL, True, "old")
-    assert code == -signal.SIGKILL
-    assert "o.csv" in left
-    assert (tmp_path / "there" / "o.csv").read_text() == "old"
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM"])
+def test_a_stopped_process_leaves_the_old_file(both, folders, name):
+    words = [sys.executable, "-c", SLOW, "adapt", *both, "--output", folders[0] / "o.csv"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE)
+    with process:
+        begun = process.stdout.readline()
+        half_done = found_in(folders)[0]
+        process.send_signal(getattr(signal, name))
+    assert begun == b"now\n"
+    assert len(half_done) > 1
+    if name == "SIGKILL":
+        assert process.returncode == -signal.SIGKILL
+    else:
+        assert process.returncode == 128 + signal.SIGTERM
+        assert found_in(folders) == [["o.csv"], []]
+
+
+@pytest.fixture
+def heard():
+    """Hear signals as in a terminal: nohup, and a shell's &, let what they start ignore them."""
+    handlers = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @posix
-@pytest.mark.slow
+@pytest.mark.usefixtures("heard")
 @pytest.mark.parametrize("output", [True, False])
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
-def test_a_terminated_run_leaves_nothing_behind(stopped, output, name):
-    number = getattr(signal, name)
-    assert stopped(number, output, None) == (128 + number, [], [])
+@pytest.mark.parametrize(
+    ("name", "code"), [("SIGINT", 130), ("SIGTERM", 128 + 15), ("SIGHUP", 128 + 1)]
+)
+def test_a_stopped_run_leaves_nothing_behind(both, folders, run, monkeypatch, output, name, code):
+    monkeypatch.setattr(_base, "BLOCK_ROWS", 50)
+    monkeypatch.setattr(tempfile, "tempdir", str(folders[1]))
+    adapt, during = ps.PriorEstimate.adapt, []
+
+    def stopped(*arguments, **options):
+        during.append(sum(map(len, found_in(folders))))
+        if len(during) == 3:
+            signal.raise_signal(getattr(signal, name))
+        return adapt(*arguments, **options)
+
+    monkeypatch.setattr(ps.PriorEstimate, "adapt", stopped)
+    more = ("--output", folders[0] / "o.csv") if output else ()
+    assert run("adapt", *both, *more).exit_code == code
+    assert len(during) == 3
+    assert during[-1] > 1  # something was half done
+    assert found_in(folders) == [["o.csv"], []]
 
 
 @posix
@@ -121,13 +147,6 @@ def test_help_for_a_full_disk():
     with Path("/dev/full").open("w") as full:
         done = subprocess.run([COMMAND, "--help"], stdout=full, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (1, "Error: No space left on device\n")
-
-
-@posix
-@pytest.mark.slow
-def test_an_interrupted_run_leaves_the_old_file_alone(stopped, tmp_path):
-    assert stopped(signal.SIGINT, True, "old") == (130, ["o.csv"], [])
-    assert (tmp_path / "there" / "o.csv").read_text() == "old"
 
 
 @posix
@@ -233,6 +252,7 @@ def test_the_demo_writes_its_page(demo_folder):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("blank_figures")  # the demo has drawn them
 @pytest.mark.parametrize("name", sorted(set(main.commands) - {"demo", "train"}))  # images, torch
 def test_every_example_of_the_help_runs(demo_folder, ok, monkeypatch, name):
     monkeypatch.chdir(demo_folder)
@@ -271,8 +291,33 @@ def test_the_package_runs_as_the_command(monkeypatch, capsys):
     assert capsys.readouterr().out.startswith("Usage: priorshift [OPTIONS] COMMAND")
 
 
-def test_importing_what_runs_as_the_command_runs_nothing():
-    assert importlib.import_module("priorshift.__main__").main is main
+INTERRUPTED = """
+import os, runpy, signal, sys
+
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "numpy":
+            os.kill(os.getpid(), signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started this may ignore it
+sys.meta_path.insert(0, Finder())
+sys.argv = ["priorshift", "--help"]
+exec(sys.stdin.read())
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
+@pytest.mark.parametrize(
+    "start",
+    [
+        "from priorshift.__main__ import main; main()",  # as the script does
+        "runpy.run_module('priorshift', run_name='__main__')",
+    ],
+)
+def test_ctrl_c_while_all_is_imported_ends_without_a_traceback(start):
+    words = [sys.executable, "-c", INTERRUPTED]
+    done = subprocess.run(words, input=start, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "Error: stopped.\n")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

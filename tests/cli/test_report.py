@@ -21,6 +21,7 @@ def test_a_report_says_how_it_was_made(both, ok, tmp_path):
     assert "--method em" in page
 
 
+@blank_figures
 def test_a_report_without_validation(files, ok, tmp_path):
     output = tmp_path / "r.html"
     source = ("--source-priors", "ant=1,bee=1,cow=1", "--known-priors", "ant=1,bee=1,cow=2")
@@ -38,6 +39,7 @@ def test_warnings_are_in_the_report_and_on_stderr(data, write, ok, tmp_path):
     assert "validation has no sample of class" in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
+@blank_figures  # tests of the help draw them
 def test_the_demo(ok, tmp_path):
     folder, page = tmp_path / "new" / "folder", tmp_path / "demo.html"
     result = ok("demo", "--save-data", folder, "--output", page)

@@ -20,7 +20,7 @@ FORMATS = ["npy", "csv", "arrow", "feather", "parquet"]
 posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
 
 KILLED = """
-import os, signal, sys
+import json, os, signal, sys
 import priorshift as ps
 from priorshift.cli import _adapt, main
 from priorshift.io import _base, _resume
@@ -37,7 +37,13 @@ def killed(*arguments, **options):
     return adapt(*arguments, **options)
 
 ps.PriorEstimate.adapt = killed
-main()
+codes = []
+for words in json.loads(sys.argv[1]):
+    child = os.fork()  # which has imported all that it needs
+    if child == 0:
+        main(words)
+    codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+print(codes)
 """
 
 
@@ -49,25 +55,34 @@ def small(monkeypatch):
     monkeypatch.setattr(_adapt, "RESUMABLE_BYTES", 0)
 
 
-def killed(words, name="SIGKILL"):
-    words = [sys.executable, "-c", KILLED, *map(str, words)]
-    return subprocess.run(words, env={**os.environ, "SIGNAL": name}, capture_output=True).returncode
+def killed(*runs, name="SIGKILL"):
+    """Run commands, each in a process that a signal ends after two blocks; return exit codes."""
+    runs = json.dumps([[str(word) for word in words] for words in runs])
+    words = [sys.executable, "-c", KILLED, runs]
+    done = subprocess.run(words, env={**os.environ, "SIGNAL": name}, capture_output=True)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 @posix
 @pytest.mark.slow
-@pytest.mark.parametrize("suffix", FORMATS)
 @pytest.mark.usefixtures("small")
-def test_a_killed_run_goes_on_and_writes_the_same_bytes(data, files, write, ok, tmp_path, suffix):
-    target = write(f"t.{suffix}", data.y_proba)
-    words = ("adapt", "--validation", files[0], "--target", target, "--method", "em", "--output")
-    whole = json.loads(ok(*words, tmp_path / f"whole.{suffix}", "--json").stdout)
-    assert killed([*words, tmp_path / f"new.{suffix}", "--json"]) == -signal.SIGKILL
-    assert not (tmp_path / f"new.{suffix}").exists()
-    result = ok(*words, tmp_path / f"new.{suffix}", "--json")
-    assert "Going on after row 100, where an earlier run ended.\n" in result.stderr
-    assert (tmp_path / f"new.{suffix}").read_bytes() == (tmp_path / f"whole.{suffix}").read_bytes()
-    assert json.loads(result.stdout) == whole | {"output": str(tmp_path / f"new.{suffix}")}
+def test_killed_runs_go_on_and_write_the_same_bytes(data, files, write, ok, tmp_path):
+    named = ("adapt", "--validation", files[0], "--method", "em", "--json")
+    runs = {
+        suffix: (*named, "--target", write(f"t.{suffix}", data.y_proba), "--output")
+        for suffix in FORMATS
+    }
+    new = {suffix: tmp_path / f"new.{suffix}" for suffix in FORMATS}
+    codes = killed(*((*words, new[suffix]) for suffix, words in runs.items()))
+    assert codes == [-signal.SIGKILL] * len(FORMATS)
+    for suffix, words in runs.items():
+        assert not new[suffix].exists()
+        whole = tmp_path / f"whole.{suffix}"
+        expected = json.loads(ok(*words, whole).stdout)
+        result = ok(*words, new[suffix])
+        assert "Going on after row 100, where an earlier run ended.\n" in result.stderr
+        assert new[suffix].read_bytes() == whole.read_bytes()
+        assert json.loads(result.stdout) == expected | {"output": str(new[suffix])}
     assert not list(tmp_path.glob(".*"))
 
 
@@ -76,7 +91,7 @@ def test_a_killed_run_goes_on_and_writes_the_same_bytes(data, files, write, ok, 
 @pytest.mark.usefixtures("small")
 def test_a_terminated_run_of_a_large_file_goes_on_as_well(both, ok, tmp_path):
     words = ("adapt", *both, "--output", tmp_path / "new.csv")
-    assert killed(words, "SIGTERM") == 128 + signal.SIGTERM
+    assert killed(words, name="SIGTERM") == [128 + signal.SIGTERM]
     assert "Going on after row 100" in ok(*words, "--method", "auto").stderr
 
 

@@ -89,6 +89,7 @@ def test_outputs_that_are_calibrated_hardly_change(simulation, rng):
     np.testing.assert_allclose(first.source_priors, simulation.source_priors, atol=0.03)
 
 
+@pytest.mark.slow
 def test_outputs_stay_as_they_are_where_a_temperature_is_no_better(simulation, rng):
     kept = 0
     for _ in range(10):
@@ -115,6 +116,7 @@ def test_flattened_outputs_get_their_temperature_back(simulation, rng):
     np.testing.assert_allclose(first.apply(flattened(y_proba)), y_proba, atol=0.06)
 
 
+@pytest.mark.slow
 def test_source_priors_are_at_the_source_balance_whatever_validation_has(simulation, rng):
     y_proba, y = simulation.draw(np.full(K, 1 / K), 20_000, rng)
     outputs = outputs_of(flattened(y_proba), y, simulation.source_priors)[0]
@@ -284,6 +286,7 @@ def test_it_needs_labels_and_all_of_validation_at_once():
         ps.Auto(cv=1).fit([[0.5, 0.5]], [0])
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_truth_also_for_flat_outputs(simulation):
     covered = []
     for seed in range(40):

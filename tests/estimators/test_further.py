@@ -83,6 +83,7 @@ def test_two_classes_given_as_one_column(rng, kind):
     )
 
 
+@pytest.mark.slow
 @consistent
 def test_error_falls_like_one_over_root_n(simulate, kind):
     simulation = simulate(5, spread=1.2, seed=3)
@@ -237,6 +238,7 @@ def test_intervals_are_to_be_had(data, kind):
     np.testing.assert_array_equal(shift.priors, est.estimate(y_proba).priors)
 
 
+@pytest.mark.slow
 def test_intervals_of_calibrated_em_cover_the_truth():
     covered = []
     for seed in range(40):
@@ -343,3 +345,29 @@ def test_a_failed_fit_changes_nothing(data):
     with pytest.raises(ValueError, match="cv must be"):
         est.fit(y_proba_val[:100], y_val[:100], source_priors=TARGET)
     np.testing.assert_array_equal(est.estimate(y_proba).priors, before.priors)
+
+
+def test_a_class_that_the_model_never_predicts_keeps_a_source_prior():
+    """Naive Bayes gave class 1 next to nothing on validation, all of its own rows included."""
+    rng = np.random.default_rng(0)
+    y_val = np.repeat([0, 1, 2], 10)
+    sure = np.where(y_val == 1, rng.choice([0, 2], 30), y_val)
+    sure[[0, -1]] = 2, 0  # a mistake or two, so that no temperature of 0 is best
+    y_proba_val = np.full((30, 3), 1e-60)
+    y_proba_val[np.arange(30), sure] = 1.0
+    y_proba = np.eye(3)[rng.integers(0, 3, 100)]
+    for known in ({}, {"source_label_priors": [0.4, 0.2, 0.4]}):
+        for calibrator in ("bcts", "vs", "ts"):
+            est = CalibratedEM(calibrator=calibrator).fit(y_proba_val, y_val, **known)
+            assert est.source_priors_.min() > 1e-3
+            assert est.source_priors_.sum() == pytest.approx(1)
+            shift = est.estimate(y_proba)
+            assert shift.priors.sum() == pytest.approx(1)
+            assert np.isfinite(est.adapt(y_proba)).all()
+
+
+def test_gls_without_shrinkage_takes_a_perfect_classifier():
+    y = np.repeat(np.arange(4), 5)
+    target = np.eye(4)[np.repeat(np.arange(4), [4, 3, 2, 1])]
+    found = GLS(shrinkage=0.0).fit(np.eye(4)[y], y).estimate(target)
+    np.testing.assert_allclose(found.priors, [0.4, 0.3, 0.2, 0.1], atol=1e-6)

@@ -166,3 +166,44 @@ def test_confusion_methods_need_labelled_validation(name):
         ps.get_estimator(name).fit(source_priors=[0.5, 0.5])
     with pytest.raises(ValueError, match="needs validation labels"):
         ps.get_estimator(name).fit([[0.5, 0.5]])
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 200])
+@pytest.mark.parametrize("kind", [ps.MAP, ps.CMM, ps.SCMM])
+def test_the_papers_ascent_takes_alpha_below_1(kind, n, rng):
+    y_val = np.arange(60) % 4
+    y_proba_val = 0.4 * np.eye(4)[y_val] + 0.6 * rng.dirichlet(np.ones(4), 60)
+    est = kind(alpha=0.5, solver="paper").fit(y_proba_val, y_val)
+    shift = est.estimate(rng.dirichlet(np.ones(4), n))
+    assert shift.priors.sum() == pytest.approx(1)
+    assert (shift.priors >= 0).all()
+    assert (shift.status, shift.gap) == ("not_converged", None)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", [ps.EM, ps.MAP])
+def test_tiny_source_priors_are_no_matter_for_numpy(kind, dtype):
+    """NumPy's warnings are errors here. In float32, squares of 1e-29 are 0."""
+    rng = np.random.default_rng(0)
+    K = 100
+    y_proba = rng.dirichlet(np.full(K, 0.3), 6000).astype(dtype)
+    y_proba /= y_proba.sum(axis=1, keepdims=True)
+    source = 10.0 ** -rng.uniform(0, 29, K)
+    shift = kind().fit(source_priors=source / source.sum()).estimate(y_proba)
+    assert shift.status == "certified"
+    assert shift.priors.sum() == pytest.approx(1)
+    rows = y_proba.astype(np.float64) / shift.source_priors
+    excess = getattr(kind(), "alpha", 1.0) - 1
+    gradient = (rows / (rows @ shift.priors)[:, None]).sum(axis=0)
+    gradient += np.divide(excess, shift.priors, out=np.zeros(K), where=shift.priors > 0)
+    assert gradient.max() - 6000 - K * excess <= 0.011
+
+
+@pytest.mark.parametrize("level", [None, 0.95])
+@pytest.mark.parametrize("source", [[1e-25, 0.5, 0.5], [1e-29, 1e-20, 1.0]])
+def test_tiny_source_priors_have_intervals(source, level):
+    em = ps.EM().fit(source_priors=np.array(source) / np.sum(source))
+    shift = em.estimate(np.tile([[0.2, 0.3, 0.5], [0.1, 0.2, 0.7]], (20, 1)), level)
+    np.testing.assert_allclose(shift.priors, [1, 0, 0], atol=1e-9)
+    if level:
+        assert shift.interval[0, 0] > 0.8

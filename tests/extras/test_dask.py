@@ -186,6 +186,20 @@ def test_rows_are_counted_where_they_are_claimed(persist, true, claimed, message
         ps.EM().fit(source_priors=np.full(6, 1 / 6)).estimate(DaskTable(array, persist=persist))
 
 
+def test_what_is_delayed_is_named(data):
+    y_proba_val, y_val, y_proba = data
+    est = ps.SCML().fit(y_proba_val, y_val)
+    priors = np.full(6, 1 / 6)
+    for name, call in {
+        "y_proba": lambda: est.estimate(delayed(y_proba)),
+        "y": lambda: ps.SCML().fit(y_proba_val, delayed(y_val)),
+        "source_priors": lambda: ps.adapt_proba(y_proba, delayed(priors), priors),
+        "target_priors": lambda: ps.adapt_proba(y_proba, priors, delayed(priors)),
+    }.items():
+        with pytest.raises(ValueError, match=rf"^{name} is a Delayed .* {name}\.compute\(\)"):
+            call()
+
+
 def test_columns_are_counted_too_before_they_are_joined(data):
     parts = [da.from_delayed(delayed(data[2][:100, :at]), (100, 3), data[2].dtype) for at in (4, 2)]
     with pytest.raises(ValueError, match=r"shape \(100, 3\); its shape is \(100, [24]\)"):

@@ -85,6 +85,7 @@ CASES = {
     "one validation row per class": Case(rows(40), rows(3), np.arange(3)),
     "a tiny source prior": Case(rows(40), source_priors=[1e-25, 0.5, 0.5]),
     "source priors of next to nothing": Case(rows(40), source_priors=[1e-29, 1e-20, 1.0]),
+    "validation gives a class a subnormal number": Case(rows(40), without(1, 120, 5e-324)),
     "float32": Case(rows(40).astype(np.float32), rows(120).astype(np.float32)),
 }
 LACKING = {

@@ -215,3 +215,13 @@ def test_groups_of_one_row_are_pooled(grouped):
         found = estimate(data, method, "auto")
         assert np.isfinite(found.priors).all()
         assert found.weight.max() < 0.5
+
+
+def test_rounding_of_single_precision_leaves_a_covariance():
+    rng = np.random.default_rng(4)
+    shares = rng.dirichlet(np.ones(2), size=5)
+    y_proba = np.insert(shares, 1, 0.0, axis=1).astype(np.float16)
+    weight = 1e12 * rng.exponential(size=5)
+    groups = [1, 2, 3, 1, 2]
+    counts = GroupCounts.from_arrays(y_proba, groups, decision="soft", sample_weight=weight)
+    assert np.linalg.eigvalsh(within_covariance(counts)[:-1, :-1])[0] > 0

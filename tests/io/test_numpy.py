@@ -1,12 +1,15 @@
 """NumPy's own formats: mapped or copied, never unpickled."""
 
+import io
 import pickle
+import re
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import priorshift
 from priorshift.io import _base, open_predictions
 
 VALUES = np.random.default_rng(0).dirichlet(np.ones(3), 7)
@@ -163,6 +166,16 @@ def test_nothing_is_unpickled(tmp_path, monkeypatch):
     assert not (tmp_path / "sprung").exists()
 
 
+def test_no_module_of_ours_can_unpickle():
+    forbidden = re.compile(
+        r"Unpickler|(pickle|joblib|torch|dill|marshal|shelve)\.(loads?|open)\b|allow_pickle=True"
+    )
+    modules = Path(priorshift.__file__).parent.rglob("*.py")
+    found = {path.name: forbidden.findall(path.read_text("utf-8")) for path in modules}
+    assert len(found) > 100
+    assert not {name: calls for name, calls in found.items() if calls}
+
+
 @pytest.mark.parametrize("suffix", [".npy", ".npz"])
 @pytest.mark.parametrize("keep", [0, 4, 60, 150, -30])
 def test_truncated_files_are_named(tmp_path, suffix, keep):
@@ -171,6 +184,42 @@ def test_truncated_files_are_named(tmp_path, suffix, keep):
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(ValueError, match=rf"a\{suffix} cannot be read: "):
         open_predictions(path).values(None)
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz"])
+@pytest.mark.parametrize(
+    "shape",
+    [(-5, 2), (-1, 2), (True, 2), (10**30, 2), (2**62, 2), (10**12, 2), (0, 2**70), (2.0, 2)],
+)
+def test_headers_that_say_what_cannot_be_are_refused(tmp_path, suffix, shape):
+    content = io.BytesIO()
+    described = {"descr": "<f8", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(content, described)
+    content.write(bytes(80))
+    path = tmp_path / f"a{suffix}"
+    if suffix == ".npy":
+        path.write_bytes(content.getvalue())
+    else:
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("y_proba.npy", content.getvalue())
+    with pytest.raises(
+        ValueError, match=r"cannot be read: .*(its header says|[Ss]hape is not valid)"
+    ):
+        open_predictions(path).values(None)
+
+
+def test_damaged_headers_are_refused(tmp_path, rng):
+    path = tmp_path / "a.npy"
+    np.save(path, VALUES)
+    whole = path.read_bytes()
+    for _ in range(300):
+        content = bytearray(whole)
+        content[rng.integers(128)] = rng.integers(256)
+        path.write_bytes(content)
+        try:
+            assert open_predictions(path).values(None).dtype.kind in "fiu"
+        except ValueError as error:
+            assert "a.npy" in str(error)  # noqa: PT017
 
 
 @pytest.mark.parametrize("compressed", [False, True])

@@ -141,6 +141,7 @@ def test_the_users_style_neither_matters_nor_changes(pets, plain_html):
         assert dict(mpl.rcParams) == before
 
 
+@pytest.mark.slow
 def test_size_of_a_hundred_classes(draw):
     case = draw([f"class number {k}" for k in range(100)], n_val=3000, n_target=2000, dim=6)
     assert len(case.render(comparison=case.compare(("scm-l", "em"))).encode()) < 1_000_000

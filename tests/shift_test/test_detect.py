@@ -8,6 +8,7 @@ from scipy.stats import binom, hypergeom
 
 import priorshift as ps
 from priorshift.shift_test import ShiftTest, detect_shift
+from priorshift.shift_test._least_squares import nearest_mixtures
 from priorshift.shift_test._noise import draw_noise, draw_permutations
 from priorshift.shift_test._power import Power, critical_value, directions, p_value
 from priorshift.shift_test._samples import read_samples
@@ -361,3 +362,12 @@ def test_bad_input_is_refused(data, change, message):
     named = dict(zip(("y_proba_val", "y_val", "y_proba_target"), data, strict=True))
     with pytest.raises(ValueError, match=message):
         detect_shift(**{**named, **change})
+
+
+def test_columns_of_rounding_alone_divide_by_no_0():
+    A = np.array([[1.0, 1e-16], [2.0, -1e-16]])
+    found = nearest_mixtures(A, np.array([[-5.0, 1.0], [-3.0, 2.0]]), np.full(2, 0.5))
+    np.testing.assert_allclose(found.sum(axis=0), 1)
+    assert (found >= 0).all()
+    alone = nearest_mixtures(np.array([[1e-16]]), np.array([[3.0, -3.0]]), np.ones(1))
+    np.testing.assert_allclose(alone, [[1.0, 1.0]])

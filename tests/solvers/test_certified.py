@@ -433,3 +433,14 @@ def test_a_lopsided_start_does_not_lead_in_circles():
     start = np.array([0.6, 0.25, 0.1, 0.04, 0.01])
     solution = maximise(Mixture.of(C, weights=counts), tol=1e-6, start=start)
     assert solution.status == "certified"
+
+
+def test_a_matrix_spoilt_by_rounding_leaves_its_diagonal():
+    """Off-diagonals beyond any ridge: there is a step all the same, and no failure."""
+    H = np.array([[-1.0, 1e40], [1e40, 1.0]])
+    solve = _interior_point.factorise(H, np.array([2.0, 3.0]))
+    np.testing.assert_allclose(solve(np.array([2.0, 4.0])), [1.0, 1.0])
+
+
+def test_what_hardly_shrinks_allows_a_full_step():
+    assert _interior_point.reach(np.ones(2), np.array([-5e-324, 1.0])) == 1.0

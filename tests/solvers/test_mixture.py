@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 
 from priorshift.execution import _local
-from priorshift.solvers import Mixture, Solution
+from priorshift.solvers import Mixture, Solution, maximise
 
 
 def draw(rng, n=60, K=5):
@@ -154,3 +154,19 @@ def test_a_gap_without_a_bound_is_none():
     judged = Solution.judged(np.full(2, 0.5), np.inf, 1e-6, 3, 0.0)
     assert judged.status == "not_converged"
     assert judged.gap is None
+
+
+def test_without_any_row_the_start_or_the_hyper_prior_is_the_answer():
+    nothing, start = np.zeros((3, 2)), np.array([0.3, 0.7])
+    plain = maximise(Mixture.of(nothing), tol=1e-6, start=start)
+    assert plain.status == "direct"
+    np.testing.assert_allclose(plain.value, start)
+    pulled = maximise(Mixture.of(nothing, alpha=np.array([2.0, 4.0])), tol=1e-6, start=start)
+    np.testing.assert_allclose(pulled.value, [0.25, 0.75])
+
+
+def test_rows_whose_likelihood_would_underflow_are_as_good_as_0():
+    A = np.array([[0.9, 0.1], [0.2, 0.8], [5e-324, 5e-324]])
+    problem = Mixture.of(A, weights=np.array([3.0, 1.0, 2.0]))
+    assert problem.impossible == 2
+    assert maximise(problem, tol=1e-6).status == "certified"

@@ -84,6 +84,7 @@ def scipy_maximum(C: np.ndarray, n: np.ndarray, alpha: float) -> float:
     return max(objective(p / p.sum(), C, n, alpha), objective(start, C, n, alpha))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [1.0, 3.0])
 @pytest.mark.parametrize("counts", COUNTS)
 @pytest.mark.parametrize("kind", KINDS)

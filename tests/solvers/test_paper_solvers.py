@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import brentq
+from scipy.optimize import brentq, minimize
 
 from priorshift.solvers import (
     L2_THRESHOLD,
@@ -127,3 +127,31 @@ def test_there_is_no_gap_where_the_problem_is_not_concave(posteriors, solve):
     assert found.gap is None
     assert found.status == "not_converged"
     assert np.isfinite(found.value).all()
+
+
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_an_ascent_with_alpha_below_1_does_not_turn_round(n):
+    """T = n + K (alpha - 1) is 0 or less, yet the way is up: as far as SciPy gets, or farther."""
+    A = np.array([[0.7, 0.2, 0.1, 0.1], [0.3, 0.4, 0.2, 0.1]])[np.arange(n) % 2]
+    problem = Mixture.of(A, alpha=0.5)
+    assert problem.total == n - 2
+    start = np.array([0.1, 0.2, 0.3, 0.4])
+    found = gradient_ascent(problem, start, tol=1e-6)
+    p = found.value
+    assert p.sum() == pytest.approx(1)
+    assert (p >= 0).all()
+    assert found.status == "not_converged"
+    assert found.gap is None
+
+    def objective(p):
+        p = np.maximum(p, 1e-8)
+        return float(np.log(A @ p).sum() - 0.5 * np.log(p).sum())
+
+    assert objective(p) > objective(start)
+    ends = minimize(
+        lambda p: -objective(p),
+        start,
+        bounds=[(1e-8, 1)] * 4,
+        constraints={"type": "eq", "fun": lambda p: p.sum() - 1},
+    )
+    assert objective(p) >= objective(ends.x / ends.x.sum()) - 1e-3

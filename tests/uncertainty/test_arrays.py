@@ -412,3 +412,8 @@ def test_a_class_without_validation_rows_adds_no_noise_of_its_own(rng):
     effect = f @ slope[0]
     expected = (0.3 * sem(effect[y == 0])) ** 2 + (0.2 * sem(effect[y == 2])) ** 2
     np.testing.assert_allclose(found, [expected])
+
+
+def test_a_matrix_whose_inverse_overflows_has_a_pseudo_inverse():
+    C = np.array([[1.0, 1.0], [0.0, 1e-200]])
+    np.testing.assert_allclose(invert(C), [[0.5, 0.0], [0.5, 0.0]], atol=1e-12)

@@ -361,6 +361,15 @@ def test_a_resample_may_hold_rows_of_weight_0_alone(name):
     assert np.isfinite(found.interval).all()
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_class_that_the_source_hardly_had_bounds_the_others_at_once(dtype):
+    y_proba = np.array([[0.5, 0.5], [1e-30, 1.0], [0.0, 1.0]] * 9, dtype)
+    fitted = ps.EM().fit(source_priors=[1.0, 1e-29])
+    found = fitted.estimate(y_proba, confidence_level=0.9)
+    assert (found.interval[:, 0] <= found.priors).all()
+    assert (found.priors <= found.interval[:, 1]).all()
+
+
 def test_a_resample_may_be_singular():
     """Two rows a class: some resamples cannot tell the classes apart, and give no NaN."""
     y_proba_val = np.array([[0.9, 0.1], [0.2, 0.8], [0.8, 0.2], [0.1, 0.9]])

@@ -96,3 +96,20 @@ def test_logits_cannot_be_sparse(case):
     rows = csr_array(np.eye(3))
     with pytest.raises(ValueError, match="is a sparse matrix"):
         ps.adapt_proba(rows, [0.4, 0.3, 0.3], [0.2, 0.4, 0.4], from_logits=True)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_is_listed_as_nothing_does_not_fall_below_it(dtype, rng):
+    """A listed score of 0 is the row's share less itself, and rounding must not show."""
+    for _ in range(20):
+        K = int(rng.integers(4, 30))
+        ids = np.array([rng.permutation(K)[:3] for _ in range(30)])
+        scores = rng.dirichlet(np.full(4, 0.3), 30)[:, :3].astype(dtype)
+        scores[rng.random(scores.shape) < 0.4] = 0
+        best = TopK(ids, scores, K, rest="spread")
+        target = rng.dirichlet(np.full(K, 0.3))
+        adapted = ps.adapt_proba(best, np.full(K, 1 / K), target)
+        assert as_array(adapted).min() >= 0
+        dense = ps.adapt_proba(best.toarray().astype(np.float64), np.full(K, 1 / K), target)
+        assert as_array(adapted) == pytest.approx(dense, abs=1e-4 if dtype == np.float32 else 1e-9)
+        ps.NoAdaptation().fit(source_priors=np.full(K, 1 / K)).estimate(adapted)

@@ -182,3 +182,23 @@ def test_a_singular_confusion_matrix_is_warned_of(rng, monkeypatch):
     assert any("singular" in str(one.message) for one in caught)
     assert shift.condition_number == np.inf
     assert shift.priors == pytest.approx([1 / 3, 1 / 3, 1 / 3])
+
+
+@pytest.mark.parametrize("prior", [1e-9, 1e-12, 1e-25])
+def test_a_source_prior_that_the_rest_would_drown_is_refused(prior):
+    """Class 1 is listed with next to nothing: its share of the rest cancels, times 1 / prior."""
+    rng = np.random.default_rng(0)
+    ids = np.array([[1, *rng.permutation([0, 2, 3, 4])[:2]] for _ in range(60)])
+    scores = rng.dirichlet(np.full(4, 0.2), 60)[:, :3]
+    scores[:, 0] *= 1e-12
+    best = ps.TopK(ids, scores, 5, rest="spread")
+    source = np.array([0.25, prior, 0.25, 0.25, 0.25])
+    em = ps.EM().fit(source_priors=source / source.sum())
+    if prior < 1e-10:
+        with pytest.raises(ValueError, match=r"for class 1 .* drowns .* rest='drop'"):
+            em.estimate(best)
+        assert em.estimate(best.toarray()).status == "certified"
+    else:
+        np.testing.assert_allclose(
+            em.estimate(best).priors, em.estimate(best.toarray()).priors, atol=1e-4
+        )

@@ -175,3 +175,13 @@ def test_names_of_columns_are_matched():
     shift = ps.EM().fit(source_priors={"a": 0.5, "b": 0.5}).estimate(table)
     plain = ps.EM().fit(source_priors=[0.5, 0.5]).estimate([[0.8, 0.2], [0.6, 0.4]])
     assert shift.priors == pytest.approx(plain.priors, abs=1e-12)
+
+
+def test_probabilities_too_small_to_divide_by_are_none():
+    with pytest.raises(ValueError, match="row 0 lists no probability at all"):
+        TopK([[0, 1]], [[5e-324, 0.0]], 3, rest="drop")
+    best = TopK([[0, 1]], [[1.0, 5e-324]], 2, rest="spread")
+    shift = ps.EM().fit(source_priors=[0.5, 0.5]).estimate([[0.0, 1.0]])
+    with pytest.warns(ps.PriorShiftWarning, match="1 of 1 rows have no class left"):
+        adapted = shift.adapt(best)
+    np.testing.assert_allclose(adapted.toarray(), [[1.0, 0.0]], atol=1e-300)

@@ -9,10 +9,13 @@ from scipy.special import softmax
 
 from priorshift._typing import Indices, Labels, Vector
 from priorshift._validation._reading import SUM_TOLERANCE, as_array, as_mapping, some
-from priorshift.execution import Block, Rows, map_reduce
+from priorshift.execution import Block, Rows, SparseTable, map_reduce
 
 NO_PRIOR = 1e-30
-"""A source prior up to this is 0: dividing by it would say nothing."""
+"""A prior up to this is 0: to divide by it would say nothing."""
+
+LEAST_BESIDE_REST = 1e-10
+"""Smallest source prior for rows that spread a rest: what is listed is a difference from it."""
 
 NEGLIGIBLE_MASS = 1e-6
 """A predicted probability up to this is no evidence against a source prior of 0."""
@@ -23,7 +26,7 @@ def check_priors(priors: Any, classes: Labels, name: str) -> Vector:
 
     A pandas Series counts as a mapping, because `value_counts` sorts by frequency.
     """
-    priors = as_mapping(priors)
+    priors = as_mapping(priors, name)
     if isinstance(priors, Mapping):
         priors = _from_mapping(priors, classes, name)
     values = as_array(priors, name)
@@ -49,13 +52,24 @@ def check_priors(priors: Any, classes: Labels, name: str) -> Vector:
             f"{name} must sum to 1 (tolerance {SUM_TOLERANCE}) but sums to {total:.6g}; if these "
             "are counts, divide them by their sum."
         )
-    return values / total
+    values[values <= NO_PRIOR] = 0
+    return values / values.sum()
 
 
 def check_source_mass(
-    source_priors: Vector, outputs: Rows, classes: Labels, *, from_logits: bool = False
+    source_priors: Vector,
+    outputs: Rows,
+    classes: Labels,
+    *,
+    from_logits: bool = False,
+    origin: str = "given",
 ) -> None:
-    """Refuse a source prior of 0 for a class that the classifier does predict."""
+    """Refuse a source prior of 0 for a class that the classifier does predict.
+
+    `origin` says in words where the source priors come from, if nobody gave them.
+    """
+    if isinstance(outputs, SparseTable) and not outputs.exact:
+        _require_room_for_rest(source_priors, classes)
     absent = np.flatnonzero(source_priors <= NO_PRIOR)
     if not absent.size:
         return
@@ -63,10 +77,29 @@ def check_source_mass(
     if largest.max() > NEGLIGIBLE_MASS:
         at = int(np.argmax(largest))
         k = absent[at]
+        where = f"class {classes[k].item()!r} (position {k}), yet y_proba gives it up to"
+        if origin == "given":
+            raise ValueError(
+                f"source_priors is 0 for {where} {largest[at]:.3g}; a classifier cannot predict a "
+                "class it was never trained on. Give the class its share of the training data."
+            )
         raise ValueError(
-            f"source_priors is 0 for class {classes[k].item()!r} (position {k}), yet y_proba "
-            f"gives it up to {largest[at]:.3g}; a classifier cannot predict a class it was never "
-            "trained on. Give the class its share of the training data."
+            f"the source prior ({origin}) is 0 for {where} {largest[at]:.3g}: validation does not "
+            "show how often the classifier predicts it where it was trained. Pass source_priors= "
+            "with the class's share of the training data, or validate on rows for which the "
+            "classifier predicts the class."
+        )
+
+
+def _require_room_for_rest(source_priors: Vector, classes: Labels) -> None:
+    """Refuse source priors that rounding would drown in what sparse rows spread."""
+    tiny = np.flatnonzero((source_priors > NO_PRIOR) & (source_priors < LEAST_BESIDE_REST))
+    if tiny.size:
+        raise ValueError(
+            f"source_priors is {source_priors[tiny[0]]:.3g} for class "
+            f"{classes[tiny[0]].item()!r} (position {tiny[0]}), which rounding drowns in what rows "
+            "of a TopK spread over the classes that they do not list; pass an array (toarray()), "
+            f"rest='drop', or at least {LEAST_BESIDE_REST:g}."
         )
 
 

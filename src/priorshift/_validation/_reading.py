@@ -44,6 +44,7 @@ def from_frame(values: Any, name: str) -> tuple[Any, tuple[Any, ...] | None]:
     """Unpack a pandas, polars or Arrow table or column; hand back anything else unchanged."""
     if isinstance(values, np.ndarray | list | tuple):
         return values, None
+    _require_computed(values, name)
     try:
         import narwhals as nw
     except ImportError:
@@ -59,6 +60,9 @@ def from_frame(values: Any, name: str) -> tuple[Any, tuple[Any, ...] | None]:
     if isinstance(native, nw.LazyFrame):
         raise ValueError(f"{name} is a lazy frame; collect it first, for example with .collect().")
     if isinstance(native, nw.DataFrame):
+        if not native.columns:
+            raise ValueError(f"{name} is a frame without columns; give one column a class.")
+        _require_one_level(native.columns, name)
         return native.to_numpy(), tuple(native.columns)
     if isinstance(native, nw.Series):
         return native.to_numpy(), None
@@ -96,6 +100,26 @@ def _require_plain(values: Any, name: str) -> None:
         raise ValueError(f"{name} is a masked array; fill or drop the masked entries first.")
     if hasattr(values, "tocsr"):
         raise ValueError(f"{name} is a sparse matrix; pass {name}.toarray().")
+
+
+def _require_computed(values: Any, name: str) -> None:
+    """Refuse what Dask is to compute later; it claims to have every attribute there is."""
+    if type(values).__module__ == "dask.delayed":
+        raise ValueError(
+            f"{name} is a Delayed of Dask; compute it first with {name}.compute(), or make a Dask "
+            "array of it with dask.array.from_delayed."
+        )
+
+
+def _require_one_level(columns: Any, name: str) -> None:
+    """Refuse the header of a pandas MultiIndex: no class is called by several names at once."""
+    several = [column for column in columns if isinstance(column, tuple)]
+    if several:
+        raise ValueError(
+            f"{name} is labelled on several levels (a pandas MultiIndex), such as {several[0]!r}; "
+            "keep the level with the names of the classes: get_level_values(-1) of its columns, or "
+            "of its index."
+        )
 
 
 def _require_vector(labels: Labels, name: str) -> None:
@@ -140,8 +164,11 @@ def require_unique(names: list[Any], what: str) -> None:
         seen.add(str(label))
 
 
-def as_mapping(priors: Any) -> Any:
+def as_mapping(priors: Any, name: str = "source_priors") -> Any:
     """Turn a pandas Series into a mapping from its index; hand back anything else."""
+    _require_computed(priors, name)
+    if hasattr(getattr(priors, "index", None), "levels"):
+        _require_one_level(priors.index, name)
     if hasattr(priors, "to_dict") and hasattr(priors, "index"):
         return priors.to_dict()
     return priors

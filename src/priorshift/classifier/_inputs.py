@@ -2,13 +2,12 @@
 
 from typing import Any
 
-import numpy as np
 from sklearn.utils import assert_all_finite, indexable
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from priorshift._typing import Labels
-from priorshift._validation import read_labels
+from priorshift._validation import as_array, read_labels
 from priorshift.classifier._columns import name_of, unfrozen
 from priorshift.estimators import PriorEstimator
 
@@ -62,7 +61,7 @@ def read_training(X: Any, y: Any, owner: str) -> tuple[Any, Labels]:
     """Check labels, and that there is one a row; leave the rows to the inner estimator."""
     if y is None:
         raise ValueError(f"{owner} requires y to be passed, but the target y is None.")
-    labels = column_or_1d(np.asarray(y), warn=True)
+    labels = column_or_1d(as_array(y, "y"), warn=True)
     read = read_labels(labels)  # refuses missing labels, and text mixed with numbers
     if read.dtype.kind != "U":  # text stays as it came, for predictions come back like it
         labels = read

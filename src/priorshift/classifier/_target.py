@@ -20,7 +20,12 @@ class Target:
     @classmethod
     def of(cls, y_proba: Floats, estimator: PriorEstimator) -> "Target":
         """Keep of a batch what the estimator needs."""
-        check_source_mass(estimator.source_priors_, y_proba, estimator.classes_)
+        check_source_mass(
+            estimator.source_priors_,
+            y_proba,
+            estimator.classes_,
+            origin=estimator.source_priors_from_,
+        )
         if estimator.needs_rows:
             return cls(None, (y_proba.astype(np.float32),))
         decision = estimator.confusion_.decision

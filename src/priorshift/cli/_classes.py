@@ -21,7 +21,7 @@ from priorshift._validation import (
 )
 from priorshift.adaptation import reweight
 from priorshift.cli._dask import cluster_rows
-from priorshift.execution import Block, Blocks, Rows, Table, map_reduce
+from priorshift.execution import Block, Blocks, Rows, Table, map_reduce, take_rows
 from priorshift.io import PredictionFile, are_whole, as_text
 
 Columns = tuple[str, ...] | None
@@ -90,8 +90,9 @@ def read_probabilities(
 
     `files` are all those whose classes were settled together, for a message that helps.
     """
-    values: Floats = _checked(file.values(columns), file, columns, files)
-    return values
+    values = _checked(file.values(columns), file, columns, files)
+    # half precision is a table, which is converted block by block
+    return take_rows(values, np.arange(values.shape[0])) if isinstance(values, Table) else values
 
 
 def read_rows(

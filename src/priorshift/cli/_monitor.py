@@ -114,12 +114,13 @@ def monitor(
         followed = begun(task, saved, settings)
         if acknowledge:
             followed.acknowledge()
-        windows = windows_of(task, request, time_column, every)
+        windows, done = windows_of(task, request, time_column, every), False
         try:
             for step in follow(followed, windows):
                 tell(step, followed, as_json)
-        finally:
-            if state is not None:  # what was told is kept, even if the next window is bad
+            done = True
+        finally:  # what was told is kept, even if the next window is bad
+            if state is not None and (done or followed.n_batches_):
                 followed.save(state)
     write(followed, output, plot, command=command, title=title, warnings=told)
     if fail_on_shift and followed.alarm_:

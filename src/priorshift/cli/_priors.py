@@ -124,7 +124,7 @@ def _from_file(file: PredictionFile, classes: Labels, option: str) -> Any:
         raise ValueError(
             f"{file.where} has nothing that {option} can use: no priors (column "
             f"{some(COLUMNS[option])}), no labels (column {file.label_column!r}), no predictions "
-            f"of {some(classes.tolist())}."
+            f"of {some(classes.tolist())}; name the column of priors {COLUMNS[option][0]!r}."
         )
     columns = None if file.names is None else tuple(classes.tolist())
     return priors_from_predictions(read_probabilities(file, columns))

@@ -115,6 +115,11 @@ class Auto(PriorEstimator):
         super().fit(y_proba, y, **given)
         values, labels, weight = self._rows()
         self._balance = source_balance(values, labels, weight, *self._known())
+        if not self._balance.priors[self.confusion_.seen].any():
+            raise ValueError(
+                "validation has no sample of any class of source_label_priors; add such samples, "
+                "or use EM."
+            )
         # calibrated outputs stand for label priors: these are the denominator of the ratio
         self.source_priors_ = self.source_label_priors_ = self._balance.priors
         self.source_priors_from_ = self._balance.words

@@ -104,7 +104,9 @@ class PriorEstimator(FitsValidation):
         check_is_fitted(self)
         values = in_class_order(check_proba(y_proba, tables=True), self.classes_)
         values = as_taken(self, values)
-        check_source_mass(self.source_priors_, values, self.classes_)
+        check_source_mass(
+            self.source_priors_, values, self.classes_, origin=self.source_priors_from_
+        )
         if confidence_level is None:
             return self._estimate(values)
         request = IntervalRequest.of(

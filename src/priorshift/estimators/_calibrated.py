@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, Self
 import numpy as np
 
 from priorshift._typing import Floats, Indices, Labels, Mask, Vector
-from priorshift._validation import NO_PRIOR, check_choice, check_count, check_positive, some
+from priorshift._validation import check_choice, check_count, check_positive, some
 from priorshift.calibration import RIDGE_GRID, CalibrationMap
 from priorshift.calibration._crossfit import by_fold, cross_fit
 from priorshift.calibration._fit import Objective, Penalty, fit_map, fit_temperature
@@ -133,7 +133,9 @@ class CalibratedEM(KeepsRows):
         labels = label_priors_of(classes, given)
         ordered = in_canonical_order(evidence.rows)
         recalibration, ridge, calibrated = self._calibrate(ordered, labels)
-        dead = evidence.predicted.frequencies <= NO_PRIOR  # calibrating must not bring it to life
+        # calibrating must not bring to life what validation neither has nor ever sees predicted
+        assert evidence.confusion is not None
+        dead = (evidence.predicted.counts <= 0) & ~evidence.confusion.seen
         super()._settle(classes, given, _evidence_of(ordered, calibrated, dead), rows)
         self._evidence, self._validation = evidence, evidence.rows
         self.recalibration_, self.ridge_ = recalibration, ridge
@@ -143,7 +145,8 @@ class CalibratedEM(KeepsRows):
         self, evidence: Evidence | None, source_priors: Vector | None, label_priors: Vector | None
     ) -> tuple[Vector, str]:
         known = source_priors if label_priors is None else label_priors
-        source, _ = super()._sources(evidence, None, known)
+        assert evidence is not None
+        source = _kept_alive(super()._sources(evidence, None, known)[0], known, evidence)
         where = ", taken to be drawn as the training set was"
         if known is not None:
             where = " at source_priors" if label_priors is None else " at source_label_priors"
@@ -261,6 +264,20 @@ def _floored(rows: Validation, label_priors: Vector | None) -> _Floored:
 def _ordered(rows: Validation, order: Indices) -> Validation:
     assert rows.y is not None
     return Validation(rows.y_proba[order], rows.y[order], weight_of(rows)[order])
+
+
+def _kept_alive(source: Vector, known: Vector | None, evidence: Evidence) -> Vector:
+    """Give every class that validation has at least its share of one more row.
+
+    A classifier may never predict it, or a steep map take its mean to 0, which EM would divide by.
+    """
+    assert evidence.confusion is not None
+    share = np.full_like(source, 1 / source.size) if known is None else known
+    least = np.where(evidence.confusion.seen, share / (evidence.predicted.n_samples + 1), 0.0)
+    if (source >= least).all():
+        return source
+    source = np.maximum(source, least)
+    return source / source.sum()
 
 
 def _evidence_of(rows: Validation, calibrated: Floats, dead: Mask) -> RowEvidence:

@@ -54,7 +54,12 @@ class DecisionEstimator(PriorEstimator):
             )
         if not values.any() or not counts.n_samples:
             raise ValueError("counts are 0 for every class, or of no rows; count at least one row.")
-        check_source_mass(self.source_priors_, counts.frequencies[None], self.classes_)
+        check_source_mass(
+            self.source_priors_,
+            counts.frequencies[None],
+            self.classes_,
+            origin=self.source_priors_from_,
+        )
         return self._solve(TargetCounts(counts, seen, np.zeros(seen.size)))
 
     def _count_target(self, y_proba: Rows) -> TargetCounts:

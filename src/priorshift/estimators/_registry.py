@@ -122,7 +122,7 @@ def get_estimator(name: str, **params: Any) -> PriorEstimator:
     if strange := [given for given in params if given not in known]:
         raise TypeError(
             f"{cls.__name__} has no parameter {some(strange)}; "
-            + (f"it has {some(known)}." if known else "it takes none.")
+            + (f"it has {some(known)}." if known else "leave params out.")
         )
     return cls(**params)
 

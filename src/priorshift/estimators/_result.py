@@ -158,7 +158,13 @@ class PriorEstimate(FrozenArrays):
             y_proba, from_proba=not from_logits, name="y_proba", sparse=True
         )
         values = in_class_order(predictions, self.classes)
-        check_source_mass(self.source_priors, values, self.classes, from_logits=from_logits)
+        check_source_mass(
+            self.source_priors,
+            values,
+            self.classes,
+            from_logits=from_logits,
+            origin=self.source_priors_from,
+        )
         if self.calibrator is not None:
             if isinstance(values, SparseTable):
                 raise ValueError(

@@ -94,7 +94,9 @@ class SemiSupervisedEM(PriorEstimator):
                 "without their labels; leave out one of the two."
             )
         values = in_class_order(check_proba(y_proba), self.classes_)
-        check_source_mass(self.source_priors_, values, self.classes_)
+        check_source_mass(
+            self.source_priors_, values, self.classes_, origin=self.source_priors_from_
+        )
         known = _known(y_target, unlabelled, values.shape[0])
         labels = _encode(y_target, known, self.classes_)
         return self._solve(values, known, labels)

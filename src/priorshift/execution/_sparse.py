@@ -129,14 +129,18 @@ class SparseTable(Table):
         for rows, block in self.blocks(slice(0, self.shape[0]), 0):
             new = block.astype(np.float64, copy=False) * ratio
             sums = np.asarray(new.sum(axis=1))
-            nothing = np.flatnonzero(sums <= 0)
+            nothing = np.flatnonzero(sums < np.finfo(np.float64).tiny)  # 1 / sum must be a number
             lost.append(nothing + rows.start)
             sums[nothing] = 1.0
             new = new * (1 / sums)[:, None]
             data[csr.indptr[rows.start] : csr.indptr[rows.stop]] = new.csr.data
             if base is not None:
                 base[rows] = new.base
-        trend = None if base is None else (whole._trend * ratio).astype(self.dtype)
+        trend = None
+        if base is not None:
+            trend = (whole._trend * ratio).astype(self.dtype)
+            # what is listed as next to nothing must not fall below it by rounding
+            np.maximum(data, -np.repeat(base, np.diff(csr.indptr)) * trend[csr.indices], out=data)
         adapted, at = SparseBlock(with_data(csr, data), base, trend), np.concatenate(lost)
         if at.size:
             adapted = _replaced(adapted, whole[at], at)

@@ -167,7 +167,7 @@ def _with_rest(csr: Any, rest: Rest) -> SparseBlock:
 
 def _check_rest(rest: Rest, listed: Indices, sums: Floats, n_classes: int) -> None:
     if rest == "drop":
-        empty = np.flatnonzero(sums <= 0)
+        empty = np.flatnonzero(sums < np.finfo(sums.dtype).tiny)  # 1 / sum must be a number
         if empty.size:
             raise ValueError(
                 f"row {empty[0]} lists no probability at all ({empty.size} such rows), so nothing "

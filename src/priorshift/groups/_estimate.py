@@ -134,7 +134,12 @@ def _read(
         raise ValueError("groups is missing; give the group of each row.")
     in_memory = isinstance(estimator, EM | MAP | Auto)
     values = in_class_order(check_proba(y_proba, tables=not in_memory), estimator.classes_)
-    check_source_mass(estimator.source_priors_, values, estimator.classes_)
+    check_source_mass(
+        estimator.source_priors_,
+        values,
+        estimator.classes_,
+        origin=estimator.source_priors_from_,
+    )
     names, codes = encode_groups(read_groups(groups, values.shape[0]))
     return values, names, codes, check_sample_weight(sample_weight, values.shape[0])
 

@@ -25,7 +25,7 @@ from priorshift.estimators._shrunk import shrunk
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.groups._mixtures import Mixtures
 from priorshift.groups._newton import maximise_all
-from priorshift.solvers import solve_linear
+from priorshift.solvers import NO_LIKELIHOOD, solve_linear
 
 Likelihood = (CML, SCML, CMM, SCMM, ShrunkSCML)
 Inversion = (CM, SCM, BBSE, BBSES)
@@ -81,11 +81,11 @@ class LikelihoodMethod:
 
     def informative(self, counts: Vector) -> Vector:
         """Return the weight of decisions that validation knows of, by group."""
-        return counts @ (self.confusion.sum(axis=1) > 0)
+        return counts @ (self.confusion.sum(axis=1) > NO_LIKELIHOOD)
 
     def solve(self, counts: Vector) -> Found:
         """Solve for groups that are informative."""
-        possible = self.confusion.sum(axis=1) > 0
+        possible = self.confusion.sum(axis=1) > NO_LIKELIHOOD
         weights = np.ascontiguousarray(np.maximum(counts[:, possible], 0))
         problem = Mixtures.of(self.confusion[possible], weights, self.excess)
         solved = maximise_all(problem, self.start, tol=self.tol, max_iter=self.max_iter)

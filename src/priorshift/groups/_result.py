@@ -159,7 +159,13 @@ class GroupEstimates(FrozenArrays):
         check_choice(unknown, ("refuse", "pooled"), "unknown")
         predictions = check_outputs(y_proba, from_proba=not from_logits, name="y_proba")
         values = in_class_order(predictions, self.classes)
-        check_source_mass(self.source_priors, values, self.classes, from_logits=from_logits)
+        check_source_mass(
+            self.source_priors,
+            values,
+            self.classes,
+            from_logits=from_logits,
+            origin=self.pooled.source_priors_from,
+        )
         labels = read_groups(groups, values.shape[0])
         codes = codes_of(labels, self.groups, or_pooled=unknown == "pooled")
         if self.pooled.calibrator is not None:

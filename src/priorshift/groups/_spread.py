@@ -159,8 +159,11 @@ def within_covariance(counts: GroupCounts) -> Vector:
     covariance = (within + K * total) / (freedom + K)
     covariance -= covariance.mean(axis=0)  # decisions sum to 1, but for the rounding of products
     covariance -= covariance.mean(axis=1, keepdims=True)
-    # a class that never shows would seem to be without noise
-    return covariance + (np.eye(K) - 1 / K) * (1 / (K * N) + 1e-10 * np.trace(covariance) / K)
+    # a class that never shows would seem to be without noise, or with less by rounding in float32
+    with single_threaded_blas():
+        below = max(-float(np.linalg.eigvalsh(covariance)[0]), 0.0)
+    least = 1 / (K * N) + 1e-10 * np.trace(covariance) / K + 2 * below
+    return covariance + (np.eye(K) - 1 / K) * least
 
 
 def _log_likelihood(n: Vector, theta: Vector, variance: Vector) -> float:

@@ -3,7 +3,7 @@
 from priorshift.io._atomic import atomic_path, write_text
 from priorshift.io._base import PredictionFile, are_whole, as_text
 from priorshift.io._locks import locked
-from priorshift.io._open import SUFFIXES, open_predictions
+from priorshift.io._open import SUFFIXES, open_predictions, require_file
 from priorshift.io._resume import START, Mark, Partial, remove_partial, resumable_path
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "locked",
     "open_predictions",
     "remove_partial",
+    "require_file",
     "resumable_path",
     "write_text",
 ]

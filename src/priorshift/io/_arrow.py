@@ -227,7 +227,7 @@ def readable(where: str) -> Iterator[Any]:
     try:
         yield pa
     except (pa.lib.ArrowException, OSError) as error:
-        raise ValueError(f"{where} cannot be read: {error}") from None
+        raise ValueError(f"{where} cannot be read: {error}; write it anew.") from None
 
 
 def _is_numeric(kind: Any) -> bool:

@@ -1,7 +1,8 @@
 """NumPy's npy and npz; nothing is ever unpickled."""
 
+import errno
+import math
 import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -42,8 +43,8 @@ class NpyFile(PredictionFile):
     def array(self) -> NDArray[Any]:
         """The array, in the file."""
         with readable(self.where):
-            with self.path.open("rb") as stream:
-                np.lib.format.read_magic(stream)  # np.load would take other formats as well
+            with self.path.open("rb") as stream:  # np.load would take other formats as well
+                _check_header(stream, self.path.stat().st_size)
             return cast("NDArray[Any]", np.load(self.path, allow_pickle=False, mmap_mode="r"))
 
     def values(self, names: Sequence[str] | None) -> Floats:  # noqa: ARG002
@@ -206,8 +207,28 @@ class NpzFile(PredictionFile):
 
     def _read(self, name: str) -> NDArray[Any]:
         where = f"{name!r} in {self.where}"
-        with self._archive() as archive, readable(where), archive.open(self.keys[name]) as member:
-            return np.lib.format.read_array(cast("BinaryIO", member), allow_pickle=False)
+        with self._archive() as archive, readable(where):
+            with archive.open(self.keys[name]) as member:
+                _check_header(cast("BinaryIO", member), self.keys[name].file_size)
+            with archive.open(self.keys[name]) as member:
+                return np.lib.format.read_array(cast("BinaryIO", member), allow_pickle=False)
+
+
+def _check_header(stream: BinaryIO, n_bytes: int) -> None:
+    """Refuse an array whose header says what cannot be, before NumPy takes it at its word."""
+    version = np.lib.format.read_magic(stream)
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError(f"it has version {version} of the format; save it anew with numpy.save.")
+    read = getattr(np.lib.format, f"read_array_header_{version[0]}_0")
+    shape, _, dtype = read(stream)
+    if dtype.hasobject:
+        raise ValueError("Python objects")
+    whole = all(type(length) is int and 0 <= length < 2**53 for length in shape)
+    if not whole or math.prod(shape) * dtype.itemsize > n_bytes - stream.tell():
+        raise ValueError(
+            f"its header says that it is of shape {shape} and type {dtype}, which its {n_bytes:,} "
+            "bytes cannot hold; save it anew with numpy.save."
+        )
 
 
 @contextmanager
@@ -215,17 +236,14 @@ def readable(where: str) -> Iterator[None]:
     """Say which file or array cannot be read, and why."""
     try:
         yield
-    except (
-        ValueError,  # NumPy
-        EOFError,
-        zlib.error,
-        zipfile.BadZipFile,
-        NotImplementedError,  # a kind of compression
-        RuntimeError,  # a password
-    ) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # NumPy and zipfile may raise anything on a damaged file
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
+            raise  # it is not there, or the disk is full
         if "allow_pickle" in str(error) or "Python objects" in str(error):
             raise ValueError(f"{where} holds Python objects. {NO_OBJECTS}") from None
-        raise ValueError(f"{where} cannot be read: {error}") from None
+        raise ValueError(f"{where} cannot be read: {error}; write it anew.") from None
 
 
 def _decoded(labels: NDArray[Any] | None) -> NDArray[Any] | None:

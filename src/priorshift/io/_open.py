@@ -20,6 +20,17 @@ SUFFIXES: dict[str, Any] = {
 }
 
 
+def require_file(path: Path) -> None:
+    """Refuse a folder, a pipe or a device: opening a pipe would wait for a writer for ever."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; name a file in it.")
+    if path.exists() and not path.is_file():
+        raise ValueError(
+            f"{path} is a pipe or a device, and files are read more than once; save it to a file "
+            "first. A command takes CSV from stdin, as -."
+        )
+
+
 def open_predictions(
     path: str | os.PathLike[str],
     *,
@@ -63,6 +74,7 @@ def open_predictions(
             f"{path} has a suffix that is not known ({path.suffix or 'none'}); use one of "
             f"{', '.join(SUFFIXES)}."
         )
+    require_file(path)
     label_column = label_column or ("y" if kind is NpzFile else "label")
     file: PredictionFile = kind(path, label_column, "logits" if logits else "proba", title)
     if isinstance(file, NpzFile) and "logits" in file.keys and "y_proba" not in file.keys:

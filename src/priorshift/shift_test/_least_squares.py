@@ -15,6 +15,9 @@ SMALL_GAP = 0.01
 """Of half the squared distance: no direction is off by more than 0.14 standard deviations."""
 
 N_POWERS = 5
+ROUNDING = 1e-10
+"""Length of a column, in standard errors, that is rounding alone."""
+
 TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -32,7 +35,7 @@ def nearest_mixtures(A: Vector, B: Vector, start: Vector) -> Vector:
     G, H = A.T @ A, A.T @ B
     scale = _scales(np.diagonal(G))[:, None]
     G, H = scale * G * scale.T, scale * H
-    step = np.full(B.shape[1], 1 / max(float(np.linalg.eigvalsh(G)[-1]), TINY))
+    step = np.full(B.shape[1], 1 / max(float(np.linalg.eigvalsh(G)[-1]), ROUNDING**2))
     return _descend(G, H, scale, step, start)
 
 
@@ -45,13 +48,13 @@ def nearest_mixtures_each(A: Vector, B: Vector, start: Vector) -> Vector:
     A = A * scale[:, None, :]
     G = A.transpose(0, 2, 1) @ A
     H = (B[:, None, :] @ A)[:, 0, :].T
-    step = 1 / np.maximum(_largest_eigenvalues(G), TINY)
+    step = 1 / np.maximum(_largest_eigenvalues(G), ROUNDING**2)
     return _descend(G, H, scale.T, step, start)
 
 
 def _scales(squares: Vector) -> Vector:
-    """Return what makes columns equally long; those of length 0 stay."""
-    return 1 / np.sqrt(np.where(squares > 0, squares, 1.0))
+    """Return what makes columns equally long; those of no length but rounding stay."""
+    return 1 / np.sqrt(np.where(squares > ROUNDING**2, squares, 1.0))
 
 
 def _largest_eigenvalues(G: Vector) -> Vector:

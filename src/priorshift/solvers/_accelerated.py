@@ -136,7 +136,7 @@ class MatrixFreeCurvature(Curvature):
         change = (before.likelihood_gradient - after.likelihood_gradient) / self.problem.total
         predicted = self.operator @ step
         expected, seen = float(step @ predicted), float(step @ change)
-        if seen > 1e-8 * expected:
+        if seen > 1e-8 * expected > 0:
             self.operator.correct(change, 1 / seen)
             self.operator.correct(predicted, -1 / expected)
 

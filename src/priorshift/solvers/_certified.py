@@ -23,9 +23,12 @@ def maximise(
 
     For alpha >= 1 the result is "certified" when its duality gap, computed in float64, is at most
     `tol` nats. For alpha < 1 the problem is not concave: a fixed point of EM is "stationary", and
-    there is no gap.
+    there is no gap. Without any row the answer is the hyper-prior's, or else the start.
     """
     p = np.full(problem.n_classes, 1 / problem.n_classes) if start is None else inside(start)
+    if problem.A.shape[0] == 0:
+        pull = np.maximum(problem.excess, 0)
+        return Solution(pull / pull.sum() if pull.any() else p, "direct")
     with single_threaded_blas():
         return _maximise(problem, p, tol, max_iter)
 

@@ -91,7 +91,7 @@ class Curvature:
         change = (before.likelihood_gradient - after.likelihood_gradient) / self.problem.total
         predicted = self.H @ step
         expected, seen = step @ predicted, step @ change
-        if seen > 1e-8 * expected:
+        if seen > 1e-8 * expected > 0:
             self.H += np.outer(change, change / seen)
             self.H -= np.outer(predicted, predicted / expected)
 
@@ -193,7 +193,7 @@ def factorise(H: Vector, diagonal: Vector) -> Callable[[Vector], Vector]:
 
     Scaled to a unit diagonal, because p and z differ by many orders of magnitude near a solution.
     """
-    scale = 1 / np.sqrt(np.diagonal(H) + diagonal)
+    scale = 1 / np.sqrt(np.maximum(np.diagonal(H), 0) + diagonal)
     for ridge in RIDGES:
         system = H * scale[:, None]
         system *= scale
@@ -203,13 +203,15 @@ def factorise(H: Vector, diagonal: Vector) -> Callable[[Vector], Vector]:
         except LinAlgError:
             continue
         return lambda b: scale * cho_solve(factor, scale * b, check_finite=False)
-    raise AssertionError("unreachable: a unit diagonal plus K is diagonally dominant")
+    return lambda b: scale**2 * b  # rounding has spoilt all but the diagonal
 
 
 def reach(v: Vector, dv: Vector, fraction: float = TO_BOUNDARY) -> float:
     """Return the largest step in (0, 1] that keeps `v + step * dv` above 0 by a fraction."""
     shrinking = dv < 0
-    return min(1.0, fraction * float((-v[shrinking] / dv[shrinking]).min(initial=np.inf)))
+    with np.errstate(over="ignore"):  # so slow that it never gets there
+        steps = -v[shrinking] / dv[shrinking]
+    return min(1.0, fraction * float(steps.min(initial=np.inf)))
 
 
 def _merit(problem: Mixture, point: Point, mu: float) -> float:

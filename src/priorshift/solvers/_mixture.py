@@ -36,11 +36,18 @@ SMALLEST_BLOCK_BYTES = 2**16
 LARGEST_BLOCK_BYTES = 2**23
 """Blocks of this size cost two threads as little as one pass of BLAS over everything (measured)."""
 
+WIDE = 1e6
+"""Ratio of scales from which on a Hessian's rows are scaled before they are multiplied."""
+
 GOLDEN_RATIO = (5**0.5 - 1) / 2
 """Multiples of it, less their whole part, fill the unit interval evenly."""
 
 GEMM_SPEED_UP = 16
 """A product of matrices takes far less time a multiplication than one with a vector."""
+
+
+NO_LIKELIHOOD = 1e-200
+"""A row up to this is 0: priors times less would underflow."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +90,7 @@ class Mixture:
         weights: Vector | None = None,
         alpha: float | Vector = 1.0,
     ) -> "Mixture":
-        """Build the problem; rows of weight 0 and rows that are all 0 take no part in it.
+        """Build the problem; rows of weight 0 and rows that are as good as 0 take no part in it.
 
         An array is rid of them. A table stays as it is: they are passed over when they are met.
         """
@@ -94,7 +101,7 @@ class Mixture:
             impossible = float(map_reduce(_Impossible(scale), A)) if (scale == 0).any() else 0.0
             mass = A.shape[0] - impossible
         else:
-            possible = multiply(A, scale) > 0
+            possible = multiply(A, scale) > NO_LIKELIHOOD
             keep = possible if weights is None else possible & (weights > 0)
             impossible = float((~possible if weights is None else weights[~possible]).sum())
             if not keep.all():
@@ -150,10 +157,15 @@ class Mixture:
         else:
             slope = self.evaluate(p, exact=False)[1] if slope is None else slope
             hessian = self._gram(*self._sample(p, float(slope.sum()) / n_rows))
-        if (self.scale != 1).any():
+        if (self.scale != 1).any() and not self._wide:
             hessian *= self.scale[:, None]
             hessian *= self.scale
         return hessian
+
+    @property
+    def _wide(self) -> bool:
+        """Whether scales differ so much that squares of rows without them leave float32."""
+        return bool(self.scale.max() > WIDE * self.scale.min(where=self.scale > 0, initial=np.inf))
 
     def hessian_rows(self, p: Vector, n_rows: int | None, slope: Vector) -> Block:
         r"""Return rows B whose :math:`B^T B` is the Hessian, or the estimate from a sample."""
@@ -166,7 +178,7 @@ class Mixture:
         w: Vector | float = 1.0 if weights is None else weights
         if self.hidden is not None:
             w, u = pass_over(rows, u, self.hidden)
-        return rows * (np.sqrt(w) / u)[:, None].astype(rows.dtype) * self.scale.astype(rows.dtype)
+        return rows * self.scale.astype(rows.dtype) * (np.sqrt(w) / u)[:, None].astype(rows.dtype)
 
     @property
     def hidden(self) -> Vector | None:
@@ -190,7 +202,7 @@ class Mixture:
     ) -> Vector:
         """Add up `w/(a.p)^2 a a^T`, of all rows or of those at some numbers."""
         mixed, K = self.scale * p, self.n_classes
-        kernel = _Gram(mixed, weights, self.hidden)
+        kernel = _Gram(mixed, weights, self.hidden, self.scale if self._wide else None)
         if at is None:
             work = A.shape[0] * K**2 / GEMM_SPEED_UP
             bytes_ = self._block_bytes()
@@ -248,24 +260,27 @@ class _Evaluate:
         w: Vector | float = 1.0 if self.weights is None else self.weights[rows]
         if self.hidden is not None:
             w, u = pass_over(block, u, self.hidden)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             likelihood = float((w * np.log(u)).sum())
             return likelihood, (w / u).astype(block.dtype, copy=False) @ block
 
 
 @dataclass(frozen=True)
 class _Gram:
-    """Return `sum_i w_i/(a_i.p)^2 a_i a_i^T` of a block."""
+    """Return `sum_i w_i/(a_i.p)^2 a_i a_i^T` of a block, scaled if a scale is given."""
 
     mixed: Vector
     weights: Vector | None
     hidden: Vector | None
+    scale: Vector | None
 
     def __call__(self, block: Block, rows: slice) -> Vector:
         u = block @ self.mixed.astype(block.dtype)
         w: Vector | float = 1.0 if self.weights is None else self.weights[rows]
         if self.hidden is not None:
             w, u = pass_over(block, u, self.hidden)
+        if self.scale is not None:
+            block = block * self.scale.astype(block.dtype)
         block = block * (np.sqrt(w) / u)[:, None].astype(block.dtype)
         return block.T @ block
 

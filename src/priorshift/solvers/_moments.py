@@ -61,7 +61,10 @@ def shrunk_moments(
         pull = 0.0 if np.isinf(variance) else 1 / (variance * spread)
         G = C[:-1].T @ weighted + np.diag(pull * np.ones_like(guess))
         h = weighted.T @ q[:-1] + pull * guess
-        unit = 1 / np.sqrt(np.diagonal(G))  # noise differs by orders of magnitude between classes
+        # noise differs by orders of magnitude between classes; one that is always taken for
+        # the last class, which is left out of C, has a column of 0
+        size = np.diagonal(G)
+        unit = 1 / np.sqrt(np.where(size > 0, size, max(float(size.max()), 1.0)))
         x, n_iter = quadratic_programme(G * np.outer(unit, unit), h * unit, total=unit)
         p = x * unit
     p /= p.sum()

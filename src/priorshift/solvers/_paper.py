@@ -4,7 +4,8 @@ Projected gradient ascent on the mean objective,
 
 .. math:: p \leftarrow \pi\big(p + \eta\, \nabla f(p) / T\big),
 
-with the learning rate of a grid that reaches the best objective, and plain EM. Neither has a
+with the learning rate of a grid that reaches the best objective (for alpha < 1, the weight of the
+rows stands for T), and plain EM. Neither has a
 principled end: EM and MAP stop when two iterates differ by less than a threshold in l2, the
 confusion-matrix methods after 1000 steps. The gap tells how far that is from the maximum.
 """
@@ -85,7 +86,9 @@ def _mean_gradients(problem: Mixture, P: Vector) -> Vector:
     scale = problem.scale[:, None]
     kernel = _Slopes(scale * P, problem.weights, problem.hidden)
     slopes = scale * map_reduce(kernel, problem.A, work=problem.A.size * P.shape[1])
-    return (slopes + problem.excess[:, None] / P) / problem.total
+    # alpha < 1 may take all weight of the rows and more: what is ascended must not turn round
+    total = max(problem.total, problem.total - float(problem.excess.sum()))
+    return (slopes + problem.excess[:, None] / P) / total
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 
 from priorshift._version import __version__
 from priorshift.estimators import PriorEstimator, get_estimator
-from priorshift.io import atomic_path
+from priorshift.io import atomic_path, require_file
 from priorshift.statistics import DecisionCounts
 from priorshift.streaming._alarm import Alarm
 from priorshift.streaming._averages import Fading, Window
@@ -164,6 +164,7 @@ def _pools(arrays: Arrays, name: str) -> DyadicPools:
 
 def _read(path: Path) -> tuple[dict[str, Any], Arrays]:
     """Read header and arrays, and refuse what no monitor wrote."""
+    require_file(path)
     content, header = io.BytesIO(path.read_bytes()), None
     try:
         with np.load(content, allow_pickle=False) as archive:

@@ -19,6 +19,8 @@ from priorshift.torch_sampler import PriorSampler
 from priorshift.training._augmentation import augmented, centred
 from priorshift.training._images import Images, Pixels
 from priorshift.training._recipe import BATCH_SIZE, MOMENTUM, WEIGHT_DECAY, Plan
+from priorshift.training._tensors import read_tensors
+from priorshift.training._torch import as_torch
 
 N_FOR_SCALE = 5000
 """Training images that the mean and spread of the pixels are taken from."""
@@ -230,7 +232,7 @@ def _resume(
 ) -> list[Epoch]:
     if path is None or not path.exists():
         return []
-    state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    state: dict[str, Any] = as_torch(read_tensors(path))
     if state["plan"] != plan.to_dict() | {"n_rows": n_rows}:
         raise ValueError(
             f"{path} is the checkpoint of another training ({state['plan']}); remove it, or write "

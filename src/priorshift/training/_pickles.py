@@ -8,7 +8,7 @@ a word, and the one kind of array that CIFAR has is made here, from bytes that w
 
 import pickletools
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +71,7 @@ def read_arrays(content: bytes, name: str) -> dict[str, Any]:
     {'labels': [1, 2]}
     """
     try:
-        found = _Machine().run(content)
+        found = Machine().run(content)
         if type(found) is not dict:
             raise ValueError("it holds no dictionary")
         return {
@@ -86,15 +86,18 @@ def read_arrays(content: bytes, name: str) -> dict[str, Any]:
         ) from None
 
 
-class _Machine:
+class Machine:
     """The stack and the memory that a pickle works with."""
+
+    keys: tuple[type, ...] = (str,)
+    """What dictionaries may be keyed by: never what may be nested without end."""
 
     def __init__(self) -> None:
         self.stack: list[Any] = []
         self.marks: list[int] = []
         self.memory: dict[int, Any] = {}
 
-    def run(self, content: bytes) -> Any:
+    def run(self, content: bytes | IO[bytes]) -> Any:
         """Follow the instructions to the end; return what they leave."""
         for instruction, argument, _ in pickletools.genops(content):
             self._follow(instruction.name, argument)
@@ -122,10 +125,10 @@ class _Machine:
         elif name in ("SETITEM", "SETITEMS"):
             self._set(self._taken(2 if name == "SETITEM" else None))
         elif name == "GLOBAL":
-            stack.append(_name(argument))
+            stack.append(self.named(argument))
         elif name == "REDUCE":
             named, arguments = self._taken(2)
-            stack.append(_called(named, arguments))
+            stack.append(self.called(named, arguments))
         elif name == "BUILD":
             state = stack.pop()
             self._top(_Made).state = state
@@ -148,27 +151,26 @@ class _Machine:
 
     def _set(self, values: list[Any]) -> None:
         keys = values[::2]
-        if not all(type(key) is str for key in keys):
+        if not all(type(key) in self.keys for key in keys):
             raise ValueError("it has a dictionary with keys that are no texts")
         self._top(dict).update(zip(keys, values[1::2], strict=True))
 
+    def named(self, text: str) -> Any:
+        """Return what stands for something that the file names."""
+        if text not in NAMES:
+            raise ValueError(f"it asks for {text.replace(' ', '.')}")
+        return _Name(NAMES[text])
 
-def _name(text: str) -> _Name:
-    if text not in NAMES:
-        raise ValueError(f"it asks for {text.replace(' ', '.')}")
-    return _Name(NAMES[text])
-
-
-def _called(named: Any, arguments: Any) -> Any:
-    """Return what stands for the result of a call."""
-    if named == _Name("encode") and type(arguments) is tuple and len(arguments) == 2:
-        text, encoding = arguments  # so does Python 3 write bytes into old pickles
-        if type(text) is str and encoding == "latin1":
-            return text
-    for known, wanted in CALLS.items():
-        if named == wanted and arguments == known:
-            return _Made(wanted.word)
-    raise ValueError("it asks for something other than an array of bytes")
+    def called(self, named: Any, arguments: Any) -> Any:
+        """Return what stands for the result of a call."""
+        if named == _Name("encode") and type(arguments) is tuple and len(arguments) == 2:
+            text, encoding = arguments  # so does Python 3 write bytes into old pickles
+            if type(text) is str and encoding == "latin1":
+                return text
+        for known, wanted in CALLS.items():
+            if named == wanted and arguments == known:
+                return _Made(wanted.word)
+        raise ValueError("it asks for something other than an array of bytes")
 
 
 def _array(made: _Made) -> NDArray[np.uint8]:

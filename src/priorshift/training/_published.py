@@ -12,7 +12,6 @@ import os
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
@@ -20,7 +19,7 @@ from scipy.special import logsumexp
 from priorshift.evaluation.paper import Part, StoredOutputs, Trial, draw_trial
 from priorshift.evaluation.paper._tables import estimator_of
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
-from priorshift.training._torch import require_torch
+from priorshift.training._tensors import read_tensors
 
 PARTS = ("train", "val", "test")
 
@@ -85,9 +84,8 @@ class PublishedCheck:
 def load_published(path: str | os.PathLike[str]) -> StoredOutputs:
     """Read the authors' `outputs.pth.tar`.
 
-    Only tensors and plain containers are read (`torch.load(weights_only=True)`): a file that asks
-    for anything else is refused, and nothing of it is run. Its `save` writes the npz that
-    `priorshift benchmark` takes.
+    Only tensors and plain containers are read, and nothing is unpickled: a file that asks for
+    anything else is refused. Its `save` writes the npz that `priorshift benchmark` takes.
 
     Parameters
     ----------
@@ -99,24 +97,16 @@ def load_published(path: str | os.PathLike[str]) -> StoredOutputs:
     -------
     StoredOutputs
     """
-    torch = require_torch()
     path = Path(path)
-    try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise
-    except Exception as error:  # torch raises several kinds, pickle's among them
-        told = str(error).partition("\n")[0]
-        raise ValueError(
-            f"{path} is not a PyTorch file of tensors alone, and nothing else is read: {told}"
-        ) from error
+    found = read_tensors(path)
     wanted = [f"{what}_{part}" for part in PARTS for what in ("outputs", "targets")]
     if not isinstance(found, dict) or any(name not in found for name in wanted):
         has = ", ".join(map(str, found)) if isinstance(found, dict) else type(found).__name__
         raise ValueError(f"{path} should hold the tensors {', '.join(wanted)}; it has {has}.")
-    train, val, test = (
-        (_array(found[f"outputs_{part}"]), _array(found[f"targets_{part}"])) for part in PARTS
-    )
+    for name in wanted:
+        if not isinstance(found[name], np.ndarray):
+            raise ValueError(f"{path} should hold the tensor {name}; it is something else.")
+    train, val, test = ((found[f"outputs_{part}"], found[f"targets_{part}"]) for part in PARTS)
     return StoredOutputs.of("cifar-100-LT", train=train, val=val, test=test)
 
 
@@ -156,7 +146,3 @@ def _loss(val: Part, train: Part) -> float:
     logits = val.logits.astype(np.float64)
     loss = logsumexp(logits, axis=1) - logits[np.arange(val.y.size), val.y]
     return float(np.average(loss, weights=weight[val.y]))
-
-
-def _array(tensor: Any) -> Any:
-    return tensor.detach().cpu().numpy()

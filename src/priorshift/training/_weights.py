@@ -2,16 +2,18 @@
 
 from pathlib import Path
 
-import torch
 from torch import nn
+
+from priorshift.training._tensors import read_tensors
+from priorshift.training._torch import as_torch
 
 
 def load_weights(network: nn.Module, path: Path) -> None:
-    """Load weights by name, as torchvision's files have them; nothing else is unpickled.
+    """Load weights by name, as torchvision's files have them; nothing is unpickled.
 
     The last layer, `fc`, keeps its random weights if the file's has another number of classes.
     """
-    state = torch.load(path, map_location="cpu", weights_only=True)
+    state = as_torch(read_tensors(path))
     own = network.state_dict()
     if not isinstance(state, dict) or not state.keys() & own.keys():
         raise ValueError(

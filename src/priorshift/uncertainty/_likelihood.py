@@ -32,6 +32,9 @@ PRESENT = 1e-3
 RIDGE = 1e-10
 """Relative to M: classes that cannot be told apart get a large variance, not an infinite one."""
 
+STEEP = 1e30
+"""A row whose likelihood changes this fast bounds the class at once; float32 can hold it."""
+
 CLASS_BLOCK_BYTES = 2**25
 NEWTON_STEPS = 30
 CLOSE = 1e-4
@@ -174,17 +177,17 @@ def _paths(H: Vector, gradient: Vector, p: Vector, M: float) -> tuple[Vector, Ve
     scaled[np.diag_indices_from(scaled)] += RIDGE * M
     inverse = np.linalg.inv(scaled) * root[:, None] * root
     covariance = inverse - np.outer(p[present], p[present]) / M
-    own = np.maximum(np.diagonal(covariance), np.finfo(np.float64).tiny)
-    paths, variance = np.zeros((K, K)), np.empty(K)
-    paths[np.ix_(present, present)] = covariance / own
     # posteriors tell no more than labels: below their noise there is but rounding
-    variance[present] = np.maximum(own, p[present] * (1 - p[present]) / M)
+    own = np.maximum(np.diagonal(covariance), p[present] * (1 - p[present]) / M)
+    paths, variance = np.eye(K), np.empty(K)
+    if own.size > 1:  # else one class takes everything, and has none to give way to
+        paths[np.ix_(present, present)] = covariance / own
+    variance[present] = np.maximum(own, np.finfo(np.float64).tiny)
     absent = ~present
     pull = 1 - gradient[absent] / M
     paths[np.ix_(present, absent)] = -inverse @ H[np.ix_(present, absent)] - np.outer(
         p[present], pull
     )
-    paths[absent, absent] = 1.0
     curvature = np.einsum("jk,jk->k", paths[:, absent], H @ paths[:, absent])
     variance[absent] = 1 / np.maximum(curvature, 1.0)  # no class is bounded worse than by [0, 1]
     return paths, variance, covariance, present
@@ -197,7 +200,9 @@ def _effects(problem: Mixture, p: Vector, paths: Vector) -> Iterator[tuple[slice
     n = A.shape[0]
     mixed = multiply(A, problem.scale * p)
     for part in row_blocks(p.size, n, CLASS_BLOCK_BYTES):
-        turned = (problem.scale[:, None] * paths[:, part]).astype(A.dtype)
+        with np.errstate(over="ignore"):
+            turned = problem.scale[:, None] * paths[:, part]
+        turned = turned.clip(-STEEP, STEEP).astype(A.dtype)
         parts = map_rows(
             lambda rows, turned=turned: A[rows] @ turned,  # type: ignore[misc]
             n,

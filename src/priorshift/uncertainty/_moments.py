@@ -159,8 +159,9 @@ def invert(C: Vector) -> Vector:
     limit = max(C.shape) * float(np.finfo(np.float64).eps)
     try:
         inverse = np.linalg.inv(C).astype(np.float64, copy=False)
-        if np.linalg.norm(C) * np.linalg.norm(inverse) * limit < 1:
-            return inverse
+        with np.errstate(over="ignore"):  # an infinite norm is too large as well
+            if np.linalg.norm(C) * np.linalg.norm(inverse) * limit < 1:
+                return inverse
     except np.linalg.LinAlgError:
         pass
     return np.linalg.pinv(C, rcond=limit).astype(np.float64, copy=False)

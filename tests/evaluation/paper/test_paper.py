@@ -310,6 +310,7 @@ def test_convergence_is_followed_until_it_ends(make_outputs):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(EXPERIMENTS) - {"table3", "table4"}))  # as Table 2
 def test_every_experiment_writes_its_files(tmp_path, make_outputs, name):
     outputs = [make_outputs(n_train=500, n_val=300, n_test=600)]

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from priorshift._typing import Floats, Indices, Vector
 from priorshift._validation import check_indices, check_logits
-from priorshift.io import atomic_path
+from priorshift.io import atomic_path, require_file
 
 PARTS = ("train", "val", "test")
 
@@ -96,6 +96,7 @@ class StoredOutputs:
         `retrained_logits` is optional. Nothing is unpickled.
         """
         path = Path(path)
+        require_file(path)
         if not is_zipfile(path):
             raise ValueError(f"{path} is no npz: write one with numpy.savez or StoredOutputs.save.")
         with np.load(path, allow_pickle=False) as file:
