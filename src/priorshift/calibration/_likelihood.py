@@ -164,16 +164,23 @@ class LabelLikelihood:
         hessian[biases, biases] += flat[: biases.size]
         return hessian
 
-    def diagonal(self, at: ScoreMap, family: Family) -> Vector:
-        """Return the diagonal of the Hessian in the parameters of a family."""
-        flat, steep = np.zeros((2, self.offset.size))
+    def diagonal(self, at: ScoreMap, family: Family) -> tuple[Vector, Vector]:
+        """Return the diagonal of the Hessian in the parameters of a family.
+
+        Beside it, what couples slope and bias of each class: nothing where the slope is shared.
+        """
+        flat, mixed, steep = np.zeros((3, self.offset.size))
         for rows, weight, _, proba in self._blocks(at):
+            z = self.z[:, rows]
             proba *= (1 - proba) * weight.astype(proba.dtype)
             flat += proba.sum(axis=1)
-            steep += np.einsum("ij,ij,ij->i", proba, self.z[:, rows], self.z[:, rows])
+            proba *= z
+            mixed += proba.sum(axis=1)
+            steep += np.einsum("ij,ij->i", proba, z)
         if family.slope == "shared":
             steep = np.array([at.slope[0] ** 2 * self.along_slope(at)[2]])
-        return np.concatenate([steep, flat]) if family.bias else steep
+            mixed[:] = 0.0
+        return (np.concatenate([steep, flat]) if family.bias else steep), mixed
 
     def factors(self, at: ScoreMap) -> tuple[Vector, Vector]:
         """Return the factors A, B whose Kronecker product is close to a matrix map's Hessian.

@@ -207,7 +207,7 @@ class CalibratedEM(KeepsRows):
         order, folds = by_fold(rows.y, n_folds, label_priors is not None, self.random_state)
         calibrated = np.empty_like(rows.y_proba)
         with single_threaded_blas():
-            above = _floored(_ordered(rows, order), label_priors)
+            above = _floored(_ordered(rows, order), label_priors, family)
             found = fit_temperature(above.likelihood)
             chosen = cross_fit(above.likelihood, family, found.map, ridges, folds)
             if family != TEMPERATURE:
@@ -244,7 +244,7 @@ class _Floored(NamedTuple):
     floor: Vector
 
 
-def _floored(rows: Validation, label_priors: Vector | None) -> _Floored:
+def _floored(rows: Validation, label_priors: Vector | None, family: Family) -> _Floored:
     """Choose the floor: a model that says exactly 0 needs it."""
     y_proba, y, weight = rows.y_proba, rows.y, weight_of(rows)
     assert y is not None
@@ -253,8 +253,12 @@ def _floored(rows: Validation, label_priors: Vector | None) -> _Floored:
     if label_priors is not None:
         weight, offset = rebalance(y, weight, label_priors)
         shares = label_priors
-    mixed_in = offset.size / shares.sum() * shares
-    found = best_floor(y_proba, y, weight, offset, [share * mixed_in for share in FLOORS])
+    relative = offset.size / shares.sum() * shares
+    floors = [share * relative for share in FLOORS]
+    biases = [np.zeros(offset.size)]
+    if family.bias:  # which a model needs that was trained balanced: no floor is to make up for it
+        biases.append(np.log(np.maximum(relative, 1e-12)))
+    found = best_floor(y_proba, y, weight, offset, floors, biases)
     likelihood = floored_likelihood(
         y_proba, y, weight, offset, found.floor, scale=found.slope, dtype=y_proba.dtype
     )
