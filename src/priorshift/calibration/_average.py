@@ -237,11 +237,14 @@ def _weights(nats: Vector, plain: Mask) -> Vector:
 
 
 def _averaged(parts: list[tuple[str, ScoreMap, float]], setting: _Setting) -> CalibrationAverage:
-    maps = tuple(
-        CalibrationMap(name, setting.scale * at.slope, np.array(at.bias), setting.floor)
-        for name, at, _ in parts
-    )
-    return CalibrationAverage(maps, tuple(float(w) for *_, w in parts))
+    # a floor raises the sum of every row, which fits did not see: they normalise rows
+    raised = float(np.log1p(setting.floor.sum()))
+    maps = []
+    for name, at, _ in parts:
+        slope = setting.scale * at.slope
+        of_raised = slope if slope.ndim == 1 else slope.sum(axis=0)
+        maps.append(CalibrationMap(name, slope, at.bias - raised * of_raised, setting.floor))
+    return CalibrationAverage(tuple(maps), tuple(float(w) for *_, w in parts))
 
 
 def label_losses(y_proba: Floats, y: Indices, offset: Vector | None = None) -> Vector:
