@@ -5,14 +5,11 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
-from priorshift.calibration import CalibrationMap
 from priorshift.calibration._average import (
-    _averaged,
-    _likelihood,
-    _Setting,
     average_calibration,
     label_losses,
 )
+from priorshift.calibration._floor import floored_likelihood, map_above
 from priorshift.calibration._likelihood import ScoreMap
 
 K = 4
@@ -71,9 +68,7 @@ def test_a_temperature_is_recovered(simulation, rng):
     found = averaged(flat, y, simulation.source_priors)
     assert apart(found.average.apply(flat), y_proba) < 0.05
     assert found.temperature.slope[0] == pytest.approx(20, rel=0.15)
-    np.testing.assert_array_equal(
-        found.temperature.apply(flat).argmax(axis=1), flat.argmax(axis=1)
-    )
+    np.testing.assert_array_equal(found.temperature.apply(flat).argmax(axis=1), flat.argmax(axis=1))
     assert found.excess > 500
 
 
@@ -125,13 +120,11 @@ def test_what_is_applied_is_what_was_fitted_also_above_a_floor(rng):
     """A floor raises every row's sum, which slopes that differ would take for a bias."""
     y_proba, y = rng.dirichlet(np.ones(K), 60), rng.integers(K, size=60)
     floor = np.array([0.01, 0.02, 0.03, 0.06])
-    likelihood = _likelihood(y_proba, y, np.ones(60), np.zeros(K), floor, 0.7)
-    same = CalibrationMap("ts", np.ones(K), np.zeros(K))
-    setting = _Setting(likelihood, 0.7, floor, np.zeros(K), same)
+    likelihood = floored_likelihood(y_proba, y, np.ones(60), np.zeros(K), floor, scale=0.7)
     for slope in (np.ones(K), rng.uniform(0.5, 2, K), np.eye(K) + 0.3 * rng.random((K, K))):
         at = ScoreMap(slope, rng.standard_normal(K))
         scores = likelihood.z.T @ (slope if slope.ndim == 2 else np.diag(slope)) + at.bias
-        applied = _averaged([("ms", at, 1.0)], setting).apply(y_proba)
+        applied = map_above("ms", at, 0.7, floor).apply(y_proba)
         np.testing.assert_allclose(applied, softmax(scores, axis=1), atol=1e-6)
 
 
@@ -202,7 +195,7 @@ def test_losses_of_labels_by_hand():
 def test_the_likelihood_is_that_of_scaled_log_probabilities(rng):
     y_proba, y = rng.dirichlet(np.ones(3), 50), rng.integers(3, size=50)
     floor = np.array([0.01, 0.02, 0.03])
-    likelihood = _likelihood(y_proba, y, np.ones(50), np.zeros(3), floor, 0.7)
+    likelihood = floored_likelihood(y_proba, y, np.ones(50), np.zeros(3), floor, scale=0.7)
     raised = (y_proba + floor) / (y_proba + floor).sum(axis=1, keepdims=True)
     np.testing.assert_allclose(likelihood.z, 0.7 * np.log(raised).T, rtol=1e-5)
     expected = -log_softmax(0.7 * np.log(raised), axis=1)[np.arange(50), y].sum()

@@ -19,7 +19,7 @@ from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Indices, Mask, Vector
 from priorshift.calibration._crossfit import HOPELESS, by_fold
 from priorshift.calibration._fit import Penalty, fit_path, fit_temperature
-from priorshift.calibration._floor import FLOORS, best_floor, floored_likelihood
+from priorshift.calibration._floor import FLOORS, best_floor, floored_likelihood, map_above
 from priorshift.calibration._likelihood import Family, LabelLikelihood, ScoreMap, rebalance
 from priorshift.calibration._maps import TINY, CalibrationAverage, CalibrationMap
 from priorshift.execution import single_threaded_blas
@@ -237,13 +237,7 @@ def _weights(nats: Vector, plain: Mask) -> Vector:
 
 
 def _averaged(parts: list[tuple[str, ScoreMap, float]], setting: _Setting) -> CalibrationAverage:
-    # a floor raises the sum of every row, which fits did not see: they normalise rows
-    raised = float(np.log1p(setting.floor.sum()))
-    maps = []
-    for name, at, _ in parts:
-        slope = setting.scale * at.slope
-        of_raised = slope if slope.ndim == 1 else slope.sum(axis=0)
-        maps.append(CalibrationMap(name, slope, at.bias - raised * of_raised, setting.floor))
+    maps = (map_above(name, at, setting.scale, setting.floor) for name, at, _ in parts)
     return CalibrationAverage(tuple(maps), tuple(float(w) for *_, w in parts))
 
 
