@@ -11,7 +11,7 @@ from priorshift._validation import check_choice, check_count, check_positive, so
 from priorshift.calibration import RIDGE_GRID, CalibrationMap
 from priorshift.calibration._crossfit import by_fold, cross_fit
 from priorshift.calibration._fit import Objective, Penalty, fit_map, fit_temperature
-from priorshift.calibration._floor import FLOORS, best_floor, floored_likelihood
+from priorshift.calibration._floor import FLOORS, best_floor, floored_likelihood, map_above
 from priorshift.calibration._likelihood import (
     TEMPERATURE,
     Family,
@@ -232,8 +232,7 @@ class CalibratedEM(KeepsRows):
         return RIDGE_GRID
 
     def _map(self, at: ScoreMap, above: "_Floored") -> CalibrationMap:
-        slope, bias = above.unit * at.slope, np.array(at.bias)
-        return CalibrationMap(self.calibrator, slope, bias, above.floor)
+        return map_above(self.calibrator, at, above.unit, above.floor)
 
 
 class _Floored(NamedTuple):
