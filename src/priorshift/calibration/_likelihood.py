@@ -15,11 +15,14 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from priorshift._blocks import row_blocks
+from priorshift._blocks import BLOCK_BYTES, row_blocks
 from priorshift._typing import Indices, Mask, Vector
 
 IMPOSSIBLE = -1e300
 """A score whose exp is exactly 0, while 0 * IMPOSSIBLE is not NaN."""
+
+LEAST_COLUMNS = 512
+"""Of a block: matrix products of fewer samples are slow."""
 
 LOG_SLOPES = (-14.0, 14.0)
 """Where the logarithm of a reciprocal temperature is looked for."""
@@ -210,8 +213,9 @@ class LabelLikelihood:
         slope = at.slope.T.astype(dtype)
         lowest = -1e-8 * float(np.finfo(dtype).max)  # IMPOSSIBLE may be too low for float32
         shift = np.maximum(at.bias + self.offset, lowest).astype(dtype)[:, None]
+        block_bytes = max(BLOCK_BYTES, 8 * self.z.shape[0] * LEAST_COLUMNS)
         for part in self._parts():
-            for rows in row_blocks(part, self.z.shape[0]):
+            for rows in row_blocks(part, self.z.shape[0], block_bytes):
                 z = self.z[:, rows]
                 scores = slope @ z if slope.ndim == 2 else z * slope[:, None]
                 scores += shift
