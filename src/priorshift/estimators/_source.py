@@ -70,7 +70,8 @@ class Mismatch:
         return (
             f"predictions on validation contradict its labels (class {name}: "
             f"{100 * self.predicted:.3g} % predicted on average, {100 * self.labelled:.3g} % of "
-            "the labels), as after training with class weights or on undersampled data"
+            "the labels), as after training with class weights or on undersampled data, or where "
+            "outputs are far from calibrated"
         )
 
 
