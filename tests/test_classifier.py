@@ -593,7 +593,9 @@ def test_metadata_routing():
     with config_context(enable_metadata_routing=True):
         inner = Recorder().set_fit_request(sample_weight="importance", note=True)
         cv = GroupKFold(4)
-        clf = wrap(inner, cv=cv, source_priors=np.full(3, 1 / 3)).set_fit_request(sample_weight=True)
+        clf = wrap(inner, cv=cv, source_priors=np.full(3, 1 / 3)).set_fit_request(
+            sample_weight=True
+        )
         clf.fit(X, Y, importance=weight, note="hello", groups=groups)
         np.testing.assert_array_equal(clf.estimator_.seen_[0], weight)
         assert clf.estimator_.seen_[1] == "hello"
