@@ -30,6 +30,9 @@ LEAPS = 5
 LEAST_SHARE = 0.1
 """No class falls to less of what an EM step gives it by extrapolation."""
 
+LEAST_LEFT = 0.01
+"""Share of its prior that a class keeps in any one step."""
+
 ACCURACY = 0.03
 MOST_PRODUCTS = 100
 """Conjugate gradients end at this share of the residual, or after so many products."""
@@ -62,8 +65,15 @@ def leap(problem: Mixture, start: Vector, tol: float, max_iter: int) -> tuple[Po
 
 
 def em_step(problem: Mixture, point: Point) -> Vector:
-    """Return p g / T, which is never a worse point."""
-    return (point.p * point.likelihood_gradient + problem.excess) / problem.total
+    """Return p g / T, which is never a worse point, but for classes that it would end at once."""
+    new = (point.p * point.likelihood_gradient + problem.excess) / problem.total
+    new = held(point.p, new)
+    return new / new.sum()
+
+
+def held(p: Vector, new: Vector) -> Vector:
+    """Keep every class above 0 in a step from p: it could never come back."""
+    return np.maximum(new, LEAST_LEFT * p)
 
 
 def _value(problem: Mixture, point: Point) -> float:

@@ -13,6 +13,7 @@ weight 0 are dropped, or when equal rows are merged and their weights added.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -32,7 +33,7 @@ from priorshift.execution import (
 HESSIAN_PARTS = 2
 """Every part of a Hessian in the making holds a K x K matrix: few parts, little memory."""
 
-SMALLEST_BLOCK_BYTES = 2**16
+SMALLEST_BLOCK_BYTES = 2**20
 LARGEST_BLOCK_BYTES = 2**23
 """Blocks of this size cost two threads as little as one pass of BLAS over everything (measured)."""
 
@@ -116,6 +117,11 @@ class Mixture:
         """K, the number of classes."""
         return self.A.shape[1]
 
+    @cached_property
+    def penalised(self) -> bool:
+        """Whether there is a hyper-prior other than the uniform one."""
+        return bool(self.excess.any())
+
     def evaluate(self, p: Vector, *, exact: bool = True) -> tuple[float, Vector]:
         """Return the likelihood part of f and of its gradient, in one pass over blocks of rows.
 
@@ -131,10 +137,12 @@ class Mixture:
 
     def gradient(self, p: Vector, likelihood_gradient: Vector) -> Vector:
         """Add the hyper-prior's part (alpha - 1) / p to the gradient of the likelihood."""
-        return likelihood_gradient + self._over(p)
+        return likelihood_gradient + self._over(p) if self.penalised else likelihood_gradient
 
     def objective(self, p: Vector, likelihood: float) -> float:
         """Add the hyper-prior's part to the likelihood: f(p)."""
+        if not self.penalised:
+            return likelihood
         used = self.excess != 0
         with np.errstate(divide="ignore"):
             return likelihood + float(self.excess[used] @ np.log(p[used]))
