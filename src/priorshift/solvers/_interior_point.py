@@ -12,7 +12,7 @@ that is cheap; else it starts from a sample of rows and learns from every gradie
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
@@ -43,8 +43,7 @@ RIDGES = (0.0, 1e-14, 1e-12, 1e-9, 1e-6, 1e-3, 1.0, 1e6)
 """Tried in turn, relative to the diagonal, where rounding makes Newton's matrix indefinite."""
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(NamedTuple):
     """p > 0, not yet scaled onto the simplex, with f's derivatives and certificate there."""
 
     p: Vector
