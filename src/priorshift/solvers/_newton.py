@@ -17,6 +17,9 @@ from priorshift.solvers._accelerated import held, leap
 from priorshift.solvers._interior_point import SHORTEN, TINY, Curvature, Point, inside, merit
 from priorshift.solvers._mixture import Mixture
 
+MARGIN = 0.01
+"""Where EM's steps just reach the tolerance, one of Newton's follows, which gets well within it."""
+
 MOST_STEPS = 15
 MOST_TRIES = 4
 """Two to four steps are enough, of full length; if not, an interior point is the safer way."""
@@ -28,9 +31,11 @@ def newton(problem: Mixture, start: Vector, tol: float, max_iter: int) -> tuple[
     if not point.exact and n_iter < max_iter:
         point, n_iter = Point.at(problem, point.p, exact=True), n_iter + 1
     best, curvature = point, Curvature(problem)
+    enough = MARGIN * tol
     for _ in range(MOST_STEPS):
-        if n_iter >= max_iter or point.gap <= tol:
+        if n_iter >= max_iter or point.gap <= enough:
             break
+        enough = tol
         before = point
         point, tries = _step(problem, curvature, point)
         n_iter += tries
