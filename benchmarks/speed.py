@@ -231,8 +231,8 @@ def usual_bcts() -> tuple[str, Callable[[np.ndarray, np.ndarray], object]]:
     from abstention.calibration import TempScaling
 
     def theirs(y_proba: np.ndarray, y: np.ndarray) -> object:
-        one_hot = np.eye(y_proba.shape[1])[y]
-        return TempScaling(bias_positions="all")(y_proba, one_hot, posterior_supplied=True)
+        logits = np.log(np.maximum(y_proba, 1e-30, dtype=np.float64))
+        return TempScaling(bias_positions="all")(logits, np.eye(y_proba.shape[1])[y])
 
     return "abstention's BCTS", theirs
 
