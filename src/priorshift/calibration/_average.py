@@ -9,30 +9,20 @@ of fold, candidate c has the weight
 .. math:: w_c \propto \exp(-\ell_c).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Indices, Mask, Vector
+from priorshift.calibration._crossfit import HOPELESS, by_fold
 from priorshift.calibration._fit import Penalty, fit_path, fit_temperature
-from priorshift.calibration._likelihood import (
-    Family,
-    LabelLikelihood,
-    ScoreMap,
-    deal_folds,
-    rebalance,
-)
-from priorshift.calibration._maps import TINY, CalibrationAverage, CalibrationMap, floored_log
+from priorshift.calibration._floor import FLOORS, best_floor, floored_likelihood
+from priorshift.calibration._likelihood import Family, LabelLikelihood, ScoreMap, rebalance
+from priorshift.calibration._maps import TINY, CalibrationAverage, CalibrationMap
 from priorshift.execution import single_threaded_blas
-
-FLOORS = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 3e-2)
-"""Shares of the source priors that may be mixed into every row, times the number of classes."""
-
-FLOOR_COST = 2.0
-"""Nats by which a floor must raise the likelihood."""
 
 RIDGES = (1e3, 1e2, 1e1, 1e0, 1e-1)
 """Penalties on biases, and on slopes in units of the spread of log-probabilities."""
@@ -41,14 +31,11 @@ MATRIX_CLASSES = 40
 VECTOR_CLASSES = 400
 """Most classes for which a matrix of slopes, or a slope per class, is fitted."""
 
-FIT_CELLS = 5_000_000
-"""Calibrators are fitted to a sample of rows with at most this many entries."""
+BALANCED = 0.1
+"""Source priors whose logarithms differ by no more count as equal."""
 
 LEAST_WEIGHT = 0.005
 """A candidate of less weight is dropped."""
-
-HOPELESS = 20.0
-"""Nats behind the best at which a path is left."""
 
 GTOL, MAX_ITER = 0.05, 50
 """Largest gradient, in square roots of nats, at which a fit ends, and its most iterations."""
@@ -103,13 +90,14 @@ def average_calibration(
     random_state: int | np.random.Generator | None,
 ) -> AveragedCalibration:
     """Fit all candidates and average them; outputs then stand for `label_priors`."""
-    order, folds = _by_fold(y, n_folds, random_state)
+    order, folds = by_fold(y, n_folds, True, random_state)
     y_proba, y, weight = y_proba[order], y[order], weight[order]
     weight, offset = rebalance(y, weight, label_priors)
     with single_threaded_blas():
         setting = _settle(y_proba, y, weight, offset, label_priors)
-        candidates = list(_candidates(setting, folds, label_priors))
-        raw = _likelihood(y_proba, y, weight, offset, 0.0, 1.0)
+        temperature = _temperature(y_proba, y, weight, offset)
+        candidates = list(_candidates(setting, folds))
+        raw = floored_likelihood(y_proba, y, weight, offset, 0.0)
         nats = np.array([candidate.nats for candidate in candidates])
         plain = np.array([c.name.endswith("none") for c in candidates])
         weights = _weights(nats, plain)
@@ -127,7 +115,7 @@ def average_calibration(
     return AveragedCalibration(
         average,
         without,
-        setting.temperature,
+        temperature,
         order,
         calibrated,
         raw.value(identity) - float(weight @ losses),
@@ -136,68 +124,42 @@ def average_calibration(
 
 
 class _Setting(NamedTuple):
-    """The likelihood in which slopes are about 1, the scale that made them so, and the floor."""
+    """The likelihood in which slopes are about 1, the scale that made them so, and the floor.
+
+    `biases` take outputs to the source priors: from these, and from equal ones.
+    """
 
     likelihood: LabelLikelihood
     scale: float
     floor: Vector
-    balanced: Vector
-    temperature: CalibrationMap
+    biases: dict[str, Vector]
 
 
 def _settle(
     y_proba: Floats, y: Indices, weight: Vector, offset: Vector, label_priors: Vector
 ) -> _Setting:
-    """Choose the floor by the likelihood after a temperature, with and without a balance."""
+    """Choose the floor by the likelihood after a temperature, from either balance."""
     K = label_priors.size
+    biases = {"": np.zeros(K)}
     balanced = np.log(np.maximum(K * label_priors, 1e-12))
-    biases = [np.zeros(K)]
-    if np.ptp(balanced) > 0.1:
-        biases.append(balanced)
-    sample = _sample(y.size, K)
-    best: tuple[float, float, Vector] | None = None
-    slopes = [1.0] * len(biases)
-    for share in FLOORS:
-        floor = share * K * label_priors
-        likelihood = _likelihood(y_proba[sample], y[sample], weight[sample], offset, floor, 1.0)
-        least = np.inf
-        for i, bias in enumerate(biases):
-            fitted = fit_temperature(likelihood, bias=bias, prior=1.0, start=slopes[i], tol=1e-3)
-            slopes[i] = float(fitted.map.slope[0])
-            value = likelihood.value(fitted.map) + np.log(slopes[i]) ** 2 / 2
-            value += FLOOR_COST * (share > 0)
-            least = min(least, value)
-            if best is None or value < best[0]:
-                best = (value, slopes[i], floor)
-        if least > best[0] + HOPELESS:
-            break
-    _, scale, floor = best
-    likelihood = _likelihood(y_proba, y, weight, offset, floor, scale)
-    return _Setting(likelihood, scale, floor, balanced, _ranking(y_proba, y, weight, offset))
+    if np.ptp(balanced) > BALANCED:
+        biases["balanced "] = balanced
+    floors = [share * K * label_priors for share in FLOORS]
+    found = best_floor(y_proba, y, weight, offset, floors, list(biases.values()))
+    likelihood = floored_likelihood(y_proba, y, weight, offset, found.floor, scale=found.slope)
+    return _Setting(likelihood, found.slope, found.floor, biases)
 
 
-def _ranking(y_proba: Floats, y: Indices, weight: Vector, offset: Vector) -> CalibrationMap:
+def _temperature(y_proba: Floats, y: Indices, weight: Vector, offset: Vector) -> CalibrationMap:
     """Fit a temperature with the same floor for every class: it keeps every decision."""
-    K, best = offset.size, None
-    sample = _sample(y.size, K)
-    slope = 1.0
-    for floor in (0.0, 1e-6, 1e-4, 1e-2):
-        likelihood = _likelihood(y_proba[sample], y[sample], weight[sample], offset, floor, 1.0)
-        fitted = fit_temperature(likelihood, prior=1.0, start=slope, tol=1e-3).map
-        slope = float(fitted.slope[0])
-        value = likelihood.value(fitted) + np.log(slope) ** 2 / 2 + FLOOR_COST * (floor > 0)
-        if best is not None and value > best[0]:
-            break
-        best = (value, CalibrationMap("ts", fitted.slope, np.zeros(K), floor))
-    assert best is not None
-    return best[1]
+    found = best_floor(y_proba, y, weight, offset, FLOORS[::2])
+    K = offset.size
+    return CalibrationMap("ts", np.full(K, found.slope), np.zeros(K), found.floor)
 
 
-def _candidates(
-    setting: _Setting, folds: list[slice], label_priors: Vector
-) -> Iterator[Candidate]:
+def _candidates(setting: _Setting, folds: Sequence[slice]) -> Iterator[Candidate]:
     """Fit the candidates one by one; a path ends where it has become hopeless."""
-    likelihood, K = setting.likelihood, label_priors.size
+    likelihood, K = setting.likelihood, setting.floor.size
     outside = [likelihood.on([r for r in folds if r is not fold] or [fold]) for fold in folds]
     inside = [likelihood.on([fold]) for fold in folds]
     least = np.inf
@@ -208,18 +170,14 @@ def _candidates(
         least = min(least, nats)
         return Candidate(name, fitted, without, nats)
 
-    biases = {"": np.zeros(K)}
-    if np.ptp(setting.balanced) > 0.1:
-        biases["balanced "] = setting.balanced
     start = None
-    for name, bias in biases.items():
+    for name, bias in setting.biases.items():
         same = ScoreMap(np.full(K, 1 / setting.scale), bias)
         yield judged(f"{name}none", same, (same,) * len(folds))
         fitted = fit_temperature(likelihood, bias=bias, prior=1.0, tol=1e-3).map
         slope = float(fitted.slope[0])
         without = tuple(
-            fit_temperature(one, bias=bias, prior=1.0, start=slope, tol=1e-3).map
-            for one in outside
+            fit_temperature(one, bias=bias, prior=1.0, start=slope, tol=1e-3).map for one in outside
         )
         found = judged(f"{name}ts", fitted, without)
         yield found
@@ -268,26 +226,6 @@ def _spread(likelihood: LabelLikelihood) -> float:
     return max(total / z.shape[1], 1e-6)
 
 
-def _by_fold(y: Indices, n_folds: int, random_state: Any) -> tuple[Indices, list[slice]]:
-    """Return rows ordered fold by fold, and where each fold lies."""
-    folds = deal_folds(y, min(n_folds, y.size), True, random_state)
-    order = np.argsort(folds, kind="stable")
-    ends = np.cumsum(np.bincount(folds)).tolist()
-    return order, [slice(a, b) for a, b in zip([0, *ends[:-1]], ends, strict=True)]
-
-
-def _likelihood(
-    y_proba: Floats, y: Indices, weight: Vector, offset: Vector, floor: Any, scale: float
-) -> LabelLikelihood:
-    """Return the likelihood of scaled log-probabilities, in float32."""
-    z = np.empty(y_proba.shape[::-1], dtype=np.float32)
-    for rows in row_blocks(*y_proba.shape):
-        block = floored_log(y_proba[rows].astype(np.float64), floor).T
-        block -= np.log(np.exp(block).sum(axis=0))
-        z[:, rows] = scale * block
-    return LabelLikelihood(z, y, weight, offset)
-
-
 def _weights(nats: Vector, plain: Mask) -> Vector:
     """Return weights of candidates; those without parameters have half of the prior weight."""
     log_prior = -np.log(np.where(plain, plain.sum(), (~plain).sum()))
@@ -298,9 +236,7 @@ def _weights(nats: Vector, plain: Mask) -> Vector:
     return weights / weights.sum()
 
 
-def _averaged(
-    parts: list[tuple[str, ScoreMap, float]], setting: _Setting
-) -> CalibrationAverage:
+def _averaged(parts: list[tuple[str, ScoreMap, float]], setting: _Setting) -> CalibrationAverage:
     maps = tuple(
         CalibrationMap(name, setting.scale * at.slope, np.array(at.bias), setting.floor)
         for name, at, _ in parts
@@ -318,11 +254,3 @@ def label_losses(y_proba: Floats, y: Indices, offset: Vector | None = None) -> V
         total = np.maximum(block.sum(axis=1), TINY)
         losses[rows] = np.log(total) - np.log(np.maximum(of_label, TINY))
     return losses
-
-
-def _sample(n_rows: int, n_columns: int) -> Any:
-    """Return evenly spread rows, all of them if they are few enough."""
-    n_kept = min(n_rows, max(1, FIT_CELLS // n_columns))
-    if n_kept == n_rows:
-        return slice(None)
-    return np.linspace(0, n_rows - 1, n_kept).astype(np.intp)

@@ -18,8 +18,8 @@ from priorshift.calibration._likelihood import (
 RIDGE_GRID = (1e6, 1e5, 1e4, 1e3, 1e2, 1e1, 1e0, 1e-1, 1e-2)
 """What `ridge="cv"` chooses from: from hardly any bias to hardly any penalty."""
 
-GTOL = 0.001
-"""Largest gradient, in square roots of nats, at which a fit ends: of 5e-5 nats per parameter."""
+GTOL = 0.01
+"""Largest gradient, in square roots of nats, at which a fit ends."""
 
 HOPELESS = 20.0
 """Nats behind the best, and rising, at which weaker ridges are no longer tried."""

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from priorshift._version import __version__
+from priorshift.calibration import CalibrationAverage, CalibrationMap
 from priorshift.cli._options import Request
 from priorshift.estimators import PriorEstimate
-from priorshift.calibration import CalibrationAverage, CalibrationMap
 
 
 def fingerprint(request: Request, method: str) -> str:

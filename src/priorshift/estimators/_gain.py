@@ -109,17 +109,15 @@ def _modelled(target: Target, ratio: Vector) -> _Modelled:
     old = decide(target.y_proba, np.ones(K))
     new = decide(target.calibrated, ratio)
     mass = np.zeros(K)
-    for rows in row_blocks(n, K):
-        mass += _adapted(target.calibrated[rows], ratio).sum(axis=0)
+    for block in row_blocks(n, K):
+        mass += _adapted(target.calibrated[block], ratio).sum(axis=0)
     rows = np.flatnonzero(new != old)
     new, old = new[rows], old[rows]
     adapted, at = _adapted(target.calibrated[rows], ratio), np.arange(rows.size)
     gained = np.bincount(new, adapted[at, new], K)
     lost = np.bincount(old, adapted[at, old], K)
     mass = np.maximum(mass, 1e-12)
-    return _Modelled(
-        (gained - lost) / mass, (gained + lost) / mass, rows.size / n, rows, new, old
-    )
+    return _Modelled((gained - lost) / mass, (gained + lost) / mass, rows.size / n, rows, new, old)
 
 
 def _variance_of_refits(

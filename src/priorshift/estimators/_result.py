@@ -20,6 +20,7 @@ from priorshift._validation import (
     in_class_order,
 )
 from priorshift.adaptation import like_input, prior_ratio, reweight
+from priorshift.calibration import Calibration
 from priorshift.estimators._views import (
     as_dict,
     as_html,
@@ -28,7 +29,6 @@ from priorshift.estimators._views import (
     interval_in_words,
 )
 from priorshift.execution import SparseTable, is_dask_array, map_chunks
-from priorshift.calibration import Calibration
 from priorshift.solvers import Status
 from priorshift.uncertain_priors import ProbaInterval, adapt_proba_interval
 from priorshift.uncertainty import Estimand, IntervalKind, IntervalRequest, PriorInterval

@@ -98,4 +98,3 @@ def _mean(y_proba: Floats, weight: Vector) -> tuple[Vector, Vector]:
     square = (w @ np.square(y_proba)).astype(np.float64)
     n = total**2 / float(weight @ weight)
     return mean, np.sqrt(np.maximum(square - mean**2, 0.0) / n)
-

@@ -65,4 +65,3 @@ def estimate_by_auto(
         decision=whole.decision,
     )
     return replace(found, whole=whole, pooled=pooled)
-

@@ -1,0 +1,369 @@
+"""The likelihood, its derivatives and its fits, against finite differences and SciPy."""
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime, minimize
+from scipy.special import log_softmax
+
+from priorshift.calibration import RIDGE_GRID, _fit
+from priorshift.calibration._crossfit import by_fold, cross_fit
+from priorshift.calibration._fit import (
+    DiagonalMetric,
+    Objective,
+    Penalty,
+    fit_map,
+    fit_path,
+    fit_temperature,
+)
+from priorshift.calibration._likelihood import (
+    IMPOSSIBLE,
+    TEMPERATURE,
+    Family,
+    LabelLikelihood,
+    ScoreMap,
+)
+
+K = 4
+SHARED, VECTOR = Family("shared", bias=True), Family("vector", bias=True)
+MATRIX, NO_BIAS = Family("matrix", bias=True), Family("vector", bias=False)
+every_family = pytest.mark.parametrize(
+    "family",
+    [TEMPERATURE, SHARED, NO_BIAS, VECTOR, MATRIX],
+    ids=["ts", "bcts", "nbvs", "vs", "ms"],
+)
+
+
+def simulate(n=300, n_classes=K, seed=0, n_seen=None):
+    rng = np.random.default_rng(seed)
+    z = log_softmax(2 * rng.normal(size=(n, n_classes)), axis=1)
+    slope = 0.6 * np.eye(n_classes) + 0.1 * rng.normal(size=(n_classes, n_classes))
+    y = np.argmax(z @ slope + rng.gumbel(size=z.shape), axis=1) % (n_seen or n_classes)
+    return z, y, rng.uniform(0.5, 2, size=n), 0.3 * rng.normal(size=n_classes)
+
+
+def likelihood_of(z, y, weight, offset, dtype=np.float64):
+    return LabelLikelihood(np.ascontiguousarray(z.T, dtype=dtype), y, weight, offset)
+
+
+def random_map(family, rng, n_classes=K):
+    slope = np.full(n_classes, 0.7)
+    if family.slope != "shared":
+        slope = slope + 0.2 * rng.normal(size=n_classes)
+    if family.slope == "matrix":
+        slope = np.diag(slope) + 0.1 * rng.normal(size=(n_classes, n_classes))
+    return ScoreMap(slope, 0.5 * rng.normal(size=n_classes) * family.bias)
+
+
+def nats(at, z, y, weight, offset):
+    """Write the likelihood anew, from SciPy's log-softmax."""
+    scores = z @ at.slope if at.slope.ndim == 2 else z * at.slope
+    return weight @ -log_softmax(scores + at.bias + offset, axis=1)[np.arange(y.size), y]
+
+
+def penalised(at, data, penalty):
+    """Write the objective anew."""
+    slope = np.diag(at.slope) if at.slope.ndim == 1 else at.slope
+    mean = max(np.trace(slope) / at.bias.size, 1e-6)
+    uneven = slope - mean * np.eye(at.bias.size)
+    value = penalty.bias * at.bias @ at.bias + penalty.slope * (uneven**2).sum()
+    return nats(at, *data) + (value + penalty.temperature * np.log(mean) ** 2) / 2
+
+
+# Derivatives
+
+
+@every_family
+def test_value_and_gradient_of_the_likelihood(family):
+    data = simulate()
+    likelihood, at = likelihood_of(*data), random_map(family, np.random.default_rng(1))
+    theta = family.parameters(at)
+    value, gradient = likelihood.value_and_gradient(at)
+    assert value == pytest.approx(nats(at, *data), rel=1e-12)
+    assert likelihood.value(at) == pytest.approx(value, rel=1e-12)
+    expected = approx_fprime(theta, lambda t: nats(family.map(t, K), *data), 1e-7)
+    np.testing.assert_allclose(family.gradient(gradient, at), expected, rtol=1e-4, atol=1e-3)
+
+
+@every_family
+def test_parameters_and_maps_are_inverse(family):
+    at = random_map(family, np.random.default_rng(0))
+    again = family.map(family.parameters(at), K)
+    np.testing.assert_allclose(again.slope, at.slope)
+    np.testing.assert_allclose(again.bias, at.bias)
+
+
+@every_family
+@pytest.mark.parametrize("seen", [K, K - 1], ids=["all-seen", "one-unseen"])
+@pytest.mark.parametrize("dense", [True, False], ids=["dense", "diagonal"])
+def test_gradient_of_the_objective(monkeypatch, family, seen, dense):
+    if not dense:
+        monkeypatch.setattr(_fit, "DENSE_PARAMETERS", 0)
+    data, rng = simulate(60, n_seen=seen), np.random.default_rng(3)
+    near = ScoreMap(np.full(K, 0.8), np.zeros(K))
+    objective = Objective(likelihood_of(*data), family, Penalty(7.0, 2.0, 1.0), near)
+    omega = objective.pack(random_map(family, rng))
+    value, gradient = objective(omega)
+    expected = approx_fprime(omega, lambda at: objective(at)[0], 1e-6)
+    assert np.abs(gradient).max() > 0.01
+    np.testing.assert_allclose(gradient, expected, rtol=1e-3, atol=1e-3)
+    at = objective.unpack(omega)
+    assert value == pytest.approx(penalised(at, data, objective.penalty), rel=1e-10)
+    split = objective.likelihood_gradient(omega) + objective.penalty_gradient(omega)
+    np.testing.assert_allclose(split, gradient, atol=1e-10)
+    if seen < K:  # no step moves a class that was not seen
+        assert at.bias[K - 1] == 0
+        slope = at.slope[..., K - 1]
+        kept = near.slope if family.slope != "matrix" else 0.8 * np.eye(K)
+        if family.slope != "shared":
+            np.testing.assert_array_equal(slope, kept[..., K - 1])
+
+
+def hessian_of(family, at, data, step=1e-5):
+    """Difference the analytic gradient, which is tested against values above."""
+    likelihood, theta = likelihood_of(*data), family.parameters(at)
+
+    def gradient(of):
+        near = family.map(of, K)
+        return family.gradient(likelihood.value_and_gradient(near)[1], near)
+
+    rows = [
+        (gradient(theta + step * e) - gradient(theta - step * e)) / (2 * step)
+        for e in np.eye(theta.size)
+    ]
+    return np.array(rows), gradient(theta)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    "family", [TEMPERATURE, SHARED, NO_BIAS, VECTOR], ids=["ts", "bcts", "nbvs", "vs"]
+)
+def test_curvature_is_the_hessian(family, dtype):
+    data, at = simulate(), random_map(family, np.random.default_rng(2))
+    expected, gradient = hessian_of(family, at, data)
+    if family.slope == "shared":  # the logarithm bends by the gradient too, which is left out
+        expected[0, 0] -= gradient[0]
+    likelihood = likelihood_of(*data, dtype=dtype)
+    loose = {"rtol": 1e-4, "atol": 1e-4 if dtype is np.float64 else 1e-2}
+    np.testing.assert_allclose(likelihood.curvature(at, family), expected, **loose)
+    np.testing.assert_allclose(likelihood.diagonal(at, family), np.diag(expected), **loose)
+
+
+def test_derivatives_along_a_shared_slope():
+    data = simulate()
+    likelihood, zeros, step = likelihood_of(*data), np.zeros(K), 1e-4
+    values = [nats(ScoreMap(np.full(K, 0.7 + by), zeros), *data) for by in (-step, 0, step)]
+    value, first, second = likelihood.along_slope(ScoreMap(np.full(K, 0.7), zeros))
+    assert value == pytest.approx(values[1], rel=1e-12)
+    assert first == pytest.approx((values[2] - values[0]) / (2 * step), rel=1e-5)
+    assert second == pytest.approx((values[2] - 2 * values[1] + values[0]) / step**2, rel=1e-3)
+
+
+def test_factors_are_covariance_and_products():
+    data = simulate()
+    z, y, weight, offset = data
+    at = random_map(MATRIX, np.random.default_rng(2))
+    covariance, products = likelihood_of(*data).factors(at)
+    proba = np.exp(log_softmax(z @ at.slope + at.bias + offset, axis=1))
+    by_row = [w * (np.diag(p) - np.outer(p, p)) for w, p in zip(weight, proba, strict=True)]
+    np.testing.assert_allclose(covariance, sum(by_row) / weight.sum(), rtol=1e-10)
+    features = np.column_stack([z, np.ones(y.size)])
+    np.testing.assert_allclose(products, (features.T * weight) @ features, rtol=1e-10)
+
+
+def test_factors_are_the_hessian_where_rows_are_alike():
+    """Without outputs that differ the Kronecker product is no approximation."""
+    z = np.tile(log_softmax([1.0, 0, -1, 2]), (50, 1))
+    data = (z, np.arange(50) % K, np.ones(50), np.zeros(K))
+    at = random_map(MATRIX, np.random.default_rng(2))
+    covariance, products = likelihood_of(*data).factors(at)
+    expected, _ = hessian_of(MATRIX, at, data)
+    np.testing.assert_allclose(np.kron(products, covariance), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_the_likelihood_of_parts_adds_up():
+    data = simulate()
+    whole, at = likelihood_of(*data), random_map(VECTOR, np.random.default_rng(0))
+    parts = [slice(0, 100), slice(100, 250), slice(250, 300)]
+    assert sum(whole.on([p]).value(at) for p in parts) == pytest.approx(whole.value(at))
+    assert whole.on(parts).value(at) == pytest.approx(whole.value(at))
+    assert sum(whole.on([p]).total for p in parts) == pytest.approx(whole.total)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_an_impossible_class_has_no_part(dtype):
+    z, y, weight, offset = simulate(n_seen=K - 1)
+    z[:, K - 1] += 1e5  # however sure the outputs are of it
+    without = likelihood_of(z[:, : K - 1], y, weight, offset[: K - 1], dtype)
+    offset[K - 1] = IMPOSSIBLE
+    likelihood, at = likelihood_of(z, y, weight, offset, dtype), np.full(K, 0.5)
+    value, gradient = likelihood.value_and_gradient(ScoreMap(at, np.zeros(K)))
+    assert value == pytest.approx(without.value(ScoreMap(at[1:], np.zeros(K - 1))), rel=1e-5)
+    assert gradient.slope[K - 1] == gradient.bias[K - 1] == 0
+    assert np.isfinite(gradient.slope).all()
+
+
+# Fits
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("family", [SHARED, VECTOR, MATRIX], ids=["bcts", "vs", "ms"])
+def test_a_fit_agrees_with_bfgs_on_numerical_gradients(family, seed):
+    data, penalty = simulate(200, 3, seed), Penalty(2.0, 3.0, 1.0)
+    start = ScoreMap(np.ones(3), np.zeros(3))
+    objective = Objective(likelihood_of(*data), family, penalty, start)
+    fitted = fit_map(objective, start, 1e-8, 1000)
+    begin = family.parameters(objective.unpack(objective.pack(start)))
+
+    def plain(theta):
+        at = family.map(theta, 3)
+        return penalised(at._replace(bias=at.bias - at.bias.mean()), data, penalty)
+
+    oracle = minimize(plain, begin, method="BFGS", options={"gtol": 1e-3})
+    assert penalised(fitted.map, data, penalty) == pytest.approx(oracle.fun, abs=1e-5)
+    expected = family.map(oracle.x, 3)
+    np.testing.assert_allclose(fitted.map.slope, expected.slope, atol=2e-3)
+    np.testing.assert_allclose(fitted.map.bias, expected.bias - expected.bias.mean(), atol=2e-3)
+    assert not fitted.trouble
+
+
+@pytest.mark.parametrize("family", [SHARED, VECTOR, MATRIX], ids=["bcts", "vs", "ms"])
+def test_float32_ends_where_float64_does(family):
+    data, start = simulate(500), ScoreMap(np.ones(K), np.zeros(K))
+    fits = []
+    for dtype in (np.float64, np.float32):
+        objective = Objective(likelihood_of(*data, dtype), family, Penalty(1.0, 1.0), start)
+        fits.append(fit_map(objective, start, 1e-3, 1000))
+    np.testing.assert_allclose(fits[1].map.slope, fits[0].map.slope, atol=1e-3)
+    np.testing.assert_allclose(fits[1].map.bias, fits[0].map.bias, atol=1e-3)
+    assert not fits[1].trouble
+
+
+def test_a_diagonal_metric_ends_where_a_dense_one_does(monkeypatch):
+    data, start = simulate(500), ScoreMap(np.ones(K), np.zeros(K))
+    dense = fit_map(Objective(likelihood_of(*data), VECTOR, Penalty(), start), start, 1e-6, 1000)
+    monkeypatch.setattr(_fit, "DENSE_PARAMETERS", 0)
+    objective = Objective(likelihood_of(*data), VECTOR, Penalty(), start)
+    assert isinstance(objective.metric, DiagonalMetric)
+    diagonal = fit_map(objective, start, 1e-6, 1000)
+    np.testing.assert_allclose(diagonal.map.slope, dense.map.slope, atol=1e-4)
+    np.testing.assert_allclose(diagonal.map.bias, dense.map.bias, atol=1e-4)
+    assert dense.n_iter < diagonal.n_iter
+
+
+def test_a_strong_penalty_leaves_a_temperature():
+    data = simulate(500)
+    likelihood = likelihood_of(*data)
+    start = fit_temperature(likelihood, prior=1.0).map
+    for family in (VECTOR, MATRIX):
+        objective = Objective(likelihood, family, Penalty(1e9, 1e9, 1.0), start)
+        found = fit_map(objective, start, 1e-3, 1000).map
+        slope = found.slope if family.slope == "vector" else np.diag(found.slope)
+        np.testing.assert_allclose(slope, start.slope, atol=1e-3)
+        np.testing.assert_allclose(found.bias, 0, atol=1e-3)
+
+
+def test_a_prior_on_the_temperature_stops_certainty():
+    z = log_softmax(3 * np.eye(3)[np.arange(9) % 3], axis=1)
+    likelihood = likelihood_of(z, np.arange(9) % 3, np.ones(9), np.zeros(3))
+    slope = fit_temperature(likelihood, prior=1.0).map.slope[0]
+    values = [
+        nats(ScoreMap(np.full(3, s), np.zeros(3)), z, np.arange(9) % 3, np.ones(9), np.zeros(3))
+        + np.log(s) ** 2 / 2
+        for s in (0.99 * slope, slope, 1.01 * slope)
+    ]
+    assert values[1] == min(values)
+    assert fit_temperature(likelihood).map.slope[0] > 5 * slope
+
+
+def test_the_start_of_a_temperature_does_not_matter():
+    likelihood = likelihood_of(*simulate())
+    slopes = [fit_temperature(likelihood, start=start).map.slope[0] for start in (0.01, 1, 100)]
+    np.testing.assert_allclose(slopes, slopes[1], rtol=1e-4)
+
+
+# Without a fold
+
+
+def folded(n=400, n_classes=K, seed=0):
+    z, y, weight, offset = simulate(n, n_classes, seed)
+    order, folds = by_fold(y, 5, True, 0)
+    return likelihood_of(z[order], y[order], weight[order], offset), folds
+
+
+def from_scratch(likelihood, family, penalty, start, folds, fold):
+    rows = np.concatenate([np.arange(f.start, f.stop) for f in folds if f is not fold])
+    alone = LabelLikelihood(
+        likelihood.z[:, rows], likelihood.y[rows], likelihood.weight[rows], likelihood.offset
+    )
+    return fit_map(Objective(alone, family, penalty, start), start, 1e-8, 1000).map
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("family", [SHARED, VECTOR, MATRIX], ids=["bcts", "vs", "ms"])
+def test_maps_without_a_fold_are_those_of_fits_from_scratch(family, exact):
+    likelihood, folds = folded()
+    start = fit_temperature(likelihood).map
+    penalties = [Penalty(ridge, ridge, 1.0) for ridge in (100.0, 10.0, 1.0)]
+    paths = fit_path(likelihood, family, start, penalties, folds, gtol=1e-5, exact=exact)
+    for penalty, path in zip(penalties, paths, strict=True):
+        assert path.penalty == penalty
+        whole = fit_map(Objective(likelihood, family, penalty, start), start, 1e-8, 1000).map
+        np.testing.assert_allclose(path.fitted.map.slope, whole.slope, atol=1e-4)
+        for fold, found in zip(folds, path.folds, strict=True):
+            expected = from_scratch(likelihood, family, penalty, start, folds, fold)
+            if exact or family is MATRIX:
+                np.testing.assert_allclose(found.slope, expected.slope, atol=1e-4)
+                np.testing.assert_allclose(found.bias, expected.bias, atol=1e-4)
+            else:  # two steps cover most of the way
+                for mine, theirs, all_rows in zip(found, expected, whole, strict=True):
+                    way = np.abs(all_rows - theirs).max()
+                    assert np.abs(mine - theirs).max() < 0.4 * way + 1e-4
+
+
+def test_a_class_that_only_a_fold_has_is_left_alone_without_it():
+    likelihood, folds = folded()
+    likelihood.y[likelihood.y == 2] = 0
+    likelihood.y[0] = 2
+    start = fit_temperature(likelihood).map
+    paths = fit_path(likelihood, VECTOR, start, [Penalty(0.01)], folds, gtol=1e-4, exact=True)
+    maps = next(paths).folds
+    assert maps[0].bias[2] == 0
+    assert maps[0].slope[2] == start.slope[2]
+    assert all(at.bias[2] != 0 for at in maps[1:])
+
+
+def test_cross_fit_takes_the_ridge_of_least_loss_out_of_fold():
+    likelihood, folds = folded(200, seed=4)
+    start = fit_temperature(likelihood).map
+    found = cross_fit(likelihood, VECTOR, start, RIDGE_GRID, folds)
+    losses = {
+        ridge: sum(
+            likelihood.on([fold]).value(
+                from_scratch(likelihood, VECTOR, Penalty(ridge), start, folds, fold)
+            )
+            for fold in folds
+        )
+        for ridge in RIDGE_GRID
+    }
+    assert losses[found.ridge] < min(losses.values()) + 0.05
+    for fold, at in zip(folds, found.folds, strict=True):
+        expected = from_scratch(likelihood, VECTOR, Penalty(found.ridge), start, folds, fold)
+        np.testing.assert_allclose(at.bias, expected.bias, atol=0.01)
+
+
+def test_cross_fit_of_a_temperature():
+    likelihood, folds = folded()
+    found = cross_fit(likelihood, TEMPERATURE, fit_temperature(likelihood).map, (0.0,), folds)
+    assert found.ridge == 0
+    for fold, at in zip(folds, found.folds, strict=True):
+        alone = fit_temperature(likelihood.on([other for other in folds if other is not fold]))
+        assert at.slope[0] == pytest.approx(alone.map.slope[0], rel=1e-4)
+
+
+def test_a_ridge_path_without_folds_or_with_one():
+    likelihood, _ = folded(50)
+    start = fit_temperature(likelihood).map
+    for folds in ((), (slice(0, 50),)):
+        path = next(fit_path(likelihood, SHARED, start, [Penalty(1.0)], folds, gtol=1e-4))
+        assert len(path.folds) == len(folds)
+        assert all(np.isfinite(at.bias).all() for at in path.folds)
