@@ -7,7 +7,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from benchmarks import ablation, quality
+from benchmarks import ablation, quality, shifted
 from benchmarks.contestants import plain_em
 from benchmarks.judging import (
     Fits,
@@ -224,10 +224,10 @@ def test_auto_without_its_parts():
 
 
 def test_without_shared_data_the_rare_part_remains(monkeypatch, tmp_path):
-    monkeypatch.setattr(quality, "DATA", tmp_path / "absent")
+    monkeypatch.setattr(shifted, "DATA", tmp_path / "absent")
     options = quality.parse(["--every", "20", "--methods", "em-bcts"])
     assert options.part == quality.PARTS
-    for part in ("zoo", "zoo-plain", "uci"):
+    for part in ("held-out", "zoo", "zoo-plain", "uci", "ablation"):
         (text,) = quality.run(part, options)
         assert "is absent" in text
     (text,) = quality.run("rare", options)
