@@ -66,7 +66,7 @@ class Auto(PriorEstimator):
 
     Parameters
     ----------
-    caution : float, default=1.0
+    caution : float, default=1.1
         Standard errors by which adapting must be expected to help.
     cv : int, default=5
         Folds for calibrating validation out of fold.
@@ -96,7 +96,7 @@ class Auto(PriorEstimator):
     def __init__(
         self,
         *,
-        caution: float = 1.0,
+        caution: float = 1.1,
         cv: int = 5,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
@@ -120,9 +120,6 @@ class Auto(PriorEstimator):
                 "validation has no sample of any class of source_label_priors; add such samples, "
                 "or use EM."
             )
-        # calibrated outputs stand for label priors: these are the denominator of the ratio
-        self.source_priors_ = self.source_label_priors_ = self._balance.priors
-        self.source_priors_from_ = self._balance.words
         self._mismatch = self._say_mismatch()
         self._calibration = average_calibration(
             values,
@@ -162,6 +159,10 @@ class Auto(PriorEstimator):
             None if source is None else self.source_priors_,
             None if labels is None else self.source_label_priors_,
         )
+
+    @property
+    def _denominator(self) -> Vector:
+        return self._balance.priors  # calibrated outputs stand for label priors
 
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
         n_target, y_proba = y_proba.shape[0], _looked_at(y_proba)
@@ -272,6 +273,7 @@ class Auto(PriorEstimator):
         )
         return replace(
             result,
+            source_priors_from=self._balance.words,
             calibrator=calibrator,
             strength=1.0 if adapts else 0.0,
             decision=decision,

@@ -172,6 +172,11 @@ class PriorEstimator(FitsValidation):
         return found.with_interval(interval_of_counts(self, counts, found, request), request)
 
     @property
+    def _denominator(self) -> Vector:
+        """Priors that outputs stand for once they are calibrated, if the method calibrates."""
+        return self.source_priors_
+
+    @property
     def needs_rows(self) -> bool:
         """Whether the method, as fitted, needs rows of the target: `estimate_counts` will not do.
 
@@ -238,7 +243,7 @@ class PriorEstimator(FitsValidation):
         self, priors: Vector, solution: Solution, n_target: int, **more: Any
     ) -> PriorEstimate:
         """Wrap a solution."""
-        lost = (priors > NOTICEABLE) & (self.source_priors_ <= NO_PRIOR)
+        lost = (priors > NOTICEABLE) & (self._denominator <= NO_PRIOR)
         if lost.any():
             warn_user(
                 f"class {some(self.classes_[lost].tolist())} has a prior in the target but none in "
@@ -249,7 +254,7 @@ class PriorEstimator(FitsValidation):
             method=self.name,
             classes=self.classes_,
             priors=priors,
-            source_priors=self.source_priors_,
+            source_priors=self._denominator,
             source_priors_from=self.source_priors_from_,
             status=solution.status,
             gap=solution.gap,

@@ -23,8 +23,8 @@ from priorshift.adaptation import prior_ratio
 from priorshift.solvers import Mixture, maximise
 from priorshift.solvers._variational import dirichlet_posterior
 
-CONCENTRATIONS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-"""Pseudo-counts per class of the Dirichlet priors; one of c > 1 counts 1 / c as much as others."""
+CONCENTRATIONS = (1.0, 10.0, 100.0)
+"""Pseudo-counts per class of the Dirichlet priors; one of c counts 1 / c as much as one of 1."""
 
 PSEUDO_COUNT = 0.5
 """What each class has before the target is looked at, so that no estimate lies on the boundary."""
@@ -153,7 +153,7 @@ def _posterior(
             found = dirichlet_posterior(likelihood, prior, tempering=tempering, start=start)
             start, n_iter = found.mean, n_iter + found.n_iter
             converged = converged and found.converged
-            evidence.append(found.log_evidence - np.log(max(concentration, 1.0)))
+            evidence.append(found.log_evidence - np.log(concentration))
             means.append(found.mean)
     weights = np.exp(np.array(evidence) - max(evidence))
     weights /= weights.sum()
