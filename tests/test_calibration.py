@@ -454,6 +454,25 @@ def test_extreme_logits_end_finite(calibrator, extreme):
     assert np.isfinite(proba).all()
 
 
+@pytest.mark.parametrize("kind", [BCTS, VectorScaling])
+@pytest.mark.parametrize("extreme", [1e6, 1e200, 1e308])
+def test_cross_validation_of_extreme_logits_ends_finite(kind, extreme):
+    logits, y = simulate(n=50)
+    logits[:5, 0], logits[3:10, 1] = extreme, -extreme
+    fitted = fit_quietly(kind(ridge="cv", max_iter=100), logits, y)
+    assert np.isfinite(fitted.predict_proba(logits)).all()
+
+
+@pytest.mark.parametrize("kind", [BCTS, VectorScaling])
+def test_a_few_extreme_rows_do_not_decide_the_rest(kind):
+    """Whose curvature would otherwise dwarf that of every other parameter."""
+    logits, y = simulate(bias=[1, 0, 0, -1])
+    expected = kind().fit(logits, y)
+    sure = np.concatenate([logits, 1e6 * np.eye(4)])
+    fitted = fit_quietly(kind(), sure, np.concatenate([y, np.arange(4)]))
+    np.testing.assert_allclose(fitted.bias_, expected.bias_, atol=0.05)
+
+
 @every_calibrator
 def test_impossible_labels_end_finite(calibrator):
     """A label that was given probability 0 must not make the likelihood infinite."""

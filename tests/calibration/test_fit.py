@@ -145,7 +145,11 @@ def test_curvature_is_the_hessian(family, dtype):
     likelihood = likelihood_of(*data, dtype=dtype)
     loose = {"rtol": 1e-4, "atol": 1e-4 if dtype is np.float64 else 1e-2}
     np.testing.assert_allclose(likelihood.curvature(at, family), expected, **loose)
-    np.testing.assert_allclose(likelihood.diagonal(at, family), np.diag(expected), **loose)
+    diagonal, mixed = likelihood.diagonal(at, family)
+    np.testing.assert_allclose(diagonal, np.diag(expected), **loose)
+    between = np.diag(expected[:K, K:]) if family is VECTOR else 0
+    if family is not NO_BIAS:
+        np.testing.assert_allclose(mixed, between, **loose)
 
 
 def test_derivatives_along_a_shared_slope():
@@ -192,7 +196,7 @@ def test_the_likelihood_of_parts_adds_up():
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_an_impossible_class_has_no_part(dtype):
     z, y, weight, offset = simulate(n_seen=K - 1)
-    z[:, K - 1] += 1e5  # however sure the outputs are of it
+    z[:, K - 1] += 1e40 if dtype is np.float64 else 1e5  # however sure the outputs are of it
     without = likelihood_of(z[:, : K - 1], y, weight, offset[: K - 1], dtype)
     offset[K - 1] = IMPOSSIBLE
     likelihood, at = likelihood_of(z, y, weight, offset, dtype), np.full(K, 0.5)
@@ -247,7 +251,6 @@ def test_a_diagonal_metric_ends_where_a_dense_one_does(monkeypatch):
     diagonal = fit_map(objective, start, 1e-6, 1000)
     np.testing.assert_allclose(diagonal.map.slope, dense.map.slope, atol=1e-4)
     np.testing.assert_allclose(diagonal.map.bias, dense.map.bias, atol=1e-4)
-    assert dense.n_iter < diagonal.n_iter
 
 
 def test_a_strong_penalty_leaves_a_temperature():
@@ -314,10 +317,13 @@ def test_maps_without_a_fold_are_those_of_fits_from_scratch(family, exact):
             if exact or family is MATRIX:
                 np.testing.assert_allclose(found.slope, expected.slope, atol=1e-4)
                 np.testing.assert_allclose(found.bias, expected.bias, atol=1e-4)
-            else:  # two steps cover most of the way
-                for mine, theirs, all_rows in zip(found, expected, whole, strict=True):
-                    way = np.abs(all_rows - theirs).max()
-                    assert np.abs(mine - theirs).max() < 0.4 * way + 1e-4
+            else:  # two steps gain most of what there is to gain
+                outside = likelihood.on([other for other in folds if other is not fold])
+                best, near, before = (
+                    outside.value(at) + penalty.value_and_gradient(at)[0]
+                    for at in (expected, found, whole)
+                )
+                assert near - best < 0.25 * (before - best) + 1e-6
 
 
 def test_a_class_that_only_a_fold_has_is_left_alone_without_it():

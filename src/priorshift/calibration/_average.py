@@ -19,7 +19,7 @@ from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Indices, Mask, Vector
 from priorshift.calibration._crossfit import HOPELESS, by_fold
 from priorshift.calibration._fit import Penalty, fit_path, fit_temperature
-from priorshift.calibration._floor import FLOORS, best_floor, floored_likelihood
+from priorshift.calibration._floor import FLOORS, best_floor, floored_likelihood, map_above
 from priorshift.calibration._likelihood import Family, LabelLikelihood, ScoreMap, rebalance
 from priorshift.calibration._maps import TINY, CalibrationAverage, CalibrationMap
 from priorshift.execution import single_threaded_blas
@@ -237,11 +237,8 @@ def _weights(nats: Vector, plain: Mask) -> Vector:
 
 
 def _averaged(parts: list[tuple[str, ScoreMap, float]], setting: _Setting) -> CalibrationAverage:
-    maps = tuple(
-        CalibrationMap(name, setting.scale * at.slope, np.array(at.bias), setting.floor)
-        for name, at, _ in parts
-    )
-    return CalibrationAverage(maps, tuple(float(w) for *_, w in parts))
+    maps = (map_above(name, at, setting.scale, setting.floor) for name, at, _ in parts)
+    return CalibrationAverage(tuple(maps), tuple(float(w) for *_, w in parts))
 
 
 def label_losses(y_proba: Floats, y: Indices, offset: Vector | None = None) -> Vector:

@@ -1,22 +1,13 @@
-"""Calibrators: make a classifier's outputs mean what they say, before anything is built on them.
+"""Calibrators with scikit-learn's manners: the penalised likelihood of labelled rows.
 
-With `z` the log-softmax of the outputs, every calibrator here is `softmax(v * z + b)`:
-
-| class                       | scale v      | bias b      | known as |
-|-----------------------------|--------------|-------------|----------|
-| `TemperatureScaling`        | 1 / T, T > 0 | 0           | TS       |
-| `BCTS`                      | 1 / T, T > 0 | one a class | BCTS     |
-| `VectorScaling`             | one a class  | one a class | VS       |
-| `VectorScaling(bias=False)` | one a class  | 0           | NBVS     |
-
-and minimises over labelled validation rows, of weights `w_i`, the penalised likelihood
+They minimise over labelled validation rows, of weights `w_i`, the penalised likelihood
 
     sum_i w_i [logsumexp_k(s_ik) - s_iy] + ridge/2 ||b||^2,   s_ik = v_k z_ik + b_k + offset_k
 
 which is convex in `(v, b)`. The offset corrects for a validation set whose class balance is not the
-training set's (see `balance`) and is dropped afterwards. L-BFGS-B goes from the identity
-`v = 1, b = 0` to the best temperature, and from there to the rest, so the answer is never worse
-than the identity. A constant in `b` changes nothing, so the biases sum to 0. A class that
+training set's (see `balance`) and is dropped afterwards. Newton's method goes from the identity
+`v = 1, b = 0` to the best temperature and L-BFGS from there to the rest, so the answer is never
+worse than the identity. A constant in `b` changes nothing, so the biases sum to 0. A class that
 validation never saw is not identified: it keeps bias 0 and the scale of the best temperature.
 """
 
@@ -254,7 +245,7 @@ class TemperatureScaling(_Calibrator):
     tol : float, default=1e-6
         Largest gradient of the mean likelihood at which to stop, in units of its curvature.
     max_iter : int, default=1000
-        Most iterations of L-BFGS-B.
+        Most iterations for the temperature, and as many for the rest.
 
     Attributes
     ----------

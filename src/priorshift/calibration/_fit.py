@@ -317,35 +317,58 @@ class DenseMetric:
 
 @dataclass(frozen=True)
 class DiagonalMetric:
-    """Coordinates in units of the curvature of each parameter alone."""
+    """Coordinates in units of the curvature of each parameter, or of slope and bias of a class.
+
+    These are the slope and the height of the line `slope * z + bias` at a pivot, where both are
+    known about independently.
+    """
 
     curvature: Vector
+    mixed: Vector
     n_slopes: int
+    pivot: Vector
     unit: Vector
 
     @classmethod
     def of(
         cls, likelihood: LabelLikelihood, family: Family, penalty: Penalty, near: ScoreMap
     ) -> "DiagonalMetric":
-        K = near.bias.size
-        curvature = likelihood.diagonal(near, family)
-        n_slopes = curvature.size - K * family.bias
-        return cls(curvature, n_slopes, curvature).with_penalty(penalty)
+        curvature, mixed = likelihood.diagonal(near, family)
+        n_slopes = curvature.size - mixed.size * family.bias
+        if n_slopes == 1 or not family.bias:
+            mixed = np.zeros(0)
+        return cls(curvature, mixed, n_slopes, mixed, curvature).with_penalty(penalty)
 
     def with_penalty(self, penalty: Penalty) -> "DiagonalMetric":
         diagonal = self.curvature.copy()
-        diagonal[: self.n_slopes] += penalty.slope + penalty.temperature / self.n_slopes**2
-        diagonal[self.n_slopes :] += penalty.bias
-        return replace(self, unit=np.sqrt(diagonal + 1e-7 * diagonal.mean() + 1e-7))
+        slopes, biases = diagonal[: self.n_slopes], diagonal[self.n_slopes :]
+        slopes += penalty.slope + penalty.temperature / self.n_slopes**2
+        biases += penalty.bias
+        diagonal += 1e-7 * diagonal.mean() + 1e-7
+        pivot = np.zeros(0)
+        if self.mixed.size:
+            pivot = self.mixed / biases
+            slopes -= (1 - 1e-7) * pivot * self.mixed
+        return replace(self, pivot=pivot, unit=np.sqrt(diagonal))
 
     def whiten(self, theta: Vector) -> Vector:
-        return theta * self.unit
+        return self._moved(theta, 1.0) * self.unit
 
     def restore(self, omega: Vector) -> Vector:
-        return omega / self.unit
+        return self._moved(omega / self.unit, -1.0)
 
     def whiten_gradient(self, gradient: Vector) -> Vector:
+        gradient = gradient.copy()
+        if self.pivot.size:
+            gradient[: self.n_slopes] -= self.pivot * gradient[self.n_slopes :]
         return gradient / self.unit
+
+    def _moved(self, theta: Vector, sign: float) -> Vector:
+        """Return biases as heights at the pivots, or back."""
+        theta = theta.copy()
+        if self.pivot.size:
+            theta[self.n_slopes :] += sign * self.pivot * theta[: self.n_slopes]
+        return theta
 
 
 @dataclass(frozen=True)

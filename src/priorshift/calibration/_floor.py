@@ -8,8 +8,8 @@ import numpy as np
 from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Indices, Vector
 from priorshift.calibration._fit import fit_temperature
-from priorshift.calibration._likelihood import LabelLikelihood
-from priorshift.calibration._maps import floored_log
+from priorshift.calibration._likelihood import LabelLikelihood, ScoreMap
+from priorshift.calibration._maps import CalibrationMap, floored_log
 
 FLOORS = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 3e-2)
 """Shares of the source priors that may be mixed into every row, times the number of classes."""
@@ -83,6 +83,16 @@ def floored_likelihood(
         block -= np.log(np.exp(block).sum(axis=0))
         z[:, rows] = scale * block
     return LabelLikelihood(z, y, weight, offset)
+
+
+def map_above(name: str, at: ScoreMap, scale: float, floor: Vector) -> CalibrationMap:
+    """Return a map that was fitted to scaled log-probabilities as one of the outputs themselves.
+
+    Fits see normalised rows; a map only adds the floor, which raises every row's sum alike.
+    """
+    slope, raised = scale * at.slope, float(np.log1p(floor.sum()))
+    of_raised = slope if slope.ndim == 1 else slope.sum(axis=0)
+    return CalibrationMap(name, slope, at.bias - raised * of_raised, floor)
 
 
 def _sample(n_rows: int, n_columns: int) -> Any:

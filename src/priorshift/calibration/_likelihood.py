@@ -15,11 +15,14 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from priorshift._blocks import row_blocks
+from priorshift._blocks import BLOCK_BYTES, row_blocks
 from priorshift._typing import Indices, Mask, Vector
 
 IMPOSSIBLE = -1e300
 """A score whose exp is exactly 0, while 0 * IMPOSSIBLE is not NaN."""
+
+LEAST_COLUMNS = 512
+"""Of a block: matrix products of fewer samples are slow."""
 
 LOG_SLOPES = (-14.0, 14.0)
 """Where the logarithm of a reciprocal temperature is looked for."""
@@ -164,16 +167,23 @@ class LabelLikelihood:
         hessian[biases, biases] += flat[: biases.size]
         return hessian
 
-    def diagonal(self, at: ScoreMap, family: Family) -> Vector:
-        """Return the diagonal of the Hessian in the parameters of a family."""
-        flat, steep = np.zeros((2, self.offset.size))
+    def diagonal(self, at: ScoreMap, family: Family) -> tuple[Vector, Vector]:
+        """Return the diagonal of the Hessian in the parameters of a family.
+
+        Beside it, what couples slope and bias of each class: nothing where the slope is shared.
+        """
+        flat, mixed, steep = np.zeros((3, self.offset.size))
         for rows, weight, _, proba in self._blocks(at):
+            z = self.z[:, rows]
             proba *= (1 - proba) * weight.astype(proba.dtype)
             flat += proba.sum(axis=1)
-            steep += np.einsum("ij,ij,ij->i", proba, self.z[:, rows], self.z[:, rows])
+            proba *= z
+            mixed += proba.sum(axis=1)
+            steep += np.einsum("ij,ij->i", proba, z)
         if family.slope == "shared":
             steep = np.array([at.slope[0] ** 2 * self.along_slope(at)[2]])
-        return np.concatenate([steep, flat]) if family.bias else steep
+            mixed[:] = 0.0
+        return (np.concatenate([steep, flat]) if family.bias else steep), mixed
 
     def factors(self, at: ScoreMap) -> tuple[Vector, Vector]:
         """Return the factors A, B whose Kronecker product is close to a matrix map's Hessian.
@@ -203,8 +213,9 @@ class LabelLikelihood:
         slope = at.slope.T.astype(dtype)
         lowest = -1e-8 * float(np.finfo(dtype).max)  # IMPOSSIBLE may be too low for float32
         shift = np.maximum(at.bias + self.offset, lowest).astype(dtype)[:, None]
+        block_bytes = max(BLOCK_BYTES, 8 * self.z.shape[0] * LEAST_COLUMNS)
         for part in self._parts():
-            for rows in row_blocks(part, self.z.shape[0]):
+            for rows in row_blocks(part, self.z.shape[0], block_bytes):
                 z = self.z[:, rows]
                 scores = slope @ z if slope.ndim == 2 else z * slope[:, None]
                 scores += shift

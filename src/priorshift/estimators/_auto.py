@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from priorshift._typing import Floats, Indices, Vector
-from priorshift._validation import check_count, check_positive
+from priorshift._validation import NO_PRIOR, check_count, check_positive
 from priorshift.calibration import CalibrationMap
 from priorshift.calibration._average import AveragedCalibration, average_calibration, label_losses
 from priorshift.estimators._auto_words import Reason, say_unknown, state_decision
@@ -192,7 +192,9 @@ class Auto(PriorEstimator):
         )
         share = self._raw_share()
         if share > LEAST_RAW:
-            shares = shares.mixed(estimate_shares(y_proba, source), share)
+            # as they came, outputs stand for the mean prediction: EM's own denominator
+            raw = np.maximum(self.source_priors_, NO_PRIOR)
+            shares = shares.mixed(estimate_shares(y_proba, raw / raw.sum()), share)
         return shares, calibrated
 
     def _raw_share(self) -> float:

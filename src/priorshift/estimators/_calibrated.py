@@ -11,7 +11,7 @@ from priorshift._validation import check_choice, check_count, check_positive, so
 from priorshift.calibration import RIDGE_GRID, CalibrationMap
 from priorshift.calibration._crossfit import by_fold, cross_fit
 from priorshift.calibration._fit import Objective, Penalty, fit_map, fit_temperature
-from priorshift.calibration._floor import FLOORS, best_floor, floored_likelihood
+from priorshift.calibration._floor import FLOORS, best_floor, floored_likelihood, map_above
 from priorshift.calibration._likelihood import (
     TEMPERATURE,
     Family,
@@ -207,7 +207,7 @@ class CalibratedEM(KeepsRows):
         order, folds = by_fold(rows.y, n_folds, label_priors is not None, self.random_state)
         calibrated = np.empty_like(rows.y_proba)
         with single_threaded_blas():
-            above = _floored(_ordered(rows, order), label_priors)
+            above = _floored(_ordered(rows, order), label_priors, family)
             found = fit_temperature(above.likelihood)
             chosen = cross_fit(above.likelihood, family, found.map, ridges, folds)
             if family != TEMPERATURE:
@@ -232,8 +232,7 @@ class CalibratedEM(KeepsRows):
         return RIDGE_GRID
 
     def _map(self, at: ScoreMap, above: "_Floored") -> CalibrationMap:
-        slope, bias = above.unit * at.slope, np.array(at.bias)
-        return CalibrationMap(self.calibrator, slope, bias, above.floor)
+        return map_above(self.calibrator, at, above.unit, above.floor)
 
 
 class _Floored(NamedTuple):
@@ -244,7 +243,7 @@ class _Floored(NamedTuple):
     floor: Vector
 
 
-def _floored(rows: Validation, label_priors: Vector | None) -> _Floored:
+def _floored(rows: Validation, label_priors: Vector | None, family: Family) -> _Floored:
     """Choose the floor: a model that says exactly 0 needs it."""
     y_proba, y, weight = rows.y_proba, rows.y, weight_of(rows)
     assert y is not None
@@ -253,8 +252,12 @@ def _floored(rows: Validation, label_priors: Vector | None) -> _Floored:
     if label_priors is not None:
         weight, offset = rebalance(y, weight, label_priors)
         shares = label_priors
-    mixed_in = offset.size / shares.sum() * shares
-    found = best_floor(y_proba, y, weight, offset, [share * mixed_in for share in FLOORS])
+    relative = offset.size / shares.sum() * shares
+    floors = [share * relative for share in FLOORS]
+    biases = [np.zeros(offset.size)]
+    if family.bias:  # which a model needs that was trained balanced: no floor is to make up for it
+        biases.append(np.log(np.maximum(relative, 1e-12)))
+    found = best_floor(y_proba, y, weight, offset, floors, biases)
     likelihood = floored_likelihood(
         y_proba, y, weight, offset, found.floor, scale=found.slope, dtype=y_proba.dtype
     )

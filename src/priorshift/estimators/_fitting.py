@@ -131,9 +131,12 @@ class FitsValidation(BaseEstimator):
         """Compare the mean prediction with the labels of validation."""
         if rows is None or rows.y is None or self._evidence is None:
             return None
-        labelled = np.bincount(rows.y, rows.sample_weight, self.classes_.size)
+        weight = np.ones(rows.y.size) if rows.sample_weight is None else rows.sample_weight
+        labelled = np.bincount(rows.y, weight, self.classes_.size)
         predicted = self._evidence.predicted.frequencies
-        return mismatch_of(predicted, labelled / labelled.sum(), float(rows.y.size))
+        weight = weight / weight.max()
+        n = weight.sum() ** 2 / (weight @ weight)
+        return mismatch_of(predicted, labelled / labelled.sum(), float(n))
 
     def _count(self, rows: Validation, given: Given) -> Evidence:
         """Return the statistics of clean validation rows."""

@@ -1,0 +1,265 @@
+"""What Auto's estimate and its gain are made of, against oracles and by hand."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from priorshift.calibration import CalibrationMap
+from priorshift.estimators._gain import (
+    MODEL_SAMPLES,
+    Refit,
+    Sample,
+    Target,
+    decide,
+    expected_gain,
+)
+from priorshift.estimators._shares import (
+    PSEUDO_COUNT,
+    TOL,
+    Shares,
+    _jackknife,
+    _laplace,
+    _problem,
+    estimate_shares,
+)
+from priorshift.solvers import maximise
+
+K = 4
+TARGET = np.array([0.1, 0.15, 0.25, 0.5])
+
+
+@pytest.fixture
+def simulation(simulate):
+    return simulate(K, spread=1.2)
+
+
+# Shares
+
+
+def objective(y_proba, source_priors):
+    """Return the penalised likelihood to minimise, of the first K - 1 shares."""
+
+    def value(head):
+        p = np.append(head, 1 - head.sum())
+        likelihood = np.log((y_proba / source_priors) @ p).sum()
+        return -likelihood - PSEUDO_COUNT * np.log(p).sum()
+
+    return value
+
+
+def test_the_start_is_the_maximum_that_scipy_finds(simulation, rng):
+    y_proba, _ = simulation.draw(TARGET, 500, rng)
+    found = maximise(_problem(y_proba, simulation.source_priors), tol=1e-6).value
+    value = objective(y_proba, simulation.source_priors)
+    best = minimize(value, np.full(K - 1, 1 / K), method="Nelder-Mead", tol=1e-9).x
+    np.testing.assert_allclose(found[:-1], best, atol=1e-4)
+
+
+def test_the_covariance_is_the_inverse_of_a_numerical_hessian(simulation, rng):
+    y_proba, _ = simulation.draw(TARGET, 500, rng)
+    problem = _problem(y_proba, simulation.source_priors)
+    p = maximise(problem, tol=1e-6).value
+    covariance = _laplace(problem, p)
+    value, h = objective(y_proba, simulation.source_priors), 1e-4
+    steps = h * np.eye(K - 1)
+    hessian = [
+        [
+            (
+                value(p[:-1] + a + b)
+                - value(p[:-1] + a - b)
+                - value(p[:-1] - a + b)
+                + value(p[:-1] - a - b)
+            )
+            / (4 * h * h)
+            for a in steps
+        ]
+        for b in steps
+    ]
+    np.testing.assert_allclose(covariance[:-1, :-1], np.linalg.inv(hessian), rtol=1e-3, atol=1e-9)
+    np.testing.assert_allclose(covariance.sum(axis=1), 0, atol=1e-9)
+
+
+def test_errors_fall_with_the_target_and_are_those_promised(simulation):
+    errors, promised = [], []
+    for n in (200, 2000, 20_000):
+        of_n, variance = [], []
+        for seed in range(5):
+            y_proba, _ = simulation.draw(TARGET, n, np.random.default_rng(seed))
+            shares = estimate_shares(y_proba, simulation.source_priors)
+            assert shares.converged
+            of_n.append(((shares.priors - TARGET) ** 2).sum())
+            variance.append(np.trace(shares.covariance))
+        errors.append(np.sqrt(np.mean(of_n)))
+        promised.append(np.sqrt(np.mean(variance)))
+    assert errors[0] > errors[1] > errors[2]
+    assert (0.4 < np.divide(errors, promised)).all()
+    assert (np.divide(errors, promised) < 1.6).all()
+
+
+def test_no_shift_is_shrunk_to_the_source(simulation):
+    source, distance = simulation.source_priors, []
+    for seed in range(10):
+        y_proba, _ = simulation.draw(source, 500, np.random.default_rng(seed))
+        shrunk = estimate_shares(y_proba, source).priors
+        free = maximise(_problem(y_proba, source), tol=TOL).value
+        distance.append([np.abs(p - source).sum() for p in (shrunk, free)])
+    shrunk, free = np.mean(distance, axis=0)
+    assert shrunk < 0.8 * free
+
+
+def test_a_uniform_target_is_recognised(simulation, rng):
+    y_proba, _ = simulation.draw(np.full(K, 1 / K), 3000, rng)
+    shares = estimate_shares(y_proba, simulation.source_priors)
+    np.testing.assert_allclose(shares.priors, 1 / K, atol=0.02)
+
+
+def test_rows_that_are_all_alike_are_evidence_too(simulation):
+    shares = estimate_shares(np.tile(np.eye(K)[2], (50, 1)), simulation.source_priors)
+    assert shares.priors[2] > 0.9
+
+
+def test_the_jackknife_by_hand():
+    refits = np.array([[0.5, 0.5], [0.6, 0.4], [0.4, 0.6], [0.5, 0.5], [0.5, 0.5]])
+    noise = np.array([[0.3, -0.1], [-0.1, 0.1]])
+    plain = 4 / 5 * np.array([[0.02, -0.02], [-0.02, 0.02]])
+    in_shape = 0.032 / 0.4 * noise
+    np.testing.assert_allclose(_jackknife(refits, noise), (plain + in_shape) / 2)
+    np.testing.assert_array_equal(_jackknife(refits[:1], noise), np.zeros((2, 2)))
+
+
+def test_an_uncertain_calibrator_tempers_and_shrinks(simulation, rng):
+    y_proba, _ = simulation.draw(TARGET, 300, rng)
+
+    def bent(factors):
+        for factor in factors:
+            skewed = y_proba * factor ** np.linspace(-1, 1, K)
+            yield skewed / skewed.sum(axis=1, keepdims=True)
+
+    source = simulation.source_priors
+    alone = estimate_shares(y_proba, source)
+    alike = estimate_shares(y_proba, source, [y_proba] * 5)
+    unsure = estimate_shares(y_proba, source, bent([0.3, 0.6, 1.0, 1.6, 3.0]))
+    assert alone.tempering == 1
+    assert alone.refits.size == 0
+    assert alike.tempering == pytest.approx(1, abs=0.01)
+    assert 0 < unsure.tempering < 0.5
+    assert unsure.refits.shape == (5, K)
+    assert np.trace(unsure.covariance) > 2 * np.trace(alone.covariance)
+    moved = [np.abs(shares.priors - source).sum() for shares in (unsure, alone)]
+    assert moved[0] < moved[1]
+    assert unsure.n_iter > alone.n_iter
+
+
+def test_the_tempering_is_the_mean_share_of_the_likelihoods_own_variance(simulation, rng):
+    y_proba, _ = simulation.draw(TARGET, 300, rng)
+    refits = [y_proba[:150], y_proba[150:], y_proba[::2]]
+    shares = estimate_shares(y_proba, simulation.source_priors, refits)
+    problem = _problem(y_proba, simulation.source_priors)
+    noise = _laplace(problem, maximise(problem, tol=TOL, start=simulation.source_priors).value)
+    own, added = noise.diagonal(), _jackknife(shares.refits, noise).diagonal()
+    expected = np.exp(np.log(own / (own + added)).mean())
+    assert shares.tempering == pytest.approx(expected, rel=1e-3)
+
+
+def test_mixing_two_estimates_adds_what_they_differ_by():
+    first = Shares(np.array([0.8, 0.2]), np.eye(2), np.zeros((0, 2)), 0.5, 3, True)
+    second = Shares(np.array([0.6, 0.4]), 3 * np.eye(2), np.zeros((0, 2)), 1.0, 4, False)
+    mixed = first.mixed(second, 0.25)
+    np.testing.assert_allclose(mixed.priors, [0.75, 0.25])
+    apart = 0.25 * 0.75 * 0.04 * np.array([[1, -1], [-1, 1]])
+    np.testing.assert_allclose(mixed.covariance, 1.5 * np.eye(2) + apart)
+    assert (mixed.tempering, mixed.n_iter, mixed.converged) == (0.5, 7, False)
+
+
+def test_float32_and_rare_classes_do_no_harm(simulation, rng):
+    rare = np.array([0.0, 0.001, 0.499, 0.5])
+    y_proba, _ = simulation.draw(rare, 3000, rng)
+    exact = estimate_shares(y_proba, simulation.source_priors)
+    rough = estimate_shares(y_proba.astype(np.float32), simulation.source_priors)
+    np.testing.assert_allclose(exact.priors, rough.priors, atol=1e-4)
+    assert np.abs(exact.priors - rare).sum() < 0.05
+    assert (np.linalg.eigvalsh(exact.covariance) > -1e-9).all()
+
+
+# Gain
+
+
+def test_the_gain_by_hand():
+    """Four samples: the rule turns all but the third to the second class."""
+    y_proba = np.array([[0.6, 0.4], [0.6, 0.4], [0.3, 0.7], [0.55, 0.45]])
+    sample = Sample(y_proba, y_proba.argmax(axis=1), np.array([0, 1, 1, 1]), np.ones(4))
+    target = np.array([[0.6, 0.4], [0.9, 0.1]])
+    priors, source = np.array([0.25, 0.75]), np.array([0.5, 0.75])  # a ratio of 1/2 and 1
+    covariance = np.array([[0.01, -0.01], [-0.01, 0.01]])
+    gain = expected_gain(priors, covariance, source, sample, Target(target, target))
+    # the model's own expectation: one row of the target changes, to (.3, .4)/.7
+    mass = np.array([0.3 / 0.7 + 0.45 / 0.55, 0.4 / 0.7 + 0.1 / 0.55])
+    lost, gained = np.array([0.3 / 0.7, 0.0]) / mass, np.array([0.0, 0.4 / 0.7]) / mass
+    n = np.array([1, 3]) + MODEL_SAMPLES
+    d = (np.array([-1.0, 2.0]) + MODEL_SAMPLES * (gained - lost)) / n
+    square = (np.array([1.0, 2.0]) + MODEL_SAMPLES * (gained + lost)) / n
+    variance = (priors**2 * (square - d**2) / n).sum() + d @ covariance @ d
+    assert gain.changed == 0.5
+    assert gain.mean == pytest.approx(priors @ d)
+    assert gain.standard_error == pytest.approx(np.sqrt(variance))
+    low, high = gain.interval
+    assert high - gain.mean == pytest.approx(1.96 * gain.standard_error)
+    assert gain.mean - low == pytest.approx(1.96 * gain.standard_error)
+
+
+def test_refits_that_disagree_make_the_gain_less_sure():
+    y_proba = np.array([[0.6, 0.4], [0.6, 0.4], [0.3, 0.7], [0.55, 0.45]])
+    sample = Sample(y_proba, y_proba.argmax(axis=1), np.array([0, 1, 1, 1]), np.ones(4))
+    priors, source = np.array([0.25, 0.75]), np.full(2, 0.5)
+    target = Target(y_proba, y_proba)
+    same = CalibrationMap("none", np.ones(2), np.zeros(2))
+    shares = [[0.15, 0.85], [0.2, 0.8], [0.25, 0.75], [0.3, 0.7], [0.35, 0.65]]
+    refits = [Refit(same, np.array(p)) for p in shares]
+    args = (priors, np.zeros((2, 2)), source, sample, target)
+    plain, unsure = expected_gain(*args), expected_gain(*args, refits)
+    gains = []
+    for p in shares:
+        ratio = np.array(p) / source
+        adapted = y_proba * ratio / (y_proba @ ratio)[:, None]
+        changed = decide(y_proba, priors / source) != y_proba.argmax(axis=1)
+        gains.append((adapted[changed, 1] - adapted[changed, 0]).sum() / 4)
+    added = 2 * (4 / 5) * ((gains - np.mean(gains)) ** 2).sum()  # twice: t of 4 degrees
+    assert unsure.mean == plain.mean
+    assert unsure.standard_error**2 - plain.standard_error**2 == pytest.approx(added)
+    assert expected_gain(*args, refits[:3]) == plain  # too few to tell a variance by
+
+
+def test_where_no_decision_changes_the_gain_is_nothing(simulation, rng):
+    y_proba, y = simulation.draw(simulation.source_priors, 200, rng)
+    sample = Sample(y_proba, y_proba.argmax(axis=1), y, np.ones(200))
+    source = simulation.source_priors
+    gain = expected_gain(source, np.eye(K), source, sample, Target(y_proba, y_proba))
+    assert gain == (0.0, 0.0, 0.0)
+
+
+def test_the_gain_is_that_of_fresh_labels(simulation, rng):
+    y_proba_val, y_val = simulation.draw(simulation.source_priors, 4000, rng)
+    y_proba, y = simulation.draw(TARGET, 4000, rng)
+    source = simulation.source_priors
+    sample = Sample(y_proba_val, y_proba_val.argmax(axis=1), y_val, np.ones(y_val.size))
+    gain = expected_gain(TARGET, np.zeros((K, K)), source, sample, Target(y_proba, y_proba))
+    real = (decide(y_proba, TARGET / source) == y).mean() - (y_proba.argmax(axis=1) == y).mean()
+    assert gain.mean == pytest.approx(real, abs=3 * gain.standard_error)
+    assert 0 < gain.standard_error < 0.02
+
+
+def test_weights_are_repeated_rows():
+    y_proba = np.array([[0.6, 0.4], [0.6, 0.4], [0.3, 0.7], [0.55, 0.45]])
+    y, times = np.array([0, 1, 1, 1]), np.array([3, 1, 2, 1])
+    priors, source, target = np.array([0.25, 0.75]), np.full(2, 0.5), Target(y_proba, y_proba)
+    weighted = Sample(y_proba, y_proba.argmax(axis=1), y, times.astype(float))
+    repeated = Sample(
+        np.repeat(y_proba, times, axis=0),
+        np.repeat(y_proba.argmax(axis=1), times),
+        np.repeat(y, times),
+        np.ones(7),
+    )
+    gains = [
+        expected_gain(priors, np.eye(2), source, sample, target) for sample in (weighted, repeated)
+    ]
+    np.testing.assert_allclose(*gains)
