@@ -149,9 +149,9 @@ def test_class_absent_everywhere_gets_nothing(simulate, rng):
         else:
             with pytest.warns(ps.PriorShiftWarning, match="no sample of class 3"):
                 shift = estimator.estimate(with_empty)
-        assert shift.priors[3] <= (0.002 if name == "map" else 1e-9)
+        assert shift.priors[3] <= (0.002 if name in ("map", "auto") else 1e-9)
         assert np.isfinite(shift.priors).all()
-        assert shift.adapt(with_empty)[:, 3].max() == 0
+        assert shift.adapt(with_empty)[:, 3].max() <= (1e-6 if name == "auto" else 0)
 
 
 @pytest.mark.filterwarnings("ignore:.*negative entr")

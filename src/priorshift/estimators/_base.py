@@ -104,9 +104,7 @@ class PriorEstimator(FitsValidation):
         check_is_fitted(self)
         values = in_class_order(check_proba(y_proba, tables=True), self.classes_)
         values = as_taken(self, values)
-        check_source_mass(
-            self._denominator, values, self.classes_, origin=self.source_priors_from_
-        )
+        check_source_mass(self._denominator, values, self.classes_, origin=self.source_priors_from_)
         if confidence_level is None:
             return self._estimate(values)
         request = IntervalRequest.of(

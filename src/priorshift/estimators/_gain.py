@@ -19,6 +19,7 @@ import numpy as np
 
 from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Indices, Vector
+from priorshift.adaptation import prior_ratio
 from priorshift.calibration import Calibration
 
 MODEL_SAMPLES = 20.0
@@ -71,7 +72,7 @@ def expected_gain(
     refits: Sequence[Refit] = (),
 ) -> Gain:
     """Return what adapting to `priors` gains."""
-    ratio = priors / source_priors
+    ratio = prior_ratio(priors, source_priors)
     K, (y_proba, before, y, weight) = priors.size, sample
     after = decide(y_proba, ratio)
     difference = (after == y).astype(np.float64) - (before == y)
@@ -129,7 +130,7 @@ def _variance_of_refits(
         return 0.0
     changed, gains = target.y_proba[model.rows], []
     for calibration, priors in refits:
-        adapted = _adapted(calibration.apply(changed), priors / source_priors)
+        adapted = _adapted(calibration.apply(changed), prior_ratio(priors, source_priors))
         gain = (adapted[at, model.new] - adapted[at, model.old]).sum()
         gains.append(gain / target.y_proba.shape[0])
     apart = np.array(gains) - np.mean(gains)

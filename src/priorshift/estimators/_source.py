@@ -46,7 +46,10 @@ def source_balance(
             return SourceBalance(source_priors, "source_priors, as given", True)
     K = y_proba.shape[1]
     counts = np.bincount(y, weight, K)
-    priors = (counts + 0.5) / (counts.sum() + 0.5 * K)
+    added = np.full(K, 0.5)
+    if source_priors is not None:
+        added[source_priors == 0] = 0.0  # it was not in training, as they say
+    priors = (counts + added) / (counts.sum() + added.sum())
     words = "class frequencies on validation, "
     words += (
         "whose mean prediction is the source_priors given"
@@ -70,7 +73,8 @@ class Mismatch:
         return (
             f"predictions on validation contradict its labels (class {name}: "
             f"{100 * self.predicted:.3g} % predicted on average, {100 * self.labelled:.3g} % of "
-            "the labels), as after training with class weights or on undersampled data"
+            "the labels), as after training with class weights or on undersampled data, or where "
+            "outputs are far from calibrated"
         )
 
 
@@ -79,7 +83,10 @@ def mismatch_of(predicted: Vector, labelled: Vector, n: float) -> Mismatch | Non
 
     Only for a validation set that is drawn as the training set was. The variance of
     :math:`f_k - [y = k]` is at most the mean of :math:`f_k + [y = k]`, so means alone will do.
+    Classes that validation lacks are another matter, with a warning of its own.
     """
+    predicted = np.where(labelled > 0, predicted, 0.0)
+    predicted = predicted / (predicted.sum() or 1.0)
     apart = np.abs(predicted - labelled)
     error = np.sqrt((predicted + labelled) / max(n, 1.0))
     beyond = (apart > CONTRADICTS * error) & (apart > NOTABLE)
