@@ -281,7 +281,7 @@ def test_small_blocks_give_the_same_answer(monkeypatch):
     logits, y = simulate()
     expected = VectorScaling().fit(logits, y).predict_proba(logits)
     blocks = _likelihood.row_blocks
-    monkeypatch.setattr(_likelihood, "row_blocks", lambda n, k: blocks(n, k, block_bytes=7 * 8 * k))
+    monkeypatch.setattr(_likelihood, "row_blocks", lambda n, k, _: blocks(n, k, 7 * 8 * k))
     actual = VectorScaling().fit(logits, y).predict_proba(logits)
     np.testing.assert_allclose(actual, expected, atol=1e-6)
 

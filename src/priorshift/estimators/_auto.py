@@ -23,7 +23,7 @@ from priorshift.solvers import Solution, Status
 from priorshift.statistics import Confusion, Decision
 from priorshift.uncertainty import IntervalRequest, PriorInterval, Votes
 
-RAW_ODDS = np.exp(2.0)
+RAW_ODDS = np.exp(3.0)
 RAW_ROWS = 100.0
 """Odds of outputs as they came against calibrated ones when shares are estimated, where labels
 tell no difference; and how many rows the difference counts for at the most. Validation and target

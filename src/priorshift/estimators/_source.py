@@ -50,12 +50,11 @@ def source_balance(
     if source_priors is not None:
         added[source_priors == 0] = 0.0  # it was not in training, as they say
     priors = (counts + added) / (counts.sum() + added.sum())
-    words = "class frequencies on validation, "
-    words += (
-        "whose mean prediction is the source_priors given"
-        if source_priors is not None
-        else "taken to be drawn as the training set was"
-    )
+    words = "class frequencies on validation"
+    if source_priors is None:
+        words += ", taken to be drawn as the training set was"
+    else:
+        words += " (its mean prediction agrees with source_priors)"
     return SourceBalance(priors, words, source_priors is not None)
 
 

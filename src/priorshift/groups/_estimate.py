@@ -135,7 +135,7 @@ def _read(
     in_memory = isinstance(estimator, EM | MAP | Auto)
     values = in_class_order(check_proba(y_proba, tables=not in_memory), estimator.classes_)
     check_source_mass(
-        estimator.source_priors_,
+        estimator._denominator,
         values,
         estimator.classes_,
         origin=estimator.source_priors_from_,
