@@ -65,6 +65,8 @@ def refuse_nan(result: Any) -> None:
 
 
 def _has_nan(value: Any) -> bool:
+    if value is None or isinstance(value, str | int):
+        return False
     if isinstance(value, np.ndarray):
         return value.dtype.kind == "f" and bool(np.isnan(value).any())
     if isinstance(value, Mapping):

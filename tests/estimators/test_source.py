@@ -41,7 +41,7 @@ def test_source_priors_that_validation_confirms_leave_the_balance_to_its_labels(
     np.testing.assert_allclose(found.priors[1], (y.sum() + 0.5) / (y.size + 1))
     assert found.given
     assert "class frequencies on validation" in found.words
-    assert "source_priors given" in found.words
+    assert "agrees with source_priors" in found.words
 
 
 def test_source_priors_that_contradict_validation_are_the_balance():

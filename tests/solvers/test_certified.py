@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from priorshift.solvers import Mixture, _certified, _interior_point, maximise
+from priorshift.solvers import Mixture, _certified, _interior_point, _newton, maximise
 
 POSTERIOR_TOL = 0.01
 CONFUSION_TOL = 1e-6
@@ -444,3 +444,24 @@ def test_a_matrix_spoilt_by_rounding_leaves_its_diagonal():
 
 def test_what_hardly_shrinks_allows_a_full_step():
     assert _interior_point.reach(np.ones(2), np.array([-5e-324, 1.0])) == 1.0
+
+
+@DTYPES
+@STRENGTHS
+@pytest.mark.parametrize("alpha", [1.0, 3.0])
+def test_few_classes_take_few_of_newtons_steps(posterior_problem, route, spread, alpha, dtype):
+    """A Hessian costs several passes, and small targets come by the hundred."""
+    problem, plain = posterior_problem(20, 1000, spread=spread, dtype=dtype, alpha=alpha)
+    solution = maximise(problem, tol=POSTERIOR_TOL)
+    check(solution, plain, POSTERIOR_TOL)
+    assert len(route) <= 6
+    assert solution.n_iter <= 25
+
+
+@pytest.mark.parametrize("alpha", [1.0, 3.0])
+def test_the_interior_point_takes_over_where_newtons_steps_fail(
+    monkeypatch, posterior_problem, alpha
+):
+    monkeypatch.setattr(_newton, "held", lambda p, new: p)  # no step gets anywhere
+    problem, plain = posterior_problem(20, 1000, spread=0.5, alpha=alpha)
+    check(maximise(problem, tol=1e-6), plain, 1e-6)

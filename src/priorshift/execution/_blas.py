@@ -30,15 +30,14 @@ class _BlasLimit:
 
     def __init__(self) -> None:
         self.lock, self.users, self.own = RLock(), 0, local()
-        self.limit: Any = None
+        self.limited: list[tuple[Any, int]] = []
 
     def enter(self) -> None:
         with self.lock:
             self.users += 1
             self.own.users = self._own_users() + 1
             if self.users == 1:
-                self.limit = _controller().limit(limits=1, user_api="blas")
-                _hand_back_control()
+                self._limit()
 
     def leave(self) -> None:
         with self.lock:
@@ -66,9 +65,19 @@ class _BlasLimit:
         """Return how many of the users are of this thread."""
         return getattr(self.own, "users", 0)
 
+    def _limit(self) -> None:
+        """Leave alone a BLAS that runs on one thread anyway: for few rows even to ask costs."""
+        self.limited = [(blas, n) for blas in _all_blas() if (n := blas.num_threads) != 1]
+        for blas, _ in self.limited:
+            blas.set_num_threads(1)
+        if self.limited:
+            _hand_back_control()
+
     def _restore(self) -> None:
-        self.limit.restore_original_limits()
-        _hand_back_control()
+        for blas, n in self.limited:
+            blas.set_num_threads(n)
+        if self.limited:
+            _hand_back_control()
 
 
 _BLAS_LIMIT = _BlasLimit()
@@ -84,6 +93,11 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 @cache
 def _controller() -> Any:
     return ThreadpoolController()
+
+
+@cache
+def _all_blas() -> list[Any]:
+    return [library for library in _controller().lib_controllers if library.user_api == "blas"]
 
 
 def _hand_back_control() -> None:

@@ -71,6 +71,8 @@ def map_reduce(
         watcher = _WATCHER.get()
         done = _unheard if watcher is None else partial(watcher, n)
         return _total(data.map_parts(_Fold(kernel, exact), n_parts, n_rows, done))
+    if little and n <= n_rows:  # one block needs no folding
+        return _own(kernel(data.astype(np.float64, copy=False) if exact else data, slice(0, n)))
     fold = _Fold(kernel, exact)
     if little:
         return fold(slices(data, slice(0, n), n_rows))

@@ -30,6 +30,9 @@ LEAPS = 5
 LEAST_SHARE = 0.1
 """No class falls to less of what an EM step gives it by extrapolation."""
 
+LEAST_LEFT = 0.01
+"""Share of its prior that a class keeps in any one step."""
+
 ACCURACY = 0.03
 MOST_PRODUCTS = 100
 """Conjugate gradients end at this share of the residual, or after so many products."""
@@ -62,8 +65,17 @@ def leap(problem: Mixture, start: Vector, tol: float, max_iter: int) -> tuple[Po
 
 
 def em_step(problem: Mixture, point: Point) -> Vector:
-    """Return p g / T, which is never a worse point."""
-    return (point.p * point.likelihood_gradient + problem.excess) / problem.total
+    """Return p g / T, which is never a worse point, but for classes that it would end at once."""
+    new = point.p * point.gradient / problem.total
+    if new.all():
+        return new
+    new = held(point.p, new)
+    return new / new.sum()
+
+
+def held(p: Vector, new: Vector) -> Vector:
+    """Keep every class above 0 in a step from p: it could never come back."""
+    return np.maximum(new, LEAST_LEFT * p)
 
 
 def _value(problem: Mixture, point: Point) -> float:
@@ -73,8 +85,8 @@ def _value(problem: Mixture, point: Point) -> float:
 def _extrapolate(first: Vector, second: Vector, third: Vector) -> Vector:
     """Guess where three steps in a row lead to, inside the simplex."""
     step, bend = second - first, third - 2 * second + first
-    turn = float(np.linalg.norm(bend))
-    length = max(float(np.linalg.norm(step)) / turn, 1.0) if turn > 0 else 1.0
+    turn = float(bend @ bend)
+    length = max((float(step @ step) / turn) ** 0.5, 1.0) if turn > 0 else 1.0
     ahead = np.maximum(first + 2 * length * step + length**2 * bend, LEAST_SHARE * third)
     return ahead / ahead.sum()
 

@@ -7,6 +7,7 @@ from priorshift.execution import SparseTable, single_threaded_blas
 from priorshift.solvers._accelerated import MANY_CLASSES, matrix_free
 from priorshift.solvers._interior_point import COARSE_GAP, Curvature, Point, inside, interior_point
 from priorshift.solvers._mixture import Mixture
+from priorshift.solvers._newton import newton
 from priorshift.solvers._solution import Solution, Status
 
 EM_TRIAL = 5
@@ -39,10 +40,9 @@ def _maximise(problem: Mixture, p: Vector, tol: float, max_iter: int) -> Solutio
     exact = Curvature(problem).exact
     if isinstance(problem.A, SparseTable) and problem.n_classes > MANY_CLASSES:
         point, n_iter = matrix_free(problem, p, tol, max_iter)
-    elif exact:  # Newton's matrix costs a few passes: EM is not worth a try
-        point, n_iter = interior_point(problem, p, tol, max_iter)
-    else:
-        point, n_iter = _try_em(problem, p, tol, max_iter)
+    else:  # Newton's matrix may cost a few passes, or many
+        begin = newton if exact else _try_em
+        point, n_iter = begin(problem, p, tol, max_iter)
         if point.gap > tol and n_iter < max_iter:
             point, more = interior_point(problem, point.p, tol, max_iter - n_iter)
             n_iter += more
@@ -80,7 +80,10 @@ def _steps_to_go(gap: float, previous: float, tol: float) -> float:
 def _vertex(problem: Mixture, point: Point, tol: float) -> Point:
     """Set to exactly 0 the classes the interior point only approaches, if that stays certified."""
     slack = 1 - point.gradient / problem.total
-    p = np.where((point.p < slack) & (problem.excess == 0), 0.0, point.p)
+    leaving = (point.p < slack) & (problem.excess == 0)
+    if not leaving.any():
+        return point
+    p = np.where(leaving, 0.0, point.p)
     rounded = Point.at(problem, p / p.sum(), exact=True)
     return rounded if rounded.gap <= max(tol, point.gap) else point
 

@@ -12,10 +12,10 @@ that is cheap; else it starts from a sample of rows and learns from every gradie
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from priorshift._typing import Vector
 from priorshift.solvers._mixture import Mixture
@@ -43,8 +43,7 @@ RIDGES = (0.0, 1e-14, 1e-12, 1e-9, 1e-6, 1e-3, 1.0, 1e6)
 """Tried in turn, relative to the diagonal, where rounding makes Newton's matrix indefinite."""
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(NamedTuple):
     """p > 0, not yet scaled onto the simplex, with f's derivatives and certificate there."""
 
     p: Vector
@@ -158,7 +157,7 @@ def _step(
             length, dual_length = reach(point.p, dp), reach(z, dz)
         new = Point.at(problem, point.p + length * dp, exact=point.exact)
         curvature.learn(point, new)
-        if new.gap < point.gap or _merit(problem, new, mu) <= _merit(problem, point, mu):
+        if new.gap < point.gap or merit(problem, new, mu) <= merit(problem, point, mu):
             return new, z + dual_length * dz, tries
         length, dual_length = SHORTEN * length, SHORTEN * dual_length
     return point, z, tries
@@ -198,11 +197,10 @@ def factorise(H: Vector, diagonal: Vector) -> Callable[[Vector], Vector]:
         system = H * scale[:, None]
         system *= scale
         system.flat[:: scale.size + 1] = 1 + ridge
-        try:  # the transpose of a symmetric matrix is LAPACK's own order: no copy
-            factor = cho_factor(system.T, lower=True, overwrite_a=True, check_finite=False)
-        except LinAlgError:
-            continue
-        return lambda b: scale * cho_solve(factor, scale * b, check_finite=False)
+        # the transpose of a symmetric matrix is LAPACK's own order: no copy
+        factor, failed = dpotrf(system.T, lower=1, clean=0, overwrite_a=1)
+        if not failed:
+            return lambda b: scale * dpotrs(factor, scale * b, lower=1)[0]
     return lambda b: scale**2 * b  # rounding has spoilt all but the diagonal
 
 
@@ -214,7 +212,8 @@ def reach(v: Vector, dv: Vector, fraction: float = TO_BOUNDARY) -> float:
     return min(1.0, fraction * float(steps.min(initial=np.inf)))
 
 
-def _merit(problem: Mixture, point: Point, mu: float) -> float:
+def merit(problem: Mixture, point: Point, mu: float = 0.0) -> float:
     """Return the barrier objective that a step at this mu should lower."""
+    barrier = mu * float(np.log(point.p).sum()) if mu else 0.0
     objective = problem.objective(point.p, point.likelihood)
-    return float(-objective / problem.total + point.p.sum() - mu * np.log(point.p).sum())
+    return float(-objective / problem.total + point.p.sum() - barrier)

@@ -13,6 +13,7 @@ weight 0 are dropped, or when equal rows are merged and their weights added.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -32,7 +33,7 @@ from priorshift.execution import (
 HESSIAN_PARTS = 2
 """Every part of a Hessian in the making holds a K x K matrix: few parts, little memory."""
 
-SMALLEST_BLOCK_BYTES = 2**16
+SMALLEST_BLOCK_BYTES = 2**20
 LARGEST_BLOCK_BYTES = 2**23
 """Blocks of this size cost two threads as little as one pass of BLAS over everything (measured)."""
 
@@ -116,6 +117,11 @@ class Mixture:
         """K, the number of classes."""
         return self.A.shape[1]
 
+    @cached_property
+    def penalised(self) -> bool:
+        """Whether there is a hyper-prior other than the uniform one."""
+        return bool(self.excess.any())
+
     def evaluate(self, p: Vector, *, exact: bool = True) -> tuple[float, Vector]:
         """Return the likelihood part of f and of its gradient, in one pass over blocks of rows.
 
@@ -124,25 +130,32 @@ class Mixture:
         probability, the likelihood is -inf and the gradient is not finite.
         """
         kernel = _Evaluate(self.scale * p, self.weights, self.hidden)
-        likelihood, gradient = map_reduce(
-            kernel, self.A, block_bytes=self._block_bytes(), exact=exact
-        )
+        if self._little:  # one block: what cutting and adding up cost would show
+            A: Floats = self.A  # type: ignore[assignment]
+            block = A.astype(np.float64, copy=False) if exact else A
+            likelihood, gradient = kernel(block, slice(0, len(A)))
+        else:
+            likelihood, gradient = map_reduce(
+                kernel, self.A, block_bytes=self._block_bytes, exact=exact
+            )
         return float(likelihood), self.scale * gradient
 
     def gradient(self, p: Vector, likelihood_gradient: Vector) -> Vector:
         """Add the hyper-prior's part (alpha - 1) / p to the gradient of the likelihood."""
-        return likelihood_gradient + self._over(p)
+        return likelihood_gradient + self._over(p) if self.penalised else likelihood_gradient
 
     def objective(self, p: Vector, likelihood: float) -> float:
         """Add the hyper-prior's part to the likelihood: f(p)."""
+        if not self.penalised:
+            return likelihood
         used = self.excess != 0
         with np.errstate(divide="ignore"):
             return likelihood + float(self.excess[used] @ np.log(p[used]))
 
     def gap(self, gradient: Vector) -> float:
         """Bound f(p*) - f(p) by the gradient at a p of the simplex: max_k g_k - T."""
-        gap = float(gradient.max() - self.total)
-        return np.inf if np.isnan(gap) else gap
+        gap = float(gradient.max()) - self.total
+        return np.inf if gap != gap else gap
 
     def hessian(self, p: Vector, n_rows: int | None = None, slope: Vector | None = None) -> Vector:
         r"""Return :math:`A^T \mathrm{diag}(w/(Ap)^2) A`, from all rows or about `n_rows` of them.
@@ -157,12 +170,12 @@ class Mixture:
         else:
             slope = self.evaluate(p, exact=False)[1] if slope is None else slope
             hessian = self._gram(*self._sample(p, float(slope.sum()) / n_rows))
-        if (self.scale != 1).any() and not self._wide:
+        if not self._wide:
             hessian *= self.scale[:, None]
             hessian *= self.scale
         return hessian
 
-    @property
+    @cached_property
     def _wide(self) -> bool:
         """Whether scales differ so much that squares of rows without them leave float32."""
         return bool(self.scale.max() > WIDE * self.scale.min(where=self.scale > 0, initial=np.inf))
@@ -180,7 +193,7 @@ class Mixture:
             w, u = pass_over(rows, u, self.hidden)
         return rows * self.scale.astype(rows.dtype) * (np.sqrt(w) / u)[:, None].astype(rows.dtype)
 
-    @property
+    @cached_property
     def hidden(self) -> Vector | None:
         """The scale, where it hides whole rows of a table, which are then impossible."""
         left_in = isinstance(self.A, Table) and self.weights is None and self.impossible
@@ -190,7 +203,7 @@ class Mixture:
         """Sample rows: a table's are fetched, an array's stay where they are, as numbers."""
         fetched = isinstance(self.A, Table)
         kernel = _Sample(self.scale * p, self.scale, self.weights, step, fetched)
-        found, stands_for = map_reduce(kernel, self.A, block_bytes=self._block_bytes())
+        found, stands_for = map_reduce(kernel, self.A, block_bytes=self._block_bytes)
         times = np.concatenate(stands_for)
         if fetched:
             return np.concatenate(found), p, times, None
@@ -205,13 +218,13 @@ class Mixture:
         kernel = _Gram(mixed, weights, self.hidden, self.scale if self._wide else None)
         if at is None:
             work = A.shape[0] * K**2 / GEMM_SPEED_UP
-            bytes_ = self._block_bytes()
+            bytes_ = self._block_bytes
             return map_reduce(kernel, A, work=work, block_bytes=bytes_, n_parts=HESSIAN_PARTS)
         assert not isinstance(A, Table)
 
         def of_part(part: slice) -> Vector:
             hessian = np.zeros((K, K))
-            for rows in row_blocks(part, K, self._block_bytes()):
+            for rows in row_blocks(part, K, self._block_bytes):
                 hessian += kernel(A[at[rows]], rows)
             return hessian
 
@@ -221,6 +234,12 @@ class Mixture:
             hessian += other
         return hessian
 
+    @cached_property
+    def _little(self) -> bool:
+        """Whether the rows are an array of one block."""
+        return not isinstance(self.A, Table) and 8 * self.A.size <= SMALLEST_BLOCK_BYTES
+
+    @cached_property
     def _block_bytes(self) -> int:
         """Keep buffers small beside the user's data; a square matrix is our own."""
         n, K = self.A.shape
@@ -256,13 +275,15 @@ class _Evaluate:
     hidden: Vector | None
 
     def __call__(self, block: Block, rows: slice) -> tuple[float, Vector]:
-        u = (block @ self.mixed.astype(block.dtype)).astype(np.float64, copy=False)
-        w: Vector | float = 1.0 if self.weights is None else self.weights[rows]
+        u = block @ self.mixed.astype(block.dtype, copy=False)
+        u = u.astype(np.float64, copy=False)
+        w: Vector | None = None if self.weights is None else self.weights[rows]
         if self.hidden is not None:
             w, u = pass_over(block, u, self.hidden)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            likelihood = float((w * np.log(u)).sum())
-            return likelihood, (w / u).astype(block.dtype, copy=False) @ block
+            logs, slopes = np.log(u), (1.0 if w is None else w) / u
+            likelihood = float((logs if w is None else w * logs).sum())
+            return likelihood, slopes.astype(block.dtype, copy=False) @ block
 
 
 @dataclass(frozen=True)
@@ -275,13 +296,13 @@ class _Gram:
     scale: Vector | None
 
     def __call__(self, block: Block, rows: slice) -> Vector:
-        u = block @ self.mixed.astype(block.dtype)
+        u = block @ self.mixed.astype(block.dtype, copy=False)
         w: Vector | float = 1.0 if self.weights is None else self.weights[rows]
         if self.hidden is not None:
             w, u = pass_over(block, u, self.hidden)
         if self.scale is not None:
             block = block * self.scale.astype(block.dtype)
-        block = block * (np.sqrt(w) / u)[:, None].astype(block.dtype)
+        block = block * (np.sqrt(w) / u)[:, None].astype(block.dtype, copy=False)
         return block.T @ block
 
 
