@@ -24,6 +24,7 @@ SIZES = {10: (2000, 10_000), 100: (5000, 10_000), 365: (7300, 36_500), 1000: (20
 SMALL_CLASSES = (2, 5, 10, 26, 100)
 SMALL_ROWS = (500, 1000, 2000, 5000)
 N_BAGS = 3
+AUTO_SIZES = {2: 20_000, 10: 20_000, 100: 20_000, 365: 18_250}
 GAP = 0.01
 REFERENCE_RATES = (1e-3, 1e-4, 1e-5, 1e-6)
 MOST_SECONDS = 8.0
@@ -45,6 +46,7 @@ def main() -> None:
     confusion_table(tasks, repeats)
     em_table(classes, repeats)
     small_table([K for K in SMALL_CLASSES if not options.quick or K <= 10], 3 * repeats)
+    auto_table([2, 10, 100] if options.quick else list(AUTO_SIZES), repeats)
     memory_table(tasks)
     peer_table(tasks)
     import_time(3 if options.quick else 7)
@@ -162,6 +164,79 @@ def cpu_time(call: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
+def auto_table(classes: list[int], repeats: int) -> None:
+    """Time of `Auto.fit` in softmax passes and beside the usual BCTS, and memory of Auto."""
+    name, _ = usual_bcts()
+    header("Auto on outputs that are too sure (float32): `fit` in softmax passes over validation")
+    passes = ("in passes", "in passes of exp and normalise alone")
+    table("K", "validation", "softmax", "fit", *passes, name, "fit / BCTS", "extra memory")
+    for K in classes:
+        row(K, *auto_row(simulate(K, AUTO_SIZES[K], 1), repeats), f"{auto_memory(K):.2f}")
+    print(
+        "\nExtra memory: peak of fit and estimate over 3 times validation plus half of the target."
+    )
+
+
+def auto_row(task: Task, repeats: int) -> list[str]:
+    """Time Auto's fit, one pass and BCTS in turn."""
+    val, (_, bcts) = too_sure(task.y_proba_val), usual_bcts()
+    z = np.log(np.maximum(val, 1e-30))
+    softmax, bare, ours, usual = median(
+        repeats,
+        lambda: normalised_exp(z - z.max(axis=1, keepdims=True)),
+        lambda: normalised_exp(z),
+        lambda: fit_auto(val, task),
+        lambda: bcts(val, task.y_val),
+    )
+    in_passes = f"{ours / softmax:.0f}", f"{ours / bare:.0f}"
+    size = f"{val.shape[0]} rows"
+    return [size, ms(softmax), ms(ours), *in_passes, ms(usual), f"{ours / usual:.2f}"]
+
+
+def auto_memory(K: int) -> float:
+    """Return the peak of fit and estimate, in 3 times validation plus half of the target."""
+    n_val = max(AUTO_SIZES[K], 1_000_000 // K)  # or blocks of rows outweigh the rows
+    task = simulate(K, n_val, 5 * n_val)
+    val, target = too_sure(task.y_proba_val), too_sure(task.y_proba)
+    fit_auto(val[:500], task).estimate(target[:500])  # what is imported late is not counted
+    most = peak(lambda: fit_auto(val, task).estimate(target))
+    return most / (3 * val.nbytes + target.nbytes / 2)
+
+
+def fit_auto(val: np.ndarray, task: Task) -> ps.Auto:
+    """Fit Auto to some of a task's validation rows."""
+    priors = task.source_priors
+    y_val, classes = task.y_val[: len(val)], np.arange(priors.size)
+    return ps.Auto().fit(val, y_val, source_label_priors=priors, classes=classes)
+
+
+def normalised_exp(z: np.ndarray) -> np.ndarray:
+    """Exponentiate and normalise rows."""
+    proba = np.exp(z)
+    proba /= proba.sum(axis=1, keepdims=True)
+    return proba
+
+
+def too_sure(y_proba: np.ndarray) -> np.ndarray:
+    """Return outputs as sure as those of many networks."""
+    sharp = y_proba**1.5
+    return sharp / sharp.sum(axis=1, keepdims=True)
+
+
+def usual_bcts() -> tuple[str, Callable[[np.ndarray, np.ndarray], object]]:
+    """Return the BCTS of its authors where it is installed, else ours."""
+    if not find_spec("abstention"):
+        ours = ps.BCTS(from_proba=True)
+        return "our BCTS", lambda y_proba, y: ours.fit(y_proba, y, classes=range(y_proba.shape[1]))
+    from abstention.calibration import TempScaling
+
+    def theirs(y_proba: np.ndarray, y: np.ndarray) -> object:
+        one_hot = np.eye(y_proba.shape[1])[y]
+        return TempScaling(bias_positions="all")(y_proba, one_hot, posterior_supplied=True)
+
+    return "abstention's BCTS", theirs
+
+
 def memory_table(tasks: dict[int, Task]) -> None:
     """Extra peak memory of estimate, as a share of the input matrix."""
     header("Extra peak memory of `estimate`, as a share of the input (float32)")
@@ -247,6 +322,12 @@ def fastest(repeats: int, *calls: Callable[[], object]) -> list[float]:
             call()
             best[i] = min(best[i], time.perf_counter() - start)
     return best
+
+
+def median(repeats: int, *calls: Callable[[], object]) -> list[float]:
+    """Time calls in turn, so that noise hits all alike; return the median of each."""
+    seconds = np.array([fastest(1, *calls) for _ in range(repeats)])
+    return np.median(seconds, axis=0).tolist()
 
 
 def peak(call: Callable[[], object]) -> int:

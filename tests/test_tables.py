@@ -91,7 +91,8 @@ def test_a_class_that_validation_lacks(simulate, name, known):
 def test_auto_judges_by_a_sample_of_many_rows(simulate, monkeypatch, table):
     y_proba_val, y_val, y_proba, _ = simulate
     monkeypatch.setattr(_auto, "SAMPLE_NUMBERS", 1000 * K)
-    monkeypatch.setattr(_auto, "SMALL_BYTES", 1000 * K * 4)
+    monkeypatch.setattr(_auto, "SMALL_BYTES", 1000 * K * 8)
+    y_proba = y_proba.astype(np.float32)
     auto = ps.Auto().fit(y_proba_val, y_val)
     shift = auto.estimate(Chapters(y_proba, [700]) if table else y_proba)
     n_rows = shift.decision["rows_looked_at"]

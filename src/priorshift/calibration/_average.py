@@ -94,10 +94,10 @@ def average_calibration(
     y_proba, y, weight = y_proba[order], y[order], weight[order]
     weight, offset = rebalance(y, weight, label_priors)
     with single_threaded_blas():
-        setting = _settle(y_proba, y, weight, offset, label_priors)
         temperature = _temperature(y_proba, y, weight, offset)
+        setting = _settle(y_proba, y, weight, offset, label_priors)
         candidates = list(_candidates(setting, folds))
-        raw = floored_likelihood(y_proba, y, weight, offset, 0.0)
+        setting = setting._replace(likelihood=None)  # as large as validation: it has served
         nats = np.array([candidate.nats for candidate in candidates])
         plain = np.array([c.name.endswith("none") for c in candidates])
         weights = _weights(nats, plain)
@@ -111,14 +111,14 @@ def average_calibration(
         for fold, one in zip(folds, without, strict=True):
             calibrated[fold] = one.apply(y_proba[fold])
         losses = label_losses(calibrated, y, offset)
-        identity = ScoreMap(np.ones(label_priors.size), np.zeros(label_priors.size))
+        raw = label_losses(y_proba, y, offset)
     return AveragedCalibration(
         average,
         without,
         temperature,
         order,
         calibrated,
-        raw.value(identity) - float(weight @ losses),
+        float(weight @ (raw - losses)),
         dict(zip([c.name for c in candidates], (nats - nats.min()).tolist(), strict=True)),
     )
 
@@ -129,7 +129,7 @@ class _Setting(NamedTuple):
     `biases` take outputs to the source priors: from these, and from equal ones.
     """
 
-    likelihood: LabelLikelihood
+    likelihood: LabelLikelihood | None
     scale: float
     floor: Vector
     biases: dict[str, Vector]
@@ -160,6 +160,7 @@ def _temperature(y_proba: Floats, y: Indices, weight: Vector, offset: Vector) ->
 def _candidates(setting: _Setting, folds: Sequence[slice]) -> Iterator[Candidate]:
     """Fit the candidates one by one; a path ends where it has become hopeless."""
     likelihood, K = setting.likelihood, setting.floor.size
+    assert likelihood is not None
     outside = [likelihood.on([r for r in folds if r is not fold] or [fold]) for fold in folds]
     inside = [likelihood.on([fold]) for fold in folds]
     least = np.inf

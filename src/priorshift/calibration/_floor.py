@@ -59,6 +59,7 @@ def best_floor(
             least = min(least, nats)
             if best is None or nats < best.nats:
                 best = Floored(nats, slopes[i], bias, floor)
+        del likelihood  # before the next one, which is as large
         assert best is not None
         if least > best.nats + HOPELESS:
             break

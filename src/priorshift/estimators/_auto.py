@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
+from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Indices, Vector
 from priorshift._validation import NO_PRIOR, check_count, check_positive
 from priorshift.calibration import CalibrationMap
@@ -42,7 +43,8 @@ SURELY = 2.0
 SMALL_BYTES = 2**24
 SAMPLE_NUMBERS = 25_000_000
 """Shares are judged on a calibrated float32 copy of the target: of all rows if that is small or at
-most half as large as they are, and of at most so many numbers of a table."""
+most half as large as they are, else of a sample that is half as large together with its copy, and
+of at most so many numbers of a table."""
 
 
 class Auto(PriorEstimator):
@@ -185,7 +187,10 @@ class Auto(PriorEstimator):
     def _shares(self, y_proba: Floats) -> tuple[Shares, Floats]:
         """Estimate shares from calibrated outputs and, as far as these are right, raw ones."""
         source, calibration = self._balance.priors, self._calibration
-        calibrated = calibration.average.apply(y_proba.astype(np.float32))
+        calibrated = np.empty(y_proba.shape, np.float32)
+        for rows in row_blocks(*y_proba.shape):
+            block = y_proba[rows].astype(np.float32, copy=False)
+            calibrated[rows] = calibration.average.apply(block)
         some = sample_rows(y_proba, min(y_proba.shape[0], JACKKNIFE_ROWS)).astype(np.float32)
         shares = estimate_shares(
             calibrated, source, (without.apply(some) for without in calibration.folds)
@@ -304,4 +309,6 @@ def _looked_at(y_proba: Rows) -> Floats:
     if isinstance(y_proba, Table):
         return sample_rows(y_proba, min(n, max(1, SAMPLE_NUMBERS // K)))
     most = max(SMALL_BYTES, y_proba.nbytes // 2)
-    return sample_rows(y_proba, min(n, max(1, most // (4 * K))))
+    if 4 * n * K <= most:
+        return y_proba
+    return sample_rows(y_proba, max(1, most // ((4 + y_proba.itemsize) * K)))

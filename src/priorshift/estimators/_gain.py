@@ -90,8 +90,10 @@ def expected_gain(
 def decide(y_proba: Floats, ratio: Vector) -> Indices:
     """Return the class that each row is decided for after adapting."""
     factor = ratio.astype(y_proba.dtype)
-    blocks = [(y_proba[rows] * factor).argmax(axis=1) for rows in row_blocks(*y_proba.shape)]
-    return np.concatenate(blocks) if blocks else np.zeros(0, np.intp)
+    decisions: Any = np.empty(y_proba.shape[0], np.int32)
+    for rows in row_blocks(*y_proba.shape):
+        decisions[rows] = (y_proba[rows] * factor).argmax(axis=1)
+    return decisions
 
 
 class _Modelled(NamedTuple):
@@ -109,31 +111,40 @@ def _modelled(target: Target, ratio: Vector) -> _Modelled:
     n, K = target.calibrated.shape
     old = decide(target.y_proba, np.ones(K))
     new = decide(target.calibrated, ratio)
-    mass = np.zeros(K)
+    gained, lost, mass = np.zeros((3, K))
     for block in row_blocks(n, K):
-        mass += _adapted(target.calibrated[block], ratio).sum(axis=0)
-    rows = np.flatnonzero(new != old)
-    new, old = new[rows], old[rows]
-    adapted, at = _adapted(target.calibrated[rows], ratio), np.arange(rows.size)
-    gained = np.bincount(new, adapted[at, new], K)
-    lost = np.bincount(old, adapted[at, old], K)
+        adapted = _adapted(target.calibrated[block], ratio)
+        mass += adapted.sum(axis=0)
+        at = np.flatnonzero(new[block] != old[block])
+        gained += np.bincount(new[block][at], adapted[at, new[block][at]], K)
+        lost += np.bincount(old[block][at], adapted[at, old[block][at]], K)
+    changed = np.flatnonzero(new != old)
     mass = np.maximum(mass, 1e-12)
-    return _Modelled((gained - lost) / mass, (gained + lost) / mass, rows.size / n, rows, new, old)
+    return _Modelled(
+        (gained - lost) / mass,
+        (gained + lost) / mass,
+        changed.size / n,
+        changed,
+        new[changed],
+        old[changed],
+    )
 
 
 def _variance_of_refits(
     refits: Sequence[Refit], source_priors: Vector, target: Target, model: _Modelled
 ) -> float:
     """Return the variance of the model's expectation of the gain, from fits without each fold."""
-    F, at = len(refits), np.arange(model.rows.size)
-    if F < 4 or not at.size:
+    F, (n, K) = len(refits), target.y_proba.shape
+    if F < 4 or not model.rows.size:
         return 0.0
-    changed, gains = target.y_proba[model.rows], []
-    for calibration, priors in refits:
-        adapted = _adapted(calibration.apply(changed), prior_ratio(priors, source_priors))
-        gain = (adapted[at, model.new] - adapted[at, model.old]).sum()
-        gains.append(gain / target.y_proba.shape[0])
-    apart = np.array(gains) - np.mean(gains)
+    gains = np.zeros(F)
+    for part in row_blocks(model.rows.size, K):
+        changed, new, old = target.y_proba[model.rows[part]], model.new[part], model.old[part]
+        at = np.arange(new.size)
+        for f, (calibration, priors) in enumerate(refits):
+            adapted = _adapted(calibration.apply(changed), prior_ratio(priors, source_priors))
+            gains[f] += (adapted[at, new] - adapted[at, old]).sum() / n
+    apart = gains - gains.mean()
     heavy_tails = (F - 1) / (F - 3)  # the variance of a t distribution of F - 1 degrees
     return float(heavy_tails * (F - 1) / F * (apart**2).sum())
 

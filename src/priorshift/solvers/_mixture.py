@@ -17,7 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
-from priorshift._blocks import row_blocks
+from priorshift._blocks import BLOCK_BYTES, row_blocks
 from priorshift._typing import Floats, Indices, Vector
 from priorshift.execution import (
     Block,
@@ -33,7 +33,10 @@ from priorshift.execution import (
 HESSIAN_PARTS = 2
 """Every part of a Hessian in the making holds a K x K matrix: few parts, little memory."""
 
-SMALLEST_BLOCK_BYTES = 2**20
+ONE_BLOCK_BYTES = 2**19
+"""Rows up to this size are not cut: nobody misses a copy of them, and every block takes time."""
+
+SMALLEST_BLOCK_BYTES = 2**17
 LARGEST_BLOCK_BYTES = 2**23
 """Blocks of this size cost two threads as little as one pass of BLAS over everything (measured)."""
 
@@ -136,7 +139,7 @@ class Mixture:
             likelihood, gradient = kernel(block, slice(0, len(A)))
         else:
             likelihood, gradient = map_reduce(
-                kernel, self.A, block_bytes=self._block_bytes, exact=exact
+                kernel, self.A, block_bytes=self._bytes_without_copy, exact=exact
             )
         return float(likelihood), self.scale * gradient
 
@@ -237,15 +240,22 @@ class Mixture:
     @cached_property
     def _little(self) -> bool:
         """Whether the rows are an array of one block."""
-        return not isinstance(self.A, Table) and 8 * self.A.size <= SMALLEST_BLOCK_BYTES
+        return not isinstance(self.A, Table) and 8 * self.A.size <= self._bytes_without_copy
 
     @cached_property
     def _block_bytes(self) -> int:
         """Keep buffers small beside the user's data; a square matrix is our own."""
-        n, K = self.A.shape
+        (n, K), size = self.A.shape, 8 * self.A.size
         if n <= 2 * K:
             return LARGEST_BLOCK_BYTES
-        return min(LARGEST_BLOCK_BYTES, max(SMALLEST_BLOCK_BYTES, self.A.size * 8 // 32))
+        if size <= ONE_BLOCK_BYTES:
+            return ONE_BLOCK_BYTES
+        return min(LARGEST_BLOCK_BYTES, max(SMALLEST_BLOCK_BYTES, size // 32))
+
+    @cached_property
+    def _bytes_without_copy(self) -> int:
+        """Blocks to multiply by vectors may be larger if that takes no copy in float64."""
+        return max(self._block_bytes, BLOCK_BYTES if self.A.dtype == np.float64 else 0)
 
     def _over(self, p: Vector) -> Vector:
         """(alpha - 1) / p, and 0 where alpha is 1 even at p = 0."""
