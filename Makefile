@@ -119,8 +119,8 @@ picture: .venv/.stamp ## draw the README's picture anew
 bench: .venv/.stamp ## measure speed and memory
 	$(BIN)/python -m benchmarks.speed
 
-quality: .venv/.stamp ## measure the accuracy every method gains under simulated shifts (METHODS=, EVERY=)
-	$(BIN)/python -m benchmarks.quality $(if $(METHODS),--methods $(METHODS)) $(if $(EVERY),--every $(EVERY))
+quality: .venv/.stamp ## measure what every method gains under simulated shifts (PART=, METHODS=, EVERY=, ABLATION=1)
+	$(BIN)/python -m benchmarks.quality $(if $(PART),--part $(PART)) $(if $(METHODS),--methods $(METHODS)) $(if $(EVERY),--every $(EVERY)) $(if $(ABLATION),--ablation)
 
 coverage: .venv/.stamp ## measure how often intervals cover, tests err and sets hold the truth
 	$(BIN)/python -m benchmarks.coverage

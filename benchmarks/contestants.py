@@ -49,12 +49,17 @@ def recipes() -> Iterator[Contestant]:
 
 def usual_em(task: ShiftTask) -> np.ndarray:
     """Run EM until the mean change is below 1e-4, as most code on the web does."""
-    priors = task.source_priors
-    for _ in range(1000):
-        posterior = task.y_proba_target * (priors / task.source_priors)
+    return plain_em(task.y_proba_target, task.source_priors)
+
+
+def plain_em(y_proba: np.ndarray, source_priors: np.ndarray, least: int = 0) -> np.ndarray:
+    """Run EM until the mean change is below 1e-4, but `least` steps before that is looked at."""
+    priors = source_priors
+    for step in range(1000):
+        posterior = y_proba * (priors / source_priors)
         posterior /= posterior.sum(axis=1, keepdims=True)
         new = posterior.mean(axis=0)
-        if np.abs(new - priors).mean() < 1e-4:
+        if step >= least and np.abs(new - priors).mean() < 1e-4:
             return new
         priors = new
     return priors

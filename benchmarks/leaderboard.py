@@ -20,18 +20,14 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from scipy.special import softmax
 
 import priorshift as ps
 from benchmarks.contestants import FEW, Contestant, ours, peers, recipes
-from benchmarks.quality import DATA, all_tasks
-from priorshift.evaluation import ShiftTask, shifted_tasks
+from benchmarks.shifted import DATA, HELD_OUT, all_tasks, held_out_tasks
+from priorshift.evaluation import ShiftTask
 from priorshift.io import write_text
 
 OURS = ("auto", "em", "em-bcts", "map", "cm", "scm", "scm-l", "scm-m", "gls", "joint", "rlls")
-TEXTS = ("clinc150", "banking77")
-HELD_OUT = (*TEXTS, "cifar100 wide_resnet", "cifar10lt wideresnet28", "mnist XGBoost")
-"""Classifiers that are no part of `make quality`, by which our own defaults were chosen."""
 
 
 @dataclass(frozen=True)
@@ -78,35 +74,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--methods", nargs="+", default=OURS, choices=ps.available_estimators())
     parser.add_argument("--output", type=Path, help="folder for table, CSV and plot")
     return parser.parse_args()
-
-
-def held_out_tasks() -> Iterator[ShiftTask]:
-    """Yield shifts of the classifiers that are held out."""
-    if not DATA.is_dir():
-        return
-    for name in TEXTS:
-        with np.load(DATA / f"{name}.npz") as z:
-            part = {key.removesuffix("_logits"): _proba(z[key]) for key in z if "logits" in key}
-            train, test = (part["train_oof"], z["train_y"]), (part["test"], z["test_y"])
-            val = (part["val"], z["val_y"]) if "val" in part else train
-        yield from shifted_tasks(name, val, test, train=train)
-    for file, net, val in (
-        ("cifar100", "wide_resnet", "val"),
-        ("cifar10lt", "wideresnet28", "val_lt"),
-    ):
-        with np.load(DATA / f"{file}_logits_4nets.npz") as z:
-            parts = [(_proba(z[f"{net}__{p}_logits"]), z[f"{net}__{p}_y"]) for p in (val, "test")]
-        yield from shifted_tasks(f"{file} {net}", *parts)
-    with np.load(DATA / "mnist_probs_pycalib.npz") as z:
-        y_proba, y = z["XGBoost__probs"].astype(np.float64), z["y"]
-    y_proba /= y_proba.sum(axis=1, keepdims=True)
-    yield from shifted_tasks(
-        "mnist XGBoost", (y_proba[:2000], y[:2000]), (y_proba[2000:], y[2000:])
-    )
-
-
-def _proba(logits: np.ndarray) -> np.ndarray:
-    return softmax(logits.astype(np.float64), axis=1)
 
 
 # Judging
