@@ -68,7 +68,7 @@ class Auto(PriorEstimator):
 
     Parameters
     ----------
-    caution : float, default=1.1
+    caution : float, default=1.2
         Standard errors by which adapting must be expected to help.
     cv : int, default=5
         Folds for calibrating validation out of fold.
@@ -98,7 +98,7 @@ class Auto(PriorEstimator):
     def __init__(
         self,
         *,
-        caution: float = 1.1,
+        caution: float = 1.2,
         cv: int = 5,
         random_state: int | np.random.Generator | None = None,
     ) -> None:

@@ -8,8 +8,8 @@ that goes with fold f left out, the jackknife's covariance is
 
 With :math:`\Omega` the covariance of the likelihood alone, rows count for
 :math:`\eta = \exp \mathrm{mean}_k \log \frac{\Omega_{kk}}{\Omega_{kk} + J_{kk}}` each. The estimate
-is the posterior mean under Dirichlet distributions around the source priors and the uniform ones,
-weighted by their evidence.
+of the population is the posterior mean under Dirichlet distributions around the source priors and
+the uniform ones, weighted by their evidence; that of these very rows is their mean posterior there.
 """
 
 from collections.abc import Iterable
@@ -95,13 +95,23 @@ def estimate_shares(
     tempering = max(tempering, LEAST_TEMPERING)
     priors, between, passes, converged = _posterior(problem, first.value, source_priors, tempering)
     return Shares(
-        priors,
+        _realised(problem, priors, tempering),
         noise + jackknife + between,
         np.array(without),
         tempering,
         n_iter + passes,
         converged,
     )
+
+
+def _realised(problem: Mixture, priors: Vector, tempering: float) -> Vector:
+    """Return the shares in these very rows, their mean posterior, as far as rows count.
+
+    Few rows of many classes tell little of the population, and more of themselves.
+    """
+    _, slope = problem.evaluate(np.maximum(priors, 1e-300))
+    realised = priors * slope
+    return priors + tempering * (realised / realised.sum() - priors)
 
 
 def _problem(y_proba: Floats, source_priors: Vector) -> Mixture:
