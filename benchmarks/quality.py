@@ -3,10 +3,10 @@
 python -m benchmarks.quality [--part tasks held-out zoo zoo-plain rare uci] [--methods auto,em,...]
     [--every N] [--family NAME] [--ablation]
 
-tasks: deep networks and others on the bundled and the shared outputs. held-out: more of them, by
-which no default was chosen. zoo: ordinary classifiers of tables. zoo-plain: the same without
-source priors, as most people would call it. rare: a model trained on balanced data, simulated.
-uci: class shares by a published protocol. `--ablation` takes Auto apart on the zoo instead.
+tasks: deep networks and others on the bundled and the shared outputs. held-out: more of them,
+looked at last. zoo: ordinary classifiers of tables. zoo-plain: the same without source priors, as
+most people would call it. rare: a model trained on balanced data, simulated. uci: class shares by
+a published protocol. `--ablation` takes Auto apart on the zoo instead.
 Without ../shared/data only the bundled outputs and `rare` remain, and the output says so.
 """
 
