@@ -291,3 +291,9 @@ def test_rows_that_are_no_numbers_are_not_counted():
         ps.DecisionCounts.from_arrays(bad, decision="soft")
     with pytest.raises(ValueError, match=r"counts must be finite.* y_proba"):
         ps.Confusion.from_arrays(bad, np.array([0, 1]), decision="soft")
+
+
+def test_counts_of_nothing_have_no_shares():
+    nothing = ps.DecisionCounts.from_arrays(np.zeros((3, 2)), decision="soft")
+    with pytest.raises(ValueError, match="counts are all 0.*count rows"):
+        _ = nothing.frequencies

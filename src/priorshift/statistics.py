@@ -86,7 +86,12 @@ class DecisionCounts:
     @property
     def frequencies(self) -> Vector:
         """Share of each decision: q."""
-        return self.counts / self.counts.sum()
+        total = self.counts.sum()
+        if total <= 0:
+            raise ValueError(
+                "counts are all 0, so no decision has a share; count rows that have probabilities."
+            )
+        return self.counts / total
 
     def __add__(self, other: "DecisionCounts") -> "DecisionCounts":
         _require_same_kind(self, other)

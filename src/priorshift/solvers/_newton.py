@@ -17,6 +17,9 @@ from priorshift.solvers._accelerated import held, leap
 from priorshift.solvers._interior_point import SHORTEN, TINY, Curvature, Point, inside, merit
 from priorshift.solvers._mixture import Mixture
 
+SMALLEST = 1e-290
+"""A smaller share counts as this where something is divided by it."""
+
 MARGIN = 0.01
 """Where EM's steps just reach the tolerance, one of Newton's follows, which gets well within it."""
 
@@ -49,7 +52,7 @@ def _step(problem: Mixture, curvature: Curvature, point: Point) -> tuple[Point, 
     """Take one step, shortened until it helps; return the new point and the evaluations."""
     z = 1 - point.likelihood_gradient / problem.total
     curvature.refresh(point)
-    solve = curvature.solver(np.maximum(z, TINY) / point.p)
+    solve = curvature.solver(np.maximum(z, TINY) / np.maximum(point.p, SMALLEST))
     step = solve(point.gradient / problem.total - 1)
     for tries in range(1, MOST_TRIES + 1):
         new = Point.at(problem, held(point.p, point.p + step), exact=True)
