@@ -141,7 +141,8 @@ class Scene:
 def write_table(path: Path, P: np.ndarray, columns: dict[str, list[Any]], scene: Scene) -> None:
     """Write columns, or the bare matrix where the format has no columns."""
     if path.suffix == ".npy":
-        np.save(path, P.astype(scene.one(("f8", "f4", ">f8"), ("f2", "O", "c16", "i1"))))
+        with np.errstate(invalid="ignore"):  # NaN has no integer
+            np.save(path, P.astype(scene.one(("f8", "f4", ">f8"), ("f2", "O", "c16", "i1"))))
     elif path.suffix == ".npz":
         arrays = {"y_proba": P, "site": np.asarray(columns["site"], dtype="U8")}
         if "label" in columns:

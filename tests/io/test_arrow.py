@@ -245,3 +245,13 @@ def test_columns_that_hold_no_numbers_are_named(tmp_path):
     pq.write_table(pa.table({"a": ["x"], "b": [0.5]}), tmp_path / "t.parquet")
     with pytest.raises(ValueError, match=r"column 'a' of .*t\.parquet holds string, not numbers"):
         open_predictions(tmp_path / "t.parquet").values(["a", "b"])
+
+
+def test_damaged_text_names_its_file(tmp_path):
+    path = tmp_path / "x.arrow"
+    table = pa.table({"a": [0.5], "label": ["abcdef"]})
+    with pa.ipc.new_file(path, table.schema) as writer:
+        writer.write_table(table)
+    path.write_bytes(path.read_bytes().replace(b"abcdef", b"abc\xf5ef"))
+    with pytest.raises(ValueError, match=r"x\.arrow cannot be read.*write it anew"):
+        open_predictions(path).labels()

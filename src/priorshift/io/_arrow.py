@@ -77,7 +77,8 @@ class ArrowTable(PredictionFile):
         """Read a column."""
         if name not in self.schema.names:
             return None
-        parts = [batch.column(name).to_pylist() for batch in self._batches([name])]
+        with readable(self.where):
+            parts = [batch.column(name).to_pylist() for batch in self._batches([name])]
         return np.array([value for part in parts for value in part], dtype=object)
 
     def n_rows(self) -> int | None:
@@ -226,7 +227,7 @@ def readable(where: str) -> Iterator[Any]:
         raise ImportError(f"{where} needs pyarrow: pip install 'priorshift[tables]'") from None
     try:
         yield pa
-    except (pa.lib.ArrowException, OSError) as error:
+    except (pa.lib.ArrowException, OSError, UnicodeDecodeError) as error:  # text may be damaged
         raise ValueError(f"{where} cannot be read: {error}; write it anew.") from None
 
 
