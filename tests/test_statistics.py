@@ -295,5 +295,5 @@ def test_rows_that_are_no_numbers_are_not_counted():
 
 def test_counts_of_nothing_have_no_shares():
     nothing = ps.DecisionCounts.from_arrays(np.zeros((3, 2)), decision="soft")
-    with pytest.raises(ValueError, match="counts are all 0.*count rows"):
+    with pytest.raises(ValueError, match="counts are all 0"):
         _ = nothing.frequencies
