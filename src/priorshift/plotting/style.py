@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from matplotlib.legend import Legend
 
 BLUE, VERMILLION, GREEN, PURPLE, GREY = "#1F86C7", "#D55E00", "#009E73", "#CC79A7", "#7F7F7F"
-"""Colours of Okabe and Ito that colour-blind readers can tell apart and whose contrast with white and
-with black is at least 3 to 1 (the blue is lighter than theirs for that), and a grey like that."""
+"""Colours of Okabe and Ito that colour-blind readers can tell apart and whose contrast with white
+and with black is at least 3 to 1 (the blue is lighter than theirs for that), and such a grey."""
 
 SERIES_COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, GREY)
 SERIES_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "p", "d")
