@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
-import priorshift as ps
 from priorshift._blocks import row_blocks
 from priorshift.execution import _local, map_rows, n_threads, single_threaded_blas
 
