@@ -24,9 +24,8 @@ from priorshift.cli._options import (
 )
 from priorshift.cli._task import Task, open_task
 from priorshift.estimators import EM, MAP, Auto, available_estimators, get_estimator
-from priorshift.groups import GroupEstimates, estimate_groups
-from priorshift.groups._labels import read_groups
-from priorshift.groups._methods import Inversion, Likelihood
+from priorshift.groups import GroupEstimates, estimate_groups, read_groups
+from priorshift.groups._estimate import Inversion, Likelihood
 from priorshift.io import as_text, atomic_path, open_predictions
 
 SUPPORTED = (*Likelihood, *Inversion, EM, MAP, Auto)
