@@ -24,8 +24,7 @@ from priorshift.cli._options import (
 )
 from priorshift.cli._task import Task, open_task
 from priorshift.estimators import available_estimators, traits_of
-from priorshift.groups import GroupEstimates, estimate_groups
-from priorshift.groups._labels import read_groups
+from priorshift.groups import GroupEstimates, estimate_groups, read_groups
 from priorshift.io import as_text, atomic_path, open_predictions
 
 METHODS = tuple(n for n in available_estimators() if traits_of(n).batch is not None)
