@@ -23,7 +23,7 @@ from priorshift.cli._options import (
 )
 from priorshift.cli._report import command_line
 from priorshift.estimators import available_estimators, traits_of
-from priorshift.plotting._style import require_matplotlib
+from priorshift.plotting.style import require_matplotlib
 from priorshift.report._render import require_packages
 from priorshift.streaming._past import ONLINE
 
