@@ -398,7 +398,7 @@ def _judge_condition(estimator: PriorEstimator, M: Vector) -> float:
 def clip_to_simplex(raw: Vector) -> Vector:
     """Set negative entries to 0 and scale to sum 1, by row; a row without any left is uniform."""
     clipped = np.maximum(raw, 0)
-    clipped[~clipped.any(axis=-1)] = 1.0
+    clipped[clipped.max(axis=-1) < np.finfo(np.float64).tiny] = 1.0  # subnormal sums divide badly
     return np.asarray(clipped / clipped.sum(axis=-1, keepdims=True))
 
 
