@@ -23,6 +23,7 @@ from priorshift.estimators import (
     PriorEstimate,
     available_estimators,
     get_estimator,
+    traits_of,
 )
 from priorshift.evaluation._scores import Scores, score_adapted
 from priorshift.execution import Rows
@@ -257,7 +258,7 @@ def _with_agreement(results: list[MethodResult]) -> Iterable[MethodResult]:
     said = {
         r.method: r.estimate.priors
         for r in results
-        if r.estimate is not None and r.method != NoAdaptation.name
+        if r.estimate is not None and not traits_of(r.method).estimates_nothing
     }
     total = np.sum(list(said.values()), axis=0)
     for result in results:

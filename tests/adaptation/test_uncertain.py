@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import beta, norm
 
 import priorshift as ps
-from priorshift.uncertain_priors import adapt_proba_interval
+from priorshift.adaptation import adapt_proba_interval
 
 quick = settings(max_examples=60)
 inside = st.floats(0.01, 0.99)
@@ -271,7 +271,7 @@ def test_rows_and_seeds_make_no_difference_to_each_other(rng, monkeypatch):
     target = np.array([0.2, 0.3, 0.5])
     given_ = {"interval": dirichlet_interval(target, 50)}
     whole = adapt_proba_interval(y_proba, source, target, **given_)
-    monkeypatch.setattr("priorshift.uncertain_priors._adapt.BLOCK_BYTES", 8 * 3 * 1000 * 7)
+    monkeypatch.setattr("priorshift.adaptation._uncertain.BLOCK_BYTES", 8 * 3 * 1000 * 7)
     np.testing.assert_array_equal(adapt_proba_interval(y_proba, source, target, **given_), whole)
     other = adapt_proba_interval(y_proba, source, target, random_state=1, **given_)
     assert (other.lower != whole.lower).any()

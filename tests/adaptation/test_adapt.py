@@ -1,5 +1,7 @@
 """Adapting predictions to new priors: Bayes' rule, its invariances, and its edges."""
 
+import importlib
+import sys
 import tracemalloc
 import warnings
 
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from scipy.special import log_softmax, softmax
 
 import priorshift as ps
+from priorshift import adaptation
 
 quick = settings(max_examples=60)
 
@@ -389,3 +392,12 @@ def test_priors_from_predictions_are_the_mean():
     assert from_float32.dtype == np.float64
     np.testing.assert_allclose(from_float32, y_proba.mean(axis=0), atol=1e-7)
     np.testing.assert_allclose(ps.priors_from_predictions([0.2, 0.4]), [0.7, 0.3])
+
+
+@pytest.mark.parametrize("moved", ["resampling", "uncertain_priors"])
+def test_old_import_paths_work_with_a_warning(moved):
+    sys.modules.pop(f"priorshift.{moved}", None)
+    with pytest.warns(FutureWarning, match=f"priorshift.{moved} is now priorshift.adaptation"):
+        old = importlib.import_module(f"priorshift.{moved}")
+    for name in old.__all__:
+        assert getattr(old, name) is getattr(adaptation, name)

@@ -1,9 +1,4 @@
-r"""Adapt predictions to new class priors, and what that takes: trained priors and ratios.
-
-By Bayes' rule, with an appearance model p(x|y) that did not change (eq. adapt_priors of the paper),
-
-.. math:: p_E(y \mid x) \propto p_T(y \mid x)\, \frac{p_E(y)}{p_T(y)}.
-"""
+"""Adapt predictions to known class priors, and find the priors a classifier was trained under."""
 
 from functools import partial
 from typing import Any
@@ -12,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from priorshift._blocks import row_blocks
-from priorshift._typing import Floats, Vector
+from priorshift._typing import Floats, Indices, Vector
 from priorshift._validation import (
     NO_PRIOR,
     Predictions,
@@ -58,9 +53,9 @@ def adapt_proba(
     target_priors : array-like of shape (n_classes,), mapping from class to prior, or float
         Class priors to adapt to.
     from_logits : bool, default=False
-        Whether `y_proba` holds logits or log-probabilities instead. It is never guessed.
+        Whether `y_proba` holds logits or log-probabilities instead. This is never guessed.
     strength : float in [0, 1], default=1
-        How far to go: 0 leaves predictions alone, values between give the new priors as a nudge.
+        How far to go: 0 leaves predictions as they are, 1 adapts them fully.
     classes : array-like of shape (n_classes,), optional
         Class names in the order of the columns.
 
@@ -68,12 +63,12 @@ def adapt_proba(
     -------
     ndarray of the shape of `y_proba`, float32 where that is, else float64
         Adapted probabilities, rows summing to 1; a sparse matrix for a sparse matrix, and a `TopK`
-        for a `TopK` whose rest is spread. A row that the new priors make impossible keeps
-        its original probabilities, with a warning.
+        for a `TopK` whose rest is spread. A row whose classes all get a prior of 0 keeps its
+        original probabilities, with a warning.
 
     Examples
     --------
-    A classifier trained on equal shares, where one in ten is positive:
+    A classifier trained on balanced classes, used where one in ten is positive:
 
     >>> import numpy as np
     >>> import priorshift as ps
@@ -95,7 +90,7 @@ def adapt_proba(
         return map_chunks(again, y_proba)
     predictions = check_outputs(y_proba, from_proba=not from_logits, name="y_proba", sparse=True)
     if predictions.binary:
-        source_priors, target_priors = _both(source_priors), _both(target_priors)
+        source_priors, target_priors = both_classes(source_priors), both_classes(target_priors)
     names = settle_classes(predictions, classes=classes)
     values = in_class_order(predictions, names)
     source = check_priors(source_priors, names, "source_priors")
@@ -108,15 +103,16 @@ def adapt_proba(
 def priors_from_labels(
     y: ArrayLike, *, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
 ) -> Vector:
-    r"""Estimate the trained priors by label frequencies, :math:`p^N_k = N_k / N`.
+    r"""Estimate the training priors by label frequencies, :math:`p^N_k = N_k / N`.
 
     Parameters
     ----------
     y : array-like of shape (n_samples,)
         Training labels.
     classes : array-like of shape (n_classes,), optional
-        Class names in the order wanted; by default the sorted labels.
+        Class names in the order you want; by default the sorted labels.
     sample_weight : array-like of shape (n_samples,), optional
+        Weight of each label.
 
     Returns
     -------
@@ -139,10 +135,10 @@ def priors_from_labels(
 def priors_from_predictions(
     y_proba: ArrayLike, *, sample_weight: ArrayLike | None = None
 ) -> Vector:
-    r"""Estimate the trained priors by the mean prediction on the training set, :math:`p^f`.
+    r"""Estimate the training priors by the mean prediction on the training set, :math:`p^f`.
 
     The paper finds these the better denominator of the ratio (its Table 1): a classifier's
-    outputs are biased towards the balance it has learnt, not the one it was shown.
+    outputs reflect the class balance it learned, which may differ from that of its labels.
 
     Parameters
     ----------
@@ -166,13 +162,18 @@ def priors_from_predictions(
 
 
 def prior_ratio(target_priors: Vector, source_priors: Vector) -> Vector:
-    """Return target / source, and 0 for a class that the source never had."""
+    """Return target / source, and 0 for a class with a source prior of 0."""
     had = source_priors > NO_PRIOR
     return np.divide(target_priors, source_priors, out=np.zeros_like(source_priors), where=had)
 
 
-def reweight(values: Any, ratio: Vector, *, from_logits: bool = False) -> Any:
-    """Multiply clean predictions by the ratio and normalise rows, in blocks."""
+def reweight(
+    values: Any, ratio: Vector, *, from_logits: bool = False, codes: Indices | None = None
+) -> Any:
+    """Multiply clean predictions by the ratio and normalise rows, in blocks.
+
+    With `codes`, `ratio` has one row per group, and row i is multiplied by ``ratio[codes[i]]``.
+    """
     if isinstance(values, SparseTable):
         table, n_kept = values.scaled(ratio)
         _warn_of_kept(n_kept, values.shape[0])
@@ -180,13 +181,11 @@ def reweight(values: Any, ratio: Vector, *, from_logits: bool = False) -> Any:
     adapted = np.empty_like(values)
     n_kept = 0
     with np.errstate(divide="ignore"):
-        log_ratio = np.log(ratio) if from_logits else ratio
+        factor = np.log(ratio) if from_logits else ratio
+    scale = _softmax_shifted if from_logits else _scale_rows
     for rows in row_blocks(values.shape[0], values.shape[1]):
         block = values[rows].astype(np.float64)
-        if from_logits:
-            n_kept += _softmax_shifted(block, log_ratio)
-        else:
-            n_kept += _scale_rows(block, ratio)
+        n_kept += scale(block, factor if codes is None else factor[codes[rows]])
         adapted[rows] = block
     _warn_of_kept(n_kept, values.shape[0])
     return adapted
@@ -202,13 +201,16 @@ def _warn_of_kept(n_kept: int, n_rows: int) -> None:
 
 
 def like_input(predictions: Predictions, adapted: Floats) -> Floats:
-    """Hand back the positive class alone where that is what came in."""
+    """Return only the positive class's column if that is what was given."""
     return adapted[:, 1].copy() if predictions.binary else adapted
 
 
 def _scale_rows(block: Vector, ratio: Vector) -> int:
-    """Scale and normalise rows in place; return how many lost all their mass and were kept."""
-    sums = block @ ratio
+    """Scale and normalise rows in place; return how many lost all their mass and were kept.
+
+    `ratio` has shape (K,), or (n, K) for one per row.
+    """
+    sums = block @ ratio if ratio.ndim == 1 else (block * ratio).sum(axis=1)
     lost = sums == 0
     np.copyto(sums, 1.0, where=lost)
     block *= np.where(lost[:, None], 1.0, ratio) if lost.any() else ratio
@@ -228,8 +230,8 @@ def _softmax_shifted(block: Vector, log_ratio: Vector) -> int:
     return int(np.count_nonzero(lost))
 
 
-def _both(prior: Any) -> Any:
-    """Complete the prior of the positive class to both classes."""
+def both_classes(prior: Any) -> Any:
+    """Turn a number, the prior of the positive class, into the priors of both classes."""
     if not isinstance(prior, float | int | np.number):
         return prior
     check_fraction(float(prior), "the prior of the positive class")
