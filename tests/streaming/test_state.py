@@ -10,8 +10,7 @@ import pytest
 
 import priorshift as ps
 from priorshift.streaming import PriorMonitor
-from priorshift.streaming._saved_estimator import SAVED
-from priorshift.streaming._state_schema import checksum
+from priorshift.streaming._state import SAVED, checksum
 
 SOURCE, TARGET = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.3, 0.5])
 

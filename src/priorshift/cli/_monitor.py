@@ -25,8 +25,8 @@ from priorshift.cli._report import command_line
 from priorshift.estimators import available_estimators
 from priorshift.plotting._style import require_matplotlib
 from priorshift.report._render import require_packages
-from priorshift.streaming._past import ONLINE
-from priorshift.streaming._saved_estimator import SAVED
+from priorshift.streaming import ONLINE
+from priorshift.streaming._state import SAVED
 
 METHODS = tuple(name for name in available_estimators() if name in SAVED)
 
