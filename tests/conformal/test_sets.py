@@ -469,12 +469,12 @@ def an_estimate():
         (
             {},
             {"estimate": an_estimate(), "target_priors": [0.5, 0.5]},
-            "pass either it or them",
+            "pass it or them",
         ),
         (
             {},
             {"estimate": an_estimate(), "source_priors": [0.5, 0.5]},
-            "pass either it or them",
+            "pass it or them",
         ),
         ({}, {"estimate": [0.5, 0.5]}, "estimate must be a PriorEstimate, .* got list"),
         ({}, {"estimate": an_estimate(), "classes": [1, 0]}, "those of estimate, in its order"),
