@@ -118,6 +118,17 @@ def test_classes_that_are_not_there_are_exactly_0():
     np.testing.assert_array_equal(found.value, [[1, 0], [0, 1]])
 
 
+@pytest.mark.parametrize("shape", [(2, 2), (1, 2, 2)])
+def test_a_point_that_gives_a_row_no_probability_is_not_certified(shape):
+    """Rounding a class to 0 may do so; infinity times 0 must not warn on the way."""
+    problem = Mixtures.of(np.eye(2).reshape(shape), np.array([[1.0, 1e-46]]))
+    points = _batch._Points.at(problem, np.array([[1.0, 0.0]]), np.zeros((1, 2)))
+    assert points.likelihood[0] == -np.inf
+    assert points.gap[0] == np.inf
+    found = maximise_all(problem, np.full(2, 0.5), tol=TOL, max_iter=1000)
+    np.testing.assert_allclose(found.priors, [[1, 0]], atol=TOL)
+
+
 def test_too_few_steps_are_owned_up_to(rng):
     problem = random_problem(5, 20, 0.9, 0.0, rng)
     found = maximise_all(problem, np.full(5, 0.2), tol=TOL, max_iter=2)

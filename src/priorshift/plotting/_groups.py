@@ -12,7 +12,7 @@ from priorshift.groups import GroupEstimates, read_groups
 from priorshift.plotting._base import Display
 from priorshift.plotting._labels import by, percent, shorten
 from priorshift.plotting._rows import farthest, frame_rows, write_beside
-from priorshift.plotting._style import WIDTH, series_style, write_head
+from priorshift.plotting.style import WIDTH, series_style, write_head
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -92,10 +92,11 @@ class Mixtures:
     def evaluate(self, p: Vector) -> tuple[Vector, Vector]:
         """Return the likelihood part of f, shape (G,), and of its gradient, shape (G, K)."""
         u, used = self._mix(p), self.weights > 0
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             log = np.log(u, out=np.zeros_like(u), where=used)
             over = np.divide(self.weights, u, out=np.zeros_like(u), where=used)
-        return np.einsum("gm,gm->g", self.weights, log), self._back(over)
+            slope = self._back(over)  # NaN where a row's mixture is 0: no gap certifies that
+        return np.einsum("gm,gm->g", self.weights, log), slope
 
     def hessian(self, p: Vector) -> Vector:
         r"""Return :math:`A^T \mathrm{diag}(w/(Ap)^2) A` of each group: (G, K, K)."""
