@@ -12,7 +12,6 @@ import os
 import warnings
 from collections import deque
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +21,9 @@ from numpy.typing import NDArray
 from priorshift._typing import Vector
 from priorshift._validation import check_choice, check_classes, check_priors, some
 from priorshift._version import __version__
-from priorshift.estimators import PriorEstimator, get_estimator
-from priorshift.estimators._evidence import Evidence
+from priorshift.estimators import PriorEstimator, available_estimators, get_estimator
 from priorshift.io import atomic_path, require_file
-from priorshift.statistics import Confusion, DecisionCounts
+from priorshift.statistics import DecisionCounts
 from priorshift.streaming._alarm import Alarm
 from priorshift.streaming._e_process import n_scores
 from priorshift.streaming._monitor import PriorMonitor
@@ -45,10 +43,19 @@ Header = dict[str, Any]
 HISTORY = ("index", "n_samples", "priors", "log_e_value", "p_value", "alarm", "raised")
 ALARM = ("threshold", "seed", "run", "log_e_value", "largest")
 
+PARTS = ("predicted", "confusion", "soft")
+"""What the counts of a fit may consist of."""
+
+LARGEST = 2**53
+"""Largest count: beyond it, float64 has gaps."""
+
+LARGEST_SEED = 2**63
+SUM_TOLERANCE = 1e-6
+
 
 def save_monitor(monitor: PriorMonitor, path: str | os.PathLike[str]) -> Path:
     """Write a monitor."""
-    estimator, arrays = estimator_state(monitor.estimator_)
+    estimator, arrays = _estimator_state(monitor.estimator_)
     header = {
         "format": FORMAT,
         "version": VERSION,
@@ -63,9 +70,9 @@ def save_monitor(monitor: PriorMonitor, path: str | os.PathLike[str]) -> Path:
     arrays |= _arrays(monitor)
     try:
         check_state(header, arrays)  # never write what could not be read
-    except ValueError as error:
+        header["checksum"] = checksum(header, arrays)
+    except (TypeError, ValueError) as error:  # a parameter may be more than JSON can hold
         raise ValueError(f"this monitor cannot be saved: {error}.") from None
-    header["checksum"] = checksum(header, arrays)
     arrays["header"] = np.array(json.dumps(header, allow_nan=False))
     with atomic_path(path) as temporary, temporary.open("wb") as stream:
         np.savez(stream, **arrays)  # type: ignore[arg-type]
@@ -96,7 +103,7 @@ def _monitor_of(header: Header, arrays: Arrays) -> PriorMonitor:
     params, named = header["params"], header["estimator"]
     monitor = PriorMonitor(get_estimator(named["method"], **named["params"]), **params)
     monitor._check_parameters()
-    estimator = restored_estimator(named, arrays)
+    estimator = _restored(named, arrays)
     _rehearse(estimator)
     monitor._begin(estimator, arrays["alarm.before"], seed=0)
     leading = LeadingHistory(
@@ -202,74 +209,39 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON")
 
 
-SAVED = ("cm", "scm", "cm-l", "scm-l", "cm-m", "scm-m", "bbse", "bbse-s", "rlls")
-"""Methods whose fit is no more than counts."""
-
-PARTS = tuple(field.name for field in fields(Evidence))
-"""What evidence may consist of."""
-
-
-def estimator_state(estimator: PriorEstimator) -> tuple[Header, Arrays]:
-    """Split a fitted estimator into what JSON can hold, and arrays."""
-    _require_savable(estimator)
-    arrays: Arrays = {
-        "classes": estimator.classes_,
-        "source_priors": estimator.source_priors_,
-        "source_label_priors": estimator.source_label_priors_,
-    }
-    parts = {name: getattr(estimator._evidence, name) for name in PARTS}
-    parts = {name: part for name, part in parts.items() if part is not None}
-    for name, part in parts.items():
-        arrays[f"{name}.counts"] = part.counts
-        if isinstance(part, Confusion):
-            arrays[f"{name}.class_weights"] = part.class_weights
-    described = {
-        "method": estimator.name,
-        "params": {name: _plain(value) for name, value in estimator.get_params().items()},
-        "given": [value is not None for value in estimator._given],
-        "source_priors_from": estimator.source_priors_from_,
-        "evidence": {name: [part.decision, part.n_samples] for name, part in parts.items()},
-    }
+def _estimator_state(estimator: PriorEstimator) -> tuple[Header, Arrays]:
+    """Split a fitted estimator into what JSON can hold, and arrays; refuse if that loses a part."""
+    name = type(estimator).__name__
+    if not estimator.fit_is_counts:
+        raise ValueError(
+            f"a monitor with {name} cannot be saved: its fit is more than counts. Use a method "
+            "whose fit is no more, such as SCM-L, CM-L or BBSE."
+        )
+    registered = estimator.name in available_estimators()
+    if not registered or type(get_estimator(estimator.name)) is not type(estimator):
+        raise ValueError(
+            f"a monitor with {name} cannot be saved: no estimator of that class is registered as "
+            f"{estimator.name!r}, so the file could not be read. Call register_estimator({name})."
+        )
+    state, arrays = estimator._fit_state()
+    params = {name: _plain(value) for name, value in estimator.get_params().items()}
+    described = {"method": estimator.name, "params": params, **state}
+    lost = vars(estimator).keys() - vars(_restored(described, arrays)).keys()
+    if lost:
+        raise ValueError(
+            f"a monitor with {name} cannot be saved: its fit also sets {some(sorted(lost))}, which "
+            "a file of counts does not hold. Set fit_is_counts = False on the class."
+        )
     return described, arrays
 
 
-def restored_estimator(described: Header, arrays: Arrays) -> PriorEstimator:
+def _restored(described: Header, arrays: Arrays) -> PriorEstimator:
     """Rebuild an estimator with the fit it had."""
-    parts: dict[str, Any] = dict.fromkeys(PARTS)
-    for name, (decision, n_samples) in described["evidence"].items():
-        counts, weights = arrays[f"{name}.counts"], arrays.get(f"{name}.class_weights")
-        parts[name] = (
-            DecisionCounts(counts, decision, n_samples)
-            if weights is None
-            else Confusion(counts, weights, decision, n_samples)
-        )
-    sources = arrays["source_priors"], arrays["source_label_priors"]
-    given = [p if known else None for p, known in zip(sources, described["given"], strict=True)]
-    estimator = get_estimator(described["method"], **described["params"])
-    estimator._settle(arrays["classes"], (given[0], given[1]), Evidence(**parts))
-    # settling scales them to sum to 1 again; restore them to the last bit
-    estimator.source_priors_, estimator.source_label_priors_ = sources
-    estimator.source_priors_from_ = described["source_priors_from"]
-    return estimator
-
-
-def _require_savable(estimator: PriorEstimator) -> None:
-    if estimator.name not in SAVED or type(get_estimator(estimator.name)) is not type(estimator):
-        raise ValueError(
-            f"a monitor with {type(estimator).__name__} cannot be saved: its fit is more than "
-            f"counts. Use one of {', '.join(SAVED)}."
-        )
+    return get_estimator(described["method"], **described["params"])._restore(described, arrays)
 
 
 def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-
-
-LARGEST = 2**53
-"""Largest count: beyond it, float64 has gaps."""
-
-LARGEST_SEED = 2**63
-SUM_TOLERANCE = 1e-6
 
 
 def checksum(header: Header, arrays: Arrays) -> str:
@@ -309,7 +281,7 @@ class _State:
     def check_estimator(self) -> None:
         """Check the fitted estimator."""
         named = _mapping(self.header["estimator"], "estimator")
-        check_choice(named["method"], SAVED, "the method")
+        _require(get_estimator(named["method"]).fit_is_counts, "the method is not one of counts")
         _mapping(named["params"], "the parameters of the method")
         given = named["given"]
         _require(
