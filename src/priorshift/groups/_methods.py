@@ -20,8 +20,7 @@ from priorshift.estimators import (
     PriorEstimator,
     ShrunkSCML,
 )
-from priorshift.estimators._inversion import ROUNDING, clip_to_simplex
-from priorshift.estimators._shrunk import shrunk
+from priorshift.estimators.inversion import ROUNDING, clip_to_simplex
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.groups._mixtures import Mixtures
 from priorshift.groups._newton import maximise_all
@@ -162,16 +161,8 @@ def _inversion(estimator: Any) -> InversionMethod:
 def _likelihood(estimator: Any) -> LikelihoodMethod:
     alpha = check_alpha(getattr(estimator, "alpha", 1.0), estimator.classes_.size)
     require_concave(alpha)
-    confusion, C = estimator.confusion_, estimator.confusion_.conditional
-    if isinstance(estimator, ShrunkSCML):
-        C = shrunk(
-            confusion.counts,
-            confusion.class_weights,
-            estimator.model_confusion_,
-            estimator.shrinkage_,
-        )
     return LikelihoodMethod(
-        C,
+        estimator._columns,
         alpha - 1,
         estimator.source_priors_,
         check_positive(estimator.tol, "tol"),

@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift.estimators import PriorEstimator, get_estimator
-from priorshift.estimators._evidence import Evidence
+from priorshift.estimators.counts import ValidationCounts
 from priorshift.statistics import Confusion, DecisionCounts
 
 SAVED = ("cm", "scm", "cm-l", "scm-l", "cm-m", "scm-m", "bbse", "bbse-s", "rlls")
 """Methods whose fit is no more than counts."""
 
-PARTS = tuple(field.name for field in fields(Evidence))
+PARTS = tuple(field.name for field in fields(ValidationCounts))
 """What evidence may consist of."""
 
 Arrays = dict[str, NDArray[Any]]
@@ -27,7 +27,7 @@ def estimator_state(estimator: PriorEstimator) -> tuple[dict[str, Any], Arrays]:
         "source_priors": estimator.source_priors_,
         "source_label_priors": estimator.source_label_priors_,
     }
-    parts = {name: getattr(estimator._evidence, name) for name in PARTS}
+    parts = {name: getattr(estimator._counts, name) for name in PARTS}
     parts = {name: part for name, part in parts.items() if part is not None}
     for name, part in parts.items():
         arrays[f"{name}.counts"] = part.counts
@@ -56,7 +56,7 @@ def restored_estimator(described: dict[str, Any], arrays: Arrays) -> PriorEstima
     sources = arrays["source_priors"], arrays["source_label_priors"]
     given = [p if known else None for p, known in zip(sources, described["given"], strict=True)]
     estimator = get_estimator(described["method"], **described["params"])
-    estimator._settle(arrays["classes"], (given[0], given[1]), Evidence(**parts))
+    estimator._settle(arrays["classes"], (given[0], given[1]), ValidationCounts(**parts))
     # settling scales them to sum 1 once more: they shall be the same to the last bit
     estimator.source_priors_, estimator.source_label_priors_ = sources
     estimator.source_priors_from_ = described["source_priors_from"]
