@@ -9,12 +9,12 @@ from priorshift._typing import Floats, Indices, Mask, Vector
 from priorshift._validation import check_count, check_positive
 from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.counts import SeenChance, SeenTarget, Validation
-from priorshift.estimators.inversion import clip_to_simplex, judge_condition, say_clipped
+from priorshift.estimators.inversion import judge_condition, say_clipped
 from priorshift.estimators.references import TIAN
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
 from priorshift.execution import Block, Rows, map_reduce, multiply, single_threaded_blas
-from priorshift.solvers import Solution, Status, solve_linear
+from priorshift.solvers import Solution, Status, clip_to_simplex, solve_linear
 from priorshift.statistics import Confusion
 
 LEAST_RATIO = 0.1

@@ -1,10 +1,11 @@
 """What an estimator keeps of validation, and what it counts on the target."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from priorshift._typing import Floats, Indices, Labels, Mask, Vector
 from priorshift._validation import check_priors
@@ -137,6 +138,33 @@ class ValidationCounts:
         """The confusion matrix, where the method could not have been fitted without it."""
         assert self.confusion is not None
         return self.confusion
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the kind and number of rows of each part, and its arrays; see `from_arrays`."""
+        named = {field.name: getattr(self, field.name) for field in fields(ValidationCounts)}
+        parts = {name: part for name, part in named.items() if part is not None}
+        arrays = {f"{name}.counts": part.counts for name, part in parts.items()}
+        arrays |= {
+            f"{name}.class_weights": part.class_weights
+            for name, part in parts.items()
+            if isinstance(part, Confusion)
+        }
+        return {name: [part.decision, part.n_samples] for name, part in parts.items()}, arrays
+
+    @classmethod
+    def from_arrays(
+        cls, described: dict[str, Any], arrays: dict[str, NDArray[Any]]
+    ) -> "ValidationCounts":
+        """Put the parts together again."""
+        parts: dict[str, Any] = {field.name: None for field in fields(ValidationCounts)}
+        for name, (decision, n_samples) in described.items():
+            counts, weights = arrays[f"{name}.counts"], arrays.get(f"{name}.class_weights")
+            parts[name] = (
+                DecisionCounts(counts, decision, n_samples)
+                if weights is None
+                else Confusion(counts, weights, decision, n_samples)
+            )
+        return cls(**parts)
 
     def __add__(self, other: "ValidationCounts") -> "ValidationCounts":
         return ValidationCounts(

@@ -13,13 +13,19 @@ import numpy as np
 from priorshift._typing import Labels, Vector
 from priorshift._validation import check_choice, check_positive
 from priorshift.adaptation import prior_ratio
-from priorshift.estimators.base import PriorEstimator
+from priorshift.estimators.base import Batch, PriorEstimator
 from priorshift.estimators.counts import TargetCounts, ValidationCounts
 from priorshift.estimators.references import GUIDE, LIPTON, SAERENS
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.execution import Rows
-from priorshift.solvers import Solution, condition_number, simplex_least_squares, solve_linear
+from priorshift.solvers import (
+    Solution,
+    clip_to_simplex,
+    condition_number,
+    simplex_least_squares,
+    solve_linear,
+)
 from priorshift.statistics import Decision
 
 ROUNDING = 1e-9
@@ -135,7 +141,6 @@ class BBSE(PriorEstimator):
     reference = LIPTON
     raw_is = "ratio"
     gap_unit = ""
-    batch = "inversion"
 
     def __init__(
         self, *, constrained: bool = False, tol: float = 1e-9, solver: str = "certified"
@@ -146,6 +151,11 @@ class BBSE(PriorEstimator):
     def wide(self) -> bool:
         """Whether no dense matrix of classes by classes is formed."""
         return not self.constrained
+
+    @property
+    def batch(self) -> Batch | None:  # type: ignore[override]
+        """How many groups are solved at once; the constrained form takes one at a time."""
+        return None if self.constrained else "inversion"
 
     def _sources(
         self,
@@ -255,13 +265,6 @@ def judge_condition(estimator: PriorEstimator, M: Vector) -> float:
             PriorShiftWarning,
         )
     return condition
-
-
-def clip_to_simplex(raw: Vector) -> Vector:
-    """Set negative entries to 0 and scale to sum 1, by row; a row without any left is uniform."""
-    clipped = np.maximum(raw, 0)
-    clipped[~clipped.any(axis=-1)] = 1.0
-    return np.asarray(clipped / clipped.sum(axis=-1, keepdims=True))
 
 
 def _warn_of_clipping(estimator: PriorEstimator, raw: Vector, target: TargetCounts) -> None:

@@ -21,11 +21,16 @@ from priorshift._validation import (
     in_class_order,
     some,
 )
-from priorshift.adaptation import like_input, prior_ratio, reweight
+from priorshift.adaptation import (
+    ProbaInterval,
+    adapt_proba_interval,
+    like_input,
+    prior_ratio,
+    reweight,
+)
 from priorshift.calibration import Calibration, CalibrationAverage, CalibrationMap
 from priorshift.execution import SparseTable, is_dask_array, map_chunks
 from priorshift.solvers import ADVICE, Status
-from priorshift.uncertain_priors import ProbaInterval, adapt_proba_interval
 from priorshift.uncertainty import Estimand, IntervalKind, IntervalRequest, PriorInterval
 
 MAX_ROWS = 10

@@ -15,7 +15,7 @@ from priorshift.plotting._base import Display
 from priorshift.plotting._heatmap import draw_heatmap, write_cells
 from priorshift.plotting._labels import percent, shorten
 from priorshift.plotting._rows import frame_rows
-from priorshift.plotting._style import WIDTH, bare, ink, literally, series_style, write_title
+from priorshift.plotting.style import WIDTH, bare, ink, literally, series_style, write_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
