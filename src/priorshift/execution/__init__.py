@@ -1,8 +1,6 @@
-"""Where passes over rows run: in threads here, block by block; on a cluster, chunk by chunk."""
+"""Passes over rows: in threads on this machine, block by block; on a cluster, chunk by chunk."""
 
-from priorshift.execution._blas import n_threads, single_threaded_blas
 from priorshift.execution._dask import DaskTable, is_dask_array, map_chunks
-from priorshift.execution._local import N_PARTS, SERIAL_WORK, map_parts, map_rows, multiply
 from priorshift.execution._reduce import (
     Rows,
     Watcher,
@@ -22,7 +20,18 @@ from priorshift.execution._tables import (
     Fold,
     MappedTable,
     Table,
+    as_table,
     slices,
+    table_kind,
+)
+from priorshift.execution._threads import (
+    N_PARTS,
+    SERIAL_WORK,
+    map_parts,
+    map_rows,
+    multiply,
+    n_threads,
+    single_threaded_blas,
 )
 from priorshift.execution._topk import TopK
 
@@ -45,6 +54,7 @@ __all__ = [
     "Table",
     "TopK",
     "Watcher",
+    "as_table",
     "is_dask_array",
     "is_spark_frame",
     "map_chunks",
@@ -56,6 +66,7 @@ __all__ = [
     "sample_rows",
     "single_threaded_blas",
     "slices",
+    "table_kind",
     "take_rows",
     "watched",
 ]
