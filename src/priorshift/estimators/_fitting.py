@@ -3,7 +3,7 @@
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from priorshift._typing import Labels, Vector
@@ -19,11 +19,14 @@ from priorshift.statistics import Decision
 class FitsValidation(BaseEstimator):
     """The half of an estimator that meets validation: `fit` and `partial_fit`."""
 
-    _keeps_rows: ClassVar[bool] = False
-    """Whether validation's rows must be in memory: a table of them is then read whole."""
+    keeps_rows: ClassVar[bool] = False
+    """Whether `fit` keeps validation row by row; a table of rows is then read into memory."""
 
-    _calibrates: ClassVar[bool] = False
-    """Whether the method calibrates, so that outputs may contradict the labels."""
+    calibrates: ClassVar[bool] = False
+    """Whether the method calibrates predictions, so that they may contradict the labels."""
+
+    estimates_nothing: ClassVar[bool] = False
+    """Whether the method is the baseline that returns the source priors."""
 
     @property
     def _decision(self) -> Decision | None:
@@ -117,7 +120,9 @@ class FitsValidation(BaseEstimator):
     def _warn_of_mismatch(self, rows: Validation) -> None:
         """Warn where the mean prediction cannot be the priors that the model was trained under."""
         told = any(priors is not None for priors in self._given)
-        found = None if told or self._calibrates else self._mismatch_on(rows)
+        found = (
+            None if told or self.calibrates or self.estimates_nothing else self._mismatch_on(rows)
+        )
         if found is not None:
             warn_user(
                 f"{found.say(self.classes_)}. {type(self).__name__} takes the mean prediction for "
@@ -166,6 +171,44 @@ class FitsValidation(BaseEstimator):
         self.source_label_priors_ = source if label_priors is None else label_priors
         if evidence is not None and evidence.confusion is not None:
             self.confusion_ = evidence.confusion
+        return self
+
+    def _labelled_rows(self) -> Validation:
+        """Return the validation rows with their labels, or say how to keep them."""
+        rows = self._validation
+        if rows is None or rows.y is None:
+            raise ValueError(
+                f"{type(self).__name__} keeps no validation rows after partial_fit, and an "
+                "interval needs their spread; use fit(y_proba, y) on all of them, or estimate "
+                "without confidence_level."
+            )
+        return rows
+
+    def _fit_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return a fit that is no more than counts as plain values and arrays; see `_restore`."""
+        assert self._evidence is not None
+        described, arrays = self._evidence.to_arrays()
+        arrays |= {
+            "classes": self.classes_,
+            "source_priors": self.source_priors_,
+            "source_label_priors": self.source_label_priors_,
+        }
+        state = {
+            "given": [value is not None for value in self._given],
+            "source_priors_from": self.source_priors_from_,
+            "evidence": described,
+        }
+        return state, arrays
+
+    def _restore(self, state: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
+        """Set the fit that `_fit_state` described, to the last bit."""
+        sources = arrays["source_priors"], arrays["source_label_priors"]
+        given = [p if known else None for p, known in zip(sources, state["given"], strict=True)]
+        evidence = Evidence.from_arrays(state["evidence"], arrays)
+        self._settle(arrays["classes"], (given[0], given[1]), evidence)
+        # settling scales priors to sum to 1 again, which may change the last bit
+        self.source_priors_, self.source_label_priors_ = sources
+        self.source_priors_from_ = state["source_priors_from"]
         return self
 
     def _sources(

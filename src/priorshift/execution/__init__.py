@@ -1,13 +1,13 @@
 """Passes over rows: in threads on this machine, block by block; on a cluster, chunk by chunk."""
 
 from priorshift.execution._dask import DaskTable, is_dask_array, map_chunks
-from priorshift.execution._reduce import (
-    Rows,
-    Watcher,
-    map_reduce,
+from priorshift.execution._reduce import Rows, Watcher, map_reduce, watched
+from priorshift.execution._sample import (
+    SAMPLE_SEED,
+    sample_in_memory,
     sample_rows,
+    sample_sentence,
     take_rows,
-    watched,
 )
 from priorshift.execution._spark import SparkTable, is_spark_frame
 from priorshift.execution._sparse import DENSE_CLASSES, DenseBlocks, SparseTable
@@ -38,6 +38,7 @@ from priorshift.execution._topk import TopK
 __all__ = [
     "DENSE_CLASSES",
     "N_PARTS",
+    "SAMPLE_SEED",
     "SERIAL_WORK",
     "ArrayTable",
     "Block",
@@ -63,7 +64,9 @@ __all__ = [
     "map_rows",
     "multiply",
     "n_threads",
+    "sample_in_memory",
     "sample_rows",
+    "sample_sentence",
     "single_threaded_blas",
     "slices",
     "table_kind",

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from priorshift._blocks import BLOCK_BYTES, row_parts
-from priorshift._typing import Floats, Indices, Vector
+from priorshift._typing import Floats, Vector
 from priorshift.execution import _threads
 from priorshift.execution._tables import Block, Blocks, Table, slices
 
@@ -80,24 +80,6 @@ def map_reduce(
     return _total(_threads.map_parts(lambda part: fold(slices(data, part, n_rows)), parts))
 
 
-def take_rows(table: Table, index: Indices) -> Floats:
-    """Return some rows of a table, given by their numbers in ascending order."""
-    found = map_reduce(_Take(index), table)
-    return np.concatenate(found) if found else np.empty((0, table.shape[1]), table.dtype)
-
-
-def sample_rows(data: Rows, n_rows: int, random_state: int = 0) -> Floats:
-    """Return all rows of a small table or array, otherwise about `n_rows` drawn at random.
-
-    Rows drawn twice count once: a permutation of all rows would need memory of its own.
-    """
-    n = data.shape[0]
-    if n_rows >= n:
-        return take_rows(data, np.arange(n)) if isinstance(data, Table) else data
-    index = np.unique(np.random.default_rng(random_state).integers(n, size=n_rows))
-    return take_rows(data, index) if isinstance(data, Table) else data[index]
-
-
 @contextmanager
 def watched(watcher: Watcher) -> Iterator[None]:
     """Call a function with the progress of every pass over a table inside this context.
@@ -146,16 +128,6 @@ class _Fold:
                 yield rows, buffer[: block.shape[0]]
             else:
                 yield rows, block.astype(np.float64)
-
-
-@dataclass(frozen=True)
-class _Take:
-    index: Indices
-
-    def __call__(self, block: Block, rows: slice) -> list[Floats]:
-        first, end = np.searchsorted(self.index, [rows.start, rows.stop])
-        at = self.index[first:end] - rows.start
-        return [np.array(block[at])] if at.size else []
 
 
 def _unwatched(done: int) -> None:
