@@ -126,7 +126,7 @@ def test_a_point_that_gives_a_row_no_probability_is_not_certified(shape):
     assert points.likelihood[0] == -np.inf
     assert points.gap[0] == np.inf
     found = maximise_all(problem, np.full(2, 0.5), tol=TOL, max_iter=1000)
-    np.testing.assert_allclose(found.priors, [[1, 0]], atol=TOL)
+    np.testing.assert_allclose(found.value, [[1, 0]], atol=TOL)
 
 
 def test_too_few_steps_are_owned_up_to(rng):
