@@ -8,7 +8,7 @@ import numpy as np
 
 from priorshift._typing import Floats, Indices, Mask, Vector
 from priorshift.adaptation import prior_ratio
-from priorshift.execution import Block, Rows, map_reduce
+from priorshift.execution import Block, Rows, map_reduce, times
 from priorshift.solvers import Mixture, maximise
 from priorshift.statistics import Confusion, Decision, DecisionCounts
 
@@ -69,8 +69,8 @@ class SeenChance:
     all_classes: Vector
 
     def __call__(self, block: Block) -> Vector:
-        of_unseen = (block @ self.unseen.astype(block.dtype)).astype(np.float64)
-        of_any = (block @ self.all_classes.astype(block.dtype)).astype(np.float64)
+        of_unseen = times(block, self.unseen).astype(np.float64)
+        of_any = times(block, self.all_classes).astype(np.float64)
         return 1 - np.divide(of_unseen, of_any, out=np.zeros_like(of_any), where=of_any > 0)
 
 

@@ -2,7 +2,7 @@
 
 from priorshift.execution._blas import n_threads, single_threaded_blas
 from priorshift.execution._dask import DaskTable, is_dask_array, map_chunks
-from priorshift.execution._local import N_PARTS, SERIAL_WORK, map_parts, map_rows, multiply
+from priorshift.execution._local import N_PARTS, SERIAL_WORK, map_parts, map_rows, multiply, times
 from priorshift.execution._reduce import (
     Rows,
     Watcher,
@@ -57,5 +57,6 @@ __all__ = [
     "single_threaded_blas",
     "slices",
     "take_rows",
+    "times",
     "watched",
 ]
