@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from scipy.sparse import issparse
 
-from priorshift._typing import Floats, Indices, Mask
+from priorshift._typing import Floats, Mask
 from priorshift._validation._reading import (
     SUM_TOLERANCE,
     read_numbers,
@@ -51,15 +51,21 @@ class Predictions:
         default_factory=dict, init=False, repr=False
     )
 
+    @classmethod
+    def from_checked(cls, values: Rows) -> "Predictions":
+        """Wrap rows that were made or taken from checked ones, and so need no check."""
+        return cls(values, passed="proba")
+
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and classes."""
         shape: tuple[int, int] = self.values.shape
         return shape
 
-    def take(self, rows: slice | Indices | Mask) -> "Predictions":
-        """Return some rows, which need no other check."""
-        return Predictions(self.values[rows], self.names, self.binary, self.passed)
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
+        """Return the values, for code that knows arrays only; a table refuses."""
+        values = np.asarray(self.values, dtype)
+        return values.copy() if copy else values
 
     def once(
         self, rows: Rows, key: Any, arguments: tuple[Any, ...], make: Callable[[], Result]
