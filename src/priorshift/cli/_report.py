@@ -72,8 +72,7 @@ def report_on(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         with busy(f"Estimating by {method}"):
-            y_proba_target = task.target_rows()
-            shift = task.estimate(method, y_proba_target)
+            shift = task.estimate(method)
     told = tuple(dict.fromkeys(str(warning.message) for warning in caught))
     for message in told:
         note(f"Warning: {in_options(message)}")
@@ -85,7 +84,7 @@ def report_on(
             shift,
             y_proba_val=task.y_proba_val,
             y_val=task.y_val,
-            y_proba_target=y_proba_target,
+            y_proba_target=task.target_rows(),
             y_target=task.target_labels(),
             comparison=comparison,
             source_label_priors=task.source_label_priors,

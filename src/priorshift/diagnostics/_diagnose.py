@@ -79,7 +79,7 @@ def diagnose(
     after = (estimate.adapt(samples.validation).argmax(axis=1) == y).astype(np.float64)
     known = (priors, estimate.standard_error, confidence_level)
     C = samples.confusion(decision)[:, seen]
-    pairs = confusable_pairs(samples.y_proba_val, y)
+    pairs = confusable_pairs(samples.y_proba_val, y, samples.counted("soft"))
     label = samples.classes.tolist()
     return Diagnostics(
         method=estimate.method,

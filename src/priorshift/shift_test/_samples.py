@@ -52,15 +52,18 @@ class Samples:
         """Rows of the target."""
         return self.y_proba_target.shape[0]
 
-    def confusion(self, decision: Decision) -> Vector:
-        """Return C, a column of 0 for a class that validation lacks."""
+    def counted(self, decision: Decision) -> Confusion:
+        """Count validation's decisions by class, once for these checked predictions."""
 
         def count() -> Confusion:
             return Confusion.from_arrays(self.y_proba_val, self.y_val, decision=decision)
 
-        key, counted = ("confusion", decision), (self.y_val, None)
-        found = self.validation.once(self.y_proba_val, key, counted, count)
-        conditional: Vector = found.conditional
+        key = ("confusion", decision)
+        return self.validation.once(self.y_proba_val, key, (self.y_val, None), count)
+
+    def confusion(self, decision: Decision) -> Vector:
+        """Return C, a column of 0 for a class that validation lacks."""
+        conditional: Vector = self.counted(decision).conditional
         return conditional
 
     def frequencies(self, decision: Decision) -> Vector:
