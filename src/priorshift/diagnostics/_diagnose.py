@@ -3,13 +3,13 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from priorshift._validation import check_choice
+from priorshift._validation import check_choice, check_level
 from priorshift.diagnostics._accuracy import expected_score
 from priorshift.diagnostics._confusable import confusable_pairs
 from priorshift.diagnostics._result import Diagnostics
 from priorshift.estimators import PriorEstimate
 from priorshift.shift_test._noise import effective_size
-from priorshift.shift_test._samples import check_level, read_samples
+from priorshift.shift_test._samples import read_samples
 from priorshift.solvers import condition_number
 from priorshift.statistics import Decision
 
