@@ -34,7 +34,7 @@ from priorshift.execution._dask import (  # noqa: E402
     map_chunks,
 )
 from priorshift.execution._dask_tasks import Cuts  # noqa: E402
-from priorshift.execution._local import cut  # noqa: E402
+from priorshift.execution._threads import cut  # noqa: E402
 from priorshift.io import open_predictions  # noqa: E402
 
 SAME = {"rtol": 0, "atol": 1e-10}

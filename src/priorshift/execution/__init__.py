@@ -1,8 +1,6 @@
 """Where passes over rows run: in threads here, block by block; on a cluster, chunk by chunk."""
 
-from priorshift.execution._blas import n_threads, single_threaded_blas
 from priorshift.execution._dask import DaskTable, is_dask_array, map_chunks
-from priorshift.execution._local import N_PARTS, SERIAL_WORK, map_parts, map_rows, multiply
 from priorshift.execution._reduce import (
     Rows,
     Watcher,
@@ -16,6 +14,7 @@ from priorshift.execution._spark import SparkTable, is_spark_frame
 from priorshift.execution._sparse import DENSE_CLASSES, DenseBlocks, SparseTable
 from priorshift.execution._sparse_block import SparseBlock
 from priorshift.execution._tables import (
+    TABLE_MAKERS,
     ArrayTable,
     Block,
     Blocks,
@@ -25,6 +24,15 @@ from priorshift.execution._tables import (
     Table,
     slices,
 )
+from priorshift.execution._threads import (
+    N_PARTS,
+    SERIAL_WORK,
+    map_parts,
+    map_rows,
+    multiply,
+    n_threads,
+    single_threaded_blas,
+)
 from priorshift.execution._topk import TopK
 
 __all__ = [
@@ -32,6 +40,7 @@ __all__ = [
     "N_PARTS",
     "SAMPLE_SEED",
     "SERIAL_WORK",
+    "TABLE_MAKERS",
     "ArrayTable",
     "Block",
     "Blocks",

@@ -9,7 +9,7 @@ import numpy as np
 
 from priorshift._typing import Floats
 from priorshift.execution._dask_tasks import Cuts, Folding, map_here, map_on_cluster
-from priorshift.execution._tables import Blocks, Done, Fold, Table, slices
+from priorshift.execution._tables import TABLE_MAKERS, Blocks, Done, Fold, Table, slices
 
 MOST_HELD = 2**30
 """Bytes up to which chunks are kept in this process, where there is no cluster to keep them."""
@@ -73,6 +73,13 @@ class DaskTable(Table):
             "a DaskTable is not pickled: it stands for chunks on a cluster. Estimators that were "
             "fitted on one keep it; fit them on a NumPy array to pickle them."
         )
+
+
+def _table_of(values: Any, _: str) -> DaskTable | None:
+    return DaskTable(values) if is_dask_array(values) else None
+
+
+TABLE_MAKERS["dask"] = _table_of
 
 
 def is_dask_array(values: Any) -> bool:

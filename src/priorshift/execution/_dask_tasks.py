@@ -17,8 +17,8 @@ import numpy as np
 
 from priorshift._typing import Floats
 from priorshift.execution import _reduce
-from priorshift.execution._blas import single_threaded_blas
 from priorshift.execution._tables import Blocks, Done, Fold
+from priorshift.execution._threads import single_threaded_blas
 
 MERGED = 16
 """Results that one task adds up; so many chunks need no such task."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from priorshift._blocks import BLOCK_BYTES
 from priorshift._typing import Floats, Indices, Vector
-from priorshift.execution import _local
+from priorshift.execution import _threads
 from priorshift.execution._tables import Block, Blocks, Table, slices
 
 Rows = Floats | Table
@@ -32,7 +32,7 @@ def map_reduce(
     *,
     work: float | None = None,
     block_bytes: int = BLOCK_BYTES,
-    n_parts: int = _local.N_PARTS,
+    n_parts: int = _threads.N_PARTS,
     exact: bool = False,
 ) -> Any:
     """Apply a kernel to blocks of rows and add up the results, arrays in float64.
@@ -65,7 +65,7 @@ def map_reduce(
     """
     n, K = data.shape
     n_rows = max(1, block_bytes // (8 * K))
-    little = (data.size if work is None else work) < _local.SERIAL_WORK
+    little = (data.size if work is None else work) < _threads.SERIAL_WORK
     if isinstance(data, Table):
         n_parts = 1 if little else n_parts
         watcher = _WATCHER.get()
@@ -76,8 +76,8 @@ def map_reduce(
     fold = _Fold(kernel, exact)
     if little:
         return fold(slices(data, slice(0, n), n_rows))
-    parts = _local.cut(n, n_parts)
-    return _total(_local.map_parts(lambda part: fold(slices(data, part, n_rows)), parts))
+    parts = _threads.cut(n, n_parts)
+    return _total(_threads.map_parts(lambda part: fold(slices(data, part, n_rows)), parts))
 
 
 def take_rows(table: Table, index: Indices) -> Floats:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from priorshift._typing import Floats
-from priorshift.execution._blas import single_threaded_blas
 from priorshift.execution._packing import pack, unpack
-from priorshift.execution._tables import Blocks, Done, Fold, Table
+from priorshift.execution._tables import TABLE_MAKERS, Blocks, Done, Fold, Table
+from priorshift.execution._threads import single_threaded_blas
 
 RESULT = "partition int, found binary, error string"
 """What a pass gives back, one row a partition."""
@@ -96,6 +96,15 @@ class SparkTable(Table):
     def __reduce__(self) -> Any:
         """Refuse: it stands for rows of a session."""
         raise TypeError("a SparkTable is not pickled: it belongs to a Spark session.")
+
+
+def _table_of(values: Any, name: str) -> None:
+    """Refuse a frame: which of its columns are probabilities, only you know."""
+    if is_spark_frame(values):
+        raise ValueError(f"{name} is a Spark frame; name its columns: SparkTable({name}, columns).")
+
+
+TABLE_MAKERS["pyspark"] = _table_of
 
 
 def is_spark_frame(values: Any) -> bool:

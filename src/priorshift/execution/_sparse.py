@@ -9,9 +9,9 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from priorshift._typing import Floats, Indices, Mask, Vector
-from priorshift.execution._local import SERIAL_WORK
 from priorshift.execution._sparse_block import SparseBlock, with_data
 from priorshift.execution._tables import Blocks, Done, Fold, Table, _counted, slices
+from priorshift.execution._threads import SERIAL_WORK
 
 DENSE_CLASSES = 2000
 """Up to here a matrix of classes by classes is small (32 MB); beyond, sparse ones stay sparse."""

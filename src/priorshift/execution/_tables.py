@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from priorshift._typing import Floats
-from priorshift.execution._local import cut, map_parts
+from priorshift.execution._threads import cut, map_parts
 
 Block = Any
 """Some rows of a table: an ndarray, or what multiplies, sums and slices as one."""
@@ -80,6 +80,11 @@ class Table(ABC):
     def __array__(self, *_: Any, **__: Any) -> Any:
         """Refuse: a table is there so that nobody needs all of it at once."""
         raise TypeError(f"a {type(self).__name__} is read in blocks, and not made into an array")
+
+
+TABLE_MAKERS: dict[str, Callable[[Any, str], Table | None]] = {}
+"""What makes tables of other libraries' data, by the name of the library: each adds its own. It
+takes the data and the name of the argument; None where the data are nothing to read in blocks."""
 
 
 @dataclass(frozen=True, eq=False)
