@@ -1,4 +1,4 @@
-"""Predictions: rows that are distributions, or logits, in arrays or in tables read in blocks."""
+"""Predictions: rows that are distributions, or logits."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,15 +9,7 @@ from scipy.sparse import issparse
 
 from priorshift._typing import Floats, Mask
 from priorshift._validation._reading import SUM_TOLERANCE, read_numbers, require_unique
-from priorshift.execution import (
-    TABLE_MAKERS,
-    ArrayTable,
-    Block,
-    Rows,
-    SparseTable,
-    Table,
-    map_reduce,
-)
+from priorshift.execution import Block, Rows, SparseTable, Table, as_table, map_reduce
 
 SHOWN_ROWS = 64
 """Sparse rows that are made an array to explain what is wrong with them."""
@@ -38,7 +30,7 @@ def check_proba(y_proba: Any, name: str = "y_proba", *, tables: bool = False) ->
 
     With `tables`, what is read in blocks passes as well: files, sparse matrices, Dask arrays.
     """
-    table = read_table(y_proba, name) if tables else None
+    table = _read_table(y_proba, name) if tables else None
     if table is not None:
         _require_matrix(table, table.names, name)
         _require_distributions(table, name)
@@ -77,6 +69,14 @@ def check_outputs(
         return check_logits(outputs, name)
     sparse = sparse and (issparse(outputs) or isinstance(outputs, SparseTable))
     return check_proba(outputs, name, tables=sparse)
+
+
+def _read_table(values: Any, name: str) -> Table | None:
+    """Return predictions as a table that has rows, or None if they are not read in blocks."""
+    table = as_table(values, name)
+    if table is not None and 0 in table.shape:
+        raise ValueError(f"{name} is empty (shape {table.shape}); give at least one row.")
+    return table
 
 
 def _require_matrix(values: Rows, names: tuple[Any, ...] | None, name: str) -> None:
@@ -160,46 +160,10 @@ def _few_bad_rows(block: Block, fine: Mask, start: int) -> tuple[Floats, Mask, i
 
 def check_matrix(y_proba: Any, name: str = "y_proba") -> Any:
     """Check no more than that these are numbers in two dimensions: for sums over clean data."""
-    table = read_table(y_proba, name)
+    table = _read_table(y_proba, name)
     if table is not None:
         _require_matrix(table, table.names, name)
         return table
     values, names = read_numbers(y_proba, name)
     _require_matrix(values, names, name)
     return values
-
-
-def read_table(values: Any, name: str) -> Table | None:
-    """Return predictions as a table, or None where they are a plain array, a list or a frame."""
-    if isinstance(values, Table):
-        table: Table | None = values
-    elif issparse(values):
-        table = _sparse(values, name)
-    elif (make := TABLE_MAKERS.get(type(values).__module__.partition(".")[0])) is not None:
-        table = make(values, name)
-    elif isinstance(values, np.memmap) and values.dtype not in (np.float32, np.float64):
-        table = _converted(values, name)
-    else:
-        return None
-    if table is not None and 0 in table.shape:
-        raise ValueError(f"{name} is empty (shape {table.shape}); give at least one row.")
-    return table
-
-
-def _sparse(values: Any, name: str) -> Table:
-    """Read a sparse matrix: what it does not list is 0."""
-    if values.ndim != 2 or values.dtype.kind not in "fiub":
-        raise ValueError(
-            f"{name} is a sparse array of shape {values.shape} and type {values.dtype}; it must "
-            "hold numbers in two dimensions, one row per sample."
-        )
-    return SparseTable.of(values)
-
-
-def _converted(values: Any, name: str) -> Table | None:
-    """Read numbers of another kind block by block: a conversion of all would be a copy."""
-    if values.dtype.kind not in "fiu" or values.ndim != 2:
-        return None
-    if values.dtype.itemsize > 8:
-        raise ValueError(f"{name} holds {values.dtype}; store it as float32 or float64.")
-    return ArrayTable(values)

@@ -1,20 +1,18 @@
-"""Where passes over rows run: in threads here, block by block; on a cluster, chunk by chunk."""
+"""Passes over rows: in threads on this machine, block by block; on a cluster, chunk by chunk."""
 
 from priorshift.execution._dask import DaskTable, is_dask_array, map_chunks
-from priorshift.execution._reduce import (
-    Rows,
-    Watcher,
-    map_reduce,
+from priorshift.execution._reduce import Rows, Watcher, map_reduce, watched
+from priorshift.execution._sample import (
+    SAMPLE_SEED,
+    sample_in_memory,
     sample_rows,
+    sample_sentence,
     take_rows,
-    watched,
 )
-from priorshift.execution._sample import SAMPLE_SEED, sample_in_memory, sample_sentence
 from priorshift.execution._spark import SparkTable, is_spark_frame
 from priorshift.execution._sparse import DENSE_CLASSES, DenseBlocks, SparseTable
 from priorshift.execution._sparse_block import SparseBlock
 from priorshift.execution._tables import (
-    TABLE_MAKERS,
     ArrayTable,
     Block,
     Blocks,
@@ -22,7 +20,9 @@ from priorshift.execution._tables import (
     Fold,
     MappedTable,
     Table,
+    as_table,
     slices,
+    table_kind,
 )
 from priorshift.execution._threads import (
     N_PARTS,
@@ -40,7 +40,6 @@ __all__ = [
     "N_PARTS",
     "SAMPLE_SEED",
     "SERIAL_WORK",
-    "TABLE_MAKERS",
     "ArrayTable",
     "Block",
     "Blocks",
@@ -56,6 +55,7 @@ __all__ = [
     "Table",
     "TopK",
     "Watcher",
+    "as_table",
     "is_dask_array",
     "is_spark_frame",
     "map_chunks",
@@ -69,6 +69,7 @@ __all__ = [
     "sample_sentence",
     "single_threaded_blas",
     "slices",
+    "table_kind",
     "take_rows",
     "watched",
 ]
