@@ -90,11 +90,14 @@ def covering(interval: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
 
 def simulated_cells(replicates: int) -> Iterator[Cell]:
     for K in (2, 3, 10):
-        for kind, (power, spread) in KINDS.items():
-            tasks = (
-                distorted(simulated(K, seed), power, spread, seed) for seed in range(replicates)
-            )
-            yield Cell(f"simulated, {kind}, {PER_CLASS} rows per class", K, tasks, True)
+        for kind in KINDS:
+            name = f"simulated, {kind}, {PER_CLASS} rows per class"
+            yield Cell(name, K, simulated_tasks(K, kind, replicates), True)
+
+
+def simulated_tasks(K: int, kind: str, replicates: int) -> Iterator[Task]:
+    for seed in range(replicates):
+        yield distorted(simulated(K, seed), *KINDS[kind], seed)
 
 
 def simulated(K: int, seed: int) -> Task:
