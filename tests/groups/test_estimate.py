@@ -134,12 +134,12 @@ def test_sparse_rows_are_read_in_blocks(grouped, method):
 
 
 def test_groups_too_large_to_stack_go_one_by_one(grouped, monkeypatch):
-    from priorshift.groups import _posteriors
+    from priorshift.solvers import _batch
 
     data = grouped()
     est = data.fit("em", tol=1e-6)
     stacked = estimate_groups(est, data.y_proba, data.groups, pooling=None)
-    monkeypatch.setattr(_posteriors, "STACK_BYTES", 8 * 4 * 50)
+    monkeypatch.setattr(_batch, "STACK_BYTES", 8 * 4 * 50)
     single = estimate_groups(est, data.y_proba, data.groups, pooling=None)
     np.testing.assert_allclose(single.priors, stacked.priors, atol=1e-3)
     assert single.gap.max() <= 1e-6
@@ -211,12 +211,17 @@ def test_what_is_not_certified_is_said():
 
 
 @pytest.mark.parametrize("method", ["rlls", "gls", "elsa", "na", "joint", "mapls"])
-def test_other_methods_are_refused_by_name(grouped, method):
+def test_other_methods_estimate_each_group_by_itself(grouped, method):
     data = grouped()
     available = [name for name in ps.available_estimators() if name.startswith(method)]
     est = data.fit(available[0])
-    with pytest.raises(ValueError, match=r"does not estimate groups; use SCM-L"):
+    with pytest.raises(ValueError, match=r"cannot pool groups.* use a method such as SCM-L"):
         estimate_groups(est, data.y_proba, data.groups)
+    found = quietly(estimate_groups, est, data.y_proba, data.groups, pooling=None)
+    for g in range(len(found)):
+        alone = quietly(est.estimate, data.y_proba[data.groups == g])
+        np.testing.assert_array_equal(found.priors[g], alone.priors)
+        assert found.status[g] == alone.status
 
 
 @pytest.mark.parametrize(
@@ -226,7 +231,7 @@ def test_other_methods_are_refused_by_name(grouped, method):
         ({"solver": "paper"}, "em", "solver, for groups, must be one of 'certified'"),
         ({"alpha": 0.5}, "scm-m", "alpha of at least 1"),
         ({"alpha": 0.5}, "map", "alpha of at least 1"),
-        ({"constrained": True}, "bbse", "use SCM-L or CM-L"),
+        ({"constrained": True}, "bbse", r"BBSE\(constrained=True\) cannot pool groups"),
     ],
 )
 def test_what_has_no_certificate_is_refused(grouped, params, name, message):

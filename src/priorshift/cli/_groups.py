@@ -23,14 +23,8 @@ from priorshift.cli._options import (
     output_option,
 )
 from priorshift.cli._task import Task, open_task
-from priorshift.estimators import EM, MAP, Auto, available_estimators, get_estimator
-from priorshift.groups import GroupEstimates, estimate_groups
-from priorshift.groups._labels import read_groups
-from priorshift.groups._methods import Inversion, Likelihood
+from priorshift.groups import GroupEstimates, estimate_groups, read_groups
 from priorshift.io import as_text, atomic_path, open_predictions
-
-SUPPORTED = (*Likelihood, *Inversion, EM, MAP, Auto)
-METHODS = tuple(n for n in available_estimators() if isinstance(get_estimator(n), SUPPORTED))
 
 
 def read_pooling(_: click.Context, param: click.Parameter, value: str) -> float | str | None:
@@ -61,7 +55,7 @@ def read_pooling(_: click.Context, param: click.Parameter, value: str) -> float 
     metavar="NAME",
     help="Column, or array of an npz, with the group of each target row.",
 )
-@method_option(METHODS)
+@method_option(lambda traits: traits.batch is not None)
 @click.option(
     "--pooling",
     callback=read_pooling,
@@ -153,10 +147,10 @@ def _estimate(
     task: Task, method: str, labels: Labels, pooling: Any, confidence_level: float | None
 ) -> GroupEstimates:
     estimator = task.fitted(method)
-    in_memory = isinstance(estimator, EM | MAP | Auto)  # the others read large files in blocks
     return estimate_groups(
         estimator,
-        task.target_proba() if in_memory else task.target_rows(),
+        # counts are taken of large files block by block
+        task.target_rows() if estimator.counts_suffice else task.target_proba(),
         labels,
         pooling=pooling,
         confidence_level=confidence_level,

@@ -10,12 +10,10 @@ from scipy.special import expit
 from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Indices, Vector
 from priorshift._validation import NO_PRIOR, check_count, check_positive
-from priorshift.calibration import CalibrationMap
-from priorshift.calibration._average import AveragedCalibration, average_calibration, label_losses
+from priorshift.calibration import CalibrationAverage, CalibrationMap
+from priorshift.calibration._average import average_calibration, label_losses
 from priorshift.estimators._auto_words import Reason, say_unknown, state_decision
-from priorshift.estimators._base import PriorEstimator
 from priorshift.estimators._gain import Gain, Refit, Sample, Target, expected_gain
-from priorshift.estimators._result import PriorEstimate
 from priorshift.estimators._shares import (
     Shares,
     estimate_shares,
@@ -23,10 +21,14 @@ from priorshift.estimators._shares import (
     share_interval,
 )
 from priorshift.estimators._source import source_balance
+from priorshift.estimators.base import PriorEstimator
+from priorshift.estimators.confusion_likelihood import SCML
+from priorshift.estimators.references import ALEXANDARI
+from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.execution import Rows, Table, sample_rows
 from priorshift.solvers import Solution, Status
-from priorshift.statistics import Confusion, Decision
+from priorshift.statistics import Confusion
 from priorshift.uncertainty import IntervalRequest, PriorInterval, Votes
 
 RAW_ODDS = np.exp(3.0)
@@ -97,8 +99,15 @@ class Auto(PriorEstimator):
     """
 
     name = "auto"
-    _keeps_rows = True
-    _calibrates = True
+    summary = (
+        "calibrates, estimates, shrinks towards the source priors as far as the evidence supports, "
+        "and adapts only where that is expected to help"
+    )
+    reference = ALEXANDARI
+    _decision = "soft"
+    keeps_rows = True
+    calibrates = True
+    batch = "calibrated"
 
     def __init__(
         self,
@@ -108,10 +117,6 @@ class Auto(PriorEstimator):
         random_state: int | np.random.Generator | None = None,
     ) -> None:
         self.caution, self.cv, self.random_state = caution, cv, random_state
-
-    @property
-    def _decision(self) -> Decision:
-        return "soft"
 
     def fit(
         self, y_proba: ArrayLike | None = None, y: ArrayLike | None = None, **given: Any
@@ -269,6 +274,18 @@ class Auto(PriorEstimator):
         mean = np.average(found, axis=0, weights=average.weights)
         return np.asarray(np.average((found - mean) ** 2, axis=0, weights=average.weights))
 
+    def _soft_decisions(self) -> tuple[SCML, CalibrationAverage]:
+        """Return SCM-L fitted on calibrated outputs, and what calibrates them, to solve groups."""
+        calibration, (_, labels, weight) = self._calibration, self._rows()
+        soft = SCML().fit(
+            calibration.y_proba,
+            self.classes_[labels[calibration.order]],
+            source_priors=self._balance.priors,
+            classes=self.classes_,
+            sample_weight=weight[calibration.order],
+        )
+        return soft, calibration.average
+
     def _judge(self, shares: Shares, gain: Gain) -> Reason:
         """Tell why to adapt, or why not; warn of a class that nothing is known of."""
         if gain.mean <= self.caution * gain.standard_error:
@@ -330,11 +347,6 @@ class Auto(PriorEstimator):
         fitted = 1.0 / labels.size  # a parameter gains about that much where it is fitted
         surely = priors @ mean > SURELY * error + fitted
         return self._calibration.temperature if surely else None
-
-
-def calibration_of(auto: Auto) -> tuple[AveragedCalibration, Vector]:
-    """Return how a fitted Auto calibrates, and the priors its calibrated outputs stand for."""
-    return auto._calibration, auto._balance.priors
 
 
 def _looked_at(y_proba: Rows) -> Floats:

@@ -21,8 +21,7 @@ from scipy.special import ndtr, stdtrit
 
 from priorshift._typing import Floats, Vector
 from priorshift.adaptation import prior_ratio
-from priorshift.solvers import Mixture, maximise
-from priorshift.solvers._variational import dirichlet_posterior
+from priorshift.solvers import Mixture, dirichlet_posterior, maximise
 from priorshift.uncertainty import IntervalRequest, PriorInterval, Votes, score_bounds
 
 CONCENTRATIONS = (1.0, 10.0, 100.0)
