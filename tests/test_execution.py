@@ -15,9 +15,16 @@ from hypothesis import strategies as st
 from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
 from priorshift._blocks import row_blocks
-from priorshift.execution import _local, map_rows, n_threads, single_threaded_blas
+from priorshift.execution import (
+    _threads,
+    map_rows,
+    multiply,
+    n_threads,
+    single_threaded_blas,
+    times,
+)
 
-MUCH = 2.0 * _local.SERIAL_WORK
+MUCH = 2.0 * _threads.SERIAL_WORK
 needs_blas_threads = pytest.mark.usefixtures("two_blas_threads")
 
 
@@ -63,7 +70,7 @@ def test_parts_cover_every_row_once_and_in_order(n_rows, n_parts, work):
 
 
 def test_results_come_in_order_though_the_first_part_is_last_to_end(monkeypatch):
-    monkeypatch.setattr(_local, "n_threads", lambda: 4)
+    monkeypatch.setattr(_threads, "n_threads", lambda: 4)
 
     ended = [threading.Event() for _ in range(5)]
     ended[4].set()
@@ -77,7 +84,7 @@ def test_results_come_in_order_though_the_first_part_is_last_to_end(monkeypatch)
 
 
 def test_much_work_is_shared_among_threads(monkeypatch):
-    monkeypatch.setattr(_local, "n_threads", lambda: 4)
+    monkeypatch.setattr(_threads, "n_threads", lambda: 4)
     together = threading.Barrier(4)  # passed only if four kernels run at once
     threads = map_rows(
         lambda _: together.wait() >= 0 and threading.get_ident(), 4, work=MUCH, n_parts=4
@@ -100,7 +107,7 @@ def test_sums_do_not_depend_on_the_number_of_threads(monkeypatch):
     values = np.random.default_rng(0).standard_normal(10_001)
     sums = []
     for n in (1, 2, 5):
-        monkeypatch.setattr(_local, "n_threads", lambda n=n: n)
+        monkeypatch.setattr(_threads, "n_threads", lambda n=n: n)
         sums.append(sum(map_rows(lambda rows: float(values[rows].sum()), values.size, work=MUCH)))
     assert sums[0] == sums[1] == sums[2]  # to the last bit
     assert sums[0] == pytest.approx(values.sum())
@@ -367,6 +374,25 @@ def test_children_of_a_process_whose_threads_estimate():
         check=False,
     )
     assert (done.stdout.strip(), done.stderr) == ("20", "")
+
+
+# Products
+
+
+class Flagging(np.ndarray):
+    """Rows whose products are right but raise the flag of invalid values, as a BLAS may."""
+
+    def __matmul__(self, other):
+        np.sqrt(np.float32(-1))
+        return np.asarray(self) @ np.asarray(other)
+
+
+def test_a_flag_that_blas_raises_for_nothing_is_no_warning():
+    rows = np.arange(15, dtype=np.float32).reshape(3, 5)
+    with pytest.warns(RuntimeWarning, match="invalid value"):
+        rows.view(Flagging) @ np.ones(5)
+    for product in (times, multiply):
+        np.testing.assert_array_equal(product(rows.view(Flagging), np.ones(5)), [10, 35, 60])
 
 
 # Blocks

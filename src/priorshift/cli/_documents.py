@@ -15,7 +15,7 @@ from priorshift._version import __version__
 from priorshift.cli._console import emit, note, show_table
 from priorshift.cli._errors import in_options
 from priorshift.estimators import PriorEstimate
-from priorshift.estimators._views import columns_of
+from priorshift.estimators.result import columns_of
 from priorshift.evaluation import Comparison, Scores
 from priorshift.io import write_text
 
