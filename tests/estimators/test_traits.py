@@ -106,7 +106,7 @@ def test_a_subclass_is_monitored_and_saved_as_its_base_is(base, data, tmp_path):
             saved.append(str(refusal).replace(cls.__name__, ""))
             continue
         again = ps.PriorMonitor.load(tmp_path / "monitor.json")
-        assert type(again.estimator_) is cls
+        assert type(again.estimator) is cls
         saved.append(again.update(target[100:]).priors)
     np.testing.assert_array_equal(saved[1], saved[0])
     assert isinstance(saved[0], np.ndarray) == base().fit_is_counts

@@ -195,7 +195,7 @@ def test_a_source_prior_that_the_rest_would_drown_is_refused(prior):
     source = np.array([0.25, prior, 0.25, 0.25, 0.25])
     em = ps.EM().fit(source_priors=source / source.sum())
     if prior < 1e-10:
-        with pytest.raises(ValueError, match=r"for class 1 .* drowns .* rest='drop'"):
+        with pytest.raises(ValueError, match=r"for class 1 .* loses .* rest='drop'"):
             em.estimate(best)
         assert em.estimate(best.toarray()).status == "certified"
     else:

@@ -22,6 +22,7 @@ from priorshift._validation import (
     classes_of_priors,
     encode_labels,
     in_class_order,
+    ordered,
     read_labels,
     settle_classes,
     some,
@@ -365,13 +366,15 @@ class PriorEstimator(BaseEstimator):
         n_samples = predictions.values.shape[0]
         labels = None if y is None else read_labels(y, n_samples)
         names = settle_classes(predictions, labels, classes, positive_class)
-        values = self._as_taken(in_class_order(predictions, names), kept=self.keeps_rows)
+        predictions = ordered(predictions, names)
+        values = self._as_taken(predictions.values, kept=self.keeps_rows)
         if self.keeps_rows and isinstance(values, Table):
             values = take_rows(values, np.arange(n_samples))
         rows = Validation(
             values,
             None if labels is None else encode_labels(labels, names),
             check_sample_weight(sample_weight, n_samples),
+            predictions if values is predictions.values else None,
         )
         return names, rows
 

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Floats, Indices, Mask, Vector
+from priorshift._validation import Predictions
 from priorshift.adaptation import prior_ratio
-from priorshift.execution import Block, Rows, map_reduce
+from priorshift.execution import Block, Rows, map_reduce, times
 from priorshift.solvers import Mixture, maximise
 from priorshift.statistics import Confusion, Decision, DecisionCounts
 
@@ -21,11 +22,16 @@ NONE_LEFT = 1e-9
 
 
 class Validation(NamedTuple):
-    """The rows of a validation set, clean and in class order."""
+    """The rows of a validation set, clean and in class order.
+
+    `checked` are the predictions as they passed the check, if the rows are theirs: what is counted
+    over them is kept with them.
+    """
 
     y_proba: Floats
     y: Indices | None
     sample_weight: Vector | None
+    checked: Predictions | None = None
 
     @property
     def labels(self) -> Indices:
@@ -39,6 +45,19 @@ class Validation(NamedTuple):
         if self.sample_weight is not None:
             return self.sample_weight
         return np.ones(self.y_proba.shape[0])
+
+    def confusion(self, decision: Decision) -> Confusion:
+        """Count decisions by class; once for all methods that get the same checked predictions."""
+
+        def count() -> Confusion:
+            return Confusion.from_arrays(
+                self.y_proba, self.labels, decision=decision, sample_weight=self.sample_weight
+            )
+
+        if self.checked is None:
+            return count()
+        key, counted = ("confusion", decision), (self.labels, self.sample_weight)
+        return self.checked.once(self.y_proba, key, counted, count)
 
     def take(self, rows: Indices) -> "Validation":
         """Return some rows, or all in another order."""
@@ -92,15 +111,15 @@ class ValidationCounts:
         cls, rows: Validation, *, decision: Decision | None, needs_soft: bool = False
     ) -> "ValidationCounts":
         """Count validation predictions: all together, by decision, and softly if need be."""
-        y_proba, y, weight = rows
-        predicted = DecisionCounts.from_arrays(y_proba, decision="soft", sample_weight=weight)
-        confusion = soft = None
-        if y is not None and decision is not None:
-            confusion = Confusion.from_arrays(y_proba, y, decision=decision, sample_weight=weight)
-        if y is not None and needs_soft:
-            soft = confusion
-            if decision != "soft":
-                soft = Confusion.from_arrays(y_proba, y, decision="soft", sample_weight=weight)
+        predicted = DecisionCounts.from_arrays(
+            rows.y_proba, decision="soft", sample_weight=rows.sample_weight
+        )
+        if rows.y is None:
+            return cls(predicted)
+        confusion = None if decision is None else rows.confusion(decision)
+        soft = None
+        if needs_soft:
+            soft = confusion if decision == "soft" else rows.confusion("soft")
         return cls(predicted, confusion, soft)
 
     @property
@@ -153,8 +172,8 @@ class SeenChance:
 
     def __call__(self, block: Block) -> Vector:
         """Return the chance of each row of a block."""
-        of_unseen = (block @ self.unseen.astype(block.dtype)).astype(np.float64)
-        of_any = (block @ self.all_classes.astype(block.dtype)).astype(np.float64)
+        of_unseen = times(block, self.unseen).astype(np.float64)
+        of_any = times(block, self.all_classes).astype(np.float64)
         return 1 - np.divide(of_unseen, of_any, out=np.zeros_like(of_any), where=of_any > 0)
 
 
