@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from priorshift._typing import Floats, Indices, Labels, Mask, Vector
-from priorshift._validation import Predictions, check_priors
+from priorshift._typing import Floats, Indices, Mask, Vector
+from priorshift._validation import Predictions
 from priorshift.adaptation import prior_ratio
 from priorshift.execution import Block, Rows, map_reduce, times
 from priorshift.solvers import Mixture, maximise
@@ -19,35 +19,6 @@ EM_TOL = 0.01
 
 NONE_LEFT = 1e-9
 """Share of the target below which nothing is left of the classes that validation saw."""
-
-
-class Given(NamedTuple):
-    """Priors of the training set, as you gave them to `fit`."""
-
-    source_priors: Any = None
-    source_label_priors: Any = None
-
-    @property
-    def any(self) -> bool:
-        """Whether you gave either of them."""
-        return self.source_priors is not None or self.source_label_priors is not None
-
-    @property
-    def needs_soft(self) -> bool:
-        """Whether source priors are validation's mean prediction, re-weighted to label priors."""
-        return self.source_priors is None and self.source_label_priors is not None
-
-    def checked(self, classes: Labels) -> tuple[Vector | None, Vector | None]:
-        """Return source priors and source label priors as vectors in class order."""
-        return (
-            _checked(self.source_priors, classes, "source_priors"),
-            _checked(self.source_label_priors, classes, "source_label_priors"),
-        )
-
-    def label_priors(self, classes: Labels) -> Vector | None:
-        """Return the best account of the training labels: label priors, else source priors."""
-        source, labels = self.checked(classes)
-        return source if labels is None else labels
 
 
 class Validation(NamedTuple):
@@ -192,19 +163,6 @@ class ValidationCounts:
         )
 
 
-class Fitting(NamedTuple):
-    """All that a fit knows before it learns anything else: see `PriorEstimator._learn`."""
-
-    classes: Labels
-    given: Given
-    counts: ValidationCounts | None
-    rows: Validation | None
-
-
-Learned = tuple[dict[str, Any], ValidationCounts | None]
-"""Further fitted attributes by name, and the counts to estimate from."""
-
-
 @dataclass(frozen=True)
 class SeenChance:
     """The chance of rows that their class is one that validation saw, at the target's priors."""
@@ -311,10 +269,6 @@ class _WeightSum:
 
     def __call__(self, block: Block, rows: slice) -> float:  # noqa: ARG002
         return float(self.weight(block).sum())
-
-
-def _checked(priors: Any, classes: Labels, name: str) -> Vector | None:
-    return None if priors is None else check_priors(priors, classes, name)
 
 
 def _complete(seen_priors: Vector, seen: Mask, unseen_priors: Vector) -> Vector:
