@@ -108,7 +108,8 @@ def test_checked_predictions_are_not_checked_again(data, scans):
 
 
 def test_comparing_all_methods_checks_and_counts_once(data, scans, confusions):
-    comparison = compare(*data)
+    labels = np.arange(N_TARGET) % K  # to score methods, adapted rows are needed
+    comparison = compare(*data, labels)
     assert len([r for r in comparison.results if r.estimate is not None]) > 10
     assert scans == {N_VAL: 1, N_TARGET: 1}
     # once as it is; and once as calibrated, which is another matrix
@@ -177,6 +178,21 @@ def test_what_passed_no_check_or_another_one_is_checked():
             check_proba(predictions)
     with pytest.raises(ValueError, match="nothing but -inf"):
         check_logits(Predictions(np.full((1, 2), -np.inf)))
+
+
+def test_the_probability_of_one_class_stays_a_column(data):
+    """What comes back like the input, as adapt does, must not surprise a report or diagnostics."""
+    y_proba_val, y_val, y_proba = data
+    alone, y = check_proba(y_proba_val[:, 1]), (y_val == 1).astype(int)
+    target = check_proba(y_proba[:, 1])
+    shift = ps.EM().fit(alone, y).estimate(target)
+    assert shift.adapt(target).shape == (N_TARGET,)
+    for one, two in ((alone, target), (y_proba_val[:, 1], y_proba[:, 1])):
+        found = ps.diagnose(one, y, two, shift)
+        assert (
+            found.accuracy_after
+            == ps.diagnose(alone.values, y, target.values, shift).accuracy_after
+        )
 
 
 def test_a_caller_who_changes_an_array_is_noticed(data):
