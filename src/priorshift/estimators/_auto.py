@@ -170,9 +170,8 @@ class Auto(PriorEstimator):
     def _rows(self) -> tuple[Floats, Indices, Vector]:
         """Return validation's outputs, labels and weights."""
         assert self._validation is not None
-        values, labels, weight = self._validation
-        assert labels is not None
-        return values, labels, np.ones(labels.size) if weight is None else weight
+        rows = self._validation
+        return rows.y_proba, rows.labels, rows.weight
 
     def _known(self) -> tuple[Vector | None, Vector | None]:
         """Return source priors and source label priors, as far as they were given."""
