@@ -17,11 +17,11 @@ import numpy as np
 
 from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Indices, Mask, Vector
-from priorshift.calibration._crossfit import along_ridges, by_fold, out_of_fold
-from priorshift.calibration._fit import Penalty, fit_temperature
-from priorshift.calibration._floor import FLOORS, best_floor, floored_likelihood, map_above
-from priorshift.calibration._likelihood import Family, LabelLikelihood, ScoreMap, rebalance
-from priorshift.calibration._maps import TINY, CalibrationAverage, CalibrationMap
+from priorshift.calibration.crossfit import along_ridges, by_fold, out_of_fold
+from priorshift.calibration.fitting import Penalty, fit_temperature
+from priorshift.calibration.floors import FLOORS, best_floor, floored_likelihood, map_above
+from priorshift.calibration.likelihood import Family, LabelLikelihood, ScoreMap, rebalance
+from priorshift.calibration.maps import TINY, CalibrationAverage, CalibrationMap
 from priorshift.execution import single_threaded_blas
 
 RIDGES = (1e3, 1e2, 1e1, 1e0, 1e-1)
