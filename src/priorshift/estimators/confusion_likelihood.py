@@ -36,7 +36,7 @@ from numpy.typing import ArrayLike
 
 from priorshift._typing import Vector
 from priorshift._validation import check_choice, check_count, check_positive
-from priorshift.calibration._likelihood import deal_folds
+from priorshift.calibration import deal_folds
 from priorshift.estimators.base import Fitting, Learned, PriorEstimator
 from priorshift.estimators.counts import TargetCounts, Validation
 from priorshift.estimators.references import GUIDE
