@@ -17,8 +17,8 @@ import numpy as np
 
 from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Indices, Mask, Vector
-from priorshift.calibration._crossfit import HOPELESS, by_fold
-from priorshift.calibration._fit import Penalty, fit_path, fit_temperature
+from priorshift.calibration._crossfit import along_ridges, by_fold, out_of_fold
+from priorshift.calibration._fit import Penalty, fit_temperature
 from priorshift.calibration._floor import FLOORS, best_floor, floored_likelihood, map_above
 from priorshift.calibration._likelihood import Family, LabelLikelihood, ScoreMap, rebalance
 from priorshift.calibration._maps import TINY, CalibrationAverage, CalibrationMap
@@ -108,15 +108,17 @@ def average_calibration(
         calibrated = np.empty(y_proba.shape, dtype=np.float32)
         for fold, one in zip(folds, without, strict=True):
             calibrated[fold] = one.apply(y_proba[fold])
-        losses = label_losses(calibrated, y, offset)
-        raw = label_losses(y_proba, y, offset)
+        pairs = zip(
+            label_losses(y_proba, y, offset), label_losses(calibrated, y, offset), strict=True
+        )
+        excess = sum(float(weight[rows] @ (raw - ours)) for (rows, raw), (_, ours) in pairs)
     return AveragedCalibration(
         average,
         without,
         temperature,
         order,
         calibrated,
-        float(weight @ (raw - losses)),
+        excess,
         dict(zip([c.fitted.name for c in candidates], (nats - nats.min()).tolist(), strict=True)),
     )
 
@@ -165,11 +167,9 @@ class _Setting(NamedTuple):
     biases: dict[str, Vector]
 
     def candidate(
-        self, name: str, fitted: ScoreMap, without: Sequence[ScoreMap], folds: Sequence[slice]
+        self, name: str, fitted: ScoreMap, without: Sequence[ScoreMap], nats: float
     ) -> Candidate:
-        """Judge a map out of fold."""
-        inside = (self.likelihood.on([fold]) for fold in folds)
-        nats = sum(one.value(at) for one, at in zip(inside, without, strict=True))
+        """Return maps of the outputs themselves."""
         above = [map_above(name, at, self.scale, self.floor) for at in (fitted, *without)]
         return Candidate(above[0], tuple(above[1:]), nats)
 
@@ -187,13 +187,14 @@ def _temperatures(setting: _Setting, folds: Sequence[slice]) -> Iterator[Candida
     outside = [likelihood.on([r for r in folds if r is not fold] or [fold]) for fold in folds]
     for name, bias in setting.biases.items():
         same = ScoreMap(np.full(K, 1 / setting.scale), bias)
-        yield setting.candidate(f"{name}none", same, (same,) * len(folds), folds)
+        yield setting.candidate(f"{name}none", same, [same] * len(folds), likelihood.value(same))
         fitted = fit_temperature(likelihood, bias=bias, prior=1.0, tol=1e-3).map
         slope = float(fitted.slope[0])
         without = [
             fit_temperature(one, bias=bias, prior=1.0, start=slope, tol=1e-3).map for one in outside
         ]
-        yield setting.candidate(f"{name}ts", fitted, without, folds)
+        nats = out_of_fold(likelihood, without, folds)
+        yield setting.candidate(f"{name}ts", fitted, without, nats)
 
 
 def _paths(
@@ -203,24 +204,18 @@ def _paths(
     others: Sequence[Candidate],
     suffix: str = "",
 ) -> Iterator[Candidate]:
-    """Fit families along the ridges; a path ends where it has become hopeless."""
+    """Fit families along the ridges."""
     likelihood, K = setting.likelihood, setting.floor.size
     least = min(other.nats for other in others)
     spread = _spread(likelihood)
     penalties = [Penalty(ridge, ridge * spread, 1.0) for ridge in RIDGES]
     start = ScoreMap(np.ones(K), np.zeros(K))
+    how = {"gtol": GTOL, "ftol": 1e-6, "max_iter": MAX_ITER}
     for name, family in families:
-        before = np.inf
-        for path in fit_path(
-            likelihood, family, start, penalties, folds, gtol=GTOL, ftol=1e-6, max_iter=MAX_ITER
-        ):
-            label = f"{name} {path.penalty.bias:g}{suffix}"
-            found = setting.candidate(label, path.fitted.map, path.folds, folds)
-            yield found
+        for found in along_ridges(likelihood, family, start, penalties, folds, least=least, **how):
+            label = f"{name} {found.ridge:g}{suffix}"
+            yield setting.candidate(label, found.fitted, found.folds, found.nats)
             least = min(least, found.nats)
-            if found.nats > max(before, least + HOPELESS):
-                break
-            before = found.nats
 
 
 def _families(n_classes: int) -> Iterator[tuple[str, Family]]:
@@ -250,13 +245,16 @@ def _weights(nats: Vector, plain: Mask) -> Vector:
     return weights / weights.sum()
 
 
-def label_losses(y_proba: Floats, y: Indices, offset: Vector | None = None) -> Vector:
-    """Return each label's loss in nats; with an offset, of outputs brought to that balance."""
+def label_losses(
+    y_proba: Floats, y: Indices, offset: Vector | None = None
+) -> Iterator[tuple[slice, Vector]]:
+    """Yield some rows at a time, and their labels' losses in nats.
+
+    With an offset, of outputs brought to that balance.
+    """
     balance = np.ones(y_proba.shape[1]) if offset is None else np.exp(np.maximum(offset, -700.0))
-    losses = np.empty(y.size)
     for rows in row_blocks(*y_proba.shape):
         block = y_proba[rows] * balance
         of_label = block[np.arange(block.shape[0]), y[rows]]
         total = np.maximum(block.sum(axis=1), TINY)
-        losses[rows] = np.log(total) - np.log(np.maximum(of_label, TINY))
-    return losses
+        yield rows, np.log(total) - np.log(np.maximum(of_label, TINY))

@@ -13,8 +13,13 @@ from priorshift._validation import NO_PRIOR, check_count, check_positive
 from priorshift.calibration import CalibrationAverage, CalibrationMap
 from priorshift.calibration._average import average_calibration, label_losses
 from priorshift.estimators._auto_words import Reason, say_unknown, state_decision
-from priorshift.estimators._gain import Gain, Refit, Sample, Target, expected_gain
-from priorshift.estimators._shares import Shares, estimate_shares
+from priorshift.estimators._gain import Gain, Refit, Sample, Target, decide, expected_gain
+from priorshift.estimators._shares import (
+    Shares,
+    estimate_shares,
+    likeliest_shares,
+    share_interval,
+)
 from priorshift.estimators._source import source_balance
 from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.confusion_likelihood import SCML
@@ -44,9 +49,10 @@ SURELY = 2.0
 
 SMALL_BYTES = 2**24
 SAMPLE_NUMBERS = 25_000_000
-"""Shares are judged on a calibrated float32 copy of the target: of all rows if that is small or at
-most half as large as they are, else of a sample that is half as large together with its copy, and
-of at most so many numbers of a table."""
+ROW_BYTES = 40
+"""Shares are judged on a calibrated float32 copy of the target, with some numbers more per row: of
+all rows if that is small or at most half as large as they are, else of a sample that is half as
+large together with its copy, and of at most so many numbers of a table."""
 
 
 class Auto(PriorEstimator):
@@ -70,7 +76,7 @@ class Auto(PriorEstimator):
 
     Parameters
     ----------
-    caution : float, default=1.2
+    caution : float, default=1.0
         Standard errors by which adapting must be expected to help.
     cv : int, default=5
         Folds for calibrating validation out of fold.
@@ -107,7 +113,7 @@ class Auto(PriorEstimator):
     def __init__(
         self,
         *,
-        caution: float = 1.2,
+        caution: float = 1.0,
         cv: int = 5,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
@@ -136,10 +142,19 @@ class Auto(PriorEstimator):
             n_folds=self.cv,
             random_state=self.random_state,
         )
-        self._temperature_helps = label_losses(values, labels) - label_losses(
-            self._calibration.temperature.apply(values), labels
-        )
+        self._temperature_helps = self._helpful(self._calibration.temperature)
         return self
+
+    def _helpful(self, calibrator: CalibrationMap) -> Vector:
+        """Return by class the weight of validation, and moments of the nats that a map saves."""
+        values, labels, weight = self._rows()
+        sums = np.zeros((3, self.classes_.size))
+        for rows, before in label_losses(values, labels):
+            (_, after), *_ = label_losses(calibrator.apply(values[rows]), labels[rows])
+            for power, total in enumerate(sums):
+                saved = weight[rows] * (before - after) ** power
+                total += np.bincount(labels[rows], saved, total.size)
+        return sums
 
     def _say_mismatch(self) -> str | None:
         """Say where validation's predictions contradict its labels, if they do."""
@@ -155,9 +170,8 @@ class Auto(PriorEstimator):
     def _rows(self) -> tuple[Floats, Indices, Vector]:
         """Return validation's outputs, labels and weights."""
         assert self._validation is not None
-        values, labels, weight = self._validation
-        assert labels is not None
-        return values, labels, np.ones(labels.size) if weight is None else weight
+        rows = self._validation
+        return rows.y_proba, rows.labels, rows.weight
 
     def _known(self) -> tuple[Vector | None, Vector | None]:
         """Return source priors and source label priors, as far as they were given."""
@@ -180,7 +194,7 @@ class Auto(PriorEstimator):
         ]
         gain = expected_gain(
             shares.priors,
-            shares.covariance,
+            shares.noise,
             self._balance.priors,
             self._sample(),
             Target(y_proba, calibrated),
@@ -218,7 +232,7 @@ class Auto(PriorEstimator):
         order = self._calibration.order
         return Sample(
             self._calibration.y_proba,
-            values.argmax(axis=1)[order],
+            decide(values, np.ones(values.shape[1]))[order],
             labels[order],
             weight[order],
         )
@@ -226,19 +240,37 @@ class Auto(PriorEstimator):
     def _interval(
         self, y_proba: Rows, found: PriorEstimate, request: IntervalRequest
     ) -> PriorInterval:
-        """Bound shares by the moments of calibrated outputs, which hold if calibration does not."""
+        """Bound shares by all that is uncertain about them."""
         if request.method == "bootstrap" or not self.confusion_.seen.all():
             return super()._interval(y_proba, found, request)
         if request.method == "bayesian":
             raise ValueError("Auto has no Bayesian interval; use CM-M or SCM-M for a posterior.")
+        looked_at = _looked_at(y_proba)
+        shares, calibrated = self._shares(looked_at)
+        spread = self._spread_of_maps(looked_at, shares.priors)
+        n_folds = len(self._calibration.folds)
+        return share_interval(
+            found.priors, shares, spread, self._votes(calibrated), n_folds, request
+        )
+
+    def _votes(self, calibrated: Floats) -> Votes:
+        """Return the moments of calibrated outputs, which hold even if calibration does not."""
         calibration, (_, labels, weight) = self._calibration, self._rows()
         labels, weight = labels[calibration.order], weight[calibration.order]
         confusion = Confusion.from_arrays(
             calibration.y_proba, labels, decision="soft", sample_weight=weight
         )
-        calibrated = calibration.average.apply(_looked_at(y_proba))
-        votes = Votes.of(confusion, calibrated, calibration.y_proba, labels, weight)
-        return votes.interval(found.priors, request)
+        return Votes.of(confusion, calibrated, calibration.y_proba, labels, weight)
+
+    def _spread_of_maps(self, y_proba: Floats, start: Vector) -> Vector:
+        """Return the variance of shares over the maps that are averaged."""
+        some = sample_rows(y_proba, min(y_proba.shape[0], JACKKNIFE_ROWS)).astype(np.float32)
+        average = self._calibration.average
+        found = [
+            likeliest_shares(one.apply(some), self._balance.priors, start) for one in average.maps
+        ]
+        mean = np.average(found, axis=0, weights=average.weights)
+        return np.asarray(np.average((found - mean) ** 2, axis=0, weights=average.weights))
 
     def _soft_decisions(self) -> tuple[SCML, CalibrationAverage]:
         """Return SCM-L fitted on calibrated outputs, and what calibrates them, to solve groups."""
@@ -305,12 +337,11 @@ class Auto(PriorEstimator):
 
     def _temperature(self, priors: Vector) -> CalibrationMap | None:
         """Return the temperature if it surely lowers log loss on the target, else None."""
-        _, labels, weight = self._rows()
-        size = np.maximum(np.bincount(labels, weight, priors.size), 1.0)
-        mean = np.bincount(labels, weight * self._temperature_helps, priors.size) / size
-        square = np.bincount(labels, weight * self._temperature_helps**2, priors.size) / size
+        weight, mean, square = self._temperature_helps
+        size = np.maximum(weight, 1.0)
+        mean, square = mean / size, square / size
         error = np.sqrt((priors**2 * np.maximum(square - mean**2, 0.0) / size).sum())
-        fitted = 1.0 / labels.size  # a parameter gains about that much where it is fitted
+        fitted = 1.0 / weight.sum()  # a parameter gains about that much where it is fitted
         surely = priors @ mean > SURELY * error + fitted
         return self._calibration.temperature if surely else None
 
@@ -321,6 +352,6 @@ def _looked_at(y_proba: Rows) -> Floats:
     if isinstance(y_proba, Table):
         return sample_rows(y_proba, min(n, max(1, SAMPLE_NUMBERS // K)))
     most = max(SMALL_BYTES, y_proba.nbytes // 2)
-    if 4 * n * K <= most:
+    if n * (4 * K + ROW_BYTES) <= most:
         return y_proba
-    return sample_rows(y_proba, max(1, most // ((4 + y_proba.itemsize) * K)))
+    return sample_rows(y_proba, max(1, most // ((4 + y_proba.itemsize) * K + ROW_BYTES)))

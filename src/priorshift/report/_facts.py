@@ -15,6 +15,7 @@ from priorshift.report._trust import Trust, judge
 from priorshift.shift_test import ShiftTest
 from priorshift.solvers import condition_number
 from priorshift.statistics import Confusion
+from priorshift.text import movers
 
 MAX_FLOWS = 15
 MAX_PAIRS = 12
@@ -164,9 +165,11 @@ def gather(inputs: Inputs) -> Facts:
     if inputs.proba_val is not None and inputs.label_val is not None:
         known = None if trust is None else trust.diagnostics
         mistakes = mistakes_of(
-            inputs.proba_val, inputs.label_val, None if known is None else known.condition_number
+            inputs.proba_val.values,
+            inputs.label_val,
+            None if known is None else known.condition_number,
         )
-        reliability = reliability_of(inputs.proba_val, inputs.label_val)
+        reliability = reliability_of(inputs.proba_val.values, inputs.label_val)
     if inputs.target is not None:
         decisions, truth = decisions_of(inputs.target.routes), truth_of(inputs.target)
     return Facts(
@@ -187,7 +190,7 @@ def shift_of(estimate: PriorEstimate) -> Shift:
     r"""Measure the shift: :math:`\mathrm{TV} = \frac12 \sum_k |p_k - s_k|`."""
     change = estimate.priors - estimate.source_priors
     size = np.abs(change)
-    return Shift(change, float(size.sum() / 2), np.argsort(-size, kind="stable"))
+    return Shift(change, float(size.sum() / 2), movers(size))
 
 
 def decisions_of(routes: Any) -> Decisions:
@@ -202,7 +205,7 @@ def decisions_of(routes: Any) -> Decisions:
     rows = routes.data[changed].astype(np.int64)
     order = np.argsort(before * K + after)  # of equally many rows, the first class comes first
     before, after, rows = before[order], after[order], rows[order]
-    largest = np.argsort(-rows, kind="stable")[:MAX_FLOWS]
+    largest = movers(rows, MAX_FLOWS)
     flows = tuple(Flow(int(before[i]), int(after[i]), int(rows[i])) for i in largest)
     return Decisions(
         np.bincount(routes.row, routes.data, minlength=K).astype(np.int64),
