@@ -4,6 +4,7 @@ from priorshift import datasets as datasets
 from priorshift import plotting as plotting
 from priorshift._version import __version__
 from priorshift.adaptation import adapt_proba, priors_from_labels, priors_from_predictions
+from priorshift.assessment import Assessment, assess
 from priorshift.calibration import BCTS, TemperatureScaling, VectorScaling
 from priorshift.classifier import PriorAdaptedClassifier
 from priorshift.conformal import ConformalSets
@@ -60,6 +61,7 @@ __all__ = [
     "SCM",
     "SCML",
     "SCMM",
+    "Assessment",
     "AssumptionTest",
     "Auto",
     "CalibratedEM",
@@ -89,6 +91,7 @@ __all__ = [
     "__version__",
     "adapt_proba",
     "adapt_proba_interval",
+    "assess",
     "available_estimators",
     "check_assumption",
     "detect_shift",
