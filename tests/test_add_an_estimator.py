@@ -14,7 +14,7 @@ from sklearn.base import clone
 import priorshift as ps
 from priorshift.estimators import _registry
 from priorshift.evaluation import compare
-from priorshift.evaluation.paper import StoredOutputs, run_table
+from priorshift.reproduction import StoredOutputs, run_table
 
 GUIDE = Path(__file__).parents[1] / "docs" / "guides" / "add-an-estimator.md"
 

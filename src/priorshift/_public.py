@@ -3,7 +3,15 @@
 from priorshift import datasets as datasets
 from priorshift import plotting as plotting
 from priorshift._version import __version__
-from priorshift.adaptation import adapt_proba, priors_from_labels, priors_from_predictions
+from priorshift.adaptation import (
+    ProbaInterval,
+    adapt_proba,
+    adapt_proba_interval,
+    priors_from_labels,
+    priors_from_predictions,
+    sample_indices,
+    sample_weights,
+)
 from priorshift.assessment import Assessment, assess
 from priorshift.calibration import BCTS, TemperatureScaling, VectorScaling
 from priorshift.classifier import PriorAdaptedClassifier
@@ -39,11 +47,9 @@ from priorshift.estimators import (
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
 from priorshift.execution import TopK
 from priorshift.groups import GroupCounts, GroupEstimates, estimate_groups
-from priorshift.resampling import sample_indices, sample_weights
 from priorshift.shift_test import AssumptionTest, ShiftTest, check_assumption, detect_shift
 from priorshift.statistics import Confusion, DecisionCounts
 from priorshift.streaming import MonitorHistory, MonitorStep, PriorMonitor
-from priorshift.uncertain_priors import ProbaInterval, adapt_proba_interval
 
 __all__ = [
     "BBSE",

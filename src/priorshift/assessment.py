@@ -634,8 +634,8 @@ class Evidence:
             else (f" {changed['changed_decisions']:.0%} of the decisions would change.")
         )
         return (
-            f"By validation, adapting should change accuracy by {_signed(mean)} points, give or take "
-            f"{_points(error)} (one standard error).{tail}"
+            f"By validation, adapting should change accuracy by {_signed(mean)} points, give or "
+            f"take {_points(error)} (one standard error).{tail}"
         )
 
     def _of_labels(self) -> str:

@@ -82,6 +82,9 @@ CASES = {
     "validation rows are all one": Case(rows(40), np.full((120, K), 1 / K)),
     "validation is always wrong": Case(decided(*[0, 1] * 30), decided(*(LABELS + 1) % K)),
     "clipping removes everything": Case(decided(*[0] * 30), decided(*[1, 2, 2] * 40)),
+    "clipping leaves subnormal numbers": Case(
+        np.array([[2e-311, 1, 3e-311]] * 30), decided(*[0] * 120), np.arange(120) // 30 % K
+    ),
     "one validation row per class": Case(rows(40), rows(3), np.arange(3)),
     "a tiny source prior": Case(rows(40), source_priors=[1e-25, 0.5, 0.5]),
     "source priors of next to nothing": Case(rows(40), source_priors=[1e-29, 1e-20, 1.0]),

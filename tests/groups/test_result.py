@@ -10,8 +10,7 @@ import pytest
 
 import priorshift as ps
 from priorshift.exceptions import PriorShiftWarning
-from priorshift.groups import GroupEstimates, estimate_groups
-from priorshift.groups._views import pooling_in_words
+from priorshift.groups import GroupEstimates, estimate_groups, pooling_in_words
 
 SITES = np.array(["a<b>", "b", "c", "d", "e"])
 
@@ -68,7 +67,7 @@ def test_each_row_is_adapted_by_its_group(found, data, from_logits, strength):
 
 
 def test_single_precision_and_blocks(found, data, monkeypatch):
-    from priorshift.groups import _adapt
+    from priorshift.adaptation import _adapt
 
     labels = SITES[data.groups]
     whole = found.adapt(data.y_proba, labels)

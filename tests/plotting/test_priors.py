@@ -7,7 +7,7 @@ from matplotlib.colors import to_rgba
 
 from priorshift.plotting import PriorsDisplay
 from priorshift.plotting._labels import percent, shorten, thinned, times
-from priorshift.plotting._style import BLUE, VERMILLION
+from priorshift.plotting.style import BLUE, VERMILLION
 
 CLASSES = ["ant", "bee", "cow", "dog"]
 SOURCE = np.array([0.4, 0.3, 0.2, 0.1])

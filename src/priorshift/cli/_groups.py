@@ -23,14 +23,11 @@ from priorshift.cli._options import (
     output_option,
 )
 from priorshift.cli._task import Task, open_task
-from priorshift.estimators import EM, MAP, Auto, available_estimators, get_estimator
-from priorshift.groups import GroupEstimates, estimate_groups
-from priorshift.groups._labels import read_groups
-from priorshift.groups._methods import Inversion, Likelihood
+from priorshift.estimators import available_estimators, traits_of
+from priorshift.groups import GroupEstimates, estimate_groups, read_groups
 from priorshift.io import as_text, atomic_path, open_predictions
 
-SUPPORTED = (*Likelihood, *Inversion, EM, MAP, Auto)
-METHODS = tuple(n for n in available_estimators() if isinstance(get_estimator(n), SUPPORTED))
+METHODS = tuple(n for n in available_estimators() if traits_of(n).batch is not None)
 
 
 def read_pooling(_: click.Context, param: click.Parameter, value: str) -> float | str | None:
@@ -153,10 +150,10 @@ def _estimate(
     task: Task, method: str, labels: Labels, pooling: Any, confidence_level: float | None
 ) -> GroupEstimates:
     estimator = task.fitted(method)
-    in_memory = isinstance(estimator, EM | MAP | Auto)  # the others read large files in blocks
     return estimate_groups(
         estimator,
-        task.target_proba() if in_memory else task.target_rows(),
+        # counts are taken of large files block by block
+        task.target_rows() if estimator.counts_suffice else task.target_proba(),
         labels,
         pooling=pooling,
         confidence_level=confidence_level,

@@ -6,8 +6,7 @@ import numpy as np
 
 from priorshift.cli._console import note, show_table
 from priorshift.cli._documents import table_as_csv
-from priorshift.groups import GroupEstimates
-from priorshift.groups._views import pooling_in_words, wide_columns
+from priorshift.groups import GroupEstimates, pooling_in_words, wide_columns
 
 SHOWN_GROUPS = 25
 """Groups a terminal shows; beyond that the ones that moved most."""

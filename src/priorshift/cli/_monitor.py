@@ -22,13 +22,12 @@ from priorshift.cli._options import (
     title_option,
 )
 from priorshift.cli._report import command_line
-from priorshift.estimators import available_estimators
-from priorshift.plotting._style import require_matplotlib
+from priorshift.estimators import available_estimators, traits_of
+from priorshift.plotting.style import require_matplotlib
 from priorshift.report._render import require_packages
 from priorshift.streaming._past import ONLINE
-from priorshift.streaming._saved_estimator import SAVED
 
-METHODS = tuple(name for name in available_estimators() if name in SAVED)
+METHODS = tuple(name for name in available_estimators() if traits_of(name).fit_is_counts)
 
 
 @click.command(

@@ -8,15 +8,14 @@ import numpy as np
 from priorshift._typing import Floats
 from priorshift.cli._console import note
 from priorshift.estimators import PriorEstimate, PriorEstimator
-from priorshift.evaluation._sample import SEED, sample_rows, sample_sentence
-from priorshift.execution import Rows, Table
+from priorshift.execution import SAMPLE_SEED, Rows, Table, sample_in_memory, sample_sentence
 
 
 def in_memory(rows: Rows, what: str) -> Floats:
     """Return an array as it is, and rows drawn from a table; tell what they are for."""
     if not isinstance(rows, Table):
         return rows
-    sample = sample_rows(rows)
+    sample = sample_in_memory(rows)
     if sentence := sample_sentence(what, sample.shape[0], rows.shape[0]):
         note(sentence)
     return sample
@@ -27,10 +26,10 @@ def estimate_with_interval(
 ) -> PriorEstimate:
     """Estimate on all rows; find the interval on all as well, or on a sample, which is wider."""
     if not estimator.needs_rows:
-        return estimator.estimate(rows, random_state=SEED, **asked)
+        return estimator.estimate(rows, random_state=SAMPLE_SEED, **asked)
     found = estimator.estimate(rows)
     sample = in_memory(rows, "The interval is that of")
-    bounds = estimator.estimate(sample, random_state=SEED, **asked)
+    bounds = estimator.estimate(sample, random_state=SAMPLE_SEED, **asked)
     assert bounds.interval is not None
     lower, upper = bounds.interval.T
     return replace(

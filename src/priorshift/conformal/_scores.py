@@ -6,7 +6,7 @@ import numpy as np
 
 from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Indices, Mask, Vector
-from priorshift.resampling import RandomState
+from priorshift.adaptation import RandomState
 
 Score = Literal["lac", "aps", "randomised-aps"]
 SCORES = ("lac", "aps", "randomised-aps")

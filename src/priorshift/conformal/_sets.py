@@ -21,12 +21,12 @@ from priorshift._validation import (
     settle_classes,
     some,
 )
+from priorshift.adaptation import RandomState
 from priorshift.conformal._ladder import Ladder
 from priorshift.conformal._priors import adapt_scored, allow_for_noise, class_weights
 from priorshift.conformal._scores import SCORES, Score, score_labels, within
 from priorshift.estimators import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, warn_user
-from priorshift.resampling import RandomState
 
 
 class ConformalSets(BaseEstimator):

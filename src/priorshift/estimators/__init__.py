@@ -9,7 +9,13 @@ from priorshift.estimators._joint import JointLikelihood
 from priorshift.estimators._likelihood import CML, CMM, EM, MAP, SCML, SCMM
 from priorshift.estimators._mapls import MAPLS
 from priorshift.estimators._moments import GLS
-from priorshift.estimators._registry import available_estimators, get_estimator, register_estimator
+from priorshift.estimators._references import Reference
+from priorshift.estimators._registry import (
+    available_estimators,
+    get_estimator,
+    register_estimator,
+    traits_of,
+)
 from priorshift.estimators._result import PriorEstimate
 from priorshift.estimators._semi_supervised import SemiSupervisedEM
 from priorshift.estimators._shrunk import ShrunkSCML
@@ -35,9 +41,11 @@ __all__ = [
     "NoAdaptation",
     "PriorEstimate",
     "PriorEstimator",
+    "Reference",
     "SemiSupervisedEM",
     "ShrunkSCML",
     "available_estimators",
     "get_estimator",
     "register_estimator",
+    "traits_of",
 ]

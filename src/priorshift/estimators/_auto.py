@@ -15,6 +15,7 @@ from priorshift.calibration._average import AveragedCalibration, average_calibra
 from priorshift.estimators._auto_words import Reason, say_unknown, state_decision
 from priorshift.estimators._base import PriorEstimator
 from priorshift.estimators._gain import Gain, Refit, Sample, Target, expected_gain
+from priorshift.estimators._references import ALEXANDARI
 from priorshift.estimators._result import PriorEstimate
 from priorshift.estimators._shares import Shares, estimate_shares
 from priorshift.estimators._source import source_balance
@@ -92,8 +93,14 @@ class Auto(PriorEstimator):
     """
 
     name = "auto"
-    _keeps_rows = True
-    _calibrates = True
+    summary = (
+        "calibrates, estimates, shrinks towards the source priors as far as the evidence supports, "
+        "and adapts only where that is expected to help"
+    )
+    reference = ALEXANDARI
+    keeps_rows = True
+    calibrates = True
+    batch = "calibrated"
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """PriorEstimator: what all estimators share, from a target to a PriorEstimate."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -9,12 +9,14 @@ from sklearn.utils.validation import check_is_fitted
 from priorshift._typing import Mask, Vector
 from priorshift._validation import (
     NO_PRIOR,
+    check_alpha,
     check_proba,
     check_source_mass,
     in_class_order,
     some,
 )
 from priorshift.estimators._fitting import FitsValidation
+from priorshift.estimators._references import Reference
 from priorshift.estimators._result import PriorEstimate
 from priorshift.estimators._wide import as_taken, require_few_classes
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
@@ -22,6 +24,9 @@ from priorshift.execution import Rows
 from priorshift.solvers import Solution
 from priorshift.statistics import DecisionCounts
 from priorshift.uncertainty import Estimand, IntervalMethod, IntervalRequest, PriorInterval
+
+Batch = Literal["likelihood", "inversion", "posteriors", "calibrated"]
+"""How the priors of many groups are found at once."""
 
 NOTICEABLE = 0.01
 """A prior worth a warning when it cannot reach the predictions; a hyper-prior's share is less."""
@@ -33,9 +38,79 @@ class PriorEstimator(FitsValidation):
     A subclass has a `name`, says which confusion matrix it needs (`_decision`, None for none), and
     turns clean target predictions into a `PriorEstimate` in `_estimate`. Those that need no more
     than counts of decisions derive from `DecisionEstimator`.
+
+    Everything else that reports, groups, monitors and commands need to know about a method are the
+    traits below: class attributes, or properties where they depend on parameters. A subclass
+    inherits them and overrides what it changes.
+
+    Attributes
+    ----------
+    name : str
+        What the method is called by `get_estimator`, on the command line and in results.
+    other_names : tuple of str, default=()
+        Further names that its results may carry as `method`.
+    summary : str, default=""
+        What the method does, as one sentence without its subject: "inverts the confusion matrix".
+    reference : Reference or None, default=None
+        The paper that proposed it.
+    takes_sparse : bool, default=False
+        Whether `_estimate` reads sparse rows as they are; otherwise it gets them as arrays, a few
+        rows at a time.
+    wide : bool
+        Whether sparse predictions may have any number of classes, because no dense matrix of
+        classes by classes is formed; by default the same as `takes_sparse`.
+    counts_suffice : bool, default=False
+        Whether counts of target decisions suffice for an estimate, so that the target can be
+        counted in parts. `needs_rows` tells whether that holds for the method as fitted.
+    fit_is_counts : bool, default=False
+        Whether what `fit` learns is no more than counts, so that a monitor can save it.
+    keeps_rows : bool, default=False
+        Whether `fit` keeps validation row by row.
+    calibrates : bool, default=False
+        Whether the method calibrates predictions itself.
+    trusts_outputs : bool, default=False
+        Whether the method assumes that predicted probabilities are calibrated.
+    estimates_nothing : bool, default=False
+        Whether it is the baseline that returns the source priors.
+    raw_is : {"priors", "ratio"}, default="priors"
+        What `PriorEstimate.raw` holds.
+    gap_unit : {"nats", ""}, default="nats"
+        Unit of `PriorEstimate.gap`; "" for a method with an objective of its own.
+    batch : {"likelihood", "inversion", "posteriors", "calibrated"} or None, default=None
+        How `estimate_groups` solves for all groups at once: by the likelihood of counts under the
+        columns `_columns`, by inverting them, by the likelihood of the posteriors, or by soft
+        decisions of calibrated outputs. None estimates each group by itself. A subclass that
+        overrides how priors are found starts again from None.
     """
 
     name: ClassVar[str]
+    other_names: ClassVar[tuple[str, ...]] = ()
+    summary: ClassVar[str] = ""
+    reference: ClassVar[Reference | None] = None
+    takes_sparse: ClassVar[bool] = False
+    counts_suffice: ClassVar[bool] = False
+    fit_is_counts: ClassVar[bool] = False
+    trusts_outputs: ClassVar[bool] = False
+    raw_is: ClassVar[Literal["priors", "ratio"]] = "priors"
+    gap_unit: ClassVar[Literal["nats", ""]] = "nats"
+    batch: ClassVar[Batch | None] = None
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        """Drop an inherited `batch` where a subclass finds priors in another way."""
+        super().__init_subclass__(**more)
+        own = vars(cls)
+        if "batch" not in own and ("_estimate" in own or "_solve" in own):
+            cls.batch = None
+
+    @property
+    def wide(self) -> bool:
+        """Whether sparse predictions may have any number of classes."""
+        return self.takes_sparse
+
+    @property
+    def _hyper_prior(self) -> Vector:
+        """Alpha of the Dirichlet hyper-prior per class; 1 where there is none."""
+        return check_alpha(getattr(self, "alpha", 1.0), self.classes_.size)
 
     def estimate(
         self,

@@ -30,6 +30,7 @@ from priorshift.estimators._kept_rows import (
 )
 from priorshift.estimators._likelihood import EM
 from priorshift.estimators._reading import Given
+from priorshift.estimators._references import ALEXANDARI
 from priorshift.estimators._result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
 from priorshift.execution import ArrayTable, Rows, Table, single_threaded_blas
@@ -103,7 +104,10 @@ class CalibratedEM(KeepsRows):
     """
 
     name = "em-bcts"
-    _calibrates = True
+    other_names = ("em-ts", "em-vs")
+    summary = "calibrates the probabilities, then maximises their likelihood"
+    reference = ALEXANDARI
+    calibrates = True
 
     def __init__(
         self,
@@ -165,9 +169,10 @@ class CalibratedEM(KeepsRows):
         solution = certified(self, problem, self.source_priors_)
         unseen = tuple(self.classes_[~seen].tolist())
         result = self._result(solution.value, solution, y_proba.shape[0], unseen_classes=unseen)
-        return replace(
-            result, method=f"em-{self.recalibration_.name}", calibrator=self.recalibration_
-        )
+        method = self.name
+        if method == CalibratedEM.name:
+            method = f"em-{self.recalibration_.name}"
+        return replace(result, method=method, calibrator=self.recalibration_)
 
     def _calibrated(self, y_proba: Rows) -> Rows:
         """Calibrate the target: a copy, or block by block in every pass where that is too large."""

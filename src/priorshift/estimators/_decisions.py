@@ -22,6 +22,15 @@ class DecisionEstimator(PriorEstimator):
     `_solve`, where at least one class was seen on validation.
     """
 
+    takes_sparse = True
+    counts_suffice = True
+    fit_is_counts = True
+
+    @property
+    def _columns(self) -> Vector:
+        """The confusion matrix in use: how each class (column) is decided."""
+        return self.confusion_.conditional
+
     @property
     def needs_rows(self) -> bool:
         """Whether validation lacks a class, whose share shows in rows of the target alone."""

@@ -10,6 +10,7 @@ from priorshift._validation import check_count, check_positive
 from priorshift.estimators._evidence import SeenChance, SeenTarget, Validation
 from priorshift.estimators._inversion import _judge_condition, clip_to_simplex, say_clipped
 from priorshift.estimators._kept_rows import KeepsRows
+from priorshift.estimators._references import TIAN
 from priorshift.estimators._result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
 from priorshift.execution import Block, Rows, map_reduce, multiply, single_threaded_blas
@@ -59,6 +60,8 @@ class ELSA(KeepsRows):
     """
 
     name = "elsa"
+    summary = "matches moments of validation and target, rows weighted by what they tell"
+    reference = TIAN
 
     def __init__(self, *, tol: float = 1e-4, max_iter: int = 10) -> None:
         self.tol, self.max_iter = tol, max_iter

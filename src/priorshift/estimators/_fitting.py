@@ -19,11 +19,14 @@ from priorshift.statistics import Decision
 class FitsValidation(BaseEstimator):
     """The half of an estimator that meets validation: `fit` and `partial_fit`."""
 
-    _keeps_rows: ClassVar[bool] = False
-    """Whether validation's rows must be in memory: a table of them is then read whole."""
+    keeps_rows: ClassVar[bool] = False
+    """Whether `fit` keeps validation row by row; a table of rows is then read into memory."""
 
-    _calibrates: ClassVar[bool] = False
-    """Whether the method calibrates, so that outputs may contradict the labels."""
+    calibrates: ClassVar[bool] = False
+    """Whether the method calibrates predictions, so that they may contradict the labels."""
+
+    estimates_nothing: ClassVar[bool] = False
+    """Whether the method is the baseline that returns the source priors."""
 
     @property
     def _decision(self) -> Decision | None:
@@ -117,7 +120,9 @@ class FitsValidation(BaseEstimator):
     def _warn_of_mismatch(self, rows: Validation) -> None:
         """Warn where the mean prediction cannot be the priors that the model was trained under."""
         told = any(priors is not None for priors in self._given)
-        found = None if told or self._calibrates else self._mismatch_on(rows)
+        found = (
+            None if told or self.calibrates or self.estimates_nothing else self._mismatch_on(rows)
+        )
         if found is not None:
             warn_user(
                 f"{found.say(self.classes_)}. {type(self).__name__} takes the mean prediction for "

@@ -15,6 +15,7 @@ from priorshift.adaptation import prior_ratio
 from priorshift.estimators._base import PriorEstimator
 from priorshift.estimators._decisions import DecisionEstimator
 from priorshift.estimators._evidence import Evidence, TargetCounts
+from priorshift.estimators._references import AZIZZADENESHELI, GUIDE, LIPTON, SAERENS
 from priorshift.estimators._result import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.execution import Rows
@@ -42,7 +43,10 @@ class NoAdaptation(PriorEstimator):
     """
 
     name = "na"
-    _calibrates = True  # nothing is adapted, so nothing can contradict
+    summary = "leaves the predictions alone"
+    reference = GUIDE
+    takes_sparse = True
+    estimates_nothing = True
 
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
         solution = Solution(self.source_priors_, "direct")
@@ -64,6 +68,9 @@ class CM(DecisionEstimator):
     """
 
     name = "cm"
+    summary = "inverts the confusion matrix of hard decisions, then clips to the simplex"
+    reference = SAERENS
+    batch = "inversion"
 
     @property
     def _decision(self) -> Decision:
@@ -88,6 +95,9 @@ class SCM(DecisionEstimator):
     """
 
     name = "scm"
+    summary = "inverts the confusion matrix of soft decisions, then clips to the simplex"
+    reference = GUIDE
+    batch = "inversion"
 
     @property
     def _decision(self) -> Decision:
@@ -126,11 +136,21 @@ class BBSE(DecisionEstimator):
     """
 
     name = "bbse"
+    summary = "inverts the joint confusion matrix of hard decisions for the ratio"
+    reference = LIPTON
+    raw_is = "ratio"
+    gap_unit = ""
+    batch = "inversion"
 
     def __init__(
         self, *, constrained: bool = False, tol: float = 1e-9, solver: str = "certified"
     ) -> None:
         self.constrained, self.tol, self.solver = constrained, tol, solver
+
+    @property
+    def wide(self) -> bool:
+        """Whether no dense matrix of classes by classes is formed."""
+        return not self.constrained
 
     @property
     def _decision(self) -> Decision:
@@ -171,11 +191,21 @@ class BBSES(DecisionEstimator):
     """
 
     name = "bbse-s"
+    summary = "inverts the joint confusion matrix of soft decisions for the ratio"
+    reference = LIPTON
+    raw_is = "ratio"
+    gap_unit = ""
+    batch = "inversion"
 
     def __init__(
         self, *, constrained: bool = False, tol: float = 1e-9, solver: str = "certified"
     ) -> None:
         self.constrained, self.tol, self.solver = constrained, tol, solver
+
+    @property
+    def wide(self) -> bool:
+        """Whether no dense matrix of classes by classes is formed."""
+        return not self.constrained
 
     @property
     def _decision(self) -> Decision:
@@ -226,6 +256,10 @@ class RLLS(DecisionEstimator):
     """
 
     name = "rlls"
+    summary = "fits the ratio by regularised least squares"
+    reference = AZIZZADENESHELI
+    raw_is = "ratio"
+    gap_unit = ""
 
     def __init__(
         self,
@@ -238,6 +272,11 @@ class RLLS(DecisionEstimator):
     ) -> None:
         self.regularization, self.delta, self.gamma = regularization, delta, gamma
         self.decision, self.tol = decision, tol
+
+    @property
+    def wide(self) -> bool:
+        """Whether no dense matrix of classes by classes is formed: it always is."""
+        return False
 
     @property
     def _decision(self) -> Decision:
@@ -359,7 +398,7 @@ def _judge_condition(estimator: PriorEstimator, M: Vector) -> float:
 def clip_to_simplex(raw: Vector) -> Vector:
     """Set negative entries to 0 and scale to sum 1, by row; a row without any left is uniform."""
     clipped = np.maximum(raw, 0)
-    clipped[~clipped.any(axis=-1)] = 1.0
+    clipped[clipped.max(axis=-1) < np.finfo(np.float64).tiny] = 1.0  # subnormal sums divide badly
     return np.asarray(clipped / clipped.sum(axis=-1, keepdims=True))
 
 

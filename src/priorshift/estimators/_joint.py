@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from priorshift._validation import check_alpha, check_count, check_positive
 from priorshift.estimators._evidence import TargetCounts
 from priorshift.estimators._likelihood import _report_impossible
+from priorshift.estimators._references import GUIDE
 from priorshift.estimators._result import PriorEstimate
 from priorshift.estimators._shrunk import KeepsShrunkConfusion
 from priorshift.exceptions import ConvergenceWarning, warn_user
@@ -65,6 +66,8 @@ class JointLikelihood(KeepsShrunkConfusion):
     """
 
     name = "joint"
+    summary = "maximises the likelihood of hard decisions over the priors and the confusion matrix"
+    reference = GUIDE
 
     def __init__(
         self,

@@ -29,7 +29,9 @@ class RowEvidence(Evidence):
 class KeepsRows(PriorEstimator):
     """Base of the methods that keep validation rows, also those that come in batches."""
 
-    _keeps_rows = True
+    keeps_rows = True
+    takes_sparse = False
+    fit_is_counts = False
 
     def _count(self, rows: Validation, given: Given) -> RowEvidence:
         sums = super()._count(rows, given)

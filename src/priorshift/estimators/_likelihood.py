@@ -26,6 +26,7 @@ from priorshift.adaptation import prior_ratio
 from priorshift.estimators._base import PriorEstimator
 from priorshift.estimators._decisions import DecisionEstimator
 from priorshift.estimators._evidence import TargetCounts
+from priorshift.estimators._references import GUIDE, SAERENS, SULC
 from priorshift.estimators._result import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.execution import Rows
@@ -69,6 +70,11 @@ class EM(PriorEstimator):
     """
 
     name = "em"
+    summary = "maximises the likelihood of the predicted probabilities"
+    reference = SAERENS
+    takes_sparse = True
+    trusts_outputs = True
+    batch = "posteriors"
 
     def __init__(
         self, *, tol: float = 0.01, max_iter: int = 1000, solver: str = "certified"
@@ -108,6 +114,11 @@ class MAP(PriorEstimator):
     """
 
     name = "map"
+    summary = "maximises the posterior of the predicted probabilities under a hyper-prior"
+    reference = SULC
+    takes_sparse = True
+    trusts_outputs = True
+    batch = "posteriors"
 
     def __init__(
         self,
@@ -149,6 +160,9 @@ class CML(DecisionEstimator):
     """
 
     name = "cm-l"
+    summary = "maximises the likelihood of hard decisions under the confusion matrix"
+    reference = GUIDE
+    batch = "likelihood"
 
     def __init__(
         self, *, tol: float = 1e-6, max_iter: int = 1000, solver: str = "certified"
@@ -188,6 +202,9 @@ class SCML(DecisionEstimator):
     """
 
     name = "scm-l"
+    summary = "maximises the likelihood of soft decisions under the confusion matrix"
+    reference = GUIDE
+    batch = "likelihood"
 
     def __init__(
         self, *, tol: float = 1e-6, max_iter: int = 1000, solver: str = "certified"
@@ -226,6 +243,11 @@ class CMM(DecisionEstimator):
     """
 
     name = "cm-m"
+    summary = (
+        "maximises the posterior of hard decisions under the confusion matrix and a hyper-prior"
+    )
+    reference = GUIDE
+    batch = "likelihood"
 
     def __init__(
         self,
@@ -269,6 +291,11 @@ class SCMM(DecisionEstimator):
     """
 
     name = "scm-m"
+    summary = (
+        "maximises the posterior of soft decisions under the confusion matrix and a hyper-prior"
+    )
+    reference = GUIDE
+    batch = "likelihood"
 
     def __init__(
         self,
@@ -308,7 +335,7 @@ def _from_decisions(
     """Solve with one row a decision: the confusion matrix, weighted by target decisions."""
     alpha = check_alpha(alpha, estimator.classes_.size)
     problem = Mixture.of(
-        estimator.confusion_.conditional[:, target.seen],
+        estimator._columns[:, target.seen],
         weights=target.counts.counts,
         alpha=alpha[target.seen],
     )

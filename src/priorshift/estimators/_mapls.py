@@ -9,6 +9,7 @@ from priorshift._typing import Vector
 from priorshift._validation import NO_PRIOR, check_fraction
 from priorshift.estimators._base import PriorEstimator
 from priorshift.estimators._certify import certified, posterior_problem
+from priorshift.estimators._references import YE
 from priorshift.estimators._result import PriorEstimate
 from priorshift.execution import Rows
 from priorshift.solvers import Solution
@@ -63,6 +64,13 @@ class MAPLS(PriorEstimator):
     """
 
     name = "mapls"
+    summary = (
+        "maximises the likelihood of the predicted probabilities, pulled towards equal priors as "
+        "far as the data suggest"
+    )
+    reference = YE
+    takes_sparse = True
+    trusts_outputs = True
 
     def __init__(
         self, *, data_weight: float | None = None, tol: float = 0.01, max_iter: int = 1000

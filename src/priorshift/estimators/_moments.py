@@ -10,6 +10,7 @@ from priorshift._validation import check_choice, check_positive
 from priorshift.estimators._evidence import SeenTarget, Validation
 from priorshift.estimators._inversion import _judge_condition
 from priorshift.estimators._kept_rows import KeepsRows, label_priors_of
+from priorshift.estimators._references import GUIDE
 from priorshift.estimators._result import PriorEstimate
 from priorshift.estimators._shrunk import GRAM_BYTES
 from priorshift.execution import Block, Rows, map_reduce, single_threaded_blas
@@ -73,6 +74,11 @@ class GLS(KeepsRows):
     """
 
     name = "gls"
+    summary = (
+        "inverts the confusion matrix of soft decisions by weighted least squares, shrunk towards "
+        "the source priors as far as the evidence supports"
+    )
+    reference = GUIDE
 
     def __init__(
         self, *, shrinkage: float | Literal["evidence"] = "evidence", tol: float = 1e-4

@@ -62,7 +62,7 @@ def read_rows(
     n_samples = predictions.values.shape[0]
     labels = None if y is None else read_labels(y, n_samples)
     names = settle_classes(predictions, labels, classes, positive_class)
-    kept = estimator._keeps_rows
+    kept = estimator.keeps_rows
     values = as_taken(estimator, in_class_order(predictions, names), kept=kept)
     if kept and isinstance(values, Table):
         values = take_rows(values, np.arange(n_samples))

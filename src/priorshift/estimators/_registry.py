@@ -127,6 +127,27 @@ def get_estimator(name: str, **params: Any) -> PriorEstimator:
     return cls(**params)
 
 
+def traits_of(name: str) -> PriorEstimator:
+    """Return the method that results call `name`, with default parameters, to ask for its traits.
+
+    A name that is not registered, such as "known" for priors that were given, has the traits of
+    `PriorEstimator` itself: no summary, no reference, nothing special.
+
+    Examples
+    --------
+    >>> from priorshift.estimators import traits_of
+    >>> traits_of("em-ts").summary
+    'calibrates the probabilities, then maximises their likelihood'
+    >>> traits_of("known").summary
+    ''
+    """
+    _load_entry_points()
+    for cls in _ESTIMATORS.values():
+        if name == cls.name or name in cls.other_names:
+            return cls()
+    return PriorEstimator()
+
+
 @cache  # once a process
 def _load_entry_points() -> None:
     """Register the estimators of other packages; one that fails is named and left out."""

@@ -19,7 +19,13 @@ from priorshift._validation import (
     check_source_mass,
     in_class_order,
 )
-from priorshift.adaptation import like_input, prior_ratio, reweight
+from priorshift.adaptation import (
+    ProbaInterval,
+    adapt_proba_interval,
+    like_input,
+    prior_ratio,
+    reweight,
+)
 from priorshift.calibration import Calibration
 from priorshift.estimators._views import (
     as_dict,
@@ -30,7 +36,6 @@ from priorshift.estimators._views import (
 )
 from priorshift.execution import SparseTable, is_dask_array, map_chunks
 from priorshift.solvers import Status
-from priorshift.uncertain_priors import ProbaInterval, adapt_proba_interval
 from priorshift.uncertainty import Estimand, IntervalKind, IntervalRequest, PriorInterval
 
 

@@ -18,6 +18,7 @@ from priorshift._validation import (
 )
 from priorshift.estimators._base import PriorEstimator
 from priorshift.estimators._certify import certified, posterior_problem
+from priorshift.estimators._references import SAERENS
 from priorshift.estimators._result import PriorEstimate
 from priorshift.execution import Rows
 from priorshift.solvers import Solution
@@ -54,6 +55,11 @@ class SemiSupervisedEM(PriorEstimator):
     """
 
     name = "em-labels"
+    summary = (
+        "maximises the likelihood of the predicted probabilities and of the labels that are known"
+    )
+    reference = SAERENS
+    trusts_outputs = True
 
     def __init__(self, *, tol: float = 0.01, max_iter: int = 1000) -> None:
         self.tol, self.max_iter = tol, max_iter

@@ -29,6 +29,7 @@ from priorshift.estimators._kept_rows import (
 )
 from priorshift.estimators._likelihood import _report_impossible
 from priorshift.estimators._reading import Given
+from priorshift.estimators._references import GUIDE
 from priorshift.estimators._result import PriorEstimate
 from priorshift.execution import single_threaded_blas
 from priorshift.solvers import Mixture
@@ -122,6 +123,12 @@ class ShrunkSCML(KeepsShrunkConfusion):
     """
 
     name = "scm-l-shrunk"
+    summary = (
+        "maximises the likelihood of soft decisions under a confusion matrix shrunk towards the "
+        "classifier’s own account of it"
+    )
+    reference = GUIDE
+    batch = "likelihood"
 
     def __init__(
         self,
@@ -136,14 +143,17 @@ class ShrunkSCML(KeepsShrunkConfusion):
     def _decision(self) -> Decision:
         return "soft"
 
-    def _solve(self, target: TargetCounts) -> PriorEstimate:
-        C = shrunk(
+    @property
+    def _columns(self) -> Vector:
+        return shrunk(
             self.confusion_.counts,
             self.confusion_.class_weights,
             self.model_confusion_,
             self.shrinkage_,
         )
-        problem = Mixture.of(C[:, target.seen], weights=target.counts.counts)
+
+    def _solve(self, target: TargetCounts) -> PriorEstimate:
+        problem = Mixture.of(self._columns[:, target.seen], weights=target.counts.counts)
         _report_impossible(problem, float(target.counts.counts.sum()))
         source = self.source_priors_[target.seen]
         solution = certified(self, problem, source / source.sum())

@@ -1,14 +1,10 @@
-"""Which methods take sparse predictions as they are, and how far the others go."""
+"""Sparse predictions as a method can take them."""
 
 from typing import Any
 
 from priorshift.execution import DENSE_CLASSES, DenseBlocks, Rows, SparseTable
 
-WIDE = (
-    *("na", "em", "map", "mapls"),
-    *("cm", "scm", "cm-l", "scm-l", "cm-m", "scm-m", "bbse", "bbse-s"),
-)
-"""Methods that form no matrix of classes by classes from sparse predictions of many classes."""
+OTHERS = "a method that forms none, such as SCM-L or EM"
 
 MOST_CELLS = 2**25
 """Numbers of a validation set that is made an array for the methods that need it row by row."""
@@ -17,26 +13,24 @@ MOST_CELLS = 2**25
 def as_taken(estimator: Any, values: Rows, *, kept: bool = False) -> Any:
     """Return predictions as a method can take them, or say which methods can.
 
-    Beyond `DENSE_CLASSES` only some methods do. Up to there, the others read sparse rows as
-    arrays, a few at a time; validation rows that are kept must be few.
+    Beyond `DENSE_CLASSES` classes only `wide` methods can. Up to there, those without
+    `takes_sparse` read sparse rows as arrays, a few at a time; validation rows that are kept must
+    be few.
     """
     if not isinstance(values, SparseTable):
         return values
     (n, K), name = values.shape, type(estimator).__name__
-    wide = estimator.name in WIDE and not getattr(estimator, "constrained", False)
-    if K > DENSE_CLASSES and not wide:
-        how = "the constrained form of " if estimator.name in WIDE else ""
+    if K > DENSE_CLASSES and not estimator.wide:
         raise ValueError(
-            f"{how}{name} needs matrices of classes by classes, which sparse predictions of {K} "
-            f"classes are too many for (at most {DENSE_CLASSES}); use one of {', '.join(WIDE)}."
+            f"{estimator!r} needs matrices of classes by classes, which sparse predictions of "
+            f"{K} classes are too many for (at most {DENSE_CLASSES}); use {OTHERS}."
         )
     if kept and n * K > MOST_CELLS:
         raise ValueError(
             f"{name} needs validation row by row, as an array of {n} x {K} numbers; give fewer "
-            f"rows, at most {MOST_CELLS // K}, or use one of {', '.join(WIDE)}."
+            f"rows, at most {MOST_CELLS // K}, or use a method that counts them, such as SCM-L."
         )
-    takes_sparse = wide or estimator.name in ("rlls", "bbse", "bbse-s")
-    return values if takes_sparse else DenseBlocks(values)
+    return values if estimator.takes_sparse else DenseBlocks(values)
 
 
 def require_few_classes(estimator: Any, values: Rows) -> Any:

@@ -11,6 +11,7 @@ from priorshift.execution._reduce import (
     take_rows,
     watched,
 )
+from priorshift.execution._sample import SAMPLE_SEED, sample_in_memory, sample_sentence
 from priorshift.execution._spark import SparkTable, is_spark_frame
 from priorshift.execution._sparse import DENSE_CLASSES, DenseBlocks, SparseTable
 from priorshift.execution._sparse_block import SparseBlock
@@ -29,6 +30,7 @@ from priorshift.execution._topk import TopK
 __all__ = [
     "DENSE_CLASSES",
     "N_PARTS",
+    "SAMPLE_SEED",
     "SERIAL_WORK",
     "ArrayTable",
     "Block",
@@ -53,7 +55,9 @@ __all__ = [
     "map_rows",
     "multiply",
     "n_threads",
+    "sample_in_memory",
     "sample_rows",
+    "sample_sentence",
     "single_threaded_blas",
     "slices",
     "take_rows",

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Literal
 
-from priorshift.plotting._style import require_matplotlib
+from priorshift.plotting.style import require_matplotlib
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

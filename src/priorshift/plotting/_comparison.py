@@ -10,12 +10,12 @@ from scipy.spatial.distance import cdist
 from priorshift._frames import Backend, make_frame
 from priorshift._typing import Indices, Labels, Vector
 from priorshift._validation import check_choice, check_classes, check_count, check_priors, some
-from priorshift.estimators import PriorEstimate
+from priorshift.estimators import PriorEstimate, traits_of
 from priorshift.plotting._base import Display
 from priorshift.plotting._heatmap import draw_heatmap, write_cells
 from priorshift.plotting._labels import percent, shorten
 from priorshift.plotting._rows import frame_rows
-from priorshift.plotting._style import WIDTH, bare, ink, literally, series_style, write_title
+from priorshift.plotting.style import WIDTH, bare, ink, literally, series_style, write_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -241,7 +241,7 @@ class ComparisonDisplay(Display):
         """Name the two methods that differ most, of those that estimate anything."""
         plural = "s" if len(self.methods) > 1 else ""
         title = f"{len(self.methods)} method{plural}, {self.classes.size:,} classes{more}"
-        judged = [m for m, name in enumerate(self.methods) if name != "na"]
+        judged = [m for m, name in enumerate(self.methods) if not traits_of(name).estimates_nothing]
         if len(judged) > 1:
             distances = self.distances[np.ix_(judged, judged)]
             pair = np.unravel_index(np.argmax(distances), distances.shape)

@@ -16,7 +16,7 @@ from priorshift.plotting._base import Display
 from priorshift.plotting._heatmap import draw_heatmap, write_cells
 from priorshift.plotting._labels import shorten, thinned
 from priorshift.plotting._samples import read_labelled
-from priorshift.plotting._style import GREY, WIDTH, bare, write_title
+from priorshift.plotting.style import GREY, WIDTH, bare, write_title
 from priorshift.solvers import condition_number
 from priorshift.statistics import Confusion, Decision
 

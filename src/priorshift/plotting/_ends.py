@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from priorshift._typing import Vector
-from priorshift.plotting._style import series_style
+from priorshift.plotting.style import series_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,12 +8,11 @@ from numpy.typing import ArrayLike
 from priorshift._frames import Backend, make_frame
 from priorshift._typing import Indices, Vector
 from priorshift._validation import check_classes, check_priors
-from priorshift.groups import GroupEstimates
-from priorshift.groups._labels import read_groups
+from priorshift.groups import GroupEstimates, read_groups
 from priorshift.plotting._base import Display
 from priorshift.plotting._labels import by, percent, shorten
 from priorshift.plotting._rows import farthest, frame_rows, write_beside
-from priorshift.plotting._style import WIDTH, series_style, write_head
+from priorshift.plotting.style import WIDTH, series_style, write_head
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Vector
-from priorshift.plotting._style import share_axis
+from priorshift.plotting.style import share_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

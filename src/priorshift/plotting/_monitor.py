@@ -12,7 +12,8 @@ from priorshift.plotting._base import Display
 from priorshift.plotting._ends import name_ends
 from priorshift.plotting._labels import by, percent, shorten
 from priorshift.plotting._rows import farthest
-from priorshift.plotting._style import (
+from priorshift.plotting._time import label_time, positions, runs, thinned_steps
+from priorshift.plotting.style import (
     SERIES_COLOURS,
     VERMILLION,
     WIDTH,
@@ -22,7 +23,6 @@ from priorshift.plotting._style import (
     share_axis,
     write_head,
 )
-from priorshift.plotting._time import label_time, positions, runs, thinned_steps
 from priorshift.streaming import MonitorHistory, PriorMonitor
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from priorshift.estimators import PriorEstimate
 from priorshift.plotting._base import Display
 from priorshift.plotting._labels import NOTHING, by, percent, shorten, times
 from priorshift.plotting._rows import farthest, frame_rows, write_beside
-from priorshift.plotting._style import BLUE, GREY, VERMILLION, WIDTH, ink, write_head
+from priorshift.plotting.style import BLUE, GREY, VERMILLION, WIDTH, ink, write_head
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,7 +12,7 @@ from priorshift.plotting._base import Display
 from priorshift.plotting._bins import STRATEGIES, Strategy, assign_bins, wilson_interval
 from priorshift.plotting._labels import percent
 from priorshift.plotting._samples import read_labelled
-from priorshift.plotting._style import BLUE, GREY, bare, ink, share_axis, write_head
+from priorshift.plotting.style import BLUE, GREY, bare, ink, share_axis, write_head
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,7 @@ import numpy as np
 
 from priorshift._typing import Indices, Vector
 from priorshift._validation import check_count
-from priorshift.plotting._style import bare, ink, share_axis
+from priorshift.plotting.style import bare, ink, share_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,7 +14,7 @@ from priorshift.estimators import PriorEstimator
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
 from priorshift.plotting._base import Display
 from priorshift.plotting._labels import by
-from priorshift.plotting._style import BLUE, VERMILLION, WIDTH, bare, write_title
+from priorshift.plotting.style import BLUE, VERMILLION, WIDTH, bare, write_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -3,9 +3,10 @@
 import numpy as np
 
 from priorshift._typing import Indices
+from priorshift.estimators import traits_of
 from priorshift.report._facts import ENOUGH, ROUNDING, Facts
 from priorshift.report._format import listed, number, plural, quoted
-from priorshift.report._methods import KNOWN, TRUSTING
+from priorshift.report._methods import KNOWN
 
 ROWS_A_CLASS = 20
 """Target rows a class below which the report warns of few."""
@@ -126,7 +127,7 @@ def _calibration(facts: Facts) -> str:
         return ""
     if facts.estimate.calibrator is not None:
         return ""
-    trusting = facts.estimate.method in TRUSTING
+    trusting = traits_of(facts.estimate.method).trusts_outputs
     if facts.left_alone and not trusting:
         return ""
     trust = (

@@ -15,8 +15,7 @@ from priorshift._validation import (
 )
 from priorshift.estimators import PriorEstimate
 from priorshift.evaluation import Comparison
-from priorshift.evaluation._sample import sample_rows, sample_sentence
-from priorshift.execution import Rows, Table
+from priorshift.execution import Rows, Table, sample_in_memory, sample_sentence
 from priorshift.report._target import Counted, count_target
 
 
@@ -64,7 +63,7 @@ def check_inputs(
     target, proba_target = None, None
     if rows is not None:
         target, told = count_target(estimate, rows, label_target)
-        proba_target = sample_rows(rows) if isinstance(rows, Table) else rows
+        proba_target = sample_in_memory(rows) if isinstance(rows, Table) else rows
         sampled = sample_sentence(
             "Tests and diagnostics look at", proba_target.shape[0], rows.shape[0]
         )

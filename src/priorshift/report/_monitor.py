@@ -6,11 +6,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from priorshift.estimators import Reference
 from priorshift.io import write_text
 from priorshift.report._content import about_report
 from priorshift.report._data import as_json
 from priorshift.report._format import count, plural, shown_names, shown_text
-from priorshift.report._methods import Reference, description, references
+from priorshift.report._methods import description, references
 from priorshift.report._monitor_content import (
     WAYS,
     headline,

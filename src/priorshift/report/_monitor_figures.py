@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from priorshift.plotting import MonitorDisplay
-from priorshift.plotting._style import BLUE, VERMILLION, bare
 from priorshift.plotting._time import label_time, positions, thinned_steps
+from priorshift.plotting.style import BLUE, VERMILLION, bare
 from priorshift.report._figures import FigureOf
 from priorshift.report._format import plural
 from priorshift.report._svg import inline_svg, report_style

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from priorshift.estimators import traits_of
 from priorshift.report._facts import ROUNDING, Decisions, Facts, Mistakes, Reliability, Truth
 from priorshift.report._format import MISSING, count, number, percent, points, signed
 
@@ -84,7 +85,7 @@ def priors_table(facts: Facts, names: Sequence[str]) -> Table:
         columns.append("Labels say")
         parts.append(_cells(facts.truth.priors, percent))
     if estimate.raw is not None and (estimate.raw < -ROUNDING).any():
-        of_ratio = estimate.method in ("bbse", "bbse-s", "rlls")
+        of_ratio = traits_of(estimate.method).raw_is == "ratio"
         columns.append("Unclipped ratio" if of_ratio else "Unclipped prior")
         parts.append(_cells(estimate.raw, number))
     caption = f"Priors of {K:,} classes" + (", the largest change first" if K > MANY else "")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from priorshift._typing import Indices
+from priorshift.estimators import traits_of
 from priorshift.report._cautions import cautions
 from priorshift.report._facts import Facts
 from priorshift.report._format import (
@@ -19,15 +20,12 @@ from priorshift.report._format import (
     points,
     quoted,
 )
-from priorshift.report._methods import KNOWN, TRUSTING
+from priorshift.report._methods import KNOWN
 
 MOVERS = 3
 """Classes named a direction."""
 WORTH_NAMING = 5e-4
 """Change of a prior, as a share, below which no class is named."""
-HARD = ("cm", "cm-l", "cm-m", "bbse", "rlls")
-SOFT = ("scm", "scm-l", "scm-m", "bbse-s")
-"""Methods by the confusion matrix that they use by default; the others use none as it is."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +155,7 @@ def interval_sentence(facts: Facts) -> str:
     level = estimate.confidence_level
     at = "" if level is None else f" at {100 * level:g}% confidence"
     said = f"Lower and upper are bounds of each prior{at}."
-    if estimate.method in TRUSTING:
+    if traits_of(estimate.method).trusts_outputs:
         said += " They suppose that the predicted probabilities are calibrated."
     return said
 
@@ -166,9 +164,10 @@ def used_condition(facts: Facts) -> float | None:
     """Return the condition number that bears on this estimate, if it is known."""
     if facts.estimate.condition_number is not None:
         return facts.estimate.condition_number
-    if facts.mistakes is None or facts.estimate.method not in (*HARD, *SOFT):
+    method = traits_of(facts.estimate.method)
+    if facts.mistakes is None or not method.fit_is_counts:
         return None
-    soft = facts.estimate.method in SOFT
+    soft = method._decision == "soft"
     return facts.mistakes.condition_soft if soft else facts.mistakes.condition_hard
 
 
@@ -220,7 +219,7 @@ def _solver(facts: Facts) -> str:
     if estimate.method == KNOWN:
         return "The target priors were given: there is nothing to solve, and nothing to certify."
     gap = number(estimate.gap, 2)
-    unit = "" if estimate.method in ("rlls", "bbse", "bbse-s") else " nats"
+    unit = f" {traits_of(estimate.method).gap_unit}".rstrip()
     if estimate.status == "certified" and not estimate.gap:
         return (
             f"The solver certifies its answer: up to rounding, no other priors could raise the "
@@ -231,8 +230,6 @@ def _solver(facts: Facts) -> str:
             f"The solver certifies its answer: no other priors could raise the objective of "
             f"{estimate.method} by more than {gap}{unit}."
         )
-    if estimate.status == "direct" and estimate.method == "auto":
-        return "Without evidence of a shift the estimate is the source priors: nothing was solved."
     if estimate.status == "direct":
         return (
             f"The method {estimate.method} has a closed form: there is nothing to converge, and "

@@ -56,7 +56,7 @@ def leap(problem: Mixture, start: Vector, tol: float, max_iter: int) -> tuple[Po
             break
         middle = Point.at(problem, em_step(problem, point), exact=False)
         end = em_step(problem, middle)
-        ahead = Point.at(problem, _extrapolate(point.p, middle.p, end), exact=False)
+        ahead = Point.at(problem, extrapolate(point.p, middle.p, end), exact=False)
         n_iter += 2
         if not _value(problem, ahead) >= _value(problem, middle):
             ahead, n_iter = Point.at(problem, end, exact=False), n_iter + 1
@@ -82,13 +82,17 @@ def _value(problem: Mixture, point: Point) -> float:
     return problem.objective(point.p, point.likelihood)
 
 
-def _extrapolate(first: Vector, second: Vector, third: Vector) -> Vector:
-    """Guess where three steps in a row lead to, inside the simplex."""
+def extrapolate(first: Vector, second: Vector, third: Vector) -> Vector:
+    """Guess where three steps in a row lead to (SQUAREM); columns of a matrix sum to 1 again.
+
+    Nothing falls to less than `LEAST_SHARE` of the third step, and what is 0 stays 0.
+    """
     step, bend = second - first, third - 2 * second + first
-    turn = float(bend @ bend)
-    length = max((float(step @ step) / turn) ** 0.5, 1.0) if turn > 0 else 1.0
+    turn = float(np.linalg.norm(bend))
+    length = max(float(np.linalg.norm(step)) / turn, 1.0) if turn > 0 else 1.0
     ahead = np.maximum(first + 2 * length * step + length**2 * bend, LEAST_SHARE * third)
-    return ahead / ahead.sum()
+    total = ahead.sum(axis=0)
+    return np.divide(ahead, total, out=np.zeros_like(ahead), where=total > 0)
 
 
 @dataclass

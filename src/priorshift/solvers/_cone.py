@@ -90,7 +90,7 @@ def quadratic_programme(G: Vector, h: Vector, total: Vector | None = None) -> tu
         push = ((ahead / mu) ** 3 * mu - dx * dz) / x
         dx, change = newton(pull + push)
         dz = push - z - z / x * dx
-        length = min(reach(x, dx), reach(z, dz))
+        length = float(min(reach(x, dx)[0], reach(z, dz)[0]))
         x, z, multiplier = x + length * dx, z + length * dz, multiplier + length * change
     return x, QP_STEPS
 
