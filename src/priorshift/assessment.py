@@ -259,11 +259,10 @@ def assess(
     given = {"source_priors": source_priors, "source_label_priors": source_label_priors}
     data = _read(y_proba_val, y_val, y_proba_target, y_target, classes)
     with _collected() as told:
-        estimate = (
-            _estimator(method, random_state)
-            .fit(data.y_proba_val, data.classes[data.y_val], classes=data.classes, **given)
-            .estimate(data.y_proba_target, confidence_level, seed)
+        fitted = _estimator(method, random_state).fit(
+            data.y_proba_val, data.classes[data.y_val], classes=data.classes, **given
         )
+        estimate, no_interval = _estimated(fitted, data.y_proba_target, confidence_level, seed)
         diagnostics, why = _diagnosed(data, estimate, confidence_level)
         test, left_out = _tested(data, given, seed)
         measured = _measured(data, estimate, confidence_level)
@@ -272,7 +271,7 @@ def assess(
     return Assessment(
         verdict=verdict,
         sentence=evidence.sentence,
-        reasons=(*evidence.reasons, *why, *left_out, *data.notes),
+        reasons=(*evidence.reasons, *no_interval, *why, *left_out, *data.notes),
         gain=evidence.gain,
         estimate=_following(estimate, verdict),
         shift_test=test,
@@ -368,6 +367,16 @@ def _estimator(method: str | PriorEstimator, random_state: Any) -> PriorEstimato
     if random_state is not None and "random_state" in estimator.get_params():
         estimator.set_params(random_state=random_state)
     return estimator
+
+
+def _estimated(
+    fitted: PriorEstimator, y_proba: Floats, level: float, seed: Any
+) -> tuple[PriorEstimate, tuple[str, ...]]:
+    """Estimate with an interval; without one, and saying so, where the method has none."""
+    try:
+        return fitted.estimate(y_proba, level, seed), ()
+    except ValueError as error:
+        return fitted.estimate(y_proba), (f"There is no interval: {error}",)
 
 
 @contextmanager
