@@ -1,4 +1,4 @@
-"""assess: one verdict from all evidence, right on simulated truth, the same for every kind of input."""
+"""assess: one verdict from all evidence, right on simulated truth, for every kind of input."""
 
 import json
 import pickle
