@@ -211,12 +211,17 @@ def test_what_is_not_certified_is_said():
 
 
 @pytest.mark.parametrize("method", ["rlls", "gls", "elsa", "na", "joint", "mapls"])
-def test_other_methods_are_refused_by_name(grouped, method):
+def test_other_methods_estimate_each_group_by_itself(grouped, method):
     data = grouped()
     available = [name for name in ps.available_estimators() if name.startswith(method)]
     est = data.fit(available[0])
-    with pytest.raises(ValueError, match=r"does not estimate groups; use SCM-L"):
+    with pytest.raises(ValueError, match=r"cannot pool groups.* use a method such as SCM-L"):
         estimate_groups(est, data.y_proba, data.groups)
+    found = quietly(estimate_groups, est, data.y_proba, data.groups, pooling=None)
+    for g in range(len(found)):
+        alone = quietly(est.estimate, data.y_proba[data.groups == g])
+        np.testing.assert_array_equal(found.priors[g], alone.priors)
+        assert found.status[g] == alone.status
 
 
 @pytest.mark.parametrize(
@@ -226,7 +231,7 @@ def test_other_methods_are_refused_by_name(grouped, method):
         ({"solver": "paper"}, "em", "solver, for groups, must be one of 'certified'"),
         ({"alpha": 0.5}, "scm-m", "alpha of at least 1"),
         ({"alpha": 0.5}, "map", "alpha of at least 1"),
-        ({"constrained": True}, "bbse", "use SCM-L or CM-L"),
+        ({"constrained": True}, "bbse", r"BBSE\(constrained=True\) cannot pool groups"),
     ],
 )
 def test_what_has_no_certificate_is_refused(grouped, params, name, message):

@@ -94,6 +94,35 @@ def test_sets_must_agree_on_the_classes():
         StoredOutputs.of("x", train=two, val=two, test=three)
 
 
+@pytest.mark.parametrize(
+    ("logits", "y", "message"),
+    [
+        (np.eye(3), [0, 1], r"val_y must be 3 column numbers from 0 to 2.*got shape \(2,\)"),
+        (np.eye(3), [0.0, 1.0, 2.0], "got shape .* of float64"),
+        (np.eye(3), [0, 1, 3], "got numbers from 0 to 3"),
+        (np.eye(3), [0, -1, 2], "got numbers from -1 to 2"),
+        (np.ones(3), [0, 1, 2], r"val_logits must have one row per sample.*got shape \(3,\)"),
+        (np.ones((0, 3)), [], r"got shape \(0, 3\)"),
+        (np.ones((3, 1)), [0, 0, 0], "at least two columns"),
+        (np.full((3, 3), "a"), [0, 1, 2], "val_logits must hold numbers"),
+        (np.diag([1.0, np.nan, 1.0]), [0, 1, 2], "NaN, .inf, or nothing but -inf in row 1"),
+        (np.full((3, 3), -np.inf), [0, 1, 2], r"in row 0 \(3 such rows\)"),
+    ],
+)
+def test_bad_outputs_are_refused(logits, y, message):
+    good = (np.eye(3), [0, 1, 2])
+    with pytest.raises(ValueError, match=message):
+        StoredOutputs.of("x", train=good, val=(logits, y), test=good)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"), [("float16", "float32"), ("float32", "float32"), ("int8", "float64")]
+)
+def test_precision_of_stored_logits(given, kept):
+    part = (np.eye(3, dtype=given), [0, 1, 2])
+    assert StoredOutputs.of("x", train=part, val=part, test=part).test.logits.dtype == kept
+
+
 def test_probabilities_may_stand_in_for_logits():
     part = (np.array([[1.0, 0.0], [0.25, 0.75]]), [0, 1])
     outputs = StoredOutputs.of("x", train=part, val=part, test=part, from_proba=True)

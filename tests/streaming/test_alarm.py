@@ -5,17 +5,16 @@ import pytest
 from scipy import stats
 
 from priorshift.statistics import Confusion
-from priorshift.streaming._alarm import Alarm
+from priorshift.streaming._alarm import Alarm, source_decisions
 from priorshift.streaming._e_process import (
     VARIANCES,
     batch_scores,
     log_evidence,
     log_stakes,
     n_scores,
+    normal_scores,
 )
-from priorshift.streaming._hypergeometric import normal_scores
-from priorshift.streaming._pools import DyadicPools
-from priorshift.streaming._reference import source_decisions
+from priorshift.streaming._past import DyadicPools
 
 LEVEL = 0.2
 """High, so that a test whose level is not kept is found out with few streams."""
@@ -61,7 +60,7 @@ def test_summing_tails_in_parts_changes_nothing(rng, monkeypatch):
     of_kind, draws = np.floor(total / 3), np.floor(total / 4)
     given = np.floor(draws / 3), of_kind, draws, total, rng.random(30)
     whole = normal_scores(*given)
-    monkeypatch.setattr("priorshift.streaming._hypergeometric.MAX_TERMS", 64)
+    monkeypatch.setattr("priorshift.streaming._e_process.MAX_TERMS", 64)
     np.testing.assert_allclose(normal_scores(*given), whole, rtol=1e-12, atol=1e-12)
 
 

@@ -10,8 +10,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import priorshift as ps
-from priorshift.streaming import PriorMonitor
-from priorshift.streaming._step import describe
+from priorshift.streaming import PriorMonitor, describe
 
 SOURCE, TARGET = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.3, 0.5])
 CLASSES = ["ant", "bee", "cow"]

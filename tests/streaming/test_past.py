@@ -3,10 +3,7 @@
 import numpy as np
 import pytest
 
-from priorshift.streaming._averages import Fading, Window
-from priorshift.streaming._leading_history import LeadingHistory
-from priorshift.streaming._past import ONLINE, Past
-from priorshift.streaming._pools import DyadicPools
+from priorshift.streaming._past import ONLINE, DyadicPools, Fading, LeadingHistory, Past, Window
 
 
 def follow(way, batches):

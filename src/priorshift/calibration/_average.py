@@ -44,9 +44,8 @@ GTOL, MAX_ITER = 0.05, 50
 class Candidate(NamedTuple):
     """A map fitted to all rows, the ones fitted without each fold, and its nats out of fold."""
 
-    name: str
-    fitted: ScoreMap
-    folds: tuple[ScoreMap, ...]
+    fitted: CalibrationMap
+    folds: tuple[CalibrationMap, ...]
     nats: float
 
 
@@ -95,16 +94,15 @@ def average_calibration(
     weight, offset = rebalance(y, weight, label_priors)
     with single_threaded_blas():
         temperature = _temperature(y_proba, y, weight, offset)
-        setting = _settle(y_proba, y, weight, offset, label_priors)
-        candidates = list(_candidates(setting, folds))
-        setting = setting._replace(likelihood=None)  # as large as validation: it has served
+        candidates = _all_candidates(y_proba, y, weight, offset, label_priors, folds)
         nats = np.array([candidate.nats for candidate in candidates])
-        plain = np.array([c.name.endswith("none") for c in candidates])
+        plain = np.array([c.fitted.name.endswith("none") for c in candidates])
         weights = _weights(nats, plain)
-        kept = [(c, w) for c, w in zip(candidates, weights, strict=True) if w > 0]
-        average = _averaged([(c.name, c.fitted, w) for c, w in kept], setting)
+        kept = [(c, float(w)) for c, w in zip(candidates, weights, strict=True) if w > 0]
+        shares = tuple(w for _, w in kept)
+        average = CalibrationAverage(tuple(c.fitted for c, _ in kept), shares)
         without = tuple(
-            _averaged([(c.name, c.folds[f], w) for c, w in kept], setting)
+            CalibrationAverage(tuple(c.folds[f] for c, _ in kept), shares)
             for f in range(len(folds))
         )
         calibrated = np.empty(y_proba.shape, dtype=np.float32)
@@ -119,8 +117,40 @@ def average_calibration(
         order,
         calibrated,
         float(weight @ (raw - losses)),
-        dict(zip([c.name for c in candidates], (nats - nats.min()).tolist(), strict=True)),
+        dict(zip([c.fitted.name for c in candidates], (nats - nats.min()).tolist(), strict=True)),
     )
+
+
+def _all_candidates(
+    y_proba: Floats,
+    y: Indices,
+    weight: Vector,
+    offset: Vector,
+    label_priors: Vector,
+    folds: Sequence[slice],
+) -> list[Candidate]:
+    """Fit candidates above the best floor for a temperature; the richest above none as well."""
+    K = label_priors.size
+    biases = {"": np.zeros(K)}
+    balanced = np.log(np.maximum(K * label_priors, 1e-12))
+    if np.ptp(balanced) > BALANCED:
+        biases["balanced "] = balanced
+
+    def settle(floors: Sequence[Vector]) -> _Setting:
+        found = best_floor(y_proba, y, weight, offset, floors, list(biases.values()))
+        likelihood = floored_likelihood(y_proba, y, weight, offset, found.floor, scale=found.slope)
+        return _Setting(likelihood, found.slope, found.floor, biases)
+
+    floors = [share * K * label_priors for share in FLOORS]
+    families = list(_families(K))
+    setting = settle(floors)
+    candidates = list(_temperatures(setting, folds))
+    candidates += _paths(setting, folds, families, candidates)
+    if setting.floor.any() and families[-1][1].slope != "shared":
+        del setting  # its likelihood is as large as validation, and so is the next one
+        setting = settle(floors[:1])
+        candidates += _paths(setting, folds, families[-1:], candidates, ", no floor")
+    return candidates
 
 
 class _Setting(NamedTuple):
@@ -129,25 +159,19 @@ class _Setting(NamedTuple):
     `biases` take outputs to the source priors: from these, and from equal ones.
     """
 
-    likelihood: LabelLikelihood | None
+    likelihood: LabelLikelihood
     scale: float
     floor: Vector
     biases: dict[str, Vector]
 
-
-def _settle(
-    y_proba: Floats, y: Indices, weight: Vector, offset: Vector, label_priors: Vector
-) -> _Setting:
-    """Choose the floor by the likelihood after a temperature, from either balance."""
-    K = label_priors.size
-    biases = {"": np.zeros(K)}
-    balanced = np.log(np.maximum(K * label_priors, 1e-12))
-    if np.ptp(balanced) > BALANCED:
-        biases["balanced "] = balanced
-    floors = [share * K * label_priors for share in FLOORS]
-    found = best_floor(y_proba, y, weight, offset, floors, list(biases.values()))
-    likelihood = floored_likelihood(y_proba, y, weight, offset, found.floor, scale=found.slope)
-    return _Setting(likelihood, found.slope, found.floor, biases)
+    def candidate(
+        self, name: str, fitted: ScoreMap, without: Sequence[ScoreMap], folds: Sequence[slice]
+    ) -> Candidate:
+        """Judge a map out of fold."""
+        inside = (self.likelihood.on([fold]) for fold in folds)
+        nats = sum(one.value(at) for one, at in zip(inside, without, strict=True))
+        above = [map_above(name, at, self.scale, self.floor) for at in (fitted, *without)]
+        return Candidate(above[0], tuple(above[1:]), nats)
 
 
 def _temperature(y_proba: Floats, y: Indices, weight: Vector, offset: Vector) -> CalibrationMap:
@@ -157,54 +181,43 @@ def _temperature(y_proba: Floats, y: Indices, weight: Vector, offset: Vector) ->
     return CalibrationMap("ts", np.full(K, found.slope), np.zeros(K), found.floor)
 
 
-def _candidates(setting: _Setting, folds: Sequence[slice]) -> Iterator[Candidate]:
-    """Fit the candidates one by one; a path ends where it has become hopeless."""
+def _temperatures(setting: _Setting, folds: Sequence[slice]) -> Iterator[Candidate]:
+    """Leave outputs as they came, or fit a temperature, from either balance."""
     likelihood, K = setting.likelihood, setting.floor.size
-    assert likelihood is not None
     outside = [likelihood.on([r for r in folds if r is not fold] or [fold]) for fold in folds]
-    inside = [likelihood.on([fold]) for fold in folds]
-    least = np.inf
-
-    def judged(name: str, fitted: ScoreMap, without: tuple[ScoreMap, ...]) -> Candidate:
-        nonlocal least
-        nats = sum(one.value(at) for one, at in zip(inside, without, strict=True))
-        least = min(least, nats)
-        return Candidate(name, fitted, without, nats)
-
-    start = None
     for name, bias in setting.biases.items():
         same = ScoreMap(np.full(K, 1 / setting.scale), bias)
-        yield judged(f"{name}none", same, (same,) * len(folds))
+        yield setting.candidate(f"{name}none", same, (same,) * len(folds), folds)
         fitted = fit_temperature(likelihood, bias=bias, prior=1.0, tol=1e-3).map
         slope = float(fitted.slope[0])
-        without = tuple(
+        without = [
             fit_temperature(one, bias=bias, prior=1.0, start=slope, tol=1e-3).map for one in outside
-        )
-        found = judged(f"{name}ts", fitted, without)
-        yield found
-        if start is None or found.nats < start.nats:
-            start = found
-    assert start is not None
-    for name, family in _families(K):
+        ]
+        yield setting.candidate(f"{name}ts", fitted, without, folds)
+
+
+def _paths(
+    setting: _Setting,
+    folds: Sequence[slice],
+    families: Sequence[tuple[str, Family]],
+    others: Sequence[Candidate],
+    suffix: str = "",
+) -> Iterator[Candidate]:
+    """Fit families along the ridges; a path ends where it has become hopeless."""
+    likelihood, K = setting.likelihood, setting.floor.size
+    least = min(other.nats for other in others)
+    spread = _spread(likelihood)
+    penalties = [Penalty(ridge, ridge * spread, 1.0) for ridge in RIDGES]
+    start = ScoreMap(np.ones(K), np.zeros(K))
+    for name, family in families:
         before = np.inf
-        spread = _spread(likelihood)
-        penalties = [Penalty(ridge, ridge * spread, 1.0) for ridge in RIDGES]
-        for ridge, path in zip(
-            RIDGES,
-            fit_path(
-                likelihood,
-                family,
-                start.fitted._replace(bias=np.zeros(K)),
-                penalties,
-                folds,
-                gtol=GTOL,
-                ftol=1e-6,
-                max_iter=MAX_ITER,
-            ),
-            strict=True,
+        for path in fit_path(
+            likelihood, family, start, penalties, folds, gtol=GTOL, ftol=1e-6, max_iter=MAX_ITER
         ):
-            found = judged(f"{name} {ridge:g}", path.fitted.map, path.folds)
+            label = f"{name} {path.penalty.bias:g}{suffix}"
+            found = setting.candidate(label, path.fitted.map, path.folds, folds)
             yield found
+            least = min(least, found.nats)
             if found.nats > max(before, least + HOPELESS):
                 break
             before = found.nats
@@ -235,11 +248,6 @@ def _weights(nats: Vector, plain: Mask) -> Vector:
     weights /= weights.sum()
     weights[weights < LEAST_WEIGHT] = 0.0
     return weights / weights.sum()
-
-
-def _averaged(parts: list[tuple[str, ScoreMap, float]], setting: _Setting) -> CalibrationAverage:
-    maps = (map_above(name, at, setting.scale, setting.floor) for name, at, _ in parts)
-    return CalibrationAverage(tuple(maps), tuple(float(w) for *_, w in parts))
 
 
 def label_losses(y_proba: Floats, y: Indices, offset: Vector | None = None) -> Vector:

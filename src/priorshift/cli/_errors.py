@@ -81,7 +81,7 @@ class Program(click.Group):
 
 
 class Command(click.Command):
-    """A command whose failures are told in a sentence; `--debug` shows where they happened."""
+    """A command that reports failures in one sentence; `--debug` shows the traceback."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)

@@ -23,11 +23,8 @@ from priorshift.cli._options import (
     output_option,
 )
 from priorshift.cli._task import Task, open_task
-from priorshift.estimators import available_estimators, traits_of
 from priorshift.groups import GroupEstimates, estimate_groups, read_groups
 from priorshift.io import as_text, atomic_path, open_predictions
-
-METHODS = tuple(n for n in available_estimators() if traits_of(n).batch is not None)
 
 
 def read_pooling(_: click.Context, param: click.Parameter, value: str) -> float | str | None:
@@ -58,7 +55,7 @@ def read_pooling(_: click.Context, param: click.Parameter, value: str) -> float 
     metavar="NAME",
     help="Column, or array of an npz, with the group of each target row.",
 )
-@method_option(METHODS)
+@method_option(lambda traits: traits.batch is not None)
 @click.option(
     "--pooling",
     callback=read_pooling,

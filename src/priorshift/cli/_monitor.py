@@ -22,12 +22,9 @@ from priorshift.cli._options import (
     title_option,
 )
 from priorshift.cli._report import command_line
-from priorshift.estimators import available_estimators, traits_of
 from priorshift.plotting.style import require_matplotlib
 from priorshift.report._render import require_packages
-from priorshift.streaming._past import ONLINE
-
-METHODS = tuple(name for name in available_estimators() if traits_of(name).fit_is_counts)
+from priorshift.streaming import ONLINE
 
 
 @click.command(
@@ -48,7 +45,7 @@ METHODS = tuple(name for name in available_estimators() if traits_of(name).fit_i
     help="How to cut a table: by a period of --time-column, by each value of it, or into so many "
     "rows [default: day for dates, else value].",
 )
-@method_option(METHODS, "scm-l", ": by a method that needs no more than counts.")
+@method_option(lambda traits: traits.fit_is_counts, "scm-l", ", by a method of counts.")
 @defaulted(
     "--online",
     click.Choice(ONLINE),

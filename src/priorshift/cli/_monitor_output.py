@@ -14,8 +14,7 @@ from priorshift.cli._documents import document
 from priorshift.io import atomic_path
 from priorshift.plotting._monitor import MonitorDisplay
 from priorshift.report._monitor import write_monitor_report
-from priorshift.streaming import MonitorStep, PriorMonitor
-from priorshift.streaming._step import describe
+from priorshift.streaming import MonitorStep, PriorMonitor, describe
 
 NAMED = 2
 """Classes that a line names: those that moved most; one where the terminal is narrow."""

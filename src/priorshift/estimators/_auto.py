@@ -10,11 +10,12 @@ from scipy.special import expit
 from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Indices, Vector
 from priorshift._validation import NO_PRIOR, check_count, check_positive
-from priorshift.calibration import CalibrationMap
-from priorshift.calibration._average import AveragedCalibration, average_calibration, label_losses
+from priorshift.calibration import CalibrationAverage, CalibrationMap
+from priorshift.calibration._average import average_calibration, label_losses
 from priorshift.estimators._auto_words import Reason, say_unknown, state_decision
 from priorshift.estimators._base import PriorEstimator
 from priorshift.estimators._gain import Gain, Refit, Sample, Target, expected_gain
+from priorshift.estimators._likelihood import SCML
 from priorshift.estimators._references import ALEXANDARI
 from priorshift.estimators._result import PriorEstimate
 from priorshift.estimators._shares import Shares, estimate_shares
@@ -242,6 +243,18 @@ class Auto(PriorEstimator):
         votes = Votes.of(confusion, calibrated, calibration.y_proba, labels, weight)
         return votes.interval(found.priors, request)
 
+    def _soft_decisions(self) -> tuple[SCML, CalibrationAverage]:
+        """Return SCM-L fitted on calibrated outputs, and what calibrates them, to solve groups."""
+        calibration, (_, labels, weight) = self._calibration, self._rows()
+        soft = SCML().fit(
+            calibration.y_proba,
+            self.classes_[labels[calibration.order]],
+            source_priors=self._balance.priors,
+            classes=self.classes_,
+            sample_weight=weight[calibration.order],
+        )
+        return soft, calibration.average
+
     def _judge(self, shares: Shares, gain: Gain) -> Reason:
         """Tell why to adapt, or why not; warn of a class that nothing is known of."""
         if gain.mean <= self.caution * gain.standard_error:
@@ -303,11 +316,6 @@ class Auto(PriorEstimator):
         fitted = 1.0 / labels.size  # a parameter gains about that much where it is fitted
         surely = priors @ mean > SURELY * error + fitted
         return self._calibration.temperature if surely else None
-
-
-def calibration_of(auto: Auto) -> tuple[AveragedCalibration, Vector]:
-    """Return how a fitted Auto calibrates, and the priors its calibrated outputs stand for."""
-    return auto._calibration, auto._balance.priors
 
 
 def _looked_at(y_proba: Rows) -> Floats:

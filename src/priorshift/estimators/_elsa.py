@@ -8,13 +8,13 @@ import numpy as np
 from priorshift._typing import Floats, Indices, Mask, Vector
 from priorshift._validation import check_count, check_positive
 from priorshift.estimators._evidence import SeenChance, SeenTarget, Validation
-from priorshift.estimators._inversion import _judge_condition, clip_to_simplex, say_clipped
+from priorshift.estimators._inversion import _judge_condition, say_clipped
 from priorshift.estimators._kept_rows import KeepsRows
 from priorshift.estimators._references import TIAN
 from priorshift.estimators._result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
 from priorshift.execution import Block, Rows, map_reduce, multiply, single_threaded_blas
-from priorshift.solvers import Solution, Status, solve_linear
+from priorshift.solvers import Solution, Status, clip_to_simplex, solve_linear
 from priorshift.statistics import Confusion, Decision
 
 LEAST_RATIO = 0.1

@@ -1,10 +1,11 @@
 """What estimators keep of validation, and what they count on the target."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from priorshift._typing import Floats, Indices, Mask, Vector
 from priorshift.adaptation import prior_ratio
@@ -52,6 +53,31 @@ class Evidence:
             if decision != "soft":
                 soft = Confusion.from_arrays(y_proba, y, decision="soft", sample_weight=weight)
         return cls(predicted, confusion, soft)
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the kind and number of rows of each part, and its arrays; see `from_arrays`."""
+        named = {field.name: getattr(self, field.name) for field in fields(Evidence)}
+        parts = {name: part for name, part in named.items() if part is not None}
+        arrays = {f"{name}.counts": part.counts for name, part in parts.items()}
+        arrays |= {
+            f"{name}.class_weights": part.class_weights
+            for name, part in parts.items()
+            if isinstance(part, Confusion)
+        }
+        return {name: [part.decision, part.n_samples] for name, part in parts.items()}, arrays
+
+    @classmethod
+    def from_arrays(cls, described: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> "Evidence":
+        """Put the parts together again."""
+        parts: dict[str, Any] = {field.name: None for field in fields(Evidence)}
+        for name, (decision, n_samples) in described.items():
+            counts, weights = arrays[f"{name}.counts"], arrays.get(f"{name}.class_weights")
+            parts[name] = (
+                DecisionCounts(counts, decision, n_samples)
+                if weights is None
+                else Confusion(counts, weights, decision, n_samples)
+            )
+        return cls(**parts)
 
     def __add__(self, other: "Evidence") -> "Evidence":
         return Evidence(

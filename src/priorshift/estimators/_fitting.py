@@ -3,7 +3,7 @@
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from priorshift._typing import Labels, Vector
@@ -171,6 +171,44 @@ class FitsValidation(BaseEstimator):
         self.source_label_priors_ = source if label_priors is None else label_priors
         if evidence is not None and evidence.confusion is not None:
             self.confusion_ = evidence.confusion
+        return self
+
+    def _labelled_rows(self) -> Validation:
+        """Return the validation rows with their labels, or say how to keep them."""
+        rows = self._validation
+        if rows is None or rows.y is None:
+            raise ValueError(
+                f"{type(self).__name__} keeps no validation rows after partial_fit, and an "
+                "interval needs their spread; use fit(y_proba, y) on all of them, or estimate "
+                "without confidence_level."
+            )
+        return rows
+
+    def _fit_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return a fit that is no more than counts as plain values and arrays; see `_restore`."""
+        assert self._evidence is not None
+        described, arrays = self._evidence.to_arrays()
+        arrays |= {
+            "classes": self.classes_,
+            "source_priors": self.source_priors_,
+            "source_label_priors": self.source_label_priors_,
+        }
+        state = {
+            "given": [value is not None for value in self._given],
+            "source_priors_from": self.source_priors_from_,
+            "evidence": described,
+        }
+        return state, arrays
+
+    def _restore(self, state: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
+        """Set the fit that `_fit_state` described, to the last bit."""
+        sources = arrays["source_priors"], arrays["source_label_priors"]
+        given = [p if known else None for p, known in zip(sources, state["given"], strict=True)]
+        evidence = Evidence.from_arrays(state["evidence"], arrays)
+        self._settle(arrays["classes"], (given[0], given[1]), evidence)
+        # settling scales priors to sum to 1 again, which may change the last bit
+        self.source_priors_, self.source_label_priors_ = sources
+        self.source_priors_from_ = state["source_priors_from"]
         return self
 
     def _sources(

@@ -297,12 +297,7 @@ def _maximum(estimator: PriorEstimator, y_proba: Floats, weights: Vector, start:
 
 
 def _validation_of(estimator: PriorEstimator) -> tuple[Validation, Indices]:
-    """Return the labelled validation rows, or say how to keep them."""
-    rows = estimator._validation
-    if rows is None or rows.y is None:
-        raise ValueError(
-            f"{type(estimator).__name__} keeps no validation rows after partial_fit, and an "
-            "interval needs their spread; use fit(y_proba, y) on all of them, or estimate without "
-            "confidence_level."
-        )
+    """Return the labelled validation rows."""
+    rows = estimator._labelled_rows()
+    assert rows.y is not None
     return rows, rows.y

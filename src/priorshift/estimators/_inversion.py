@@ -12,7 +12,7 @@ import numpy as np
 from priorshift._typing import Labels, Vector
 from priorshift._validation import check_choice, check_fraction, check_positive
 from priorshift.adaptation import prior_ratio
-from priorshift.estimators._base import PriorEstimator
+from priorshift.estimators._base import Batch, PriorEstimator
 from priorshift.estimators._decisions import DecisionEstimator
 from priorshift.estimators._evidence import Evidence, TargetCounts
 from priorshift.estimators._references import AZIZZADENESHELI, GUIDE, LIPTON, SAERENS
@@ -21,6 +21,7 @@ from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.execution import Rows
 from priorshift.solvers import (
     Solution,
+    clip_to_simplex,
     condition_number,
     regularised_ratio,
     simplex_least_squares,
@@ -140,7 +141,6 @@ class BBSE(DecisionEstimator):
     reference = LIPTON
     raw_is = "ratio"
     gap_unit = ""
-    batch = "inversion"
 
     def __init__(
         self, *, constrained: bool = False, tol: float = 1e-9, solver: str = "certified"
@@ -151,6 +151,11 @@ class BBSE(DecisionEstimator):
     def wide(self) -> bool:
         """Whether no dense matrix of classes by classes is formed."""
         return not self.constrained
+
+    @property
+    def batch(self) -> Batch | None:  # type: ignore[override]
+        """How many groups are solved at once; the constrained form takes one at a time."""
+        return None if self.constrained else "inversion"
 
     @property
     def _decision(self) -> Decision:
@@ -195,7 +200,6 @@ class BBSES(DecisionEstimator):
     reference = LIPTON
     raw_is = "ratio"
     gap_unit = ""
-    batch = "inversion"
 
     def __init__(
         self, *, constrained: bool = False, tol: float = 1e-9, solver: str = "certified"
@@ -206,6 +210,11 @@ class BBSES(DecisionEstimator):
     def wide(self) -> bool:
         """Whether no dense matrix of classes by classes is formed."""
         return not self.constrained
+
+    @property
+    def batch(self) -> Batch | None:  # type: ignore[override]
+        """How many groups are solved at once; the constrained form takes one at a time."""
+        return None if self.constrained else "inversion"
 
     @property
     def _decision(self) -> Decision:
@@ -393,13 +402,6 @@ def _judge_condition(estimator: PriorEstimator, M: Vector) -> float:
             PriorShiftWarning,
         )
     return condition
-
-
-def clip_to_simplex(raw: Vector) -> Vector:
-    """Set negative entries to 0 and scale to sum 1, by row; a row without any left is uniform."""
-    clipped = np.maximum(raw, 0)
-    clipped[clipped.max(axis=-1) < np.finfo(np.float64).tiny] = 1.0  # subnormal sums divide badly
-    return np.asarray(clipped / clipped.sum(axis=-1, keepdims=True))
 
 
 def _warn_of_clipping(estimator: PriorEstimator, raw: Vector, target: TargetCounts) -> None:

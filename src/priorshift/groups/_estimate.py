@@ -20,7 +20,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from priorshift._typing import Floats, Indices, Labels, Mask, Vector
 from priorshift._validation import (
-    check_alpha,
     check_count,
     check_positive,
     check_proba,
@@ -30,26 +29,7 @@ from priorshift._validation import (
     some,
 )
 from priorshift.adaptation import prior_ratio
-from priorshift.estimators import (
-    BBSE,
-    BBSES,
-    CM,
-    CML,
-    CMM,
-    EM,
-    MAP,
-    SCM,
-    SCML,
-    SCMM,
-    Auto,
-    PriorEstimate,
-    PriorEstimator,
-    ShrunkSCML,
-)
-from priorshift.estimators._auto import calibration_of
-from priorshift.estimators._intervals import _validation_of
-from priorshift.estimators._inversion import ROUNDING, clip_to_simplex
-from priorshift.estimators._shrunk import shrunk
+from priorshift.estimators import PriorEstimate, PriorEstimator
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.execution import Table
 from priorshift.groups._counts import GroupCounts, count_groups
@@ -57,13 +37,20 @@ from priorshift.groups._labels import encode_groups, read_groups
 from priorshift.groups._pooling import Pool, Pooling, check_pooling
 from priorshift.groups._posteriors import GroupedRows, estimate_from_posteriors, require_concave
 from priorshift.groups._result import GroupEstimates, solution_as_estimate
-from priorshift.solvers import NO_LIKELIHOOD, Mixtures, Solutions, maximise_all, solve_linear
+from priorshift.solvers import (
+    NO_LIKELIHOOD,
+    Mixtures,
+    Solutions,
+    clip_to_simplex,
+    maximise_all,
+    solve_linear,
+)
 from priorshift.uncertainty import IntervalRequest, Votes, score_bounds
 
-Likelihood = (CML, SCML, CMM, SCMM, ShrunkSCML)
-Inversion = (CM, SCM, BBSE, BBSES)
+INSTEAD = "a method such as SCM-L, CM-L, SCM, BBSE, EM, MAP or Auto"
 
-SUPPORTED = "SCM-L, CM-L, SCM-M, CM-M, the shrunk SCM-L, SCM, CM, BBSE, BBSE-S, EM, MAP or Auto"
+ROUNDING = 1e-9
+"""How far below 0 an entry may be by rounding alone."""
 
 LEAST_ROWS = 1e-9
 """Rows of a group that has none: its bounds become 0 and 1."""
@@ -112,7 +99,7 @@ def estimate_groups(
     estimator : PriorEstimator
         Fitted: a method with a confusion matrix (CM, SCM, CM-L, SCM-L, CM-M, SCM-M, the shrunk
         SCM-L, BBSE, BBSE-S), EM, MAP, or Auto, which calibrates as for the whole target and then
-        uses soft decisions.
+        uses soft decisions. Any other method estimates each group by itself with ``pooling=None``.
     y_proba : array-like of shape (n_samples, n_classes) or GroupCounts
         Predicted probabilities on the target. Methods with a confusion matrix also accept data that
         are read in blocks (files, sparse matrices, Dask arrays), and counts of their decisions,
@@ -155,16 +142,18 @@ def estimate_groups(
     if isinstance(y_proba, GroupCounts):
         if groups is not None or sample_weight is not None:
             raise ValueError("counts hold their groups and weights; leave out the arguments.")
-        if isinstance(estimator, EM | MAP | Auto):
+        if not estimator.counts_suffice:
             raise ValueError(
                 f"{type(estimator).__name__} needs the rows of the target, which counts do not "
                 "keep; pass y_proba and groups, or use a method such as SCM-L."
             )
         return _from_counts(estimator, y_proba, asked)
     rows = _read(estimator, y_proba, groups, sample_weight)
-    if type(estimator) in (EM, MAP):
+    if _is_each_alone(estimator, rows, asked):
+        return _estimate_each(estimator, rows)
+    if estimator.batch == "posteriors":
         return _from_posteriors(estimator, rows, asked)
-    if isinstance(estimator, Auto):
+    if estimator.batch == "calibrated":
         return _from_calibrated(estimator, rows, asked)
     return _from_decisions(estimator, rows, asked)
 
@@ -173,8 +162,8 @@ def _read(estimator: PriorEstimator, y_proba: Any, groups: Any, sample_weight: A
     """Check rows, groups and weights; methods with a confusion matrix read rows in blocks."""
     if groups is None:
         raise ValueError("groups is missing; pass the group of each row.")
-    in_memory = isinstance(estimator, EM | MAP | Auto)
-    values = in_class_order(check_proba(y_proba, tables=not in_memory), estimator.classes_)
+    read = check_proba(y_proba, tables=estimator.counts_suffice)
+    values = in_class_order(read, estimator.classes_)
     check_source_mass(
         estimator._denominator,
         values,
@@ -203,27 +192,22 @@ def _from_posteriors(estimator: PriorEstimator, rows: _Rows, asked: _Asked) -> G
     return estimate_from_posteriors(estimator, grouped, asked.pooling)
 
 
-def _from_calibrated(auto: Auto, rows: _Rows, asked: _Asked) -> GroupEstimates:
-    """Estimate groups by SCM-L on the outputs that Auto calibrates for the whole target.
+def _from_calibrated(estimator: PriorEstimator, rows: _Rows, asked: _Asked) -> GroupEstimates:
+    """Estimate groups by soft decisions of outputs calibrated for the whole target.
 
-    If groups do not differ beyond noise, all of them get Auto's own estimate, and predictions stay
-    as they are if Auto leaves them alone. If they do, each is adapted to its own priors: Auto's
-    caution is about the whole target, and pooling plays its part for groups.
+    If groups do not differ beyond noise, all of them get the method's own estimate, and predictions
+    stay as they are if it leaves them alone. If they do, each is adapted to its own priors: the
+    method's caution is about the whole target, and pooling plays its part for groups.
     """
     if rows.weight is not None:
-        raise ValueError("Auto takes no sample_weight; use SCM-L.")
-    whole = auto.estimate(rows.y_proba)
-    calibration, source_priors = calibration_of(auto)
-    _, labels, of_validation = auto._rows()
-    soft = SCML().fit(
-        calibration.y_proba,
-        auto.classes_[labels[calibration.order]],
-        source_priors=source_priors,
-        classes=auto.classes_,
-        sample_weight=of_validation[calibration.order],
-    )
-    calibrated = calibration.average.apply(rows.y_proba)
-    found = _from_decisions(soft, replace(rows, y_proba=calibrated), asked)
+        raise ValueError(f"{type(estimator).__name__} takes no sample_weight; use SCM-L.")
+    whole = estimator.estimate(rows.y_proba)
+    soft, calibrator = estimator._soft_decisions()
+    rows = replace(rows, y_proba=calibrator.apply(rows.y_proba))
+    if _is_each_alone(soft, rows, asked):
+        found = _estimate_each(soft, rows)
+    else:
+        found = _from_decisions(soft, rows, asked)
     if np.isinf(found.pooling):
         G = rows.names.size
         return replace(
@@ -238,7 +222,7 @@ def _from_calibrated(auto: Auto, rows: _Rows, asked: _Asked) -> GroupEstimates:
         found.pooled,
         method=whole.method,
         source_priors_from=whole.source_priors_from,
-        calibrator=calibration.average,
+        calibrator=calibrator,
         decision=whole.decision,
     )
     return replace(found, whole=whole, pooled=pooled)
@@ -246,9 +230,7 @@ def _from_calibrated(auto: Auto, rows: _Rows, asked: _Asked) -> GroupEstimates:
 
 def _from_decisions(estimator: PriorEstimator, rows: _Rows, asked: _Asked) -> GroupEstimates:
     """Estimate groups by a method with a confusion matrix."""
-    if _is_each_alone(estimator, rows, asked):
-        return _estimate_each(estimator, rows)
-    method_of(estimator)  # refuse before the work
+    _method_of(estimator)  # refuse before the work
     counts = count_groups(
         rows.y_proba,
         rows.names,
@@ -262,10 +244,10 @@ def _from_decisions(estimator: PriorEstimator, rows: _Rows, asked: _Asked) -> Gr
 
 def _from_counts(estimator: PriorEstimator, counts: GroupCounts, asked: _Asked) -> GroupEstimates:
     """Estimate the priors of groups from counts of their decisions."""
-    method = method_of(estimator)
+    method = _method_of(estimator)
     _require_fitting(estimator, counts)
     whole = estimator.estimate_counts(counts.total())
-    pool = Pool.of(asked.pooling, counts, method.confusion, whole.priors)
+    pool = Pool.of(asked.pooling, counts, method.columns, whole.priors)
     informative = method.informative(counts.counts) > 0
     pooled, solved = _solve(method, counts, pool, whole, informative)
     found = GroupEstimates.of(
@@ -283,16 +265,18 @@ def _from_counts(estimator: PriorEstimator, counts: GroupCounts, asked: _Asked) 
 
 
 def _is_each_alone(estimator: PriorEstimator, rows: _Rows, asked: _Asked) -> bool:
-    """Whether validation lacks a class, and every group is to be a target of its own."""
+    """Whether every group is to be a target of its own, because no batch can solve for it."""
     plain = rows.weight is None and asked.interval is None and not isinstance(rows.y_proba, Table)
-    able = isinstance(estimator, (*Likelihood, *Inversion)) and not estimator.confusion_.seen.all()
-    return able and plain and not asked.pools
+    by_counts = estimator.counts_suffice and not estimator.needs_rows
+    in_batch = estimator.batch is not None and (by_counts or not estimator.counts_suffice)
+    return not in_batch and plain and not asked.pools
 
 
 def _estimate_each(estimator: PriorEstimator, rows: _Rows) -> GroupEstimates:
     """Estimate every group by itself, as a target of its own.
 
-    This is slow, and the only way if validation lacks a class, whose share counts do not tell.
+    This is slow, and the only way for a method without a batch solver, or if validation lacks a
+    class, whose share counts do not tell.
     """
     whole = estimator._estimate(rows.y_proba)
     with warnings.catch_warnings():
@@ -361,9 +345,10 @@ def _intervals(
     estimator: PriorEstimator, priors: Vector, mass: Vector, pool: Pool, request: IntervalRequest
 ) -> tuple[Vector, Vector]:
     """Return the intervals, shape (G, K, 2), and standard errors, shape (G, K)."""
-    rows, y = _validation_of(estimator)
-    # no row of the target is needed for what validation says
-    votes = Votes.of(estimator.confusion_, rows.y_proba[:1], rows.y_proba, y, rows.sample_weight)
+    y_proba, y, weight = estimator._labelled_rows()
+    assert y is not None
+    # what validation says needs no row of the target
+    votes = Votes.of(estimator.confusion_, y_proba[:1], y_proba, y, weight)
     within, own = votes.within, np.diagonal(votes.within)
     n = np.maximum(_effective_rows(mass, priors.shape[1], pool), LEAST_ROWS)
     by_others = (priors @ within - priors * own) / n
@@ -386,41 +371,43 @@ def _effective_rows(mass: Vector, n_classes: int, pool: Pool) -> Vector:
 
 
 @dataclass(frozen=True)
-class LikelihoodMethod:
-    """CM-L, SCM-L, CM-M, SCM-M: one certified maximum a group."""
+class _Likelihood:
+    """One certified maximum per group of the likelihood of its counts."""
 
-    confusion: Vector
+    columns: Vector
     excess: Vector
     start: Vector
     tol: float
     max_iter: int
-    kind: Literal["likelihood"] = "likelihood"
 
     @property
     def has_prior(self) -> bool:
         """Whether there is a hyper-prior, so that the number of rows matters."""
         return bool(self.excess.any())
 
+    @property
+    def _possible(self) -> Mask:
+        """Which decisions occur on validation."""
+        return self.columns.sum(axis=1) > NO_LIKELIHOOD
+
     def informative(self, counts: Vector) -> Vector:
-        """Return the weight of decisions that validation knows of, by group."""
-        return counts @ (self.confusion.sum(axis=1) > NO_LIKELIHOOD)
+        """Return the weight of decisions that occur on validation, by group."""
+        return counts @ self._possible
 
     def solve(self, counts: Vector) -> Solutions:
         """Solve for groups that are informative."""
-        possible = self.confusion.sum(axis=1) > NO_LIKELIHOOD
-        weights = np.ascontiguousarray(np.maximum(counts[:, possible], 0))
-        problem = Mixtures.of(self.confusion[possible], weights, self.excess)
+        weights = np.ascontiguousarray(np.maximum(counts[:, self._possible], 0))
+        problem = Mixtures.of(self.columns[self._possible], weights, self.excess)
         return maximise_all(problem, self.start, tol=self.tol, max_iter=self.max_iter)
 
 
 @dataclass(frozen=True)
-class InversionMethod:
-    """CM, SCM, BBSE, BBSE-S: one system with as many right-hand sides as groups, clipped."""
+class _Inversion:
+    """One linear system with as many right-hand sides as groups, clipped."""
 
-    confusion: Vector
+    columns: Vector
     source: Vector | None
     name: str
-    kind: Literal["inversion"] = "inversion"
     has_prior: Literal[False] = False
 
     def informative(self, counts: Vector) -> Vector:
@@ -431,10 +418,9 @@ class InversionMethod:
         """Solve for groups that have rows; warn once of those that were clipped."""
         q = counts / counts.sum(axis=1, keepdims=True)
         if self.source is None:
-            raw = solve_linear(self.confusion, q.T).T
+            raw = solve_linear(self.columns, q.T).T
         else:
-            ratio = solve_linear(self.confusion * self.source, q.T).T
-            raw = ratio * self.source
+            raw = solve_linear(self.columns * self.source, q.T).T * self.source
         negative = (raw < -ROUNDING).any(axis=1)
         if negative.any():
             warn_user(
@@ -446,55 +432,37 @@ class InversionMethod:
         return Solutions.direct(clip_to_simplex(raw))
 
 
-Method = LikelihoodMethod | InversionMethod
+Method = _Likelihood | _Inversion
 
 
-def method_of(estimator: PriorEstimator) -> Method:
-    """Return how a fitted estimator with a confusion matrix solves for groups, or refuse."""
-    if not isinstance(estimator, (*Likelihood, *Inversion)):
-        raise ValueError(f"{type(estimator).__name__} does not estimate groups; use {SUPPORTED}.")
+def _method_of(estimator: PriorEstimator) -> Method:
+    """Return how a fitted estimator solves for the counts of many groups, or refuse."""
+    if estimator.batch not in ("likelihood", "inversion"):
+        raise ValueError(
+            f"{estimator!r} cannot pool groups, nor use weights, intervals or counts for them; use "
+            f"{INSTEAD}, or pass pooling=None and rows in memory to estimate each group by itself."
+        )
     seen = estimator.confusion_.seen
     if not seen.all():
         raise ValueError(
             f"validation has no sample of class {some(estimator.classes_[~seen].tolist())}, so a "
             "confusion matrix cannot tell its share in a group, nor how far to pool; add samples, "
-            "give rows in memory with pooling=None and no weights or confidence_level, which "
+            "pass rows in memory with pooling=None and no weights or confidence_level, which "
             "estimates each group by itself, or use EM or MAP with source_priors."
         )
-    if getattr(estimator, "solver", "certified") != "certified":
+    params: Any = estimator
+    if getattr(params, "solver", "certified") != "certified":
         raise ValueError("groups are solved to a certificate; use solver='certified'.")
-    if isinstance(estimator, Inversion):
-        return _inversion(estimator)
-    return _likelihood(estimator)
-
-
-def _inversion(estimator: Any) -> InversionMethod:
-    C = estimator.confusion_.conditional
-    if not isinstance(estimator, BBSE | BBSES):
-        return InversionMethod(C, None, estimator.name)
-    if estimator.constrained:
-        raise ValueError(
-            "constrained BBSE does not estimate groups; use SCM-L or CM-L, which keep priors on "
-            "the simplex as well."
-        )
-    return InversionMethod(C, estimator.source_priors_, estimator.name)
-
-
-def _likelihood(estimator: Any) -> LikelihoodMethod:
-    alpha = check_alpha(getattr(estimator, "alpha", 1.0), estimator.classes_.size)
+    columns = params._columns
+    if estimator.batch == "inversion":
+        source = estimator.source_priors_ if estimator.raw_is == "ratio" else None
+        return _Inversion(columns, source, estimator.name)
+    alpha = estimator._hyper_prior
     require_concave(alpha)
-    confusion, C = estimator.confusion_, estimator.confusion_.conditional
-    if isinstance(estimator, ShrunkSCML):
-        C = shrunk(
-            confusion.counts,
-            confusion.class_weights,
-            estimator.model_confusion_,
-            estimator.shrinkage_,
-        )
-    return LikelihoodMethod(
-        C,
+    return _Likelihood(
+        columns,
         alpha - 1,
         estimator.source_priors_,
-        check_positive(estimator.tol, "tol"),
-        check_count(estimator.max_iter, "max_iter"),
+        check_positive(params.tol, "tol"),
+        check_count(params.max_iter, "max_iter"),
     )

@@ -15,7 +15,7 @@ import numpy as np
 
 from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Indices, Labels, Vector
-from priorshift._validation import check_alpha, check_choice, check_count, check_positive
+from priorshift._validation import check_choice, check_count, check_positive
 from priorshift.estimators import PriorEstimate, PriorEstimator
 from priorshift.groups._counts import GroupCounts, count_groups
 from priorshift.groups._pooling import Pool, Pooling
@@ -82,7 +82,7 @@ def estimate_from_posteriors(
         "tol": check_positive(params.tol, "tol"),
         "max_iter": check_count(params.max_iter, "max_iter"),
     }
-    alpha = check_alpha(getattr(params, "alpha", 1.0), rows.scale.size)
+    alpha = estimator._hyper_prior
     require_concave(alpha)
     whole = _whole(estimator, rows, alpha, budget)
     informative = rows.informative() > 0

@@ -1,4 +1,4 @@
-"""What all displays share: colours, the ink of the user's style, title and legend."""
+"""The look that all displays share: colours, markers, titles, legends and axes."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -8,19 +8,19 @@ if TYPE_CHECKING:
     from matplotlib.legend import Legend
 
 BLUE, VERMILLION, GREEN, PURPLE, GREY = "#1F86C7", "#D55E00", "#009E73", "#CC79A7", "#7F7F7F"
-"""Of Okabe and Ito's colours, which the colour-blind tell apart, those that keep a contrast of at
-least 3 to 1 with white and with black (the blue made lighter for it); and a grey that does."""
+"""Colours of Okabe and Ito that colour-blind readers can tell apart and whose contrast with white
+and with black is at least 3 to 1 (the blue is lighter than theirs for that), and such a grey."""
 
 SERIES_COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, GREY)
 SERIES_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "p", "d")
-"""As many as have no divisor in common with the colours, so that a pair recurs after 60 series."""
+"""Their number shares no divisor with that of the colours: a pair recurs only after 60 series."""
 
 WIDTH = 7.4
-"""Inches of a new figure."""
+"""Width of a new figure, in inches."""
 
 
 def require_matplotlib() -> None:
-    """Name the extra to install where Matplotlib is missing."""
+    """Raise an error that names the extra to install if Matplotlib is missing."""
     try:
         import matplotlib  # noqa: F401
     except ImportError:
@@ -28,23 +28,23 @@ def require_matplotlib() -> None:
 
 
 def ink() -> str:
-    """Return the colour of text in the user's style, dark or light."""
+    """Return the text colour of the user's style, dark or light."""
     import matplotlib as mpl
 
     return str(mpl.rcParams["text.color"])
 
 
 LEGEND_POINTS = 20.0
-"""Height that a legend of one row takes above the axes."""
+"""Height of a one-row legend above the axes."""
 
 
 def write_title(ax: "Axes", *lines: str, pad: float = 6.0) -> None:
-    """Write at the left, and as it is: a dollar in a name is no formula."""
+    """Write a title at the left, literally: a dollar sign in a name starts no formula."""
     ax.set_title("\n".join(lines), loc="left", fontsize="medium", pad=pad, parse_math=False)
 
 
 def write_head(ax: "Axes", *lines: str) -> None:
-    """Write title and legend, which stands in one row between them and the axes: no data there."""
+    """Write a title, and between it and the axes the legend in one row, where it hides no data."""
     write_title(ax, *lines, pad=LEGEND_POINTS)
     legend = ax.legend(
         loc="lower left",
@@ -61,13 +61,13 @@ def write_head(ax: "Axes", *lines: str) -> None:
 
 
 def literally(legend: "Legend") -> None:
-    """Write the names in a legend as they are."""
+    """Write the names in a legend literally."""
     for text in legend.get_texts():
         text.set_parse_math(False)
 
 
 def share_axis(axis: "Axis") -> None:
-    """Write shares along an axis in per cent, with no more digits than they need."""
+    """Write shares along an axis in percent, with no more digits than necessary."""
     axis.set_major_formatter(_share)
 
 
@@ -76,7 +76,13 @@ def _share(value: float, _: float) -> str:
 
 
 def series_style(index: int) -> dict[str, Any]:
-    """Return a colour and a marker that differ from those of other series, both of them."""
+    """Return the colour and marker of the series with a given number.
+
+    Examples
+    --------
+    >>> series_style(0)
+    {'color': '#1F86C7', 'marker': 'o'}
+    """
     return {
         "color": SERIES_COLOURS[index % len(SERIES_COLOURS)],
         "marker": SERIES_MARKERS[index % len(SERIES_MARKERS)],
@@ -84,6 +90,6 @@ def series_style(index: int) -> dict[str, Any]:
 
 
 def bare(ax: "Axes", *keep: str) -> None:
-    """Hide the frame but for the sides named."""
+    """Hide the frame of the axes except for the sides to keep, such as "left"."""
     for side, spine in ax.spines.items():
         spine.set_visible(side in keep)

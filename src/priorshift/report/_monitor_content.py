@@ -18,8 +18,7 @@ from priorshift.report._format import (
     shown_text,
 )
 from priorshift.report._tables import MANY, Cell, Table, _cell, _cells, _rows
-from priorshift.streaming import MonitorHistory
-from priorshift.streaming._step import describe
+from priorshift.streaming import MonitorHistory, describe
 
 SCHEMA_VERSION = 1
 """Of the JSON in the page; raised when a name goes or changes its meaning."""

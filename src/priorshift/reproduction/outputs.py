@@ -162,19 +162,11 @@ def _checked_logits(logits: ArrayLike, name: str) -> Floats:
 
 def _checked_labels(y: ArrayLike, name: str, n_samples: int, n_classes: int) -> Indices:
     labels = np.asarray(y)
-    if labels.shape != (n_samples,):
-        raise ValueError(
-            f"{name} must have {n_samples} labels, one per row of its logits; got shape "
-            f"{labels.shape}."
-        )
-    if labels.dtype.kind not in "iu":
-        raise ValueError(f"{name} must hold column numbers 0..{n_classes - 1}; got {labels.dtype}.")
-    bad = np.flatnonzero((labels < 0) | (labels >= n_classes))
-    if bad.size:
-        raise ValueError(
-            f"{name} must hold column numbers 0..{n_classes - 1}; got {labels[bad[0]]} at position "
-            f"{bad[0]} ({bad.size} such labels)."
-        )
+    what = f"{name} must be {n_samples} column numbers from 0 to {n_classes - 1}, one per row"
+    if labels.shape != (n_samples,) or labels.dtype.kind not in "iu":
+        raise ValueError(f"{what}; got shape {labels.shape} of {labels.dtype}.")
+    if labels.min() < 0 or labels.max() >= n_classes:
+        raise ValueError(f"{what}; got numbers from {labels.min()} to {labels.max()}.")
     return labels.astype(np.intp, copy=False)
 
 

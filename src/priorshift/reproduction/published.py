@@ -18,7 +18,7 @@ from scipy.special import logsumexp
 from priorshift.reproduction.outputs import PARTS, Part, StoredOutputs
 from priorshift.reproduction.pickles import read_tensors
 from priorshift.reproduction.tables import markdown
-from priorshift.reproduction.trials import Trial, draw_trial, estimator_of, without_warnings
+from priorshift.reproduction.trials import Trial, draw_trial, estimator_of
 
 PUBLISHED = {
     "na": 33.79,
@@ -132,9 +132,7 @@ def _accuracy(method: str, trial: Trial) -> float:
         return trial.accuracy(trial.y_proba_target)
     if method == "oracle":
         return trial.adapted(trial.truth)
-    with without_warnings():
-        estimate = trial.estimated(estimator_of(method, "paper"))
-        return trial.accuracy(estimate.adapt(trial.y_proba_target))
+    return trial.adapted_by(trial.estimated(estimator_of(method, "paper")))
 
 
 def _loss(val: Part, train: Part) -> float:

@@ -100,8 +100,7 @@ def run_inconsistent(
 
 
 def _inconsistency(setting: Setting, trial: Trial, method: str) -> Inconsistency:
-    with without_warnings():
-        shift = trial.estimated(estimator_of(method, "certified"))
+    shift = trial.estimated(estimator_of(method, "certified"))
     raw = shift.priors if shift.raw is None else shift.raw
     if INVERTED[method] == "ratio":
         priors, ratio = raw * trial.label_frequencies, raw
@@ -339,11 +338,10 @@ def _timed(
     trial: Trial, estimator: PriorEstimator, n_repeats: int
 ) -> tuple[float, float, int, float | None]:
     """Return the median time of estimating, the accuracy, the steps and the gap."""
+    shift, seconds = trial.estimated(estimator), []
     with without_warnings():
-        shift, seconds = trial.estimated(estimator), []
         for _ in range(n_repeats):
             start = time.perf_counter()
             estimator.estimate(trial.y_proba_target)
             seconds.append(time.perf_counter() - start)
-        accuracy = trial.accuracy(shift.adapt(trial.y_proba_target))
-    return median(seconds), accuracy, shift.n_iter, shift.gap
+    return median(seconds), trial.adapted_by(shift), shift.n_iter, shift.gap

@@ -80,14 +80,20 @@ class Trial:
 
     def estimated(self, estimator: PriorEstimator, n_samples: int | None = None) -> PriorEstimate:
         """Estimate the priors from the whole target, or from its first rows."""
-        estimator.fit(
-            self.y_proba_val,
-            self.y_val,
-            source_priors=self.mean_prediction,
-            source_label_priors=self.label_frequencies,
-            classes=np.arange(self.mean_prediction.size),
-        )
-        return estimator.estimate(self.y_proba_target[:n_samples])
+        with without_warnings():
+            estimator.fit(
+                self.y_proba_val,
+                self.y_val,
+                source_priors=self.mean_prediction,
+                source_label_priors=self.label_frequencies,
+                classes=np.arange(self.mean_prediction.size),
+            )
+            return estimator.estimate(self.y_proba_target[:n_samples])
+
+    def adapted_by(self, estimate: PriorEstimate) -> float:
+        """Return the accuracy after adapting by an estimate."""
+        with without_warnings():
+            return self.accuracy(estimate.adapt(self.y_proba_target))
 
 
 @dataclass(frozen=True, eq=False)

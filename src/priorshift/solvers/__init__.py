@@ -6,7 +6,7 @@ from priorshift.solvers._cone import regularised_ratio, simplex_least_squares
 from priorshift.solvers._linear import condition_number, solve_linear
 from priorshift.solvers._mixture import NO_LIKELIHOOD, Mixture
 from priorshift.solvers._paper import L2_THRESHOLD, expectation_maximisation, gradient_ascent
-from priorshift.solvers._simplex import project_simplex
+from priorshift.solvers._simplex import clip_to_simplex, project_simplex
 from priorshift.solvers._solution import ADVICE, Solution, Solutions, Status
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Solution",
     "Solutions",
     "Status",
+    "clip_to_simplex",
     "condition_number",
     "expectation_maximisation",
     "gradient_ascent",

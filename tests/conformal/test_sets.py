@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 
 import priorshift as ps
 from priorshift.conformal import ConformalSets
-from priorshift.conformal._priors import allow_for_noise, mean_above_zero
+from priorshift.conformal._sets import allow_for_noise, mean_above_zero
 
 quick = settings(max_examples=80)
 LEVELS = [Fraction(1, 2), Fraction(3, 4), Fraction(9, 10), Fraction(19, 20)]
@@ -469,12 +469,12 @@ def an_estimate():
         (
             {},
             {"estimate": an_estimate(), "target_priors": [0.5, 0.5]},
-            "pass either it or them",
+            "pass it or them",
         ),
         (
             {},
             {"estimate": an_estimate(), "source_priors": [0.5, 0.5]},
-            "pass either it or them",
+            "pass it or them",
         ),
         ({}, {"estimate": [0.5, 0.5]}, "estimate must be a PriorEstimate, .* got list"),
         ({}, {"estimate": an_estimate(), "classes": [1, 0]}, "those of estimate, in its order"),
