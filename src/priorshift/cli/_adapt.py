@@ -54,12 +54,16 @@ def adapt(method: str, output: Path | None, as_json: bool, **named: Any) -> None
     _check_usage(request.target, output, to_stdout, as_json)
     with open_task(request) as task, _destination(task, method, output, to_stdout) as partial:
         shift = _estimate(task, method, partial)
+        with busy("Assessing"):
+            found = task.assess(method)
         n_rows, n_changed = rewrite(task, shift, partial)
     summary = f"{n_changed} of {n_rows} decisions changed."
     note(summary if to_stdout else f"Wrote {output}: {summary}")
+    if found is not None:
+        note(found.sentence)
     if as_json:
         contents = {"output": str(output), "n_rows": n_rows, "n_changed": n_changed}
-        emit(document("adapt", **shift.to_dict(), **contents))
+        emit(document("adapt", found, **shift.to_dict(), **contents))
 
 
 def rewrite(task: Task, shift: PriorEstimate, partial: Partial) -> tuple[int, int]:

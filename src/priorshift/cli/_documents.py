@@ -12,26 +12,28 @@ import click
 import numpy as np
 
 from priorshift._version import __version__
-from priorshift.cli._console import emit, note, show_table
+from priorshift.assessment import Assessment
+from priorshift.cli._console import emit, note, say, show_table
 from priorshift.cli._errors import in_options
 from priorshift.estimators import PriorEstimate
 from priorshift.estimators._views import columns_of
 from priorshift.evaluation import Comparison, Scores
 from priorshift.io import write_text
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Raised when a field of the JSON output changes its meaning or goes; see schemas/."""
 
 SHOWN_CLASSES = 25
 """Classes a terminal shows; beyond that the ones that moved most."""
 
 
-def document(command: str, **contents: Any) -> str:
-    """Return a JSON document."""
+def document(command: str, assessment: Assessment | None, **contents: Any) -> str:
+    """Return a JSON document, with the verdict of the assessment if there is one."""
     head = {
         "schema_version": SCHEMA_VERSION,
         "priorshift_version": __version__,
         "command": command,
+        "verdict": None if assessment is None else assessment.verdict,
     }
     return json.dumps({**head, **contents}, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -77,6 +79,12 @@ def priors_as_csv(shift: PriorEstimate) -> str:
     return table_as_csv(tuple(columns), rows)
 
 
+def show_verdict(assessment: Assessment | None) -> None:
+    """Print what to do, if it is known."""
+    if assessment is not None:
+        say(assessment.sentence)
+
+
 def show_priors(shift: PriorEstimate) -> None:
     """Print the priors before and after, the largest movers first where there are many."""
     order = np.arange(shift.classes.size)
@@ -115,8 +123,7 @@ def _bounds(shift: PriorEstimate, k: int) -> list[str]:
 def notes_of(shift: PriorEstimate) -> list[str]:
     """Return what a person should know of an estimate, one line each."""
     gap = "" if shift.gap is None else f", gap {shift.gap:.2g}"
-    lines = [shift.decision["sentence"]] if shift.decision is not None else []
-    lines += [
+    lines = [
         f"{shift.status}{gap}; {shift.n_target} target rows; source priors: "
         f"{shift.source_priors_from}."
     ]

@@ -55,9 +55,10 @@ def report(
     command = command_line(click.get_current_context())
     with open_task(Request(**named)) as task:
         shift = report_on(task, method, output, command, title)
+        found = task.assess(method)
     note(f"Wrote {output}.")
     if as_json:
-        emit(document("report", **shift.to_dict(), report=str(output)))
+        emit(document("report", found, **shift.to_dict(), report=str(output)))
 
 
 def report_on(
