@@ -81,7 +81,7 @@ def test_what_methods_refuse_and_warn_of_follows_the_schema(data, write, ask):
 
 
 MUTATIONS = {
-    "another version": lambda d: d.update(schema_version=2),
+    "another version": lambda d: d.update(schema_version=3),
     "another command": lambda d: d.update(command="bake"),
     "no priors": lambda d: d.pop("priors"),
     "priors as a list": lambda d: d.update(priors=list(d["priors"].values())),

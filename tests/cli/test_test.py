@@ -29,7 +29,7 @@ def test_json_is_what_the_library_says(invoke, both, data):
     assert result.exit_code == 0, result.stderr
     answer = json.loads(result.stdout)
     assert answer["command"] == "test"
-    assert answer["schema_version"] == 1
+    assert answer["schema_version"] == 2
     found = detect_shift(
         data.y_proba_val,
         data.y_val,
