@@ -12,7 +12,7 @@ import pytest
 from sklearn.base import clone
 
 import priorshift as ps
-from priorshift.estimators import _registry
+from priorshift.estimators import registry
 from priorshift.evaluation import compare
 from priorshift.reproduction import StoredOutputs, run_table
 
@@ -43,7 +43,7 @@ def folder(tmp_path, rng):
 @pytest.fixture
 def ridge(monkeypatch):
     """The guide's class in this process, forgotten afterwards."""
-    monkeypatch.setattr(_registry, "_ESTIMATORS", dict(_registry._ESTIMATORS))
+    monkeypatch.setattr(registry, "_ESTIMATORS", dict(registry._ESTIMATORS))
     space = {"__name__": "ridge"}
     exec(blocks("python")[0], space)
     return space["RidgeSCM"]
@@ -141,8 +141,8 @@ def test_a_broken_package_is_named_and_left_out(monkeypatch):
         raise ImportError("no module named 'gone'")
 
     point = SimpleNamespace(name="gone", value="gone:Gone", load=load)
-    monkeypatch.setattr(_registry, "entry_points", lambda group: [point])
-    _registry._load_entry_points.cache_clear()
+    monkeypatch.setattr(registry, "entry_points", lambda group: [point])
+    registry._load_entry_points.cache_clear()
     with pytest.warns(ps.PriorShiftWarning, match="'gone' of gone:Gone is left out: no module"):
         assert "scm-l" in ps.available_estimators()
     assert "scm-l" in ps.available_estimators()  # and it is told but once

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
 from priorshift._blocks import row_blocks
-from priorshift.execution import _local, map_rows, n_threads, single_threaded_blas
+from priorshift.execution import _threads, map_rows, n_threads, single_threaded_blas
 
-MUCH = 2.0 * _local.SERIAL_WORK
+MUCH = 2.0 * _threads.SERIAL_WORK
 needs_blas_threads = pytest.mark.usefixtures("two_blas_threads")
 
 
@@ -63,7 +63,7 @@ def test_parts_cover_every_row_once_and_in_order(n_rows, n_parts, work):
 
 
 def test_results_come_in_order_though_the_first_part_is_last_to_end(monkeypatch):
-    monkeypatch.setattr(_local, "n_threads", lambda: 4)
+    monkeypatch.setattr(_threads, "n_threads", lambda: 4)
 
     ended = [threading.Event() for _ in range(5)]
     ended[4].set()
@@ -77,7 +77,7 @@ def test_results_come_in_order_though_the_first_part_is_last_to_end(monkeypatch)
 
 
 def test_much_work_is_shared_among_threads(monkeypatch):
-    monkeypatch.setattr(_local, "n_threads", lambda: 4)
+    monkeypatch.setattr(_threads, "n_threads", lambda: 4)
     together = threading.Barrier(4)  # passed only if four kernels run at once
     threads = map_rows(
         lambda _: together.wait() >= 0 and threading.get_ident(), 4, work=MUCH, n_parts=4
@@ -100,7 +100,7 @@ def test_sums_do_not_depend_on_the_number_of_threads(monkeypatch):
     values = np.random.default_rng(0).standard_normal(10_001)
     sums = []
     for n in (1, 2, 5):
-        monkeypatch.setattr(_local, "n_threads", lambda n=n: n)
+        monkeypatch.setattr(_threads, "n_threads", lambda n=n: n)
         sums.append(sum(map_rows(lambda rows: float(values[rows].sum()), values.size, work=MUCH)))
     assert sums[0] == sums[1] == sums[2]  # to the last bit
     assert sums[0] == pytest.approx(values.sum())

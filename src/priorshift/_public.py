@@ -18,32 +18,14 @@ from priorshift.classifier import PriorAdaptedClassifier
 from priorshift.conformal import ConformalSets
 from priorshift.diagnostics import Diagnostics, diagnose
 from priorshift.estimators import (
-    BBSE,
-    BBSES,
-    CM,
-    CML,
-    CMM,
-    ELSA,
-    EM,
-    GLS,
-    MAP,
-    MAPLS,
-    RLLS,
-    SCM,
-    SCML,
-    SCMM,
-    Auto,
-    CalibratedEM,
-    JointLikelihood,
-    NoAdaptation,
     PriorEstimate,
     PriorEstimator,
-    SemiSupervisedEM,
-    ShrunkSCML,
     available_estimators,
     get_estimator,
+    methods,
     register_estimator,
 )
+from priorshift.estimators.methods import *  # noqa: F403
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
 from priorshift.execution import TopK
 from priorshift.groups import GroupCounts, GroupEstimates, estimate_groups
@@ -52,25 +34,9 @@ from priorshift.statistics import Confusion, DecisionCounts
 from priorshift.streaming import MonitorHistory, MonitorStep, PriorMonitor
 
 __all__ = [
-    "BBSE",
-    "BBSES",
     "BCTS",
-    "CM",
-    "CML",
-    "CMM",
-    "ELSA",
-    "EM",
-    "GLS",
-    "MAP",
-    "MAPLS",
-    "RLLS",
-    "SCM",
-    "SCML",
-    "SCMM",
     "Assessment",
     "AssumptionTest",
-    "Auto",
-    "CalibratedEM",
     "ConformalSets",
     "Confusion",
     "ConvergenceWarning",
@@ -78,19 +44,15 @@ __all__ = [
     "Diagnostics",
     "GroupCounts",
     "GroupEstimates",
-    "JointLikelihood",
     "MonitorHistory",
     "MonitorStep",
-    "NoAdaptation",
     "PriorAdaptedClassifier",
     "PriorEstimate",
     "PriorEstimator",
     "PriorMonitor",
     "PriorShiftWarning",
     "ProbaInterval",
-    "SemiSupervisedEM",
     "ShiftTest",
-    "ShrunkSCML",
     "TemperatureScaling",
     "TopK",
     "VectorScaling",
@@ -110,3 +72,4 @@ __all__ = [
     "sample_indices",
     "sample_weights",
 ]
+__all__ += methods.__all__

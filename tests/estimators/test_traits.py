@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import priorshift as ps
-from priorshift.estimators import _registry, traits_of
+from priorshift.estimators import registry, traits_of
 from priorshift.evaluation import compare
 from priorshift.report import write_report
 
@@ -21,7 +21,7 @@ every_family = pytest.mark.parametrize("base", BASES, ids=lambda cls: cls.name)
 @pytest.fixture(autouse=True)
 def _forgotten(monkeypatch):
     """Forget what a test registers."""
-    monkeypatch.setattr(_registry, "_ESTIMATORS", dict(_registry._ESTIMATORS))
+    monkeypatch.setattr(registry, "_ESTIMATORS", dict(registry._ESTIMATORS))
 
 
 @pytest.fixture(autouse=True)

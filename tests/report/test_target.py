@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import priorshift as ps
-from priorshift.evaluation import _sample, compare, score
-from priorshift.execution import ArrayTable, sample_in_memory
+from priorshift.evaluation import compare, score
+from priorshift.execution import ArrayTable, _sample, sample_in_memory
 from priorshift.report import render_report
 from priorshift.report._facts import decisions_of
 from priorshift.report._target import count_target

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from priorshift.reproduction import load_images
+from priorshift.reproduction import FileImages, load_images
 
 BATCHES = [f"data_batch_{number}" for number in range(1, 6)]
 
@@ -287,6 +287,28 @@ def test_bad_lists(tmp_path, rng, part, text, message):
         path.write_text(text)
     with pytest.raises(ValueError, match=message):
         load_images("imagenet-lt", tmp_path)
+
+
+def test_large_jpeg_images_are_scaled(tmp_path):
+    pillow = pytest.importorskip("PIL.Image")
+    smooth = np.add.outer(np.arange(1200), np.arange(900))[..., None] * [0.1, 0.08, 0.05]
+    pillow.fromarray(smooth.astype(np.uint8)).save(tmp_path / "a.jpg", quality=95)
+    (found,) = FileImages(tmp_path, ("a.jpg",), np.array([0]), 100).pixels(np.array([0]))
+    assert found.shape == (100, 100, 3)
+    expected = smooth[150:1050].reshape(100, 9, 100, 9, 3).mean(axis=(1, 3))
+    assert np.abs(found - expected).mean() < 2
+
+
+@pytest.mark.parametrize("kind", ["GIF", "nothing"])
+def test_files_that_are_not_jpeg_or_png_are_refused(tmp_path, kind):
+    pillow = pytest.importorskip("PIL.Image")
+    path = tmp_path / "a.png"
+    if kind == "GIF":
+        pillow.new("RGB", (8, 8)).save(path, kind)
+    else:
+        path.write_bytes(b"nothing")
+    with pytest.raises(ValueError, match=r"a\.png cannot be decoded as JPEG or PNG .*download"):
+        FileImages(tmp_path, ("a.png",), np.array([0]), 8).pixels(np.array([0]))
 
 
 def test_other_names_and_folders(tmp_path):

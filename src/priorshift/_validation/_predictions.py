@@ -9,8 +9,7 @@ from scipy.sparse import issparse
 
 from priorshift._typing import Floats, Mask
 from priorshift._validation._reading import SUM_TOLERANCE, read_numbers, require_unique
-from priorshift._validation._tables import read_table
-from priorshift.execution import Block, Rows, SparseTable, map_reduce
+from priorshift.execution import Block, Rows, SparseTable, Table, as_table, map_reduce
 
 SHOWN_ROWS = 64
 """Sparse rows that are made an array to explain what is wrong with them."""
@@ -31,7 +30,7 @@ def check_proba(y_proba: Any, name: str = "y_proba", *, tables: bool = False) ->
 
     With `tables`, what is read in blocks passes as well: files, sparse matrices, Dask arrays.
     """
-    table = read_table(y_proba, name) if tables else None
+    table = _read_table(y_proba, name) if tables else None
     if table is not None:
         _require_matrix(table, table.names, name)
         _require_distributions(table, name)
@@ -70,6 +69,14 @@ def check_outputs(
         return check_logits(outputs, name)
     sparse = sparse and (issparse(outputs) or isinstance(outputs, SparseTable))
     return check_proba(outputs, name, tables=sparse)
+
+
+def _read_table(values: Any, name: str) -> Table | None:
+    """Return predictions as a table that has rows, or None if they are not read in blocks."""
+    table = as_table(values, name)
+    if table is not None and 0 in table.shape:
+        raise ValueError(f"{name} is empty (shape {table.shape}); give at least one row.")
+    return table
 
 
 def _require_matrix(values: Rows, names: tuple[Any, ...] | None, name: str) -> None:
@@ -153,7 +160,7 @@ def _few_bad_rows(block: Block, fine: Mask, start: int) -> tuple[Floats, Mask, i
 
 def check_matrix(y_proba: Any, name: str = "y_proba") -> Any:
     """Check no more than that these are numbers in two dimensions: for sums over clean data."""
-    table = read_table(y_proba, name)
+    table = _read_table(y_proba, name)
     if table is not None:
         _require_matrix(table, table.names, name)
         return table

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from priorshift._typing import Floats, Labels
+from priorshift._typing import Floats, Labels, are_numbers, float_type
 from priorshift.execution import Table
 
 SUM_TOLERANCE = 1e-3
@@ -16,17 +16,13 @@ def read_numbers(values: Any, name: str) -> tuple[Floats, tuple[Any, ...] | None
     values, names = from_frame(values, name)
     _require_plain(values, name)
     array = as_array(values, name)
-    if array.dtype.kind not in "fiub":
+    if not are_numbers(array.dtype):
         raise ValueError(
             f"{name} must hold numbers; got {array.dtype}. Drop the columns that are not scores."
         )
     if array.size == 0:
         raise ValueError(f"{name} is empty (shape {array.shape}); give at least one row.")
-    if array.dtype.kind != "f":
-        array = array.astype(np.float64)
-    elif array.dtype.itemsize != 8:
-        array = array.astype(np.float32 if array.dtype.itemsize <= 4 else np.float64, copy=False)
-    return array, names
+    return array.astype(float_type(array.dtype), copy=False), names
 
 
 def as_array(values: Any, name: str, dtype: Any = None) -> np.ndarray[Any, Any]:

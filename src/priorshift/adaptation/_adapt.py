@@ -112,11 +112,11 @@ def priors_from_labels(
     classes : array-like of shape (n_classes,), optional
         Class names in the order you want; by default the sorted labels.
     sample_weight : array-like of shape (n_samples,), optional
-        Weight of each label.
 
     Returns
     -------
     ndarray of shape (n_classes,)
+        Shares of the classes, in the order of `classes`.
 
     Examples
     --------
@@ -145,10 +145,12 @@ def priors_from_predictions(
     y_proba : array-like of shape (n_samples, n_classes)
         Predictions on the training set.
     sample_weight : array-like of shape (n_samples,), optional
+        Weight of each prediction.
 
     Returns
     -------
     ndarray of shape (n_classes,)
+        The mean prediction per class.
 
     Examples
     --------

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import click
@@ -11,8 +12,8 @@ import numpy as np
 from priorshift._typing import Floats
 from priorshift._validation import check_logits
 from priorshift.adaptation import reweight
-from priorshift.execution import DaskTable, map_chunks
-from priorshift.io import FileTable, PredictionFile
+from priorshift.execution import DaskTable, Table, map_chunks
+from priorshift.io import PredictionFile
 
 CHUNK_BYTES = 2**27
 """Approximate bytes of a chunk: few tasks, yet many fit into a worker."""
@@ -61,7 +62,7 @@ def dask_rows(file: PredictionFile, names: Sequence[str] | None, client: Any) ->
     from dask import delayed
 
     table = file.rows(names)
-    if not isinstance(table, FileTable) or not table.from_the_middle:
+    if not isinstance(table, Table) or not table.portable:
         raise ValueError(
             f"{file.where} cannot be read from the middle, as --dask has to; convert it to "
             "parquet, an Arrow file (no stream) or npy."
@@ -69,8 +70,7 @@ def dask_rows(file: PredictionFile, names: Sequence[str] | None, client: Any) ->
     n, n_classes = table.shape
     n_threads = sum(client.nthreads().values())
     n_chunks = max(n_threads, -(-n * n_classes * table.dtype.itemsize // CHUNK_BYTES), 1)
-    read = _Read(replace(table, path=table.path.resolve()))  # type: ignore[type-var]
-    load = delayed(read, pure=False, traverse=False)
+    load = delayed(_Read(table, file.path.resolve()), pure=False, traverse=False)
     return da.concatenate(
         [
             da.from_delayed(load(part), (part.stop - part.start, n_classes), table.dtype)
@@ -83,14 +83,15 @@ def dask_rows(file: PredictionFile, names: Sequence[str] | None, client: Any) ->
 class _Read:
     """Reads some rows of a file, on a worker."""
 
-    table: FileTable
+    table: Table
+    path: Path
 
     def __call__(self, part: slice) -> Floats:
         try:
             return self.table.read(part)
         except FileNotFoundError:
             raise ValueError(
-                f"a worker does not find {self.table.path}; with --dask every worker must find the "
+                f"a worker does not find {self.path}; with --dask every worker must find the "
                 "file at this path, on a shared file system."
             ) from None
 

@@ -16,7 +16,7 @@ from priorshift.assessment import Assessment
 from priorshift.cli._console import emit, note, say, show_table
 from priorshift.cli._errors import in_options
 from priorshift.estimators import PriorEstimate
-from priorshift.estimators._views import columns_of
+from priorshift.estimators.result import columns_of
 from priorshift.evaluation import Comparison, Scores
 from priorshift.io import write_text
 

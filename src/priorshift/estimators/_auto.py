@@ -13,17 +13,17 @@ from priorshift._validation import NO_PRIOR, check_count, check_positive
 from priorshift.calibration import CalibrationAverage, CalibrationMap
 from priorshift.calibration._average import average_calibration, label_losses
 from priorshift.estimators._auto_words import Reason, say_unknown, state_decision
-from priorshift.estimators._base import PriorEstimator
 from priorshift.estimators._gain import Gain, Refit, Sample, Target, expected_gain
-from priorshift.estimators._likelihood import SCML
-from priorshift.estimators._references import ALEXANDARI
-from priorshift.estimators._result import PriorEstimate
 from priorshift.estimators._shares import Shares, estimate_shares
 from priorshift.estimators._source import source_balance
+from priorshift.estimators.base import PriorEstimator
+from priorshift.estimators.confusion_likelihood import SCML
+from priorshift.estimators.references import ALEXANDARI
+from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.execution import Rows, Table, sample_rows
 from priorshift.solvers import Solution, Status
-from priorshift.statistics import Confusion, Decision
+from priorshift.statistics import Confusion
 from priorshift.uncertainty import IntervalRequest, PriorInterval, Votes
 
 RAW_ODDS = np.exp(3.0)
@@ -99,6 +99,7 @@ class Auto(PriorEstimator):
         "and adapts only where that is expected to help"
     )
     reference = ALEXANDARI
+    _decision = "soft"
     keeps_rows = True
     calibrates = True
     batch = "calibrated"
@@ -111,10 +112,6 @@ class Auto(PriorEstimator):
         random_state: int | np.random.Generator | None = None,
     ) -> None:
         self.caution, self.cv, self.random_state = caution, cv, random_state
-
-    @property
-    def _decision(self) -> Decision:
-        return "soft"
 
     def fit(
         self, y_proba: ArrayLike | None = None, y: ArrayLike | None = None, **given: Any

@@ -7,22 +7,22 @@ import numpy as np
 
 from priorshift._typing import Floats, Indices, Mask, Vector
 from priorshift._validation import check_count, check_positive
-from priorshift.estimators._evidence import SeenChance, SeenTarget, Validation
-from priorshift.estimators._inversion import _judge_condition, say_clipped
-from priorshift.estimators._kept_rows import KeepsRows
-from priorshift.estimators._references import TIAN
-from priorshift.estimators._result import PriorEstimate
+from priorshift.estimators.base import PriorEstimator
+from priorshift.estimators.counts import SeenChance, SeenTarget, Validation
+from priorshift.estimators.inversion import judge_condition, say_clipped
+from priorshift.estimators.references import TIAN
+from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
 from priorshift.execution import Block, Rows, map_reduce, multiply, single_threaded_blas
 from priorshift.solvers import Solution, Status, clip_to_simplex, solve_linear
-from priorshift.statistics import Confusion, Decision
+from priorshift.statistics import Confusion
 
 LEAST_RATIO = 0.1
 """A ratio counts as at least this in the weights of rows, or single rows of classes that were
 clipped to 0 would decide everything; the equations hold for any weights."""
 
 
-class ELSA(KeepsRows):
+class ELSA(PriorEstimator):
     r"""Efficient label-shift adaptation by estimating equations (Tian et al., 2023).
 
     With n validation samples of label frequencies p and m target samples, the ratio
@@ -60,26 +60,22 @@ class ELSA(KeepsRows):
     """
 
     name = "elsa"
+    _decision = "soft"
+    keeps_rows = True
     summary = "matches moments of validation and target, rows weighted by what they tell"
     reference = TIAN
 
     def __init__(self, *, tol: float = 1e-4, max_iter: int = 10) -> None:
         self.tol, self.max_iter = tol, max_iter
 
-    @property
-    def _decision(self) -> Decision:
-        return "soft"
-
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
         tol, max_iter = check_positive(self.tol, "tol"), check_count(self.max_iter, "max_iter")
-        target = self._seen_target(y_proba)
-        found = {"unseen_classes": tuple(self.classes_[~target.seen].tolist())}
+        target = self._seen_target(y_proba, self.name)
         if target.empty:
-            only_unseen = Solution(target.unseen_priors / target.unseen_priors.sum(), "direct")
-            return self._result(only_unseen.value, only_unseen, y_proba.shape[0], **found)
+            return self._only_unseen(target, y_proba.shape[0])
         with single_threaded_blas():
             rounds = _Equations.of(self._validation_rows(), target).solve(tol, max_iter)
-            condition = _judge_condition(self, rounds.matrix)
+            condition = judge_condition(self, rounds.matrix)
         self._warn(rounds, tol, target)
         status: Status = "stationary" if rounds.change <= tol else "not_converged"
         return self._result(
@@ -88,7 +84,7 @@ class ELSA(KeepsRows):
             y_proba.shape[0],
             raw=target.complete(rounds.raw),
             condition_number=condition,
-            **found,
+            unseen_classes=self._unseen(target),
         )
 
     def _warn(self, rounds: "_Rounds", tol: float, target: SeenTarget) -> None:

@@ -12,18 +12,14 @@ import numpy as np
 from priorshift._typing import Floats, Indices, Vector
 from priorshift._validation import check_alpha, some
 from priorshift.adaptation import prior_ratio
-from priorshift.estimators._base import PriorEstimator
-from priorshift.estimators._decisions import DecisionEstimator
-from priorshift.estimators._evidence import Validation
-from priorshift.estimators._inversion import NoAdaptation
-from priorshift.estimators._kept_rows import label_priors_of
-from priorshift.estimators._likelihood import EM, MAP
-from priorshift.estimators._result import PriorEstimate
-from priorshift.estimators._shrunk import balanced_weight, model_columns
+from priorshift.estimators.base import PriorEstimator
+from priorshift.estimators.counts import Validation
+from priorshift.estimators.em import EM, MAP
+from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.execution import Rows, Table
 from priorshift.solvers import Mixture, maximise
-from priorshift.statistics import Confusion, DecisionCounts
+from priorshift.statistics import Confusion, DecisionCounts, model_columns
 from priorshift.uncertainty import (
     HardDecisions,
     IntervalRequest,
@@ -51,7 +47,7 @@ def interval_of(
 ) -> PriorInterval:
     """Find the interval of an estimate on clean rows of the target."""
     _check_request(estimator, request)
-    if isinstance(estimator, DecisionEstimator):
+    if estimator.counts_suffice:
         return _of_decisions(estimator, y_proba, found, request)
     in_memory = _in_memory(estimator, y_proba)
     if isinstance(estimator, EM | MAP):
@@ -82,7 +78,7 @@ def interval_of_counts(
 
 
 def _check_request(estimator: PriorEstimator, request: IntervalRequest) -> None:
-    if isinstance(estimator, NoAdaptation):
+    if estimator.estimates_nothing:
         raise ValueError(
             "NoAdaptation estimates nothing, so there is no interval; leave out confidence_level."
         )
@@ -105,7 +101,7 @@ def _in_memory(estimator: PriorEstimator, y_proba: Rows) -> Floats:
 
 
 def _of_decisions(
-    estimator: DecisionEstimator, y_proba: Rows, found: PriorEstimate, request: IntervalRequest
+    estimator: PriorEstimator, y_proba: Rows, found: PriorEstimate, request: IntervalRequest
 ) -> PriorInterval:
     """Bound priors by the moments q = C p, or by the joint posterior of C and p."""
     confusion = estimator.confusion_
@@ -152,9 +148,8 @@ def _of_counts(
         confusion = Confusion.from_arrays(
             rows.y_proba, y, decision="hard", sample_weight=rows.sample_weight
         )
-        source = label_priors_of(estimator.classes_, estimator._given)
-        weight = balanced_weight(rows, source, confusion)
-        model = model_columns(rows.y_proba, weight, hard=True)
+        weight = rows.balanced_weight(estimator._given.label_priors(estimator.classes_))
+        model = model_columns(rows.y_proba, weight, "hard")
         decisions = HardDecisions(_effective(confusion, rows, y), target, model)
     if request.method in ("auto", "asymptotic"):
         _warn_if_weak(estimator, decisions.votes)
@@ -172,7 +167,7 @@ def _warn_if_weak(estimator: PriorEstimator, votes: Votes) -> None:
 
 
 def _by_resampling_moments(
-    estimator: DecisionEstimator, y_proba: Floats, found: PriorEstimate, request: IntervalRequest
+    estimator: PriorEstimator, y_proba: Floats, found: PriorEstimate, request: IntervalRequest
 ) -> PriorInterval:
     """Resample validation within classes, and the target, as weights of what is summed."""
     rows, y = _validation_of(estimator)

@@ -16,10 +16,10 @@ from priorshift._validation import (
     is_missing,
     read_labels,
 )
-from priorshift.estimators._base import PriorEstimator
-from priorshift.estimators._certify import certified, posterior_problem
-from priorshift.estimators._references import SAERENS
-from priorshift.estimators._result import PriorEstimate
+from priorshift.estimators.base import PriorEstimator
+from priorshift.estimators.em import posterior_problem
+from priorshift.estimators.references import SAERENS
+from priorshift.estimators.result import PriorEstimate
 from priorshift.execution import Rows
 from priorshift.solvers import Solution
 
@@ -105,7 +105,7 @@ class SemiSupervisedEM(PriorEstimator):
         )
         known = _known(y_target, unlabelled, values.shape[0])
         labels = _encode(y_target, known, self.classes_)
-        return self._solve(values, known, labels)
+        return self._most_likely(values, known, labels)
 
     def adapt(
         self,
@@ -123,16 +123,16 @@ class SemiSupervisedEM(PriorEstimator):
         return shift.adapt(y_proba, strength=strength)
 
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
-        return self._solve(y_proba, np.zeros(1, dtype=bool), np.zeros(0, dtype=np.intp))
+        return self._most_likely(y_proba, np.zeros(1, dtype=bool), np.zeros(0, dtype=np.intp))
 
-    def _solve(self, y_proba: Rows, known: Mask, labels: Indices) -> PriorEstimate:
+    def _most_likely(self, y_proba: Rows, known: Mask, labels: Indices) -> PriorEstimate:
         counts = np.bincount(labels, minlength=self.classes_.size).astype(np.float64)
         if known.all():
             solution = Solution(counts / counts.sum(), "direct")
         else:
             rows = y_proba if not known.any() else np.asarray(y_proba)[~known]
             problem = posterior_problem(rows, self.source_priors_, 1 + counts)
-            solution = certified(self, problem, self.source_priors_)
+            solution = self._maximise(problem, self.source_priors_)
         return self._result(solution.value, solution, y_proba.shape[0])
 
 

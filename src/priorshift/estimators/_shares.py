@@ -20,8 +20,7 @@ from scipy.linalg import solve
 
 from priorshift._typing import Floats, Vector
 from priorshift.adaptation import prior_ratio
-from priorshift.solvers import Mixture, maximise
-from priorshift.solvers._variational import dirichlet_posterior
+from priorshift.solvers import Mixture, dirichlet_posterior, maximise
 
 CONCENTRATIONS = (1.0, 10.0, 100.0)
 """Pseudo-counts per class of the Dirichlet priors; one of c counts 1 / c as much as one of 1."""

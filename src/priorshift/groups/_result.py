@@ -181,10 +181,8 @@ class GroupEstimates(FrozenArrays):
             Predicted probabilities.
         groups : array-like of shape (n_samples,)
             Group of each row.
-        from_logits : bool, default=False
-            Whether `y_proba` holds logits or log-probabilities instead.
-        strength : float in [0, 1], default=1
-            How far to go: see `PriorEstimate.adapt`.
+        from_logits, strength
+            As in `PriorEstimate.adapt`.
         unknown : {"refuse", "pooled"}, default="refuse"
             What to do with a group that has no estimate: raise, or adapt to the pooled priors.
 

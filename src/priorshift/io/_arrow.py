@@ -67,7 +67,9 @@ class ArrowTable(PredictionFile):
         """Return the predictions as a table that decodes a few rows at a time."""
         wanted = self._wanted(names)
         with readable(self.where):
-            table = self._table(self.path, _float_type(self.schema, wanted), tuple(wanted))
+            table = self._table(
+                self.path.resolve(), _float_type(self.schema, wanted), tuple(wanted)
+            )
             _ = table.shape  # read it now, so that the error of a broken file names it
             return table
 

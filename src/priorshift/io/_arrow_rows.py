@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 from priorshift._blocks import row_slices
 from priorshift._typing import Floats
 from priorshift.execution import Blocks, Table
-from priorshift.io._base import FileTable
 
 BATCH_BYTES = 2**23
 """Float64 bytes that Parquet decodes at once: in smaller batches, calls cost more than decoding."""
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnTable(FileTable):
+class ColumnTable(Table):
     """Columns of a file that stores each one separately, in pieces of some rows.
 
     Attributes
@@ -34,6 +33,7 @@ class ColumnTable(FileTable):
     path: Path
     dtype: np.dtype[Any]
     names: tuple[str, ...] = ()
+    portable = True
 
     @property
     def piece_rows(self) -> list[int]:
@@ -133,7 +133,7 @@ class ArrowRows(ColumnTable):
 class StreamRows(ColumnTable):
     """Rows of an Arrow IPC stream, which can only be read from its beginning."""
 
-    from_the_middle = False
+    portable = False
 
     @cached_property
     def piece_rows(self) -> list[int]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from priorshift._typing import Floats, Labels
 from priorshift._validation import some
-from priorshift.execution import Rows, Table
+from priorshift.execution import Rows
 from priorshift.io._resume import START, Mark, Save
 
 Rewrite = Callable[[Floats], Floats]
@@ -23,9 +23,6 @@ Advance = Callable[[int], None]
 
 BLOCK_ROWS = 65_536
 """Rows in memory at once, where a file can be read in parts."""
-
-READ_ROWS = 2**14
-"""Rows copied at once when a part of a file is read into an array."""
 
 LARGEST_WHOLE = 2.0**53
 """The largest number up to which float64 holds every whole number."""
@@ -159,22 +156,6 @@ class Copy:
         """Record that the first `n_rows` are written; `n_bytes` finds out in how many bytes."""
         if self.save is not None:
             self.save(Mark(n_rows, n_bytes()))
-
-
-class FileTable(Table):
-    """A table that stands for a file by its path: small to pickle, so any machine can read it."""
-
-    path: Path
-
-    from_the_middle = True
-    """Whether a part can be read without everything before it."""
-
-    def read(self, part: slice) -> Floats:
-        """Read some consecutive rows into an array."""
-        values = np.empty((part.stop - part.start, self.shape[1]), self.dtype)
-        for rows, block in self.blocks(part, READ_ROWS):
-            values[rows.start - part.start : rows.stop - part.start] = block
-        return values
 
 
 def order_of(wanted: Sequence[str], present: Sequence[str], where: str) -> list[int]:

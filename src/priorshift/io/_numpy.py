@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from priorshift._blocks import row_slices
 from priorshift._typing import Floats, are_numbers, float_type
 from priorshift._validation import some
-from priorshift.execution import Blocks, Rows
+from priorshift.execution import Blocks, Rows, Table, slices
 from priorshift.io import _base
 from priorshift.io._base import (
     Copy,
-    FileTable,
     PredictionFile,
     as_text,
     order_of,
@@ -53,7 +52,7 @@ class NpyFile(PredictionFile):
     def rows(self, names: Sequence[str] | None = None) -> Rows:
         """Return the predictions as a table of mapped pages, converted block by block."""
         values = self.values(names)
-        return NpyRows(self.path, values.shape, float_type(values.dtype))
+        return NpyRows(self.path.resolve(), values.shape, float_type(values.dtype))
 
     def labels(self) -> NDArray[Any] | None:
         """Return the vector, if the file holds one."""
@@ -84,18 +83,19 @@ class NpyFile(PredictionFile):
 
 
 @dataclass(frozen=True, eq=False)
-class NpyRows(FileTable):
+class NpyRows(Table):
     """Rows of an npy file, mapped whenever a part of them is read."""
 
     path: Path
     shape: tuple[int, int]
     dtype: np.dtype[Any]
+    portable = True
 
     def blocks(self, part: slice, n_rows: int) -> Blocks:
         """Yield blocks, converted where the file holds numbers of another type."""
         mapped = np.load(self.path, mmap_mode="r", allow_pickle=False)
-        for rows in row_slices(part, n_rows):
-            yield rows, np.asarray(mapped[rows], dtype=self.dtype)
+        for rows, block in slices(mapped, part, n_rows):
+            yield rows, np.asarray(block, dtype=self.dtype)
 
 
 @dataclass(frozen=True)

@@ -148,17 +148,11 @@ class PriorMonitor(BaseEstimator):
 
         Parameters
         ----------
-        y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-            Predicted probabilities on validation; 1-D is the probability of the positive class.
-        y : array-like of shape (n_samples,)
-            Validation labels, with every class among them.
-        source_priors, source_label_priors : array-like of shape (n_classes,) or mapping, optional
-            As for every estimator. Alarms compare with validation, or, with `source_label_priors`
-            (the label frequencies of the training set), with validation at that class balance.
-        classes : array-like of shape (n_classes,), optional
-            Class names in the order of the columns.
-        positive_class : object, optional
-            Whose probability a 1-D `y_proba` is.
+        y_proba, y, source_priors, classes, positive_class
+            As in the `fit` of every estimator; validation needs samples of every class.
+        source_label_priors : array-like of shape (n_classes,) or mapping, optional
+            Label frequencies of the training set. By default, alarms compare the stream with
+            validation; with these, with validation at that class balance.
 
         Returns
         -------

@@ -199,7 +199,7 @@ class Window:
     Examples
     --------
     >>> import numpy as np
-    >>> window = Window.empty(2, length=25, unit="rows")
+    >>> window = Window(25, "rows", counts=np.zeros((0, 2)))
     >>> for _ in range(9):
     ...     window = window.add(np.array([7.0, 3.0]))
     >>> window.pooled
@@ -209,11 +209,6 @@ class Window:
     length: float
     unit: Unit
     counts: Vector
-
-    @classmethod
-    def empty(cls, n_classes: int, *, length: float, unit: Unit) -> "Window":
-        """Return a window without batches."""
-        return cls(length, unit, np.zeros((0, n_classes)))
 
     @property
     def pooled(self) -> Vector:
@@ -245,18 +240,13 @@ class Fading:
     Examples
     --------
     >>> import numpy as np
-    >>> Fading.empty(2, half_life=1, unit="batches").add(np.array([8.0, 0])).add([0, 8.0]).pooled
+    >>> Fading(1, "batches", pooled=np.zeros(2)).add(np.array([8.0, 0])).add([0, 8.0]).pooled
     array([4., 8.])
     """
 
     half_life: float
     unit: Unit
     pooled: Vector
-
-    @classmethod
-    def empty(cls, n_classes: int, *, half_life: float, unit: Unit) -> "Fading":
-        """Return an average of nothing."""
-        return cls(half_life, unit, np.zeros(n_classes))
 
     def add(self, counts: Vector) -> "Fading":
         """Return the average with the next batch."""
@@ -279,8 +269,8 @@ class Past:
         """Return a past without batches."""
         return cls(
             LeadingHistory.empty(n_classes),
-            Window.empty(n_classes, length=window, unit=unit),
-            Fading.empty(n_classes, half_life=half_life, unit=unit),
+            Window(window, unit, np.zeros((0, n_classes))),
+            Fading(half_life, unit, np.zeros(n_classes)),
         )
 
     def add(self, counts: Vector) -> "Past":

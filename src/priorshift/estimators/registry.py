@@ -1,7 +1,8 @@
 """Estimators by name, for the command line and for loops over methods.
 
-A method of one's own joins them by `register_estimator`, or, so that the command `priorshift` knows
-it too, by an entry point of the group `priorshift.estimators` in the package that holds it.
+The library's own are listed in `methods`. Yours joins them by `register_estimator`, or, so that the
+command `priorshift` knows it too, by an entry point of the group `priorshift.estimators` in your
+package.
 """
 
 from difflib import get_close_matches
@@ -10,17 +11,8 @@ from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
 from priorshift._validation import some
-from priorshift.estimators._auto import Auto
-from priorshift.estimators._base import PriorEstimator
-from priorshift.estimators._calibrated import CalibratedEM
-from priorshift.estimators._elsa import ELSA
-from priorshift.estimators._inversion import BBSE, BBSES, CM, RLLS, SCM, NoAdaptation
-from priorshift.estimators._joint import JointLikelihood
-from priorshift.estimators._likelihood import CML, CMM, EM, MAP, SCML, SCMM
-from priorshift.estimators._mapls import MAPLS
-from priorshift.estimators._moments import GLS
-from priorshift.estimators._semi_supervised import SemiSupervisedEM
-from priorshift.estimators._shrunk import ShrunkSCML
+from priorshift.estimators import methods
+from priorshift.estimators.base import PriorEstimator
 from priorshift.exceptions import PriorShiftWarning, warn_user
 
 GROUP = "priorshift.estimators"
@@ -29,12 +21,7 @@ GROUP = "priorshift.estimators"
 Estimator = TypeVar("Estimator", bound=type[PriorEstimator])
 
 _ESTIMATORS: dict[str, type[PriorEstimator]] = {
-    cls.name: cls
-    for cls in (
-        *(NoAdaptation, Auto),
-        *(CM, SCM, CML, SCML, CMM, SCMM, EM, MAP, BBSE, BBSES, RLLS),
-        *(ELSA, MAPLS, JointLikelihood, GLS, SemiSupervisedEM, CalibratedEM, ShrunkSCML),
-    )
+    cls.name: cls for cls in (getattr(methods, name) for name in methods.__all__)
 }
 
 

@@ -1,8 +1,9 @@
-r"""NA, CM, SCM, BBSE, BBSE-S and RLLS: no likelihood, but the equations q = C p themselves.
+r"""NA, CM, SCM, BBSE and BBSE-S: no likelihood, but the equations q = C p themselves.
 
-CM and SCM solve :math:`C p = q` for the priors, BBSE, BBSE-S and RLLS :math:`J w = q` for the
-ratio :math:`w = p / p_T`, with :math:`J = C\,\mathrm{diag}(p_T)`. Where estimates of C and q do not
-fit together the plain solution has negative entries; it is kept as `raw`, and clipped.
+CM and SCM solve :math:`C p = q` for the priors, BBSE and BBSE-S :math:`J w = q` for the ratio
+:math:`w = p / p_T`, with :math:`J = C\,\mathrm{diag}(p_T)`. Where estimates of C and q do not fit
+together, the plain solution has negative entries; it is kept as `raw`, and clipped. NA is the
+baseline that solves nothing.
 """
 
 from collections.abc import Callable
@@ -10,20 +11,18 @@ from collections.abc import Callable
 import numpy as np
 
 from priorshift._typing import Labels, Vector
-from priorshift._validation import check_choice, check_fraction, check_positive
+from priorshift._validation import check_choice, check_positive
 from priorshift.adaptation import prior_ratio
-from priorshift.estimators._base import Batch, PriorEstimator
-from priorshift.estimators._decisions import DecisionEstimator
-from priorshift.estimators._evidence import Evidence, TargetCounts
-from priorshift.estimators._references import AZIZZADENESHELI, GUIDE, LIPTON, SAERENS
-from priorshift.estimators._result import PriorEstimate
+from priorshift.estimators.base import Batch, PriorEstimator
+from priorshift.estimators.counts import TargetCounts, ValidationCounts
+from priorshift.estimators.references import GUIDE, LIPTON, SAERENS
+from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.execution import Rows
 from priorshift.solvers import (
     Solution,
     clip_to_simplex,
     condition_number,
-    regularised_ratio,
     simplex_least_squares,
     solve_linear,
 )
@@ -54,7 +53,7 @@ class NoAdaptation(PriorEstimator):
         return self._result(solution.value, solution, y_proba.shape[0])
 
 
-class CM(DecisionEstimator):
+class CM(PriorEstimator):
     """Invert the confusion matrix of hard decisions: p = C^-1 q, clipped (McLachlan, 1992).
 
     Examples
@@ -69,19 +68,26 @@ class CM(DecisionEstimator):
     """
 
     name = "cm"
+    _decision: Decision | None = "hard"
     summary = "inverts the confusion matrix of hard decisions, then clips to the simplex"
     reference = SAERENS
     batch = "inversion"
 
-    @property
-    def _decision(self) -> Decision:
-        return "hard"
-
     def _solve(self, target: TargetCounts) -> PriorEstimate:
-        return _from_inversion(self, target)
+        C = self._columns[:, target.seen]
+        condition = judge_condition(self, C)
+        raw = solve_linear(C, target.counts.frequencies)
+        _warn_of_clipping(self, raw, target)
+        return self._result_of(
+            target,
+            target.complete(clip_to_simplex(raw)),
+            Solution(raw, "direct"),
+            raw=target.complete(raw),
+            condition_number=condition,
+        )
 
 
-class SCM(DecisionEstimator):
+class SCM(CM):
     """Invert the confusion matrix of soft decisions: p = C^-1 q, clipped.
 
     Examples
@@ -96,19 +102,12 @@ class SCM(DecisionEstimator):
     """
 
     name = "scm"
+    _decision = "soft"
     summary = "inverts the confusion matrix of soft decisions, then clips to the simplex"
     reference = GUIDE
-    batch = "inversion"
-
-    @property
-    def _decision(self) -> Decision:
-        return "soft"
-
-    def _solve(self, target: TargetCounts) -> PriorEstimate:
-        return _from_inversion(self, target)
 
 
-class BBSE(DecisionEstimator):
+class BBSE(PriorEstimator):
     """Black-box shift estimation of the ratio, w = J^-1 q (Lipton et al., 2018).
 
     The ratio is to the balance of the training labels: `source_label_priors` if given, else
@@ -137,6 +136,7 @@ class BBSE(DecisionEstimator):
     """
 
     name = "bbse"
+    _decision: Decision | None = "hard"
     summary = "inverts the joint confusion matrix of hard decisions for the ratio"
     reference = LIPTON
     raw_is = "ratio"
@@ -157,32 +157,26 @@ class BBSE(DecisionEstimator):
         """How many groups are solved at once; the constrained form takes one at a time."""
         return None if self.constrained else "inversion"
 
-    @property
-    def _decision(self) -> Decision:
-        return "hard"
-
     def _sources(
-        self, evidence: Evidence | None, source_priors: Vector | None, label_priors: Vector | None
+        self,
+        counts: ValidationCounts | None,
+        source_priors: Vector | None,
+        label_priors: Vector | None,
     ) -> tuple[Vector, str]:
-        return _label_sources(evidence, source_priors, label_priors)
+        return label_sources(counts, source_priors, label_priors)
 
     def _solve(self, target: TargetCounts) -> PriorEstimate:
         solve = _ratio_solver(self.constrained, self.solver, self.tol)
-        return _from_ratio(self, target, solve, clip=self.solver != "paper")
+        return from_ratio(self, target, solve, clip=self.solver != "paper")
 
 
-class BBSES(DecisionEstimator):
+class BBSES(BBSE):
     """Black-box shift estimation from soft decisions: BBSE-S, w = J^-1 q.
 
     Parameters
     ----------
-    constrained : bool, default=False
-        Solve min ||Jw - q|| with w >= 0 and p_T . w = 1 instead of clipping.
-    tol : float, default=1e-9
-        Duality gap of the constrained problem to reach.
-    solver : {"certified", "paper"}, default="certified"
-        "paper" keeps negative ratios as they are, as the released code does: adapted
-        "probabilities" may then be negative.
+    constrained, tol, solver
+        As in `BBSE`.
 
     Examples
     --------
@@ -196,138 +190,8 @@ class BBSES(DecisionEstimator):
     """
 
     name = "bbse-s"
+    _decision = "soft"
     summary = "inverts the joint confusion matrix of soft decisions for the ratio"
-    reference = LIPTON
-    raw_is = "ratio"
-    gap_unit = ""
-
-    def __init__(
-        self, *, constrained: bool = False, tol: float = 1e-9, solver: str = "certified"
-    ) -> None:
-        self.constrained, self.tol, self.solver = constrained, tol, solver
-
-    @property
-    def wide(self) -> bool:
-        """Whether no dense matrix of classes by classes is formed."""
-        return not self.constrained
-
-    @property
-    def batch(self) -> Batch | None:  # type: ignore[override]
-        """How many groups are solved at once; the constrained form takes one at a time."""
-        return None if self.constrained else "inversion"
-
-    @property
-    def _decision(self) -> Decision:
-        return "soft"
-
-    def _sources(
-        self, evidence: Evidence | None, source_priors: Vector | None, label_priors: Vector | None
-    ) -> tuple[Vector, str]:
-        return _label_sources(evidence, source_priors, label_priors)
-
-    def _solve(self, target: TargetCounts) -> PriorEstimate:
-        solve = _ratio_solver(self.constrained, self.solver, self.tol)
-        return _from_ratio(self, target, solve, clip=self.solver != "paper")
-
-
-class RLLS(DecisionEstimator):
-    r"""Regularised learning of the ratio (Azizzadenesheli et al., 2019).
-
-    .. math:: \min_{\theta \ge -1}\ \|J\theta - (q - J1)\|_2 + \lambda\rho\,\|\theta\|_2,
-        \qquad w = 1 + \gamma\theta
-
-    with :math:`\rho = 3\,(2 \ln(2K/\delta) / (3 n) + \sqrt{2 \ln(2K/\delta) / n})` for n validation
-    samples. Both norms are plain, not squared.
-
-    Parameters
-    ----------
-    regularization : float, default=0.01
-        lambda.
-    delta : float, default=0.05
-        Failure probability that rho allows for.
-    gamma : float in [0, 1], default=1
-        Trust in the estimated shift.
-    decision : {"hard", "soft"}, default="hard"
-        Confusion matrix to use.
-    tol : float, default=1e-6
-        Duality gap to reach.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import priorshift as ps
-    >>> y_val = np.repeat([0, 1], 10)
-    >>> decisions = np.repeat([0, 1, 0, 1], [8, 2, 2, 8])
-    >>> rlls = ps.RLLS().fit(np.eye(2)[decisions], y_val)
-    >>> shift = rlls.estimate(np.eye(2)[[0, 0, 1]])
-    >>> shift.ratio.round(3), shift.status
-    (array([1.556, 0.444]), 'certified')
-    """
-
-    name = "rlls"
-    summary = "fits the ratio by regularised least squares"
-    reference = AZIZZADENESHELI
-    raw_is = "ratio"
-    gap_unit = ""
-
-    def __init__(
-        self,
-        *,
-        regularization: float = 0.01,
-        delta: float = 0.05,
-        gamma: float = 1.0,
-        decision: Decision = "hard",
-        tol: float = 1e-6,
-    ) -> None:
-        self.regularization, self.delta, self.gamma = regularization, delta, gamma
-        self.decision, self.tol = decision, tol
-
-    @property
-    def wide(self) -> bool:
-        """Whether no dense matrix of classes by classes is formed: it always is."""
-        return False
-
-    @property
-    def _decision(self) -> Decision:
-        check_choice(self.decision, ("hard", "soft"), "decision")
-        return self.decision
-
-    def _sources(
-        self, evidence: Evidence | None, source_priors: Vector | None, label_priors: Vector | None
-    ) -> tuple[Vector, str]:
-        return _label_sources(evidence, source_priors, label_priors)
-
-    def _solve(self, target: TargetCounts) -> PriorEstimate:
-        gamma, tol = check_fraction(self.gamma, "gamma"), check_positive(self.tol, "tol")
-        penalty = check_positive(self.regularization, "regularization") * self._deviation_bound()
-
-        def solve(J: Vector, q: Vector, _: Vector) -> tuple[Vector, Solution]:
-            solution = regularised_ratio(J, q, penalty, tol=tol)
-            return 1 + gamma * (solution.value - 1), solution
-
-        return _from_ratio(self, target, solve)
-
-    def _deviation_bound(self) -> float:
-        """Return rho: how far J may be from the truth with probability 1 - delta."""
-        delta = check_fraction(check_positive(self.delta, "delta"), "delta")
-        log_term = 2 * np.log(2 * self.classes_.size / delta)
-        n = self.confusion_.class_weights.sum()
-        return float(3 * (log_term / (3 * n) + np.sqrt(log_term / n)))
-
-
-def _from_inversion(estimator: DecisionEstimator, target: TargetCounts) -> PriorEstimate:
-    """Solve C p = q; keep the solution as it is, and clip it into the simplex."""
-    C = estimator.confusion_.conditional[:, target.seen]
-    condition = _judge_condition(estimator, C)
-    raw = solve_linear(C, target.counts.frequencies)
-    _warn_of_clipping(estimator, raw, target)
-    return estimator._result_of(
-        target,
-        target.complete(clip_to_simplex(raw)),
-        Solution(raw, "direct"),
-        raw=target.complete(raw),
-        condition_number=condition,
-    )
 
 
 RatioSolver = Callable[[Vector, Vector, Vector], tuple[Vector, Solution]]
@@ -353,14 +217,14 @@ def _ratio_solver(constrained: bool, solver: str, tol: float) -> RatioSolver:
     return on_simplex if constrained else plain
 
 
-def _from_ratio(
-    estimator: DecisionEstimator, target: TargetCounts, solve: RatioSolver, *, clip: bool = True
+def from_ratio(
+    estimator: PriorEstimator, target: TargetCounts, solve: RatioSolver, *, clip: bool = True
 ) -> PriorEstimate:
     """Solve for the ratio among the classes that were seen, and turn it into priors."""
     source = estimator.source_priors_[target.seen]
     source = source / source.sum()
-    J = estimator.confusion_.conditional[:, target.seen] * source
-    condition = _judge_condition(estimator, J)
+    J = estimator._columns[:, target.seen] * source
+    condition = judge_condition(estimator, J)
     raw, solution = solve(J, target.counts.frequencies, source)
     estimator._warn_if_short(solution)
     priors = as_priors = target.complete(raw * source)
@@ -376,22 +240,21 @@ def _from_ratio(
     )
 
 
-def _label_sources(
-    evidence: Evidence | None, source_priors: Vector | None, label_priors: Vector | None
+def label_sources(
+    counts: ValidationCounts | None, source_priors: Vector | None, label_priors: Vector | None
 ) -> tuple[Vector, str]:
-    """Take the balance of labels as source priors: what a ratio from J is a ratio to."""
+    """Use the balance of labels as source priors: what a ratio from J is a ratio to."""
     if label_priors is not None:
         return label_priors, "source_label_priors"
     if source_priors is not None:
         return source_priors, "given"
-    assert evidence is not None
-    assert evidence.confusion is not None
-    predicted, seen = evidence.predicted.frequencies, evidence.confusion.seen
-    labels = evidence.confusion.class_frequencies * predicted[seen].sum()
-    return np.where(seen, labels, predicted), "label frequencies of validation"
+    assert counts is not None
+    predicted, confusion = counts.predicted.frequencies, counts.by_class
+    labels = confusion.class_frequencies * predicted[confusion.seen].sum()
+    return np.where(confusion.seen, labels, predicted), "label frequencies of validation"
 
 
-def _judge_condition(estimator: PriorEstimator, M: Vector) -> float:
+def judge_condition(estimator: PriorEstimator, M: Vector) -> float:
     """Return the condition number, with a warning where the matrix tells classes not apart."""
     condition = condition_number(M)
     if np.isinf(condition):

@@ -1,8 +1,8 @@
-r"""Moment conditions with their covariance, shrunk towards a guess as far as evidence allows.
+r"""Least squares with a covariance, shrunk towards a guess by marginal likelihood.
 
-Moments :math:`q = C p + e` with :math:`e \sim N(0, \Sigma)`, and p around a guess :math:`p_0` with
-covariance :math:`\tau^2 D`, where :math:`D = \mathrm{diag}(d) - d d^T` is that of a draw of one
-class with chances d. Moments and priors sum to 1, so one coordinate is dropped: which one makes no
+Equations :math:`q = C p + e` with :math:`e \sim N(0, \Sigma)`, and p around a guess :math:`p_0`
+with covariance :math:`\tau^2 D`, where :math:`D = \mathrm{diag}(d) - d d^T` is that of a draw of
+one class with chances d. Both sides sum to 1, so one coordinate is dropped: which one makes no
 difference.
 """
 
@@ -22,7 +22,7 @@ RIDGE = 1e-10
 
 
 def evident_variance(C: Vector, q: Vector, Sigma: Vector, guess: Vector, spread: Vector) -> float:
-    r"""Return the :math:`\tau^2` under which the moments are likeliest.
+    r"""Return the :math:`\tau^2` under which q is likeliest.
 
     .. math:: q - C p_0 \sim N(0, \Sigma + \tau^2 C D C^T)
     """
@@ -36,7 +36,7 @@ def evident_variance(C: Vector, q: Vector, Sigma: Vector, guess: Vector, spread:
     return float(variances[np.argmax(likelihood)])
 
 
-def shrunk_moments(
+def shrunk_least_squares(
     C: Vector,
     q: Vector,
     Sigma: Vector,

@@ -2,11 +2,11 @@
 
 from copy import copy
 from dataclasses import replace
-from typing import Literal, NamedTuple, Self
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from priorshift._typing import Floats, Indices, Labels, Mask, Vector
+from priorshift._typing import Floats, Mask, Vector
 from priorshift._validation import check_choice, check_count, check_positive, some
 from priorshift.calibration import RIDGE_GRID, CalibrationMap
 from priorshift.calibration._crossfit import by_fold, cross_fit
@@ -19,22 +19,13 @@ from priorshift.calibration._likelihood import (
     ScoreMap,
     rebalance,
 )
-from priorshift.estimators._certify import certified, posterior_problem
-from priorshift.estimators._evidence import Evidence, Validation
-from priorshift.estimators._kept_rows import (
-    KeepsRows,
-    RowEvidence,
-    in_canonical_order,
-    label_priors_of,
-    weight_of,
-)
-from priorshift.estimators._likelihood import EM
-from priorshift.estimators._reading import Given
-from priorshift.estimators._references import ALEXANDARI
-from priorshift.estimators._result import PriorEstimate
+from priorshift.estimators.base import PriorEstimator
+from priorshift.estimators.counts import Fitting, Learned, Validation, ValidationCounts
+from priorshift.estimators.em import EM, posterior_problem
+from priorshift.estimators.references import ALEXANDARI
+from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
 from priorshift.execution import ArrayTable, Rows, Table, single_threaded_blas
-from priorshift.statistics import Confusion, Decision, DecisionCounts
 from priorshift.uncertainty import IntervalRequest, PriorInterval
 
 FAMILIES = {
@@ -50,7 +41,7 @@ LARGEST_COPY = 100_000_000
 """Rows times classes up to which calibrated outputs are kept: calibrating again takes longer."""
 
 
-class CalibratedEM(KeepsRows):
+class CalibratedEM(PriorEstimator):
     r"""EM on outputs that are calibrated first, all fitted on validation (Alexandari et al., 2020).
 
     Outputs become :math:`g(x) = \mathrm{softmax}(v \circ \log (f(x) + \varepsilon) + b)`, with a
@@ -107,6 +98,8 @@ class CalibratedEM(KeepsRows):
     other_names = ("em-ts", "em-vs")
     summary = "calibrates the probabilities, then maximises their likelihood"
     reference = ALEXANDARI
+    _decision = "soft"
+    keeps_rows = True
     calibrates = True
 
     def __init__(
@@ -122,35 +115,26 @@ class CalibratedEM(KeepsRows):
         self.calibrator, self.ridge, self.cv = calibrator, ridge, cv
         self.tol, self.max_iter, self.random_state = tol, max_iter, random_state
 
-    @property
-    def _decision(self) -> Decision:
-        return "soft"
-
-    def _settle(
-        self,
-        classes: Labels,
-        given: Given,
-        evidence: Evidence | None,
-        rows: Validation | None = None,
-    ) -> Self:
-        assert isinstance(evidence, RowEvidence)
-        labels = label_priors_of(classes, given)
-        ordered = in_canonical_order(evidence.rows)
-        recalibration, ridge, calibrated = self._calibrate(ordered, labels)
+    def _learn(self, fitting: Fitting) -> Learned:
+        classes, given, counts, rows = fitting
+        assert counts is not None
+        assert rows is not None
+        ordered = rows.in_canonical_order()
+        recalibration, ridge, calibrated = self._calibrate(ordered, given.label_priors(classes))
         # calibrating must not bring to life what validation neither has nor ever sees predicted
-        assert evidence.confusion is not None
-        dead = (evidence.predicted.counts <= 0) & ~evidence.confusion.seen
-        super()._settle(classes, given, _evidence_of(ordered, calibrated, dead), rows)
-        self._evidence, self._validation = evidence, evidence.rows
-        self.recalibration_, self.ridge_ = recalibration, ridge
-        return self
+        dead = (counts.predicted.counts <= 0) & ~counts.by_class.seen
+        learned = {"recalibration_": recalibration, "ridge_": ridge}
+        return learned, _counts_of(ordered, calibrated, dead)
 
     def _sources(
-        self, evidence: Evidence | None, source_priors: Vector | None, label_priors: Vector | None
+        self,
+        counts: ValidationCounts | None,
+        source_priors: Vector | None,
+        label_priors: Vector | None,
     ) -> tuple[Vector, str]:
         known = source_priors if label_priors is None else label_priors
-        assert evidence is not None
-        source = _kept_alive(super()._sources(evidence, None, known)[0], known, evidence)
+        assert counts is not None
+        source = _kept_alive(super()._sources(counts, None, known)[0], known, counts)
         where = ", taken to be drawn as the training set was"
         if known is not None:
             where = " at source_priors" if label_priors is None else " at source_label_priors"
@@ -166,7 +150,7 @@ class CalibratedEM(KeepsRows):
                 PriorShiftWarning,
             )
         problem = posterior_problem(self._calibrated(y_proba), self.source_priors_)
-        solution = certified(self, problem, self.source_priors_)
+        solution = self._maximise(problem, self.source_priors_)
         unseen = tuple(self.classes_[~seen].tolist())
         result = self._result(solution.value, solution, y_proba.shape[0], unseen_classes=unseen)
         method = self.name
@@ -190,11 +174,10 @@ class CalibratedEM(KeepsRows):
             fixed.ridge = self.ridge_  # choosing it anew for every resample would take too long
             return super(CalibratedEM, fixed)._interval(y_proba, found, request)
         rows, apply = self._validation_rows(), self.recalibration_.apply
-        assert rows.y is not None
         em = EM(tol=self.tol, max_iter=self.max_iter).fit(
             apply(rows.y_proba),
-            self.classes_[rows.y],
-            source_label_priors=label_priors_of(self.classes_, self._given),
+            self.classes_[rows.labels],
+            source_label_priors=self._given.label_priors(self.classes_),
             classes=self.classes_,
             sample_weight=rows.sample_weight,
         )
@@ -208,11 +191,10 @@ class CalibratedEM(KeepsRows):
         check_choice(self.calibrator, tuple(FAMILIES), "calibrator")
         n_folds, family = check_count(self.cv, "cv", least=2), FAMILIES[self.calibrator]
         ridges = self._ridges(family)
-        assert rows.y is not None
-        order, folds = by_fold(rows.y, n_folds, label_priors is not None, self.random_state)
+        order, folds = by_fold(rows.labels, n_folds, label_priors is not None, self.random_state)
         calibrated = np.empty_like(rows.y_proba)
         with single_threaded_blas():
-            above = _floored(_ordered(rows, order), label_priors, family)
+            above = _floored(rows.take(order), label_priors, family)
             found = fit_temperature(above.likelihood)
             chosen = cross_fit(above.likelihood, family, found.map, ridges, folds)
             if family != TEMPERATURE:
@@ -250,8 +232,7 @@ class _Floored(NamedTuple):
 
 def _floored(rows: Validation, label_priors: Vector | None, family: Family) -> _Floored:
     """Choose the floor: a model that says exactly 0 needs it."""
-    y_proba, y, weight = rows.y_proba, rows.y, weight_of(rows)
-    assert y is not None
+    y_proba, y, weight = rows.y_proba, rows.labels, rows.weight
     offset = np.zeros(y_proba.shape[1])
     shares = np.bincount(y, weight, offset.size) + 0.5
     if label_priors is not None:
@@ -269,32 +250,23 @@ def _floored(rows: Validation, label_priors: Vector | None, family: Family) -> _
     return _Floored(likelihood, found.slope, found.floor)
 
 
-def _ordered(rows: Validation, order: Indices) -> Validation:
-    assert rows.y is not None
-    return Validation(rows.y_proba[order], rows.y[order], weight_of(rows)[order])
-
-
-def _kept_alive(source: Vector, known: Vector | None, evidence: Evidence) -> Vector:
+def _kept_alive(source: Vector, known: Vector | None, counts: ValidationCounts) -> Vector:
     """Give every class that validation has at least its share of one more row.
 
     A classifier may never predict it, or a steep map take its mean to 0, which EM would divide by.
     """
-    assert evidence.confusion is not None
     share = np.full_like(source, 1 / source.size) if known is None else known
-    least = np.where(evidence.confusion.seen, share / (evidence.predicted.n_samples + 1), 0.0)
+    least = np.where(counts.by_class.seen, share / (counts.predicted.n_samples + 1), 0.0)
     if (source >= least).all():
         return source
     source = np.maximum(source, least)
     return source / source.sum()
 
 
-def _evidence_of(rows: Validation, calibrated: Floats, dead: Mask) -> RowEvidence:
+def _counts_of(rows: Validation, calibrated: Floats, dead: Mask) -> ValidationCounts:
     """Count validation as calibrated, without mass for classes that are never predicted."""
-    assert rows.y is not None
     if dead.any():
         calibrated = np.where(dead, 0, calibrated).astype(calibrated.dtype)
         calibrated /= calibrated.sum(axis=1, keepdims=True)
-    weight = rows.sample_weight
-    confusion = Confusion.from_arrays(calibrated, rows.y, decision="soft", sample_weight=weight)
-    predicted = DecisionCounts.from_arrays(calibrated, decision="soft", sample_weight=weight)
-    return RowEvidence(predicted, confusion, confusion, rows)
+    rows = rows._replace(y_proba=calibrated)
+    return ValidationCounts.of(rows, decision="soft", needs_soft=True)

@@ -1,25 +1,28 @@
-"""GLS: the equations of SCM, weighted by their covariance and shrunk by evidence."""
+"""RLLS and GLS: the equations q = C p by least squares, held back where data say little.
 
-from dataclasses import dataclass
+RLLS penalises the ratio; GLS weighs the equations by their covariance and shrinks the priors by
+their marginal likelihood.
+"""
+
 from typing import Literal
 
 import numpy as np
 
-from priorshift._typing import Indices, Vector
-from priorshift._validation import check_choice, check_positive
-from priorshift.estimators._evidence import SeenTarget, Validation
-from priorshift.estimators._inversion import _judge_condition
-from priorshift.estimators._kept_rows import KeepsRows, label_priors_of
-from priorshift.estimators._references import GUIDE
-from priorshift.estimators._result import PriorEstimate
-from priorshift.estimators._shrunk import GRAM_BYTES
-from priorshift.execution import Block, Rows, map_reduce, single_threaded_blas
-from priorshift.solvers import Solution
-from priorshift.solvers._moments import evident_variance, shrunk_moments
-from priorshift.statistics import Decision, DecisionCounts, RowWeight, weight_of
-
-GEMM_SPEED_UP = 16
-"""A product of matrices takes far less time a multiplication than one with a vector."""
+from priorshift._typing import Vector
+from priorshift._validation import check_choice, check_fraction, check_positive
+from priorshift.estimators.base import PriorEstimator
+from priorshift.estimators.counts import SeenTarget, TargetCounts, Validation, ValidationCounts
+from priorshift.estimators.inversion import from_ratio, judge_condition, label_sources
+from priorshift.estimators.references import AZIZZADENESHELI, GUIDE
+from priorshift.estimators.result import PriorEstimate
+from priorshift.execution import Rows, single_threaded_blas
+from priorshift.solvers import (
+    Solution,
+    evident_variance,
+    regularised_ratio,
+    shrunk_least_squares,
+)
+from priorshift.statistics import Decision, weighted_gram
 
 N_ROUNDS = 2
 """The covariance depends on the priors: guessed at first, then taken at the first estimate."""
@@ -28,7 +31,95 @@ LEAST_SPREAD = 0.5
 """Share of equal chances in the directions that shrinkage allows for, so that all may move."""
 
 
-class GLS(KeepsRows):
+class RLLS(PriorEstimator):
+    r"""Regularised learning of the ratio (Azizzadenesheli et al., 2019).
+
+    .. math:: \min_{\theta \ge -1}\ \|J\theta - (q - J1)\|_2 + \lambda\rho\,\|\theta\|_2,
+        \qquad w = 1 + \gamma\theta
+
+    with :math:`\rho = 3\,(2 \ln(2K/\delta) / (3 n) + \sqrt{2 \ln(2K/\delta) / n})` for n validation
+    samples. Both norms are plain, not squared.
+
+    Parameters
+    ----------
+    regularization : float, default=0.01
+        lambda.
+    delta : float, default=0.05
+        Failure probability that rho allows for.
+    gamma : float in [0, 1], default=1
+        Trust in the estimated shift.
+    decision : {"hard", "soft"}, default="hard"
+        Confusion matrix to use.
+    tol : float, default=1e-6
+        Duality gap to reach.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import priorshift as ps
+    >>> y_val = np.repeat([0, 1], 10)
+    >>> decisions = np.repeat([0, 1, 0, 1], [8, 2, 2, 8])
+    >>> rlls = ps.RLLS().fit(np.eye(2)[decisions], y_val)
+    >>> shift = rlls.estimate(np.eye(2)[[0, 0, 1]])
+    >>> shift.ratio.round(3), shift.status
+    (array([1.556, 0.444]), 'certified')
+    """
+
+    name = "rlls"
+    summary = "fits the ratio by regularised least squares"
+    reference = AZIZZADENESHELI
+    raw_is = "ratio"
+    gap_unit = ""
+
+    def __init__(
+        self,
+        *,
+        regularization: float = 0.01,
+        delta: float = 0.05,
+        gamma: float = 1.0,
+        decision: Decision = "hard",
+        tol: float = 1e-6,
+    ) -> None:
+        self.regularization, self.delta, self.gamma = regularization, delta, gamma
+        self.decision, self.tol = decision, tol
+
+    @property
+    def wide(self) -> bool:
+        """Whether no dense matrix of classes by classes is formed: it always is."""
+        return False
+
+    @property
+    def _decision(self) -> Decision:
+        check_choice(self.decision, ("hard", "soft"), "decision")
+        return self.decision
+
+    def _sources(
+        self,
+        counts: ValidationCounts | None,
+        source_priors: Vector | None,
+        label_priors: Vector | None,
+    ) -> tuple[Vector, str]:
+        return label_sources(counts, source_priors, label_priors)
+
+    def _solve(self, target: TargetCounts) -> PriorEstimate:
+        gamma, tol = check_fraction(self.gamma, "gamma"), check_positive(self.tol, "tol")
+        penalty = check_positive(self.regularization, "regularization") * self._deviation_bound()
+
+        def solve(J: Vector, q: Vector, _: Vector) -> tuple[Vector, Solution]:
+            solution = regularised_ratio(J, q, penalty, tol=tol)
+            return 1 + gamma * (solution.value - 1), solution
+
+        return from_ratio(self, target, solve)
+
+    def _deviation_bound(self) -> float:
+        """Return rho: how far J may be from the truth with probability 1 - delta."""
+        delta = check_fraction(check_positive(self.delta, "delta"), "delta")
+        log_term = 2 * np.log(2 * self.classes_.size / delta)
+        n = self.confusion_.class_weights.sum()
+        return float(3 * (log_term / (3 * n) + np.sqrt(log_term / n)))
+
+
+class GLS(PriorEstimator):
     r"""Generalised least squares of the soft moments q = C p, shrunk towards the source priors.
 
     The mean prediction q and the soft confusion matrix C are both estimates; to first order
@@ -74,6 +165,8 @@ class GLS(KeepsRows):
     """
 
     name = "gls"
+    _decision = "soft"
+    keeps_rows = True
     summary = (
         "inverts the confusion matrix of soft decisions by weighted least squares, shrunk towards "
         "the source priors as far as the evidence supports"
@@ -85,23 +178,13 @@ class GLS(KeepsRows):
     ) -> None:
         self.shrinkage, self.tol = shrinkage, tol
 
-    @property
-    def _decision(self) -> Decision:
-        return "soft"
-
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
         tol = check_positive(self.tol, "tol")
-        target = self._seen_target(y_proba)
-        unseen = tuple(self.classes_[~target.seen].tolist())
+        target = self._seen_target(y_proba, self.name)
         if target.empty:
-            only_unseen = Solution(target.unseen_priors / target.unseen_priors.sum(), "direct")
-            return self._result(
-                only_unseen.value, only_unseen, y_proba.shape[0], unseen_classes=unseen
-            )
+            return self._only_unseen(target, y_proba.shape[0])
         C = self.confusion_.conditional[:, target.seen]
-        q = DecisionCounts.from_arrays(
-            y_proba, decision="soft", sample_weight=target.weight
-        ).frequencies
+        q = target.count("soft").counts.frequencies
         guess = _normalised(self._guess()[target.seen])
         spread = LEAST_SPREAD / guess.size + (1 - LEAST_SPREAD) * guess
         of_target = target_covariance(target, q)
@@ -113,16 +196,16 @@ class GLS(KeepsRows):
                 self._validation_rows(), self.confusion_.conditional, priors
             )
             variance = self._variance(C, q, Sigma, guess, spread)
-            solution = shrunk_moments(C, q, Sigma, guess, spread, variance, tol=tol)
+            solution = shrunk_least_squares(C, q, Sigma, guess, spread, variance, tol=tol)
         self._warn_if_short(solution)
         with single_threaded_blas():
-            condition = _judge_condition(self, C)
+            condition = judge_condition(self, C)
         return self._result(
             target.complete(solution.value),
             solution,
             y_proba.shape[0],
             condition_number=condition,
-            unseen_classes=unseen,
+            unseen_classes=self._unseen(target),
             strength=0.0 if variance == 0 and target.seen.all() else 1.0,
         )
 
@@ -136,7 +219,7 @@ class GLS(KeepsRows):
 
     def _guess(self) -> Vector:
         """Return the label priors of the source as far as they are known."""
-        known = label_priors_of(self.classes_, self._given)
+        known = self._given.label_priors(self.classes_)
         return self.confusion_.class_frequencies if known is None else known
 
 
@@ -152,7 +235,7 @@ def target_covariance(target: SeenTarget, mean: Vector) -> Vector:
     sample more, of any class with the same chance, is added.
     """
     K, size = mean.size, target.size
-    second = _weighted_gram(target.y_proba, target.weight, mean) / size
+    second = weighted_gram(target.y_proba, target.weight, mean) / size
     return second / max(size - 1, 1.0) + (np.eye(K) - 1 / K) / (K * size**2)
 
 
@@ -162,9 +245,7 @@ def validation_covariance(rows: Validation, conditional: Vector, priors: Vector)
     It needs no S_k of its own: every row counts by :math:`p_y^2 / (n_y (n_y - 1))`. Of a class with
     one sample, that sample's distance from nothing is unknown: it counts as the average class does.
     """
-    y, weight = rows.y, rows.sample_weight
-    assert y is not None
-    weight = np.ones(y.size) if weight is None else weight
+    y, weight = rows.labels, rows.weight
     n = np.bincount(y, weight, priors.size)
     several = n > 1
     factor = np.zeros_like(n)
@@ -173,28 +254,4 @@ def validation_covariance(rows: Validation, conditional: Vector, priors: Vector)
     if several.any():
         noise = (priors[alone] ** 2 / n[alone]).sum()
         factor[several] += noise / (n[several] - 1).sum()
-    return _weighted_gram(rows.y_proba, weight * factor[y], conditional, y)
-
-
-def _weighted_gram(
-    y_proba: Rows, weight: RowWeight, centre: Vector, y: Indices | None = None
-) -> Vector:
-    """Return sum_i w_i (f_i - c)(f_i - c)^T, with one centre or that of each label, in blocks."""
-    K = y_proba.shape[1]
-    work, block_bytes = y_proba.size * K / GEMM_SPEED_UP, max(GRAM_BYTES, 4 * K * K)
-    gram: Vector = map_reduce(
-        _Gram(weight, centre, y), y_proba, work=work, block_bytes=block_bytes, n_parts=2
-    )
-    return gram
-
-
-@dataclass(frozen=True)
-class _Gram:
-    weight: RowWeight
-    centre: Vector
-    y: Indices | None
-
-    def __call__(self, block: Block, rows: slice) -> Vector:
-        weight = weight_of(self.weight, block, rows)
-        away = block - (self.centre if self.y is None else self.centre.T[self.y[rows]])
-        return away.T @ (away if weight is None else away * weight[:, None])
+    return weighted_gram(rows.y_proba, weight * factor[y], conditional, y)

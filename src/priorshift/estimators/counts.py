@@ -1,4 +1,4 @@
-"""What estimators keep of validation, and what they count on the target."""
+"""What an estimator keeps of validation, and what it counts on the target."""
 
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from priorshift._typing import Floats, Indices, Mask, Vector
+from priorshift._typing import Floats, Indices, Labels, Mask, Vector
+from priorshift._validation import check_priors
 from priorshift.adaptation import prior_ratio
 from priorshift.execution import Block, Rows, map_reduce
 from priorshift.solvers import Mixture, maximise
@@ -16,34 +17,112 @@ from priorshift.statistics import Confusion, Decision, DecisionCounts
 EM_TOL = 0.01
 """Gap in nats of the EM that estimates unseen classes: that of the EM estimator itself."""
 
+NONE_LEFT = 1e-9
+"""Share of the target below which nothing is left of the classes that validation saw."""
+
+
+class Given(NamedTuple):
+    """Priors of the training set, as you gave them to `fit`."""
+
+    source_priors: Any = None
+    source_label_priors: Any = None
+
+    @property
+    def any(self) -> bool:
+        """Whether you gave either of them."""
+        return self.source_priors is not None or self.source_label_priors is not None
+
+    @property
+    def needs_soft(self) -> bool:
+        """Whether source priors are validation's mean prediction, re-weighted to label priors."""
+        return self.source_priors is None and self.source_label_priors is not None
+
+    def checked(self, classes: Labels) -> tuple[Vector | None, Vector | None]:
+        """Return source priors and source label priors as vectors in class order."""
+        return (
+            _checked(self.source_priors, classes, "source_priors"),
+            _checked(self.source_label_priors, classes, "source_label_priors"),
+        )
+
+    def label_priors(self, classes: Labels) -> Vector | None:
+        """Return the best account of the training labels: label priors, else source priors."""
+        source, labels = self.checked(classes)
+        return source if labels is None else labels
+
 
 class Validation(NamedTuple):
-    """The rows of a validation set, clean and in class order; intervals and Auto need them."""
+    """The rows of a validation set, clean and in class order."""
 
     y_proba: Floats
     y: Indices | None
     sample_weight: Vector | None
 
+    @property
+    def labels(self) -> Indices:
+        """The labels, where the method could not have been fitted without them."""
+        assert self.y is not None
+        return self.y
+
+    @property
+    def weight(self) -> Vector:
+        """Weight of each row; 1 where none was given."""
+        if self.sample_weight is not None:
+            return self.sample_weight
+        return np.ones(self.y_proba.shape[0])
+
+    def take(self, rows: Indices) -> "Validation":
+        """Return some rows, or all in another order."""
+        weight = None if self.sample_weight is None else self.sample_weight[rows]
+        return Validation(self.y_proba[rows], self.labels[rows], weight)
+
+    def in_canonical_order(self) -> "Validation":
+        """Sort rows by what does not depend on the order of rows or classes; nor do folds then."""
+        own = self.y_proba[np.arange(self.labels.size), self.labels]
+        return self.take(np.lexsort((self.y_proba.max(axis=1), own)))
+
+    def joined(self, other: "Validation") -> "Validation":
+        """Append the rows of another batch."""
+        weight = None
+        if self.sample_weight is not None or other.sample_weight is not None:
+            weight = np.concatenate([self.weight, other.weight])
+        return Validation(
+            np.concatenate([self.y_proba, other.y_proba]),
+            np.concatenate([self.labels, other.labels]),
+            weight,
+        )
+
+    def balanced_weight(self, label_priors: Vector | None) -> Vector:
+        """Return row weights that give validation the class balance of the source, if known."""
+        if label_priors is None:
+            return self.weight
+        labelled = np.bincount(self.labels, self.weight, label_priors.size)
+        return self.weight * prior_ratio(label_priors, labelled / labelled.sum())[self.labels]
+
 
 @dataclass(frozen=True)
-class Evidence:
-    """Statistics of a validation set, mergeable with `+`; None for what is not needed."""
+class ValidationCounts:
+    """Sums over a validation set, mergeable with `+`; None for what the method does not need.
+
+    Attributes
+    ----------
+    predicted : DecisionCounts
+        Summed predictions of all rows.
+    confusion : Confusion or None
+        Decisions by class, of the kind that the method compares.
+    soft : Confusion or None
+        Predictions by class, where the source priors are made from them.
+    """
 
     predicted: DecisionCounts
-    confusion: Confusion | None
-    soft: Confusion | None
+    confusion: Confusion | None = None
+    soft: Confusion | None = None
 
     @classmethod
     def of(
-        cls,
-        y_proba: Floats,
-        y: Indices | None,
-        weight: Vector | None,
-        *,
-        decision: Decision | None,
-        needs_soft: bool,
-    ) -> "Evidence":
+        cls, rows: Validation, *, decision: Decision | None, needs_soft: bool = False
+    ) -> "ValidationCounts":
         """Count validation predictions: all together, by decision, and softly if need be."""
+        y_proba, y, weight = rows
         predicted = DecisionCounts.from_arrays(y_proba, decision="soft", sample_weight=weight)
         confusion = soft = None
         if y is not None and decision is not None:
@@ -54,9 +133,15 @@ class Evidence:
                 soft = Confusion.from_arrays(y_proba, y, decision="soft", sample_weight=weight)
         return cls(predicted, confusion, soft)
 
+    @property
+    def by_class(self) -> Confusion:
+        """The confusion matrix, where the method could not have been fitted without it."""
+        assert self.confusion is not None
+        return self.confusion
+
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the kind and number of rows of each part, and its arrays; see `from_arrays`."""
-        named = {field.name: getattr(self, field.name) for field in fields(Evidence)}
+        named = {field.name: getattr(self, field.name) for field in fields(ValidationCounts)}
         parts = {name: part for name, part in named.items() if part is not None}
         arrays = {f"{name}.counts": part.counts for name, part in parts.items()}
         arrays |= {
@@ -67,9 +152,11 @@ class Evidence:
         return {name: [part.decision, part.n_samples] for name, part in parts.items()}, arrays
 
     @classmethod
-    def from_arrays(cls, described: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> "Evidence":
+    def from_arrays(
+        cls, described: dict[str, Any], arrays: dict[str, NDArray[Any]]
+    ) -> "ValidationCounts":
         """Put the parts together again."""
-        parts: dict[str, Any] = {field.name: None for field in fields(Evidence)}
+        parts: dict[str, Any] = {field.name: None for field in fields(ValidationCounts)}
         for name, (decision, n_samples) in described.items():
             counts, weights = arrays[f"{name}.counts"], arrays.get(f"{name}.class_weights")
             parts[name] = (
@@ -79,12 +166,25 @@ class Evidence:
             )
         return cls(**parts)
 
-    def __add__(self, other: "Evidence") -> "Evidence":
-        return Evidence(
+    def __add__(self, other: "ValidationCounts") -> "ValidationCounts":
+        return ValidationCounts(
             self.predicted + other.predicted,
             _add(self.confusion, other.confusion),
             _add(self.soft, other.soft),
         )
+
+
+class Fitting(NamedTuple):
+    """All that a fit knows before it learns anything else: see `PriorEstimator._learn`."""
+
+    classes: Labels
+    given: Given
+    counts: ValidationCounts | None
+    rows: Validation | None
+
+
+Learned = tuple[dict[str, Any], ValidationCounts | None]
+"""Further fitted attributes by name, and the counts to estimate from."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +195,7 @@ class SeenChance:
     all_classes: Vector
 
     def __call__(self, block: Block) -> Vector:
+        """Return the chance of each row of a block."""
         of_unseen = (block @ self.unseen.astype(block.dtype)).astype(np.float64)
         of_any = (block @ self.all_classes.astype(block.dtype)).astype(np.float64)
         return 1 - np.divide(of_unseen, of_any, out=np.zeros_like(of_any), where=of_any > 0)
@@ -113,7 +214,7 @@ class SeenTarget:
         None is 1 for all.
     seen : ndarray of shape (K,)
     unseen_priors : ndarray of shape (K,)
-        What the other classes get.
+        Priors of the other classes, 0 for those that were seen.
     """
 
     y_proba: Rows
@@ -125,7 +226,7 @@ class SeenTarget:
     def of(cls, y_proba: Rows, seen: Mask, source_priors: Vector | None) -> "SeenTarget":
         """Set aside the classes that validation lacks.
 
-        With source priors, EM on the target says what share they have. Without them nothing can:
+        With source priors, EM on the target estimates their share. Without them nothing can:
         validation lacks a class, so its mean prediction is not the classifier's own prior, and
         dividing by it would blow the class up. Then predictions count as they are.
         """
@@ -141,9 +242,16 @@ class SeenTarget:
         weight = SeenChance(np.where(seen, 0.0, factor), factor)
         return cls(y_proba, weight, seen, np.where(seen, 0.0, priors))
 
+    def count(self, decision: Decision) -> "TargetCounts":
+        """Count the decisions on the classes that were seen."""
+        counts = DecisionCounts.from_arrays(
+            self.y_proba, decision=decision, sample_weight=self.weight
+        )
+        return TargetCounts(counts, self.seen, self.unseen_priors)
+
     @cached_property
     def size(self) -> float:
-        """How many rows there are of classes that were seen."""
+        """Number of rows of classes that were seen."""
         if self.weight is None:
             return self.y_proba.shape[0]
         return float(map_reduce(_WeightSum(self.weight), self.y_proba))
@@ -151,7 +259,7 @@ class SeenTarget:
     @property
     def empty(self) -> bool:
         """Whether all of the target belongs to classes that validation never saw."""
-        return self.size <= 1e-9 * self.y_proba.shape[0]
+        return self.size <= NONE_LEFT * self.y_proba.shape[0]
 
     def complete(self, seen_priors: Vector) -> Vector:
         """Join priors of the seen classes, which sum to 1, with those of the others."""
@@ -162,28 +270,17 @@ class SeenTarget:
 class TargetCounts:
     """Target decisions on samples of the classes that validation saw.
 
-    `unseen_priors` are what is set aside: see `SeenTarget`.
+    `unseen_priors` are set aside: see `SeenTarget`.
     """
 
     counts: DecisionCounts
     seen: Mask
     unseen_priors: Vector
 
-    @classmethod
-    def of(
-        cls, y_proba: Rows, confusion: Confusion, source_priors: Vector | None
-    ) -> "TargetCounts":
-        """Count target decisions of the kind that `confusion` holds."""
-        target = SeenTarget.of(y_proba, confusion.seen, source_priors)
-        counts = DecisionCounts.from_arrays(
-            y_proba, decision=confusion.decision, sample_weight=target.weight
-        )
-        return cls(counts, target.seen, target.unseen_priors)
-
     @property
     def empty(self) -> bool:
         """Whether all of the target belongs to classes that validation never saw."""
-        return bool(self.counts.counts.sum() <= 1e-9 * self.counts.n_samples)
+        return bool(self.counts.counts.sum() <= NONE_LEFT * self.counts.n_samples)
 
     def complete(self, seen_priors: Vector) -> Vector:
         """Join priors of the seen classes, which sum to 1, with those of the others."""
@@ -196,6 +293,10 @@ class _WeightSum:
 
     def __call__(self, block: Block, rows: slice) -> float:  # noqa: ARG002
         return float(self.weight(block).sum())
+
+
+def _checked(priors: Any, classes: Labels, name: str) -> Vector | None:
+    return None if priors is None else check_priors(priors, classes, name)
 
 
 def _complete(seen_priors: Vector, seen: Mask, unseen_priors: Vector) -> Vector:
