@@ -520,6 +520,15 @@ def test_running_out_of_iterations_warns():
 # The ridge
 
 
+@pytest.mark.parametrize("bias", [1, 0.5, np.True_, 0, None])
+def test_a_bias_is_wanted_or_not(bias):
+    data = simulate()
+    expected = VectorScaling(bias=bool(bias)).fit(*data)
+    fitted = VectorScaling(bias=bias).fit(*data)
+    np.testing.assert_array_equal(fitted.scale_, expected.scale_)
+    assert hasattr(fitted, "bias_") == bool(bias)
+
+
 def test_ridge_goes_from_free_to_no_bias():
     logits, y = simulate(bias=[1, 0, 0, -1])
     free, temperature = BCTS().fit(logits, y), TemperatureScaling().fit(logits, y)

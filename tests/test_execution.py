@@ -15,7 +15,14 @@ from hypothesis import strategies as st
 from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
 from priorshift._blocks import row_blocks
-from priorshift.execution import _threads, map_rows, n_threads, single_threaded_blas
+from priorshift.execution import (
+    _threads,
+    map_rows,
+    multiply,
+    n_threads,
+    single_threaded_blas,
+    times,
+)
 
 MUCH = 2.0 * _threads.SERIAL_WORK
 needs_blas_threads = pytest.mark.usefixtures("two_blas_threads")
@@ -367,6 +374,25 @@ def test_children_of_a_process_whose_threads_estimate():
         check=False,
     )
     assert (done.stdout.strip(), done.stderr) == ("20", "")
+
+
+# Products
+
+
+class Flagging(np.ndarray):
+    """Rows whose products are right but raise the flag of invalid values, as a BLAS may."""
+
+    def __matmul__(self, other):
+        np.sqrt(np.float32(-1))
+        return np.asarray(self) @ np.asarray(other)
+
+
+def test_a_flag_that_blas_raises_for_nothing_is_no_warning():
+    rows = np.arange(15, dtype=np.float32).reshape(3, 5)
+    with pytest.warns(RuntimeWarning, match="invalid value"):
+        rows.view(Flagging) @ np.ones(5)
+    for product in (times, multiply):
+        np.testing.assert_array_equal(product(rows.view(Flagging), np.ones(5)), [10, 35, 60])
 
 
 # Blocks

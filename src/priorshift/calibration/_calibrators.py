@@ -372,7 +372,7 @@ class VectorScaling(_Calibrator):
     random_state: int | np.random.Generator | None = None
 
     def _family(self) -> Family:
-        return Family("vector", bias=self.bias)
+        return Family("vector", bias=bool(self.bias))
 
     def _ridges(self) -> tuple[tuple[float, ...], int]:
         if not self.bias:

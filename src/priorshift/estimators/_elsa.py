@@ -13,7 +13,7 @@ from priorshift.estimators.inversion import judge_condition, say_clipped
 from priorshift.estimators.references import TIAN
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
-from priorshift.execution import Block, Rows, map_reduce, multiply, single_threaded_blas
+from priorshift.execution import Block, Rows, map_reduce, multiply, single_threaded_blas, times
 from priorshift.solvers import Solution, Status, clip_to_simplex, solve_linear
 from priorshift.statistics import Confusion
 
@@ -184,7 +184,7 @@ class _TargetMoments:
         weight = np.ones(block.shape[0]) if self.weight is None else self.weight(block)
         block = _among(block, self.seen)
         if self.noise is not None:
-            weight = weight / (block @ self.noise.astype(block.dtype))
+            weight = weight / times(block, self.noise)
         return weight @ block.astype(np.float64, copy=False), float(weight.sum())
 
 

@@ -257,7 +257,7 @@ def _by_resampling_rows(
             "cannot be resampled; use fit."
         )
     n, K = y_proba.shape
-    warm = type(estimator) in (EM, MAP) and found.status == "certified"
+    warm = estimator.batch == "posteriors" and found.status == "certified"
 
     def replicate(rng: np.random.Generator) -> Vector:
         replica = copy(estimator)

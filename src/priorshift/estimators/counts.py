@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from priorshift._typing import Floats, Indices, Labels, Mask, Vector
 from priorshift._validation import check_priors
 from priorshift.adaptation import prior_ratio
-from priorshift.execution import Block, Rows, map_reduce
+from priorshift.execution import Block, Rows, map_reduce, times
 from priorshift.solvers import Mixture, maximise
 from priorshift.statistics import Confusion, Decision, DecisionCounts
 
@@ -196,8 +196,8 @@ class SeenChance:
 
     def __call__(self, block: Block) -> Vector:
         """Return the chance of each row of a block."""
-        of_unseen = (block @ self.unseen.astype(block.dtype)).astype(np.float64)
-        of_any = (block @ self.all_classes.astype(block.dtype)).astype(np.float64)
+        of_unseen = times(block, self.unseen).astype(np.float64)
+        of_any = times(block, self.all_classes).astype(np.float64)
         return 1 - np.divide(of_unseen, of_any, out=np.zeros_like(of_any), where=of_any > 0)
 
 

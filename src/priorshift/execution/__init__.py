@@ -32,6 +32,7 @@ from priorshift.execution._threads import (
     multiply,
     n_threads,
     single_threaded_blas,
+    times,
 )
 from priorshift.execution._topk import TopK
 
@@ -71,5 +72,6 @@ __all__ = [
     "slices",
     "table_kind",
     "take_rows",
+    "times",
     "watched",
 ]
