@@ -273,7 +273,7 @@ def assess(
         sentence=evidence.sentence,
         reasons=(*evidence.reasons, *no_interval, *why, *left_out, *data.notes),
         gain=evidence.gain,
-        estimate=_following(estimate, verdict),
+        estimate=following(estimate, verdict),
         shift_test=test,
         assumption_test=None if test is None else test.assumption,
         diagnostics=diagnostics,
@@ -456,8 +456,8 @@ def _adapting(estimate: PriorEstimate) -> PriorEstimate:
     return estimate if estimate.strength > 0 else replace(estimate, strength=1.0)
 
 
-def _following(estimate: PriorEstimate, verdict: Verdict) -> PriorEstimate:
-    """Return an estimate that does what the verdict says."""
+def following(estimate: PriorEstimate, verdict: Verdict) -> PriorEstimate:
+    """Return an estimate whose `adapt` does what the verdict says."""
     if verdict == "adapt":
         return _adapting(estimate)
     if estimate.strength == 0:

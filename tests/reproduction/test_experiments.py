@@ -264,6 +264,11 @@ def test_a_table_of_some_columns_names_the_best_of_those():
     assert "**1.00 ± 0.00**" in ResultTable("t", "T", ("cm",), runs).to_markdown()
 
 
+def test_an_unknown_option_is_refused(make_outputs):
+    with pytest.raises(TypeError, match="n_seed"):
+        run_table("table1", [make_outputs()], n_seed=1)
+
+
 def test_an_unknown_experiment_is_refused(make_outputs):
     with pytest.raises(ValueError, match="table1"):
         run_table("table9", [make_outputs()])

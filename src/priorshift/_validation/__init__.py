@@ -1,7 +1,8 @@
-"""Checks at the border: the only place where inputs are judged and class order is settled.
+"""Checks at the border: the only place that judges inputs and settles the order of classes.
 
 Everything behind it works on clean arrays: probabilities as a float32 or float64 matrix
-`(n_samples, n_classes)` in the order of `classes`, labels as indices into `classes`.
+`(n_samples, n_classes)` in the order of `classes`, labels as indices into `classes`. Predictions
+are checked once: see `Predictions`. Their type follows one rule: see `float_type`.
 """
 
 from priorshift._validation._classes import (
@@ -11,6 +12,7 @@ from priorshift._validation._classes import (
     classes_of_priors,
     encode_labels,
     in_class_order,
+    ordered,
     read_labels,
     settle_classes,
 )
@@ -57,6 +59,7 @@ __all__ = [
     "in_class_order",
     "is_missing",
     "known_labels",
+    "ordered",
     "read_labels",
     "settle_classes",
     "some",

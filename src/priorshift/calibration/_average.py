@@ -17,8 +17,8 @@ import numpy as np
 
 from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Indices, Mask, Vector
-from priorshift.calibration._crossfit import HOPELESS, by_fold
-from priorshift.calibration._fit import Penalty, fit_path, fit_temperature
+from priorshift.calibration._crossfit import along_ridges, by_fold, out_of_fold
+from priorshift.calibration._fit import Penalty, fit_temperature
 from priorshift.calibration._floor import FLOORS, best_floor, floored_likelihood, map_above
 from priorshift.calibration._likelihood import Family, LabelLikelihood, ScoreMap, rebalance
 from priorshift.calibration._maps import TINY, CalibrationAverage, CalibrationMap
@@ -165,11 +165,9 @@ class _Setting(NamedTuple):
     biases: dict[str, Vector]
 
     def candidate(
-        self, name: str, fitted: ScoreMap, without: Sequence[ScoreMap], folds: Sequence[slice]
+        self, name: str, fitted: ScoreMap, without: Sequence[ScoreMap], nats: float
     ) -> Candidate:
-        """Judge a map out of fold."""
-        inside = (self.likelihood.on([fold]) for fold in folds)
-        nats = sum(one.value(at) for one, at in zip(inside, without, strict=True))
+        """Return maps of the outputs themselves."""
         above = [map_above(name, at, self.scale, self.floor) for at in (fitted, *without)]
         return Candidate(above[0], tuple(above[1:]), nats)
 
@@ -187,13 +185,14 @@ def _temperatures(setting: _Setting, folds: Sequence[slice]) -> Iterator[Candida
     outside = [likelihood.on([r for r in folds if r is not fold] or [fold]) for fold in folds]
     for name, bias in setting.biases.items():
         same = ScoreMap(np.full(K, 1 / setting.scale), bias)
-        yield setting.candidate(f"{name}none", same, (same,) * len(folds), folds)
+        yield setting.candidate(f"{name}none", same, [same] * len(folds), likelihood.value(same))
         fitted = fit_temperature(likelihood, bias=bias, prior=1.0, tol=1e-3).map
         slope = float(fitted.slope[0])
         without = [
             fit_temperature(one, bias=bias, prior=1.0, start=slope, tol=1e-3).map for one in outside
         ]
-        yield setting.candidate(f"{name}ts", fitted, without, folds)
+        nats = out_of_fold(likelihood, without, folds)
+        yield setting.candidate(f"{name}ts", fitted, without, nats)
 
 
 def _paths(
@@ -203,24 +202,18 @@ def _paths(
     others: Sequence[Candidate],
     suffix: str = "",
 ) -> Iterator[Candidate]:
-    """Fit families along the ridges; a path ends where it has become hopeless."""
+    """Fit families along the ridges."""
     likelihood, K = setting.likelihood, setting.floor.size
     least = min(other.nats for other in others)
     spread = _spread(likelihood)
     penalties = [Penalty(ridge, ridge * spread, 1.0) for ridge in RIDGES]
     start = ScoreMap(np.ones(K), np.zeros(K))
+    how = {"gtol": GTOL, "ftol": 1e-6, "max_iter": MAX_ITER}
     for name, family in families:
-        before = np.inf
-        for path in fit_path(
-            likelihood, family, start, penalties, folds, gtol=GTOL, ftol=1e-6, max_iter=MAX_ITER
-        ):
-            label = f"{name} {path.penalty.bias:g}{suffix}"
-            found = setting.candidate(label, path.fitted.map, path.folds, folds)
-            yield found
+        for found in along_ridges(likelihood, family, start, penalties, folds, least=least, **how):
+            label = f"{name} {found.ridge:g}{suffix}"
+            yield setting.candidate(label, found.fitted, found.folds, found.nats)
             least = min(least, found.nats)
-            if found.nats > max(before, least + HOPELESS):
-                break
-            before = found.nats
 
 
 def _families(n_classes: int) -> Iterator[tuple[str, Family]]:

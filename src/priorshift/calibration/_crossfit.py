@@ -26,11 +26,15 @@ HOPELESS = 20.0
 
 
 class CrossFit(NamedTuple):
-    """The ridge of least loss, its map on all rows, and for each fold the one without it."""
+    """A map fitted to all rows under a ridge, for each fold the one without it, and its loss.
+
+    `nats` is what the maps without each fold lose on it, all folds together.
+    """
 
     ridge: float
     fitted: ScoreMap
     folds: tuple[ScoreMap, ...]
+    nats: float
 
 
 def by_fold(
@@ -43,6 +47,38 @@ def by_fold(
     return order, tuple(slice(a, b) for a, b in zip([0, *ends[:-1]], ends, strict=True))
 
 
+def out_of_fold(
+    likelihood: LabelLikelihood, without: Sequence[ScoreMap], folds: Sequence[slice]
+) -> float:
+    """Return the nats of all labels, each by the map that did not see its fold."""
+    pairs = zip(folds, without, strict=True)
+    return float(sum(likelihood.on([fold]).value(at) for fold, at in pairs))
+
+
+def along_ridges(
+    likelihood: LabelLikelihood,
+    family: Family,
+    start: ScoreMap,
+    penalties: Sequence[Penalty],
+    folds: Sequence[slice],
+    *,
+    least: float = np.inf,
+    **how: Any,
+) -> Iterator[CrossFit]:
+    """Cross-fit under each penalty, the strongest first, until it has become hopeless.
+
+    Rows lie fold by fold. `least` is the loss of what there is already; `how` is of `fit_path`.
+    """
+    before = np.inf
+    for path in fit_path(likelihood, family, start, penalties, folds, **how):
+        nats = out_of_fold(likelihood, path.folds, folds)
+        yield CrossFit(path.penalty.bias, path.fitted.map, path.folds, nats)
+        least = min(least, nats)
+        if nats > max(before, least + HOPELESS):
+            return
+        before = nats
+
+
 def cross_fit(
     likelihood: LabelLikelihood,
     family: Family,
@@ -52,38 +88,17 @@ def cross_fit(
     *,
     max_iter: int = 1000,
 ) -> CrossFit:
-    """Fit along the ridges, the strongest first; of equals the strongest is taken.
+    """Choose the ridge of least loss out of fold, of equals the strongest.
 
-    `start` is the best temperature. Rows lie fold by fold.
+    `start` is the best temperature, which has no ridge to choose.
     """
-    inside = [likelihood.on([fold]) for fold in folds]
-    best, least, before = CrossFit(0.0, start, ()), np.inf, np.inf
-    for found in _candidates(likelihood, family, start, ridges, folds, max_iter):
-        nats = sum(one.value(at) for one, at in zip(inside, found.folds, strict=True))
-        if nats < least or not best.folds:
-            best, least = found, nats
-        if nats > max(before, least + HOPELESS):
-            break
-        before = nats
-    return best
-
-
-def _candidates(
-    likelihood: LabelLikelihood,
-    family: Family,
-    start: ScoreMap,
-    ridges: Sequence[float],
-    folds: Sequence[slice],
-    max_iter: int,
-) -> Iterator[CrossFit]:
     if family == TEMPERATURE:
-        others = [[rows for rows in folds if rows is not fold] or [fold] for fold in folds]
+        others = ([rows for rows in folds if rows is not fold] or [fold] for fold in folds)
         slope = float(start.slope[0])
-        without = (fit_temperature(likelihood.on(rows), start=slope).map for rows in others)
-        yield CrossFit(0.0, start, tuple(without))
-        return
+        without = [fit_temperature(likelihood.on(rows), start=slope).map for rows in others]
+        return CrossFit(0.0, start, tuple(without), out_of_fold(likelihood, without, folds))
     penalties = [Penalty(ridge) for ridge in ridges]
-    for path in fit_path(
+    found = along_ridges(
         likelihood, family, start, penalties, folds, gtol=GTOL, max_iter=max_iter, exact=True
-    ):
-        yield CrossFit(path.penalty.bias, path.fitted.map, path.folds)
+    )
+    return min(found, key=lambda one: one.nats)

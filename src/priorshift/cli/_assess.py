@@ -37,20 +37,15 @@ from priorshift.cli._task import open_task
 @output_option("Write a .json or .csv file instead of printing.")
 @json_option
 def assess(method: str, output: Path | None, as_json: bool, **named: Any) -> None:
-    """Say whether to adapt, and why: start here.
-
-    Estimates the class priors with intervals, tests whether they changed and whether nothing else
-    did, and weighs all of it into one verdict: adapt, leave or unclear.
-    """
+    """Estimate the class priors, test for a shift, and say whether to adapt: start here."""
     check_suffix(output, as_json)
     with open_task(Request(**named)) as task, busy("Assessing"):
         found = task.assess(method)
     if found is None:
         raise click.UsageError("an assessment needs --validation.")
     contents = {**found.to_dict(), "priors": found.estimate.to_dict()["priors"]}
-    contents.pop("verdict")
     text = {
-        ".json": document("assess", found, **contents),
+        ".json": document("assess", **contents),
         ".csv": priors_as_csv(found.estimate),
     }
     hand_out(text, output, as_json, lambda: show_assessment(found))

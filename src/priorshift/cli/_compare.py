@@ -15,6 +15,7 @@ from priorshift.cli._documents import (
     show_comparison,
     show_verdict,
     tell_warnings,
+    verdict_of,
 )
 from priorshift.cli._errors import Command
 from priorshift.cli._options import (
@@ -49,7 +50,7 @@ def compare(methods: tuple[str, ...], output: Path | None, as_json: bool, **name
         with busy("Assessing"):
             found = task.assess(DEFAULT_METHOD)
     text = {
-        ".json": document("compare", found, **comparison.to_dict()),
+        ".json": document("compare", verdict_of(found), **comparison.to_dict()),
         ".csv": comparison_as_csv(comparison),
     }
 

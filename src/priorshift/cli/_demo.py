@@ -11,7 +11,13 @@ import numpy as np
 from priorshift._typing import Floats, Labels
 from priorshift.cli._compare import compare_on
 from priorshift.cli._console import emit, note
-from priorshift.cli._documents import document, show_comparison, show_verdict, table_as_csv
+from priorshift.cli._documents import (
+    document,
+    show_comparison,
+    show_verdict,
+    table_as_csv,
+    verdict_of,
+)
 from priorshift.cli._errors import Command
 from priorshift.cli._options import DEFAULT_METHOD, Request, html_option, json_option
 from priorshift.cli._report import report_on
@@ -49,7 +55,7 @@ def demo(output: Path | None, save_data: Path | None, as_json: bool) -> None:
             if output is not None:
                 report_on(task, DEFAULT_METHOD, output, "priorshift demo", TITLE, comparison)
     if as_json:
-        emit(document("demo", found, **comparison.to_dict()))
+        emit(document("demo", verdict_of(found), **comparison.to_dict()))
     else:
         show_comparison(comparison, TITLE)
         show_verdict(found)

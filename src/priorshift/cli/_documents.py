@@ -27,13 +27,13 @@ SHOWN_CLASSES = 25
 """Classes a terminal shows; beyond that the ones that moved most."""
 
 
-def document(command: str, assessment: Assessment | None, **contents: Any) -> str:
+def document(command: str, verdict: str | None, **contents: Any) -> str:
     """Return a JSON document, with the verdict of the assessment if there is one."""
     head = {
         "schema_version": SCHEMA_VERSION,
         "priorshift_version": __version__,
         "command": command,
-        "verdict": None if assessment is None else assessment.verdict,
+        "verdict": verdict,
     }
     return json.dumps({**head, **contents}, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -77,6 +77,11 @@ def priors_as_csv(shift: PriorEstimate) -> str:
     columns = columns_of(shift)
     rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
     return table_as_csv(tuple(columns), rows)
+
+
+def verdict_of(assessment: Assessment | None) -> str | None:
+    """Return the verdict for JSON, if there is one."""
+    return None if assessment is None else assessment.verdict
 
 
 def show_verdict(assessment: Assessment | None) -> None:

@@ -13,6 +13,7 @@ from priorshift.cli._documents import (
     priors_as_csv,
     show_priors,
     show_verdict,
+    verdict_of,
 )
 from priorshift.cli._errors import Command
 from priorshift.cli._options import (
@@ -47,7 +48,10 @@ def estimate(
     check_suffix(output, as_json)
     with open_task(Request(**named)) as task, busy(f"Estimating by {method}"):
         shift, found = task.estimate(method), task.assess(method)
-    text = {".json": document("estimate", found, **shift.to_dict()), ".csv": priors_as_csv(shift)}
+    text = {
+        ".json": document("estimate", verdict_of(found), **shift.to_dict()),
+        ".csv": priors_as_csv(shift),
+    }
 
     def show() -> None:
         show_verdict(found)

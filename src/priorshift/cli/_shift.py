@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from priorshift.cli._console import busy, note, show_table
-from priorshift.cli._documents import document, hand_out, show_verdict
+from priorshift.cli._documents import document, hand_out, show_verdict, verdict_of
 from priorshift.cli._errors import SHIFTED, Command, in_options
 from priorshift.cli._options import (
     DEFAULT_METHOD,
@@ -84,7 +84,7 @@ def test(
             random_state=seed,
         )
         assessment = task.assess(DEFAULT_METHOD)
-    text = document("test", assessment, **found.to_dict())
+    text = document("test", verdict_of(assessment), **found.to_dict())
 
     def show() -> None:
         show_verdict(assessment)

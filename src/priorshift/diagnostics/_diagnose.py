@@ -76,7 +76,7 @@ def diagnose(
     priors /= priors.sum()
     y = samples.y_val
     before = (samples.y_proba_val.argmax(axis=1) == y).astype(np.float64)
-    after = (estimate.adapt(samples.y_proba_val).argmax(axis=1) == y).astype(np.float64)
+    after = (estimate.adapt(samples.validation).argmax(axis=1) == y).astype(np.float64)
     known = (priors, estimate.standard_error, confidence_level)
     C = samples.confusion(decision)[:, seen]
     pairs = confusable_pairs(samples.y_proba_val, y)

@@ -14,7 +14,12 @@ from priorshift.calibration import CalibrationAverage, CalibrationMap
 from priorshift.calibration._average import average_calibration, label_losses
 from priorshift.estimators._auto_words import Reason, say_unknown, state_decision
 from priorshift.estimators._gain import Gain, Refit, Sample, Target, expected_gain
-from priorshift.estimators._shares import Shares, estimate_shares
+from priorshift.estimators._shares import (
+    Shares,
+    estimate_shares,
+    likeliest_shares,
+    share_interval,
+)
 from priorshift.estimators._source import source_balance
 from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.confusion_likelihood import SCML
@@ -70,7 +75,7 @@ class Auto(PriorEstimator):
 
     Parameters
     ----------
-    caution : float, default=1.2
+    caution : float, default=1.0
         Standard errors by which adapting must be expected to help.
     cv : int, default=5
         Folds for calibrating validation out of fold.
@@ -107,7 +112,7 @@ class Auto(PriorEstimator):
     def __init__(
         self,
         *,
-        caution: float = 1.2,
+        caution: float = 1.0,
         cv: int = 5,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
@@ -155,9 +160,8 @@ class Auto(PriorEstimator):
     def _rows(self) -> tuple[Floats, Indices, Vector]:
         """Return validation's outputs, labels and weights."""
         assert self._validation is not None
-        values, labels, weight = self._validation
-        assert labels is not None
-        return values, labels, np.ones(labels.size) if weight is None else weight
+        rows = self._validation
+        return rows.y_proba, rows.labels, rows.weight
 
     def _known(self) -> tuple[Vector | None, Vector | None]:
         """Return source priors and source label priors, as far as they were given."""
@@ -180,7 +184,7 @@ class Auto(PriorEstimator):
         ]
         gain = expected_gain(
             shares.priors,
-            shares.covariance,
+            shares.noise,
             self._balance.priors,
             self._sample(),
             Target(y_proba, calibrated),
@@ -226,19 +230,48 @@ class Auto(PriorEstimator):
     def _interval(
         self, y_proba: Rows, found: PriorEstimate, request: IntervalRequest
     ) -> PriorInterval:
-        """Bound shares by the moments of calibrated outputs, which hold if calibration does not."""
+        """Bound shares by what is uncertain about them, or by moments alone if these say more."""
         if request.method == "bootstrap" or not self.confusion_.seen.all():
             return super()._interval(y_proba, found, request)
         if request.method == "bayesian":
             raise ValueError("Auto has no Bayesian interval; use CM-M or SCM-M for a posterior.")
+        looked_at = _looked_at(y_proba)
+        shares, calibrated = self._shares(looked_at)
+        votes = self._votes(calibrated)
+        bounds = share_interval(
+            found.priors,
+            shares,
+            self._spread_of_maps(looked_at, shares.priors),
+            votes,
+            len(self._calibration.folds),
+            request,
+        )
+        moments = votes.interval(found.priors, request)
+        narrower = np.ptp(moments.interval, axis=1) < np.ptp(bounds.interval, axis=1)
+        return PriorInterval(
+            np.where(narrower[:, None], moments.interval, bounds.interval),
+            np.where(narrower, moments.standard_error, bounds.standard_error),
+            "asymptotic",
+        )
+
+    def _votes(self, calibrated: Floats) -> Votes:
+        """Return the moments of calibrated outputs, which hold even if calibration does not."""
         calibration, (_, labels, weight) = self._calibration, self._rows()
         labels, weight = labels[calibration.order], weight[calibration.order]
         confusion = Confusion.from_arrays(
             calibration.y_proba, labels, decision="soft", sample_weight=weight
         )
-        calibrated = calibration.average.apply(_looked_at(y_proba))
-        votes = Votes.of(confusion, calibrated, calibration.y_proba, labels, weight)
-        return votes.interval(found.priors, request)
+        return Votes.of(confusion, calibrated, calibration.y_proba, labels, weight)
+
+    def _spread_of_maps(self, y_proba: Floats, start: Vector) -> Vector:
+        """Return the variance of shares over the maps that are averaged."""
+        some = sample_rows(y_proba, min(y_proba.shape[0], JACKKNIFE_ROWS)).astype(np.float32)
+        average = self._calibration.average
+        found = [
+            likeliest_shares(one.apply(some), self._balance.priors, start) for one in average.maps
+        ]
+        mean = np.average(found, axis=0, weights=average.weights)
+        return np.asarray(np.average((found - mean) ** 2, axis=0, weights=average.weights))
 
     def _soft_decisions(self) -> tuple[SCML, CalibrationAverage]:
         """Return SCM-L fitted on calibrated outputs, and what calibrates them, to solve groups."""

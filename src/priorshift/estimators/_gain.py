@@ -7,9 +7,8 @@ the gain is
 .. math:: G = \sum_k p_k d_k.
 
 Few samples of a class say little, so 20 more join them as the target's own posteriors expect them.
-The variance has three parts: that of the differences, that of the priors, and how much the
-expected gain changes when the calibrator is fitted without each fold. Five folds tell that no
-better than a t distribution of 4 degrees of freedom, whose variance is twice the plain one.
+The variance has three parts: that of the differences, that of the priors given the calibrator, and
+the jackknife's over calibrators that were fitted without each fold, with the priors each leads to.
 """
 
 from collections.abc import Sequence
@@ -65,13 +64,13 @@ class Refit(NamedTuple):
 
 def expected_gain(
     priors: Vector,
-    covariance: Vector,
+    noise: Vector,
     source_priors: Vector,
     sample: Sample,
     target: Target,
     refits: Sequence[Refit] = (),
 ) -> Gain:
-    """Return what adapting to `priors` gains."""
+    """Return what adapting to `priors` gains; `noise` is their covariance given the calibrator."""
     ratio = prior_ratio(priors, source_priors)
     K, (y_proba, before, y, weight) = priors.size, sample
     after = decide(y_proba, ratio)
@@ -82,7 +81,7 @@ def expected_gain(
     d = (np.bincount(y, weight * difference, K) + MODEL_SAMPLES * model.mean) / n
     square = (np.bincount(y, weight * difference**2, K) + MODEL_SAMPLES * model.square) / n
     variance = float((priors**2 * np.maximum(square - d**2, 0.0) / n).sum())
-    variance += float(d @ covariance @ d)
+    variance += float(d @ noise @ d)
     variance += _variance_of_refits(refits, source_priors, target, model)
     return Gain(float(priors @ d), float(np.sqrt(variance)), model.changed)
 
@@ -135,7 +134,7 @@ def _variance_of_refits(
 ) -> float:
     """Return the variance of the model's expectation of the gain, from fits without each fold."""
     F, (n, K) = len(refits), target.y_proba.shape
-    if F < 4 or not model.rows.size:
+    if F < 2 or not model.rows.size:
         return 0.0
     gains = np.zeros(F)
     for part in row_blocks(model.rows.size, K):
@@ -145,8 +144,7 @@ def _variance_of_refits(
             adapted = _adapted(calibration.apply(changed), prior_ratio(priors, source_priors))
             gains[f] += (adapted[at, new] - adapted[at, old]).sum() / n
     apart = gains - gains.mean()
-    heavy_tails = (F - 1) / (F - 3)  # the variance of a t distribution of F - 1 degrees
-    return float(heavy_tails * (F - 1) / F * (apart**2).sum())
+    return float((F - 1) / F * (apart**2).sum())
 
 
 def _adapted(y_proba: Any, ratio: Vector) -> Vector:

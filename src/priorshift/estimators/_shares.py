@@ -17,10 +17,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import solve
+from scipy.special import ndtr, stdtrit
 
 from priorshift._typing import Floats, Vector
 from priorshift.adaptation import prior_ratio
 from priorshift.solvers import Mixture, dirichlet_posterior, maximise
+from priorshift.uncertainty import IntervalRequest, PriorInterval, Votes, score_bounds
 
 CONCENTRATIONS = (1.0, 10.0, 100.0)
 """Pseudo-counts per class of the Dirichlet priors; one of c counts 1 / c as much as one of 1."""
@@ -30,6 +32,8 @@ PSEUDO_COUNT = 0.5
 
 TOL = 0.01
 LEAST_TEMPERING = 1e-6
+TINY_SHARE = 1e-9
+"""What a class starts with at least: none is lost for good."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +43,10 @@ class Shares:
     Attributes
     ----------
     priors : ndarray of shape (n_classes,)
-    covariance : ndarray of shape (n_classes, n_classes)
-        From the target's noise, the calibrator's, and the choice of a prior.
+    noise : ndarray of shape (n_classes, n_classes)
+        Covariance given the calibrator: the target's noise and the choice of a prior.
+    jackknife : ndarray of shape (n_classes, n_classes)
+        Covariance that the calibrator's own noise adds.
     refits : ndarray of shape (n_folds, n_classes)
         Estimates with each fold left out; none where there are no folds.
     tempering : float
@@ -51,20 +57,27 @@ class Shares:
     """
 
     priors: Vector
-    covariance: Vector
+    noise: Vector
+    jackknife: Vector
     refits: Vector
     tempering: float
     n_iter: int
     converged: bool
+
+    @property
+    def covariance(self) -> Vector:
+        """All that is uncertain."""
+        return self.noise + self.jackknife
 
     def mixed(self, other: "Shares", share: float) -> "Shares":
         """Give another estimate a share in this one; where they differ is uncertain."""
         apart = other.priors - self.priors
         return Shares(
             self.priors + share * apart,
-            (1 - share) * self.covariance
-            + share * other.covariance
+            (1 - share) * self.noise
+            + share * other.noise
             + share * (1 - share) * np.outer(apart, apart),
+            (1 - share) * self.jackknife + share * other.jackknife,
             self.refits,
             self.tempering,
             self.n_iter + other.n_iter,
@@ -95,12 +108,53 @@ def estimate_shares(
     priors, between, passes, converged = _posterior(problem, first.value, source_priors, tempering)
     return Shares(
         _realised(problem, priors, tempering),
-        noise + jackknife + between,
+        noise + between,
+        jackknife,
         np.array(without),
         tempering,
         n_iter + passes,
         converged,
     )
+
+
+def likeliest_shares(y_proba: Floats, source_priors: Vector, start: Vector) -> Vector:
+    """Return the shares of the largest likelihood, with half a row added to each class."""
+    start = np.maximum(start, TINY_SHARE)
+    return maximise(_problem(y_proba, source_priors), tol=TOL, start=start / start.sum()).value
+
+
+def share_interval(
+    priors: Vector,
+    shares: Shares,
+    spread: Vector,
+    votes: Votes,
+    n_folds: int,
+    request: IntervalRequest,
+) -> PriorInterval:
+    r"""Bound shares by all that is uncertain about them.
+
+    With z the normal quantile and t that of :math:`F - 1` degrees of freedom, as F folds tell no
+    better, the squared half-width of class k is
+
+    .. math:: z^2 (\Omega_{kk} + B_k) + 2 t^2 (J_{kk} + S_k)
+
+    :math:`S` is the variance of shares over the maps that are averaged (`spread`). J and S are
+    doubled, because a ridge that is chosen well leaves a squared bias as large as the variance.
+    :math:`B_k = ((m_k - p_k)^2 - V_k)_+` is how far the moments of calibrated outputs, of variance
+    V, contradict the estimate beyond their own noise. The noise of the labels themselves, which
+    :math:`\Omega` has in it, is taken at the bound, as in Wilson's interval.
+    """
+    n, z = votes.n_target, request.z(priors.size)
+    tail = stdtrit(n_folds - 1, ndtr(z))
+    contradiction = np.maximum((votes.raw - priors) ** 2 - votes.variance("population"), 0.0)
+    calibration = 2 * (shares.jackknife.diagonal() + spread)
+    labels = priors * (1 - priors) / n
+    beyond = np.maximum(shares.noise.diagonal() - labels, 0.0) + contradiction
+    slope = np.full(priors.size, 1 / n if request.estimand == "population" else 0.0)
+    constant = beyond + (tail / z) ** 2 * calibration
+    lower, upper = score_bounds(priors, z, constant, slope, -slope)
+    error = np.sqrt(beyond + calibration + labels * (slope * n))
+    return PriorInterval.around(priors, lower, upper, error, "asymptotic")
 
 
 def _realised(problem: Mixture, priors: Vector, tempering: float) -> Vector:

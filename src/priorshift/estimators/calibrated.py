@@ -19,8 +19,8 @@ from priorshift.calibration._likelihood import (
     ScoreMap,
     rebalance,
 )
-from priorshift.estimators.base import PriorEstimator
-from priorshift.estimators.counts import Fitting, Learned, Validation, ValidationCounts
+from priorshift.estimators.base import Fitting, Learned, PriorEstimator
+from priorshift.estimators.counts import Validation, ValidationCounts
 from priorshift.estimators.em import EM, posterior_problem
 from priorshift.estimators.references import ALEXANDARI
 from priorshift.estimators.result import PriorEstimate

@@ -35,8 +35,8 @@ from numpy.typing import ArrayLike
 from priorshift._typing import Mask, Vector
 from priorshift._validation import check_choice, check_count, check_positive
 from priorshift.calibration._likelihood import deal_folds
-from priorshift.estimators.base import PriorEstimator
-from priorshift.estimators.counts import Fitting, Learned, TargetCounts, Validation
+from priorshift.estimators.base import Fitting, Learned, PriorEstimator
+from priorshift.estimators.counts import TargetCounts, Validation
 from priorshift.estimators.references import GUIDE
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user

@@ -15,7 +15,7 @@ from priorshift._typing import Vector
 from priorshift._validation import (
     check_proba,
     encode_labels,
-    in_class_order,
+    ordered,
     read_labels,
 )
 from priorshift.estimators import (
@@ -213,8 +213,9 @@ def compare(
         "classes": classes,
     }
     # refuse bad data here, once; what a single method refuses is in its row
-    settled = NoAdaptation().fit(y_proba_val, y_val, **given).classes_
-    target = in_class_order(check_proba(y_proba_target, tables=True), settled, "y_proba_target")
+    validation = check_proba(y_proba_val, "y_proba_val", tables=True)
+    settled = NoAdaptation().fit(validation, y_val, **given).classes_
+    target = ordered(check_proba(y_proba_target, tables=True), settled, "y_proba_target")
     truth, index = None, None
     if y_target is not None:
         labels = read_labels(y_target, target.shape[0], "y_target")
@@ -222,7 +223,7 @@ def compare(
         truth = np.bincount(index, minlength=settled.size) / index.size
     results = []
     for name in names if progress is None else progress(names):
-        result = _run(name, (y_proba_val, y_val), target, given)
+        result = _run(name, (validation, y_val), target, given)
         if index is not None and result.estimate is not None:
             result = replace(result, scores=_quietly(score_adapted, result.estimate, target, index))
         results.append(result)
@@ -230,7 +231,7 @@ def compare(
 
 
 def _run(
-    name: str, validation: tuple[Any, Any], target: Rows, given: dict[str, Any]
+    name: str, validation: tuple[Any, Any], target: Any, given: dict[str, Any]
 ) -> MethodResult:
     """Fit and estimate; keep time, warnings and refusals."""
     estimate, error = None, None

@@ -164,9 +164,11 @@ def gather(inputs: Inputs) -> Facts:
     if inputs.proba_val is not None and inputs.label_val is not None:
         known = None if trust is None else trust.diagnostics
         mistakes = mistakes_of(
-            inputs.proba_val, inputs.label_val, None if known is None else known.condition_number
+            inputs.proba_val.values,
+            inputs.label_val,
+            None if known is None else known.condition_number,
         )
-        reliability = reliability_of(inputs.proba_val, inputs.label_val)
+        reliability = reliability_of(inputs.proba_val.values, inputs.label_val)
     if inputs.target is not None:
         decisions, truth = decisions_of(inputs.target.routes), truth_of(inputs.target)
     return Facts(

@@ -5,12 +5,13 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from priorshift._typing import Floats, Indices, Vector
+from priorshift._typing import Indices, Vector
 from priorshift._validation import (
+    Predictions,
     check_priors,
     check_proba,
     encode_labels,
-    in_class_order,
+    ordered,
     read_labels,
 )
 from priorshift.estimators import PriorEstimate
@@ -28,9 +29,9 @@ class Inputs:
     """
 
     estimate: PriorEstimate
-    proba_val: Floats | None
+    proba_val: Predictions | None
     label_val: Indices | None
-    proba_target: Floats | None
+    proba_target: Predictions | None
     target: Counted | None
     comparison: Comparison | None
     source_label_priors: Vector | None
@@ -63,7 +64,9 @@ def check_inputs(
     target, proba_target = None, None
     if rows is not None:
         target, told = count_target(estimate, rows, label_target)
-        proba_target = sample_in_memory(rows) if isinstance(rows, Table) else rows
+        proba_target = rows
+        if isinstance(rows.values, Table):
+            proba_target = Predictions.from_checked(sample_in_memory(rows.values))
         sampled = sample_sentence(
             "Tests and diagnostics look at", proba_target.shape[0], rows.shape[0]
         )
@@ -80,19 +83,21 @@ def check_inputs(
     )
 
 
-def _part(estimate: PriorEstimate, y_proba: Any, y: Any, part: str) -> tuple[Any, Indices | None]:
+def _part(
+    estimate: PriorEstimate, y_proba: Any, y: Any, part: str
+) -> tuple[Predictions | None, Indices | None]:
     """Check predictions and labels of one data set; the target's may be a table."""
     if y_proba is None:
         if y is not None:
             raise ValueError(f"y_{part} needs the predictions it belongs to: pass y_proba_{part}.")
         return None, None
     name = f"y_proba_{part}"
-    tables = part == "target"
-    values = in_class_order(check_proba(y_proba, name, tables=tables), estimate.classes, name)
+    predictions = check_proba(y_proba, name, tables=part == "target")
+    predictions = ordered(predictions, estimate.classes, name)
     if y is None:
-        return values, None
-    labels = read_labels(y, values.shape[0], f"y_{part}")
-    return values, encode_labels(labels, estimate.classes, f"y_{part}")
+        return predictions, None
+    labels = read_labels(y, predictions.shape[0], f"y_{part}")
+    return predictions, encode_labels(labels, estimate.classes, f"y_{part}")
 
 
 def _require_same_classes(estimate: PriorEstimate, comparison: Comparison | None) -> None:

@@ -15,15 +15,14 @@ from priorshift.reproduction.outputs import StoredOutputs
 from priorshift.reproduction.tables import heading, markdown
 from priorshift.reproduction.trials import (
     SHARE,
-    SOLVERS,
     Progress,
     Setting,
     Solver,
     Trial,
     draws,
     estimator_of,
-    has_paper_solver,
     prior_ratio,
+    solvers_of,
     without_warnings,
 )
 
@@ -300,10 +299,8 @@ def run_convergence(
     stages: list[Stage] = []
     times: list[RunTime] = []
     for method in progress(methods):
-        for solver in SOLVERS:
+        for solver in solvers_of(method):
             estimator = estimator_of(method, solver)
-            if solver == "paper" and not has_paper_solver(estimator):
-                continue
             if "max_iter" in estimator.get_params():
                 stages += _stages(trial, estimator, method, solver, iterations)
             seconds, accuracy, _, _ = _timed(trial, estimator, n_repeats)

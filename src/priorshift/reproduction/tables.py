@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, NamedTuple, TypedDict, Unpack
 
@@ -17,10 +17,9 @@ from priorshift.reproduction.trials import (
     Progress,
     Setting,
     Solver,
-    Trial,
     draws,
     estimator_of,
-    has_paper_solver,
+    solvers_of,
 )
 
 LABELS = {
@@ -140,7 +139,7 @@ class ResultTable:
 
 
 class TableOptions(TypedDict, total=False):
-    """Options that `run_table` and `run_tables` share; `run_table` explains them."""
+    """Options that `run_table` hands on to `run_tables`."""
 
     targets: Sequence[str]
     n_seeds: int
@@ -181,18 +180,24 @@ def run_table(
 
 
 def run_tables(
-    names: Sequence[str], outputs: Sequence[StoredOutputs], **options: Unpack[TableOptions]
+    names: Sequence[str],
+    outputs: Sequence[StoredOutputs],
+    *,
+    targets: Sequence[str] = ("UNI",),
+    n_seeds: int = 10,
+    share: float = SHARE,
+    methods: Sequence[str] = (),
+    solvers: Sequence[Solver] = SOLVERS,
+    progress: Progress = iter,
 ) -> dict[str, ResultTable]:
     """Run several tables on the same trials, each calibrated once; see `run_table`."""
-    methods, solvers = options.get("methods", ()), options.get("solvers", SOLVERS)
     specs = {name: _spec_of(name, methods, solvers) for name in names}
-    targets, n_seeds = options.get("targets", ("UNI",)), options.get("n_seeds", 10)
-    settings = list(draws(outputs, targets, n_seeds, options.get("share", SHARE)))
+    settings = list(draws(outputs, targets, n_seeds, share))
     records: dict[str, list[Record]] = {name: [] for name in specs}
-    for setting in options.get("progress", iter)(settings):
-        column = _Columns(setting, setting.draw())
+    for setting in progress(settings):
+        columns = _Columns(setting)
         for name, spec in specs.items():
-            records[name].extend(column.records(spec.methods, spec.solvers or ("known priors",)))
+            records[name].extend(columns.records(spec.methods, spec.solvers or ("known priors",)))
     return {
         name: ResultTable(name, spec.title, spec.methods, tuple(records[name]))
         for name, spec in specs.items()
@@ -215,16 +220,15 @@ def run_samples(
     Returns one table per size. A size above that of the target means the whole target. Other
     parameters are as in `run_table`.
     """
-    columns = ("na", *dict.fromkeys(methods), "oracle")
+    names = ("na", *dict.fromkeys(methods), "oracle")
     records: dict[int, list[Record]] = {}
     for setting in progress(list(draws(outputs, [target], n_seeds, share, calibrated=(False,)))):
-        trial = setting.draw()
-        for size in sorted({min(size, trial.y_target.size) for size in sizes}):
-            found = _Columns(setting, trial, size).records(columns, solvers)
-            records.setdefault(size, []).extend(found)
+        columns = _Columns(setting)
+        for size in sorted({min(size, columns.trial.y_target.size) for size in sizes}):
+            records.setdefault(size, []).extend(columns.records(names, solvers, size))
     title = "How many samples do I need?"
     return {
-        size: ResultTable("samples", title, columns, tuple(rows)) for size, rows in records.items()
+        size: ResultTable("samples", title, names, tuple(rows)) for size, rows in records.items()
     }
 
 
@@ -250,33 +254,41 @@ class _Found(NamedTuple):
 
 
 class _Columns:
-    """Measure the columns of one trial, each once however many tables show it.
+    """Measure the columns of one trial, each once however many tables show it."""
 
-    With `n_samples`, priors are estimated from that many rows of the target.
-    """
+    def __init__(self, setting: Setting) -> None:
+        self.setting, self.trial = setting, setting.draw()
+        self.known: dict[tuple[str, str, int | None], _Found | None] = {}
 
-    def __init__(self, setting: Setting, trial: Trial, n_samples: int | None = None) -> None:
-        self.setting, self.trial, self.n_samples = setting, trial, n_samples
-        self.known: dict[tuple[str, str], _Found | None] = {}
+    def records(
+        self, methods: Sequence[str], solvers: Sequence[str], n_samples: int | None = None
+    ) -> Iterator[Record]:
+        """Yield the records of all columns that have something to measure.
 
-    def records(self, methods: Sequence[str], solvers: Sequence[str]) -> Iterator[Record]:
-        """Yield the records of all columns that have something to measure."""
+        With `n_samples`, priors are estimated from that many rows of the target.
+        """
         where = (self.setting.outputs.name, self.setting.target, self.setting.calibrated)
         for solver in solvers:
             for method in methods:
-                found = self._measured(method, solver)
+                found = self._measured(method, solver, n_samples)
                 if found is not None:
                     yield Record(*where, solver, method, self.setting.seed, *found)
 
-    def _measured(self, method: str, solver: str) -> _Found | None:
-        depends = method not in LABELS and has_paper_solver(get_estimator(method))
-        key = (method, solver if depends else "")
+    def _measured(self, method: str, solver: str, n_samples: int | None) -> _Found | None:
+        if method in LABELS:
+            return self._once((method, "", None), lambda: self._known_priors(method))
+        solver = solver if solver in solvers_of(method) else "certified"
+        key = (method, solver, n_samples)
+        return self._once(key, lambda: self._estimated(*key))
+
+    def _once(
+        self, key: tuple[str, str, int | None], measure: Callable[[], _Found | None]
+    ) -> _Found | None:
         if key not in self.known:
-            measure = self._known_priors if method in LABELS else self._estimated
-            self.known[key] = measure(method, solver)
+            self.known[key] = measure()
         return self.known[key]
 
-    def _known_priors(self, method: str, _: str) -> _Found | None:
+    def _known_priors(self, method: str) -> _Found | None:
         trial, retrained = self.trial, self.setting.outputs.retrained
         match method:
             case "na":
@@ -291,8 +303,8 @@ class _Columns:
             case _:  # "oracle", and "predictions", as Table 1 calls it
                 return _Found(trial.adapted(trial.truth))
 
-    def _estimated(self, method: str, solver: str) -> _Found:
-        shift = self.trial.estimated(estimator_of(method, solver), self.n_samples)
+    def _estimated(self, method: str, solver: str, n_samples: int | None) -> _Found:
+        shift = self.trial.estimated(estimator_of(method, solver), n_samples)
         error = np.abs(shift.priors - self.trial.truth).sum()
         return _Found(self.trial.adapted_by(shift), float(error), shift.gap)
 

@@ -173,17 +173,15 @@ def prior_ratio(priors: Vector, source: Vector) -> Vector:
     return np.divide(priors, source, out=np.zeros_like(source), where=source > NO_PRIOR)
 
 
+def solvers_of(method: str) -> tuple[Solver, ...]:
+    """Return the solvers of a method: both if it maximises a likelihood, else one."""
+    has_both = get_estimator(method).get_params().get("solver") in SOLVERS
+    return SOLVERS if has_both else ("certified",)
+
+
 def estimator_of(method: str, solver: str) -> PriorEstimator:
     """Make the estimator of a column; methods without a choice of solver ignore `solver`."""
-    estimator = get_estimator(method)
-    if has_paper_solver(estimator):
-        estimator.set_params(solver="paper" if solver == "paper" else "certified")
-    return estimator
-
-
-def has_paper_solver(estimator: PriorEstimator) -> bool:
-    """Tell whether a method maximises a likelihood, and so has both solvers."""
-    return estimator.get_params().get("solver") in SOLVERS
+    return get_estimator(method, **({"solver": solver} if len(solvers_of(method)) > 1 else {}))
 
 
 @contextmanager

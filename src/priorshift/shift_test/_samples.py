@@ -9,11 +9,13 @@ from numpy.typing import ArrayLike
 from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Indices, Labels, Vector
 from priorshift._validation import (
+    Predictions,
     check_count,
     check_fraction,
     check_proba,
     encode_labels,
     in_class_order,
+    ordered,
     read_labels,
     settle_classes,
 )
@@ -25,9 +27,15 @@ class Samples:
     """Clean predictions: validation with labels, the target without."""
 
     classes: Labels
-    y_proba_val: Floats
+    validation: Predictions
     y_val: Indices
     y_proba_target: Floats
+
+    @property
+    def y_proba_val(self) -> Floats:
+        """Predictions of validation."""
+        values: Floats = self.validation.values
+        return values
 
     @property
     def class_counts(self) -> Indices:
@@ -46,7 +54,14 @@ class Samples:
 
     def confusion(self, decision: Decision) -> Vector:
         """Return C, a column of 0 for a class that validation lacks."""
-        return Confusion.from_arrays(self.y_proba_val, self.y_val, decision=decision).conditional
+
+        def count() -> Confusion:
+            return Confusion.from_arrays(self.y_proba_val, self.y_val, decision=decision)
+
+        key, counted = ("confusion", decision), (self.y_val, None)
+        found = self.validation.once(self.y_proba_val, key, counted, count)
+        conditional: Vector = found.conditional
+        return conditional
 
     def frequencies(self, decision: Decision) -> Vector:
         """Return q, the share of each decision in the target."""
@@ -66,7 +81,7 @@ def read_samples(
     target = in_class_order(check_proba(y_proba_target, "y_proba_target"), names, "y_proba_target")
     samples = Samples(
         names,
-        in_class_order(validation, names, "y_proba_val"),
+        ordered(validation, names, "y_proba_val"),
         encode_labels(labels, names, "y_val"),
         target,
     )

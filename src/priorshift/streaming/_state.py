@@ -186,7 +186,8 @@ def _read(path: Path) -> tuple[Header, Arrays]:
     content, header = io.BytesIO(path.read_bytes()), None
     try:
         with np.load(content, allow_pickle=False) as archive:
-            arrays = dict(archive.items())
+            # NumPy returns members that do not begin as arrays do as bytes
+            arrays = {name: part for name, part in archive.items() if not isinstance(part, bytes)}
         header = json.loads(str(arrays.pop("header")[()]), parse_constant=_refuse)
     except Exception:  # zipfile and NumPy may raise anything on a damaged file
         pass
