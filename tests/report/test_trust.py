@@ -10,8 +10,8 @@ from click.testing import CliRunner
 import priorshift as ps
 from priorshift.cli import main
 from priorshift.report import _trust, render_report
-from priorshift.report._format import number, percent, points
 from priorshift.report._methods import description
+from priorshift.text import number, percent, points
 
 pytestmark = pytest.mark.usefixtures("blank_figures")
 

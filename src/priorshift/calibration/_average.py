@@ -108,15 +108,17 @@ def average_calibration(
         calibrated = np.empty(y_proba.shape, dtype=np.float32)
         for fold, one in zip(folds, without, strict=True):
             calibrated[fold] = one.apply(y_proba[fold])
-        losses = label_losses(calibrated, y, offset)
-        raw = label_losses(y_proba, y, offset)
+        pairs = zip(
+            label_losses(y_proba, y, offset), label_losses(calibrated, y, offset), strict=True
+        )
+        excess = sum(float(weight[rows] @ (raw - ours)) for (rows, raw), (_, ours) in pairs)
     return AveragedCalibration(
         average,
         without,
         temperature,
         order,
         calibrated,
-        float(weight @ (raw - losses)),
+        excess,
         dict(zip([c.fitted.name for c in candidates], (nats - nats.min()).tolist(), strict=True)),
     )
 
@@ -243,13 +245,16 @@ def _weights(nats: Vector, plain: Mask) -> Vector:
     return weights / weights.sum()
 
 
-def label_losses(y_proba: Floats, y: Indices, offset: Vector | None = None) -> Vector:
-    """Return each label's loss in nats; with an offset, of outputs brought to that balance."""
+def label_losses(
+    y_proba: Floats, y: Indices, offset: Vector | None = None
+) -> Iterator[tuple[slice, Vector]]:
+    """Yield some rows at a time, and their labels' losses in nats.
+
+    With an offset, of outputs brought to that balance.
+    """
     balance = np.ones(y_proba.shape[1]) if offset is None else np.exp(np.maximum(offset, -700.0))
-    losses = np.empty(y.size)
     for rows in row_blocks(*y_proba.shape):
         block = y_proba[rows] * balance
         of_label = block[np.arange(block.shape[0]), y[rows]]
         total = np.maximum(block.sum(axis=1), TINY)
-        losses[rows] = np.log(total) - np.log(np.maximum(of_label, TINY))
-    return losses
+        yield rows, np.log(total) - np.log(np.maximum(of_label, TINY))

@@ -1,7 +1,5 @@
 """What commands hand out: JSON documents, tables of priors, files."""
 
-import csv
-import io
 import json
 from collections.abc import Callable
 from dataclasses import fields
@@ -19,6 +17,7 @@ from priorshift.estimators import PriorEstimate
 from priorshift.estimators.result import columns_of
 from priorshift.evaluation import Comparison, Scores
 from priorshift.io import write_text
+from priorshift.text import csv_table, movers
 
 SCHEMA_VERSION = 2
 """Raised when a field of the JSON output changes its meaning or goes; see schemas/."""
@@ -63,20 +62,11 @@ def hand_out(
         show()
 
 
-def table_as_csv(header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
-    """Return rows as CSV."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    return stream.getvalue()
-
-
 def priors_as_csv(shift: PriorEstimate) -> str:
     """Return one line a class."""
     columns = columns_of(shift)
     rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
-    return table_as_csv(tuple(columns), rows)
+    return csv_table(tuple(columns), rows)
 
 
 def verdict_of(assessment: Assessment | None) -> str | None:
@@ -95,8 +85,7 @@ def show_priors(shift: PriorEstimate) -> None:
     order = np.arange(shift.classes.size)
     title = f"Priors by {shift.method}"
     if order.size > SHOWN_CLASSES:
-        moved = np.abs(shift.priors - shift.source_priors)
-        order = np.argsort(-moved, kind="stable")[:SHOWN_CLASSES]
+        order = movers(shift.priors - shift.source_priors, SHOWN_CLASSES)
         title += f": the {SHOWN_CLASSES} of {shift.classes.size} classes that moved most"
     rows = [
         (
@@ -159,7 +148,7 @@ def comparison_as_csv(comparison: Comparison) -> str:
                 *(estimate.priors.tolist() if estimate else [None] * len(names)),
             )
         )
-    return table_as_csv((*header, *scored, *(f"prior:{name}" for name in names)), rows)
+    return csv_table((*header, *scored, *(f"prior:{name}" for name in names)), rows)
 
 
 def show_comparison(comparison: Comparison, title: str) -> None:
@@ -171,8 +160,7 @@ def show_comparison(comparison: Comparison, title: str) -> None:
         return
     priors = np.array([estimate.priors for estimate in estimates.values()])
     source = next(iter(estimates.values())).source_priors
-    most = np.argsort(-np.abs(priors - source).mean(axis=0), kind="stable")[:8]
-    most = np.sort(most)
+    most = np.sort(movers(np.abs(priors - source).mean(axis=0), 8))
     header = ("priors in %", *(str(comparison.classes[k]) for k in most))
     lines = {"source": source, **{name: e.priors for name, e in estimates.items()}}
     if comparison.truth is not None:

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from priorshift.cli._console import note, show_table
-from priorshift.cli._documents import table_as_csv
 from priorshift.groups import GroupEstimates, pooling_in_words, wide_columns
+from priorshift.text import csv_table, movers
 
 SHOWN_GROUPS = 25
 """Groups a terminal shows; beyond that the ones that moved most."""
@@ -23,7 +23,7 @@ def show_groups(found: GroupEstimates, group_column: str) -> None:
         order = found.movers(SHOWN_GROUPS)
         title += f": the {SHOWN_GROUPS} of {len(found)} groups that moved most"
     spread = np.abs(found.priors - found.pooled.priors).mean(axis=0)
-    most = np.sort(np.argsort(-spread, kind="stable")[:SHOWN_CLASSES])
+    most = np.sort(movers(spread, SHOWN_CLASSES))
     if most.size < found.classes.size:
         title += f", and the {SHOWN_CLASSES} classes that vary most"
     header = (group_column, "rows", "weight", "moved", *(str(found.classes[k]) for k in most))
@@ -51,7 +51,7 @@ def groups_as_csv(found: GroupEstimates) -> str:
     columns = wide_columns(found)
     rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
     blank = [tuple("" if cell == np.inf else cell for cell in row) for row in rows]  # no bound
-    return table_as_csv(tuple(columns), blank)
+    return csv_table(tuple(columns), blank)
 
 
 def groups_as_dict(found: GroupEstimates, group_column: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from priorshift.io import atomic_path
 from priorshift.plotting._monitor import MonitorDisplay
 from priorshift.report._monitor import write_monitor_report
 from priorshift.streaming import MonitorStep, PriorMonitor, describe
+from priorshift.text import movers
 
 NAMED = 2
 """Classes that a line names: those that moved most; one where the terminal is narrow."""
@@ -48,7 +49,7 @@ def tell(step: MonitorStep, followed: PriorMonitor, as_json: bool) -> None:
         f"{step.time!s:<12} {step.n_samples:>7,} rows  shift {100 * distance:4.1f} %  "
         f"{describe(step):<20} "
     )
-    most = np.argsort(-np.abs(change), kind="stable")[:NAMED]
+    most = movers(change, NAMED)
     moved = [f"{followed.classes_[k]} {100 * step.priors[k]:.1f} %" for k in most]
     if len(line) + len(", ".join(moved)) > console.width:
         moved = moved[:1]

@@ -13,7 +13,7 @@ from priorshift._validation import NO_PRIOR, check_count, check_positive
 from priorshift.calibration import CalibrationAverage, CalibrationMap
 from priorshift.calibration._average import average_calibration, label_losses
 from priorshift.estimators._auto_words import Reason, say_unknown, state_decision
-from priorshift.estimators._gain import Gain, Refit, Sample, Target, expected_gain
+from priorshift.estimators._gain import Gain, Refit, Sample, Target, decide, expected_gain
 from priorshift.estimators._shares import (
     Shares,
     estimate_shares,
@@ -49,9 +49,10 @@ SURELY = 2.0
 
 SMALL_BYTES = 2**24
 SAMPLE_NUMBERS = 25_000_000
-"""Shares are judged on a calibrated float32 copy of the target: of all rows if that is small or at
-most half as large as they are, else of a sample that is half as large together with its copy, and
-of at most so many numbers of a table."""
+ROW_BYTES = 40
+"""Shares are judged on a calibrated float32 copy of the target, with some numbers more per row: of
+all rows if that is small or at most half as large as they are, else of a sample that is half as
+large together with its copy, and of at most so many numbers of a table."""
 
 
 class Auto(PriorEstimator):
@@ -141,10 +142,19 @@ class Auto(PriorEstimator):
             n_folds=self.cv,
             random_state=self.random_state,
         )
-        self._temperature_helps = label_losses(values, labels) - label_losses(
-            self._calibration.temperature.apply(values), labels
-        )
+        self._temperature_helps = self._helpful(self._calibration.temperature)
         return self
+
+    def _helpful(self, calibrator: CalibrationMap) -> Vector:
+        """Return by class the weight of validation, and moments of the nats that a map saves."""
+        values, labels, weight = self._rows()
+        sums = np.zeros((3, self.classes_.size))
+        for rows, before in label_losses(values, labels):
+            (_, after), *_ = label_losses(calibrator.apply(values[rows]), labels[rows])
+            for power, total in enumerate(sums):
+                saved = weight[rows] * (before - after) ** power
+                total += np.bincount(labels[rows], saved, total.size)
+        return sums
 
     def _say_mismatch(self) -> str | None:
         """Say where validation's predictions contradict its labels, if they do."""
@@ -222,7 +232,7 @@ class Auto(PriorEstimator):
         order = self._calibration.order
         return Sample(
             self._calibration.y_proba,
-            values.argmax(axis=1)[order],
+            decide(values, np.ones(values.shape[1]))[order],
             labels[order],
             weight[order],
         )
@@ -230,28 +240,17 @@ class Auto(PriorEstimator):
     def _interval(
         self, y_proba: Rows, found: PriorEstimate, request: IntervalRequest
     ) -> PriorInterval:
-        """Bound shares by what is uncertain about them, or by moments alone if these say more."""
+        """Bound shares by all that is uncertain about them."""
         if request.method == "bootstrap" or not self.confusion_.seen.all():
             return super()._interval(y_proba, found, request)
         if request.method == "bayesian":
             raise ValueError("Auto has no Bayesian interval; use CM-M or SCM-M for a posterior.")
         looked_at = _looked_at(y_proba)
         shares, calibrated = self._shares(looked_at)
-        votes = self._votes(calibrated)
-        bounds = share_interval(
-            found.priors,
-            shares,
-            self._spread_of_maps(looked_at, shares.priors),
-            votes,
-            len(self._calibration.folds),
-            request,
-        )
-        moments = votes.interval(found.priors, request)
-        narrower = np.ptp(moments.interval, axis=1) < np.ptp(bounds.interval, axis=1)
-        return PriorInterval(
-            np.where(narrower[:, None], moments.interval, bounds.interval),
-            np.where(narrower, moments.standard_error, bounds.standard_error),
-            "asymptotic",
+        spread = self._spread_of_maps(looked_at, shares.priors)
+        n_folds = len(self._calibration.folds)
+        return share_interval(
+            found.priors, shares, spread, self._votes(calibrated), n_folds, request
         )
 
     def _votes(self, calibrated: Floats) -> Votes:
@@ -338,12 +337,11 @@ class Auto(PriorEstimator):
 
     def _temperature(self, priors: Vector) -> CalibrationMap | None:
         """Return the temperature if it surely lowers log loss on the target, else None."""
-        _, labels, weight = self._rows()
-        size = np.maximum(np.bincount(labels, weight, priors.size), 1.0)
-        mean = np.bincount(labels, weight * self._temperature_helps, priors.size) / size
-        square = np.bincount(labels, weight * self._temperature_helps**2, priors.size) / size
+        weight, mean, square = self._temperature_helps
+        size = np.maximum(weight, 1.0)
+        mean, square = mean / size, square / size
         error = np.sqrt((priors**2 * np.maximum(square - mean**2, 0.0) / size).sum())
-        fitted = 1.0 / labels.size  # a parameter gains about that much where it is fitted
+        fitted = 1.0 / weight.sum()  # a parameter gains about that much where it is fitted
         surely = priors @ mean > SURELY * error + fitted
         return self._calibration.temperature if surely else None
 
@@ -354,6 +352,6 @@ def _looked_at(y_proba: Rows) -> Floats:
     if isinstance(y_proba, Table):
         return sample_rows(y_proba, min(n, max(1, SAMPLE_NUMBERS // K)))
     most = max(SMALL_BYTES, y_proba.nbytes // 2)
-    if 4 * n * K <= most:
+    if n * (4 * K + ROW_BYTES) <= most:
         return y_proba
-    return sample_rows(y_proba, max(1, most // ((4 + y_proba.itemsize) * K)))
+    return sample_rows(y_proba, max(1, most // ((4 + y_proba.itemsize) * K + ROW_BYTES)))

@@ -4,7 +4,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from priorshift.estimators import (
 )
 from priorshift.evaluation._scores import Scores, score_adapted
 from priorshift.execution import Rows
+from priorshift.text import html_table, text_table
 
 Progress = Callable[[Sequence[str]], Iterable[str]]
 """Wraps the methods while they run, as `tqdm.tqdm` or `rich.progress.track` do."""
@@ -125,25 +125,13 @@ class Comparison:
     def __repr__(self) -> str:
         """Show one line per method."""
         header, rows = self.table()
-        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in (header, *rows)
-        ]
-        return "\n".join(
-            [f"Comparison of {len(rows)} methods, {self.classes.size} classes", *lines]
-        )
+        title = f"Comparison of {len(rows)} methods, {self.classes.size} classes"
+        return "\n".join([title, *text_table([header, *rows])])
 
     def _repr_html_(self) -> str:
         header, rows = self.table()
-        head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
-        )
-        return (
-            f"<div><strong>Comparison</strong> of {len(rows)} methods, {self.classes.size} classes"
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-        )
+        title = f"of {len(rows)} methods, {self.classes.size} classes"
+        return f"<div><strong>Comparison</strong> {title}{html_table(rows, header)}</div>"
 
 
 def compare(
@@ -225,7 +213,9 @@ def compare(
     for name in names if progress is None else progress(names):
         result = _run(name, (validation, y_val), target, given)
         if index is not None and result.estimate is not None:
-            result = replace(result, scores=_quietly(score_adapted, result.estimate, target, index))
+            result = replace(
+                result, scores=_quietly(score_adapted, result.estimate, target.values, index)
+            )
         results.append(result)
     return Comparison(tuple(_with_agreement(results)), settled, truth)
 

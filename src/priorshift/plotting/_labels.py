@@ -1,31 +1,7 @@
 """Names and numbers as short text."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
-
-LONGEST = 22
-"""Characters of a class name on an axis."""
-
-
-NOTHING = 1e-12
-"""A share below this is rounding."""
-
-
-def shorten(label: Any, longest: int = LONGEST) -> str:
-    """Return a name on one line, its middle left out if long: names differ at either end.
-
-    Examples
-    --------
-    >>> shorten("Passer domesticus subsp. italiae", 16)
-    'Passer do…taliae'
-    """
-    text = " ".join("".join(c if c.isprintable() else " " for c in str(label)).split())
-    if len(text) <= longest:
-        return text
-    tail = (longest - 1) * 2 // 5
-    return f"{text[: longest - 1 - tail]}…{text[-tail:]}"
 
 
 def by(method: str | None) -> str:
@@ -66,20 +42,3 @@ def times(ratio: float) -> str:
     if ratio >= 10:
         return f"×{ratio:,.0f}"
     return f"×{ratio:.1f}" if ratio >= 0.95 else f"×{ratio:.2g}"
-
-
-def percent(share: float) -> str:
-    """Show a share in per cent, with one digit after the point where it is small.
-
-    Examples
-    --------
-    >>> percent(0.125), percent(0.0312), percent(0.0004), percent(1e-17)
-    ('12%', '3.1%', '0.04%', '0%')
-    """
-    if share >= 0.0995:
-        return f"{share:.0%}"
-    if share >= 0.00095:
-        return f"{share:.1%}"
-    if share < NOTHING:
-        return "0%"
-    return f"{100 * share:.1g}%" if share >= 0.00001 else "<0.001%"

@@ -8,6 +8,7 @@ import numpy as np
 from priorshift._typing import Indices, Vector
 from priorshift._validation import check_count
 from priorshift.plotting.style import bare, ink, share_axis
+from priorshift.text import movers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +23,7 @@ def farthest(distances: Vector, most: int, name: str = "max_classes") -> Indices
     >>> farthest(np.array([0.1, 0.3, 0.0, 0.2]), 2)
     array([1, 3])
     """
-    return np.sort(np.argsort(-distances, kind="stable")[: check_count(most, name)])
+    return np.sort(movers(distances, check_count(most, name)))
 
 
 def frame_rows(ax: "Axes", names: Sequence[str], xlabel: str, *, parted: bool = False) -> None:

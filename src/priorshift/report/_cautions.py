@@ -5,8 +5,8 @@ import numpy as np
 from priorshift._typing import Indices
 from priorshift.estimators import traits_of
 from priorshift.report._facts import ENOUGH, ROUNDING, Facts
-from priorshift.report._format import listed, number, plural, quoted
 from priorshift.report._methods import KNOWN
+from priorshift.text import listed, number, plural, quoted
 
 ROWS_A_CLASS = 20
 """Target rows a class below which the report warns of few."""

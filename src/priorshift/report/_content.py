@@ -7,7 +7,6 @@ from typing import Any
 
 from priorshift._version import __version__
 from priorshift.report._facts import Facts
-from priorshift.report._format import count, number, percent, plural, shown_names, shown_text
 from priorshift.report._methods import description, references
 from priorshift.report._tables import (
     Table,
@@ -29,6 +28,7 @@ from priorshift.report._words import (
     used_condition,
     verdict,
 )
+from priorshift.text import count, number, percent, plural, shown_names, shown_text
 
 
 def about_report(

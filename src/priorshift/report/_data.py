@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from priorshift.report._facts import Facts
-from priorshift.report._format import plain
+from priorshift.text import plain
 
 MAX_CONFUSABLE = 100
 """Pairs kept of those that cannot be told apart: a thousand classes may have 100,000."""

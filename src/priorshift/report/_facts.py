@@ -15,6 +15,7 @@ from priorshift.report._trust import Trust, judge
 from priorshift.shift_test import ShiftTest
 from priorshift.solvers import condition_number
 from priorshift.statistics import Confusion
+from priorshift.text import movers
 
 MAX_FLOWS = 15
 MAX_PAIRS = 12
@@ -189,7 +190,7 @@ def shift_of(estimate: PriorEstimate) -> Shift:
     r"""Measure the shift: :math:`\mathrm{TV} = \frac12 \sum_k |p_k - s_k|`."""
     change = estimate.priors - estimate.source_priors
     size = np.abs(change)
-    return Shift(change, float(size.sum() / 2), np.argsort(-size, kind="stable"))
+    return Shift(change, float(size.sum() / 2), movers(size))
 
 
 def decisions_of(routes: Any) -> Decisions:
@@ -204,7 +205,7 @@ def decisions_of(routes: Any) -> Decisions:
     rows = routes.data[changed].astype(np.int64)
     order = np.argsort(before * K + after)  # of equally many rows, the first class comes first
     before, after, rows = before[order], after[order], rows[order]
-    largest = np.argsort(-rows, kind="stable")[:MAX_FLOWS]
+    largest = movers(rows, MAX_FLOWS)
     flows = tuple(Flow(int(before[i]), int(after[i]), int(rows[i])) for i in largest)
     return Decisions(
         np.bincount(routes.row, routes.data, minlength=K).astype(np.int64),

@@ -10,7 +10,6 @@ from priorshift.estimators import Reference
 from priorshift.io import write_text
 from priorshift.report._content import about_report
 from priorshift.report._data import as_json
-from priorshift.report._format import count, plural, shown_names, shown_text
 from priorshift.report._methods import description, references
 from priorshift.report._monitor_content import (
     WAYS,
@@ -25,6 +24,7 @@ from priorshift.report._monitor_content import (
 from priorshift.report._monitor_figures import draw_monitor_figures
 from priorshift.report._render import _environment, _policy, _source, require_packages
 from priorshift.streaming import MonitorHistory, PriorMonitor
+from priorshift.text import count, plural, shown_names, shown_text
 
 TITLE = "Class priors over time"
 BABY = Reference(

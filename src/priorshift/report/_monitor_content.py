@@ -6,9 +6,12 @@ from typing import Any
 import numpy as np
 
 from priorshift.adaptation import prior_ratio
-from priorshift.report._format import (
+from priorshift.report._tables import MANY, Cell, Table, _cell, _cells, _rows
+from priorshift.streaming import MonitorHistory, describe
+from priorshift.text import (
     count,
     listed,
+    movers,
     number,
     percent,
     plain,
@@ -17,8 +20,6 @@ from priorshift.report._format import (
     quoted,
     shown_text,
 )
-from priorshift.report._tables import MANY, Cell, Table, _cell, _cells, _rows
-from priorshift.streaming import MonitorHistory, describe
 
 SCHEMA_VERSION = 1
 """Of the JSON in the page; raised when a name goes or changes its meaning."""
@@ -50,7 +51,7 @@ def headline(history: MonitorHistory) -> str:
 def sentences(history: MonitorHistory, names: Sequence[str]) -> list[str]:
     """Say what moved, when, and what an alarm means."""
     change = history.priors[-1] - history.source_priors
-    order = np.argsort(-np.abs(change), kind="stable")[:MAX_NAMED]
+    order = movers(change, MAX_NAMED)
     moves = [
         f"{quoted(names[k])} {percent(before)} to {percent(after)}"
         for k, before, after in zip(
@@ -116,7 +117,7 @@ def source_and_present_table(history: MonitorHistory, names: Sequence[str]) -> T
     """List source and present priors of every class."""
     now, K = history.priors[-1], len(names)
     change = now - history.source_priors
-    order = np.argsort(-np.abs(change), kind="stable") if K > MANY else np.arange(K)
+    order = movers(change) if K > MANY else np.arange(K)
     parts = [
         _cells(history.source_priors, percent),
         _cells(history.priors.min(axis=0), percent),

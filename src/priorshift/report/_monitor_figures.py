@@ -9,9 +9,9 @@ from priorshift.plotting import MonitorDisplay
 from priorshift.plotting._time import label_time, positions, thinned_steps
 from priorshift.plotting.style import BLUE, VERMILLION, bare
 from priorshift.report._figures import FigureOf
-from priorshift.report._format import plural
 from priorshift.report._svg import inline_svg, report_style
 from priorshift.streaming import MonitorHistory
+from priorshift.text import plural
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

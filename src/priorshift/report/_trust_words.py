@@ -4,7 +4,8 @@ from dataclasses import dataclass, replace
 
 from priorshift.diagnostics import Diagnostics, Expected
 from priorshift.report._facts import ROUNDING, Facts
-from priorshift.report._format import (
+from priorshift.shift_test import ShiftTest
+from priorshift.text import (
     number,
     percent,
     plural,
@@ -12,7 +13,6 @@ from priorshift.report._format import (
     quoted,
     shown_text,
 )
-from priorshift.shift_test import ShiftTest
 
 FEW_ROWS = 30
 """Effective validation rows below which an estimate rests on little."""

@@ -11,16 +11,8 @@ from priorshift._typing import Indices
 from priorshift.estimators import traits_of
 from priorshift.report._cautions import cautions
 from priorshift.report._facts import Facts
-from priorshift.report._format import (
-    count,
-    listed,
-    number,
-    percent,
-    plural,
-    points,
-    quoted,
-)
 from priorshift.report._methods import KNOWN
+from priorshift.text import count, listed, movers, number, percent, plural, points, quoted
 
 MOVERS = 3
 """Classes named a direction."""
@@ -73,7 +65,7 @@ def gains_and_losses(facts: Facts, names: tuple[str, ...]) -> str:
     if facts.decisions is None:
         return ""
     difference = facts.decisions.difference
-    order = np.argsort(-np.abs(difference), kind="stable")
+    order = movers(difference)
     before, after = facts.decisions.before, facts.decisions.after
     parts = [
         f"{quoted(names[k])} {verb} most ({count(before[k])} before, {count(after[k])} after)"

@@ -1,19 +1,107 @@
-"""Numbers and class names as a reader sees them."""
+"""Numbers, names and tables as a reader sees them: for results, terminals, plots and reports."""
 
+import csv
+import io
 import math
 import unicodedata
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from html import escape
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from priorshift.plotting._labels import shorten
+from priorshift._typing import Indices
 
 MISSING = "–"
 """Stands where there is no number."""
 
 MINUS = "−"
+LONGEST = 22
+"""Characters of a name that is shortened."""
+
+NOTHING = 1e-12
+"""A share below this is rounding."""
+
 _ISOLATE, _END = "\u2068", "\u2069"
+
+
+def movers(change: NDArray[Any], most: int | None = None) -> Indices:
+    """Return the positions of the largest changes, up or down, the largest first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> movers(np.array([0.1, -0.3, 0.0, 0.2]), 2)
+    array([1, 3])
+    """
+    return np.argsort(-np.abs(change), kind="stable")[:most]
+
+
+def text_table(
+    rows: Sequence[Sequence[str]], *, right: Collection[int] = (), least: int = 0
+) -> list[str]:
+    """Return rows of cells as aligned lines, two spaces between columns.
+
+    Parameters
+    ----------
+    rows : sequence of sequences of str
+        The header may be the first.
+    right : collection of int
+        Columns that are aligned right.
+    least : int, default=0
+        Least width of these.
+
+    Examples
+    --------
+    >>> text_table([("class", "prior"), ("a", "0.25")], right=[1])
+    ['class  prior', 'a       0.25']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths = [max(width, least) if at in right else width for at, width in enumerate(widths)]
+    return [
+        "  ".join(
+            cell.rjust(width) if at in right else cell.ljust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def html_table(rows: Iterable[Sequence[str]], header: Sequence[str] = ()) -> str:
+    """Return rows of cells as an HTML table; everything is escaped.
+
+    Examples
+    --------
+    >>> html_table([("a & b", "0.25")])
+    '<table><tbody><tr><td>a &amp; b</td><td>0.25</td></tr></tbody></table>'
+    """
+    names = "".join(f"<th>{escape(cell)}</th>" for cell in header)
+    head = f"<thead><tr>{names}</tr></thead>" if header else ""
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    return f"<table>{head}<tbody>{body}</tbody></table>"
+
+
+def html_paragraphs(lines: Iterable[str]) -> str:
+    """Return lines as HTML paragraphs, escaped."""
+    return "".join(f"<p>{escape(line)}</p>" for line in lines)
+
+
+def csv_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    r"""Return rows as CSV.
+
+    Examples
+    --------
+    >>> csv_table(("class", "prior"), [("a, b", 0.25)])
+    'class,prior\n"a, b",0.25\n'
+    """
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return stream.getvalue()
 
 
 def shown_names(classes: NDArray[Any]) -> tuple[str, ...]:
@@ -54,6 +142,21 @@ def quoted(name: str) -> str:
     return f"“{short}”" if short.isascii() else f"“{_ISOLATE}{short}{_END}”"
 
 
+def shorten(label: Any, longest: int = LONGEST) -> str:
+    """Return a name on one line, its middle left out if long: names differ at either end.
+
+    Examples
+    --------
+    >>> shorten("Passer domesticus subsp. italiae", 16)
+    'Passer do…taliae'
+    """
+    text = " ".join("".join(c if c.isprintable() else " " for c in str(label)).split())
+    if len(text) <= longest:
+        return text
+    tail = (longest - 1) * 2 // 5
+    return f"{text[: longest - 1 - tail]}…{text[-tail:]}"
+
+
 def percent(share: float | None) -> str:
     """Show a share with three figures that matter.
 
@@ -69,6 +172,23 @@ def percent(share: float | None) -> str:
     if 0 < share < 5e-5:
         return "< 0.01%"
     return f"{100 * share:.{1 if share >= 0.0995 else 2}f}%"
+
+
+def short_percent(share: float) -> str:
+    """Show a share in per cent, with one digit after the point where it is small.
+
+    Examples
+    --------
+    >>> [short_percent(share) for share in (0.125, 0.0312, 0.0004, 1e-17)]
+    ['12%', '3.1%', '0.04%', '0%']
+    """
+    if share >= 0.0995:
+        return f"{share:.0%}"
+    if share >= 0.00095:
+        return f"{share:.1%}"
+    if share < NOTHING:
+        return "0%"
+    return f"{100 * share:.1g}%" if share >= 0.00001 else "<0.001%"
 
 
 def points(change: float) -> str:
@@ -156,7 +276,7 @@ def plain(value: Any) -> Any:
         return plain(value.tolist())
     if isinstance(value, np.generic):
         return plain(value.item())
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {key: plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [plain(inner) for inner in value]

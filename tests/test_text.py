@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from priorshift.report._data import as_json
-from priorshift.report._format import (
+from priorshift.text import (
     number,
     percent,
     plain,
