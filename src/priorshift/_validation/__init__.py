@@ -35,6 +35,7 @@ from priorshift._validation._predictions import (
 )
 from priorshift._validation._priors import NO_PRIOR, check_priors, check_source_mass
 from priorshift._validation._reading import as_array, is_missing, some
+from priorshift._validation._target_labels import known_labels
 
 __all__ = [
     "NO_PRIOR",
@@ -61,6 +62,7 @@ __all__ = [
     "encode_labels",
     "in_class_order",
     "is_missing",
+    "known_labels",
     "ordered",
     "read_labels",
     "settle_classes",

@@ -14,6 +14,7 @@ import click
 
 from priorshift._typing import Labels, Vector
 from priorshift._validation import Predictions, read_labels, some
+from priorshift.assessment import Assessment, assess
 from priorshift.cli._classes import (
     Columns,
     class_columns,
@@ -32,6 +33,9 @@ from priorshift.cli._sample import estimate_with_interval
 from priorshift.estimators import NoAdaptation, PriorEstimate, PriorEstimator, get_estimator
 from priorshift.execution import Table
 from priorshift.io import PredictionFile, open_predictions
+
+CONFIDENCE_LEVEL = 0.95
+"""Of the intervals of an assessment, unless another is asked for."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +128,20 @@ class Task:
         if asked and isinstance(rows.values, Table):
             return estimate_with_interval(estimator, rows, asked)
         return estimator.estimate(rows, random_state=0, **asked)
+
+    def assess(self, method: str) -> Assessment | None:
+        """Weigh all evidence; None without validation, or where the priors are known."""
+        if self.y_proba_val is None or self.y_val is None or self.known_priors is not None:
+            return None
+        return assess(
+            self.y_proba_val,
+            self.y_val,
+            self.target_rows(),
+            method=method,
+            y_target=self.target_labels(),
+            confidence_level=self.request.confidence_level or CONFIDENCE_LEVEL,
+            **self.given,
+        )
 
     def _known(self) -> PriorEstimate:
         source, origin = self.source_priors, "given"
