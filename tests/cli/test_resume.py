@@ -12,7 +12,7 @@ import pytest
 
 import priorshift as ps
 from priorshift.cli import _adapt
-from priorshift.cli._kept import estimate_as_json, estimate_from_json, fingerprint
+from priorshift.cli._adapt import estimate_as_json, estimate_from_json, fingerprint
 from priorshift.cli._options import Request
 from priorshift.io import _base, _resume
 
