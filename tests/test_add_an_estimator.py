@@ -81,8 +81,20 @@ def test_the_guides_file_is_a_column_of_the_benchmark(folder):
 
 
 def test_in_python_importing_it_is_enough(folder):
-    found = run(folder, "-c", blocks("python")[1])
+    found = run(folder, "-c", blocks("python")[2])
     assert found.returncode == 0, found.stderr
+
+
+def test_a_subclass_needs_no_more_than_its_difference(ridge, rng):
+    space = {"ps": ps, "__name__": "patient"}
+    exec(blocks("python")[1], space)
+    y = rng.integers(3, size=300)
+    y_proba = 0.6 * np.eye(3)[y] + 0.4 * rng.dirichlet(np.ones(3), y.size)
+    found = ps.get_estimator("scm-l-patient").fit(y_proba, y).estimate(y_proba[y < 2])
+    assert found.gap <= 1e-9
+    np.testing.assert_allclose(
+        found.priors, ps.SCML(tol=1e-9).fit(y_proba, y).estimate(y_proba[y < 2]).priors, atol=1e-6
+    )
 
 
 def test_it_runs_beside_all_methods(ridge, rng):

@@ -306,7 +306,7 @@ def test_a_positive_prior_outside_0_to_1_is_refused(prior):
 
 
 def test_a_number_is_no_prior_for_a_matrix():
-    with pytest.raises(ValueError, match=r"source_priors must be 2 numbers, one a class"):
+    with pytest.raises(ValueError, match=r"source_priors must be 2 numbers, one per class"):
         ps.adapt_proba([[0.2, 0.8]], 0.5, 0.5)
 
 

@@ -166,5 +166,5 @@ def test_labels_that_are_no_classes(take):
         take(["cat", None], [1.0])
     with pytest.raises(ValueError, match="classes names 'cat' twice"):
         take(["cat"], [0.5, 0.5], classes=["cat", "cat"])
-    with pytest.raises(ValueError, match="target_priors must be 2 numbers, one a class"):
+    with pytest.raises(ValueError, match="target_priors must be 2 numbers, one per class"):
         take(["cat", "dog"], [0.5, 0.3, 0.2])

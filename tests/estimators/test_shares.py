@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 from priorshift.calibration import CalibrationMap
-from priorshift.estimators._gain import (
+from priorshift.estimators.gain import (
     MODEL_SAMPLES,
     Refit,
     Sample,
@@ -13,7 +13,7 @@ from priorshift.estimators._gain import (
     decide,
     expected_gain,
 )
-from priorshift.estimators._shares import (
+from priorshift.estimators.shares import (
     PSEUDO_COUNT,
     TOL,
     Shares,
@@ -161,12 +161,14 @@ def test_the_tempering_is_the_mean_share_of_the_likelihoods_own_variance(simulat
 
 
 def test_mixing_two_estimates_adds_what_they_differ_by():
-    first = Shares(np.array([0.8, 0.2]), np.eye(2), np.zeros((0, 2)), 0.5, 3, True)
-    second = Shares(np.array([0.6, 0.4]), 3 * np.eye(2), np.zeros((0, 2)), 1.0, 4, False)
+    unit, none = np.eye(2), np.zeros((0, 2))
+    first = Shares(np.array([0.8, 0.2]), 0.4 * unit, 0.6 * unit, none, 0.5, 3, True)
+    second = Shares(np.array([0.6, 0.4]), 3 * unit, 0 * unit, none, 1.0, 4, False)
     mixed = first.mixed(second, 0.25)
     np.testing.assert_allclose(mixed.priors, [0.75, 0.25])
     apart = 0.25 * 0.75 * 0.04 * np.array([[1, -1], [-1, 1]])
-    np.testing.assert_allclose(mixed.covariance, 1.5 * np.eye(2) + apart)
+    np.testing.assert_allclose(mixed.covariance, 1.5 * unit + apart)
+    np.testing.assert_allclose(mixed.jackknife, 0.45 * unit)
     assert (mixed.tempering, mixed.n_iter, mixed.converged) == (0.5, 7, False)
 
 

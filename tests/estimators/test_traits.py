@@ -75,6 +75,43 @@ def test_a_subclass_has_the_same_interval_or_refusal(base, data):
     np.testing.assert_array_equal(answers[1], answers[0])
 
 
+@every_family
+def test_a_subclass_estimates_groups_as_its_base_does(base, data):
+    y_proba, y, target = data
+    groups = np.arange(target.shape[0]) % 3
+    own, inherited = (
+        estimate_groups_or_refusal(cls().fit(y_proba, y), target, groups)
+        for cls in (base, registered(base))
+    )
+    np.testing.assert_array_equal(inherited, own)
+
+
+def estimate_groups_or_refusal(estimator, target, groups):
+    try:
+        return ps.estimate_groups(estimator, target, groups).priors
+    except ValueError as refusal:
+        return str(refusal).replace(type(estimator).__name__, "")
+
+
+@every_family
+def test_a_subclass_is_monitored_and_saved_as_its_base_is(base, data, tmp_path):
+    y_proba, y, target = data
+    saved = []
+    for cls in (base, registered(base)):
+        try:
+            monitor = ps.PriorMonitor(cls(), random_state=0).fit(y_proba, y)
+            monitor.update(target[:100])
+            monitor.save(tmp_path / "monitor.json")
+        except ValueError as refusal:
+            saved.append(str(refusal).replace(cls.__name__, ""))
+            continue
+        again = ps.PriorMonitor.load(tmp_path / "monitor.json")
+        assert type(again.estimator) is cls
+        saved.append(again.update(target[100:]).priors)
+    np.testing.assert_array_equal(saved[1], saved[0])
+    assert isinstance(saved[0], np.ndarray) == base().fit_is_counts
+
+
 @pytest.mark.parametrize("base", WIDE, ids=lambda cls: cls.name)
 def test_a_subclass_takes_sparse_predictions_of_very_many_classes(base, rng):
     K = 2500

@@ -171,3 +171,12 @@ def test_movers_are_the_farthest_first(found):
     oracle = 0.5 * np.abs(found.priors - found.pooled.priors).sum(axis=1)
     np.testing.assert_allclose(found.distance, oracle)
     assert found.distance[order[0]] == found.distance.max()
+
+
+def test_a_group_does_not_carry_what_only_all_rows_have(grouped):
+    data = grouped()
+    with pytest.warns(PriorShiftWarning, match="negative entries"):
+        found = estimate_groups(data.fit("scm"), data.y_proba, data.groups, pooling=None)
+    assert found.whole.raw is not None
+    assert found[2].raw is None
+    assert found[2].objective is None

@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import json
 import re
+import zipfile
 
 import numpy as np
 import pytest
@@ -154,6 +155,20 @@ def test_files_that_are_no_monitor_are_refused(tmp_path):
         PriorMonitor.load(path)
     with pytest.raises(FileNotFoundError):
         PriorMonitor.load(tmp_path / "none.npz")
+
+
+def test_members_that_are_no_arrays_are_refused(simulate, rng, tmp_path):
+    """The archive is whole, and each of its members in turn is plain text."""
+    monitor, _ = begun(simulate, rng)
+    path, other = monitor.save(tmp_path / "state.npz"), tmp_path / "other.npz"
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    for spoilt in members:
+        with zipfile.ZipFile(other, "w") as archive:
+            for name, content in members.items():
+                archive.writestr(name, b"no array" if name == spoilt else content)
+        with pytest.raises(ValueError, match=re.escape(str(other))):
+            PriorMonitor.load(other)
 
 
 def test_damaged_files_are_refused_or_say_the_same(simulate, rng, tmp_path):

@@ -1,6 +1,7 @@
 """Which column and which label is which class."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,10 @@ def settle_classes(
     classes: ArrayLike | None = None,
     positive_class: Any = None,
 ) -> Labels:
-    """Name the columns: from `classes`, else a frame's header, else the labels.
+    """Name the columns: by `classes`, otherwise by a frame's header, otherwise by the labels.
 
     Without `classes` or a header, the sorted labels name the columns if there are exactly K of
-    them; else integer labels stand for columns 0..K-1.
+    them; otherwise integer labels stand for columns 0..K-1.
     """
     n_columns = predictions.values.shape[1]
     if positive_class is not None:
@@ -61,11 +62,11 @@ def check_classes(classes: ArrayLike, n_columns: int) -> Labels:
 
 
 def classes_of_priors(priors: Any, classes: ArrayLike | None = None) -> Labels:
-    """Name the classes where there are priors alone: by `classes`, else by sorted keys."""
+    """Name the classes if there are only priors: by `classes`, otherwise by sorted keys."""
     priors = as_mapping(priors)
     if not isinstance(priors, Mapping) and np.ndim(priors) != 1:
         raise ValueError(
-            f"source_priors must be a vector or a mapping, one a class; got {priors!r}."
+            f"source_priors must be a vector or a mapping, one prior per class; got {priors!r}."
         )
     if classes is None:
         classes = np.unique(list(priors)) if isinstance(priors, Mapping) else np.arange(len(priors))
@@ -73,7 +74,7 @@ def classes_of_priors(priors: Any, classes: ArrayLike | None = None) -> Labels:
 
 
 def classes_of_labels(labels: Labels, classes: ArrayLike | None = None) -> Labels:
-    """Name the classes where there are labels alone: by `classes`, else sorted."""
+    """Name the classes if there are only labels: by `classes`, otherwise sorted."""
     if classes is None:
         return np.unique(labels)
     named = read_labels(classes, name="classes")
@@ -82,15 +83,20 @@ def classes_of_labels(labels: Labels, classes: ArrayLike | None = None) -> Label
 
 
 def in_class_order(predictions: Predictions, classes: Labels, name: str = "y_proba") -> Any:
-    """Return the columns in the order of `classes`, matched by name where names exist."""
+    """Return the values of `ordered`: an array or a table."""
+    return ordered(predictions, classes, name).values
+
+
+def ordered(predictions: Predictions, classes: Labels, name: str = "y_proba") -> Predictions:
+    """Return predictions with columns in the order of `classes`, matched by name where possible."""
     values, names = predictions.values, predictions.names
     if values.shape[1] != classes.size:
         raise ValueError(
             f"{name} has {values.shape[1]} columns but there are {classes.size} classes "
-            f"({some(classes.tolist())}); give one column a class."
+            f"({some(classes.tolist())}); give one column per class."
         )
     if names is None or list(names) == classes.tolist():
-        return values
+        return predictions
     at = {str(column): i for i, column in enumerate(names)}
     same = set(at) == {str(label) for label in classes.tolist()}
     if are_positions(names):
@@ -100,7 +106,7 @@ def in_class_order(predictions: Predictions, classes: Labels, name: str = "y_pro
                 f"the order {some(classes.tolist())}: are these names or positions? Name the "
                 "columns, or pass a plain array in class order."
             )
-        return values
+        return predictions
     if not same:
         raise ValueError(
             f"the columns of {name} ({some(names)}) are not the classes "
@@ -109,19 +115,20 @@ def in_class_order(predictions: Predictions, classes: Labels, name: str = "y_pro
         )
     order = [at[str(label)] for label in classes.tolist()]
     if order == list(range(len(order))):
-        return values
-    return values.columns(order) if isinstance(values, Table) else values[:, order]
+        return predictions
+    values = values.columns(order) if isinstance(values, Table) else values[:, order]
+    return replace(predictions, values=values, names=tuple(classes.tolist()))
 
 
 def read_labels(y: ArrayLike, n_samples: int | None = None, name: str = "y") -> Labels:
-    """Read labels as a 1-D array, one a row of the predictions where there are any."""
+    """Read labels as a 1-D array, one per row of the predictions if there are any."""
     labels = as_labels(y, name)
     if labels.size == 0:
         raise ValueError(f"{name} is empty; give at least one label.")
     if n_samples is not None and labels.size != n_samples:
         raise ValueError(
             f"{name} has {labels.size} labels but there are {n_samples} rows of predictions; give "
-            "one label a row."
+            "one label per row."
         )
     return labels
 
@@ -132,7 +139,7 @@ def encode_labels(labels: Labels, classes: Labels, name: str = "y") -> Indices:
         labels = labels.astype(str)  # a table's header is text even where its labels are numbers
     if (classes.dtype.kind == "U") != (labels.dtype.kind == "U"):
         raise ValueError(
-            f"{name} and classes are of different kinds ({name}: {some(labels[:3].tolist())}; "
+            f"{name} and classes have different types ({name}: {some(labels[:3].tolist())}; "
             f"classes: {some(classes.tolist())}); use the same names in both."
         )
     order = np.argsort(classes)

@@ -6,22 +6,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from priorshift._typing import Vector
+from priorshift._typing import Vector, are_numbers
 from priorshift._validation._reading import as_array, read_numbers, some
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
-"""Sums of weights whose squares are numbers still."""
+"""Sums of weights that can be squared without overflow or underflow."""
 
 
 def check_sample_weight(sample_weight: ArrayLike | None, n_samples: int) -> Vector | None:
-    """Check weights: one a row, finite, not negative, not all 0."""
+    """Check weights: one per row, finite, not negative, not all 0."""
     if sample_weight is None:
         return None
     values, _ = read_numbers(sample_weight, "sample_weight")
     if values.shape != (n_samples,):
         raise ValueError(
             f"sample_weight has shape {values.shape} but there are {n_samples} rows; give one "
-            "weight a row."
+            "weight per row."
         )
     bad = np.flatnonzero(~np.isfinite(values) | (values < 0))
     if bad.size:
@@ -63,12 +63,24 @@ def check_count(value: int, name: str, least: int = 1) -> int:
     return int(value)
 
 
+def check_level(level: float, name: str = "alpha") -> float:
+    """Check a level: above 0 and below 1."""
+    if not 0 < check_fraction(level, name) < 1:
+        raise ValueError(f"{name} must be above 0 and below 1; got {level!r}.")
+    return float(level)
+
+
+def check_resamples(n_resamples: int, alpha: float) -> int:
+    """Check that there are enough draws for a p-value as small as the level."""
+    return check_count(n_resamples, "n_resamples", least=int(np.ceil(1 / alpha - 1e-9)) - 1)
+
+
 def check_alpha(alpha: Any, n_classes: int) -> Vector:
-    """Check the parameters of a Dirichlet hyper-prior: one number, or one a class, above 0."""
+    """Check the parameters of a Dirichlet hyper-prior: one number, or one per class, above 0."""
     values = as_array(alpha, "alpha")
-    if values.dtype.kind not in "fiu" or values.shape not in ((), (n_classes,)):
+    if not are_numbers(values.dtype) or values.shape not in ((), (n_classes,)):
         raise ValueError(
-            f"alpha must be one number or {n_classes}, one a class; got shape {values.shape} and "
+            f"alpha must be one number or {n_classes}, one per class; got shape {values.shape} and "
             f"type {values.dtype}."
         )
     if not (np.isfinite(values) & (values > 0)).all():

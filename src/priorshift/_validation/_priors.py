@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
-from priorshift._typing import Indices, Labels, Vector
+from priorshift._typing import Indices, Labels, Vector, are_numbers
 from priorshift._validation._reading import SUM_TOLERANCE, as_array, as_mapping, some
 from priorshift.execution import Block, Rows, SparseTable, map_reduce
 
 NO_PRIOR = 1e-30
-"""A prior up to this is 0: to divide by it would say nothing."""
+"""A prior up to this counts as 0: dividing by it would be meaningless."""
 
 LEAST_BESIDE_REST = 1e-10
-"""Smallest source prior for rows that spread a rest: what is listed is a difference from it."""
+"""Smallest source prior for rows that spread a rest: listed scores are stored as differences."""
 
 NEGLIGIBLE_MASS = 1e-6
-"""A predicted probability up to this is no evidence against a source prior of 0."""
+"""A predicted probability up to this does not contradict a source prior of 0."""
 
 
 def check_priors(priors: Any, classes: Labels, name: str) -> Vector:
@@ -30,13 +30,13 @@ def check_priors(priors: Any, classes: Labels, name: str) -> Vector:
     if isinstance(priors, Mapping):
         priors = _from_mapping(priors, classes, name)
     values = as_array(priors, name)
-    if values.dtype.kind not in "fiu" or values.ndim != 1 or values.size != classes.size:
-        alone = values.ndim == 0 and values.dtype.kind in "fiu"
+    if not are_numbers(values.dtype) or values.ndim != 1 or values.size != classes.size:
+        alone = values.ndim == 0 and are_numbers(values.dtype)
         hint = (
             " A single number goes with 1-D probabilities of the positive class." if alone else ""
         )
         raise ValueError(
-            f"{name} must be {classes.size} numbers, one a class ({some(classes.tolist())}); got "
+            f"{name} must be {classes.size} numbers, one per class ({some(classes.tolist())}); got "
             f"an array of shape {values.shape} and type {values.dtype}.{hint}"
         )
     values = values.astype(np.float64)
@@ -64,9 +64,9 @@ def check_source_mass(
     from_logits: bool = False,
     origin: str = "given",
 ) -> None:
-    """Refuse a source prior of 0 for a class that the classifier does predict.
+    """Refuse a source prior of 0 for a class that the classifier predicts.
 
-    `origin` says in words where the source priors come from, if nobody gave them.
+    `origin` says in words where the source priors come from, if they were not given.
     """
     if isinstance(outputs, SparseTable) and not outputs.exact:
         _require_room_for_rest(source_priors, classes)
@@ -92,12 +92,12 @@ def check_source_mass(
 
 
 def _require_room_for_rest(source_priors: Vector, classes: Labels) -> None:
-    """Refuse source priors that rounding would drown in what sparse rows spread."""
+    """Refuse source priors that rounding would lose in what sparse rows spread."""
     tiny = np.flatnonzero((source_priors > NO_PRIOR) & (source_priors < LEAST_BESIDE_REST))
     if tiny.size:
         raise ValueError(
             f"source_priors is {source_priors[tiny[0]]:.3g} for class "
-            f"{classes[tiny[0]].item()!r} (position {tiny[0]}), which rounding drowns in what rows "
+            f"{classes[tiny[0]].item()!r} (position {tiny[0]}), which rounding loses in what rows "
             "of a TopK spread over the classes that they do not list; pass an array (toarray()), "
             f"rest='drop', or at least {LEAST_BESIDE_REST:g}."
         )
@@ -122,7 +122,7 @@ def _largest_mass(outputs: Rows, columns: Indices, from_logits: bool) -> Vector:
 
 @dataclass(frozen=True)
 class _LargestMass:
-    """Return the largest probability of some columns in a block."""
+    """Returns the largest probability of some columns in a block."""
 
     columns: Indices
     from_logits: bool

@@ -14,7 +14,7 @@ SUM_TOLERANCE = 1e-3
 def read_numbers(values: Any, name: str) -> tuple[Floats, tuple[Any, ...] | None]:
     """Read numbers from an array, a list, or an eager frame (then with its header)."""
     values, names = from_frame(values, name)
-    _require_plain(values, name)
+    require_plain(values, name)
     array = as_array(values, name)
     if not are_numbers(array.dtype):
         raise ValueError(
@@ -26,7 +26,7 @@ def read_numbers(values: Any, name: str) -> tuple[Floats, tuple[Any, ...] | None
 
 
 def as_array(values: Any, name: str, dtype: Any = None) -> np.ndarray[Any, Any]:
-    """Make an array of whatever is given, or say why that cannot be done."""
+    """Make an array of any input, or say why that is impossible."""
     try:
         return np.asarray(values, dtype)
     except (ValueError, TypeError, OverflowError) as error:
@@ -37,7 +37,7 @@ def as_array(values: Any, name: str, dtype: Any = None) -> np.ndarray[Any, Any]:
 
 
 def from_frame(values: Any, name: str) -> tuple[Any, tuple[Any, ...] | None]:
-    """Unpack a pandas, polars or Arrow table or column; hand back anything else unchanged."""
+    """Unpack a pandas, polars or Arrow table or column; return anything else unchanged."""
     if isinstance(values, np.ndarray | list | tuple):
         return values, None
     _require_computed(values, name)
@@ -57,7 +57,7 @@ def from_frame(values: Any, name: str) -> tuple[Any, tuple[Any, ...] | None]:
         raise ValueError(f"{name} is a lazy frame; collect it first, for example with .collect().")
     if isinstance(native, nw.DataFrame):
         if not native.columns:
-            raise ValueError(f"{name} is a frame without columns; give one column a class.")
+            raise ValueError(f"{name} is a frame without columns; give one column per class.")
         _require_one_level(native.columns, name)
         return native.to_numpy(), tuple(native.columns)
     if isinstance(native, nw.Series):
@@ -67,8 +67,8 @@ def from_frame(values: Any, name: str) -> tuple[Any, tuple[Any, ...] | None]:
 
 def as_labels(values: Any, name: str) -> Labels:
     unpacked, _ = from_frame(values, name)
-    _require_plain(unpacked, name)
-    # a list as objects first, or NumPy would make the strings "a" and "nan" of ["a", nan]
+    require_plain(unpacked, name)
+    # a list as objects first, or NumPy would turn ["a", nan] into the strings "a" and "nan"
     labels = as_array(unpacked, name, object if isinstance(unpacked, list | tuple) else None)
     _require_vector(labels, name)
     if labels.dtype.kind in "OT":
@@ -85,11 +85,11 @@ def as_labels(values: Any, name: str) -> Labels:
     return labels
 
 
-def _require_plain(values: Any, name: str) -> None:
-    """Refuse arrays that `np.asarray` would misread without a word."""
+def require_plain(values: Any, name: str) -> None:
+    """Refuse arrays that `np.asarray` would silently misread."""
     if isinstance(values, Table):
         raise ValueError(
-            f"{name} is read in blocks, and this needs all rows at once; pass an array, such as "
+            f"{name} is read in blocks, but this needs all rows at once; pass an array, such as "
             "some of the rows by priorshift.execution.take_rows."
         )
     if isinstance(values, np.ma.MaskedArray):
@@ -99,7 +99,7 @@ def _require_plain(values: Any, name: str) -> None:
 
 
 def _require_computed(values: Any, name: str) -> None:
-    """Refuse what Dask is to compute later; it claims to have every attribute there is."""
+    """Refuse what Dask computes later: it claims to have every attribute."""
     if type(values).__module__ == "dask.delayed":
         raise ValueError(
             f"{name} is a Delayed of Dask; compute it first with {name}.compute(), or make a Dask "
@@ -108,7 +108,7 @@ def _require_computed(values: Any, name: str) -> None:
 
 
 def _require_one_level(columns: Any, name: str) -> None:
-    """Refuse the header of a pandas MultiIndex: no class is called by several names at once."""
+    """Refuse the header of a pandas MultiIndex: a class has one name."""
     several = [column for column in columns if isinstance(column, tuple)]
     if several:
         raise ValueError(
@@ -120,7 +120,7 @@ def _require_one_level(columns: Any, name: str) -> None:
 
 def _require_vector(labels: Labels, name: str) -> None:
     if labels.ndim != 1:
-        raise ValueError(f"{name} must be 1-D, one label a row; got shape {labels.shape}.")
+        raise ValueError(f"{name} must be 1-D, one label per row; got shape {labels.shape}.")
 
 
 def _require_no_missing(labels: Labels, name: str) -> None:
@@ -133,12 +133,12 @@ def _require_no_missing(labels: Labels, name: str) -> None:
 
 
 def is_missing(label: Any) -> bool:
-    """Tell whether a label is None, NaN or another library's word for them."""
+    """Tell whether a label is None, NaN or another library's missing value."""
     try:
         return label is None or bool(label != label)
     except TypeError:  # pandas' NA is neither equal to itself nor not
         return True
-    except ValueError:  # an array, which is no label, but not missing either
+    except ValueError:  # an array, which is not a label, but not missing either
         return False
 
 
@@ -161,7 +161,7 @@ def require_unique(names: list[Any], what: str) -> None:
 
 
 def as_mapping(priors: Any, name: str = "source_priors") -> Any:
-    """Turn a pandas Series into a mapping from its index; hand back anything else."""
+    """Turn a pandas Series into a mapping from its index; return anything else unchanged."""
     _require_computed(priors, name)
     if hasattr(getattr(priors, "index", None), "levels"):
         _require_one_level(priors.index, name)

@@ -1,7 +1,7 @@
 """PriorEstimator: what all methods share, from validation and target to a PriorEstimate."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Literal, Self, TypedDict, Unpack
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,21 +15,19 @@ from priorshift._validation import (
     check_choice,
     check_count,
     check_positive,
+    check_priors,
     check_proba,
     check_sample_weight,
     check_source_mass,
     classes_of_priors,
     encode_labels,
     in_class_order,
+    ordered,
     read_labels,
     settle_classes,
     some,
 )
-from priorshift.estimators._source import Mismatch, mismatch_of
 from priorshift.estimators.counts import (
-    Fitting,
-    Given,
-    Learned,
     SeenTarget,
     TargetCounts,
     Validation,
@@ -37,6 +35,7 @@ from priorshift.estimators.counts import (
 )
 from priorshift.estimators.references import Reference
 from priorshift.estimators.result import PriorEstimate
+from priorshift.estimators.source import Mismatch, mismatch_of
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
 from priorshift.execution import DENSE_CLASSES, DenseBlocks, Rows, SparseTable, Table, take_rows
 from priorshift.solvers import Mixture, Solution, maximise
@@ -54,6 +53,48 @@ NOTICEABLE = 0.01
 
 MOST_CELLS = 2**25
 """Numbers of a sparse validation set that is made an array, for methods that keep its rows."""
+
+
+class Given(NamedTuple):
+    """Priors of the training set, as you gave them to `fit`."""
+
+    source_priors: Any = None
+    source_label_priors: Any = None
+
+    @property
+    def any(self) -> bool:
+        """Whether you gave either of them."""
+        return self.source_priors is not None or self.source_label_priors is not None
+
+    @property
+    def needs_soft(self) -> bool:
+        """Whether source priors are validation's mean prediction, re-weighted to label priors."""
+        return self.source_priors is None and self.source_label_priors is not None
+
+    def checked(self, classes: Labels) -> tuple[Vector | None, Vector | None]:
+        """Return source priors and source label priors as vectors in class order."""
+        return (
+            _checked(self.source_priors, classes, "source_priors"),
+            _checked(self.source_label_priors, classes, "source_label_priors"),
+        )
+
+    def label_priors(self, classes: Labels) -> Vector | None:
+        """Return the best account of the training labels: label priors, else source priors."""
+        source, labels = self.checked(classes)
+        return source if labels is None else labels
+
+
+class Fitting(NamedTuple):
+    """All that a fit knows before it learns anything else: see `PriorEstimator._learn`."""
+
+    classes: Labels
+    given: Given
+    counts: ValidationCounts | None
+    rows: Validation | None
+
+
+Learned = tuple[dict[str, Any], ValidationCounts | None]
+"""Further fitted attributes by name, and the counts to estimate from."""
 
 
 class IntervalOptions(TypedDict, total=False):
@@ -325,13 +366,15 @@ class PriorEstimator(BaseEstimator):
         n_samples = predictions.values.shape[0]
         labels = None if y is None else read_labels(y, n_samples)
         names = settle_classes(predictions, labels, classes, positive_class)
-        values = self._as_taken(in_class_order(predictions, names), kept=self.keeps_rows)
+        predictions = ordered(predictions, names)
+        values = self._as_taken(predictions.values, kept=self.keeps_rows)
         if self.keeps_rows and isinstance(values, Table):
             values = take_rows(values, np.arange(n_samples))
         rows = Validation(
             values,
             None if labels is None else encode_labels(labels, names),
             check_sample_weight(sample_weight, n_samples),
+            predictions if values is predictions.values else None,
         )
         return names, rows
 
@@ -805,3 +848,7 @@ def interval_request(
     if confidence_level is None:
         return None
     return IntervalRequest.of(confidence_level, random_state, *(DEFAULT_OPTIONS | options).values())
+
+
+def _checked(priors: Any, classes: Labels, name: str) -> Vector | None:
+    return None if priors is None else check_priors(priors, classes, name)

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from priorshift._typing import Floats, Indices, Labels, Mask, Vector
-from priorshift._validation import check_priors
+from priorshift._typing import Floats, Indices, Mask, Vector
+from priorshift._validation import Predictions
 from priorshift.adaptation import prior_ratio
 from priorshift.execution import Block, Rows, map_reduce, times
 from priorshift.solvers import Mixture, maximise
@@ -21,41 +21,17 @@ NONE_LEFT = 1e-9
 """Share of the target below which nothing is left of the classes that validation saw."""
 
 
-class Given(NamedTuple):
-    """Priors of the training set, as you gave them to `fit`."""
-
-    source_priors: Any = None
-    source_label_priors: Any = None
-
-    @property
-    def any(self) -> bool:
-        """Whether you gave either of them."""
-        return self.source_priors is not None or self.source_label_priors is not None
-
-    @property
-    def needs_soft(self) -> bool:
-        """Whether source priors are validation's mean prediction, re-weighted to label priors."""
-        return self.source_priors is None and self.source_label_priors is not None
-
-    def checked(self, classes: Labels) -> tuple[Vector | None, Vector | None]:
-        """Return source priors and source label priors as vectors in class order."""
-        return (
-            _checked(self.source_priors, classes, "source_priors"),
-            _checked(self.source_label_priors, classes, "source_label_priors"),
-        )
-
-    def label_priors(self, classes: Labels) -> Vector | None:
-        """Return the best account of the training labels: label priors, else source priors."""
-        source, labels = self.checked(classes)
-        return source if labels is None else labels
-
-
 class Validation(NamedTuple):
-    """The rows of a validation set, clean and in class order."""
+    """The rows of a validation set, clean and in class order.
+
+    `checked` are the predictions as they passed the check, if the rows are theirs: what is counted
+    over them is kept with them.
+    """
 
     y_proba: Floats
     y: Indices | None
     sample_weight: Vector | None
+    checked: Predictions | None = None
 
     @property
     def labels(self) -> Indices:
@@ -69,6 +45,19 @@ class Validation(NamedTuple):
         if self.sample_weight is not None:
             return self.sample_weight
         return np.ones(self.y_proba.shape[0])
+
+    def confusion(self, decision: Decision) -> Confusion:
+        """Count decisions by class; once for all methods that get the same checked predictions."""
+
+        def count() -> Confusion:
+            return Confusion.from_arrays(
+                self.y_proba, self.labels, decision=decision, sample_weight=self.sample_weight
+            )
+
+        if self.checked is None:
+            return count()
+        key, counted = ("confusion", decision), (self.labels, self.sample_weight)
+        return self.checked.once(self.y_proba, key, counted, count)
 
     def take(self, rows: Indices) -> "Validation":
         """Return some rows, or all in another order."""
@@ -122,15 +111,15 @@ class ValidationCounts:
         cls, rows: Validation, *, decision: Decision | None, needs_soft: bool = False
     ) -> "ValidationCounts":
         """Count validation predictions: all together, by decision, and softly if need be."""
-        y_proba, y, weight = rows
-        predicted = DecisionCounts.from_arrays(y_proba, decision="soft", sample_weight=weight)
-        confusion = soft = None
-        if y is not None and decision is not None:
-            confusion = Confusion.from_arrays(y_proba, y, decision=decision, sample_weight=weight)
-        if y is not None and needs_soft:
-            soft = confusion
-            if decision != "soft":
-                soft = Confusion.from_arrays(y_proba, y, decision="soft", sample_weight=weight)
+        predicted = DecisionCounts.from_arrays(
+            rows.y_proba, decision="soft", sample_weight=rows.sample_weight
+        )
+        if rows.y is None:
+            return cls(predicted)
+        confusion = None if decision is None else rows.confusion(decision)
+        soft = None
+        if needs_soft:
+            soft = confusion if decision == "soft" else rows.confusion("soft")
         return cls(predicted, confusion, soft)
 
     @property
@@ -172,19 +161,6 @@ class ValidationCounts:
             _add(self.confusion, other.confusion),
             _add(self.soft, other.soft),
         )
-
-
-class Fitting(NamedTuple):
-    """All that a fit knows before it learns anything else: see `PriorEstimator._learn`."""
-
-    classes: Labels
-    given: Given
-    counts: ValidationCounts | None
-    rows: Validation | None
-
-
-Learned = tuple[dict[str, Any], ValidationCounts | None]
-"""Further fitted attributes by name, and the counts to estimate from."""
 
 
 @dataclass(frozen=True)
@@ -293,10 +269,6 @@ class _WeightSum:
 
     def __call__(self, block: Block, rows: slice) -> float:  # noqa: ARG002
         return float(self.weight(block).sum())
-
-
-def _checked(priors: Any, classes: Labels, name: str) -> Vector | None:
-    return None if priors is None else check_priors(priors, classes, name)
 
 
 def _complete(seen_priors: Vector, seen: Mask, unseen_priors: Vector) -> Vector:

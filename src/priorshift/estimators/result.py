@@ -31,6 +31,7 @@ from priorshift.adaptation import (
 from priorshift.calibration import Calibration, CalibrationAverage, CalibrationMap
 from priorshift.execution import SparseTable, is_dask_array, map_chunks
 from priorshift.solvers import ADVICE, Status
+from priorshift.text import html_paragraphs, html_table, movers, plain, text_table
 from priorshift.uncertainty import Estimand, IntervalKind, IntervalRequest, PriorInterval
 
 MAX_ROWS = 10
@@ -278,18 +279,9 @@ def as_dict(found: PriorEstimate) -> dict[str, Any]:
             value = dict(zip(classes, value.tolist(), strict=True))
         elif isinstance(value, CalibrationMap | CalibrationAverage):
             value = value.name
-        named[field.name] = _plain(value)
+        named[field.name] = plain(value)
     named["ratio"] = dict(zip(classes, found.ratio.tolist(), strict=True))
     return named
-
-
-def _plain(value: Any) -> Any:
-    """Return the value with None for infinities, which JSON does not know."""
-    if isinstance(value, Mapping):
-        return {name: _plain(one) for name, one in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(one) for one in value]
-    return None if isinstance(value, float) and np.isinf(value) else value
 
 
 def columns_of(found: PriorEstimate) -> dict[str, Any]:
@@ -314,26 +306,17 @@ def as_text(found: PriorEstimate) -> str:
         f"PriorEstimate(method={found.method!r}, status={found.status!r}{gap}, "
         f"n_classes={found.classes.size}, n_target={found.n_target})"
     )
-    rows = [_header(found), *_rows(found)]
-    width = max(len(row[0]) for row in rows)
-    lines = [f"  {row[0]:<{width}}" + "".join(f"  {cell:>8}" for cell in row[1:]) for row in rows]
-    return "\n".join([head, *lines, *(f"  {note}" for note in _notes(found))])
+    header = _header(found)
+    lines = text_table([header, *_rows(found)], right=range(1, len(header)), least=8)
+    return "\n".join([head, *(f"  {line}" for line in (*lines, *_notes(found)))])
 
 
 def as_html(found: PriorEstimate) -> str:
     """Show the same in a notebook."""
-    header = "".join(f"<th>{escape(cell)}</th>" for cell in _header(found))
-    cells = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
-        for row in _rows(found)
-    )
     gap = "" if found.gap is None else f", gap {found.gap:.2g}"
     head = escape(f"{found.method}: {found.status}{gap}, {found.n_target} target rows")
-    notes = "".join(f"<p>{escape(note)}</p>" for note in _notes(found))
-    return (
-        f"<div><strong>Prior estimate</strong> {head}<table><thead><tr>{header}</tr></thead>"
-        f"<tbody>{cells}</tbody></table>{notes}</div>"
-    )
+    table, notes = html_table(_rows(found), _header(found)), html_paragraphs(_notes(found))
+    return f"<div><strong>Prior estimate</strong> {head}{table}{notes}</div>"
 
 
 def interval_in_words(found: PriorEstimate) -> str:
@@ -368,8 +351,7 @@ def _shown(found: PriorEstimate) -> Indices:
     """Return the classes to show, the largest movers where there are many."""
     if found.classes.size <= MAX_ROWS:
         return np.arange(found.classes.size)
-    moved = np.abs(found.priors - found.source_priors)
-    return np.argsort(-moved, kind="stable")[:MAX_ROWS]
+    return movers(found.priors - found.source_priors, MAX_ROWS)
 
 
 def _notes(found: PriorEstimate) -> list[str]:

@@ -4,7 +4,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from priorshift._typing import Vector
 from priorshift._validation import (
     check_proba,
     encode_labels,
-    in_class_order,
+    ordered,
     read_labels,
 )
 from priorshift.estimators import (
@@ -27,6 +26,7 @@ from priorshift.estimators import (
 )
 from priorshift.evaluation._scores import Scores, score_adapted
 from priorshift.execution import Rows
+from priorshift.text import html_table, text_table
 
 Progress = Callable[[Sequence[str]], Iterable[str]]
 """Wraps the methods while they run, as `tqdm.tqdm` or `rich.progress.track` do."""
@@ -125,25 +125,13 @@ class Comparison:
     def __repr__(self) -> str:
         """Show one line per method."""
         header, rows = self.table()
-        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in (header, *rows)
-        ]
-        return "\n".join(
-            [f"Comparison of {len(rows)} methods, {self.classes.size} classes", *lines]
-        )
+        title = f"Comparison of {len(rows)} methods, {self.classes.size} classes"
+        return "\n".join([title, *text_table([header, *rows])])
 
     def _repr_html_(self) -> str:
         header, rows = self.table()
-        head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
-        )
-        return (
-            f"<div><strong>Comparison</strong> of {len(rows)} methods, {self.classes.size} classes"
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-        )
+        title = f"of {len(rows)} methods, {self.classes.size} classes"
+        return f"<div><strong>Comparison</strong> {title}{html_table(rows, header)}</div>"
 
 
 def compare(
@@ -213,8 +201,9 @@ def compare(
         "classes": classes,
     }
     # refuse bad data here, once; what a single method refuses is in its row
-    settled = NoAdaptation().fit(y_proba_val, y_val, **given).classes_
-    target = in_class_order(check_proba(y_proba_target, tables=True), settled, "y_proba_target")
+    validation = check_proba(y_proba_val, "y_proba_val", tables=True)
+    settled = NoAdaptation().fit(validation, y_val, **given).classes_
+    target = ordered(check_proba(y_proba_target, tables=True), settled, "y_proba_target")
     truth, index = None, None
     if y_target is not None:
         labels = read_labels(y_target, target.shape[0], "y_target")
@@ -222,15 +211,17 @@ def compare(
         truth = np.bincount(index, minlength=settled.size) / index.size
     results = []
     for name in names if progress is None else progress(names):
-        result = _run(name, (y_proba_val, y_val), target, given)
+        result = _run(name, (validation, y_val), target, given)
         if index is not None and result.estimate is not None:
-            result = replace(result, scores=_quietly(score_adapted, result.estimate, target, index))
+            result = replace(
+                result, scores=_quietly(score_adapted, result.estimate, target.values, index)
+            )
         results.append(result)
     return Comparison(tuple(_with_agreement(results)), settled, truth)
 
 
 def _run(
-    name: str, validation: tuple[Any, Any], target: Rows, given: dict[str, Any]
+    name: str, validation: tuple[Any, Any], target: Any, given: dict[str, Any]
 ) -> MethodResult:
     """Fit and estimate; keep time, warnings and refusals."""
     estimate, error = None, None

@@ -345,10 +345,11 @@ def _intervals(
     estimator: PriorEstimator, priors: Vector, mass: Vector, pool: Pool, request: IntervalRequest
 ) -> tuple[Vector, Vector]:
     """Return the intervals, shape (G, K, 2), and standard errors, shape (G, K)."""
-    y_proba, y, weight = estimator._labelled_rows()
-    assert y is not None
+    rows = estimator._labelled_rows()
     # what validation says needs no row of the target
-    votes = Votes.of(estimator.confusion_, y_proba[:1], y_proba, y, weight)
+    votes = Votes.of(
+        estimator.confusion_, rows.y_proba[:1], rows.y_proba, rows.labels, rows.sample_weight
+    )
     within, own = votes.within, np.diagonal(votes.within)
     n = np.maximum(_effective_rows(mass, priors.shape[1], pool), LEAST_ROWS)
     by_others = (priors @ within - priors * own) / n

@@ -25,6 +25,7 @@ from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_us
 from priorshift.groups._labels import match_groups, match_or_pool, read_groups
 from priorshift.groups._pooling import Pool
 from priorshift.solvers import Solutions, Status
+from priorshift.text import html_paragraphs, html_table, movers, text_table
 
 MAX_ROWS = 10
 """Groups that a repr shows; if there are more, those that moved most."""
@@ -226,7 +227,7 @@ class GroupEstimates(FrozenArrays):
 
     def movers(self, most: int = MAX_ROWS) -> Indices:
         """Return the positions of the groups that are farthest from the pooled priors."""
-        return np.argsort(-self.distance, kind="stable")[:most]
+        return movers(self.distance, most)
 
     def __repr__(self) -> str:
         """Show the groups that moved, and how far groups were pooled."""
@@ -327,24 +328,14 @@ def wide_columns(found: GroupEstimates) -> dict[str, Any]:
 
 def _as_text(found: GroupEstimates) -> str:
     """Show the groups that moved, and how far groups were pooled."""
-    rows = [HEADER, *_rows(found)]
-    width = max(len(row[0]) for row in rows)
-    lines = [f"  {name:<{width}}  {n:>8}  {w:>6}  {d:>6}  {most}" for name, n, w, d, most in rows]
-    return "\n".join([_head(found), *lines, *(f"  {note}" for note in _notes(found))])
+    lines = text_table([HEADER, *_rows(found)], right=(1, 2, 3), least=6)
+    return "\n".join([_head(found), *(f"  {line}" for line in (*lines, *_notes(found)))])
 
 
 def _as_html(found: GroupEstimates) -> str:
     """Show the same in a notebook."""
-    head = "".join(f"<th>{name}</th>" for name in HEADER)
-    cells = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
-        for row in _rows(found)
-    )
-    notes = "".join(f"<p>{escape(note)}</p>" for note in _notes(found))
-    return (
-        f"<div><strong>{escape(_head(found))}</strong><table><thead><tr>{head}</tr></thead>"
-        f"<tbody>{cells}</tbody></table>{notes}</div>"
-    )
+    table, notes = html_table(_rows(found), HEADER), html_paragraphs(_notes(found))
+    return f"<div><strong>{escape(_head(found))}</strong>{table}{notes}</div>"
 
 
 def _head(found: GroupEstimates) -> str:

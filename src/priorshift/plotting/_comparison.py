@@ -11,11 +11,19 @@ from priorshift._frames import Backend, make_frame
 from priorshift._typing import Indices, Labels, Vector
 from priorshift._validation import check_choice, check_classes, check_count, check_priors, some
 from priorshift.estimators import PriorEstimate, traits_of
-from priorshift.plotting._base import Display
-from priorshift.plotting._heatmap import draw_heatmap, write_cells
-from priorshift.plotting._labels import percent, shorten
-from priorshift.plotting._rows import frame_rows
-from priorshift.plotting.style import WIDTH, bare, ink, literally, series_style, write_title
+from priorshift.plotting.style import (
+    WIDTH,
+    Display,
+    bare,
+    draw_heatmap,
+    frame_rows,
+    ink,
+    literally,
+    series_style,
+    write_cells,
+    write_title,
+)
+from priorshift.text import movers, short_percent, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -182,7 +190,7 @@ class ComparisonDisplay(Display):
         """Return the classes to draw: all in order, or those whose priors differ most."""
         if self.classes.size <= most:
             return np.arange(self.classes.size)
-        return np.argsort(-np.ptp(self._with_truth()[1], axis=0), kind="stable")[:most]
+        return movers(np.ptp(self._with_truth()[1], axis=0), most)
 
     def _with_truth(self) -> tuple[list[str], Vector]:
         """Return names and priors of the methods, the truth first if it is known."""
@@ -246,7 +254,7 @@ class ComparisonDisplay(Display):
             distances = self.distances[np.ix_(judged, judged)]
             pair = np.unravel_index(np.argmax(distances), distances.shape)
             one, other = (shorten(self.methods[judged[m]]) for m in pair)
-            title += f"\nfurthest apart: {one} and {other}, by {percent(distances[pair])}"
+            title += f"\nfurthest apart: {one} and {other}, by {short_percent(distances[pair])}"
         write_title(ax, "Agreement of methods", title)
 
 

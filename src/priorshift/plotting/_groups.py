@@ -9,10 +9,17 @@ from priorshift._frames import Backend, make_frame
 from priorshift._typing import Indices, Vector
 from priorshift._validation import check_classes, check_priors
 from priorshift.groups import GroupEstimates, read_groups
-from priorshift.plotting._base import Display
-from priorshift.plotting._labels import by, percent, shorten
-from priorshift.plotting._rows import farthest, frame_rows, write_beside
-from priorshift.plotting.style import WIDTH, series_style, write_head
+from priorshift.plotting.style import (
+    WIDTH,
+    Display,
+    by,
+    farthest,
+    frame_rows,
+    series_style,
+    write_beside,
+    write_head,
+)
+from priorshift.text import short_percent, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -176,7 +183,7 @@ class GroupsDisplay(Display):
     def summary(self, max_groups: int = MAX_GROUPS, max_classes: int = MAX_CLASSES) -> str:
         """Say in words what is drawn of all there is."""
         G, K = self.priors.shape
-        middle = percent(float(np.median(self._distance())))
+        middle = short_percent(float(np.median(self._distance())))
         text = (
             f"{G:,} {'group' if G == 1 else 'groups'}, {K:,} classes; "
             f"median total variation from pooled {middle}"

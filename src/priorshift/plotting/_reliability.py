@@ -8,11 +8,10 @@ from numpy.typing import ArrayLike
 from priorshift._frames import Backend, make_frame
 from priorshift._typing import Vector
 from priorshift._validation import check_choice, check_count
-from priorshift.plotting._base import Display
 from priorshift.plotting._bins import STRATEGIES, Strategy, assign_bins, wilson_interval
-from priorshift.plotting._labels import percent
 from priorshift.plotting._samples import read_labelled
-from priorshift.plotting.style import BLUE, GREY, bare, ink, share_axis, write_head
+from priorshift.plotting.style import BLUE, GREY, Display, bare, ink, share_axis, write_head
+from priorshift.text import short_percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -177,8 +176,8 @@ class ReliabilityDisplay(Display):
         )
         write_head(
             ax,
-            f"Reliability: ECE {percent(self.ece)}",
-            f"accuracy {percent(accuracy)}, mean confidence {percent(confidence)}, "
+            f"Reliability: ECE {short_percent(self.ece)}",
+            f"accuracy {short_percent(accuracy)}, mean confidence {short_percent(confidence)}, "
             f"{int(self.counts.sum()):,} samples",
         )
         return self

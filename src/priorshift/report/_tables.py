@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from priorshift.estimators import traits_of
 from priorshift.report._facts import ROUNDING, Decisions, Facts, Mistakes, Reliability, Truth
-from priorshift.report._format import MISSING, count, number, percent, points, signed
+from priorshift.text import MISSING, count, movers, number, percent, points, signed
 
 MANY = 50
 """Rows beyond which a table scrolls, can be filtered, and begins with the largest change."""
@@ -135,7 +135,7 @@ def decisions_table(decisions: Decisions, names: Sequence[str]) -> Table:
     """List decisions before and after, of the classes whose number changes."""
     n_classes = int(np.count_nonzero(decisions.difference))
     n_shown = min(n_classes, MAX_CLASSES)
-    order = np.argsort(-np.abs(decisions.difference), kind="stable")[:n_shown]
+    order = movers(decisions.difference, n_shown)
     caption = "Decisions on the target by class"
     if n_shown < n_classes:
         caption = f"The {n_shown} classes of {n_classes:,} whose decisions change most"

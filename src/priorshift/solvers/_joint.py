@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from priorshift._typing import Vector
-from priorshift.solvers._accelerated import extrapolate
-from priorshift.solvers._certified import maximise
+from priorshift.solvers._certified import extrapolate, maximise
 from priorshift.solvers._mixture import Mixture
 from priorshift.solvers._solution import Solution, Status
 

@@ -186,7 +186,8 @@ def _read(path: Path) -> tuple[Header, Arrays]:
     content, header = io.BytesIO(path.read_bytes()), None
     try:
         with np.load(content, allow_pickle=False) as archive:
-            arrays = dict(archive.items())
+            # NumPy returns members that do not begin as arrays do as bytes
+            arrays = {name: part for name, part in archive.items() if not isinstance(part, bytes)}
         header = json.loads(str(arrays.pop("header")[()]), parse_constant=_refuse)
     except Exception:  # zipfile and NumPy may raise anything on a damaged file
         pass
@@ -281,7 +282,12 @@ class _State:
     def check_estimator(self) -> None:
         """Check the fitted estimator."""
         named = _mapping(self.header["estimator"], "estimator")
-        _require(get_estimator(named["method"]).fit_is_counts, "the method is not one of counts")
+        method = named["method"]
+        _require(
+            method in available_estimators(),
+            f"its method {method!r} is not registered here; import the module that registers it",
+        )
+        _require(get_estimator(method).fit_is_counts, f"a fit of {method!r} is more than counts")
         _mapping(named["params"], "the parameters of the method")
         given = named["given"]
         _require(
