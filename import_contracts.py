@@ -6,7 +6,7 @@ from importlinter import Contract, ContractCheck, output
 class PrivateModules(Contract):
     """No package imports another package's underscore module.
 
-    `priorshift.solvers._mixture` is for `priorshift.solvers` alone; what others need of it stands in
+    `priorshift.solvers._mixture` is for `priorshift.solvers` alone; what others need of it is in
     `priorshift.solvers`. Foundations such as `priorshift._validation` serve all packages.
     """
 
