@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 import priorshift as ps
 from priorshift.cli import main
-from priorshift.report import render_report
+from priorshift.report import _facts, render_report
 from priorshift.report._words import description
 from priorshift.text import number, percent, points
 

@@ -36,10 +36,9 @@ from priorshift.cli._report import command_line
 from priorshift.cli._task import Task, open_task
 from priorshift.estimators import get_estimator
 from priorshift.io import SUFFIXES, atomic_path, locked, open_predictions
-from priorshift.plotting._monitor import MonitorDisplay
+from priorshift.plotting import MonitorDisplay
 from priorshift.plotting.style import require_matplotlib
-from priorshift.report._monitor import write_monitor_report
-from priorshift.report._render import require_packages
+from priorshift.report import require_packages, write_monitor_report
 from priorshift.streaming import ONLINE, MonitorStep, PriorMonitor, describe
 from priorshift.text import movers
 
