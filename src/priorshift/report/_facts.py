@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from priorshift._typing import Floats, Indices, Mask, Vector
-from priorshift.diagnostics import Diagnostics
+from priorshift.diagnostics import Diagnostics, Reliability
 from priorshift.estimators import PriorEstimate
 from priorshift.evaluation import Comparison, MethodResult, Scores
 from priorshift.report._inputs import Inputs
@@ -19,8 +19,6 @@ from priorshift.text import movers
 
 MAX_FLOWS = 15
 MAX_PAIRS = 12
-N_BINS = 10
-N_HISTOGRAM = 40
 ROUNDING = 1e-9
 """How far below 0 an unclipped entry may be by rounding alone."""
 ENOUGH = 10
@@ -94,19 +92,6 @@ class Mistakes:
 
 
 @dataclass(frozen=True, eq=False)
-class Reliability:
-    """How confidence and accuracy go together on validation, bin by bin of confidence."""
-
-    rows: Indices
-    confidence: Vector
-    accuracy: Vector
-    error: float
-    """Expected calibration error."""
-    histogram: Indices
-    """Rows by confidence, in bins of equal width from 0 to 1."""
-
-
-@dataclass(frozen=True, eq=False)
 class Truth:
     """What target labels say, before and after adaptation."""
 
@@ -169,7 +154,7 @@ def gather(inputs: Inputs) -> Facts:
             inputs.label_val,
             None if known is None else known.condition_number,
         )
-        reliability = reliability_of(inputs.proba_val.values, inputs.label_val)
+        reliability = Reliability.of(inputs.proba_val.values, inputs.label_val)
     if inputs.target is not None:
         decisions, truth = decisions_of(inputs.target.routes), truth_of(inputs.target)
     return Facts(
@@ -251,28 +236,4 @@ def mistakes_of(y_proba: Floats, y: Indices, condition_soft: float | None = None
         condition_number(hard.conditional[:, hard.seen]),
         condition_soft,
         pairs,
-    )
-
-
-def reliability_of(y_proba: Floats, y: Indices) -> Reliability:
-    r"""Compare confidence with accuracy, by bins :math:`B_j` of equally many rows.
-
-    .. math:: \mathrm{ECE} = \sum_j \frac{|B_j|}{n}
-        \bigl|\mathrm{accuracy}(B_j) - \mathrm{confidence}(B_j)\bigr|
-    """
-    confidence = y_proba.max(axis=1).astype(np.float64)
-    right = (y_proba.argmax(axis=1) == y).astype(np.float64)
-    edges = np.unique(np.quantile(confidence, np.linspace(0, 1, N_BINS + 1)))
-    bins = np.searchsorted(edges[1:-1], confidence, side="right")
-    rows = np.bincount(bins)
-    filled = rows > 0
-    rows = rows[filled]
-    mean_confidence = np.bincount(bins, confidence)[filled] / rows
-    mean_accuracy = np.bincount(bins, right)[filled] / rows
-    return Reliability(
-        rows,
-        mean_confidence,
-        mean_accuracy,
-        float(np.abs(mean_accuracy - mean_confidence) @ rows / y.size),
-        np.histogram(confidence.clip(0, 1), np.linspace(0, 1, N_HISTOGRAM + 1))[0],
     )
