@@ -48,7 +48,7 @@ def test_every_file_of_a_folder_is_a_window(folder, ok, stream):
     steps = steps_of(ok("monitor", *folder, "--json"))
     assert [step["time"] for step in steps] == [f"2026-05-0{day}.csv" for day in range(1, 9)]
     assert [step["index"] for step in steps] == list(range(8))
-    assert {step["schema_version"] for step in steps} == {1}
+    assert {step["schema_version"] for step in steps} == {2}
     assert {step["command"] for step in steps} == {"monitor"}
     assert not steps[3]["alarm"]
     assert steps[-1]["alarm"]

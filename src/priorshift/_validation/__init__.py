@@ -32,11 +32,14 @@ from priorshift._validation._reading import (
     check_choice,
     check_count,
     check_fraction,
+    check_level,
     check_positive,
+    check_resamples,
     check_sample_weight,
     is_missing,
     some,
 )
+from priorshift._validation._target_labels import known_labels
 
 __all__ = [
     "NO_PRIOR",
@@ -48,12 +51,14 @@ __all__ = [
     "check_count",
     "check_fraction",
     "check_indices",
+    "check_level",
     "check_logits",
     "check_matrix",
     "check_outputs",
     "check_positive",
     "check_priors",
     "check_proba",
+    "check_resamples",
     "check_sample_weight",
     "check_source_mass",
     "classes_of_labels",
@@ -61,6 +66,7 @@ __all__ = [
     "encode_labels",
     "in_class_order",
     "is_missing",
+    "known_labels",
     "ordered",
     "read_labels",
     "settle_classes",

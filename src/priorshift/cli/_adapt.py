@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import copyfileobj
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import numpy as np
 
 from priorshift._typing import Floats
+from priorshift.assessment import following
 from priorshift.cli._console import busy, emit, note, progress
 from priorshift.cli._documents import document
 from priorshift.cli._errors import Command
@@ -53,18 +54,32 @@ def adapt(method: str, output: Path | None, as_json: bool, **named: Any) -> None
     to_stdout = output is None or str(output) == "-"
     _check_usage(request.target, output, to_stdout, as_json)
     with open_task(request) as task, _destination(task, method, output, to_stdout) as partial:
-        shift = _estimate(task, method, partial)
-        n_rows, n_changed = rewrite(task, shift, partial)
+        plan = _plan(task, method, partial)
+        n_rows, n_changed = rewrite(task, plan, partial)
     summary = f"{n_changed} of {n_rows} decisions changed."
     note(summary if to_stdout else f"Wrote {output}: {summary}")
+    if plan.sentence is not None:
+        note(plan.sentence)
     if as_json:
         contents = {"output": str(output), "n_rows": n_rows, "n_changed": n_changed}
-        emit(document("adapt", **shift.to_dict(), **contents))
+        emit(document("adapt", plan.verdict, **plan.shift.to_dict(), **contents))
 
 
-def rewrite(task: Task, shift: PriorEstimate, partial: Partial) -> tuple[int, int]:
+class Plan(NamedTuple):
+    """What to adapt to, and the verdict on it, if there is a validation set to judge by."""
+
+    shift: PriorEstimate
+    verdict: str | None = None
+    sentence: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values, for a run that goes on after this one was killed."""
+        return {**self._asdict(), "shift": estimate_as_json(self.shift)}
+
+
+def rewrite(task: Task, plan: Plan, partial: Partial) -> tuple[int, int]:
     """Adapt the target block by block; count its rows, and the decisions that changed."""
-    from_logits = task.target.kind == "logits"
+    shift, from_logits = plan.shift, task.target.kind == "logits"
     n_rows, n_changed = partial.begin.rows, 0
     if partial.kept is not None:
         n_changed = partial.kept["n_changed"]
@@ -77,7 +92,7 @@ def rewrite(task: Task, shift: PriorEstimate, partial: Partial) -> tuple[int, in
         return changed
 
     def save(mark: Mark) -> None:
-        partial.save(mark, lambda: {"estimate": estimate_as_json(shift), "n_changed": n_changed})
+        partial.save(mark, lambda: {"plan": plan.as_json(), "n_changed": n_changed})
 
     with progress("Adapting", shift.n_target or task.target.n_rows()) as bar:
         task.target.rewrite(
@@ -91,13 +106,19 @@ def rewrite(task: Task, shift: PriorEstimate, partial: Partial) -> tuple[int, in
     return n_rows, n_changed
 
 
-def _estimate(task: Task, method: str, partial: Partial) -> PriorEstimate:
-    """Estimate, or take up the estimate of the run that is being continued."""
+def _plan(task: Task, method: str, partial: Partial) -> Plan:
+    """Estimate and assess, or continue with what the earlier run found."""
     if partial.kept is not None:
         note(f"Going on after row {partial.begin.rows:,}, where an earlier run ended.")
-        return estimate_from_json(partial.kept["estimate"])
+        kept = partial.kept["plan"]
+        return Plan(**{**kept, "shift": estimate_from_json(kept["shift"])})
     with busy("Estimating"):
-        return task.estimate(method)
+        shift, found = task.estimate(method), task.assess(method)
+    if found is None:
+        return Plan(shift)
+    if shift.decision is not None:  # a method that decides by itself follows the verdict
+        shift = following(shift, found.verdict)
+    return Plan(shift, found.verdict, found.sentence)
 
 
 def _check_usage(target: Path, output: Path | None, to_stdout: bool, as_json: bool) -> None:

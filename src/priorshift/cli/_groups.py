@@ -96,7 +96,7 @@ def groups(
     contents = groups_as_dict(found, group_column)
     if adapted is not None and changed is not None:
         contents |= {"adapted": str(adapted), "n_rows": labels.size, "n_changed": changed}
-    text = {".json": document("groups", **contents), ".csv": groups_as_csv(found)}
+    text = {".json": document("groups", None, **contents), ".csv": groups_as_csv(found)}
     hand_out(text, output, as_json, lambda: show_groups(found, group_column))
     if adapted is not None:
         note(f"Wrote {adapted}: {changed} of {labels.size} decisions changed.")

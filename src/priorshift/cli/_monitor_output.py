@@ -41,7 +41,7 @@ def tell(step: MonitorStep, followed: PriorMonitor, as_json: bool) -> None:
     distance = 0.5 * float(np.abs(change).sum())
     if as_json:
         more = {"method": step.estimate.method, "online": followed.online}
-        text = document("monitor", **step.to_dict(), **more, total_variation=distance)
+        text = document("monitor", None, **step.to_dict(), **more, total_variation=distance)
         emit(json.dumps(json.loads(text), ensure_ascii=False) + "\n")
         return
     console = stdout()

@@ -68,7 +68,7 @@ def windows_of(
         for path in files_of(request.target):
             file = open_predictions(path, label_column=request.label_column, logits=request.logits)
             part = replace(task, files=(*task.files[:-1], file))
-            yield Window(path.name, part.target_proba())
+            yield Window(path.name, part.target_proba().values)
         return
     times = None if time_column is None else task.target.vector(time_column)
     if time_column is not None and times is None:
@@ -77,7 +77,7 @@ def windows_of(
             "--time-column."
         )
     where = f"column {time_column!r} of {task.target.where}"
-    yield from cut(task.target_proba(), times, every, where)
+    yield from cut(task.target_proba().values, times, every, where)
 
 
 def cut(

@@ -5,24 +5,24 @@ from typing import Any
 
 import numpy as np
 
-from priorshift._typing import Floats
+from priorshift._validation import Predictions
 from priorshift.cli._console import note
 from priorshift.estimators import PriorEstimate, PriorEstimator
-from priorshift.execution import SAMPLE_SEED, Rows, Table, sample_in_memory, sample_sentence
+from priorshift.execution import SAMPLE_SEED, Table, sample_in_memory, sample_sentence
 
 
-def in_memory(rows: Rows, what: str) -> Floats:
+def in_memory(checked: Predictions, what: str) -> Predictions:
     """Return an array as it is, and rows drawn from a table; tell what they are for."""
-    if not isinstance(rows, Table):
-        return rows
-    sample = sample_in_memory(rows)
-    if sentence := sample_sentence(what, sample.shape[0], rows.shape[0]):
+    if not isinstance(checked.values, Table):
+        return checked
+    sample = sample_in_memory(checked.values)
+    if sentence := sample_sentence(what, sample.shape[0], checked.shape[0]):
         note(sentence)
-    return sample
+    return Predictions.from_checked(sample)
 
 
 def estimate_with_interval(
-    estimator: PriorEstimator, rows: Table, asked: dict[str, Any]
+    estimator: PriorEstimator, rows: Predictions, asked: dict[str, Any]
 ) -> PriorEstimate:
     """Estimate on all rows; find the interval on all as well, or on a sample, which is wider."""
     if not estimator.needs_rows:

@@ -27,7 +27,6 @@ from priorshift._validation import (
     settle_classes,
     some,
 )
-from priorshift.estimators._source import Mismatch, mismatch_of
 from priorshift.estimators.counts import (
     SeenTarget,
     TargetCounts,
@@ -36,6 +35,7 @@ from priorshift.estimators.counts import (
 )
 from priorshift.estimators.references import Reference
 from priorshift.estimators.result import PriorEstimate
+from priorshift.estimators.source import Mismatch, mismatch_of
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
 from priorshift.execution import DENSE_CLASSES, DenseBlocks, Rows, SparseTable, Table, take_rows
 from priorshift.solvers import Mixture, Solution, maximise

@@ -27,21 +27,23 @@ instead of those of one class. The strength s, in samples, is the one under whic
 held-out rows are likeliest.
 """
 
+from functools import reduce
+from operator import add
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from priorshift._typing import Mask, Vector
+from priorshift._typing import Vector
 from priorshift._validation import check_choice, check_count, check_positive
-from priorshift.calibration._likelihood import deal_folds
+from priorshift.calibration import deal_folds
 from priorshift.estimators.base import Fitting, Learned, PriorEstimator
 from priorshift.estimators.counts import TargetCounts, Validation
 from priorshift.estimators.references import GUIDE
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
 from priorshift.solvers import Mixture, gradient_ascent, maximise_jointly
-from priorshift.statistics import Confusion, Decision, model_columns, shrunk_columns
+from priorshift.statistics import Decision, model_columns, shrunk_columns
 
 STRENGTHS = np.array([0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0])
 """What `shrinkage="cv"` chooses from, in samples per class."""
@@ -371,9 +373,12 @@ def best_strength(rows: Validation, weight: Vector, decision: Decision) -> float
     """Return the strength under which held-out decisions are likeliest."""
     folds = deal_folds(rows.labels, N_FOLDS, True, 0)
     likelihoods = np.zeros(STRENGTHS.size)
-    for fold in np.unique(folds):
-        kept = _counted(rows, folds != fold, decision)
-        held = _counted(rows, folds == fold, decision)
+    names = np.unique(folds)
+    if names.size < 2:
+        return float(STRENGTHS[0])
+    counts = [rows.take(np.flatnonzero(folds == fold)).confusion(decision) for fold in names]
+    for at, fold in enumerate(names):
+        held, kept = counts[at], reduce(add, [*counts[:at], *counts[at + 1 :]])
         model = model_columns(rows.y_proba, weight * (folds != fold), decision)
         # a class of which nothing is kept says nothing about the strength
         of_kept = held.counts * kept.seen
@@ -381,8 +386,3 @@ def best_strength(rows: Validation, weight: Vector, decision: Decision) -> float
             C = shrunk_columns(kept, model, strength)
             likelihoods[i] += float((of_kept * np.log(np.maximum(C, EMPTY))).sum())
     return float(STRENGTHS[np.argmax(likelihoods)])
-
-
-def _counted(rows: Validation, part: Mask, decision: Decision) -> Confusion:
-    weight = part * rows.weight
-    return Confusion.from_arrays(rows.y_proba, rows.labels, decision=decision, sample_weight=weight)

@@ -213,7 +213,9 @@ def compare(
     for name in names if progress is None else progress(names):
         result = _run(name, (validation, y_val), target, given)
         if index is not None and result.estimate is not None:
-            result = replace(result, scores=_quietly(score_adapted, result.estimate, target, index))
+            result = replace(
+                result, scores=_quietly(score_adapted, result.estimate, target.values, index)
+            )
         results.append(result)
     return Comparison(tuple(_with_agreement(results)), settled, truth)
 

@@ -10,9 +10,8 @@ from priorshift._frames import Backend, make_frame
 from priorshift._typing import Vector
 from priorshift._validation import check_choice, check_count
 from priorshift.diagnostics import HISTOGRAM_EDGES, Reliability, Strategy, calibration_error
-from priorshift.plotting._base import Display
 from priorshift.plotting._samples import read_labelled
-from priorshift.plotting.style import BLUE, GREY, bare, ink, share_axis, write_head
+from priorshift.plotting.style import BLUE, GREY, Display, bare, ink, share_axis, write_head
 from priorshift.text import short_percent
 from priorshift.uncertainty import wilson_bounds
 

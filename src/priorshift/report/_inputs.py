@@ -63,7 +63,7 @@ def check_inputs(
         label_priors = check_priors(source_label_priors, estimate.classes, "source_label_priors")
     target, proba_target = None, None
     if rows is not None:
-        target, told = count_target(estimate, rows, label_target)
+        target, told = count_target(estimate, rows.values, label_target)
         proba_target = rows
         if isinstance(rows.values, Table):
             proba_target = Predictions.from_checked(sample_in_memory(rows.values))

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from priorshift.plotting import MonitorDisplay
-from priorshift.plotting._time import label_time, positions, thinned_steps
-from priorshift.plotting.style import BLUE, VERMILLION, bare
+from priorshift.plotting.style import BLUE, VERMILLION, bare, label_time, positions, thinned_steps
 from priorshift.report._figures import FigureOf
 from priorshift.report._svg import inline_svg, report_style
 from priorshift.streaming import MonitorHistory

@@ -37,14 +37,13 @@ class Counted:
 
 
 def count_target(
-    estimate: PriorEstimate, checked: Predictions, label: Indices | None
+    estimate: PriorEstimate, rows: Rows, label: Indices | None
 ) -> tuple[Counted, list[str]]:
     """Go through the target once; return what adapting does to it, and what it warns of."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        rows: Rows = checked.values
         whole = isinstance(rows, np.ndarray)  # then a warning counts the rows of all of it
-        adapted = estimate.adapt(checked) if whole else None
+        adapted = estimate.adapt(Predictions.from_checked(rows)) if whole else None
         found = map_reduce(_Count(estimate, label, adapted), rows)
     told = [str(warning.message) for warning in caught]
     if isinstance(rows, Table):
@@ -77,7 +76,10 @@ class _Count:
     adapted: Floats | None
 
     def __call__(self, block: Block, rows: slice) -> tuple[Any, Vector, Vector, float, float]:
-        adapted = self._adapt(block) if self.adapted is None else self.adapted[rows]
+        if self.adapted is None:
+            adapted = self.estimate.adapt(Predictions.from_checked(block))
+        else:
+            adapted = self.adapted[rows]
         before, after = block.argmax(axis=1), adapted.argmax(axis=1)
         K = block.shape[1]
         routes = csr_array((np.ones(before.size), (before, after)), shape=(K, K))
@@ -90,9 +92,6 @@ class _Count:
         ]
         loss_before, loss_after = (_log_loss(values, truth) for values in (block, adapted))
         return routes, *hits, loss_before, loss_after
-
-    def _adapt(self, block: Block) -> Floats:
-        return self.estimate.adapt(Predictions.from_checked(block))
 
 
 def _log_loss(values: Floats, truth: Indices) -> float:

@@ -241,15 +241,18 @@ def rebalance(
         return weight * ratio[y], np.zeros_like(priors)
     offset = np.full_like(priors, IMPOSSIBLE)
     offset[shared] = -np.log(ratio[shared])
-    return weight * shared[y], offset
+    dropped = (frequencies > 0) & ~shared
+    return weight * shared[y] if dropped.any() else weight, offset
 
 
 def deal_folds(y: Indices, n_folds: int, stratified: bool, random_state: Any) -> Indices:
     """Deal shuffled rows to folds in turn, class by class if stratified."""
     order = np.random.default_rng(random_state or 0).permutation(y.size)
     if stratified:  # classes in order of appearance, so their order in `classes` does not matter
-        _, first, group = np.unique(y[order], return_index=True, return_inverse=True)
-        order = order[np.argsort(first[group], kind="stable")]
+        first = np.full(y.max(initial=0) + 1, y.size)
+        np.minimum.at(first, y, np.argsort(order))
+        rank = np.argsort(np.argsort(first)).astype(np.int32)
+        order = order[np.argsort(rank[y[order]], kind="stable")]
     folds = np.empty(y.size, dtype=np.intp)
     folds[order] = np.arange(y.size) % n_folds
     return folds

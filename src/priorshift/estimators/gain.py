@@ -74,7 +74,7 @@ def expected_gain(
     ratio = prior_ratio(priors, source_priors)
     K, (y_proba, before, y, weight) = priors.size, sample
     after = decide(y_proba, ratio)
-    difference = (after == y).astype(np.float64) - (before == y)
+    difference = np.subtract(after == y, before == y, dtype=np.int8)
     size = np.bincount(y, weight, K)
     model = _modelled(target, ratio)
     n = size + MODEL_SAMPLES
