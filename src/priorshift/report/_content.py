@@ -127,7 +127,9 @@ def _confusion(facts: Facts) -> dict[str, Any] | None:
 
 def _calibration(facts: Facts) -> dict[str, Any] | None:
     reliability = facts.reliability
-    return None if reliability is None else plain(asdict(reliability))
+    if reliability is None:
+        return None
+    return {**plain(asdict(reliability)), "error": reliability.error}
 
 
 def _target_labels(facts: Facts) -> dict[str, Any] | None:

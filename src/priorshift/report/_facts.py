@@ -17,7 +17,7 @@ from priorshift._validation import (
     ordered,
     read_labels,
 )
-from priorshift.diagnostics import Diagnostics, diagnose
+from priorshift.diagnostics import Diagnostics, Reliability, diagnose
 from priorshift.estimators import PriorEstimate
 from priorshift.evaluation import Comparison, MethodResult, Scores
 from priorshift.execution import Block, Rows, Table, map_reduce, sample_in_memory, sample_sentence
@@ -277,8 +277,6 @@ def _source_priors(estimate: PriorEstimate) -> Vector | None:
 
 MAX_FLOWS = 15
 MAX_PAIRS = 12
-N_BINS = 10
-N_HISTOGRAM = 40
 ROUNDING = 1e-9
 """How far below 0 an unclipped entry may be by rounding alone."""
 ENOUGH = 10
@@ -352,19 +350,6 @@ class Mistakes:
 
 
 @dataclass(frozen=True, eq=False)
-class Reliability:
-    """How confidence and accuracy go together on validation, bin by bin of confidence."""
-
-    rows: Indices
-    confidence: Vector
-    accuracy: Vector
-    error: float
-    """Expected calibration error."""
-    histogram: Indices
-    """Rows by confidence, in bins of equal width from 0 to 1."""
-
-
-@dataclass(frozen=True, eq=False)
 class Truth:
     """What target labels say, before and after adaptation."""
 
@@ -427,7 +412,7 @@ def gather(inputs: Inputs) -> Facts:
             inputs.label_val,
             None if known is None else known.condition_number,
         )
-        reliability = reliability_of(inputs.proba_val.values, inputs.label_val)
+        reliability = Reliability.of(inputs.proba_val.values, inputs.label_val)
     if inputs.target is not None:
         decisions, truth = decisions_of(inputs.target.routes), truth_of(inputs.target)
     return Facts(
@@ -509,28 +494,4 @@ def mistakes_of(y_proba: Floats, y: Indices, condition_soft: float | None = None
         condition_number(hard.conditional[:, hard.seen]),
         condition_soft,
         pairs,
-    )
-
-
-def reliability_of(y_proba: Floats, y: Indices) -> Reliability:
-    r"""Compare confidence with accuracy, by bins :math:`B_j` of equally many rows.
-
-    .. math:: \mathrm{ECE} = \sum_j \frac{|B_j|}{n}
-        \bigl|\mathrm{accuracy}(B_j) - \mathrm{confidence}(B_j)\bigr|
-    """
-    confidence = y_proba.max(axis=1).astype(np.float64)
-    right = (y_proba.argmax(axis=1) == y).astype(np.float64)
-    edges = np.unique(np.quantile(confidence, np.linspace(0, 1, N_BINS + 1)))
-    bins = np.searchsorted(edges[1:-1], confidence, side="right")
-    rows = np.bincount(bins)
-    filled = rows > 0
-    rows = rows[filled]
-    mean_confidence = np.bincount(bins, confidence)[filled] / rows
-    mean_accuracy = np.bincount(bins, right)[filled] / rows
-    return Reliability(
-        rows,
-        mean_confidence,
-        mean_accuracy,
-        float(np.abs(mean_accuracy - mean_confidence) @ rows / y.size),
-        np.histogram(confidence.clip(0, 1), np.linspace(0, 1, N_HISTOGRAM + 1))[0],
     )

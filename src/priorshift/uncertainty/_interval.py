@@ -155,7 +155,7 @@ def score_bounds(centre: Vector, z: float, constant: Vector, slope: Vector, curv
     return (half - root) / lead, (half + root) / lead
 
 
-def wilson_bounds(priors: Vector, n: float, z: float) -> Any:
+def wilson_bounds(priors: Vector, n: Any, z: float) -> Any:
     """Return Wilson's bounds of shares among n labelled rows: no classifier can do better."""
     ones = np.ones_like(priors) / n
     return score_bounds(priors, z, np.zeros_like(priors), ones, -ones)
