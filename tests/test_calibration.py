@@ -20,8 +20,8 @@ from priorshift.calibration import (
     VectorScaling,
     _likelihood,
 )
-from priorshift.calibration._crossfit import by_fold
-from priorshift.calibration._likelihood import deal_folds
+from priorshift.calibration.crossfit import by_fold
+from priorshift.calibration.likelihood import deal_folds
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
 
 EVERY = [

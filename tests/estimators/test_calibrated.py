@@ -6,7 +6,7 @@ from scipy.special import log_softmax, softmax
 
 import priorshift as ps
 from priorshift.calibration import BCTS, RIDGE_GRID, CalibrationMap, VectorScaling
-from priorshift.calibration._likelihood import deal_folds
+from priorshift.calibration.likelihood import deal_folds
 from priorshift.estimators import CalibratedEM
 from priorshift.estimators.counts import Validation
 from priorshift.exceptions import ConvergenceWarning

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 from priorshift.calibration import CalibrationMap
-from priorshift.estimators._gain import (
+from priorshift.estimators.gain import (
     MODEL_SAMPLES,
     Refit,
     Sample,
@@ -13,7 +13,7 @@ from priorshift.estimators._gain import (
     decide,
     expected_gain,
 )
-from priorshift.estimators._shares import (
+from priorshift.estimators.shares import (
     PSEUDO_COUNT,
     TOL,
     Shares,

@@ -2,40 +2,26 @@
 
 from copy import copy
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
 from priorshift._typing import Floats, Mask, Vector
-from priorshift._validation import check_choice, check_count, check_positive, some
-from priorshift.calibration import RIDGE_GRID, CalibrationMap
-from priorshift.calibration._crossfit import by_fold, cross_fit
-from priorshift.calibration._fit import Objective, Penalty, fit_map, fit_temperature
-from priorshift.calibration._floor import FLOORS, best_floor, floored_likelihood, map_above
-from priorshift.calibration._likelihood import (
-    TEMPERATURE,
-    Family,
-    LabelLikelihood,
-    ScoreMap,
-    rebalance,
+from priorshift._validation import check_choice, check_count, some
+from priorshift.calibration import (
+    FAMILIES,
+    ChosenCalibration,
+    choose_calibration,
+    ridges_of,
 )
-from priorshift.estimators.base import Fitting, Learned, PriorEstimator
+from priorshift.estimators.base import Fitting, Known, Learned, PriorEstimator
 from priorshift.estimators.counts import Validation, ValidationCounts
 from priorshift.estimators.em import EM, posterior_problem
 from priorshift.estimators.references import ALEXANDARI
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
-from priorshift.execution import ArrayTable, Rows, Table, single_threaded_blas
+from priorshift.execution import ArrayTable, Rows, Table
 from priorshift.uncertainty import IntervalRequest, PriorInterval
-
-FAMILIES = {
-    "ts": TEMPERATURE,
-    "bcts": Family("shared", bias=True),
-    "vs": Family("vector", bias=True),
-}
-
-GTOL, MAX_STEPS = 1e-3, 1000
-"""Largest gradient of the calibrator's likelihood, in square roots of nats, and most steps."""
 
 LARGEST_COPY = 100_000_000
 """Rows times classes up to which calibrated outputs are kept: calibrating again takes longer."""
@@ -120,24 +106,19 @@ class CalibratedEM(PriorEstimator):
         assert counts is not None
         assert rows is not None
         ordered = rows.in_canonical_order()
-        recalibration, ridge, calibrated = self._calibrate(ordered, given.label_priors(classes))
+        chosen = self._calibrate(ordered, given.label_priors(classes))
         # calibrating must not bring to life what validation neither has nor ever sees predicted
         dead = (counts.predicted.counts <= 0) & ~counts.by_class.seen
-        learned = {"recalibration_": recalibration, "ridge_": ridge}
-        return learned, _counts_of(ordered, calibrated, dead)
+        learned = {"recalibration_": chosen.map, "ridge_": chosen.ridge}
+        return learned, _counts_of(ordered, chosen.y_proba, dead)
 
-    def _sources(
-        self,
-        counts: ValidationCounts | None,
-        source_priors: Vector | None,
-        label_priors: Vector | None,
-    ) -> tuple[Vector, str]:
-        known = source_priors if label_priors is None else label_priors
+    def _sources(self, counts: ValidationCounts | None, known: Known) -> tuple[Vector, str]:
+        labels = known.best_labels
         assert counts is not None
-        source = _kept_alive(super()._sources(counts, None, known)[0], known, counts)
+        source = _kept_alive(super()._sources(counts, Known(None, labels))[0], labels, counts)
         where = ", taken to be drawn as the training set was"
-        if known is not None:
-            where = " at source_priors" if label_priors is None else " at source_label_priors"
+        if labels is not None:
+            where = " at source_priors" if known.labels is None else " at source_label_priors"
         return source, f"mean calibrated prediction on validation{where}"
 
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
@@ -184,70 +165,23 @@ class CalibratedEM(PriorEstimator):
         em.source_priors_ = self.source_priors_  # the same mean, but out of fold
         return em._interval(self._calibrated(y_proba), found, request)
 
-    def _calibrate(
-        self, rows: Validation, label_priors: Vector | None
-    ) -> tuple[CalibrationMap, float, Floats]:
-        """Fit the calibrator; return its map, its ridge, and validation calibrated out of fold."""
+    def _calibrate(self, rows: Validation, label_priors: Vector | None) -> ChosenCalibration:
+        """Fit the calibrator, and warn where that failed."""
         check_choice(self.calibrator, tuple(FAMILIES), "calibrator")
-        n_folds, family = check_count(self.cv, "cv", least=2), FAMILIES[self.calibrator]
-        ridges = self._ridges(family)
-        order, folds = by_fold(rows.labels, n_folds, label_priors is not None, self.random_state)
-        calibrated = np.empty_like(rows.y_proba)
-        with single_threaded_blas():
-            above = _floored(rows.take(order), label_priors, family)
-            found = fit_temperature(above.likelihood)
-            chosen = cross_fit(above.likelihood, family, found.map, ridges, folds)
-            if family != TEMPERATURE:
-                penalty = Penalty(chosen.ridge)
-                objective = Objective(above.likelihood, family, penalty, found.map)
-                found = fit_map(objective, chosen.fitted, GTOL, MAX_STEPS)
-            for fold, at in zip(folds, chosen.folds, strict=True):
-                inside = order[fold]
-                calibrated[inside] = self._map(at, above).apply(rows.y_proba[inside])
-        if found.trouble:
-            message = f"the calibrator of {self.name} did not converge: {found.trouble}."
+        chosen = choose_calibration(
+            rows.y_proba,
+            rows.labels,
+            rows.weight,
+            label_priors,
+            calibrator=self.calibrator,
+            ridges=(0.0,) if self.calibrator == "ts" else ridges_of(self.ridge),
+            n_folds=check_count(self.cv, "cv", least=2),
+            random_state=self.random_state,
+        )
+        if chosen.trouble:
+            message = f"the calibrator of {self.name} did not converge: {chosen.trouble}."
             warn_user(message, ConvergenceWarning)
-        return self._map(found.map, above), chosen.ridge, calibrated
-
-    def _ridges(self, family: Family) -> tuple[float, ...]:
-        """Return the penalties to choose from, the strongest first."""
-        if family == TEMPERATURE or not self.ridge:
-            return (0.0,)
-        if not isinstance(self.ridge, str):
-            return (check_positive(self.ridge, "ridge"),)
-        check_choice(self.ridge, ("cv",), "ridge")
-        return RIDGE_GRID
-
-    def _map(self, at: ScoreMap, above: "_Floored") -> CalibrationMap:
-        return map_above(self.calibrator, at, above.unit, above.floor)
-
-
-class _Floored(NamedTuple):
-    """The likelihood of validation above a floor, in units in which slopes are about 1."""
-
-    likelihood: LabelLikelihood
-    unit: float
-    floor: Vector
-
-
-def _floored(rows: Validation, label_priors: Vector | None, family: Family) -> _Floored:
-    """Choose the floor: a model that says exactly 0 needs it."""
-    y_proba, y, weight = rows.y_proba, rows.labels, rows.weight
-    offset = np.zeros(y_proba.shape[1])
-    shares = np.bincount(y, weight, offset.size) + 0.5
-    if label_priors is not None:
-        weight, offset = rebalance(y, weight, label_priors)
-        shares = label_priors
-    relative = offset.size / shares.sum() * shares
-    floors = [share * relative for share in FLOORS]
-    biases = [np.zeros(offset.size)]
-    if family.bias:  # which a model needs that was trained balanced: no floor is to make up for it
-        biases.append(np.log(np.maximum(relative, 1e-12)))
-    found = best_floor(y_proba, y, weight, offset, floors, biases)
-    likelihood = floored_likelihood(
-        y_proba, y, weight, offset, found.floor, scale=found.slope, dtype=y_proba.dtype
-    )
-    return _Floored(likelihood, found.slope, found.floor)
+        return chosen
 
 
 def _kept_alive(source: Vector, known: Vector | None, counts: ValidationCounts) -> Vector:

@@ -36,7 +36,7 @@ from numpy.typing import ArrayLike
 
 from priorshift._typing import Vector
 from priorshift._validation import check_choice, check_count, check_positive
-from priorshift.calibration._likelihood import deal_folds
+from priorshift.calibration import deal_folds
 from priorshift.estimators.base import Fitting, Learned, PriorEstimator
 from priorshift.estimators.counts import TargetCounts, Validation
 from priorshift.estimators.references import GUIDE
@@ -109,12 +109,9 @@ class SCML(CML):
 
     Examples
     --------
-    >>> import numpy as np
     >>> import priorshift as ps
-    >>> y_val = np.array([0, 0, 1, 1])
-    >>> y_proba_val = np.array([[0.9, 0.1], [0.7, 0.3], [0.2, 0.8], [0.2, 0.8]])
-    >>> y_proba = np.array([[0.8, 0.2], [0.8, 0.2], [0.2, 0.8]])
-    >>> ps.SCML().fit(y_proba_val, y_val).estimate(y_proba).priors.round(3)
+    >>> scm_l = ps.SCML().fit([[0.8, 0.2], [0.2, 0.8]], [0, 1])
+    >>> scm_l.estimate([[0.8, 0.2], [0.8, 0.2], [0.2, 0.8]]).priors.round(3)
     array([0.667, 0.333])
     """
 
@@ -168,10 +165,9 @@ class SCMM(CML):
 
     Examples
     --------
-    >>> import numpy as np
     >>> import priorshift as ps
-    >>> perfect = np.eye(2)
-    >>> ps.SCMM(alpha=3).fit(perfect, [0, 1]).estimate(perfect[[0, 0, 0, 1]]).priors.round(3)
+    >>> perfect = ps.SCMM(alpha=3).fit([[1, 0], [0, 1]], [0, 1])
+    >>> perfect.estimate([[1, 0], [1, 0], [1, 0], [0, 1]]).priors.round(3)
     array([0.625, 0.375])
     """
 
@@ -221,11 +217,9 @@ class ShrunkSCML(CML):
 
     Examples
     --------
-    >>> import numpy as np
     >>> import priorshift as ps
-    >>> y_val = np.array([0, 0, 1, 1])
-    >>> y_proba_val = np.array([[0.9, 0.1], [0.7, 0.3], [0.2, 0.8], [0.2, 0.8]])
-    >>> y_proba = np.array([[0.8, 0.2], [0.8, 0.2], [0.2, 0.8]])
+    >>> y_proba_val, y_val = [[0.9, 0.1], [0.7, 0.3], [0.2, 0.8], [0.2, 0.8]], [0, 0, 1, 1]
+    >>> y_proba = [[0.8, 0.2], [0.8, 0.2], [0.2, 0.8]]
     >>> ps.ShrunkSCML(shrinkage=2).fit(y_proba_val, y_val).estimate(y_proba).priors.round(3)
     array([0.704, 0.296])
     """
@@ -295,9 +289,8 @@ class JointLikelihood(PriorEstimator):
     --------
     >>> import numpy as np
     >>> import priorshift as ps
-    >>> y_val = np.repeat([0, 1], 10)
-    >>> decisions = np.repeat([0, 1, 0, 1], [8, 2, 2, 8])
-    >>> joint = ps.JointLikelihood(shrinkage=0).fit(np.eye(2)[decisions], y_val)
+    >>> right_8_of_10 = np.eye(2)[np.repeat([0, 1, 0, 1], [8, 2, 2, 8])]
+    >>> joint = ps.JointLikelihood(shrinkage=0).fit(right_8_of_10, np.repeat([0, 1], 10))
     >>> shift = joint.estimate(np.eye(2)[[0, 0, 0, 1]])
     >>> shift.priors.round(3), shift.status
     (array([0.917, 0.083]), 'stationary')

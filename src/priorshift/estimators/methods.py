@@ -4,9 +4,9 @@ Everything else follows: the registry, `priorshift.estimators`, `priorshift` its
 the command line, and what reports say.
 """
 
-from priorshift.estimators._auto import Auto
 from priorshift.estimators._elsa import ELSA
 from priorshift.estimators._semi_supervised import SemiSupervisedEM
+from priorshift.estimators.auto import Auto
 from priorshift.estimators.calibrated import CalibratedEM
 from priorshift.estimators.confusion_likelihood import (
     CML,

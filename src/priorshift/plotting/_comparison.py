@@ -11,10 +11,18 @@ from priorshift._frames import Backend, make_frame
 from priorshift._typing import Indices, Labels, Vector
 from priorshift._validation import check_choice, check_classes, check_count, check_priors, some
 from priorshift.estimators import PriorEstimate, traits_of
-from priorshift.plotting._base import Display
-from priorshift.plotting._heatmap import draw_heatmap, write_cells
-from priorshift.plotting._rows import frame_rows
-from priorshift.plotting.style import WIDTH, bare, ink, literally, series_style, write_title
+from priorshift.plotting.style import (
+    WIDTH,
+    Display,
+    bare,
+    draw_heatmap,
+    frame_rows,
+    ink,
+    literally,
+    series_style,
+    write_cells,
+    write_title,
+)
 from priorshift.text import movers, short_percent, shorten
 
 if TYPE_CHECKING:

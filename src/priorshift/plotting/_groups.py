@@ -9,10 +9,16 @@ from priorshift._frames import Backend, make_frame
 from priorshift._typing import Indices, Vector
 from priorshift._validation import check_classes, check_priors
 from priorshift.groups import GroupEstimates, read_groups
-from priorshift.plotting._base import Display
-from priorshift.plotting._labels import by
-from priorshift.plotting._rows import farthest, frame_rows, write_beside
-from priorshift.plotting.style import WIDTH, series_style, write_head
+from priorshift.plotting.style import (
+    WIDTH,
+    Display,
+    by,
+    farthest,
+    frame_rows,
+    series_style,
+    write_beside,
+    write_head,
+)
 from priorshift.text import short_percent, shorten
 
 if TYPE_CHECKING:

@@ -8,19 +8,22 @@ from numpy.typing import ArrayLike, NDArray
 from priorshift._frames import Backend, make_frame
 from priorshift._typing import Indices, Mask, Vector
 from priorshift._validation import check_classes, check_priors
-from priorshift.plotting._base import Display
-from priorshift.plotting._ends import name_ends
-from priorshift.plotting._labels import by
-from priorshift.plotting._rows import farthest
-from priorshift.plotting._time import label_time, positions, runs, thinned_steps
 from priorshift.plotting.style import (
     SERIES_COLOURS,
     VERMILLION,
     WIDTH,
+    Display,
     bare,
+    by,
+    farthest,
     ink,
+    label_time,
+    name_ends,
+    positions,
+    runs,
     series_style,
     share_axis,
+    thinned_steps,
     write_head,
 )
 from priorshift.streaming import MonitorHistory, PriorMonitor

@@ -10,10 +10,20 @@ from priorshift._typing import Indices, Vector
 from priorshift._validation import NO_PRIOR, check_classes, check_priors
 from priorshift.adaptation import prior_ratio
 from priorshift.estimators import PriorEstimate
-from priorshift.plotting._base import Display
-from priorshift.plotting._labels import by, times
-from priorshift.plotting._rows import farthest, frame_rows, write_beside
-from priorshift.plotting.style import BLUE, GREY, VERMILLION, WIDTH, ink, write_head
+from priorshift.plotting.style import (
+    BLUE,
+    GREY,
+    VERMILLION,
+    WIDTH,
+    Display,
+    by,
+    farthest,
+    frame_rows,
+    ink,
+    times,
+    write_beside,
+    write_head,
+)
 from priorshift.text import NOTHING, short_percent, shorten
 
 if TYPE_CHECKING:

@@ -12,9 +12,7 @@ from priorshift._typing import Indices, Vector
 from priorshift._validation import check_count, check_positive, check_proba, in_class_order
 from priorshift.estimators import PriorEstimator
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
-from priorshift.plotting._base import Display
-from priorshift.plotting._labels import by
-from priorshift.plotting.style import BLUE, VERMILLION, WIDTH, bare, write_title
+from priorshift.plotting.style import BLUE, VERMILLION, WIDTH, Display, bare, by, write_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -124,6 +124,15 @@ class PriorInterval:
         bounds[:, 1] = np.maximum(bounds[:, 1], inside)
         return cls(bounds, standard_error, method, draws)
 
+    def narrower(self, other: "PriorInterval") -> "PriorInterval":
+        """Return for each class the narrower of two intervals, by the method of this one."""
+        theirs = np.ptp(other.interval, axis=1) < np.ptp(self.interval, axis=1)
+        return PriorInterval(
+            np.where(theirs[:, None], other.interval, self.interval),
+            np.where(theirs, other.standard_error, self.standard_error),
+            self.method,
+        )
+
 
 def score_bounds(centre: Vector, z: float, constant: Vector, slope: Vector, curve: Vector) -> Any:
     r"""Solve :math:`(\hat p - p)^2 = z^2 (a + b p + c p^2)` for both bounds.
@@ -146,7 +155,7 @@ def score_bounds(centre: Vector, z: float, constant: Vector, slope: Vector, curv
     return (half - root) / lead, (half + root) / lead
 
 
-def wilson_bounds(priors: Vector, n: float, z: float) -> Any:
+def wilson_bounds(priors: Vector, n: Any, z: float) -> Any:
     """Return Wilson's bounds of shares among n labelled rows: no classifier can do better."""
     ones = np.ones_like(priors) / n
     return score_bounds(priors, z, np.zeros_like(priors), ones, -ones)

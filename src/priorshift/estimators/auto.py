@@ -1,7 +1,7 @@
 """Auto: decide whether and how to adapt, from validation and target alone."""
 
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,22 +9,26 @@ from scipy.special import expit
 
 from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Indices, Vector
-from priorshift._validation import NO_PRIOR, check_count, check_positive
-from priorshift.calibration import CalibrationAverage, CalibrationMap
-from priorshift.calibration._average import average_calibration, label_losses
-from priorshift.estimators._auto_words import Reason, say_unknown, state_decision
-from priorshift.estimators._gain import Gain, Refit, Sample, Target, decide, expected_gain
-from priorshift.estimators._shares import (
+from priorshift._validation import NO_PRIOR, check_count, check_positive, some
+from priorshift.calibration import (
+    Calibration,
+    CalibrationAverage,
+    CalibrationMap,
+    average_calibration,
+    label_losses,
+)
+from priorshift.estimators.base import PriorEstimator
+from priorshift.estimators.confusion_likelihood import SCML
+from priorshift.estimators.gain import Gain, Refit, Sample, Target, decide, expected_gain
+from priorshift.estimators.references import ALEXANDARI
+from priorshift.estimators.result import PriorEstimate
+from priorshift.estimators.shares import (
     Shares,
     estimate_shares,
     likeliest_shares,
     share_interval,
 )
-from priorshift.estimators._source import source_balance
-from priorshift.estimators.base import PriorEstimator
-from priorshift.estimators.confusion_likelihood import SCML
-from priorshift.estimators.references import ALEXANDARI
-from priorshift.estimators.result import PriorEstimate
+from priorshift.estimators.source import source_balance
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.execution import Rows, Table, sample_rows
 from priorshift.solvers import Solution, Status
@@ -53,6 +57,10 @@ ROW_BYTES = 40
 """Shares are judged on a calibrated float32 copy of the target, with some numbers more per row: of
 all rows if that is small or at most half as large as they are, else of a sample that is half as
 large together with its copy, and of at most so many numbers of a table."""
+
+
+Reason = Literal["helps", "no shift", "unsure", "unknown class"]
+"""Why predictions are adapted, or left alone."""
 
 
 class Auto(PriorEstimator):
@@ -240,18 +248,23 @@ class Auto(PriorEstimator):
     def _interval(
         self, y_proba: Rows, found: PriorEstimate, request: IntervalRequest
     ) -> PriorInterval:
-        """Bound shares by all that is uncertain about them."""
+        """Bound shares by all that is uncertain about them, or by moments if these say more.
+
+        Moments alone suppose nothing of the calibrator. As the narrower interval is taken, theirs
+        has half the error.
+        """
         if request.method == "bootstrap" or not self.confusion_.seen.all():
             return super()._interval(y_proba, found, request)
         if request.method == "bayesian":
             raise ValueError("Auto has no Bayesian interval; use CM-M or SCM-M for a posterior.")
         looked_at = _looked_at(y_proba)
         shares, calibrated = self._shares(looked_at)
+        votes = self._votes(calibrated)
         spread = self._spread_of_maps(looked_at, shares.priors)
         n_folds = len(self._calibration.folds)
-        return share_interval(
-            found.priors, shares, spread, self._votes(calibrated), n_folds, request
-        )
+        ours = share_interval(found.priors, shares, spread, votes, n_folds, request)
+        surer = replace(request, confidence_level=(1 + request.confidence_level) / 2)
+        return ours.narrower(votes.interval(found.priors, surer))
 
     def _votes(self, calibrated: Floats) -> Votes:
         """Return the moments of calibrated outputs, which hold even if calibration does not."""
@@ -355,3 +368,92 @@ def _looked_at(y_proba: Rows) -> Floats:
     if n * (4 * K + ROW_BYTES) <= most:
         return y_proba
     return sample_rows(y_proba, max(1, most // ((4 + y_proba.itemsize) * K + ROW_BYTES)))
+
+
+# What was decided, in words
+
+
+def state_decision(
+    gain: Gain,
+    reason: Reason,
+    unknown: list[Any],
+    rows: tuple[int, int],
+    *,
+    calibrator: Calibration | None,
+    mismatch: str | None,
+    raw_weight: float,
+    tempering: float,
+) -> dict[str, Any]:
+    """Return what was decided and why, as data and as sentences.
+
+    `rows` are how many rows of the target were looked at, and how many there are.
+    """
+    facts = {
+        "adapt": reason == "helps",
+        "reason": reason,
+        "unknown_classes": unknown,
+        "expected_gain": float(gain.mean),
+        "expected_gain_se": float(gain.standard_error),
+        "changed_decisions": float(gain.changed),
+        "calibration": "none" if calibrator is None else calibrator.name,
+        "calibration_weights": _weights(calibrator),
+        "mismatch": mismatch,
+        "raw_weight": raw_weight,
+        "row_weight": tempering,
+        "rows_looked_at": rows[0],
+    }
+    sentences = [_verdict(gain, reason, unknown), *_details(facts, rows)]
+    return {**facts, "sentence": " ".join(sentences)}
+
+
+def _weights(calibrator: Calibration | None) -> dict[str, float]:
+    if calibrator is None:
+        return {}
+    if isinstance(calibrator, CalibrationMap):
+        return {calibrator.name: 1.0}
+    return {
+        one.name: weight for one, weight in zip(calibrator.maps, calibrator.weights, strict=True)
+    }
+
+
+def _verdict(gain: Gain, reason: Reason, unknown: list[Any]) -> str:
+    """Say what to do, for a reader who knows no statistics."""
+    if reason == "unknown class":
+        return f"Leave predictions alone: {say_unknown(unknown)}. Give source_priors."
+    if reason == "no shift":
+        return "Leave predictions alone: the class balance has hardly changed."
+    low, high = (100 * bound for bound in gain.interval)
+    if reason == "unsure":
+        return (
+            "Leave predictions alone: it is not sure that adapting helps (expected change of "
+            f"accuracy {100 * gain.mean:+.1f} points, {low:+.1f} to {high:+.1f})."
+        )
+    digits = 0 if 100 * gain.mean >= 9.5 else 1
+    return (
+        f"Adapt: accuracy should rise by about {100 * gain.mean:.{digits}f} points "
+        f"({low:.{digits}f} to {high:.{digits}f})."
+    )
+
+
+def _details(facts: dict[str, Any], rows: tuple[int, int]) -> list[str]:
+    details = []
+    if facts["adapt"]:
+        details.append(
+            f"{facts['changed_decisions']:.0%} of the decisions change; probabilities are "
+            "calibrated first."
+        )
+    elif facts["calibration"] != "none":
+        details.append("Probabilities are calibrated by a temperature, which changes no decision.")
+    if facts["mismatch"] is not None:
+        details.append(facts["mismatch"])
+    if rows[0] < rows[1]:
+        details.append(f"Judged on {rows[0]:,} of {rows[1]:,} rows.")
+    return details
+
+
+def say_unknown(classes: list[Any]) -> str:
+    """Say that nothing is known of classes."""
+    return (
+        f"validation has no sample of class {some(classes)}, and without source_priors nothing "
+        "says how often it was in training"
+    )

@@ -17,15 +17,17 @@ import numpy as np
 
 from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Indices, Mask, Vector
-from priorshift.calibration._crossfit import along_ridges, by_fold, out_of_fold
-from priorshift.calibration._fit import Penalty, fit_temperature
-from priorshift.calibration._floor import FLOORS, best_floor, floored_likelihood, map_above
-from priorshift.calibration._likelihood import Family, LabelLikelihood, ScoreMap, rebalance
-from priorshift.calibration._maps import TINY, CalibrationAverage, CalibrationMap
+from priorshift.calibration.crossfit import along_ridges, by_fold, out_of_fold
+from priorshift.calibration.fitting import Penalty, fit_temperature
+from priorshift.calibration.floors import FLOORS, best_floor, floored_likelihood, map_above
+from priorshift.calibration.likelihood import Family, LabelLikelihood, ScoreMap, rebalance
+from priorshift.calibration.maps import TINY, CalibrationAverage, CalibrationMap
 from priorshift.execution import single_threaded_blas
 
 RIDGES = (1e3, 1e2, 1e1, 1e0, 1e-1)
-"""Penalties on biases, and on slopes in units of the spread of log-probabilities."""
+WEAK_RIDGES = RIDGES[2:]
+"""Penalties on biases, and on slopes in units of the spread of log-probabilities; without a floor
+only weak ones, as strong ones leave a temperature, which needs it."""
 
 MATRIX_CLASSES = 40
 VECTOR_CLASSES = 400
@@ -131,7 +133,11 @@ def _all_candidates(
     label_priors: Vector,
     folds: Sequence[slice],
 ) -> list[Candidate]:
-    """Fit candidates above the best floor for a temperature; the richest above none as well."""
+    """Fit candidates above the best floor for a temperature; matrices above none as well.
+
+    A temperature needs the floor where a model says exactly 0; a matrix can put up with such
+    zeros, and make use of how small the other probabilities are.
+    """
     K = label_priors.size
     biases = {"": np.zeros(K)}
     balanced = np.log(np.maximum(K * label_priors, 1e-12))
@@ -147,11 +153,11 @@ def _all_candidates(
     families = list(_families(K))
     setting = settle(floors)
     candidates = list(_temperatures(setting, folds))
-    candidates += _paths(setting, folds, families, candidates)
-    if setting.floor.any() and families[-1][1].slope != "shared":
+    candidates += _paths(setting, folds, families, RIDGES, candidates)
+    if setting.floor.any() and families[-1][0] == "ms":
         del setting  # its likelihood is as large as validation, and so is the next one
         setting = settle(floors[:1])
-        candidates += _paths(setting, folds, families[-1:], candidates, ", no floor")
+        candidates += _paths(setting, folds, families[-1:], WEAK_RIDGES, candidates, ", no floor")
     return candidates
 
 
@@ -201,6 +207,7 @@ def _paths(
     setting: _Setting,
     folds: Sequence[slice],
     families: Sequence[tuple[str, Family]],
+    ridges: Sequence[float],
     others: Sequence[Candidate],
     suffix: str = "",
 ) -> Iterator[Candidate]:
@@ -208,7 +215,7 @@ def _paths(
     likelihood, K = setting.likelihood, setting.floor.size
     least = min(other.nats for other in others)
     spread = _spread(likelihood)
-    penalties = [Penalty(ridge, ridge * spread, 1.0) for ridge in RIDGES]
+    penalties = [Penalty(ridge, ridge * spread, 1.0) for ridge in ridges]
     start = ScoreMap(np.ones(K), np.zeros(K))
     how = {"gtol": GTOL, "ftol": 1e-6, "max_iter": MAX_ITER}
     for name, family in families:

@@ -34,16 +34,16 @@ from priorshift._validation import (
     read_labels,
     settle_classes,
 )
-from priorshift.calibration._crossfit import RIDGE_GRID, by_fold, cross_fit
-from priorshift.calibration._fit import Objective, Penalty, fit_map, fit_temperature
-from priorshift.calibration._likelihood import (
+from priorshift.calibration.crossfit import by_fold, cross_fit, ridges_of
+from priorshift.calibration.fitting import Objective, Penalty, fit_map, fit_temperature
+from priorshift.calibration.likelihood import (
     TEMPERATURE,
     Family,
     LabelLikelihood,
     ScoreMap,
     rebalance,
 )
-from priorshift.calibration._maps import TINY
+from priorshift.calibration.maps import TINY
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
 from priorshift.execution import single_threaded_blas
 
@@ -211,13 +211,8 @@ def _unit(z: Vector) -> float:
 
 
 def _settled_ridges(calibrator: "BCTS | VectorScaling") -> tuple[tuple[float, ...], int]:
-    ridge = calibrator.ridge
-    if not ridge:
-        return (0.0,), 1
-    if not isinstance(ridge, str):
-        return (check_positive(ridge, "ridge"),), 1
-    check_choice(ridge, ("cv",), "ridge")
-    return RIDGE_GRID, check_count(calibrator.cv, "cv", least=2)
+    ridges = ridges_of(calibrator.ridge)
+    return ridges, check_count(calibrator.cv, "cv", least=2) if len(ridges) > 1 else 1
 
 
 def _unseen_message(unseen: list[Any]) -> str:

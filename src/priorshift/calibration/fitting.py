@@ -18,7 +18,7 @@ from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 from scipy.optimize import minimize
 
 from priorshift._typing import Vector
-from priorshift.calibration._likelihood import (
+from priorshift.calibration.likelihood import (
     LOG_SLOPES,
     TEMPERATURE,
     Family,

@@ -7,9 +7,9 @@ import numpy as np
 
 from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Indices, Vector
-from priorshift.calibration._fit import fit_temperature
-from priorshift.calibration._likelihood import LabelLikelihood, ScoreMap
-from priorshift.calibration._maps import CalibrationMap, floored_log
+from priorshift.calibration.fitting import fit_temperature
+from priorshift.calibration.likelihood import LabelLikelihood, ScoreMap
+from priorshift.calibration.maps import CalibrationMap, floored_log
 
 FLOORS = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 3e-2)
 """Shares of the source priors that may be mixed into every row, times the number of classes."""

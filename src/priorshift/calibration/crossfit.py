@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from priorshift._typing import Indices
-from priorshift.calibration._fit import Penalty, fit_path, fit_temperature
-from priorshift.calibration._likelihood import (
+from priorshift._validation import check_choice, check_positive
+from priorshift.calibration.fitting import Penalty, fit_path, fit_temperature
+from priorshift.calibration.likelihood import (
     TEMPERATURE,
     Family,
     LabelLikelihood,
@@ -35,6 +36,19 @@ class CrossFit(NamedTuple):
     fitted: ScoreMap
     folds: tuple[ScoreMap, ...]
     nats: float
+
+
+def ridges_of(ridge: Any) -> tuple[float, ...]:
+    """Return the penalties on biases to choose from, the strongest first.
+
+    `ridge` is a number, "cv" for all of `RIDGE_GRID`, or None for none.
+    """
+    if not ridge:
+        return (0.0,)
+    if not isinstance(ridge, str):
+        return (check_positive(ridge, "ridge"),)
+    check_choice(ridge, ("cv",), "ridge")
+    return RIDGE_GRID
 
 
 def by_fold(
