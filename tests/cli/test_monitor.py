@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from priorshift.cli import _console
-from priorshift.cli._monitor_state import held
-from priorshift.cli._monitor_windows import cut
+from priorshift.cli._monitor import cut, held
 from priorshift.streaming import PriorMonitor
 
 BEFORE, AFTER = np.array([0.5, 0.3, 0.2]), np.array([0.1, 0.2, 0.7])

@@ -17,7 +17,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from priorshift._typing import Floats, Labels, Vector
-from priorshift._validation import check_priors, check_sample_weight, check_source_mass, some
+from priorshift._validation import (
+    Predictions,
+    check_priors,
+    check_sample_weight,
+    check_source_mass,
+    some,
+)
 from priorshift.adaptation import adapt_proba
 from priorshift.classifier._predictions import (
     Fold,
@@ -306,8 +312,9 @@ class PriorAdaptedClassifier(ClassifierWrapper):
                 weight=weight,
             )
         prior_estimator = Auto() if self.prior_estimator is None else clone(self.prior_estimator)
+        checked = Predictions.from_checked(y_proba)
         prior_estimator.fit(
-            y_proba, labels, classes=classes, source_priors=source, sample_weight=weight
+            checked, labels, classes=classes, source_priors=source, sample_weight=weight
         )
         # all at once and last, so that a failed fit changes nothing
         self.estimator_, self.classes_ = estimator, classes
@@ -330,7 +337,7 @@ class PriorAdaptedClassifier(ClassifierWrapper):
         PriorEstimate
         """
         y_proba = self._source_proba(X)  # first, for it says what is wrong before fit
-        return self.prior_estimator_.estimate(y_proba, **options)
+        return self.prior_estimator_.estimate(Predictions.from_checked(y_proba), **options)
 
     def adapt(self, X: Any) -> Self:
         """Estimate the target priors from unlabelled rows, and adapt predictions to them.
@@ -399,10 +406,11 @@ class PriorAdaptedClassifier(ClassifierWrapper):
         """
         y_proba = self._source_proba(X)
         if self.shift_ is not None:
-            return self.shift_.adapt(y_proba)
+            return self.shift_.adapt(Predictions.from_checked(y_proba))
         if np.array_equal(self.target_priors_, self.source_priors_):
             return y_proba
-        return adapt_proba(y_proba, self.source_priors_, self.target_priors_)
+        checked = Predictions.from_checked(y_proba)
+        return adapt_proba(checked, self.source_priors_, self.target_priors_)
 
     @available_if(_predicts_proba)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> NDArray[Any]:
@@ -434,7 +442,8 @@ class PriorAdaptedClassifier(ClassifierWrapper):
     def _adapt(self, X: Any, *, anew: bool) -> Self:
         y_proba, estimator = self._source_proba(X), self.prior_estimator_
         if anew or self._target is None:
-            shift = estimator.estimate(y_proba)  # in full precision, whatever is kept
+            # in full precision, whatever is kept
+            shift = estimator.estimate(Predictions.from_checked(y_proba))
             return self._follow(shift.priors, shift, Target.of(y_proba, estimator))
         target = self._target + Target.of(y_proba, estimator)
         shift = target.estimate(estimator)

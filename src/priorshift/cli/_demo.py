@@ -18,7 +18,7 @@ from priorshift.cli._report import report_on
 from priorshift.cli._task import open_task
 from priorshift.datasets import load_fashion_lt
 from priorshift.io import write_text
-from priorshift.report._render import require_packages
+from priorshift.report import require_packages
 from priorshift.text import csv_table
 
 FILES = ("validation.csv", "target.csv", "source_priors.csv")

@@ -25,8 +25,7 @@ from priorshift.cli._options import (
 from priorshift.cli._task import Task, open_task
 from priorshift.estimators import PriorEstimate
 from priorshift.evaluation import Comparison
-from priorshift.report import write_report
-from priorshift.report._render import require_packages
+from priorshift.report import require_packages, write_report
 
 
 @click.command(

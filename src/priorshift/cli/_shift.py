@@ -19,8 +19,7 @@ from priorshift.cli._options import (
     level_option,
     output_option,
 )
-from priorshift.cli._sample import in_memory
-from priorshift.cli._task import Task, open_task
+from priorshift.cli._task import Task, in_memory, open_task
 from priorshift.shift_test import ShiftTest, detect_shift
 
 

@@ -1,4 +1,4 @@
-"""From files to clean arrays: everything a command works on."""
+"""From files to checked predictions: everything a command works on."""
 
 import sys
 import tempfile
@@ -11,6 +11,7 @@ from shutil import copyfileobj
 from typing import Any
 
 import click
+import numpy as np
 
 from priorshift._typing import Labels, Vector
 from priorshift._validation import Predictions, read_labels, some
@@ -29,10 +30,42 @@ from priorshift.cli._console import note
 from priorshift.cli._dask import connected
 from priorshift.cli._options import Request
 from priorshift.cli._priors import read_priors
-from priorshift.cli._sample import estimate_with_interval
 from priorshift.estimators import NoAdaptation, PriorEstimate, PriorEstimator, get_estimator
-from priorshift.execution import Table
+from priorshift.execution import SAMPLE_SEED, Table, sample_in_memory, sample_sentence
 from priorshift.io import PredictionFile, open_predictions
+
+
+def in_memory(checked: Predictions, what: str) -> Predictions:
+    """Return an array as it is, and rows drawn from a table; tell what they are for."""
+    if not isinstance(checked.values, Table):
+        return checked
+    sample = sample_in_memory(checked.values)
+    if sentence := sample_sentence(what, sample.shape[0], checked.shape[0]):
+        note(sentence)
+    return Predictions.from_checked(sample)
+
+
+def estimate_with_interval(
+    estimator: PriorEstimator, rows: Predictions, asked: dict[str, Any]
+) -> PriorEstimate:
+    """Estimate on all rows; find the interval on all as well, or on a sample, which is wider."""
+    if not estimator.needs_rows:
+        return estimator.estimate(rows, random_state=SAMPLE_SEED, **asked)
+    found = estimator.estimate(rows)
+    sample = in_memory(rows, "The interval is that of")
+    bounds = estimator.estimate(sample, random_state=SAMPLE_SEED, **asked)
+    assert bounds.interval is not None
+    lower, upper = bounds.interval.T
+    return replace(
+        found,
+        interval=np.column_stack([lower.clip(max=found.priors), upper.clip(min=found.priors)]),
+        standard_error=bounds.standard_error,
+        confidence_level=bounds.confidence_level,
+        interval_method=bounds.interval_method,
+        estimand=bounds.estimand,
+        simultaneous=bounds.simultaneous,
+    )
+
 
 CONFIDENCE_LEVEL = 0.95
 """Of the intervals of an assessment, unless another is asked for."""
