@@ -81,7 +81,7 @@ def check_classes(classes: ArrayLike, n_columns: int) -> Labels:
 def classes_of_priors(priors: Any, classes: ArrayLike | None = None) -> Labels:
     """Name the classes if there are only priors: by `classes`, otherwise by sorted keys."""
     priors = as_mapping(priors)
-    if not isinstance(priors, Mapping) and np.ndim(priors) != 1:
+    if not isinstance(priors, Mapping) and as_array(priors, "source_priors").ndim != 1:
         raise ValueError(
             f"source_priors must be a vector or a mapping, one prior per class; got {priors!r}."
         )

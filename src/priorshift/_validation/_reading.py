@@ -24,7 +24,8 @@ def read_numbers(values: Any, name: str) -> tuple[Floats, tuple[Any, ...] | None
     array = as_array(values, name)
     if array.dtype.kind not in NUMBERS:
         raise ValueError(
-            f"{name} must hold numbers; got {array.dtype}. Drop the columns that are not scores."
+            f"{name} must hold numbers; got {array.dtype}. Drop the columns that are not scores, "
+            "and convert the others to floats."
         )
     if array.size == 0:
         raise ValueError(f"{name} is empty (shape {array.shape}); give at least one row.")
@@ -67,10 +68,19 @@ def from_frame(values: Any, name: str) -> tuple[Any, tuple[Any, ...] | None]:
         if not native.columns:
             raise ValueError(f"{name} is a frame without columns; give one column per class.")
         _require_one_level(native.columns, name)
-        return native.to_numpy(), tuple(native.columns)
+        return _frame_values(native), tuple(native.columns)
     if isinstance(native, nw.Series):
         return native.to_numpy(), None
     return values, None
+
+
+def _frame_values(frame: Any) -> np.ndarray[Any, Any]:
+    """Return the rows of a narwhals frame; pandas hands out Arrow's numbers as objects."""
+    values = frame.to_numpy()
+    types = frame.schema.values()
+    if values.dtype == object and all(each.is_float() or each.is_integer() for each in types):
+        values = np.column_stack([column.to_numpy() for column in frame.iter_columns()])
+    return np.asarray(values)
 
 
 def as_labels(values: Any, name: str) -> Labels:

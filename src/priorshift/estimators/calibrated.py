@@ -44,7 +44,7 @@ class CalibratedEM(PriorEstimator):
     Parameters
     ----------
     calibrator : {"bcts", "ts", "vs"}, default="bcts"
-        Temperature with a bias a class, temperature alone, or scale and bias a class.
+        Temperature with a bias per class, temperature alone, or scale and bias per class.
     ridge : float, "cv" or None, default="cv"
         Penalty on the biases, as in `BCTS`; unused by "ts".
     cv : int, default=5

@@ -23,8 +23,8 @@ A shrunk confusion matrix has columns
 
 with decisions d and weights :math:`\omega` that give validation the class balance of the source. If
 the classifier were calibrated, :math:`C^m` would be the confusion matrix itself, from all rows
-instead of those of one class. The strength s, in samples, is the one under which the decisions of
-held-out rows are likeliest.
+instead of those of one class. The strength s, in samples, is the one that makes the decisions of
+held-out rows most likely.
 """
 
 from functools import reduce
@@ -90,12 +90,7 @@ class CML(PriorEstimator):
         self.tol, self.max_iter, self.solver = tol, max_iter, solver
 
     def _solve(self, target: TargetCounts) -> PriorEstimate:
-        seen, counts = target.seen, target.counts.counts
-        problem = Mixture.of(self._columns[:, seen], weights=counts, alpha=self._hyper_prior[seen])
-        _report_impossible(problem, float(counts.sum()))
-        source = self.source_priors_[seen]
-        solution = self._solve_by({"paper": gradient_ascent}, problem, source / source.sum())
-        return self._result_of(target, target.complete(solution.value), solution)
+        return _most_likely(self, target)
 
 
 class SCML(CML):
@@ -120,7 +115,7 @@ class SCML(CML):
     summary = "maximises the likelihood of soft decisions under the confusion matrix"
 
 
-class CMM(CML):
+class CMM(PriorEstimator):
     """Maximum a posteriori of the hard decisions: the paper's CM-M.
 
     Parameters
@@ -140,9 +135,12 @@ class CMM(CML):
     """
 
     name = "cm-m"
+    _decision: Decision | None = "hard"
     summary = (
         "maximises the posterior of hard decisions under the confusion matrix and a hyper-prior"
     )
+    reference = GUIDE
+    batch = "likelihood"
 
     def __init__(
         self,
@@ -154,8 +152,11 @@ class CMM(CML):
     ) -> None:
         self.alpha, self.tol, self.max_iter, self.solver = alpha, tol, max_iter, solver
 
+    def _solve(self, target: TargetCounts) -> PriorEstimate:
+        return _most_likely(self, target)
 
-class SCMM(CML):
+
+class SCMM(CMM):
     """Maximum a posteriori of the soft decisions: the paper's SCM-M.
 
     Parameters
@@ -177,16 +178,6 @@ class SCMM(CML):
         "maximises the posterior of soft decisions under the confusion matrix and a hyper-prior"
     )
 
-    def __init__(
-        self,
-        *,
-        alpha: float | ArrayLike = 3.0,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        solver: str = "certified",
-    ) -> None:
-        self.alpha, self.tol, self.max_iter, self.solver = alpha, tol, max_iter, solver
-
 
 class ShrunkSCML(CML):
     r"""SCM-L with a confusion matrix shrunk towards the classifier's own account of it.
@@ -201,8 +192,8 @@ class ShrunkSCML(CML):
     Parameters
     ----------
     shrinkage : float or "cv", default="cv"
-        s, in samples per class; 0 is SCM-L. "cv" chooses the one under which the decisions of
-        held-out validation rows are likeliest.
+        s, in samples per class; 0 is SCM-L. "cv" chooses the one that makes the decisions of
+        held-out validation rows most likely.
     tol, max_iter
         As in `CML`.
 
@@ -336,6 +327,18 @@ class JointLikelihood(PriorEstimator):
         return self._result_of(target, target.complete(solution.value), solution)
 
 
+def _most_likely(estimator: PriorEstimator, target: TargetCounts) -> PriorEstimate:
+    """Solve with one row per decision: the confusion matrix in use, weighted by the counts."""
+    seen, counts = target.seen, target.counts.counts
+    problem = Mixture.of(
+        estimator._columns[:, seen], weights=counts, alpha=estimator._hyper_prior[seen]
+    )
+    _report_impossible(problem, float(counts.sum()))
+    source = estimator.source_priors_[seen]
+    solution = estimator._solve_by({"paper": gradient_ascent}, problem, source / source.sum())
+    return estimator._result_of(target, target.complete(solution.value), solution)
+
+
 def _report_impossible(problem: Mixture, total: float) -> None:
     """Warn of target decisions that validation never saw from any class, or refuse if all are."""
     if problem.A.shape[0] == 0:
@@ -370,7 +373,7 @@ def _learn_shrinkage(
 
 
 def best_strength(rows: Validation, weight: Vector, decision: Decision) -> float:
-    """Return the strength under which held-out decisions are likeliest."""
+    """Return the strength that makes held-out decisions most likely."""
     folds = deal_folds(rows.labels, N_FOLDS, True, 0)
     likelihoods = np.zeros(STRENGTHS.size)
     names = np.unique(folds)

@@ -108,7 +108,7 @@ class BBSE(PriorEstimator):
 
     The ratio is to the balance of the training labels: `source_label_priors` if given, else
     `source_priors`, else that of validation's own labels; then J is validation's joint confusion
-    matrix as it is, and nothing need be known of the training set.
+    matrix as it is, and you need to know nothing about the training set.
 
     Parameters
     ----------

@@ -126,7 +126,7 @@ class GLS(PriorEstimator):
     equations as unknowns, so inside the simplex the weights alone would change nothing against SCM;
     they say how much to believe the equations. The priors are taken as drawn around the source
     priors :math:`p_0` with covariance :math:`\tau^2 (\mathrm{diag}(d) - d d^T)`, d half-way between
-    :math:`p_0` and equal priors, :math:`\tau^2` is what makes q likeliest, and
+    :math:`p_0` and equal priors, :math:`\tau^2` makes q most likely, and
 
     .. math:: \min_{p \in \Delta}\ (q - Cp)^T \Sigma^{-1} (q - Cp)
         + \tau^{-2} \sum_k (p_k - p_{0,k})^2 / d_k

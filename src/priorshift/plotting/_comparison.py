@@ -63,11 +63,6 @@ class ComparisonDisplay(Display):
     truth : array-like of shape (n_classes,) or mapping, optional
         True priors of the target.
 
-    Attributes
-    ----------
-    ax_, figure_ : Axes and Figure
-        Set by `plot`.
-
     Examples
     --------
     >>> from priorshift.plotting import ComparisonDisplay
@@ -115,10 +110,6 @@ class ComparisonDisplay(Display):
         kind : {"auto", "priors", "distance"}, default="auto"
         ax : matplotlib Axes, optional
             Where to draw; by default on a new pyplot figure.
-
-        Returns
-        -------
-        ComparisonDisplay
         """
         if not estimates:
             raise ValueError("estimates is empty; give at least one, by its method's name.")

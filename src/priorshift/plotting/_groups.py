@@ -52,11 +52,6 @@ class GroupsDisplay(Display):
     method : str, optional
         Name of the estimator, for the title.
 
-    Attributes
-    ----------
-    ax_, figure_ : Axes and Figure
-        Set by `plot`.
-
     Examples
     --------
     >>> from priorshift.plotting import GroupsDisplay
@@ -107,10 +102,6 @@ class GroupsDisplay(Display):
             Where there are more classes, only those that vary most are drawn.
         ax : matplotlib Axes, optional
             Where to draw; by default on a new pyplot figure.
-
-        Returns
-        -------
-        GroupsDisplay
         """
         display = cls(
             estimates.priors,

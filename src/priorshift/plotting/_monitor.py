@@ -54,11 +54,6 @@ class MonitorDisplay(Display):
     method : str, optional
         Name of the estimator, for the title.
 
-    Attributes
-    ----------
-    ax_, figure_ : Axes and Figure
-        Set by `plot`.
-
     Examples
     --------
     >>> from priorshift.plotting import MonitorDisplay
@@ -107,10 +102,6 @@ class MonitorDisplay(Display):
             Where there are more classes, only those that moved most are drawn.
         ax : matplotlib Axes, optional
             Where to draw; by default on a new pyplot figure.
-
-        Returns
-        -------
-        MonitorDisplay
         """
         return cls.of_history(monitor).plot(ax, max_classes=max_classes)
 

@@ -49,11 +49,6 @@ class PriorsDisplay(Display):
     method : str, optional
         Name of the estimator, for the title.
 
-    Attributes
-    ----------
-    ax_, figure_ : Axes and Figure
-        Set by `plot`.
-
     Examples
     --------
     >>> from priorshift.plotting import PriorsDisplay
@@ -94,10 +89,6 @@ class PriorsDisplay(Display):
             Where there are more classes, only those that moved most are drawn.
         ax : matplotlib Axes, optional
             Where to draw; by default on a new pyplot figure.
-
-        Returns
-        -------
-        PriorsDisplay
         """
         display = cls(
             estimate.priors,

@@ -50,11 +50,6 @@ class SampleSizeDisplay(Display):
     method : str, optional
         Name of the estimator, for the title.
 
-    Attributes
-    ----------
-    ax_, figure_ : Axes and Figure
-        Set by `plot`.
-
     Examples
     --------
     >>> from priorshift.plotting import SampleSizeDisplay
@@ -105,10 +100,6 @@ class SampleSizeDisplay(Display):
             The L1 error for which the rows needed are named.
         ax : matplotlib Axes, optional
             Where to draw; by default on a new pyplot figure.
-
-        Returns
-        -------
-        SampleSizeDisplay
         """
         full = estimator.estimate(y_proba)
         rows = in_class_order(check_proba(y_proba), full.classes)

@@ -107,7 +107,13 @@ def bare(ax: "Axes", *keep: str) -> None:
 
 
 class Display:
-    """Remember the axes that were drawn on, as `ax_` and `figure_`."""
+    """What every display is: numbers that can be drawn, and a memory of where they were.
+
+    Attributes
+    ----------
+    ax_, figure_ : Axes and Figure
+        What `plot` drew on.
+    """
 
     ax_: "Axes"
     figure_: "Figure | SubFigure"

@@ -97,7 +97,7 @@ class Mixture:
     ) -> "Mixture":
         """Build the problem; rows of weight 0 and rows that are as good as 0 take no part in it.
 
-        An array is rid of them. A table stays as it is: they are passed over when they are met.
+        An array is copied without them. A table stays as it is: every pass skips them.
         """
         scale = np.ones(A.shape[1]) if scale is None else scale
         excess = np.broadcast_to(np.asarray(alpha, np.float64) - 1, scale.shape)
