@@ -5,7 +5,8 @@ python -m benchmarks.auto_intervals [--simulated 200] [--real 40] [--data ../sha
 Validation has 10 rows per class, or a third of the pool. Simulated outputs are exactly calibrated,
 too sure (a temperature), or biased (a temperature and a factor per class), and source priors are
 given; real ones are whatever they are, and nothing is given. "moments alone" are the intervals that
-Auto had before: those of calibrated outputs' confusion matrix. Widths are means over classes.
+Auto had before: those of calibrated outputs' confusion matrix. A width is the mean over classes,
+and then the mean over replicates, and their median.
 """
 
 import argparse
@@ -48,7 +49,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     options = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
-    print(f"Coverage in % of {LEVEL:.0%} intervals (standard error), and mean width.\n")
+    print(f"Coverage in % of {LEVEL:.0%} intervals (standard error), mean and median width.\n")
     header = ["outputs", "K", "Auto", "moments alone", "EM", "Auto's width / EM's"]
     print(markdown(header, []), flush=True)
     for cell in [*simulated_cells(options.simulated), *real_cells(options)]:
@@ -60,13 +61,15 @@ def main() -> None:
 def row(cell: Cell) -> list[str]:
     """Measure one cell."""
     found = np.array([measured(task, cell.given) for task in cell.tasks])
-    covered, width = found.mean(axis=0)[:, 0], found.mean(axis=0)[:, 1]
-    error = found[:, :, 0].std(axis=0) / np.sqrt(len(found))
+    covered, widths = found[:, :, 0], found[:, :, 1]
+    mean, median = widths.mean(axis=0), np.median(widths, axis=0)
+    error = covered.std(axis=0) / np.sqrt(len(found))
     cells = [
-        f"{100 * c:.1f} ({100 * e:.1f}), {w:.3f}"
-        for c, e, w in zip(covered, error, width, strict=True)
+        f"{100 * c:.1f} ({100 * e:.1f}), {w:.3f}, {typical:.3f}"
+        for c, e, w, typical in zip(covered.mean(axis=0), error, mean, median, strict=True)
     ]
-    return [cell.name, str(cell.n_classes), *cells, f"{width[0] / width[2]:.1f}"]
+    ratios = f"{mean[0] / mean[2]:.1f}, {median[0] / median[2]:.1f}"
+    return [cell.name, str(cell.n_classes), *cells, ratios]
 
 
 def measured(task: Task, given: bool) -> list[tuple[float, float]]:

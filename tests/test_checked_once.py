@@ -116,6 +116,13 @@ def test_comparing_all_methods_checks_and_counts_once(data, scans, confusions):
     assert confusions[N_VAL] <= 2
 
 
+def test_assess_checks_and_counts_once(data, scans, confusions):
+    ps.assess(*data, y_target=np.arange(N_TARGET) % K, method="scm-l")
+    assert scans == {N_VAL: 1, N_TARGET: 1}
+    # once as it is; and once squared, for the variance of each class
+    assert confusions[N_VAL] <= 2
+
+
 @pytest.mark.usefixtures("blank_figures")
 def test_a_report_checks_and_counts_once(data, scans, confusions):
     y_proba_val, y_val, y_proba = data
@@ -129,7 +136,7 @@ def test_a_report_checks_and_counts_once(data, scans, confusions):
 
 @pytest.mark.usefixtures("blank_figures")
 @pytest.mark.parametrize("large", [False, True])
-@pytest.mark.parametrize("command", ["estimate", "compare", "test", "report"])
+@pytest.mark.parametrize("command", ["assess", "estimate", "compare", "test", "report"])
 def test_commands_check_each_file_once(
     files, scans, confusions, command, large, monkeypatch, tmp_path
 ):
@@ -148,7 +155,8 @@ def test_commands_check_each_file_once(
     result = CliRunner().invoke(main, [command, *files, *more])
     assert result.exit_code == 0, result.output
     assert scans == {N_VAL: 1, N_TARGET: 1}
-    assert confusions[N_VAL] <= 3
+    # predictions as they are and as calibrated, and twice their squares for diagnostics
+    assert confusions[N_VAL] <= 4
     assert decoded[N_VAL] == 2  # predictions and labels
     assert large or decoded[N_TARGET] == 1
 
@@ -165,7 +173,7 @@ def test_a_large_file_is_decoded_once_for_the_check(files, monkeypatch):
     monkeypatch.setattr(_classes, "IN_MEMORY_BYTES", 0)
     result = CliRunner().invoke(main, ["estimate", *files, "--method", "scm-l"])
     assert result.exit_code == 0, result.output
-    assert len(passes) == 2  # to check it, and to count it
+    assert len(passes) == 3  # to check it, to count it, and to draw rows for the assessment
 
 
 # What the object promises

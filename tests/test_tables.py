@@ -93,6 +93,7 @@ def test_auto_judges_by_a_sample_of_many_rows(simulate, monkeypatch, table):
     y_proba_val, y_val, y_proba, _ = simulate
     monkeypatch.setattr(auto_module, "SAMPLE_NUMBERS", 1000 * K)
     monkeypatch.setattr(auto_module, "SMALL_BYTES", 1000 * K * 8)
+    monkeypatch.setattr(auto_module, "ROW_BYTES", 0)
     y_proba = y_proba.astype(np.float32)
     auto = ps.Auto().fit(y_proba_val, y_val)
     shift = auto.estimate(Chapters(y_proba, [700]) if table else y_proba)

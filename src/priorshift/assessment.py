@@ -30,12 +30,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 from sklearn.base import clone
 
-from priorshift._typing import Floats, Indices, Labels, Vector
+from priorshift._typing import Indices, Labels, Vector
 from priorshift._validation import (
+    Predictions,
     check_proba,
     encode_labels,
-    in_class_order,
     known_labels,
+    ordered,
     read_labels,
     settle_classes,
     some,
@@ -299,9 +300,9 @@ class Data:
     """Checked inputs; of a large target a sample."""
 
     classes: Labels
-    y_proba_val: Floats
+    y_proba_val: Predictions
     y_val: Indices
-    y_proba_target: Floats
+    y_proba_target: Predictions
     labelled: Indices
     """Rows of the target with a label."""
     y_target: Indices
@@ -331,22 +332,21 @@ def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, clas
     validation = check_proba(y_proba_val, "y_proba_val")
     labels = read_labels(y_val, validation.values.shape[0], "y_val")
     names = settle_classes(validation, labels, classes)
-    rows = in_class_order(
-        check_proba(y_proba_target, "y_proba_target", tables=True), names, "y_proba_target"
-    )
-    n, K = rows.shape
+    target = check_proba(y_proba_target, "y_proba_target", tables=True)
+    target = ordered(target, names, "y_proba_target")
+    n, K = target.shape
     index = np.arange(n)
-    if isinstance(rows, Table):
+    if isinstance(target.values, Table):
         index = _drawn(n, max(1, SAMPLE_NUMBERS // K))
-        rows = take_rows(rows, index)
+        target = Predictions.from_checked(take_rows(target.values, index))
     known, truth = known_labels(y_target, names, n)
     position = np.searchsorted(index, known)
     kept = (position < index.size) & (index[np.minimum(position, index.size - 1)] == known)
     return Data(
         names,
-        in_class_order(validation, names, "y_proba_val"),
+        ordered(validation, names, "y_proba_val"),
         encode_labels(labels, names, "y_val"),
-        rows,
+        target,
         position[kept],
         truth[kept],
         n,
@@ -370,7 +370,7 @@ def _estimator(method: str | PriorEstimator, random_state: Any) -> PriorEstimato
 
 
 def _estimated(
-    fitted: PriorEstimator, y_proba: Floats, level: float, seed: Any
+    fitted: PriorEstimator, y_proba: Predictions, level: float, seed: Any
 ) -> tuple[PriorEstimate, tuple[str, ...]]:
     """Estimate with an interval; without one, and saying so, where the method has none."""
     try:
@@ -437,9 +437,10 @@ def _measured(data: Data, estimate: PriorEstimate, level: float) -> Measured | N
     n = data.labelled.size
     if n < 2:
         return None
-    rows = data.y_proba_target[data.labelled]
+    rows = data.y_proba_target.values[data.labelled]
     before = (rows.argmax(axis=1) == data.y_target).astype(np.float64)
-    after = (_adapting(estimate).adapt(rows).argmax(axis=1) == data.y_target).astype(np.float64)
+    adapted = _adapting(estimate).adapt(Predictions.from_checked(rows))
+    after = (adapted.argmax(axis=1) == data.y_target).astype(np.float64)
     reach = float(ndtri((1 + level) / 2))
 
     def expected(scores: Vector, least: float) -> Expected:

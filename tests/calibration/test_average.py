@@ -189,6 +189,22 @@ def test_the_excess_is_the_loss_of_raw_outputs_less_that_out_of_fold(simulation,
     assert found.excess == pytest.approx(raw - out, abs=1e-2)
 
 
+def test_a_matrix_reads_what_a_floor_would_hide(simulation, rng):
+    """Zeros make a temperature want a floor, and what is below it tells classes apart."""
+    y_proba, y = simulation.draw(simulation.source_priors, 2000, rng)
+    hidden = bent(y_proba, 3.0, np.array([-40.0, 0.0, 0.0, 0.0]))
+    hidden = np.where(hidden < 1e-30, 0.0, hidden)
+    assert (hidden == 0).any()
+    found = averaged(hidden, y)
+    assert found.average.name.endswith("no floor")
+    assert apart(found.average.apply(hidden), y_proba) < 0.15
+
+
+def test_no_path_is_fitted_twice_where_no_floor_is_wanted(simulation, rng):
+    found = averaged(*simulation.draw(simulation.source_priors, 500, rng))
+    assert not any("no floor" in name for name in found.nats)
+
+
 def test_losses_of_labels_by_hand():
     y_proba, y = np.array([[0.8, 0.2], [0.5, 0.5]]), np.array([1, 0])
     np.testing.assert_allclose(all_losses(y_proba, y), -np.log([0.2, 0.5]))

@@ -154,7 +154,7 @@ def _all_candidates(
     setting = settle(floors)
     candidates = list(_temperatures(setting, folds))
     candidates += _paths(setting, folds, families, RIDGES, candidates)
-    if setting.floor.any() and families[-1][0] == "ms":
+    if setting.floor.any() and "ms" in dict(families):
         del setting  # its likelihood is as large as validation, and so is the next one
         setting = settle(floors[:1])
         candidates += _paths(setting, folds, families[-1:], WEAK_RIDGES, candidates, ", no floor")

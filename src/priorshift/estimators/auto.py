@@ -51,6 +51,9 @@ JACKKNIFE_ROWS = 5000
 SURELY = 2.0
 """Standard errors by which a temperature must lower log loss where decisions are left alone."""
 
+MOMENTS_SHARE = 0.2
+"""Share of an interval's error that belongs to the moments of calibrated outputs."""
+
 SMALL_BYTES = 2**24
 SAMPLE_NUMBERS = 25_000_000
 ROW_BYTES = 40
@@ -250,8 +253,8 @@ class Auto(PriorEstimator):
     ) -> PriorInterval:
         """Bound shares by all that is uncertain about them, or by moments if these say more.
 
-        Moments alone suppose nothing of the calibrator. As the narrower interval is taken, theirs
-        has half the error.
+        Moments alone suppose nothing of the calibrator. The narrower interval of the two is
+        returned, so they share the error between them.
         """
         if request.method == "bootstrap" or not self.confusion_.seen.all():
             return super()._interval(y_proba, found, request)
@@ -262,9 +265,13 @@ class Auto(PriorEstimator):
         votes = self._votes(calibrated)
         spread = self._spread_of_maps(looked_at, shares.priors)
         n_folds = len(self._calibration.folds)
-        ours = share_interval(found.priors, shares, spread, votes, n_folds, request)
-        surer = replace(request, confidence_level=(1 + request.confidence_level) / 2)
-        return ours.narrower(votes.interval(found.priors, surer))
+        error = 1 - request.confidence_level
+        ours, theirs = (
+            replace(request, confidence_level=1 - share * error)
+            for share in (1 - MOMENTS_SHARE, MOMENTS_SHARE)
+        )
+        bounds = share_interval(found.priors, shares, spread, votes, n_folds, ours)
+        return bounds.narrower(votes.interval(found.priors, theirs))
 
     def _votes(self, calibrated: Floats) -> Votes:
         """Return the moments of calibrated outputs, which hold even if calibration does not."""
