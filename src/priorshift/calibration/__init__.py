@@ -15,6 +15,7 @@ What estimators fit for themselves, a `PriorEstimate` carries as a `CalibrationM
 
 from priorshift.calibration._calibrators import BCTS, TemperatureScaling, VectorScaling
 from priorshift.calibration._crossfit import RIDGE_GRID
+from priorshift.calibration._floor import best_temperature
 from priorshift.calibration._maps import TINY, Calibration, CalibrationAverage, CalibrationMap
 
 __all__ = [
@@ -26,4 +27,5 @@ __all__ = [
     "CalibrationMap",
     "TemperatureScaling",
     "VectorScaling",
+    "best_temperature",
 ]

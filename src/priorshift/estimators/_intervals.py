@@ -12,6 +12,7 @@ import numpy as np
 from priorshift._typing import Floats, Indices, Vector
 from priorshift._validation import check_alpha, some
 from priorshift.adaptation import prior_ratio
+from priorshift.calibration import CalibrationMap, best_temperature
 from priorshift.estimators._base import PriorEstimator
 from priorshift.estimators._decisions import DecisionEstimator
 from priorshift.estimators._evidence import Validation
@@ -22,7 +23,7 @@ from priorshift.estimators._result import PriorEstimate
 from priorshift.estimators._shrunk import balanced_weight, model_columns
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.execution import Rows, Table
-from priorshift.solvers import Mixture, maximise
+from priorshift.solvers import Mixture, maximise, solve_linear
 from priorshift.statistics import Confusion, DecisionCounts
 from priorshift.uncertainty import (
     HardDecisions,
@@ -35,7 +36,6 @@ from priorshift.uncertainty import (
     likelihood_interval,
     poisson_weights,
     pooled_columns,
-    solve,
     stratified_weights,
 )
 
@@ -125,7 +125,8 @@ def _of_decisions(
         in_memory = _in_memory(estimator, y_proba)
         return _by_resampling_moments(estimator, in_memory, found, request)
     rows, y = _validation_of(estimator)
-    votes = Votes.of(confusion, y_proba, rows.y_proba, y, rows.sample_weight)
+    recalibrate = _temperature(estimator, rows, y).apply
+    votes = Votes.of(confusion, y_proba, rows.y_proba, y, rows.sample_weight, recalibrate)
     _warn_if_weak(estimator, votes)
     return votes.interval(found.priors, request)
 
@@ -154,11 +155,19 @@ def _of_counts(
         )
         source = label_priors_of(estimator.classes_, estimator._given)
         weight = balanced_weight(rows, source, confusion)
-        model = model_columns(rows.y_proba, weight, hard=True)
-        decisions = HardDecisions(_effective(confusion, rows, y), target, model)
+        chances = _temperature(estimator, rows, y).apply(rows.y_proba)
+        model, tempered = (model_columns(of, weight, hard=True) for of in (rows.y_proba, chances))
+        decisions = HardDecisions(_effective(confusion, rows, y), target, model, tempered)
     if request.method in ("auto", "asymptotic"):
         _warn_if_weak(estimator, decisions.votes)
     return decisions.interval(found.priors, request)
+
+
+def _temperature(estimator: PriorEstimator, rows: Validation, y: Indices) -> CalibrationMap:
+    """Return the temperature that makes outputs on validation chances of each class."""
+    weight = np.ones(y.size) if rows.sample_weight is None else rows.sample_weight
+    source = label_priors_of(estimator.classes_, estimator._given)
+    return best_temperature(rows.y_proba, y, weight, source)
 
 
 def _warn_if_weak(estimator: PriorEstimator, votes: Votes) -> None:
@@ -186,10 +195,10 @@ def _by_resampling_moments(
         q = DecisionCounts.from_arrays(
             y_proba, decision="soft", sample_weight=poisson_weights(y_proba.shape[0], rng)
         ).frequencies
-        return solve(drawn.conditional, q)
+        return solve_linear(drawn.conditional, q)
 
     q = DecisionCounts.from_arrays(y_proba, decision="soft").frequencies
-    centre = solve(estimator.confusion_.conditional, q)
+    centre = solve_linear(estimator.confusion_.conditional, q)
     draws = bootstrap_draws(replicate, request.n_resamples, request.rng)
     return bootstrap_interval(draws, centre, found.priors, y_proba.shape[0], request)
 

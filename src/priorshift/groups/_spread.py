@@ -28,7 +28,7 @@ from scipy.optimize import minimize_scalar
 from priorshift._typing import Vector
 from priorshift.execution import single_threaded_blas
 from priorshift.groups._counts import GroupCounts
-from priorshift.uncertainty import invert
+from priorshift.solvers import invert
 
 LOG_VARIANCES = np.linspace(-7, 1, 33)
 """Where log10 v is looked for; 0 is tried too, and the best neighbourhood is refined."""

@@ -2,7 +2,7 @@
 
 from priorshift.solvers._certified import maximise
 from priorshift.solvers._cone import regularised_ratio, simplex_least_squares
-from priorshift.solvers._linear import condition_number, solve_linear
+from priorshift.solvers._linear import condition_number, invert, solve_linear
 from priorshift.solvers._mixture import NO_LIKELIHOOD, Mixture
 from priorshift.solvers._paper import L2_THRESHOLD, expectation_maximisation, gradient_ascent
 from priorshift.solvers._simplex import project_simplex
@@ -18,6 +18,7 @@ __all__ = [
     "condition_number",
     "expectation_maximisation",
     "gradient_ascent",
+    "invert",
     "maximise",
     "project_simplex",
     "regularised_ratio",

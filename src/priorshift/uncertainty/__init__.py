@@ -24,7 +24,7 @@ from priorshift.uncertainty._interval import (
     wilson_bounds,
 )
 from priorshift.uncertainty._likelihood import SourceNoise, likelihood_interval
-from priorshift.uncertainty._moments import Votes, invert, solve
+from priorshift.uncertainty._votes import Votes
 
 __all__ = [
     "INTERVAL_METHODS",
@@ -40,13 +40,11 @@ __all__ = [
     "bootstrap_draws",
     "bootstrap_interval",
     "credible_interval",
-    "invert",
     "likelihood_interval",
     "poisson_weights",
     "pooled_columns",
     "posterior_draws",
     "score_bounds",
-    "solve",
     "stratified_weights",
     "wilson_bounds",
 ]

@@ -76,8 +76,12 @@ class IntervalRequest:
         )
 
     def level(self, n_classes: int) -> float:
-        r"""Return the level each class needs: :math:`\gamma^{1/K}` (Šidák) if simultaneous."""
-        return self.confidence_level ** (1 / n_classes if self.simultaneous else 1.0)
+        r"""Return the level that each class needs: :math:`\gamma^{1/K}` (Šidák) if simultaneous.
+
+        Two classes are one event: where the interval of one covers, so does that of the other.
+        """
+        events = n_classes if self.simultaneous and n_classes > 2 else 1
+        return self.confidence_level ** (1 / events)
 
     def z(self, n_classes: int) -> float:
         """Return the normal quantile of the level that each class needs."""
