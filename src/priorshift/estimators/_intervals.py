@@ -6,6 +6,7 @@ the hyper-prior pulls to; EM and MAP have that of the posterior likelihood; all 
 """
 
 from copy import copy
+from dataclasses import replace
 
 import numpy as np
 
@@ -36,6 +37,7 @@ from priorshift.uncertainty import (
     likelihood_interval,
     poisson_weights,
     pooled_columns,
+    refute_calibration,
     stratified_weights,
 )
 
@@ -55,7 +57,8 @@ def interval_of(
         return _of_decisions(estimator, y_proba, found, request)
     in_memory = _in_memory(estimator, y_proba)
     if isinstance(estimator, EM | MAP):
-        return _of_posteriors(estimator, in_memory, found, request)
+        bounds = _of_posteriors(estimator, in_memory, found, request)
+        return replace(bounds, caution=_caution_of_calibration(estimator))
     if request.method in ("asymptotic", "bayesian") or request.estimand == "sample":
         raise ValueError(
             f"{type(estimator).__name__} has intervals by bootstrap only, and of the population's "
@@ -228,6 +231,26 @@ def _of_posteriors(
     if isinstance(estimator, MAP) or found.status != "certified":
         mle = maximise(problem, tol=MLE_TOL, start=found.priors).value
     return likelihood_interval(problem, mle, found.priors, request, source, _noise_of(estimator))
+
+
+def _caution_of_calibration(estimator: PriorEstimator) -> str | None:
+    """Say, and warn, that the labels of validation refute what this interval assumes."""
+    rows = estimator._validation
+    if rows is None or rows.y is None:
+        return None
+    source_priors, label_priors = estimator._given
+    source = estimator.source_priors_ if source_priors is not None else None
+    source = estimator.source_label_priors_ if label_priors is not None else source
+    found = refute_calibration(rows.y_proba, rows.y, rows.sample_weight, source)
+    if found is None:
+        return None
+    caution = (
+        f"{found.say(estimator.classes_)}. The interval of {estimator.name} assumes that they are "
+        "and may miss the truth far more often than it says: use Auto or em-bcts, which calibrate, "
+        "or SCM-L, which needs no calibration."
+    )
+    warn_user(caution, PriorShiftWarning)
+    return caution
 
 
 def _noise_of(estimator: PriorEstimator) -> SourceNoise | None:

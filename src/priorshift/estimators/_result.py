@@ -88,6 +88,8 @@ class PriorEstimate(FrozenArrays):
         Exponent of the ratio when predictions are adapted; 0 leaves them alone.
     decision : mapping or None
         What Auto decided and why; `decision["sentence"]` says it in words.
+    cautions : tuple of str
+        Why the estimate or its interval may be further off than it says, and what to do.
     """
 
     method: str
@@ -112,6 +114,7 @@ class PriorEstimate(FrozenArrays):
     calibrator: Calibration | None = None
     strength: float = 1.0
     decision: Mapping[str, Any] | None = None
+    cautions: tuple[str, ...] = ()
 
     @property
     def ratio(self) -> Vector:
@@ -128,6 +131,7 @@ class PriorEstimate(FrozenArrays):
             interval_method=bounds.method,
             estimand=request.estimand,
             simultaneous=request.simultaneous,
+            cautions=self.cautions + (() if bounds.caution is None else (bounds.caution,)),
         )
 
     def adapt(

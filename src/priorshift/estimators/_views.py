@@ -146,4 +146,4 @@ def _notes(found: "PriorEstimate") -> list[str]:
         notes.append(f"condition number of the confusion matrix: {found.condition_number:.3g}")
     if found.unseen_classes:
         notes.append(f"not in validation: {some(found.unseen_classes)}")
-    return notes
+    return [*notes, *(f"caution: {caution}" for caution in found.cautions)]

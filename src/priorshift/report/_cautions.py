@@ -18,6 +18,7 @@ def cautions(facts: Facts, names: tuple[str, ...]) -> list[str]:
     found = [
         _worse(facts),
         _assumption(facts),
+        *(caution[0].upper() + caution[1:] for caution in facts.estimate.cautions),
         _harm(facts),
         _no_evidence(facts),
         _unseen(facts, names),

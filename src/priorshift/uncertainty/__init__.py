@@ -10,6 +10,7 @@ from priorshift.uncertainty._bootstrap import (
     poisson_weights,
     stratified_weights,
 )
+from priorshift.uncertainty._calibration_test import Miscalibration, refute_calibration
 from priorshift.uncertainty._counts import HardDecisions, pooled_columns
 from priorshift.uncertainty._credible import credible_interval
 from priorshift.uncertainty._gibbs import PosteriorDraws, posterior_draws
@@ -33,6 +34,7 @@ __all__ = [
     "IntervalKind",
     "IntervalMethod",
     "IntervalRequest",
+    "Miscalibration",
     "PosteriorDraws",
     "PriorInterval",
     "SourceNoise",
@@ -44,6 +46,7 @@ __all__ = [
     "poisson_weights",
     "pooled_columns",
     "posterior_draws",
+    "refute_calibration",
     "score_bounds",
     "stratified_weights",
     "wilson_bounds",

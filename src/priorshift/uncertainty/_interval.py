@@ -102,12 +102,15 @@ class PriorInterval:
         How they were found.
     draws : ndarray of shape (n_resamples, K) or None
         Resampled estimates, or draws of the posterior.
+    caution : str or None
+        Why the bounds may cover less often than they say, and what to do.
     """
 
     interval: Vector
     standard_error: Vector
     method: IntervalKind
     draws: Vector | None = None
+    caution: str | None = None
 
     def __post_init__(self) -> None:
         refuse_nan(self)
