@@ -220,6 +220,23 @@ def few_rows(task: Task, seed: int) -> dict[str, float]:
     return found
 
 
+def expected_accuracy(task: Task, seed: int) -> dict[str, float]:  # noqa: ARG001
+    """Measure by how many points `diagnose` is too optimistic after SCM-L, and its coverage."""
+    classes = np.arange(task.y_proba_val.shape[1])
+    found = {}
+    for name, level in (("", None), ("level given, ", LEVEL)):
+        shift = task.fit("scm-l", given=False).estimate(task.y_proba, level)
+        told = ps.diagnose(task.y_proba_val, task.y_val, task.y_proba, shift, classes=classes)
+        after = (shift.adapt(task.y_proba).argmax(axis=1) == task.y).mean()
+        before = (task.y_proba.argmax(axis=1) == task.y).mean()
+        found[f"{name}points too high"] = 100 * float(told.accuracy_after.value - after)
+        inside = told.accuracy_after.low <= after <= told.accuracy_after.high
+        found[f"{name}covers"] = 100 * float(inside)
+        gain = told.accuracy_gain
+        found[f"{name}gain covers"] = 100 * float(gain.low <= after - before <= gain.high)
+    return found
+
+
 @dataclass(frozen=True)
 class Part:
     """A promise: its title, how to measure it, and on what."""
@@ -242,6 +259,17 @@ PARTS: dict[str, Part] = {
             Simulated("30 classes, too sure", 30, 0.9, tail(30, 1000), 10, slope=TOO_SURE),
         ),
         lambda options: real(options, 10),
+    ),
+    "diagnose": Part(
+        "Expected accuracy after SCM-L: points too high, and coverage in %",
+        expected_accuracy,
+        (
+            Simulated("10 classes, long tail", 10, 0.85, tail(10, 100), 20),
+            Simulated("10 classes, weak", 10, 0.6, tail(10, 10), 20),
+            Simulated("10 classes, too sure", 10, 0.7, tail(10, 100), 20, slope=TOO_SURE),
+            Simulated("30 classes, no shift", 30, 0.7, np.full(30, 1 / 30), 20),
+        ),
+        lambda options: real(options, 20),
     ),
 }
 
