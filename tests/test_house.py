@@ -63,4 +63,4 @@ def test_one_method_can_be_read_in_few_files():
     ps.EM()  # so that nothing is imported on the way
     called = modules_called(lambda: ps.EM().fit(source_priors=[0.5, 0.5]).estimate(y_proba))
     assert "priorshift.estimators.em" in called
-    assert len(called) <= 21, sorted(called)
+    assert len(called) <= 14, sorted(called)

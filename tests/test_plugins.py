@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 import priorshift as ps
 from priorshift.cli import main
-from priorshift.estimators import _registry
+from priorshift.estimators import registry
 from priorshift.evaluation import compare
 from priorshift.solvers import Solution
 
@@ -21,7 +21,7 @@ K = 3
 @pytest.fixture(params=METHODS)
 def pair(request, monkeypatch):
     """The class of a method, and a stranger's subclass of it that changes nothing but the name."""
-    monkeypatch.setattr(_registry, "_ESTIMATORS", dict(_registry._ESTIMATORS))
+    monkeypatch.setattr(registry, "_ESTIMATORS", dict(registry._ESTIMATORS))
     parent = type(ps.get_estimator(request.param))
     plugin = type("Plugged", (parent,), {"name": f"plugged-{parent.name}"})
     return parent, ps.register_estimator(plugin)
@@ -262,7 +262,7 @@ def test_a_subclass_that_finds_priors_in_its_own_way_is_asked_for_them(data, mon
             mixed = 0.5 * (found.priors + self.source_priors_)
             return self._result_of(target, mixed, Solution(mixed, "direct"))
 
-    monkeypatch.setattr(_registry, "_ESTIMATORS", dict(_registry._ESTIMATORS))
+    monkeypatch.setattr(registry, "_ESTIMATORS", dict(registry._ESTIMATORS))
     ps.register_estimator(Half)
     half, groups = fitted(Half, data), np.arange(120) % 2
     found = ps.estimate_groups(half, data["y_proba"], groups, pooling=None)
@@ -275,6 +275,9 @@ def test_a_subclass_that_finds_priors_in_its_own_way_is_asked_for_them(data, mon
     monitor.update(data["y_proba"])
     restored = ps.PriorMonitor.load(monitor.save(tmp_path / "half.npz"))
     np.testing.assert_array_equal(restored.estimate().priors, monitor.estimate().priors)
+    del registry._ESTIMATORS["half"]
+    with pytest.raises(ValueError, match="method 'half' is not registered here; import"):
+        ps.PriorMonitor.load(tmp_path / "half.npz")
 
 
 def test_a_fit_that_is_more_than_counts_is_not_saved_in_part(data, monkeypatch, tmp_path):
@@ -289,7 +292,7 @@ def test_a_fit_that_is_more_than_counts_is_not_saved_in_part(data, monkeypatch, 
     monitor = ps.PriorMonitor(Counted()).fit(data["y_proba_val"], data["y_val"])
     with pytest.raises(ValueError, match=r"register_estimator\(Counted\)"):
         monitor.save(tmp_path / "state.npz")
-    monkeypatch.setattr(_registry, "_ESTIMATORS", dict(_registry._ESTIMATORS))
+    monkeypatch.setattr(registry, "_ESTIMATORS", dict(registry._ESTIMATORS))
     ps.register_estimator(Counted)
     with pytest.raises(ValueError, match=r"its fit also sets 'moved_'"):
         monitor.save(tmp_path / "state.npz")
@@ -304,7 +307,7 @@ def test_a_parameter_that_json_cannot_hold_is_refused(data, monkeypatch, tmp_pat
             super().__init__(tol=tol, max_iter=max_iter, solver=solver)
             self.how = how
 
-    monkeypatch.setattr(_registry, "_ESTIMATORS", dict(_registry._ESTIMATORS))
+    monkeypatch.setattr(registry, "_ESTIMATORS", dict(registry._ESTIMATORS))
     ps.register_estimator(Odd)
     monitor = ps.PriorMonitor(Odd()).fit(data["y_proba_val"], data["y_val"])
     with pytest.raises(ValueError, match=r"cannot be saved: .* not JSON serializable"):

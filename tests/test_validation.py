@@ -368,6 +368,11 @@ def test_bad_priors_are_named_placed_and_remedied(taker, case):
     assert_says(complaint(take, priors), f"^{name}", *patterns)
 
 
+def test_priors_alone_that_are_ragged_are_refused_in_words_of_ours():
+    said = complaint(lambda p: ps.EM().fit(source_priors=p), [[0.2, 0.3], 0.5])
+    assert_says(said, "^source_priors cannot be read as an array", "lists of one length")
+
+
 def test_priors_within_tolerance_are_normalised():
     est = ps.EM().fit(source_priors=[0.2, 0.3, 0.5009])
     np.testing.assert_allclose(est.source_priors_, np.array([0.2, 0.3, 0.5009]) / 1.0009)
@@ -523,6 +528,9 @@ def test_permuting_classes_permutes_the_answer(shifted, method):
 
 FRAMES = {
     "pandas": lambda values, header: pd.DataFrame(values, columns=list(header)),
+    "pandas with Arrow's numbers": lambda values, header: pd.DataFrame(
+        values, columns=list(header)
+    ).astype("float64[pyarrow]"),
     "polars": lambda values, header: pl.DataFrame(values, schema=list(header)),
     "pyarrow": lambda values, header: pa.table(dict(zip(header, values.T, strict=True))),
 }

@@ -12,6 +12,7 @@ from priorshift.adaptation import (
     sample_indices,
     sample_weights,
 )
+from priorshift.assessment import Assessment, assess
 from priorshift.calibration import BCTS, TemperatureScaling, VectorScaling
 from priorshift.classifier import PriorAdaptedClassifier
 from priorshift.conformal import ConformalSets
@@ -34,6 +35,7 @@ from priorshift.streaming import MonitorHistory, MonitorStep, PriorMonitor
 
 __all__ = [
     "BCTS",
+    "Assessment",
     "AssumptionTest",
     "ConformalSets",
     "Confusion",
@@ -57,6 +59,7 @@ __all__ = [
     "__version__",
     "adapt_proba",
     "adapt_proba_interval",
+    "assess",
     "available_estimators",
     "check_assumption",
     "detect_shift",

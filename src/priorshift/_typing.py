@@ -21,6 +21,9 @@ Indices = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 Labels = NDArray[Any]
 
+NUMBERS = frozenset("fiub")
+"""Kinds of types that hold real numbers: floats, integers and booleans."""
+
 
 def are_numbers(dtype: Any) -> bool:
     """Tell whether a type holds real numbers: floats, integers or booleans.
@@ -30,7 +33,7 @@ def are_numbers(dtype: Any) -> bool:
     >>> are_numbers(np.dtype("int8")), are_numbers(np.dtype("complex64"))
     (True, False)
     """
-    return np.dtype(dtype).kind in "fiub"
+    return np.dtype(dtype).kind in NUMBERS
 
 
 def float_type(*dtypes: Any) -> np.dtype[Any]:

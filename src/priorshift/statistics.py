@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array
 
 from priorshift._blocks import BLOCK_BYTES
-from priorshift._typing import Floats, Indices, Mask, Vector
+from priorshift._typing import Floats, Indices, Mask, Vector, are_numbers
 from priorshift._validation import as_array, check_choice, check_count, check_indices, check_matrix
 from priorshift.execution import (
     DENSE_CLASSES,
@@ -67,7 +67,7 @@ class DecisionCounts:
         check_choice(self.decision, ("hard", "soft"), "decision")
         check_count(self.n_samples, "n_samples", least=0)
         counts = as_array(self.counts, "counts")
-        if counts.ndim != 1 or counts.dtype.kind not in "fiu":
+        if counts.ndim != 1 or not are_numbers(counts.dtype):
             raise ValueError(
                 "counts must be one number per class; got an array of shape "
                 f"{counts.shape} and type {counts.dtype}."

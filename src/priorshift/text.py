@@ -105,7 +105,7 @@ def csv_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def shown_names(classes: NDArray[Any]) -> tuple[str, ...]:
-    """Return class names that any page and any SVG can hold, one a class."""
+    """Return class names that any page and any SVG can hold, one per class."""
     return tuple(shown_text(str(name)) or "(empty)" for name in classes.tolist())
 
 

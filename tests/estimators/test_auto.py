@@ -10,7 +10,7 @@ from scipy.special import softmax
 
 import priorshift as ps
 from priorshift.calibration import CalibrationAverage, CalibrationMap
-from priorshift.cli._kept import estimate_as_json, estimate_from_json
+from priorshift.cli._adapt import estimate_as_json, estimate_from_json
 from priorshift.estimators import auto as auto_module
 from priorshift.uncertainty import IntervalRequest
 

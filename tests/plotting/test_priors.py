@@ -6,8 +6,7 @@ import pytest
 from matplotlib.colors import to_rgba
 
 from priorshift.plotting import PriorsDisplay
-from priorshift.plotting._labels import thinned, times
-from priorshift.plotting.style import BLUE, VERMILLION
+from priorshift.plotting.style import BLUE, VERMILLION, thinned, times
 from priorshift.text import short_percent, shorten
 
 CLASSES = ["ant", "bee", "cow", "dog"]

@@ -7,8 +7,7 @@ import priorshift as ps
 from priorshift.evaluation import compare, score
 from priorshift.execution import ArrayTable, _sample, sample_in_memory
 from priorshift.report import render_report
-from priorshift.report._facts import decisions_of
-from priorshift.report._target import count_target
+from priorshift.report._facts import count_target, decisions_of
 
 
 @pytest.fixture

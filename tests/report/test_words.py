@@ -7,8 +7,7 @@ import pytest
 
 import priorshift as ps
 from priorshift.evaluation import Comparison, MethodResult
-from priorshift.report._facts import Facts, gather
-from priorshift.report._inputs import check_inputs
+from priorshift.report._facts import Facts, check_inputs, gather
 from priorshift.report._words import conditioning, gains_and_losses, left_out, verdict
 from priorshift.text import shown_names
 

@@ -191,7 +191,7 @@ def test_a_batch_that_is_refused_changes_nothing(world, validation):
         ({"unit": "days"}, "unit must be one of"),
         ({"window": 0}, "window must be a whole number"),
         ({"half_life": -1}, "half_life must be a finite number above 0"),
-        ({"alarm_level": 1}, "alarm_level must be between 0 and 1"),
+        ({"alarm_level": 1}, "alarm_level must be above 0 and below 1"),
         ({"max_history": 0}, "max_history must be a whole number"),
     ],
 )

@@ -150,6 +150,8 @@ def check_outputs(
 
 def _read_table(values: Any, name: str) -> Table | None:
     """Return predictions as a table that has rows, or None if they are not read in blocks."""
+    if type(values) in (np.ndarray, list, tuple):
+        return None
     table = as_table(values, name)
     if table is not None and 0 in table.shape:
         raise ValueError(f"{name} is empty (shape {table.shape}); give at least one row.")

@@ -212,7 +212,7 @@ def _scale_rows(block: Vector, ratio: Vector) -> int:
 
     `ratio` has shape (K,), or (n, K) for one per row.
     """
-    sums = block @ ratio if ratio.ndim == 1 else (block * ratio).sum(axis=1)
+    sums = block @ ratio if ratio.ndim == 1 else np.einsum("ik,ik->i", block, ratio)
     lost = sums == 0
     np.copyto(sums, 1.0, where=lost)
     block *= np.where(lost[:, None], 1.0, ratio) if lost.any() else ratio

@@ -16,11 +16,12 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from priorshift._blocks import row_blocks
-from priorshift._typing import Floats, Labels, Vector
+from priorshift._typing import Floats, Labels, Vector, are_numbers
 from priorshift._validation import (
     as_array,
     check_count,
     check_fraction,
+    check_level,
     check_priors,
     check_proba,
     check_source_mass,
@@ -135,9 +136,7 @@ def adapt_proba_interval(
         raise ValueError(
             "pass either interval= or draws=, the bounds or the draws of the target priors."
         )
-    if not 0 < check_fraction(confidence_level, "confidence_level") < 1:
-        raise ValueError(f"confidence_level must be above 0 and below 1; got {confidence_level!r}.")
-    tail = (1 - confidence_level) / 2
+    tail = (1 - check_level(confidence_level, "confidence_level")) / 2
     power, n_draws = check_fraction(strength, "strength"), check_count(n_draws, "n_draws", 100)
     predictions = check_proba(y_proba)
     names = settle_classes(predictions, classes=classes)
@@ -217,7 +216,7 @@ def _read_interval(interval: Any, priors: Vector, names: Labels) -> Vector:
     if isinstance(interval, Mapping):
         interval = _from_mapping(interval, names)
     bounds = as_array(interval, "interval")
-    if bounds.dtype.kind not in "fiu" or bounds.shape != (names.size, 2):
+    if not are_numbers(bounds.dtype) or bounds.shape != (names.size, 2):
         raise ValueError(
             f"interval must have shape ({names.size}, 2), a lower and an upper bound for each "
             f"class, or be a mapping from class to both; got shape {bounds.shape} and type "

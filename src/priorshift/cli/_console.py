@@ -49,6 +49,12 @@ def emit(document: str) -> None:
     click.echo(document.encode("utf-8"), nl=False)
 
 
+def say(sentence: str) -> None:
+    """Print a sentence to stdout."""
+    console = stdout()
+    console.print(Text(sentence, style="bold"), soft_wrap=not console.is_terminal)
+
+
 def note(message: str) -> None:
     """Print a message to stderr."""
     _say(message)

@@ -11,14 +11,14 @@ import numpy as np
 from priorshift._typing import Floats, Labels
 from priorshift.cli._compare import compare_on
 from priorshift.cli._console import emit, note
-from priorshift.cli._documents import document, show_comparison
+from priorshift.cli._documents import document, show_comparison, show_verdict, verdict_of
 from priorshift.cli._errors import Command
 from priorshift.cli._options import DEFAULT_METHOD, Request, html_option, json_option
 from priorshift.cli._report import report_on
 from priorshift.cli._task import open_task
 from priorshift.datasets import load_fashion_lt
 from priorshift.io import write_text
-from priorshift.report._render import require_packages
+from priorshift.report import require_packages
 from priorshift.text import csv_table
 
 FILES = ("validation.csv", "target.csv", "source_priors.csv")
@@ -46,12 +46,14 @@ def demo(output: Path | None, save_data: Path | None, as_json: bool) -> None:
         request = write_data(folder)
         with open_task(request) as task:
             comparison = compare_on(task)
+            found = task.assess(DEFAULT_METHOD)
             if output is not None:
                 report_on(task, DEFAULT_METHOD, output, "priorshift demo", TITLE, comparison)
     if as_json:
-        emit(document("demo", **comparison.to_dict()))
+        emit(document("demo", verdict_of(found), **comparison.to_dict()))
     else:
         show_comparison(comparison, TITLE)
+        show_verdict(found)
     if save_data is not None:
         note("Wrote " + ", ".join(str(save_data / name) for name in FILES) + ".")
     if output is not None:

@@ -10,7 +10,8 @@ import click
 import numpy as np
 
 from priorshift._version import __version__
-from priorshift.cli._console import emit, note, show_table
+from priorshift.assessment import Assessment
+from priorshift.cli._console import emit, note, say, show_table
 from priorshift.cli._errors import in_options
 from priorshift.estimators import PriorEstimate
 from priorshift.estimators.result import columns_of
@@ -18,19 +19,20 @@ from priorshift.evaluation import Comparison, Scores
 from priorshift.io import write_text
 from priorshift.text import csv_table, movers
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Raised when a field of the JSON output changes its meaning or goes; see schemas/."""
 
 SHOWN_CLASSES = 25
 """Classes a terminal shows; beyond that the ones that moved most."""
 
 
-def document(command: str, **contents: Any) -> str:
-    """Return a JSON document."""
+def document(command: str, verdict: str | None, **contents: Any) -> str:
+    """Return a JSON document, with the verdict of the assessment if there is one."""
     head = {
         "schema_version": SCHEMA_VERSION,
         "priorshift_version": __version__,
         "command": command,
+        "verdict": verdict,
     }
     return json.dumps({**head, **contents}, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -65,6 +67,17 @@ def priors_as_csv(shift: PriorEstimate) -> str:
     columns = columns_of(shift)
     rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
     return csv_table(tuple(columns), rows)
+
+
+def verdict_of(assessment: Assessment | None) -> str | None:
+    """Return the verdict for JSON, if there is one."""
+    return None if assessment is None else assessment.verdict
+
+
+def show_verdict(assessment: Assessment | None) -> None:
+    """Print what to do, if it is known."""
+    if assessment is not None:
+        say(assessment.sentence)
 
 
 def show_priors(shift: PriorEstimate) -> None:
@@ -104,8 +117,7 @@ def _bounds(shift: PriorEstimate, k: int) -> list[str]:
 def notes_of(shift: PriorEstimate) -> list[str]:
     """Return what a person should know of an estimate, one line each."""
     gap = "" if shift.gap is None else f", gap {shift.gap:.2g}"
-    lines = [shift.decision["sentence"]] if shift.decision is not None else []
-    lines += [
+    lines = [
         f"{shift.status}{gap}; {shift.n_target} target rows; source priors: "
         f"{shift.source_priors_from}."
     ]

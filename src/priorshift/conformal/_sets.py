@@ -13,7 +13,7 @@ from priorshift._typing import Floats, Indices, Labels, Mask, Vector
 from priorshift._validation import (
     Predictions,
     check_choice,
-    check_fraction,
+    check_level,
     check_priors,
     check_proba,
     check_sample_weight,
@@ -172,11 +172,7 @@ class ConformalSets(BaseEstimator):
         The score is minus the probability ("lac"), or the sum of probabilities ("aps").
         """
         check_is_fitted(self)
-        if not 0 < check_fraction(confidence_level, "confidence_level") < 1:
-            raise ValueError(
-                f"confidence_level must be above 0 and below 1; got {confidence_level!r}."
-            )
-        return self._ladder.quantiles(confidence_level)
+        return self._ladder.quantiles(check_level(confidence_level, "confidence_level"))
 
     def predict_set(self, y_proba: ArrayLike, confidence_level: float = 0.9) -> Mask:
         """Predict the sets.

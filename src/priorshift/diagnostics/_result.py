@@ -27,6 +27,10 @@ class Expected:
     def __post_init__(self) -> None:
         refuse_nan(self)
 
+    def to_dict(self) -> dict[str, float]:
+        """Return plain Python values, ready for JSON."""
+        return asdict(self)
+
     def __str__(self) -> str:
         """Show it in per cent."""
         return f"{100 * self.value:.1f} % ({100 * self.low:.1f} to {100 * self.high:.1f})"

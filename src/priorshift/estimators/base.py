@@ -71,17 +71,28 @@ class Given(NamedTuple):
         """Whether source priors are validation's mean prediction, re-weighted to label priors."""
         return self.source_priors is None and self.source_label_priors is not None
 
-    def checked(self, classes: Labels) -> tuple[Vector | None, Vector | None]:
-        """Return source priors and source label priors as vectors in class order."""
-        return (
+    def checked(self, classes: Labels) -> "Known":
+        """Return them as vectors in class order."""
+        return Known(
             _checked(self.source_priors, classes, "source_priors"),
             _checked(self.source_label_priors, classes, "source_label_priors"),
         )
 
     def label_priors(self, classes: Labels) -> Vector | None:
         """Return the best account of the training labels: label priors, else source priors."""
-        source, labels = self.checked(classes)
-        return source if labels is None else labels
+        return self.checked(classes).best_labels
+
+
+class Known(NamedTuple):
+    """Priors of the training set, checked: by mean prediction and by labels."""
+
+    source: Vector | None
+    labels: Vector | None
+
+    @property
+    def best_labels(self) -> Vector | None:
+        """Label priors, else source priors."""
+        return self.source if self.labels is None else self.labels
 
 
 class Fitting(NamedTuple):
@@ -426,13 +437,13 @@ class PriorEstimator(BaseEstimator):
         labels (p^N).
         """
         given = Given(*given)
-        source_priors, label_priors = given.checked(classes)
+        known = given.checked(classes)
         learned, in_use = self._learn(Fitting(classes, given, counts, rows))
-        source, origin = self._sources(in_use, source_priors, label_priors)
+        source, origin = self._sources(in_use, known)
         self._given, self._counts, self._validation = given, counts, rows
         self.classes_, self.n_features_in_ = classes, classes.size
         self.source_priors_, self.source_priors_from_ = source, origin
-        self.source_label_priors_ = source if label_priors is None else label_priors
+        self.source_label_priors_ = source if known.labels is None else known.labels
         if in_use is not None and in_use.confusion is not None:
             self.confusion_ = in_use.confusion
         for name, value in learned.items():
@@ -466,20 +477,15 @@ class PriorEstimator(BaseEstimator):
         self.source_priors_from_ = state["source_priors_from"]
         return self
 
-    def _sources(
-        self,
-        counts: ValidationCounts | None,
-        source_priors: Vector | None,
-        label_priors: Vector | None,
-    ) -> tuple[Vector, str]:
+    def _sources(self, counts: ValidationCounts | None, known: Known) -> tuple[Vector, str]:
         """Settle the denominator of the ratio, and say where it is from."""
-        if source_priors is not None:
-            return source_priors, "given"
+        if known.source is not None:
+            return known.source, "given"
         assert counts is not None
-        if label_priors is not None and counts.soft is not None:
+        if known.labels is not None and counts.soft is not None:
             # a class that validation lacks counts as always recognised
-            unseen = np.where(counts.soft.seen, 0.0, label_priors)
-            mean = counts.soft.conditional @ label_priors + unseen
+            unseen = np.where(counts.soft.seen, 0.0, known.labels)
+            mean = counts.soft.conditional @ known.labels + unseen
             return mean / mean.sum(), "mean prediction on validation at source_label_priors"
         return counts.predicted.frequencies, (
             "mean prediction on validation, taken to be drawn as the training set was"

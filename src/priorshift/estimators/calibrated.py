@@ -14,7 +14,7 @@ from priorshift.calibration import (
     choose_calibration,
     ridges_of,
 )
-from priorshift.estimators.base import Fitting, Learned, PriorEstimator
+from priorshift.estimators.base import Fitting, Known, Learned, PriorEstimator
 from priorshift.estimators.counts import Validation, ValidationCounts
 from priorshift.estimators.em import EM, posterior_problem
 from priorshift.estimators.references import ALEXANDARI
@@ -44,7 +44,7 @@ class CalibratedEM(PriorEstimator):
     Parameters
     ----------
     calibrator : {"bcts", "ts", "vs"}, default="bcts"
-        Temperature with a bias a class, temperature alone, or scale and bias a class.
+        Temperature with a bias per class, temperature alone, or scale and bias per class.
     ridge : float, "cv" or None, default="cv"
         Penalty on the biases, as in `BCTS`; unused by "ts".
     cv : int, default=5
@@ -112,18 +112,13 @@ class CalibratedEM(PriorEstimator):
         learned = {"recalibration_": chosen.map, "ridge_": chosen.ridge}
         return learned, _counts_of(ordered, chosen.y_proba, dead)
 
-    def _sources(
-        self,
-        counts: ValidationCounts | None,
-        source_priors: Vector | None,
-        label_priors: Vector | None,
-    ) -> tuple[Vector, str]:
-        known = source_priors if label_priors is None else label_priors
+    def _sources(self, counts: ValidationCounts | None, known: Known) -> tuple[Vector, str]:
+        labels = known.best_labels
         assert counts is not None
-        source = _kept_alive(super()._sources(counts, None, known)[0], known, counts)
+        source = _kept_alive(super()._sources(counts, Known(None, labels))[0], labels, counts)
         where = ", taken to be drawn as the training set was"
-        if known is not None:
-            where = " at source_priors" if label_priors is None else " at source_label_priors"
+        if labels is not None:
+            where = " at source_priors" if known.labels is None else " at source_label_priors"
         return source, f"mean calibrated prediction on validation{where}"
 
     def _estimate(self, y_proba: Rows) -> PriorEstimate:

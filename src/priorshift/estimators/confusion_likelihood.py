@@ -23,16 +23,18 @@ A shrunk confusion matrix has columns
 
 with decisions d and weights :math:`\omega` that give validation the class balance of the source. If
 the classifier were calibrated, :math:`C^m` would be the confusion matrix itself, from all rows
-instead of those of one class. The strength s, in samples, is the one under which the decisions of
-held-out rows are likeliest.
+instead of those of one class. The strength s, in samples, is the one that makes the decisions of
+held-out rows most likely.
 """
 
+from functools import reduce
+from operator import add
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from priorshift._typing import Mask, Vector
+from priorshift._typing import Vector
 from priorshift._validation import check_choice, check_count, check_positive
 from priorshift.calibration import deal_folds
 from priorshift.estimators.base import Fitting, Learned, PriorEstimator
@@ -41,7 +43,7 @@ from priorshift.estimators.references import GUIDE
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
 from priorshift.solvers import Mixture, gradient_ascent, maximise_jointly
-from priorshift.statistics import Confusion, Decision, model_columns, shrunk_columns
+from priorshift.statistics import Decision, model_columns, shrunk_columns
 
 STRENGTHS = np.array([0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0])
 """What `shrinkage="cv"` chooses from, in samples per class."""
@@ -88,12 +90,7 @@ class CML(PriorEstimator):
         self.tol, self.max_iter, self.solver = tol, max_iter, solver
 
     def _solve(self, target: TargetCounts) -> PriorEstimate:
-        seen, counts = target.seen, target.counts.counts
-        problem = Mixture.of(self._columns[:, seen], weights=counts, alpha=self._hyper_prior[seen])
-        _report_impossible(problem, float(counts.sum()))
-        source = self.source_priors_[seen]
-        solution = self._solve_by({"paper": gradient_ascent}, problem, source / source.sum())
-        return self._result_of(target, target.complete(solution.value), solution)
+        return _most_likely(self, target)
 
 
 class SCML(CML):
@@ -107,12 +104,9 @@ class SCML(CML):
 
     Examples
     --------
-    >>> import numpy as np
     >>> import priorshift as ps
-    >>> y_val = np.array([0, 0, 1, 1])
-    >>> y_proba_val = np.array([[0.9, 0.1], [0.7, 0.3], [0.2, 0.8], [0.2, 0.8]])
-    >>> y_proba = np.array([[0.8, 0.2], [0.8, 0.2], [0.2, 0.8]])
-    >>> ps.SCML().fit(y_proba_val, y_val).estimate(y_proba).priors.round(3)
+    >>> scm_l = ps.SCML().fit([[0.8, 0.2], [0.2, 0.8]], [0, 1])
+    >>> scm_l.estimate([[0.8, 0.2], [0.8, 0.2], [0.2, 0.8]]).priors.round(3)
     array([0.667, 0.333])
     """
 
@@ -121,7 +115,7 @@ class SCML(CML):
     summary = "maximises the likelihood of soft decisions under the confusion matrix"
 
 
-class CMM(CML):
+class CMM(PriorEstimator):
     """Maximum a posteriori of the hard decisions: the paper's CM-M.
 
     Parameters
@@ -141,9 +135,12 @@ class CMM(CML):
     """
 
     name = "cm-m"
+    _decision: Decision | None = "hard"
     summary = (
         "maximises the posterior of hard decisions under the confusion matrix and a hyper-prior"
     )
+    reference = GUIDE
+    batch = "likelihood"
 
     def __init__(
         self,
@@ -155,8 +152,11 @@ class CMM(CML):
     ) -> None:
         self.alpha, self.tol, self.max_iter, self.solver = alpha, tol, max_iter, solver
 
+    def _solve(self, target: TargetCounts) -> PriorEstimate:
+        return _most_likely(self, target)
 
-class SCMM(CML):
+
+class SCMM(CMM):
     """Maximum a posteriori of the soft decisions: the paper's SCM-M.
 
     Parameters
@@ -166,10 +166,9 @@ class SCMM(CML):
 
     Examples
     --------
-    >>> import numpy as np
     >>> import priorshift as ps
-    >>> perfect = np.eye(2)
-    >>> ps.SCMM(alpha=3).fit(perfect, [0, 1]).estimate(perfect[[0, 0, 0, 1]]).priors.round(3)
+    >>> perfect = ps.SCMM(alpha=3).fit([[1, 0], [0, 1]], [0, 1])
+    >>> perfect.estimate([[1, 0], [1, 0], [1, 0], [0, 1]]).priors.round(3)
     array([0.625, 0.375])
     """
 
@@ -178,16 +177,6 @@ class SCMM(CML):
     summary = (
         "maximises the posterior of soft decisions under the confusion matrix and a hyper-prior"
     )
-
-    def __init__(
-        self,
-        *,
-        alpha: float | ArrayLike = 3.0,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        solver: str = "certified",
-    ) -> None:
-        self.alpha, self.tol, self.max_iter, self.solver = alpha, tol, max_iter, solver
 
 
 class ShrunkSCML(CML):
@@ -203,8 +192,8 @@ class ShrunkSCML(CML):
     Parameters
     ----------
     shrinkage : float or "cv", default="cv"
-        s, in samples per class; 0 is SCM-L. "cv" chooses the one under which the decisions of
-        held-out validation rows are likeliest.
+        s, in samples per class; 0 is SCM-L. "cv" chooses the one that makes the decisions of
+        held-out validation rows most likely.
     tol, max_iter
         As in `CML`.
 
@@ -219,11 +208,9 @@ class ShrunkSCML(CML):
 
     Examples
     --------
-    >>> import numpy as np
     >>> import priorshift as ps
-    >>> y_val = np.array([0, 0, 1, 1])
-    >>> y_proba_val = np.array([[0.9, 0.1], [0.7, 0.3], [0.2, 0.8], [0.2, 0.8]])
-    >>> y_proba = np.array([[0.8, 0.2], [0.8, 0.2], [0.2, 0.8]])
+    >>> y_proba_val, y_val = [[0.9, 0.1], [0.7, 0.3], [0.2, 0.8], [0.2, 0.8]], [0, 0, 1, 1]
+    >>> y_proba = [[0.8, 0.2], [0.8, 0.2], [0.2, 0.8]]
     >>> ps.ShrunkSCML(shrinkage=2).fit(y_proba_val, y_val).estimate(y_proba).priors.round(3)
     array([0.704, 0.296])
     """
@@ -293,9 +280,8 @@ class JointLikelihood(PriorEstimator):
     --------
     >>> import numpy as np
     >>> import priorshift as ps
-    >>> y_val = np.repeat([0, 1], 10)
-    >>> decisions = np.repeat([0, 1, 0, 1], [8, 2, 2, 8])
-    >>> joint = ps.JointLikelihood(shrinkage=0).fit(np.eye(2)[decisions], y_val)
+    >>> right_8_of_10 = np.eye(2)[np.repeat([0, 1, 0, 1], [8, 2, 2, 8])]
+    >>> joint = ps.JointLikelihood(shrinkage=0).fit(right_8_of_10, np.repeat([0, 1], 10))
     >>> shift = joint.estimate(np.eye(2)[[0, 0, 0, 1]])
     >>> shift.priors.round(3), shift.status
     (array([0.917, 0.083]), 'stationary')
@@ -341,6 +327,18 @@ class JointLikelihood(PriorEstimator):
         return self._result_of(target, target.complete(solution.value), solution)
 
 
+def _most_likely(estimator: PriorEstimator, target: TargetCounts) -> PriorEstimate:
+    """Solve with one row per decision: the confusion matrix in use, weighted by the counts."""
+    seen, counts = target.seen, target.counts.counts
+    problem = Mixture.of(
+        estimator._columns[:, seen], weights=counts, alpha=estimator._hyper_prior[seen]
+    )
+    _report_impossible(problem, float(counts.sum()))
+    source = estimator.source_priors_[seen]
+    solution = estimator._solve_by({"paper": gradient_ascent}, problem, source / source.sum())
+    return estimator._result_of(target, target.complete(solution.value), solution)
+
+
 def _report_impossible(problem: Mixture, total: float) -> None:
     """Warn of target decisions that validation never saw from any class, or refuse if all are."""
     if problem.A.shape[0] == 0:
@@ -375,12 +373,15 @@ def _learn_shrinkage(
 
 
 def best_strength(rows: Validation, weight: Vector, decision: Decision) -> float:
-    """Return the strength under which held-out decisions are likeliest."""
+    """Return the strength that makes held-out decisions most likely."""
     folds = deal_folds(rows.labels, N_FOLDS, True, 0)
     likelihoods = np.zeros(STRENGTHS.size)
-    for fold in np.unique(folds):
-        kept = _counted(rows, folds != fold, decision)
-        held = _counted(rows, folds == fold, decision)
+    names = np.unique(folds)
+    if names.size < 2:
+        return float(STRENGTHS[0])
+    counts = [rows.take(np.flatnonzero(folds == fold)).confusion(decision) for fold in names]
+    for at, fold in enumerate(names):
+        held, kept = counts[at], reduce(add, [*counts[:at], *counts[at + 1 :]])
         model = model_columns(rows.y_proba, weight * (folds != fold), decision)
         # a class of which nothing is kept says nothing about the strength
         of_kept = held.counts * kept.seen
@@ -388,8 +389,3 @@ def best_strength(rows: Validation, weight: Vector, decision: Decision) -> float
             C = shrunk_columns(kept, model, strength)
             likelihoods[i] += float((of_kept * np.log(np.maximum(C, EMPTY))).sum())
     return float(STRENGTHS[np.argmax(likelihoods)])
-
-
-def _counted(rows: Validation, part: Mask, decision: Decision) -> Confusion:
-    weight = part * rows.weight
-    return Confusion.from_arrays(rows.y_proba, rows.labels, decision=decision, sample_weight=weight)

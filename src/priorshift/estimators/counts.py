@@ -110,7 +110,7 @@ class ValidationCounts:
     def of(
         cls, rows: Validation, *, decision: Decision | None, needs_soft: bool = False
     ) -> "ValidationCounts":
-        """Count validation predictions: all together, by decision, and softly if need be."""
+        """Count validation predictions: all together, by decision, and softly if needed."""
         predicted = DecisionCounts.from_arrays(
             rows.y_proba, decision="soft", sample_weight=rows.sample_weight
         )

@@ -13,7 +13,7 @@ import numpy as np
 from priorshift._typing import Labels, Vector
 from priorshift._validation import check_choice, check_positive
 from priorshift.adaptation import prior_ratio
-from priorshift.estimators.base import Batch, PriorEstimator
+from priorshift.estimators.base import Batch, Known, PriorEstimator
 from priorshift.estimators.counts import TargetCounts, ValidationCounts
 from priorshift.estimators.references import GUIDE, LIPTON, SAERENS
 from priorshift.estimators.result import PriorEstimate
@@ -60,9 +60,8 @@ class CM(PriorEstimator):
     --------
     >>> import numpy as np
     >>> import priorshift as ps
-    >>> y_val = np.repeat([0, 1], 10)
-    >>> decisions = np.repeat([0, 1, 0, 1], [8, 2, 2, 8])
-    >>> cm = ps.CM().fit(np.eye(2)[decisions], y_val)
+    >>> right_8_of_10 = np.eye(2)[np.repeat([0, 1, 0, 1], [8, 2, 2, 8])]
+    >>> cm = ps.CM().fit(right_8_of_10, np.repeat([0, 1], 10))
     >>> cm.estimate(np.array([[1.0, 0.0], [0.0, 1.0]])).priors.round(3)
     array([0.5, 0.5])
     """
@@ -92,12 +91,9 @@ class SCM(CM):
 
     Examples
     --------
-    >>> import numpy as np
     >>> import priorshift as ps
-    >>> y_val = np.array([0, 0, 1, 1])
-    >>> y_proba_val = np.array([[0.9, 0.1], [0.7, 0.3], [0.2, 0.8], [0.2, 0.8]])
-    >>> y_proba = np.array([[0.8, 0.2], [0.8, 0.2], [0.2, 0.8]])
-    >>> ps.SCM().fit(y_proba_val, y_val).estimate(y_proba).priors.round(3)
+    >>> scm = ps.SCM().fit([[0.8, 0.2], [0.2, 0.8]], [0, 1])
+    >>> scm.estimate([[0.8, 0.2], [0.8, 0.2], [0.2, 0.8]]).priors.round(3)
     array([0.667, 0.333])
     """
 
@@ -112,7 +108,7 @@ class BBSE(PriorEstimator):
 
     The ratio is to the balance of the training labels: `source_label_priors` if given, else
     `source_priors`, else that of validation's own labels; then J is validation's joint confusion
-    matrix as it is, and nothing need be known of the training set.
+    matrix as it is, and you need to know nothing about the training set.
 
     Parameters
     ----------
@@ -128,9 +124,8 @@ class BBSE(PriorEstimator):
     --------
     >>> import numpy as np
     >>> import priorshift as ps
-    >>> y_val = np.repeat([0, 1], 10)
-    >>> decisions = np.repeat([0, 1, 0, 1], [8, 2, 2, 8])
-    >>> bbse = ps.BBSE().fit(np.eye(2)[decisions], y_val)
+    >>> right_8_of_10 = np.eye(2)[np.repeat([0, 1, 0, 1], [8, 2, 2, 8])]
+    >>> bbse = ps.BBSE().fit(right_8_of_10, np.repeat([0, 1], 10))
     >>> bbse.estimate(np.eye(2)[[0, 0, 1]]).ratio.round(3)
     array([1.556, 0.444])
     """
@@ -157,13 +152,8 @@ class BBSE(PriorEstimator):
         """How many groups are solved at once; the constrained form takes one at a time."""
         return None if self.constrained else "inversion"
 
-    def _sources(
-        self,
-        counts: ValidationCounts | None,
-        source_priors: Vector | None,
-        label_priors: Vector | None,
-    ) -> tuple[Vector, str]:
-        return label_sources(counts, source_priors, label_priors)
+    def _sources(self, counts: ValidationCounts | None, known: Known) -> tuple[Vector, str]:
+        return label_sources(counts, known)
 
     def _solve(self, target: TargetCounts) -> PriorEstimate:
         solve = _ratio_solver(self.constrained, self.solver, self.tol)
@@ -180,12 +170,9 @@ class BBSES(BBSE):
 
     Examples
     --------
-    >>> import numpy as np
     >>> import priorshift as ps
-    >>> y_val = np.array([0, 0, 1, 1])
-    >>> y_proba_val = np.array([[0.9, 0.1], [0.7, 0.3], [0.2, 0.8], [0.2, 0.8]])
-    >>> y_proba = np.array([[0.8, 0.2], [0.8, 0.2], [0.2, 0.8]])
-    >>> ps.BBSES().fit(y_proba_val, y_val).estimate(y_proba).ratio.round(3)
+    >>> bbse = ps.BBSES().fit([[0.8, 0.2], [0.2, 0.8]], [0, 1])
+    >>> bbse.estimate([[0.8, 0.2], [0.8, 0.2], [0.2, 0.8]]).ratio.round(3)
     array([1.333, 0.667])
     """
 
@@ -240,14 +227,12 @@ def from_ratio(
     )
 
 
-def label_sources(
-    counts: ValidationCounts | None, source_priors: Vector | None, label_priors: Vector | None
-) -> tuple[Vector, str]:
+def label_sources(counts: ValidationCounts | None, known: Known) -> tuple[Vector, str]:
     """Use the balance of labels as source priors: what a ratio from J is a ratio to."""
-    if label_priors is not None:
-        return label_priors, "source_label_priors"
-    if source_priors is not None:
-        return source_priors, "given"
+    if known.labels is not None:
+        return known.labels, "source_label_priors"
+    if known.source is not None:
+        return known.source, "given"
     assert counts is not None
     predicted, confusion = counts.predicted.frequencies, counts.by_class
     labels = confusion.class_frequencies * predicted[confusion.seen].sum()

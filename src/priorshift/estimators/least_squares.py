@@ -10,7 +10,7 @@ import numpy as np
 
 from priorshift._typing import Vector
 from priorshift._validation import check_choice, check_fraction, check_positive
-from priorshift.estimators.base import PriorEstimator
+from priorshift.estimators.base import Known, PriorEstimator
 from priorshift.estimators.counts import SeenTarget, TargetCounts, Validation, ValidationCounts
 from priorshift.estimators.inversion import from_ratio, judge_condition, label_sources
 from priorshift.estimators.references import AZIZZADENESHELI, GUIDE
@@ -57,9 +57,8 @@ class RLLS(PriorEstimator):
     --------
     >>> import numpy as np
     >>> import priorshift as ps
-    >>> y_val = np.repeat([0, 1], 10)
-    >>> decisions = np.repeat([0, 1, 0, 1], [8, 2, 2, 8])
-    >>> rlls = ps.RLLS().fit(np.eye(2)[decisions], y_val)
+    >>> right_8_of_10 = np.eye(2)[np.repeat([0, 1, 0, 1], [8, 2, 2, 8])]
+    >>> rlls = ps.RLLS().fit(right_8_of_10, np.repeat([0, 1], 10))
     >>> shift = rlls.estimate(np.eye(2)[[0, 0, 1]])
     >>> shift.ratio.round(3), shift.status
     (array([1.556, 0.444]), 'certified')
@@ -93,13 +92,8 @@ class RLLS(PriorEstimator):
         check_choice(self.decision, ("hard", "soft"), "decision")
         return self.decision
 
-    def _sources(
-        self,
-        counts: ValidationCounts | None,
-        source_priors: Vector | None,
-        label_priors: Vector | None,
-    ) -> tuple[Vector, str]:
-        return label_sources(counts, source_priors, label_priors)
+    def _sources(self, counts: ValidationCounts | None, known: Known) -> tuple[Vector, str]:
+        return label_sources(counts, known)
 
     def _solve(self, target: TargetCounts) -> PriorEstimate:
         gamma, tol = check_fraction(self.gamma, "gamma"), check_positive(self.tol, "tol")
@@ -132,7 +126,7 @@ class GLS(PriorEstimator):
     equations as unknowns, so inside the simplex the weights alone would change nothing against SCM;
     they say how much to believe the equations. The priors are taken as drawn around the source
     priors :math:`p_0` with covariance :math:`\tau^2 (\mathrm{diag}(d) - d d^T)`, d half-way between
-    :math:`p_0` and equal priors, :math:`\tau^2` is what makes q likeliest, and
+    :math:`p_0` and equal priors, :math:`\tau^2` makes q most likely, and
 
     .. math:: \min_{p \in \Delta}\ (q - Cp)^T \Sigma^{-1} (q - Cp)
         + \tau^{-2} \sum_k (p_k - p_{0,k})^2 / d_k

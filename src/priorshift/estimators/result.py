@@ -89,8 +89,8 @@ class PriorEstimate(FrozenArrays):
     interval_method : {"asymptotic", "likelihood ratio", "bootstrap", "bayesian"} or None
         How the interval was found.
     estimand : {"population", "sample"} or None
-        What the interval is of: the share in the population that the target was drawn from, or the
-        share realised in these very rows.
+        What the interval covers: the share in the population that the target was drawn from, or
+        the share in these rows.
     simultaneous : bool or None
         Whether the confidence level is that of all classes together, not of each.
     calibrator : CalibrationMap, CalibrationAverage or None
@@ -229,7 +229,7 @@ class PriorEstimate(FrozenArrays):
         return as_dict(self)
 
     def to_frame(self, backend: Backend = "pandas") -> Any:
-        """Return one row a class, as a frame of the named library.
+        """Return one row per class, as a frame of the named library.
 
         With an interval there are columns `lower`, `upper` and `standard_error`.
         """
@@ -285,7 +285,7 @@ def as_dict(found: PriorEstimate) -> dict[str, Any]:
 
 
 def columns_of(found: PriorEstimate) -> dict[str, Any]:
-    """Return one entry a class in every column; bounds and errors where there are any."""
+    """Return columns with one entry per class; bounds and errors if there are any."""
     columns = {
         "class": found.classes,
         "source_prior": found.source_priors,

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from priorshift._frozen import refuse_nan
 from priorshift._typing import Floats, Indices, Vector
 from priorshift._validation import (
+    Predictions,
     check_priors,
     check_proba,
     encode_labels,
@@ -90,7 +91,7 @@ class _AdaptedBlock:
     index: Indices
 
     def __call__(self, block: Block, rows: slice) -> tuple[Vector, float]:
-        adapted = self.estimate.adapt(block)
+        adapted = self.estimate.adapt(Predictions.from_checked(block))
         return _hits_and_loss(adapted, self.index[rows], self.estimate.classes.size)
 
 

@@ -211,7 +211,7 @@ def _check_header(stream: BinaryIO, n_bytes: int) -> None:
     """Refuse an array whose header cannot be true, before NumPy trusts it."""
     version = np.lib.format.read_magic(stream)
     if version not in ((1, 0), (2, 0)):
-        raise ValueError(f"it has version {version} of the format; save it again with numpy.save.")
+        raise ValueError(f"it has version {version} of the format")
     read = getattr(np.lib.format, f"read_array_header_{version[0]}_0")
     shape, _, dtype = read(stream)
     if dtype.hasobject:
@@ -220,7 +220,7 @@ def _check_header(stream: BinaryIO, n_bytes: int) -> None:
     if not whole or math.prod(shape) * dtype.itemsize > n_bytes - stream.tell():
         raise ValueError(
             f"its header says that it is of shape {shape} and type {dtype}, which its {n_bytes:,} "
-            "bytes cannot hold; save it again with numpy.save."
+            "bytes cannot hold"
         )
 
 
@@ -234,9 +234,12 @@ def readable(where: str) -> Iterator[None]:
     except Exception as error:  # NumPy and zipfile may raise anything on a damaged file
         if isinstance(error, OSError) and error.errno != errno.EINVAL:
             raise  # it is not there, or the disk is full
-        if "allow_pickle" in str(error) or "Python objects" in str(error):
+        told = str(error)
+        if "max_header_size" in told:
+            told = "its header is too long for an array of numbers or texts"
+        elif "allow_pickle" in told or "Python objects" in told:
             raise ValueError(f"{where} holds Python objects. {NO_OBJECTS}") from None
-        raise ValueError(f"{where} cannot be read: {error}; write it again.") from None
+        raise ValueError(f"{where} cannot be read: {told}; write it again.") from None
 
 
 def _decoded(labels: NDArray[Any] | None) -> NDArray[Any] | None:

@@ -11,10 +11,18 @@ from priorshift._frames import Backend, make_frame
 from priorshift._typing import Indices, Labels, Vector
 from priorshift._validation import check_choice, check_classes, check_count, check_priors, some
 from priorshift.estimators import PriorEstimate, traits_of
-from priorshift.plotting._base import Display
-from priorshift.plotting._heatmap import draw_heatmap, write_cells
-from priorshift.plotting._rows import frame_rows
-from priorshift.plotting.style import WIDTH, bare, ink, literally, series_style, write_title
+from priorshift.plotting.style import (
+    WIDTH,
+    Display,
+    bare,
+    draw_heatmap,
+    frame_rows,
+    ink,
+    literally,
+    series_style,
+    write_cells,
+    write_title,
+)
 from priorshift.text import movers, short_percent, shorten
 
 if TYPE_CHECKING:
@@ -54,11 +62,6 @@ class ComparisonDisplay(Display):
         Class names.
     truth : array-like of shape (n_classes,) or mapping, optional
         True priors of the target.
-
-    Attributes
-    ----------
-    ax_, figure_ : Axes and Figure
-        Set by `plot`.
 
     Examples
     --------
@@ -107,10 +110,6 @@ class ComparisonDisplay(Display):
         kind : {"auto", "priors", "distance"}, default="auto"
         ax : matplotlib Axes, optional
             Where to draw; by default on a new pyplot figure.
-
-        Returns
-        -------
-        ComparisonDisplay
         """
         if not estimates:
             raise ValueError("estimates is empty; give at least one, by its method's name.")

@@ -9,10 +9,16 @@ from priorshift._frames import Backend, make_frame
 from priorshift._typing import Indices, Vector
 from priorshift._validation import check_classes, check_priors
 from priorshift.groups import GroupEstimates, read_groups
-from priorshift.plotting._base import Display
-from priorshift.plotting._labels import by
-from priorshift.plotting._rows import farthest, frame_rows, write_beside
-from priorshift.plotting.style import WIDTH, series_style, write_head
+from priorshift.plotting.style import (
+    WIDTH,
+    Display,
+    by,
+    farthest,
+    frame_rows,
+    series_style,
+    write_beside,
+    write_head,
+)
 from priorshift.text import short_percent, shorten
 
 if TYPE_CHECKING:
@@ -45,11 +51,6 @@ class GroupsDisplay(Display):
         Lower and upper bounds.
     method : str, optional
         Name of the estimator, for the title.
-
-    Attributes
-    ----------
-    ax_, figure_ : Axes and Figure
-        Set by `plot`.
 
     Examples
     --------
@@ -101,10 +102,6 @@ class GroupsDisplay(Display):
             Where there are more classes, only those that vary most are drawn.
         ax : matplotlib Axes, optional
             Where to draw; by default on a new pyplot figure.
-
-        Returns
-        -------
-        GroupsDisplay
         """
         display = cls(
             estimates.priors,

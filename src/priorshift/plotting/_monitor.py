@@ -8,19 +8,22 @@ from numpy.typing import ArrayLike, NDArray
 from priorshift._frames import Backend, make_frame
 from priorshift._typing import Indices, Mask, Vector
 from priorshift._validation import check_classes, check_priors
-from priorshift.plotting._base import Display
-from priorshift.plotting._ends import name_ends
-from priorshift.plotting._labels import by
-from priorshift.plotting._rows import farthest
-from priorshift.plotting._time import label_time, positions, runs, thinned_steps
 from priorshift.plotting.style import (
     SERIES_COLOURS,
     VERMILLION,
     WIDTH,
+    Display,
     bare,
+    by,
+    farthest,
     ink,
+    label_time,
+    name_ends,
+    positions,
+    runs,
     series_style,
     share_axis,
+    thinned_steps,
     write_head,
 )
 from priorshift.streaming import MonitorHistory, PriorMonitor
@@ -50,11 +53,6 @@ class MonitorDisplay(Display):
         Where an alarm stands.
     method : str, optional
         Name of the estimator, for the title.
-
-    Attributes
-    ----------
-    ax_, figure_ : Axes and Figure
-        Set by `plot`.
 
     Examples
     --------
@@ -104,10 +102,6 @@ class MonitorDisplay(Display):
             Where there are more classes, only those that moved most are drawn.
         ax : matplotlib Axes, optional
             Where to draw; by default on a new pyplot figure.
-
-        Returns
-        -------
-        MonitorDisplay
         """
         return cls.of_history(monitor).plot(ax, max_classes=max_classes)
 

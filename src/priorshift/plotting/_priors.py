@@ -10,10 +10,20 @@ from priorshift._typing import Indices, Vector
 from priorshift._validation import NO_PRIOR, check_classes, check_priors
 from priorshift.adaptation import prior_ratio
 from priorshift.estimators import PriorEstimate
-from priorshift.plotting._base import Display
-from priorshift.plotting._labels import by, times
-from priorshift.plotting._rows import farthest, frame_rows, write_beside
-from priorshift.plotting.style import BLUE, GREY, VERMILLION, WIDTH, ink, write_head
+from priorshift.plotting.style import (
+    BLUE,
+    GREY,
+    VERMILLION,
+    WIDTH,
+    Display,
+    by,
+    farthest,
+    frame_rows,
+    ink,
+    times,
+    write_beside,
+    write_head,
+)
 from priorshift.text import NOTHING, short_percent, shorten
 
 if TYPE_CHECKING:
@@ -38,11 +48,6 @@ class PriorsDisplay(Display):
         Classes that validation never saw; their names get a star.
     method : str, optional
         Name of the estimator, for the title.
-
-    Attributes
-    ----------
-    ax_, figure_ : Axes and Figure
-        Set by `plot`.
 
     Examples
     --------
@@ -84,10 +89,6 @@ class PriorsDisplay(Display):
             Where there are more classes, only those that moved most are drawn.
         ax : matplotlib Axes, optional
             Where to draw; by default on a new pyplot figure.
-
-        Returns
-        -------
-        PriorsDisplay
         """
         display = cls(
             estimate.priors,

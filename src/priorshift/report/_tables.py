@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from priorshift.diagnostics import Reliability
 from priorshift.estimators import traits_of
-from priorshift.report._facts import ROUNDING, Decisions, Facts, Mistakes, Reliability, Truth
+from priorshift.report._facts import ROUNDING, Decisions, Facts, Mistakes, Truth
 from priorshift.text import MISSING, count, movers, number, percent, points, signed
 
 MANY = 50

@@ -22,7 +22,7 @@ RIDGE = 1e-10
 
 
 def evident_variance(C: Vector, q: Vector, Sigma: Vector, guess: Vector, spread: Vector) -> float:
-    r"""Return the :math:`\tau^2` under which q is likeliest.
+    r"""Return the :math:`\tau^2` that makes q most likely.
 
     .. math:: q - C p_0 \sim N(0, \Sigma + \tau^2 C D C^T)
     """

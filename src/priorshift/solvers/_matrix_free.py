@@ -19,7 +19,7 @@ from priorshift.solvers._mixture import Mixture
 
 MANY_CLASSES = 500
 """From here on, sparse rows are solved without a Hessian: at K = 1000 three times as fast, at
-K = 2000 five times, measured with 50 scores a row."""
+K = 2000 five times, measured with 50 scores per row."""
 
 ACCURACY = 0.03
 MOST_PRODUCTS = 100

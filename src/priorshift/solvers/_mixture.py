@@ -1,4 +1,4 @@
-r"""The one convex problem behind EM, MAP, CM-L, SCM-L, CM-M and SCM-M.
+r"""The one convex problem: how much of each class a mixture holds.
 
 .. math:: \max_{p \in \Delta}\ f(p) = \sum_i w_i \log(a_i \cdot p) + \sum_k (\alpha_k - 1) \log p_k
 
@@ -97,7 +97,7 @@ class Mixture:
     ) -> "Mixture":
         """Build the problem; rows of weight 0 and rows that are as good as 0 take no part in it.
 
-        An array is rid of them. A table stays as it is: they are passed over when they are met.
+        An array is copied without them. A table stays as it is: every pass skips them.
         """
         scale = np.ones(A.shape[1]) if scale is None else scale
         excess = np.broadcast_to(np.asarray(alpha, np.float64) - 1, scale.shape)

@@ -14,6 +14,7 @@ from priorshift._typing import Vector
 from priorshift._validation import (
     check_choice,
     check_count,
+    check_level,
     check_positive,
     check_proba,
     check_source_mass,
@@ -305,8 +306,7 @@ class PriorMonitor(BaseEstimator):
         check_count(self.window, "window")
         check_positive(self.half_life, "half_life")
         check_count(self.max_history, "max_history")
-        if not 0 < check_positive(self.alarm_level, "alarm_level") < 1:
-            raise ValueError(f"alarm_level must be between 0 and 1; got {self.alarm_level!r}.")
+        check_level(self.alarm_level, "alarm_level")
 
     def _begin(self, estimator: PriorEstimator, reference: Vector, seed: int) -> Self:
         """Set the fitted attributes, with no batch seen."""

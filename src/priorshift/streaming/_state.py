@@ -282,7 +282,12 @@ class _State:
     def check_estimator(self) -> None:
         """Check the fitted estimator."""
         named = _mapping(self.header["estimator"], "estimator")
-        _require(get_estimator(named["method"]).fit_is_counts, "the method is not one of counts")
+        method = named["method"]
+        _require(
+            method in available_estimators(),
+            f"its method {method!r} is not registered here; import the module that registers it",
+        )
+        _require(get_estimator(method).fit_is_counts, f"a fit of {method!r} is more than counts")
         _mapping(named["params"], "the parameters of the method")
         given = named["given"]
         _require(

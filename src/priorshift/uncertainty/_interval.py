@@ -8,7 +8,7 @@ from scipy.special import ndtri
 
 from priorshift._frozen import refuse_nan
 from priorshift._typing import Vector
-from priorshift._validation import check_choice, check_count
+from priorshift._validation import check_choice, check_count, check_level
 
 IntervalMethod = Literal["auto", "asymptotic", "bootstrap", "bayesian"]
 IntervalKind = Literal["asymptotic", "likelihood ratio", "bootstrap", "bayesian"]
@@ -58,16 +58,12 @@ class IntervalRequest:
         estimand: Any,
     ) -> "IntervalRequest":
         """Check what a user asked for."""
-        if not (isinstance(confidence_level, (float, np.floating)) and 0 < confidence_level < 1):
-            raise ValueError(
-                "confidence_level must be a number between 0 and 1, such as 0.95; got "
-                f"{confidence_level!r}."
-            )
+        confidence_level = check_level(confidence_level, "confidence_level")
         check_choice(method, INTERVAL_METHODS, "interval_method")
         check_choice(estimand, ESTIMANDS, "estimand")
         check_choice(simultaneous, (True, False), "simultaneous")
         return cls(
-            float(confidence_level),
+            confidence_level,
             np.random.default_rng(random_state),
             method,
             check_count(n_resamples, "n_resamples", least=LEAST_RESAMPLES),
@@ -159,7 +155,7 @@ def score_bounds(centre: Vector, z: float, constant: Vector, slope: Vector, curv
     return (half - root) / lead, (half + root) / lead
 
 
-def wilson_bounds(priors: Vector, n: float, z: float) -> Any:
+def wilson_bounds(priors: Vector, n: Any, z: float) -> Any:
     """Return Wilson's bounds of shares among n labelled rows: no classifier can do better."""
     ones = np.ones_like(priors) / n
     return score_bounds(priors, z, np.zeros_like(priors), ones, -ones)
