@@ -30,7 +30,7 @@ FILE_HEAD = 8
 """Bytes of an Arrow IPC file before what it shares with a stream: the mark, padded."""
 
 PANDAS_INDEX = "__index_level_"
-"""How the names of the columns begin in which pandas stores a row index."""
+"""How names begin of columns in which pandas stores a row index."""
 
 
 @dataclass(frozen=True)
