@@ -1,13 +1,5 @@
-"""Moved to `priorshift.adaptation`; this import path works until version 0.3."""
+"""Moved to `priorshift.adaptation`; this module will be removed in priorshift 0.3."""
 
-import warnings
+from priorshift.exceptions import moved
 
-from priorshift.adaptation import RandomState, sample_indices, sample_weights
-
-__all__ = ["RandomState", "sample_indices", "sample_weights"]
-
-warnings.warn(
-    "priorshift.resampling is now priorshift.adaptation; import from there, or from priorshift.",
-    FutureWarning,
-    stacklevel=2,
-)
+__getattr__ = moved(__name__, "priorshift.adaptation", removed_in="0.3")

@@ -1,7 +1,6 @@
 """Adapting predictions to new priors: Bayes' rule, its invariances, and its edges."""
 
 import importlib
-import sys
 import tracemalloc
 import warnings
 
@@ -394,10 +393,16 @@ def test_priors_from_predictions_are_the_mean():
     np.testing.assert_allclose(ps.priors_from_predictions([0.2, 0.4]), [0.7, 0.3])
 
 
-@pytest.mark.parametrize("moved", ["resampling", "uncertain_priors"])
-def test_old_import_paths_work_with_a_warning(moved):
-    sys.modules.pop(f"priorshift.{moved}", None)
-    with pytest.warns(FutureWarning, match=f"priorshift.{moved} is now priorshift.adaptation"):
-        old = importlib.import_module(f"priorshift.{moved}")
-    for name in old.__all__:
-        assert getattr(old, name) is getattr(adaptation, name)
+@pytest.mark.parametrize(
+    ("moved", "names"),
+    [
+        ("resampling", ("RandomState", "sample_indices", "sample_weights")),
+        ("uncertain_priors", ("ProbaInterval", "adapt_proba_interval")),
+    ],
+)
+def test_old_import_paths_work_with_a_warning(moved, names):
+    old = importlib.import_module(f"priorshift.{moved}")
+    for name in names:
+        with pytest.warns(FutureWarning, match=f"priorshift.{moved}"):
+            found = getattr(old, name)
+        assert found is getattr(adaptation, name)

@@ -1,5 +1,7 @@
 """Further estimators against independent implementations, known limits and simulated truth."""
 
+import warnings
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from priorshift.estimators import (
     SemiSupervisedEM,
     ShrunkSCML,
 )
+from priorshift.estimators._elsa import _Equations
 from priorshift.solvers import evident_variance, maximise_jointly, shrunk_least_squares
 
 TARGET = np.array([0.1, 0.2, 0.3, 0.4])
@@ -76,9 +79,9 @@ def test_the_first_round_of_elsa_is_the_inverted_soft_confusion_matrix(data):
 
 
 def test_elsa_clips_and_keeps_what_it_clipped(simulate, rng):
-    simulation = simulate(4, spread=0.7)
-    y_proba_val, y_val = simulation.draw(np.full(4, 0.25), 200, rng)
-    y_proba, _ = simulation.draw(np.array([1.0, 0, 0, 0]), 200, rng)
+    simulation = simulate(4, spread=1.5)
+    y_proba_val, y_val = simulation.draw(np.full(4, 0.25), 2000, rng)
+    y_proba, _ = simulation.draw(np.array([1.0, 0, 0, 0]), 2000, rng)
     est = ELSA(max_iter=200).fit(y_proba_val, y_val)
     with pytest.warns(ps.PriorShiftWarning, match="elsa found .* negative entr"):
         shift = est.estimate(y_proba)
@@ -86,6 +89,47 @@ def test_elsa_clips_and_keeps_what_it_clipped(simulate, rng):
     assert shift.raw.sum() == pytest.approx(1)
     clipped = np.maximum(shift.raw, 0)
     np.testing.assert_allclose(shift.priors, clipped / clipped.sum(), atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::priorshift.ConvergenceWarning")
+def test_elsa_is_feasible_where_validation_is_too_small(simulate):
+    """Five rows per class: equations that explode are solved on the simplex, with a warning."""
+    truth, infeasible, errors = np.array([0.92, 0.06, 0.02]), 0, {"elsa": [], "clipped": []}
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        simulation = simulate(3, spread=0.8, seed=seed)
+        parts = [simulation.draw(np.eye(3)[k], 5, rng) for k in range(3)]
+        y_proba_val, y_val = (np.concatenate(part) for part in zip(*parts, strict=True))
+        y_proba, _ = simulation.draw(truth, 1000, rng)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            shift = ELSA().fit(y_proba_val, y_val).estimate(y_proba)
+        assert shift.priors.sum() == pytest.approx(1)
+        assert shift.priors.min() >= 0
+        far = np.minimum(shift.raw, 0).sum() < -0.1
+        infeasible += far
+        warned = any("validation is too small for elsa" in str(one.message) for one in said)
+        assert warned or not far
+        clipped = np.maximum(shift.raw, 0) / np.maximum(shift.raw, 0).sum()
+        errors["elsa"].append(np.abs(shift.priors - truth).sum())
+        errors["clipped"].append(np.abs(clipped - truth).sum())
+    assert infeasible > 10
+    assert np.mean(errors["elsa"]) < np.mean(errors["clipped"])
+
+
+def test_elsa_knows_its_standard_error(simulate):
+    """The warning is about the spread that repeated validation sets show."""
+    simulation, truth, raw, told = simulate(3, spread=1.0), np.array([0.5, 0.3, 0.2]), [], []
+    y_proba, _ = simulation.draw(truth, 50_000, np.random.default_rng(0))
+    for seed in range(80):
+        y_proba_val, y_val = simulation.draw(np.full(3, 1 / 3), 300, np.random.default_rng(seed))
+        elsa = ELSA(max_iter=30).fit(y_proba_val, y_val)
+        rounds = _Equations.of(elsa._validation_rows(), elsa._seen_target(y_proba, "elsa")).solve(
+            1e-4, 30
+        )
+        raw.append(rounds.raw)
+        told.append(rounds.error)
+    assert np.mean(told) == pytest.approx(np.std(raw, axis=0).max(), rel=0.35)
 
 
 def test_elsa_is_more_precise_than_scm_on_calibrated_outputs(simulate):

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.stats import beta, sem
 
-from priorshift.solvers import Mixture, maximise
+from priorshift.solvers import Mixture, invert, maximise
 from priorshift.statistics import Confusion
 from priorshift.uncertainty import (
     HardDecisions,
@@ -15,7 +15,6 @@ from priorshift.uncertainty import (
     bootstrap_draws,
     bootstrap_interval,
     credible_interval,
-    invert,
     likelihood_interval,
     pooled_columns,
     posterior_draws,
@@ -67,6 +66,54 @@ def test_votes_give_the_variance_of_the_whole_covariance_matrix(simulate, rng):
     ):
         expected = np.diagonal(B @ (target + validation) @ B.T)
         np.testing.assert_allclose(votes.variance(estimand), expected, rtol=0.03)
+
+
+def test_moments_of_votes_within_classes_are_those_of_the_rows(simulate, rng):
+    """Variance and third moment, with so many rows that those of the model do not matter."""
+    K = 3
+    simulation = simulate(K, spread=1.2)
+    y_proba_val, y_val = simulation.draw(np.full(K, 1 / K), 60_000, rng)
+    confusion = Confusion.from_arrays(y_proba_val, y_val, decision="soft")
+    votes = Votes.of(confusion, y_proba_val, y_proba_val, y_val)
+    v = y_proba_val @ np.linalg.inv(confusion.conditional).T
+    for k in range(K):
+        of_class = v[y_val == k] - v[y_val == k].mean(axis=0)
+        np.testing.assert_allclose(votes.within[k], (of_class**2).mean(axis=0), rtol=0.01)
+        np.testing.assert_allclose(votes.skewness[k], (of_class**3).mean(axis=0), atol=0.01)
+
+
+def test_bounds_of_two_classes_solve_the_score_equation():
+    """The quadratic of Fieller's kind, written out for two classes, and its skewness."""
+    V, target = np.array([[27.0, 6.0], [3.0, 24.0]]), np.array([600.0, 400.0])
+    model = np.array([[0.85, 0.15], [0.15, 0.85]])
+    votes = Votes.of_counts(V, target, model)
+    lower, upper = votes.interval(np.array([0.55, 0.45]), request_for()).interval[0]
+    assert 0 < lower < upper < 1
+    for t in (lower, upper):
+        p, n = np.array([t, 1 - t]), votes.n_validation
+        T, third, U = votes.within[:, 0], votes.skewness[:, 0], votes.raw[0] - t
+        a = (t * (1 - t) + p @ T) / 1000 + p**2 @ (T / n)
+        at_raw = np.array([votes.raw[0], 1 - votes.raw[0]])
+        modelled = at_raw[0] * at_raw[1] + at_raw @ T
+        a += max(votes.target_variance[0] - modelled, 0) / 1000
+        c = p**3 @ (third / n**2)
+        v = 0.5 * (a + np.sqrt(a**2 + 4 * max(c * U, 0)))
+        assert pytest.approx(1.959964**2 * v, rel=1e-5) == U**2
+
+
+def test_ten_rows_without_a_mistake_do_not_exclude_mistakes():
+    """A class of accuracy .85 has none in ten rows one time of five."""
+    V, target = np.array([[10.0, 1.0], [0.0, 9.0]]), np.array([1660.0, 340.0])
+    found = HardDecisions(V, target, pooled_columns(V)).interval(
+        np.array([0.83, 0.17]), request_for()
+    )
+    assert found.interval[0, 1] > 0.97
+
+
+def test_simultaneous_intervals_of_two_classes_are_those_of_one():
+    one, both = request_for(), request_for(simultaneous=True)
+    assert both.z(2) == one.z(2)
+    assert both.level(3) == pytest.approx(0.95 ** (1 / 3))
 
 
 def test_a_singular_matrix_has_its_pseudo_inverse():
@@ -258,7 +305,7 @@ def hard_counts(simulate, rng):
 def test_votes_of_counts_are_those_of_the_rows_counted(hard_counts):
     V, n, model, rows = hard_counts
     one, other = Votes.of_counts(V.counts, n, model), Votes.of(V, *rows)
-    for name in ("raw", "target_variance", "within", "n_target", "n_validation"):
+    for name in ("raw", "target_variance", "within", "skewness", "n_target", "n_validation"):
         np.testing.assert_allclose(getattr(one, name), getattr(other, name), atol=1e-10)
     assert one.weak == other.weak
 

@@ -22,6 +22,7 @@ from priorshift.calibration.average import AveragedCalibration, average_calibrat
 from priorshift.calibration.calibrators import BCTS, TemperatureScaling, VectorScaling
 from priorshift.calibration.chosen import FAMILIES, ChosenCalibration, choose_calibration
 from priorshift.calibration.crossfit import RIDGE_GRID, ridges_of
+from priorshift.calibration.floors import best_temperature
 from priorshift.calibration.likelihood import deal_folds
 from priorshift.calibration.maps import TINY, Calibration, CalibrationAverage, CalibrationMap
 
@@ -38,6 +39,7 @@ __all__ = [
     "TemperatureScaling",
     "VectorScaling",
     "average_calibration",
+    "best_temperature",
     "choose_calibration",
     "deal_folds",
     "label_losses",

@@ -8,7 +8,7 @@ import numpy as np
 from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Indices, Vector
 from priorshift.calibration.fitting import fit_temperature
-from priorshift.calibration.likelihood import LabelLikelihood, ScoreMap
+from priorshift.calibration.likelihood import LabelLikelihood, ScoreMap, rebalance
 from priorshift.calibration.maps import CalibrationMap, floored_log
 
 FLOORS = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 3e-2)
@@ -65,6 +65,32 @@ def best_floor(
             break
     assert best is not None
     return best
+
+
+def best_temperature(
+    y_proba: Floats, y: Indices, weight: Vector, source_label_priors: Vector | None = None
+) -> CalibrationMap:
+    """Return the temperature, above the best floor, under which labels are likeliest.
+
+    A quick map of one number, for what needs no better: safe with few rows and with outputs of
+    exactly 0. `source_label_priors` are the class balance of the source where validation's differs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from priorshift.calibration import best_temperature
+    >>> too_sure = np.repeat([[0.99, 0.01], [0.01, 0.99]], 50, axis=0)
+    >>> y = np.repeat([0, 1, 1, 0], [40, 10, 40, 10])
+    >>> best_temperature(too_sure, y, np.ones(100)).apply(too_sure[:1]).round(1)
+    array([[0.8, 0.2]])
+    """
+    offset = np.zeros(y_proba.shape[1])
+    if source_label_priors is not None:
+        weight, offset = rebalance(y, weight, source_label_priors)
+    found = best_floor(y_proba, y, weight, offset, FLOORS)
+    return CalibrationMap(
+        "ts", np.full(offset.size, found.slope), np.zeros(offset.size), found.floor
+    )
 
 
 def floored_likelihood(

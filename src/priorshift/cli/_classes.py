@@ -49,7 +49,8 @@ def class_columns(files: Sequence[PredictionFile], chosen: str | None) -> Column
         return tuple(name for name in named[0][1] if name in wanted)
     if not tables:
         return None
-    common = tuple(name for name in tables[0][1] if all(name in names for _, names in tables))
+    everywhere = set(tables[0][1]).intersection(*(names for _, names in tables))
+    common = tuple(name for name in tables[0][1] if name in everywhere)
     if not common:
         raise ValueError(_different([file for file, _ in tables]))
     return common

@@ -125,7 +125,7 @@ def notes_of(shift: PriorEstimate) -> list[str]:
         lines.append(f"{shift.interval_in_words()}.")
     if shift.condition_number is not None:
         lines.append(f"Condition number of the confusion matrix: {shift.condition_number:.3g}.")
-    return lines
+    return [*lines, *(f"Caution: {caution}" for caution in shift.cautions)]
 
 
 def comparison_as_csv(comparison: Comparison) -> str:

@@ -4,8 +4,9 @@ Under prior shift the accuracy of each class is the same on validation and targe
 
 .. math:: \text{accuracy} = \sum_k p_k\,\text{acc}_k
 
-with variance :math:`\sum_k p_k^2 \operatorname{Var}_k / n_k + \sum_k \text{se}(p_k)^2
-(\text{acc}_k - \overline{\text{acc}})^2`.
+with variance :math:`\sum_k p_k^2 \operatorname{Var}_k / n_k + \text{acc}^T \operatorname{Cov}(p)\,
+\text{acc}`. What is subtracted for priors that were estimated from the same data, and their
+covariance, come from `_resampling`.
 """
 
 import numpy as np
@@ -14,14 +15,18 @@ from scipy.stats import norm
 from priorshift._typing import Indices, Vector
 from priorshift.diagnostics._result import Expected
 
+DOUBT = 0.5
+"""How uncertain a correction for optimism is, as a share of it."""
+
 
 def expected_score(
     scores: Vector,
     y: Indices,
     priors: Vector,
-    standard_error: Vector | None,
+    covariance: Vector,
     confidence_level: float,
     bounds: tuple[float, float],
+    optimism: float = 0.0,
 ) -> Expected:
     """Return the expected mean of a score of validation rows, at other priors.
 
@@ -33,17 +38,20 @@ def expected_score(
         Labels as indices.
     priors : ndarray of shape (n_classes,)
         Target priors, 0 for classes without samples.
-    standard_error : ndarray of shape (n_classes,) or None
-        Of the priors.
+    covariance : ndarray of shape (n_classes, n_classes)
+        Of the priors; 0 where they are exact.
     confidence_level : float
     bounds : tuple of float
         Least and largest value of a score.
+    optimism : float, default=0
+        What to subtract.
 
     Examples
     --------
     >>> import numpy as np
     >>> right, y = np.array([1.0, 1.0, 0.0, 1.0]), np.array([0, 0, 1, 1])
-    >>> round(expected_score(right, y, np.array([0.2, 0.8]), None, 0.95, (0, 1)).value, 3)
+    >>> exact = np.zeros((2, 2))
+    >>> round(expected_score(right, y, np.array([0.2, 0.8]), exact, 0.95, (0, 1)).value, 3)
     0.6
     """
     K = priors.size
@@ -54,9 +62,8 @@ def expected_score(
     low, high = bounds
     smooth = (n * mean + low + high) / (n + 2)
     variance = (squares + low**2 + high**2) / (n + 2) - smooth**2
-    value = float(priors @ mean)
+    value = float(np.clip(priors @ mean - optimism, low, high))
     noise = float((priors**2 * variance / np.maximum(n, 1)).sum())
-    if standard_error is not None:
-        noise += float((standard_error**2 * np.where(n > 0, mean - value, 0.0) ** 2).sum())
+    noise += float(mean @ covariance @ mean) + (DOUBT * optimism) ** 2
     reach = float(norm.ppf((1 + confidence_level) / 2) * np.sqrt(noise))
     return Expected(value, max(low, value - reach), min(high, value + reach))

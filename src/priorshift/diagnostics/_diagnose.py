@@ -6,6 +6,7 @@ from numpy.typing import ArrayLike
 from priorshift._validation import Predictions, check_choice, check_level
 from priorshift.diagnostics._accuracy import expected_score
 from priorshift.diagnostics._confusable import confusable_pairs
+from priorshift.diagnostics._resampling import resample
 from priorshift.diagnostics._result import Diagnostics
 from priorshift.estimators import PriorEstimate
 from priorshift.shift_test._noise import effective_size
@@ -35,7 +36,8 @@ def diagnose(
     y_proba_target : array-like of shape (n_target, n_classes) or (n_target,)
         Predicted probabilities on the target.
     estimate : PriorEstimate
-        What to judge. Its standard errors, if it has any, widen the intervals.
+        What to judge. Its standard errors, if it has any, say how far resampled priors are from
+        it; otherwise the moments of validation and target do.
     classes : array-like of shape (n_classes,), optional
         Class names in the order of the columns; by default those of the estimate.
     decision : {"soft", "hard"}, default="soft"
@@ -78,7 +80,9 @@ def diagnose(
     before = (samples.y_proba_val.argmax(axis=1) == y).astype(np.float64)
     adapted = estimate.adapt(Predictions.from_checked(samples.y_proba_val))
     after = (adapted.argmax(axis=1) == y).astype(np.float64)
-    known = (priors, estimate.standard_error, confidence_level)
+    resampled = resample(estimate, priors, samples.y_proba_val, y, samples.y_proba_target)
+    known = (priors, resampled.covariance, confidence_level)
+    optimism = resampled.optimism
     C = samples.confusion(decision)[:, seen]
     pairs = confusable_pairs(samples.y_proba_val, y, samples.counted("soft"))
     label = samples.classes.tolist()
@@ -92,8 +96,8 @@ def diagnose(
         confusable=tuple((label[a], label[b]) for a, b in pairs),
         unseen_classes=tuple(samples.classes[~seen].tolist()),
         accuracy_before=expected_score(before, y, *known, (0.0, 1.0)),
-        accuracy_after=expected_score(after, y, *known, (0.0, 1.0)),
-        accuracy_gain=expected_score(after - before, y, *known, (-1.0, 1.0)),
+        accuracy_after=expected_score(after, y, *known, (0.0, 1.0), optimism),
+        accuracy_gain=expected_score(after - before, y, *known, (-1.0, 1.0), optimism),
         confidence_level=confidence_level,
-        priors_exact=estimate.standard_error is None,
+        priors_exact=False,
     )

@@ -58,12 +58,12 @@ class Diagnostics:
         Classes that validation lacks.
     accuracy_before, accuracy_after, accuracy_gain : Expected
         On the target, without its labels: sum(p_k acc_k) with the accuracy of each class on
-        validation, before and after adaptation, and their difference.
+        validation, before and after adaptation, and their difference. What the estimate flatters
+        itself by is subtracted: it makes the rule and scores it.
     confidence_level : float
         Of the intervals.
     priors_exact : bool
-        Whether the intervals take the priors as exact, because the estimate has no standard
-        errors.
+        Whether the intervals take the priors as exact; they no longer do.
     """
 
     method: str
@@ -97,11 +97,6 @@ class Diagnostics:
             said.append(f"Adaptation is expected to harm, by {-100 * gain.value:.1f} points.")
         else:
             said.append("Whether adaptation helps cannot be told from these data.")
-        if self.priors_exact:
-            said.append(
-                "The intervals take the target's priors as exact, which flatters adaptation where "
-                "they are estimated; a confidence_level includes their noise."
-            )
         if not np.isfinite(self.condition_number):
             said.append("The confusion matrix is singular: some priors are not identified.")
         elif self.condition_number > LARGE_CONDITION:

@@ -14,12 +14,32 @@ from priorshift.estimators.references import TIAN
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
 from priorshift.execution import Block, Rows, map_reduce, multiply, single_threaded_blas, times
-from priorshift.solvers import Solution, Status, clip_to_simplex, solve_linear
+from priorshift.solvers import (
+    Solution,
+    Status,
+    clip_to_simplex,
+    invert,
+    simplex_least_squares,
+    solve_linear,
+)
 from priorshift.statistics import Confusion
 
-LEAST_RATIO = 0.1
+LEAST_RATIO = 0.25
 """A ratio counts as at least this in the weights of rows, or single rows of classes that were
 clipped to 0 would decide everything; the equations hold for any weights."""
+
+INFEASIBLE = 0.1
+"""Sum of negative priors up to which they are clipped. Beyond it the solution of few rows explodes
+(to 12.5 and -12 where 0.06 and 0.92 were true), and what is left after clipping is arbitrary."""
+
+UNKNOWN = 0.2
+"""Standard error of a prior from which on a warning says that next to nothing is known."""
+
+RIDGE = 0.01
+"""Of the whitening, relative to the size of the noise."""
+
+FREE_ROUNDS = 3
+"""Rounds after which row weights move only half way to the new ratio, so as not to alternate."""
 
 
 class ELSA(PriorEstimator):
@@ -32,15 +52,16 @@ class ELSA(PriorEstimator):
         \qquad b_w(x) = \frac{f(x) - p}{\sum_k w_k^2 f_k(x) / \pi + \sum_k w_k f_k(x) / (1 - \pi)}
 
     with :math:`\pi = n / (n + m)`. The denominator makes the equations efficient where outputs are
-    calibrated; where they are not, the equations still hold. It is linear in w for given weights of
-    rows, which are renewed in rounds from equal ones, with w clipped at 0.
+    calibrated; where they are not, the equations still hold. They are linear in w for given row
+    weights, which are renewed in rounds from equal ones. Where the solution of few validation rows
+    is far from feasible, w is the feasible ratio that comes nearest to solving the equations.
 
     Parameters
     ----------
     tol : float, default=1e-4
         Change of the priors, in L1, at which the rounds end.
     max_iter : int, default=10
-        Most rounds.
+        Largest number of rounds.
 
     References
     ----------
@@ -88,9 +109,16 @@ class ELSA(PriorEstimator):
         )
 
     def _warn(self, rounds: "_Rounds", tol: float, target: SeenTarget) -> None:
-        """Say that entries were clipped, or that the rounds did not settle."""
+        """Say that the equations have no feasible solution, or that the rounds did not settle."""
         if said := say_clipped(rounds.raw, self.classes_[target.seen]):
             warn_user(f"elsa found {said}.", PriorShiftWarning)
+        if _is_infeasible(rounds.raw) or rounds.error > UNKNOWN:
+            warn_user(
+                "validation is too small for elsa: its priors may be far off (one has a standard "
+                f"error of {min(rounds.error, 1.0):.2g} before they are made feasible). Add "
+                "validation rows, or use SCM-L or Auto.",
+                PriorShiftWarning,
+            )
         if rounds.change > tol:
             warn_user(
                 f"elsa has not settled after {rounds.n_iter} rounds: the last one moved the priors "
@@ -100,13 +128,18 @@ class ELSA(PriorEstimator):
 
 
 class _Rounds(NamedTuple):
-    """Where the rounds ended: priors, those before clipping, the matrix, and the last change."""
+    """Where the rounds ended.
+
+    Priors, those before they were made feasible, the matrix, the number of rounds, the last change,
+    and the largest standard error of a raw prior.
+    """
 
     priors: Vector
     raw: Vector
     matrix: Vector
     n_iter: int
     change: float
+    error: float
 
 
 @dataclass(frozen=True)
@@ -135,15 +168,22 @@ class _Equations:
 
     def solve(self, tol: float, max_iter: int) -> _Rounds:
         """Solve for the ratio in rounds, each with the row weights of the last."""
-        w, change, n_iter, noise = np.ones_like(self.p), np.inf, 0, None
+        priors, change, n_iter, noise = self.p, np.inf, 0, None
+        w = np.ones_like(self.p)
         while n_iter < max_iter and change > tol:
             matrix, moments = self._linear(noise)
-            raw = solve_linear(matrix, moments) * self.p
+            raw, last = solve_linear(matrix, moments) * self.p, priors
             priors = clip_to_simplex(raw)
-            change = float(np.abs(priors - w * self.p).sum()) if n_iter else np.inf
-            w, n_iter = priors / self.p, n_iter + 1
+            if _is_infeasible(raw):
+                whiten = self._whitening(noise)
+                C, q = whiten @ matrix / self.p, whiten @ moments
+                priors = simplex_least_squares(C, q, tol=1e-9).value
+            change = float(np.abs(priors - last).sum()) if n_iter else np.inf
+            n_iter += 1
+            w += (1.0 if n_iter <= FREE_ROUNDS else 0.5) * (priors / self.p - w)
             noise = self._noise(w)
-        return _Rounds(priors, raw, matrix, n_iter, change)
+        error = self._standard_error(priors / self.p, noise, matrix)
+        return _Rounds(priors, raw, matrix, n_iter, change, error)
 
     def _linear(self, noise: Vector | None) -> tuple[Vector, Vector]:
         """Return the equations as a square system, rows weighted by 1 / (f . noise).
@@ -165,11 +205,46 @@ class _Equations:
         matrix = of_classes / self.source_weight.sum() + self.p
         return matrix, summed / total - self.p + 1
 
+    def _source_equations(self, noise: Vector | None) -> Vector:
+        """Return each validation row's equation, b(x), weights 1 on average: (n, K)."""
+        weight = self.source_weight
+        if noise is not None:
+            weight = weight / multiply(self.source, noise)
+        weight = weight * (weight.size / weight.sum())
+        return weight[:, None] * (self.source - self.p)
+
+    def _whitening(self, noise: Vector | None) -> Vector:
+        """Return what makes the noise of the equations equal in all directions.
+
+        The equations sum to 0, so nothing is known along (1, ..., 1) but p . w = 1, which is exact.
+        """
+        b = self._source_equations(noise)
+        spread = b.T @ b / len(b)
+        size = float(np.trace(spread))
+        spread += size * (1 + RIDGE * np.eye(self.p.size))
+        return np.linalg.cholesky(np.linalg.inv(spread)).T
+
+    def _standard_error(self, w: Vector, noise: Vector | None, matrix: Vector) -> float:
+        """Return the largest standard error of a raw prior, from the noise of validation."""
+        b = self._source_equations(noise) * np.maximum(w, 1.0)[self.y, None]
+        # noise within classes: their sizes are what they are
+        size = np.maximum(np.bincount(self.y, minlength=w.size), 1)
+        means = np.zeros((w.size, w.size))
+        np.add.at(means, self.y, b)
+        b -= (means / size[:, None])[self.y]
+        b *= np.sqrt(size / np.maximum(size - 1, 1))[self.y, None]
+        effect = b @ (invert(matrix).T * self.p) / len(b)
+        return float(np.sqrt((effect**2).sum(axis=0).max()))
+
     def _noise(self, w: Vector) -> Vector:
         """Return what the variance of a row's equation is, as a linear function of the row."""
         n, m = self.source_weight.sum(), self.target.size
         w, share = np.maximum(w, LEAST_RATIO), n / (n + m)
         return w**2 / share + w / (1 - share)
+
+
+def _is_infeasible(raw: Vector) -> bool:
+    return bool(np.minimum(raw, 0).sum() < -INFEASIBLE)
 
 
 @dataclass(frozen=True)

@@ -6,19 +6,21 @@ the hyper-prior pulls to; EM and MAP have that of the posterior likelihood; all 
 """
 
 from copy import copy
+from dataclasses import replace
 
 import numpy as np
 
 from priorshift._typing import Floats, Indices, Vector
 from priorshift._validation import check_alpha, some
 from priorshift.adaptation import prior_ratio
+from priorshift.calibration import CalibrationMap, best_temperature
 from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.counts import Validation
 from priorshift.estimators.em import EM, MAP
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.execution import Rows, Table
-from priorshift.solvers import Mixture, maximise
+from priorshift.solvers import Mixture, maximise, solve_linear
 from priorshift.statistics import Confusion, DecisionCounts, model_columns
 from priorshift.uncertainty import (
     HardDecisions,
@@ -31,7 +33,7 @@ from priorshift.uncertainty import (
     likelihood_interval,
     poisson_weights,
     pooled_columns,
-    solve,
+    refute_calibration,
     stratified_weights,
 )
 
@@ -51,7 +53,8 @@ def interval_of(
         return _of_decisions(estimator, y_proba, found, request)
     in_memory = _in_memory(estimator, y_proba)
     if isinstance(estimator, EM | MAP):
-        return _of_posteriors(estimator, in_memory, found, request)
+        bounds = _of_posteriors(estimator, in_memory, found, request)
+        return replace(bounds, caution=_caution_of_calibration(estimator))
     if request.method in ("asymptotic", "bayesian") or request.estimand == "sample":
         raise ValueError(
             f"{type(estimator).__name__} has intervals by bootstrap only, and of the population's "
@@ -121,7 +124,8 @@ def _of_decisions(
         in_memory = _in_memory(estimator, y_proba)
         return _by_resampling_moments(estimator, in_memory, found, request)
     rows, y = _validation_of(estimator)
-    votes = Votes.of(confusion, y_proba, rows.y_proba, y, rows.sample_weight)
+    recalibrate = _temperature(estimator, rows, y).apply
+    votes = Votes.of(confusion, y_proba, rows.y_proba, y, rows.sample_weight, recalibrate)
     _warn_if_weak(estimator, votes)
     return votes.interval(found.priors, request)
 
@@ -149,11 +153,19 @@ def _of_counts(
             rows.y_proba, y, decision="hard", sample_weight=rows.sample_weight
         )
         weight = rows.balanced_weight(estimator._given.label_priors(estimator.classes_))
-        model = model_columns(rows.y_proba, weight, "hard")
-        decisions = HardDecisions(_effective(confusion, rows, y), target, model)
+        chances = _temperature(estimator, rows, y).apply(rows.y_proba)
+        model, tempered = (model_columns(of, weight, "hard") for of in (rows.y_proba, chances))
+        decisions = HardDecisions(_effective(confusion, rows, y), target, model, tempered)
     if request.method in ("auto", "asymptotic"):
         _warn_if_weak(estimator, decisions.votes)
     return decisions.interval(found.priors, request)
+
+
+def _temperature(estimator: PriorEstimator, rows: Validation, y: Indices) -> CalibrationMap:
+    """Return the temperature that makes outputs on validation chances of each class."""
+    weight = np.ones(y.size) if rows.sample_weight is None else rows.sample_weight
+    source = estimator._given.label_priors(estimator.classes_)
+    return best_temperature(rows.y_proba, y, weight, source)
 
 
 def _warn_if_weak(estimator: PriorEstimator, votes: Votes) -> None:
@@ -181,10 +193,10 @@ def _by_resampling_moments(
         q = DecisionCounts.from_arrays(
             y_proba, decision="soft", sample_weight=poisson_weights(y_proba.shape[0], rng)
         ).frequencies
-        return solve(drawn.conditional, q)
+        return solve_linear(drawn.conditional, q)
 
     q = DecisionCounts.from_arrays(y_proba, decision="soft").frequencies
-    centre = solve(estimator.confusion_.conditional, q)
+    centre = solve_linear(estimator.confusion_.conditional, q)
     draws = bootstrap_draws(replicate, request.n_resamples, request.rng)
     return bootstrap_interval(draws, centre, found.priors, y_proba.shape[0], request)
 
@@ -214,6 +226,26 @@ def _of_posteriors(
     if isinstance(estimator, MAP) or found.status != "certified":
         mle = maximise(problem, tol=MLE_TOL, start=found.priors).value
     return likelihood_interval(problem, mle, found.priors, request, source, _noise_of(estimator))
+
+
+def _caution_of_calibration(estimator: PriorEstimator) -> str | None:
+    """Say, and warn, that the labels of validation refute what this interval assumes."""
+    rows = estimator._validation
+    if rows is None or rows.y is None:
+        return None
+    source_priors, label_priors = estimator._given
+    source = estimator.source_priors_ if source_priors is not None else None
+    source = estimator.source_label_priors_ if label_priors is not None else source
+    found = refute_calibration(rows.y_proba, rows.y, rows.sample_weight, source)
+    if found is None:
+        return None
+    caution = (
+        f"{found.say(estimator.classes_)}. The interval of {estimator.name} assumes that they are "
+        "and may miss the truth far more often than it says: use Auto or em-bcts, which calibrate, "
+        "or SCM-L, which needs no calibration."
+    )
+    warn_user(caution, PriorShiftWarning)
+    return caution
 
 
 def _noise_of(estimator: PriorEstimator) -> SourceNoise | None:

@@ -99,6 +99,8 @@ class PriorEstimate(FrozenArrays):
         Exponent of the ratio when predictions are adapted; 0 leaves them alone.
     decision : mapping or None
         What Auto decided and why; `decision["sentence"]` says it in words.
+    cautions : tuple of str
+        Why the estimate or its interval may be further off than it says, and what to do.
     """
 
     method: str
@@ -123,6 +125,7 @@ class PriorEstimate(FrozenArrays):
     calibrator: Calibration | None = None
     strength: float = 1.0
     decision: Mapping[str, Any] | None = None
+    cautions: tuple[str, ...] = ()
 
     @property
     def ratio(self) -> Vector:
@@ -139,6 +142,7 @@ class PriorEstimate(FrozenArrays):
             interval_method=bounds.method,
             estimand=request.estimand,
             simultaneous=request.simultaneous,
+            cautions=self.cautions + (() if bounds.caution is None else (bounds.caution,)),
         )
 
     def adapt(
@@ -367,4 +371,4 @@ def _notes(found: PriorEstimate) -> list[str]:
         notes.append(f"condition number of the confusion matrix: {found.condition_number:.3g}")
     if found.unseen_classes:
         notes.append(f"not in validation: {some(found.unseen_classes)}")
-    return notes
+    return [*notes, *(f"caution: {caution}" for caution in found.cautions)]

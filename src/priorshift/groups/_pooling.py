@@ -30,7 +30,7 @@ from scipy.optimize import minimize_scalar
 from priorshift._typing import Vector
 from priorshift.execution import single_threaded_blas
 from priorshift.groups._counts import GroupCounts
-from priorshift.uncertainty import invert
+from priorshift.solvers import invert
 
 LOG_VARIANCES = np.linspace(-7, 1, 33)
 """The grid on which log10 v is searched; v = 0 is tried too, and the best interval is refined."""

@@ -54,6 +54,7 @@ def cautions(facts: Facts, names: tuple[str, ...]) -> list[str]:
     found = [
         _worse(facts),
         _assumption(facts),
+        *(caution[0].upper() + caution[1:] for caution in facts.estimate.cautions),
         _harm(facts),
         _no_evidence(facts),
         _unseen(facts, names),
@@ -274,9 +275,9 @@ def _findings(found: Diagnostics, names: tuple[str, ...]) -> list[str]:
     few = found.effective_sample_size < FEW_ROWS
     smallest = found.smallest_singular_value
     growth = f"{number(1 / smallest)} times" if smallest > ROUNDING else "without bound"
-    said = [
-        "Expected accuracy is that of each class on validation, weighted by the estimated priors: "
-        "no label of the target is used.",
+    return [
+        "Expected accuracy is that of each class on validation, weighted by the estimated priors, "
+        "less what these flatter themselves by: no label of the target is used.",
         f"At the estimated priors, {plural(found.n_val, 'validation row')} are worth "
         f"{number(found.effective_sample_size)} (effective sample size)"
         + (": the estimate rests on few samples." if few else "."),
@@ -284,12 +285,6 @@ def _findings(found: Diagnostics, names: tuple[str, ...]) -> list[str]:
         f"{growth} (one over its smallest singular value).",
         _confusable(found, names),
     ]
-    if found.priors_exact:
-        said.append(
-            "The intervals take the target's priors as exact; where these are estimated, a "
-            "confidence_level includes their noise."
-        )
-    return said
 
 
 def _confusable(found: Diagnostics, names: tuple[str, ...]) -> str:

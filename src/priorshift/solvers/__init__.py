@@ -5,7 +5,7 @@ from priorshift.solvers._certified import maximise
 from priorshift.solvers._cone import regularised_ratio, simplex_least_squares
 from priorshift.solvers._joint import maximise_jointly
 from priorshift.solvers._least_squares import evident_variance, shrunk_least_squares
-from priorshift.solvers._linear import condition_number, solve_linear
+from priorshift.solvers._linear import condition_number, invert, solve_linear
 from priorshift.solvers._mixture import NO_LIKELIHOOD, Mixture
 from priorshift.solvers._paper import L2_THRESHOLD, expectation_maximisation, gradient_ascent
 from priorshift.solvers._simplex import clip_to_simplex, project_simplex
@@ -27,6 +27,7 @@ __all__ = [
     "evident_variance",
     "expectation_maximisation",
     "gradient_ascent",
+    "invert",
     "maximise",
     "maximise_all",
     "maximise_by_group",

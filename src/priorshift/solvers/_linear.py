@@ -41,6 +41,27 @@ def solve_linear(M: Vector | SparseBlock, q: Vector) -> Vector:
     return solution.astype(np.float64, copy=False)
 
 
+def invert(C: Vector) -> Vector:
+    """Return C^-1, or its pseudo-inverse where C is singular.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> invert(np.array([[0.8, 0.2], [0.2, 0.8]])).round(3)
+    array([[ 1.333, -0.333],
+           [-0.333,  1.333]])
+    """
+    limit = _cutoff(C)
+    try:
+        inverse = np.linalg.inv(C).astype(np.float64, copy=False)
+        with np.errstate(over="ignore"):  # an infinite norm is too large as well
+            if np.linalg.norm(C) * np.linalg.norm(inverse) * limit < 1:
+                return inverse
+    except np.linalg.LinAlgError:
+        pass
+    return np.linalg.pinv(C, rcond=limit).astype(np.float64, copy=False)
+
+
 def _cutoff(M: Vector) -> float:
     """Relative size up to which a singular value is rounding error."""
     return max(M.shape) * float(np.finfo(np.float64).eps)

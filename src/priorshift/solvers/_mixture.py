@@ -1,4 +1,4 @@
-r"""The one convex problem behind EM, MAP, CM-L, SCM-L, CM-M and SCM-M.
+r"""The one convex problem: how much of each class a mixture holds.
 
 .. math:: \max_{p \in \Delta}\ f(p) = \sum_i w_i \log(a_i \cdot p) + \sum_k (\alpha_k - 1) \log p_k
 

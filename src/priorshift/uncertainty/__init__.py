@@ -10,6 +10,7 @@ from priorshift.uncertainty._bootstrap import (
     poisson_weights,
     stratified_weights,
 )
+from priorshift.uncertainty._calibration_test import Miscalibration, refute_calibration
 from priorshift.uncertainty._counts import HardDecisions, pooled_columns
 from priorshift.uncertainty._credible import credible_interval
 from priorshift.uncertainty._gibbs import PosteriorDraws, posterior_draws
@@ -24,7 +25,7 @@ from priorshift.uncertainty._interval import (
     wilson_bounds,
 )
 from priorshift.uncertainty._likelihood import SourceNoise, likelihood_interval
-from priorshift.uncertainty._moments import Votes, invert, solve
+from priorshift.uncertainty._votes import Votes
 
 __all__ = [
     "INTERVAL_METHODS",
@@ -33,6 +34,7 @@ __all__ = [
     "IntervalKind",
     "IntervalMethod",
     "IntervalRequest",
+    "Miscalibration",
     "PosteriorDraws",
     "PriorInterval",
     "SourceNoise",
@@ -40,13 +42,12 @@ __all__ = [
     "bootstrap_draws",
     "bootstrap_interval",
     "credible_interval",
-    "invert",
     "likelihood_interval",
     "poisson_weights",
     "pooled_columns",
     "posterior_draws",
+    "refute_calibration",
     "score_bounds",
-    "solve",
     "stratified_weights",
     "wilson_bounds",
 ]

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from priorshift._typing import Vector
+from priorshift.solvers import solve_linear
 from priorshift.uncertainty._bootstrap import bootstrap_draws, bootstrap_interval
 from priorshift.uncertainty._credible import credible_interval
 from priorshift.uncertainty._gibbs import posterior_draws
 from priorshift.uncertainty._interval import IntervalRequest, PriorInterval
-from priorshift.uncertainty._moments import Votes, solve
+from priorshift.uncertainty._votes import Votes
 
 JEFFREYS = 0.5
 """Hyper-prior of the target priors. A larger one says that no class is rare: of classes below 1 %
@@ -34,7 +35,9 @@ class HardDecisions:
     target : ndarray of shape (K,)
         Decisions on the target, in rows.
     model : ndarray of shape (K, K)
-        Columns that the counts are joined by where they are few; each adds up to 1.
+        Columns that join the counts where these are few; each adds up to 1.
+    tempered : ndarray of shape (K, K) or None
+        The same at the temperature that fits validation best; None is the same.
 
     Examples
     --------
@@ -50,11 +53,12 @@ class HardDecisions:
     validation: Vector
     target: Vector
     model: Vector
+    tempered: Vector | None = None
 
     @property
     def votes(self) -> Votes:
         """The moments of the votes, as on the rows that were counted."""
-        return Votes.of_counts(self.validation, self.target, self.model)
+        return Votes.of_counts(self.validation, self.target, self.model, self.tempered)
 
     def interval(self, priors: Vector, request: IntervalRequest) -> PriorInterval:
         """Bound the priors in the way that is asked for, by default by standard errors."""
@@ -72,10 +76,10 @@ class HardDecisions:
 
         def replicate(rng: np.random.Generator) -> Vector:
             drawn = rng.multinomial(sizes, columns.T).T / sizes
-            return solve(drawn, rng.multinomial(n_target, q) / n_target)
+            return solve_linear(drawn, rng.multinomial(n_target, q) / n_target)
 
         draws = bootstrap_draws(replicate, request.n_resamples, request.rng)
-        return bootstrap_interval(draws, solve(columns, q), priors, n_target, request)
+        return bootstrap_interval(draws, solve_linear(columns, q), priors, n_target, request)
 
     def _credible(self, priors: Vector, request: IntervalRequest) -> PriorInterval:
         r"""Draw from the joint posterior of priors and confusion matrix.

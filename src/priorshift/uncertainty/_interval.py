@@ -72,8 +72,12 @@ class IntervalRequest:
         )
 
     def level(self, n_classes: int) -> float:
-        r"""Return the level each class needs: :math:`\gamma^{1/K}` (Šidák) if simultaneous."""
-        return self.confidence_level ** (1 / n_classes if self.simultaneous else 1.0)
+        r"""Return the level that each class needs: :math:`\gamma^{1/K}` (Šidák) if simultaneous.
+
+        Two classes are one event: where the interval of one covers, so does that of the other.
+        """
+        events = n_classes if self.simultaneous and n_classes > 2 else 1
+        return self.confidence_level ** (1 / events)
 
     def z(self, n_classes: int) -> float:
         """Return the normal quantile of the level that each class needs."""
@@ -94,12 +98,15 @@ class PriorInterval:
         How they were found.
     draws : ndarray of shape (n_resamples, K) or None
         Resampled estimates, or draws of the posterior.
+    caution : str or None
+        Why the bounds may cover less often than they say, and what to do.
     """
 
     interval: Vector
     standard_error: Vector
     method: IntervalKind
     draws: Vector | None = None
+    caution: str | None = None
 
     def __post_init__(self) -> None:
         refuse_nan(self)

@@ -219,6 +219,7 @@ def test_to_dict_has_every_field_and_the_ratio():
         "calibrator": None,
         "strength": 1.0,
         "decision": None,
+        "cautions": [],
         "ratio": pytest.approx({"no": 2.0, "yes": 0.5}),
     }
 
