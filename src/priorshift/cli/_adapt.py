@@ -114,7 +114,7 @@ def _version(package: str) -> str | None:
 RESUMABLE_BYTES = 2**27
 """Size of a target from which on adapting it can go on after the run was killed."""
 
-NEED_A_FILE = (".npy", ".arrow", ".feather")
+NEED_A_FILE = (".npy", ".arrow", ".feather", ".parquet")
 """Formats whose writers go back and forth."""
 
 
