@@ -8,9 +8,8 @@ import pytest
 NEEDED = {
     "src/priorshift/torch_sampler.py": "torch",
     "src/priorshift/execution/_dask.py": "distributed",
-    "src/priorshift/training/_loop.py": "torch",
-    "src/priorshift/training/_networks.py": "torch",
-    "src/priorshift/training/_weights.py": "torch",
+    "src/priorshift/reproduction/epochs.py": "torch",
+    "src/priorshift/reproduction/networks.py": "torch",
 }
 
 collect_ignore = [path for path, package in NEEDED.items() if not find_spec(package)]

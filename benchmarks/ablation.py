@@ -8,8 +8,8 @@ from unittest.mock import patch
 import numpy as np
 
 from benchmarks.judging import Figures, figures, judge, markdown
-from priorshift.calibration import _average
-from priorshift.estimators import Auto, _auto, _shares
+from priorshift.calibration import average
+from priorshift.estimators import Auto, auto, shares
 from priorshift.evaluation import ShiftTask
 
 Change = Callable[[], AbstractContextManager[Any]]
@@ -17,24 +17,39 @@ Change = Callable[[], AbstractContextManager[Any]]
 
 def only_families(*kept: str) -> Change:
     """Let Auto fit these families of maps beside temperatures, and no others."""
-    families = _average._families
+    families = average._families
 
     def of_classes(n_classes: int) -> Iterator[Any]:
         return ((name, family) for name, family in families(n_classes) if name in kept)
 
-    return lambda: patch.object(_average, "_families", of_classes)
+    return lambda: patch.object(average, "_families", of_classes)
 
 
 def no_balanced_candidates() -> AbstractContextManager[Any]:
-    return patch.object(_average, "BALANCED", np.inf)
+    return patch.object(average, "BALANCED", np.inf)
+
+
+def no_maps_without_floor() -> AbstractContextManager[Any]:
+    return patch.object(average, "WEAK_RIDGES", ())
+
+
+def no_evidence() -> AbstractContextManager[Any]:
+    def likeliest(_: Any, start: Any, *__: Any) -> tuple[Any, Any, int, bool]:
+        return start, np.zeros((start.size, start.size)), 0, True
+
+    return patch.object(shares, "_posterior", likeliest)
+
+
+def of_the_population() -> AbstractContextManager[Any]:
+    return patch.object(shares, "_realised", lambda _, priors, __: priors)
 
 
 def no_jackknife() -> AbstractContextManager[Any]:
-    return patch.object(_shares, "_jackknife", lambda _, noise: np.zeros_like(noise))
+    return patch.object(shares, "_jackknife", lambda _, noise: np.zeros_like(noise))
 
 
 def no_raw_outputs() -> AbstractContextManager[Any]:
-    return patch.object(_auto, "LEAST_RAW", 1.0)
+    return patch.object(auto, "LEAST_RAW", 1.0)
 
 
 def always_adapt() -> AbstractContextManager[Any]:
@@ -46,7 +61,10 @@ VARIANTS: dict[str, Change] = {
     "temperatures only": only_families(),
     "temperatures and biases": only_families("bcts"),
     "no balanced candidates": no_balanced_candidates,
+    "no matrices above no floor": no_maps_without_floor,
+    "no shrinkage of shares": no_evidence,
     "no jackknife: a row counts as one": no_jackknife,
+    "shares of the population": of_the_population,
     "shares from calibrated outputs only": no_raw_outputs,
     "always adapt": always_adapt,
 }

@@ -26,8 +26,8 @@ from benchmarks.shared_outputs import (
     read_votes,
     votes_as_logits,
 )
-from priorshift.evaluation.paper import Part, distribution, largest_sample
 from priorshift.io import write_text
+from priorshift.reproduction import Part, distribution, largest_sample
 
 CALIBRATIONS = ("none", "TS", "BCTS")
 METHODS = ("em", "map", "scm-l", "scm-m", "rlls", "auto")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from priorshift.evaluation.paper import Record
-from priorshift.evaluation.paper._result import heading
+from priorshift.reproduction import Record
+from priorshift.reproduction.tables import heading
 
 DUELS = {
     "2. Maximum likelihood repairs the inversion": (("cm-l", "cm"), ("scm-l", "scm")),

@@ -23,22 +23,21 @@ from benchmarks.claims import (
     verdicts_as_markdown,
 )
 from benchmarks.shared_outputs import DATA, FAMILIES, Family
-from priorshift.evaluation.paper import (
+from priorshift.io import write_text
+from priorshift.reproduction import (
     SUPPLEMENT,
     TABLES,
+    ResultTable,
     Setting,
     StoredOutputs,
-    Table,
     run_convergence,
     run_inconsistent,
     run_samples,
     run_tables,
 )
-from priorshift.evaluation.paper._convergence import run_times_as_markdown
-from priorshift.evaluation.paper._figures import draw_convergence, draw_samples
-from priorshift.evaluation.paper._inconsistent import inconsistency_as_markdown
-from priorshift.evaluation.paper._result import heading
-from priorshift.io import write_text
+from priorshift.reproduction.figures import draw_convergence, draw_samples
+from priorshift.reproduction.supplement import inconsistency_as_markdown, run_times_as_markdown
+from priorshift.reproduction.tables import heading
 
 EXPERIMENTS = ("tables", "supplement", "samples", "inconsistent", "convergence")
 
@@ -128,7 +127,7 @@ def reproduce(
     print(text, end="\n\n", flush=True)
 
 
-def as_parts(name: str, tables: dict[str, Table], folder: Path) -> Iterator[str]:
+def as_parts(name: str, tables: dict[str, ResultTable], folder: Path) -> Iterator[str]:
     """Yield tables and the comparisons made from them; write every record."""
     for key, table in tables.items():
         write_text(folder / f"{name}-{key}.csv", table.to_csv())

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from priorshift.evaluation.paper import Part, StoredOutputs
+from priorshift.reproduction import Part, StoredOutputs
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 

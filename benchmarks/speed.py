@@ -173,7 +173,8 @@ def auto_table(classes: list[int], repeats: int) -> None:
     for K in classes:
         row(K, *auto_row(simulate(K, AUTO_SIZES[K], 1), repeats), f"{auto_memory(K):.2f}")
     print(
-        "\nExtra memory: peak of fit and estimate over 3 times validation plus half of the target."
+        "\nExtra memory: peak of fit and estimate over 3 times validation (outputs and labels) "
+        "plus half of the target."
     )
 
 
@@ -200,7 +201,7 @@ def auto_memory(K: int) -> float:
     val, target = too_sure(task.y_proba_val), too_sure(task.y_proba)
     fit_auto(val[:500], task).estimate(target[:500])  # what is imported late is not counted
     most = peak(lambda: fit_auto(val, task).estimate(target))
-    return most / (3 * val.nbytes + target.nbytes / 2)
+    return most / (3 * (val.nbytes + task.y_val.nbytes) + target.nbytes / 2)
 
 
 def fit_auto(val: np.ndarray, task: Task) -> ps.Auto:

@@ -323,7 +323,11 @@ def run_command(name: str, rng: Rng, *, verbose: bool = False) -> str:
     with tempfile.TemporaryDirectory() as text, _environment():
         folder = Path(text)
         scene = Scene(rng, folder)
-        words = [name.split()[0] if name != "nonsense" else pick(rng, [*main.commands, "nope"])]
+        words = [
+            name.split()[0]
+            if name != "nonsense"
+            else pick(rng, [*main.list_commands(None), "nope"])
+        ]
         if words[0] in ("benchmark", "train", "demo"):
             words = []
         words += COMMANDS[name](scene)

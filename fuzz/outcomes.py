@@ -267,7 +267,9 @@ def _as_array(values: Any) -> np.ndarray:
 def fingerprint(value: Any) -> Any:
     """Return what changes when somebody writes to an input."""
     if isinstance(value, np.ndarray) and value.dtype.kind != "O":
-        return value.tobytes(), value.dtype.str, value.shape
+        # a masked array's own tobytes fills in 1e20, which float16 does not hold
+        masked = np.ma.getmaskarray(value).tobytes()
+        return np.ma.getdata(value).tobytes(), masked, value.dtype.str, value.shape
     if isinstance(value, np.ndarray | list | tuple | dict):
         return repr(value)
     if hasattr(value, "tocsr"):

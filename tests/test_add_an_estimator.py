@@ -12,9 +12,9 @@ import pytest
 from sklearn.base import clone
 
 import priorshift as ps
-from priorshift.estimators import _registry
+from priorshift.estimators import registry
 from priorshift.evaluation import compare
-from priorshift.evaluation.paper import StoredOutputs, run_table
+from priorshift.reproduction import StoredOutputs, run_table
 
 GUIDE = Path(__file__).parents[1] / "docs" / "guides" / "add-an-estimator.md"
 
@@ -43,7 +43,7 @@ def folder(tmp_path, rng):
 @pytest.fixture
 def ridge(monkeypatch):
     """The guide's class in this process, forgotten afterwards."""
-    monkeypatch.setattr(_registry, "_ESTIMATORS", dict(_registry._ESTIMATORS))
+    monkeypatch.setattr(registry, "_ESTIMATORS", dict(registry._ESTIMATORS))
     space = {"__name__": "ridge"}
     exec(blocks("python")[0], space)
     return space["RidgeSCM"]
@@ -81,8 +81,20 @@ def test_the_guides_file_is_a_column_of_the_benchmark(folder):
 
 
 def test_in_python_importing_it_is_enough(folder):
-    found = run(folder, "-c", blocks("python")[1])
+    found = run(folder, "-c", blocks("python")[2])
     assert found.returncode == 0, found.stderr
+
+
+def test_a_subclass_needs_no_more_than_its_difference(ridge, rng):
+    space = {"ps": ps, "__name__": "patient"}
+    exec(blocks("python")[1], space)
+    y = rng.integers(3, size=300)
+    y_proba = 0.6 * np.eye(3)[y] + 0.4 * rng.dirichlet(np.ones(3), y.size)
+    found = ps.get_estimator("scm-l-patient").fit(y_proba, y).estimate(y_proba[y < 2])
+    assert found.gap <= 1e-9
+    np.testing.assert_allclose(
+        found.priors, ps.SCML(tol=1e-9).fit(y_proba, y).estimate(y_proba[y < 2]).priors, atol=1e-6
+    )
 
 
 def test_it_runs_beside_all_methods(ridge, rng):
@@ -141,8 +153,8 @@ def test_a_broken_package_is_named_and_left_out(monkeypatch):
         raise ImportError("no module named 'gone'")
 
     point = SimpleNamespace(name="gone", value="gone:Gone", load=load)
-    monkeypatch.setattr(_registry, "entry_points", lambda group: [point])
-    _registry._load_entry_points.cache_clear()
+    monkeypatch.setattr(registry, "entry_points", lambda group: [point])
+    registry._load_entry_points.cache_clear()
     with pytest.warns(ps.PriorShiftWarning, match="'gone' of gone:Gone is left out: no module"):
         assert "scm-l" in ps.available_estimators()
     assert "scm-l" in ps.available_estimators()  # and it is told but once

@@ -20,8 +20,8 @@ from priorshift.calibration import (
     VectorScaling,
     _likelihood,
 )
-from priorshift.calibration._crossfit import by_fold
-from priorshift.calibration._likelihood import deal_folds
+from priorshift.calibration.crossfit import by_fold
+from priorshift.calibration.likelihood import deal_folds
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
 
 EVERY = [
@@ -518,6 +518,15 @@ def test_running_out_of_iterations_warns():
 
 
 # The ridge
+
+
+@pytest.mark.parametrize("bias", [1, 0.5, np.True_, 0, None])
+def test_a_bias_is_wanted_or_not(bias):
+    data = simulate()
+    expected = VectorScaling(bias=bool(bias)).fit(*data)
+    fitted = VectorScaling(bias=bias).fit(*data)
+    np.testing.assert_array_equal(fitted.scale_, expected.scale_)
+    assert hasattr(fitted, "bias_") == bool(bias)
 
 
 def test_ridge_goes_from_free_to_no_bias():

@@ -18,9 +18,19 @@ from hypothesis.extra.numpy import arrays
 
 import priorshift as ps
 from priorshift._validation import check_priors, check_proba
-from priorshift.datasets import ShiftedPredictions, load_fashion_lt, make_fashion_lt
-from priorshift.datasets._archive import pack_proba, read_archive, unpack_proba, write_archive
-from priorshift.datasets._long_tail import draw_parts, long_tail_counts
+from priorshift.datasets import (
+    ShiftedPredictions,
+    draw_parts,
+    load_fashion_lt,
+    make_fashion_lt,
+)
+from priorshift.datasets._images import long_tail_counts, read_idx
+from priorshift.datasets._predictions import (
+    pack_proba,
+    read_archive,
+    unpack_proba,
+    write_archive,
+)
 
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")
 
@@ -267,7 +277,7 @@ def test_every_row_may_be_drawn():
 
 
 def test_parts_larger_than_the_data_are_refused():
-    with pytest.raises(ValueError, match="class 1 has 2 samples, but 3 are asked for"):
+    with pytest.raises(ValueError, match="class 1 has 2 samples, but counts asks for 3"):
         draw_parts(np.array([0, 1, 1]), [np.array([1, 3])], np.random.default_rng(0))
 
 
@@ -291,13 +301,13 @@ def tiny_images(tmp_path):
 def test_read_idx_reads_what_was_written(tmp_path):
     values = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
     write_idx(tmp_path / "x.gz", values)
-    np.testing.assert_array_equal(make_fashion_lt.read_idx(tmp_path / "x.gz"), values)
+    np.testing.assert_array_equal(read_idx(tmp_path / "x.gz"), values)
 
 
 def test_other_files_and_missing_ones_are_refused(tmp_path):
     (tmp_path / "x.gz").write_bytes(gzip.compress(b"\0\0\x0d\1" + bytes(8)))
     with pytest.raises(ValueError, match="not an IDX file of unsigned bytes"):
-        make_fashion_lt.read_idx(tmp_path / "x.gz")
+        read_idx(tmp_path / "x.gz")
     with pytest.raises(ValueError, match="install Debian's package dataset-fashion-mnist"):
         make_fashion_lt.main(["--images", str(tmp_path), "--output", str(tmp_path)])
     assert not (tmp_path / "fashion_lt.npz").exists()

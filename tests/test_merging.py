@@ -163,7 +163,7 @@ def test_later_batches_must_fit_the_first():
 def test_failed_fit_does_not_spoil_later_batches():
     first = np.array([[0.8, 0.2], [0.3, 0.7]])
     est = ps.SCML().fit(first, [0, 1], source_priors=[0.5, 0.5])
-    with pytest.raises(ValueError, match="one label a row"):
+    with pytest.raises(ValueError, match="one label per row"):
         est.fit(first, [0, 1, 1], source_priors=[0.9, 0.1])
     est.partial_fit(first, [0, 1])
     assert est.confusion_.n_samples == 4

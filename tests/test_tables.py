@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import priorshift as ps
-from priorshift.estimators import _auto, _calibrated
+from priorshift.estimators import auto as auto_module
+from priorshift.estimators import calibrated
 from priorshift.execution import ArrayTable, Table, map_reduce, slices, take_rows, watched
 
 NAMES = ps.available_estimators()
@@ -90,8 +91,9 @@ def test_a_class_that_validation_lacks(simulate, name, known):
 @pytest.mark.parametrize("table", [True, False])
 def test_auto_judges_by_a_sample_of_many_rows(simulate, monkeypatch, table):
     y_proba_val, y_val, y_proba, _ = simulate
-    monkeypatch.setattr(_auto, "SAMPLE_NUMBERS", 1000 * K)
-    monkeypatch.setattr(_auto, "SMALL_BYTES", 1000 * K * 8)
+    monkeypatch.setattr(auto_module, "SAMPLE_NUMBERS", 1000 * K)
+    monkeypatch.setattr(auto_module, "SMALL_BYTES", 1000 * K * 8)
+    monkeypatch.setattr(auto_module, "ROW_BYTES", 0)
     y_proba = y_proba.astype(np.float32)
     auto = ps.Auto().fit(y_proba_val, y_val)
     shift = auto.estimate(Chapters(y_proba, [700]) if table else y_proba)
@@ -106,7 +108,7 @@ def test_a_large_array_is_calibrated_in_blocks(simulate, monkeypatch):
     y_proba_val, y_val, y_proba, _ = simulate
     est = ps.CalibratedEM().fit(y_proba_val, y_val)
     expected = est.estimate(y_proba)
-    monkeypatch.setattr(_calibrated, "LARGEST_COPY", 10)
+    monkeypatch.setattr(calibrated, "LARGEST_COPY", 10)
     same(est.estimate(y_proba), expected)
 
 

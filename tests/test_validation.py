@@ -91,7 +91,7 @@ BAD_PREDICTIONS = {
     ),
     "logits": (np.log(VALID) + 1.5, "negative", "row 0, column 1", SOFTMAX),
     "logits above 0": (np.log(VALID) + 5, "row 0 of", "softmax"),
-    "one column": (VALID[:, :1], "has one column", "pass a 1-D array or one column a class"),
+    "one column": (VALID[:, :1], "has one column", "pass a 1-D array or one column per class"),
     "3-D": (VALID[None], r"\(1, 6, 3\)", r"must have shape \(n_samples, n_classes\)"),
     "0-D": (0.5, r"got \(\)", r"must have shape \(n_samples, n_classes\)"),
     "no rows": (np.empty((0, 3)), r"empty \(shape \(0, 3\)\)", "at least one row"),
@@ -205,7 +205,7 @@ def test_bad_logits_are_refused(logits, patterns):
 def test_target_with_another_number_of_columns(method):
     est = ps.get_estimator(method).fit(VALID, LABELS)
     message = complaint(est.estimate, np.full((2, 4), 0.25))
-    assert_says(message, "y_proba has 4 columns", "3 classes", "0, 1, 2", "one column a class")
+    assert_says(message, "y_proba has 4 columns", "3 classes", "0, 1, 2", "one column per class")
 
 
 def test_classes_that_do_not_fit_the_columns():
@@ -265,8 +265,8 @@ names = np.array(["a", "b", "c"])
     [
         (["a", "b", "c", "z", "a", "z"], ["'z' at position 3", "2 such", "Pass classes= with"]),
         ([0, 1, 2, 0, 1, 2], ["'0' at position 0", "6 such"]),
-        (np.array([0.0, 1, 2, 0, 1, 2]), ["different kinds", "same names in both"]),
-        (["a", "b"], ["2 labels", "6 rows", "one label a row"]),
+        (np.array([0.0, 1, 2, 0, 1, 2]), ["different types", "same names in both"]),
+        (["a", "b"], ["2 labels", "6 rows", "one label per row"]),
         ([], ["empty", "at least one label"]),
         (["a", "b", None, "a", None, "c"], ["position 2", "2 missing", "drop these rows"]),
         (["a", "b", float("nan"), "a", "b", "c"], ["position 2", "1 missing", "drop"]),
@@ -278,12 +278,12 @@ names = np.array(["a", "b", "c"])
         (np.array([0, 1, np.nan, 0, 1, 2]), ["position 2", "missing", "drop"]),
         (["a", "b", 3, "a", "b", "c"], ["mixes strings", "3 at position 2", "one kind"]),
         (np.ma.masked_equal(LABELS, 2), ["masked array", "fill or drop"]),
-        (LABELS[:, None], [r"1-D", "one label a row", r"\(6, 1\)"]),
-        (np.eye(3)[LABELS], ["1-D", "one label a row", r"\(6, 3\)"]),
+        (LABELS[:, None], [r"1-D", "one label per row", r"\(6, 1\)"]),
+        (np.eye(3)[LABELS], ["1-D", "one label per row", r"\(6, 3\)"]),
         (np.array(["2020-01-01"] * 6, "datetime64[D]"), ["numbers or strings", "datetime64"]),
         (pl.LazyFrame({"y": [0]}), ["lazy frame", "collect"]),
         ([0, 1, [2], 0, 1, 2], ["cannot be read as an array", "of one kind"]),
-        ([(0, 1)] * 6, ["1-D", "one label a row", r"\(6, 2\)"]),
+        ([(0, 1)] * 6, ["1-D", "one label per row", r"\(6, 2\)"]),
         ([0, 1, np.arange(2), 0, 1, 2], ["cannot be read as an array", "of one kind"]),
     ],
 )
@@ -330,16 +330,16 @@ BAD_PRIORS = {
     "negative": ([-0.2, 0.7, 0.5], "at least 0", r"-0\.2", "class 0", "position 0"),
     "nan": ([0.5, np.nan, 0.5], "finite", "nan", "class 1", "position 1"),
     "inf": ([0.5, 0.5, np.inf], "finite", "inf", "class 2", "position 2"),
-    "too short": ([0.5, 0.5], "3 numbers, one a class", r"shape \(2,\)"),
-    "too long": ([0.25] * 4, "3 numbers, one a class", r"shape \(4,\)"),
-    "matrix": ([[0.2, 0.3, 0.5]], "3 numbers, one a class", r"shape \(1, 3\)"),
-    "number": (0.5, "3 numbers, one a class", r"shape \(\)", "goes with 1-D probabilities"),
-    "strings": (["0.2", "0.3", "0.5"], "3 numbers, one a class", "<U3"),
+    "too short": ([0.5, 0.5], "3 numbers, one per class", r"shape \(2,\)"),
+    "too long": ([0.25] * 4, "3 numbers, one per class", r"shape \(4,\)"),
+    "matrix": ([[0.2, 0.3, 0.5]], "3 numbers, one per class", r"shape \(1, 3\)"),
+    "number": (0.5, "3 numbers, one per class", r"shape \(\)", "goes with 1-D probabilities"),
+    "strings": (["0.2", "0.3", "0.5"], "3 numbers, one per class", "<U3"),
     "wrong names": ({0: 0.2, 1: 0.3, 7: 0.5}, "names the classes 0, 1, 7", "give each class"),
     "missing name": ({0: 0.5, 1: 0.5}, "names the classes 0, 1 but", "0, 1, 2", "give each class"),
     "series of others": (pd.Series([0.2, 0.3, 0.5], list("abc")), "'a', 'b', 'c'", "give each"),
     "ragged": ([[0.2, 0.3], 0.5], "cannot be read as an array", "lists of one length"),
-    "mapping to text": ({0: "0.2", 1: "0.3", 2: "0.5"}, "3 numbers, one a class"),
+    "mapping to text": ({0: "0.2", 1: "0.3", 2: "0.5"}, "3 numbers, one per class"),
 }
 PRIOR_TAKERS = {
     "adapt_proba source": (
@@ -366,6 +366,11 @@ PRIOR_TAKERS = {
 def test_bad_priors_are_named_placed_and_remedied(taker, case):
     (name, take), (priors, *patterns) = taker, case
     assert_says(complaint(take, priors), f"^{name}", *patterns)
+
+
+def test_priors_alone_that_are_ragged_are_refused_in_words_of_ours():
+    said = complaint(lambda p: ps.EM().fit(source_priors=p), [[0.2, 0.3], 0.5])
+    assert_says(said, "^source_priors cannot be read as an array", "lists of one length")
 
 
 def test_priors_within_tolerance_are_normalised():
@@ -409,8 +414,8 @@ def test_source_prior_of_0_without_mass_leaves_the_class_at_0(from_logits):
 @pytest.mark.parametrize(
     ("weight", "patterns"),
     [
-        ([1.0, 2.0], [r"shape \(2,\)", "6 rows", "one weight a row"]),
-        (np.ones((6, 1)), [r"shape \(6, 1\)", "one weight a row"]),
+        ([1.0, 2.0], [r"shape \(2,\)", "6 rows", "one weight per row"]),
+        (np.ones((6, 1)), [r"shape \(6, 1\)", "one weight per row"]),
         ([1, 1, -1, 1, 1, 1], ["at least 0", "position 2"]),
         ([1, 1, 1, np.nan, 1, 1], ["finite", "position 3"]),
         (np.zeros(6), ["zero everywhere", "leave out rows"]),
@@ -523,6 +528,9 @@ def test_permuting_classes_permutes_the_answer(shifted, method):
 
 FRAMES = {
     "pandas": lambda values, header: pd.DataFrame(values, columns=list(header)),
+    "pandas with Arrow's numbers": lambda values, header: pd.DataFrame(
+        values, columns=list(header)
+    ).astype("float64[pyarrow]"),
     "polars": lambda values, header: pl.DataFrame(values, schema=list(header)),
     "pyarrow": lambda values, header: pa.table(dict(zip(header, values.T, strict=True))),
 }

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 ROOT = Path(__file__).parents[2]
 WIDTH = 100
 FOLD = 84
-SECONDS = 120
+SECONDS = 1800
 
 
 class CommandOutput(SphinxDirective):

@@ -1,15 +1,14 @@
 """priorshift: estimate, judge and adapt to a shift of class priors."""
 
-import typing as _typing
-
 from priorshift._version import __version__ as __version__
 
-if _typing.TYPE_CHECKING:
+TYPE_CHECKING = False  # as type checkers know it: importing typing takes time
+if TYPE_CHECKING:
     from priorshift._public import *  # noqa: F403
     from priorshift._public import __all__ as __all__
 else:
 
-    def __getattr__(name: str) -> _typing.Any:
+    def __getattr__(name: str) -> object:
         """Import all public names when the first is asked for, and stand back from then on.
 
         Until then nothing is imported, so that the command `priorshift` runs from the first moment,
@@ -27,3 +26,6 @@ else:
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__getattr__("__all__")})
+
+
+del TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Hand numbers out as a frame of the library that the user works with."""
+"""Return numbers as a frame of the library you work with."""
 
 from typing import Any, Literal
 

@@ -1,4 +1,4 @@
-"""Results that nobody can write to by accident, and that never hold a NaN."""
+"""Results that nobody can change by accident, and that never hold a NaN."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -37,10 +37,10 @@ class FrozenArrays:
 
 
 def refuse_nan(result: Any) -> None:
-    """Raise a ValueError if a field of a dataclass holds a NaN: the last line of defence.
+    """Raise a ValueError if a field of a dataclass holds a NaN: the last check of all.
 
-    What is not known is None or infinite in a result, never a NaN, which every comparison passes
-    over in silence and JSON cannot hold.
+    An unknown value in a result is None or infinite, never a NaN, which slips through every
+    comparison and which JSON cannot hold.
 
     Examples
     --------

@@ -3,66 +3,40 @@
 from priorshift import datasets as datasets
 from priorshift import plotting as plotting
 from priorshift._version import __version__
-from priorshift.adaptation import adapt_proba, priors_from_labels, priors_from_predictions
+from priorshift.adaptation import (
+    ProbaInterval,
+    adapt_proba,
+    adapt_proba_interval,
+    priors_from_labels,
+    priors_from_predictions,
+    sample_indices,
+    sample_weights,
+)
+from priorshift.assessment import Assessment, assess
 from priorshift.calibration import BCTS, TemperatureScaling, VectorScaling
 from priorshift.classifier import PriorAdaptedClassifier
 from priorshift.conformal import ConformalSets
 from priorshift.diagnostics import Diagnostics, diagnose
 from priorshift.estimators import (
-    BBSE,
-    BBSES,
-    CM,
-    CML,
-    CMM,
-    ELSA,
-    EM,
-    GLS,
-    MAP,
-    MAPLS,
-    RLLS,
-    SCM,
-    SCML,
-    SCMM,
-    Auto,
-    CalibratedEM,
-    JointLikelihood,
-    NoAdaptation,
     PriorEstimate,
     PriorEstimator,
-    SemiSupervisedEM,
-    ShrunkSCML,
     available_estimators,
     get_estimator,
+    methods,
     register_estimator,
 )
+from priorshift.estimators.methods import *  # noqa: F403
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
 from priorshift.execution import TopK
 from priorshift.groups import GroupCounts, GroupEstimates, estimate_groups
-from priorshift.resampling import sample_indices, sample_weights
 from priorshift.shift_test import AssumptionTest, ShiftTest, check_assumption, detect_shift
 from priorshift.statistics import Confusion, DecisionCounts
 from priorshift.streaming import MonitorHistory, MonitorStep, PriorMonitor
-from priorshift.uncertain_priors import ProbaInterval, adapt_proba_interval
 
 __all__ = [
-    "BBSE",
-    "BBSES",
     "BCTS",
-    "CM",
-    "CML",
-    "CMM",
-    "ELSA",
-    "EM",
-    "GLS",
-    "MAP",
-    "MAPLS",
-    "RLLS",
-    "SCM",
-    "SCML",
-    "SCMM",
+    "Assessment",
     "AssumptionTest",
-    "Auto",
-    "CalibratedEM",
     "ConformalSets",
     "Confusion",
     "ConvergenceWarning",
@@ -70,25 +44,22 @@ __all__ = [
     "Diagnostics",
     "GroupCounts",
     "GroupEstimates",
-    "JointLikelihood",
     "MonitorHistory",
     "MonitorStep",
-    "NoAdaptation",
     "PriorAdaptedClassifier",
     "PriorEstimate",
     "PriorEstimator",
     "PriorMonitor",
     "PriorShiftWarning",
     "ProbaInterval",
-    "SemiSupervisedEM",
     "ShiftTest",
-    "ShrunkSCML",
     "TemperatureScaling",
     "TopK",
     "VectorScaling",
     "__version__",
     "adapt_proba",
     "adapt_proba_interval",
+    "assess",
     "available_estimators",
     "check_assumption",
     "detect_shift",
@@ -101,3 +72,4 @@ __all__ = [
     "sample_indices",
     "sample_weights",
 ]
+__all__ += methods.__all__

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array
 
 from priorshift._blocks import BLOCK_BYTES
-from priorshift._typing import Indices, Mask, Vector
+from priorshift._typing import Floats, Indices, Mask, Vector, are_numbers
 from priorshift._validation import as_array, check_choice, check_count, check_indices, check_matrix
 from priorshift.execution import (
     DENSE_CLASSES,
@@ -27,6 +27,13 @@ Decision = Literal["hard", "soft"]
 
 RowWeight = Vector | Callable[[Block], Vector] | None
 """A weight for every row: as an array, as a function of blocks, or 1."""
+
+
+GRAM_BYTES = 2**23
+"""Blocks of rows whose products are summed: large enough for matrix products to be fast."""
+
+GEMM_SPEED_UP = 16
+"""A product of matrices takes far less time per multiplication than one with a vector."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +67,9 @@ class DecisionCounts:
         check_choice(self.decision, ("hard", "soft"), "decision")
         check_count(self.n_samples, "n_samples", least=0)
         counts = as_array(self.counts, "counts")
-        if counts.ndim != 1 or counts.dtype.kind not in "fiu":
+        if counts.ndim != 1 or not are_numbers(counts.dtype):
             raise ValueError(
-                "counts must be one number a class; got an array of shape "
+                "counts must be one number per class; got an array of shape "
                 f"{counts.shape} and type {counts.dtype}."
             )
         if not (np.isfinite(counts) & (counts >= 0)).all():
@@ -203,6 +210,82 @@ class Confusion:
         )
 
 
+def shrunk_columns(confusion: Confusion, model: Vector, strength: float) -> Vector:
+    r"""Return columns :math:`(n_k \hat C_k + s\, C^m_k) / (n_k + s)`, 0 where there is neither.
+
+    Parameters
+    ----------
+    confusion : Confusion
+        Counts of n samples per class.
+    model : ndarray of shape (K, K)
+        :math:`C^m`, such as `model_columns` returns.
+    strength : float
+        s, in samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> counted = Confusion(np.array([[6.0, 0.0], [2.0, 0.0]]), np.array([8.0, 0.0]), "hard", 8)
+    >>> shrunk_columns(counted, np.array([[0.5, 0.1], [0.5, 0.9]]), 8.0)
+    array([[0.625, 0.1  ],
+           [0.375, 0.9  ]])
+    """
+    total = confusion.class_weights + strength
+    mixed = confusion.counts + strength * model
+    return np.divide(mixed, total, out=np.zeros_like(mixed), where=total > 0)
+
+
+def model_columns(y_proba: Floats, weight: Vector, decision: Decision) -> Vector:
+    r"""Return the confusion matrix as the classifier itself sees it, with no labels.
+
+    .. math:: C^m_k = \frac{\sum_i w_i f_k(x_i)\, d(x_i)}{\sum_i w_i f_k(x_i)}
+
+    with decisions d; a class that is never predicted counts as always recognised.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> model_columns(np.array([[0.9, 0.1], [0.3, 0.7]]), np.ones(2), "hard").round(3)
+    array([[0.75 , 0.125],
+           [0.25 , 0.875]])
+    """
+    if decision == "hard":
+        decided = y_proba.argmax(axis=1)
+        by_decision = Confusion.from_arrays(y_proba, decided, decision="soft", sample_weight=weight)
+        sums = by_decision.counts.T
+    else:
+        sums = weighted_gram(y_proba, weight)
+    mass = sums.sum(axis=0)
+    return np.divide(sums, mass, out=np.eye(mass.size), where=mass > 0)
+
+
+def weighted_gram(
+    y_proba: Rows, weight: RowWeight, centre: Vector | float = 0.0, y: Indices | None = None
+) -> Vector:
+    r"""Return :math:`\sum_i w_i (f_i - c)(f_i - c)^T`.
+
+    Parameters
+    ----------
+    y_proba : ndarray or Table of shape (n, K)
+    weight : ndarray of shape (n,), callable or None
+    centre : ndarray of shape (K,), or of shape (K, K) with a column per label y, or 0
+    y : ndarray of shape (n,), optional
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> weighted_gram(np.array([[1.0, 0.0], [0.5, 0.5]]), np.array([1.0, 2.0]))
+    array([[1.5, 0.5],
+           [0.5, 0.5]])
+    """
+    K = y_proba.shape[1]
+    work, block_bytes = y_proba.size * K / GEMM_SPEED_UP, max(GRAM_BYTES, 4 * K * K)
+    gram: Vector = map_reduce(
+        _Gram(weight, centre, y), y_proba, work=work, block_bytes=block_bytes, n_parts=2
+    )
+    return gram
+
+
 def weight_of(weight: RowWeight, block: Block, rows: slice) -> Vector | None:
     """Return the weights of a block's rows, None for 1."""
     if callable(weight):
@@ -225,6 +308,22 @@ class _Count:
         if weight is None:
             return block.sum(axis=0, dtype=np.float64)
         return weight @ block.astype(np.float64, copy=False)
+
+
+@dataclass(frozen=True)
+class _Gram:
+    weight: RowWeight
+    centre: Vector | float
+    y: Indices | None
+
+    def __call__(self, block: Block, rows: slice) -> Vector:
+        weight = weight_of(self.weight, block, rows)
+        centre = self.centre
+        if self.y is not None and isinstance(centre, np.ndarray):
+            centre = centre.T[self.y[rows]]
+        away = block - centre
+        away = away.astype(np.float64, copy=False)
+        return away.T @ (away if weight is None else away * weight[:, None])
 
 
 @dataclass(frozen=True)

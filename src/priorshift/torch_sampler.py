@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch.utils.data import Sampler
 
-from priorshift.resampling import RandomState, sample_indices
+from priorshift.adaptation import RandomState, sample_indices
 
 
 class PriorSampler(Sampler[int]):
@@ -17,14 +17,12 @@ class PriorSampler(Sampler[int]):
     ----------
     y : array-like of shape (n_samples,)
         Label of each sample of the dataset, in its order.
-    target_priors : array-like of shape (n_classes,) or mapping from class to prior
-        Priors that training should follow.
+    target_priors, classes
+        As in `priorshift.sample_indices`.
     n_samples : int, optional
         Length of an epoch; by default the size of the dataset.
-    classes : array-like of shape (n_classes,), optional
-        Class names in the order of `target_priors`; by default the sorted labels.
     random_state : None, int or numpy.random.Generator, optional
-        Seed of the first epoch; every epoch draws anew.
+        Seed of the first epoch; every epoch draws new samples.
 
     Examples
     --------

@@ -22,7 +22,7 @@ from benchmarks.judging import (
 )
 from benchmarks.rare import NATURAL, outcomes, rare_events, sample
 from benchmarks.uci import BAG_ROWS, PUBLISHED, bags, errors_on, published_protocol
-from priorshift.calibration import _average
+from priorshift.calibration import average
 from priorshift.estimators import Auto
 from priorshift.evaluation import ShiftTask, shifted_tasks
 from priorshift.exceptions import PriorShiftWarning
@@ -197,12 +197,12 @@ def test_every_part_of_auto_can_be_taken_away():
 
 
 def test_families_of_maps_can_be_left_out():
-    assert [name for name, _ in _average._families(5)] == ["bcts", "ms"]
+    assert [name for name, _ in average._families(5)] == ["bcts", "ms"]
     with ablation.only_families("bcts")():
-        assert [name for name, _ in _average._families(5)] == ["bcts"]
+        assert [name for name, _ in average._families(5)] == ["bcts"]
     with ablation.only_families()():
-        assert not list(_average._families(5))
-    assert [name for name, _ in _average._families(5)] == ["bcts", "ms"]
+        assert not list(average._families(5))
+    assert [name for name, _ in average._families(5)] == ["bcts", "ms"]
 
 
 def test_auto_without_its_parts():

@@ -5,12 +5,12 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
-from priorshift.calibration._average import (
+from priorshift.calibration.average import (
     average_calibration,
     label_losses,
 )
-from priorshift.calibration._floor import floored_likelihood, map_above
-from priorshift.calibration._likelihood import ScoreMap
+from priorshift.calibration.floors import floored_likelihood, map_above
+from priorshift.calibration.likelihood import ScoreMap
 
 K = 4
 
@@ -33,6 +33,10 @@ def bent(y_proba, slope, bias):
     """Return outputs that a map with the inverse slope (and bias) sets right."""
     z = np.log(y_proba)
     return softmax(z @ slope if np.ndim(slope) == 2 else z * slope + bias, axis=1)
+
+
+def all_losses(*of):
+    return np.concatenate([losses for _, losses in label_losses(*of)])
 
 
 def apart(found, expected):
@@ -159,7 +163,7 @@ def test_labels_at_random_promise_nothing(rng):
     y_proba = rng.dirichlet(np.ones(6), 120)
     y = rng.integers(6, size=120)
     found = averaged(y_proba, y, np.full(6, 1 / 6))
-    losses = label_losses(found.y_proba, y[found.order])
+    losses = all_losses(found.y_proba, y[found.order])
     assert losses.mean() > np.log(6) - 0.03
 
 
@@ -185,10 +189,26 @@ def test_the_excess_is_the_loss_of_raw_outputs_less_that_out_of_fold(simulation,
     assert found.excess == pytest.approx(raw - out, abs=1e-2)
 
 
+def test_a_matrix_reads_what_a_floor_would_hide(simulation, rng):
+    """Zeros make a temperature want a floor, and what is below it tells classes apart."""
+    y_proba, y = simulation.draw(simulation.source_priors, 2000, rng)
+    hidden = bent(y_proba, 3.0, np.array([-40.0, 0.0, 0.0, 0.0]))
+    hidden = np.where(hidden < 1e-30, 0.0, hidden)
+    assert (hidden == 0).any()
+    found = averaged(hidden, y)
+    assert found.average.name.endswith("no floor")
+    assert apart(found.average.apply(hidden), y_proba) < 0.15
+
+
+def test_no_path_is_fitted_twice_where_no_floor_is_wanted(simulation, rng):
+    found = averaged(*simulation.draw(simulation.source_priors, 500, rng))
+    assert not any("no floor" in name for name in found.nats)
+
+
 def test_losses_of_labels_by_hand():
     y_proba, y = np.array([[0.8, 0.2], [0.5, 0.5]]), np.array([1, 0])
-    np.testing.assert_allclose(label_losses(y_proba, y), -np.log([0.2, 0.5]))
-    balanced = label_losses(y_proba, y, np.log([1.0, 3.0]))
+    np.testing.assert_allclose(all_losses(y_proba, y), -np.log([0.2, 0.5]))
+    balanced = all_losses(y_proba, y, np.log([1.0, 3.0]))
     np.testing.assert_allclose(balanced, -np.log([0.6 / 1.4, 0.5 / 2.0]))
 
 

@@ -6,8 +6,8 @@ from scipy.optimize import approx_fprime, minimize
 from scipy.special import log_softmax
 
 from priorshift.calibration import RIDGE_GRID, _fit
-from priorshift.calibration._crossfit import by_fold, cross_fit
-from priorshift.calibration._fit import (
+from priorshift.calibration.crossfit import by_fold, cross_fit
+from priorshift.calibration.fitting import (
     DiagonalMetric,
     Objective,
     Penalty,
@@ -15,7 +15,7 @@ from priorshift.calibration._fit import (
     fit_path,
     fit_temperature,
 )
-from priorshift.calibration._likelihood import (
+from priorshift.calibration.likelihood import (
     IMPOSSIBLE,
     TEMPERATURE,
     Family,

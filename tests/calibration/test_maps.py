@@ -7,8 +7,8 @@ import pytest
 from scipy.special import log_softmax, softmax
 
 from priorshift.calibration import TINY, CalibrationAverage, CalibrationMap, _maps
-from priorshift.calibration._floor import FLOOR_COST, best_floor, floored_likelihood
-from priorshift.calibration._likelihood import ScoreMap, deal_folds, rebalance
+from priorshift.calibration.floors import FLOOR_COST, best_floor, floored_likelihood
+from priorshift.calibration.likelihood import ScoreMap, deal_folds, rebalance
 from priorshift.execution import ArrayTable, Table, take_rows
 
 K = 3

@@ -272,7 +272,7 @@ def test_one_class_in_validation(data, write, ok):
 def test_one_column_of_predictions(write, refuse):
     path = write("v.csv", np.ones((2, 1)), ["a", "a"], classes=["a"])
     line = refuse(1, "estimate", "--validation", path, "--target", path)
-    assert line.startswith(f"{path} has one column of predictions; give one column a class.")
+    assert line.startswith(f"{path} has one column of predictions; give one column per class.")
 
 
 @pytest.mark.parametrize("suffix", [*FORMATS, "npy"])

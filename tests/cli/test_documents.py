@@ -15,7 +15,7 @@ from priorshift.evaluation import compare
 
 METHODS = ps.available_estimators()
 SCHEMA = json.loads(
-    resources("priorshift").joinpath("schemas/output-1.schema.json").read_text(encoding="utf-8")
+    resources("priorshift").joinpath("schemas/output-2.schema.json").read_text(encoding="utf-8")
 )
 
 
@@ -49,7 +49,7 @@ def document(ask, both, tmp_path, blank_figures):
 def test_every_document_follows_the_schema(document, command):
     answer = document(command)
     check(answer)
-    assert answer["schema_version"] == 1
+    assert answer["schema_version"] == 2
     assert answer["priorshift_version"] == ps.__version__
     assert answer["command"] == command
 
@@ -81,7 +81,7 @@ def test_what_methods_refuse_and_warn_of_follows_the_schema(data, write, ask):
 
 
 MUTATIONS = {
-    "another version": lambda d: d.update(schema_version=2),
+    "another version": lambda d: d.update(schema_version=3),
     "another command": lambda d: d.update(command="bake"),
     "no priors": lambda d: d.pop("priors"),
     "priors as a list": lambda d: d.update(priors=list(d["priors"].values())),

@@ -12,7 +12,7 @@ from rich.progress import Progress
 
 from priorshift.cli import _classes, _console
 from priorshift.cli._console import PassBar
-from priorshift.evaluation import _sample
+from priorshift.execution import _sample
 from priorshift.io import PredictionFile
 
 FORMATS = ["npy", "parquet", "arrow", "feather"]

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from priorshift.cli import _console
-from priorshift.cli._monitor_state import held
-from priorshift.cli._monitor_windows import cut
+from priorshift.cli._monitor import cut, held
 from priorshift.streaming import PriorMonitor
 
 BEFORE, AFTER = np.array([0.5, 0.3, 0.2]), np.array([0.1, 0.2, 0.7])
@@ -48,7 +47,7 @@ def test_every_file_of_a_folder_is_a_window(folder, ok, stream):
     steps = steps_of(ok("monitor", *folder, "--json"))
     assert [step["time"] for step in steps] == [f"2026-05-0{day}.csv" for day in range(1, 9)]
     assert [step["index"] for step in steps] == list(range(8))
-    assert {step["schema_version"] for step in steps} == {1}
+    assert {step["schema_version"] for step in steps} == {2}
     assert {step["command"] for step in steps} == {"monitor"}
     assert not steps[3]["alarm"]
     assert steps[-1]["alarm"]

@@ -232,7 +232,7 @@ def test_extras_are_asked_for_only_where_they_are_needed(both, tmp_path):
 
 def example(name):
     """Return the words of a command's example, after that of the program."""
-    _, _, line = " ".join(main.commands[name].epilog.split()).partition("Example: ")
+    _, _, line = " ".join(main.get_command(None, name).epilog.split()).partition("Example: ")
     program, *words = shlex.split(line)
     assert program == "priorshift"
     return words
@@ -253,7 +253,9 @@ def test_the_demo_writes_its_page(demo_folder):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("blank_figures")  # the demo has drawn them
-@pytest.mark.parametrize("name", sorted(set(main.commands) - {"demo", "train"}))  # images, torch
+@pytest.mark.parametrize(
+    "name", sorted(set(main.list_commands(None)) - {"demo", "train"})
+)  # images, torch
 def test_every_example_of_the_help_runs(demo_folder, ok, monkeypatch, name):
     monkeypatch.chdir(demo_folder)
     words = example(name)
@@ -269,7 +271,8 @@ def test_every_command_explains_itself(run):
     begins = [shown.stdout.index(f"\n  {name} ") for name in ("demo", "estimate", "adapt", "train")]
     assert begins == sorted(begins)  # in the order of work, not of the alphabet
     assert "Exit codes: 0 done, 1 bad data, 2 bad usage, 3 a shift" in shown.stdout
-    for name, command in main.commands.items():
+    for name in main.list_commands(None):
+        command = main.get_command(None, name)
         shown = run(name, "-h")
         assert shown.exit_code == 0
         assert command.help.count(".") == 1  # one sentence

@@ -12,7 +12,7 @@ import pytest
 
 import priorshift as ps
 from priorshift.cli import _adapt
-from priorshift.cli._kept import estimate_as_json, estimate_from_json, fingerprint
+from priorshift.cli._adapt import estimate_as_json, estimate_from_json, fingerprint
 from priorshift.cli._options import Request
 from priorshift.io import _base, _resume
 
@@ -23,7 +23,7 @@ KILLED = """
 import json, os, signal, sys
 import priorshift as ps
 from priorshift.cli import _adapt, main
-from priorshift.io import _base, _resume
+from priorshift.io import _arrow, _base, _resume
 
 _base.BLOCK_ROWS, _resume.EVERY_SECONDS, _adapt.RESUMABLE_BYTES = 50, 0.0, 0
 adapt = ps.PriorEstimate.adapt
@@ -31,12 +31,21 @@ n_blocks = 0
 
 def killed(*arguments, **options):
     global n_blocks
-    n_blocks += 1
+    n_blocks += "from_logits" in options  # blocks that are written, not those that are judged
     if n_blocks == 3:
         os.kill(os.getpid(), getattr(signal, os.environ["SIGNAL"]))
     return adapt(*arguments, **options)
 
-ps.PriorEstimate.adapt = killed
+if os.environ["WHERE"] == "adapting":
+    ps.PriorEstimate.adapt = killed
+else:  # joining
+    batches_of_parts = _arrow._batches_of_parts
+
+    def killed_in_the_middle(*arguments):
+        yield next(batches_of_parts(*arguments))
+        os.kill(os.getpid(), getattr(signal, os.environ["SIGNAL"]))
+
+    _arrow._batches_of_parts = killed_in_the_middle
 codes = []
 for words in json.loads(sys.argv[1]):
     child = os.fork()  # which has imported all that it needs
@@ -55,11 +64,16 @@ def small(monkeypatch):
     monkeypatch.setattr(_adapt, "RESUMABLE_BYTES", 0)
 
 
-def killed(*runs, name="SIGKILL"):
-    """Run commands, each in a process that a signal ends after two blocks; return exit codes."""
+def killed(*runs, name="SIGKILL", where="adapting"):
+    """Run commands, each in a process that a signal ends after two blocks; return exit codes.
+
+    Or it ends in the middle of joining what was adapted.
+    """
     runs = json.dumps([[str(word) for word in words] for words in runs])
     words = [sys.executable, "-c", KILLED, runs]
-    done = subprocess.run(words, env={**os.environ, "SIGNAL": name}, capture_output=True)
+    done = subprocess.run(
+        words, env={**os.environ, "SIGNAL": name, "WHERE": where}, capture_output=True
+    )
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -89,6 +103,21 @@ def test_killed_runs_go_on_and_write_the_same_bytes(data, files, write, ok, tmp_
 @posix
 @pytest.mark.slow
 @pytest.mark.usefixtures("small")
+def test_a_run_killed_while_it_joins_parquet_goes_on(data, files, write, ok, tmp_path):
+    target, new = write("t.parquet", data.y_proba), tmp_path / "new.parquet"
+    words = ("adapt", "--validation", files[0], "--method", "em", "--target", target, "--output")
+    for _ in range(2):
+        assert killed((*words, new), where="joining") == [-signal.SIGKILL]
+        assert not new.exists()
+    assert "Going on after row" in ok(*words, new).stderr
+    ok(*words, tmp_path / "whole.parquet")
+    assert new.read_bytes() == (tmp_path / "whole.parquet").read_bytes()
+    assert not list(tmp_path.glob(".*"))
+
+
+@posix
+@pytest.mark.slow
+@pytest.mark.usefixtures("small")
 def test_a_terminated_run_of_a_large_file_goes_on_as_well(both, ok, tmp_path):
     words = ("adapt", *both, "--output", tmp_path / "new.csv")
     assert killed(words, name="SIGTERM") == [128 + signal.SIGTERM]
@@ -102,7 +131,7 @@ def interrupted(both, run, tmp_path, monkeypatch, small):
     blocks = []
 
     def stop(*arguments, **options):
-        blocks.append(arguments)
+        blocks.extend(["from_logits"] if "from_logits" in options else [])  # those written
         if len(blocks) == 3:
             raise KeyboardInterrupt
         return adapt(*arguments, **options)

@@ -10,8 +10,9 @@ from scipy.special import softmax
 
 import priorshift as ps
 from priorshift.calibration import CalibrationAverage, CalibrationMap
-from priorshift.cli._kept import estimate_as_json, estimate_from_json
-from priorshift.estimators import _auto
+from priorshift.cli._adapt import estimate_as_json, estimate_from_json
+from priorshift.estimators import auto as auto_module
+from priorshift.uncertainty import IntervalRequest
 
 K = 5
 TARGET = np.array([0.05, 0.1, 0.15, 0.2, 0.5])
@@ -408,7 +409,7 @@ def test_weights_are_repeated_rows_nearly(simulation, rng):
 def test_a_large_target_is_judged_by_a_sample(simulation, rng, monkeypatch):
     auto = ps.Auto().fit(*simulation.draw(simulation.source_priors, 500, rng))
     y_proba = simulation.draw(TARGET, 4000, rng)[0].astype(np.float32)
-    monkeypatch.setattr(_auto, "SMALL_BYTES", 1000)
+    monkeypatch.setattr(auto_module, "SMALL_BYTES", 1000)
     shift = auto.estimate(y_proba)
     assert shift.decision["rows_looked_at"] < 4000
     assert "of 4,000 rows." in shift.decision["sentence"]
@@ -431,6 +432,29 @@ def test_intervals_hold_the_truth_also_for_flat_outputs(simulation):
         assert ((lower <= shift.priors) & (shift.priors <= upper)).all()
         covered.append((lower <= TARGET) & (upper >= TARGET))
     assert 0.83 <= np.mean(covered) <= 0.98  # 200 intervals at 90 %, some of them correlated
+
+
+@pytest.mark.slow
+def test_intervals_are_narrower_than_those_of_moments_with_few_rows(simulation):
+    """Ten rows per class: what is known of the calibrator says more than its confusion matrix."""
+    covered, widths = [], []
+    for seed in range(30):
+        draw = np.random.default_rng(seed)
+        y_proba_val, y_val = simulation.draw(np.full(K, 1 / K), 10 * K, draw)
+        y_proba, _ = simulation.draw(TARGET, 1000, draw)
+        auto = ps.Auto().fit(
+            y_proba_val, y_val, source_priors=simulation.source_priors, classes=np.arange(K)
+        )
+        shift = auto.estimate(y_proba, confidence_level=0.95)
+        request = IntervalRequest(0.95, draw)
+        calibrated = auto._calibration.average.apply(y_proba)
+        moments = auto._votes(calibrated).interval(shift.priors, request).interval
+        lower, upper = shift.interval.T
+        covered.append((lower <= TARGET) & (upper >= TARGET))
+        widths.append([np.ptp(one, axis=1).mean() for one in (shift.interval, moments)])
+    assert np.mean(covered) > 0.9
+    ours, theirs = np.mean(widths, axis=0)
+    assert ours < 0.9 * theirs
 
 
 def test_intervals_that_it_has_not_are_refused(simulation, rng):

@@ -6,9 +6,9 @@ from scipy.special import log_softmax, softmax
 
 import priorshift as ps
 from priorshift.calibration import BCTS, RIDGE_GRID, CalibrationMap, VectorScaling
-from priorshift.calibration._likelihood import deal_folds
-from priorshift.estimators._calibrated import CalibratedEM
-from priorshift.estimators._kept_rows import in_canonical_order
+from priorshift.calibration.likelihood import deal_folds
+from priorshift.estimators import CalibratedEM
+from priorshift.estimators.counts import Validation
 from priorshift.exceptions import ConvergenceWarning
 
 K = 4
@@ -75,7 +75,7 @@ def test_by_hand(data):
 def test_its_map_and_ridge_are_those_of_the_calibrator(data, name, kind, known):
     y_proba_val, y_val, _, _, source = data
     wrong, priors = too_sure(y_proba_val), source if known else None
-    rows = in_canonical_order(ps.estimators._evidence.Validation(wrong, y_val, None))
+    rows = Validation(wrong, y_val, None).in_canonical_order()
     est = CalibratedEM(calibrator=name).fit(wrong, y_val, source_label_priors=priors)
     alone = kind(from_proba=True, ridge="cv")
     alone.fit(rows.y_proba, rows.y, source_label_priors=priors)
@@ -91,9 +91,7 @@ def test_its_map_and_ridge_are_those_of_the_calibrator(data, name, kind, known):
 @pytest.mark.parametrize("ridge", [None, 3.0])
 def test_the_source_priors_are_a_mean_out_of_fold(data, ridge):
     y_proba_val, y_val, _, _, source = data
-    rows = in_canonical_order(
-        ps.estimators._evidence.Validation(too_sure(y_proba_val), y_val, None)
-    )
+    rows = Validation(too_sure(y_proba_val), y_val, None).in_canonical_order()
     known = {"source_label_priors": source}
     est = CalibratedEM(ridge=ridge, cv=3).fit(rows.y_proba, rows.y, **known)
     assert est.ridge_ == (ridge or 0.0)

@@ -9,13 +9,15 @@ import pytest
 from sklearn.base import clone
 
 import priorshift as ps
-from priorshift.estimators._calibrated import CalibratedEM
-from priorshift.estimators._elsa import ELSA
-from priorshift.estimators._joint import JointLikelihood
-from priorshift.estimators._mapls import MAPLS
-from priorshift.estimators._moments import GLS
-from priorshift.estimators._semi_supervised import SemiSupervisedEM
-from priorshift.estimators._shrunk import ShrunkSCML
+from priorshift.estimators import (
+    ELSA,
+    GLS,
+    MAPLS,
+    CalibratedEM,
+    JointLikelihood,
+    SemiSupervisedEM,
+    ShrunkSCML,
+)
 
 K = 4
 TARGET = np.array([0.1, 0.2, 0.3, 0.4])

@@ -9,14 +9,16 @@ from scipy.optimize import brute, minimize, root
 from scipy.special import log_softmax, softmax, xlogy
 
 import priorshift as ps
-from priorshift.estimators._elsa import ELSA, _Equations
-from priorshift.estimators._joint import JointLikelihood
-from priorshift.estimators._mapls import MAPLS
-from priorshift.estimators._moments import GLS
-from priorshift.estimators._semi_supervised import SemiSupervisedEM
-from priorshift.estimators._shrunk import ShrunkSCML
-from priorshift.solvers._joint import maximise_jointly
-from priorshift.solvers._moments import evident_variance, shrunk_moments
+from priorshift.estimators import (
+    ELSA,
+    GLS,
+    MAPLS,
+    JointLikelihood,
+    SemiSupervisedEM,
+    ShrunkSCML,
+)
+from priorshift.estimators.elsa import _Equations
+from priorshift.solvers import evident_variance, maximise_jointly, shrunk_least_squares
 
 TARGET = np.array([0.1, 0.2, 0.3, 0.4])
 
@@ -519,7 +521,9 @@ def test_no_evidence_of_shift_returns_the_source_priors(simulate, rng):
             errors[est.name].append(np.abs(found.priors - source).sum())
     assert np.mean(errors["gls"]) < 0.5 * np.mean(errors["scm-l"])
     assert min(errors["gls"]) < 1e-12  # variance 0: exactly the source priors
-    exact = shrunk_moments(np.eye(2), np.ones(2) / 2, np.eye(2), source[:2], source[:2], 0, tol=1)
+    exact = shrunk_least_squares(
+        np.eye(2), np.ones(2) / 2, np.eye(2), source[:2], source[:2], 0, tol=1
+    )
     assert exact.status == "direct"
 
 

@@ -138,10 +138,10 @@ def test_what_a_method_refuses_is_its_row(data, monkeypatch):
         raise ValueError("not <these> data")
 
     monkeypatch.setattr(ps.CM, "estimate", refuse)
-    comparison = compare(*data, classes=CLASSES, methods=["cm", "em", "scm"])
+    comparison = compare(*data, classes=CLASSES, methods=["cm", "em", "scm-l"])
     refused = comparison.results[0]
     assert (refused.estimate, refused.error, refused.scores) == (None, "not <these> data", None)
-    assert list(comparison.estimates) == ["em", "scm"]
+    assert list(comparison.estimates) == ["em", "scm-l"]
     one, other = comparison.results[1:]
     assert one.agreement == pytest.approx(other.agreement)
     assert "refused: not <these> data" in repr(comparison)

@@ -22,8 +22,7 @@ from pyspark.sql import functions as F  # noqa: E402, N812
 
 import priorshift as ps  # noqa: E402
 from priorshift.execution import map_reduce, take_rows, watched  # noqa: E402
-from priorshift.execution._packing import pack, unpack  # noqa: E402
-from priorshift.execution._spark import SparkTable, _of_size  # noqa: E402
+from priorshift.execution._spark import SparkTable, _of_size, pack, unpack  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
 
@@ -212,7 +211,7 @@ def test_a_frame_alone_does_not_say_which_columns(frame):
 
 
 def test_a_table_stays_where_it_is(table):
-    with pytest.raises(TypeError, match="not pickled"):
+    with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(table)
     with pytest.raises(TypeError, match="not fetched"):
         table.blocks(slice(0, 5), 5)

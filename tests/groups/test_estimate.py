@@ -134,12 +134,12 @@ def test_sparse_rows_are_read_in_blocks(grouped, method):
 
 
 def test_groups_too_large_to_stack_go_one_by_one(grouped, monkeypatch):
-    from priorshift.groups import _posteriors
+    from priorshift.solvers import _batch
 
     data = grouped()
     est = data.fit("em", tol=1e-6)
     stacked = estimate_groups(est, data.y_proba, data.groups, pooling=None)
-    monkeypatch.setattr(_posteriors, "STACK_BYTES", 8 * 4 * 50)
+    monkeypatch.setattr(_batch, "STACK_BYTES", 8 * 4 * 50)
     single = estimate_groups(est, data.y_proba, data.groups, pooling=None)
     np.testing.assert_allclose(single.priors, stacked.priors, atol=1e-3)
     assert single.gap.max() <= 1e-6
@@ -211,12 +211,17 @@ def test_what_is_not_certified_is_said():
 
 
 @pytest.mark.parametrize("method", ["rlls", "gls", "elsa", "na", "joint", "mapls"])
-def test_other_methods_are_refused_by_name(grouped, method):
+def test_other_methods_estimate_each_group_by_itself(grouped, method):
     data = grouped()
     available = [name for name in ps.available_estimators() if name.startswith(method)]
     est = data.fit(available[0])
-    with pytest.raises(ValueError, match=r"does not estimate groups; use SCM-L"):
+    with pytest.raises(ValueError, match=r"cannot pool groups.* use a method such as SCM-L"):
         estimate_groups(est, data.y_proba, data.groups)
+    found = quietly(estimate_groups, est, data.y_proba, data.groups, pooling=None)
+    for g in range(len(found)):
+        alone = quietly(est.estimate, data.y_proba[data.groups == g])
+        np.testing.assert_array_equal(found.priors[g], alone.priors)
+        assert found.status[g] == alone.status
 
 
 @pytest.mark.parametrize(
@@ -226,7 +231,7 @@ def test_other_methods_are_refused_by_name(grouped, method):
         ({"solver": "paper"}, "em", "solver, for groups, must be one of 'certified'"),
         ({"alpha": 0.5}, "scm-m", "alpha of at least 1"),
         ({"alpha": 0.5}, "map", "alpha of at least 1"),
-        ({"constrained": True}, "bbse", "use SCM-L or CM-L"),
+        ({"constrained": True}, "bbse", r"BBSE\(constrained=True\) cannot pool groups"),
     ],
 )
 def test_what_has_no_certificate_is_refused(grouped, params, name, message):
@@ -274,3 +279,61 @@ def test_clear_errors(grouped):
     for method in ("em", "auto"):
         with pytest.raises(ValueError, match="needs the rows of the target"):
             estimate_groups(data.fit(method), counts)
+
+
+# Auto: its calibration, then soft decisions
+
+
+@pytest.fixture
+def overconfident(grouped):
+    """Make outputs that need a temperature."""
+
+    def make(**more):
+        data = grouped(**more)
+
+        def sharpen(y_proba):
+            sharp = y_proba**2.5
+            return sharp / sharp.sum(axis=1, keepdims=True)
+
+        auto = ps.Auto(random_state=0).fit(
+            sharpen(data.y_proba_val), data.y_val, source_priors=data.source_priors
+        )
+        return data, auto, sharpen(data.y_proba)
+
+    return make
+
+
+def test_groups_that_differ_are_adapted_to_their_own(overconfident):
+    data, auto, y_proba = overconfident(sizes=(600, 700, 800, 20, 3), concentration=3.0)
+    found = estimate_groups(auto, y_proba, data.groups, confidence_level=0.95)
+    whole = auto.estimate(y_proba)
+    np.testing.assert_array_equal(found.whole.priors, whole.priors)
+    assert found.method == "auto"
+    assert np.isfinite(found.pooling)
+    assert found.pooled.calibrator is not None
+    own = np.abs(found.priors[:3] - data.truth[:3]).sum(axis=1)
+    alike = np.abs(whole.priors - data.truth[:3]).sum(axis=1)
+    assert own.mean() < 0.4 * alike.mean()
+    adapted = found.adapt(y_proba, data.groups)
+    one = data.groups == 1
+    np.testing.assert_allclose(adapted[one], found[1].adapt(y_proba[one]), atol=1e-12)
+    right = (adapted.argmax(axis=1) == data.y).mean()
+    assert right > (whole.adapt(y_proba).argmax(axis=1) == data.y).mean()
+
+
+def test_groups_that_are_alike_get_what_auto_says(overconfident):
+    _, auto, y_proba = overconfident(sizes=(300,), concentration=3.0)
+    copies = np.tile(y_proba, (4, 1))
+    found = estimate_groups(auto, copies, np.repeat(np.arange(4), 300))
+    whole = auto.estimate(copies)
+    np.testing.assert_array_equal(found.priors, np.tile(whole.priors, (4, 1)))
+    np.testing.assert_allclose(
+        found.adapt(copies, np.repeat(np.arange(4), 300)), whole.adapt(copies), atol=1e-12
+    )
+    assert found[2].decision["sentence"] == whole.decision["sentence"]
+
+
+def test_weights_are_refused(overconfident):
+    data, auto, y_proba = overconfident()
+    with pytest.raises(ValueError, match="Auto takes no sample_weight"):
+        estimate_groups(auto, y_proba, data.groups, sample_weight=np.ones(data.groups.size))

@@ -9,7 +9,7 @@ from scipy.stats import multivariate_normal
 import priorshift as ps
 from priorshift.exceptions import PriorShiftWarning
 from priorshift.groups import GroupCounts, estimate_groups
-from priorshift.groups._spread import Spread, _log_likelihood, within_covariance
+from priorshift.groups._pooling import Spread, _log_likelihood, within_covariance
 
 SMALL = tuple(np.random.default_rng(5).integers(3, 80, 150))
 

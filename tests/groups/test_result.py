@@ -10,8 +10,7 @@ import pytest
 
 import priorshift as ps
 from priorshift.exceptions import PriorShiftWarning
-from priorshift.groups import GroupEstimates, estimate_groups
-from priorshift.groups._views import pooling_in_words
+from priorshift.groups import GroupEstimates, estimate_groups, pooling_in_words
 
 SITES = np.array(["a<b>", "b", "c", "d", "e"])
 
@@ -68,7 +67,7 @@ def test_each_row_is_adapted_by_its_group(found, data, from_logits, strength):
 
 
 def test_single_precision_and_blocks(found, data, monkeypatch):
-    from priorshift.groups import _adapt
+    from priorshift.adaptation import _adapt
 
     labels = SITES[data.groups]
     whole = found.adapt(data.y_proba, labels)
@@ -172,3 +171,12 @@ def test_movers_are_the_farthest_first(found):
     oracle = 0.5 * np.abs(found.priors - found.pooled.priors).sum(axis=1)
     np.testing.assert_allclose(found.distance, oracle)
     assert found.distance[order[0]] == found.distance.max()
+
+
+def test_a_group_does_not_carry_what_only_all_rows_have(grouped):
+    data = grouped()
+    with pytest.warns(PriorShiftWarning, match="negative entries"):
+        found = estimate_groups(data.fit("scm"), data.y_proba, data.groups, pooling=None)
+    assert found.whole.raw is not None
+    assert found[2].raw is None
+    assert found[2].objective is None

@@ -229,7 +229,7 @@ def test_a_missing_pyarrow_is_named(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("name", "what"), [("a.txt", r"\.txt"), ("a", "none")])
 def test_other_suffixes_are_refused(name, what):
-    with pytest.raises(ValueError, match=rf"{name} has a suffix that is not known \({what}\)"):
+    with pytest.raises(ValueError, match=rf"{name} has an unknown suffix \({what}\)"):
         open_predictions(name)
 
 
@@ -253,5 +253,5 @@ def test_damaged_text_names_its_file(tmp_path):
     with pa.ipc.new_file(path, table.schema) as writer:
         writer.write_table(table)
     path.write_bytes(path.read_bytes().replace(b"abcdef", b"abc\xf5ef"))
-    with pytest.raises(ValueError, match=r"x\.arrow cannot be read.*write it anew"):
+    with pytest.raises(ValueError, match=r"x\.arrow cannot be read.*write it again"):
         open_predictions(path).labels()

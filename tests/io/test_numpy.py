@@ -203,8 +203,17 @@ def test_headers_that_say_what_cannot_be_are_refused(tmp_path, suffix, shape):
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr("y_proba.npy", content.getvalue())
     with pytest.raises(
-        ValueError, match=r"cannot be read: .*(its header says|[Ss]hape is not valid)"
+        ValueError, match=r"cannot be read: .*(its header says|[Ss]hape is not valid).*[^.]; write"
     ):
+        open_predictions(path).values(None)
+
+
+def test_a_header_that_is_too_long_is_not_taken_for_objects(tmp_path):
+    path, content = tmp_path / "a.npy", io.BytesIO()
+    described = {"descr": [(f"field {k}", "<f8") for k in range(1000)], "shape": (1,)}
+    np.lib.format.write_array_header_2_0(content, described | {"fortran_order": False})
+    path.write_bytes(content.getvalue() + bytes(8000))
+    with pytest.raises(ValueError, match=r"a\.npy cannot be read: its header is too long"):
         open_predictions(path).values(None)
 
 

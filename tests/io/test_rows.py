@@ -178,7 +178,20 @@ def test_broken_files_and_missing_columns_are_named(tmp_path, name):
         open_predictions(tmp_path / name).rows()
 
 
-def test_long_floats_are_refused(tmp_path):
-    np.save(tmp_path / "t.npy", VALUES.astype(np.longdouble))
-    with pytest.raises(ValueError, match="store it as float32 or float64"):
-        open_predictions(tmp_path / "t.npy").rows()
+@pytest.mark.parametrize(
+    ("stored", "expected"),
+    [
+        (np.float16, np.float32),
+        (np.float32, np.float32),
+        (np.int8, np.float64),
+        (np.int32, np.float64),
+        (np.longdouble, np.float64),
+        (bool, np.float64),
+    ],
+)
+def test_numbers_of_every_kind_follow_the_one_rule(tmp_path, stored, expected):
+    values = np.eye(3)[np.arange(N) % 3].astype(stored)
+    np.save(tmp_path / "t.npy", values)
+    table = open_predictions(tmp_path / "t.npy").rows()
+    assert table.dtype == expected
+    np.testing.assert_array_equal(gone_through(table, 2, 40), values)

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 import priorshift as ps
 from priorshift import plotting
-from priorshift.plotting import _style
+from priorshift.plotting import style
 
 SIZES = (2, 10, 1000)
 
@@ -212,14 +212,14 @@ def luminance(colour):
     return linear @ [0.2126, 0.7152, 0.0722]
 
 
-@pytest.mark.parametrize("colour", _style.SERIES_COLOURS)
+@pytest.mark.parametrize("colour", style.SERIES_COLOURS)
 def test_colours_are_seen_on_light_and_on_dark(colour):
     assert 1.05 / (luminance(colour) + 0.05) >= 3
     assert (luminance(colour) + 0.05) / 0.05 >= 3
 
 
 def test_60_series_differ_in_colour_or_marker_and_12_in_marker():
-    styles = [tuple(_style.series_style(m).values()) for m in range(60)]
+    styles = [tuple(style.series_style(m).values()) for m in range(60)]
     assert len(set(styles)) == 60
     assert len({marker for _, marker in styles[:12]}) == 12
 

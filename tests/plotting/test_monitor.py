@@ -7,8 +7,7 @@ import pytest
 from matplotlib.colors import to_hex
 
 from priorshift.plotting._monitor import MonitorDisplay
-from priorshift.plotting._style import VERMILLION
-from priorshift.plotting._time import MAX_POINTS, positions
+from priorshift.plotting.style import MAX_POINTS, VERMILLION, positions
 from priorshift.streaming import PriorMonitor
 
 CLASSES = ["ant", "bee", "cow"]

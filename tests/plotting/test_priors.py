@@ -6,8 +6,8 @@ import pytest
 from matplotlib.colors import to_rgba
 
 from priorshift.plotting import PriorsDisplay
-from priorshift.plotting._labels import percent, shorten, thinned, times
-from priorshift.plotting._style import BLUE, VERMILLION
+from priorshift.plotting.style import BLUE, VERMILLION, thinned, times
+from priorshift.text import short_percent, shorten
 
 CLASSES = ["ant", "bee", "cow", "dog"]
 SOURCE = np.array([0.4, 0.3, 0.2, 0.1])
@@ -256,7 +256,7 @@ def test_ratios_and_shares_in_words():
         "×9.9",
         "×1,234",
     ]
-    assert [percent(s) for s in (1e-17, 1e-7, 1.0, 0.0994, 0.001, 0.0001)] == [
+    assert [short_percent(s) for s in (1e-17, 1e-7, 1.0, 0.0994, 0.001, 0.0001)] == [
         "0%",
         "<0.001%",
         "100%",

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
+from priorshift.diagnostics import assign_bins
 from priorshift.plotting import ReliabilityDisplay
-from priorshift.plotting._bins import assign_bins, wilson_interval
 
 
 @pytest.fixture
@@ -125,7 +125,8 @@ def test_a_single_sample_is_a_bin_with_a_wide_interval(ax):
 
 @pytest.mark.parametrize(("right", "n"), [(0, 3), (3, 3), (7, 20), (450, 1000)])
 def test_intervals_are_those_of_scipy(right, n):
-    ours = wilson_interval(np.array([right / n]), np.array([float(n)]), 0.95)[0]
+    display = ReliabilityDisplay([0.9], [right / n], [n], np.zeros(40), 2)
+    ours = display.interval[0]
     theirs = binomtest(right, n).proportion_ci(0.95, method="wilson")
     np.testing.assert_allclose(ours, [theirs.low, theirs.high], atol=1e-12)
 

@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from priorshift.report._monitor import render_monitor_report, write_monitor_report
-from priorshift.report._monitor_content import MAX_STEPS
+from priorshift.report._monitor import MAX_STEPS, render_monitor_report, write_monitor_report
 from priorshift.streaming import MonitorHistory, PriorMonitor
 
 CREATED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 from matplotlib.figure import Figure
 
-from priorshift.report._svg import _attributes, inline_svg, report_style
+from priorshift.report._figures import _attributes, inline_svg, report_style
 
 
 def drawn(text="a label", prefix="one"):

@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 
 import priorshift as ps
-from priorshift.evaluation import _sample, compare, score
-from priorshift.evaluation._sample import sample_rows
-from priorshift.execution import ArrayTable
+from priorshift.evaluation import compare, score
+from priorshift.execution import ArrayTable, _sample, sample_in_memory
 from priorshift.report import render_report
-from priorshift.report._facts import decisions_of
-from priorshift.report._target import count_target
+from priorshift.report._facts import count_target, decisions_of
 
 
 @pytest.fixture
@@ -62,13 +60,13 @@ def test_samples_are_rows_of_the_table_and_the_same_every_time(rng, monkeypatch)
     monkeypatch.setattr(_sample, "SAMPLE_NUMBERS", 300)
     monkeypatch.setattr(_sample, "FEWEST_ROWS", 10)
     values = np.column_stack([np.arange(1000.0), rng.random((1000, 2))])
-    sample = sample_rows(ArrayTable(values))
+    sample = sample_in_memory(ArrayTable(values))
     rows = sample[:, 0].astype(int)
     assert 80 < rows.size <= 100
     assert (np.diff(rows) > 0).all()
     np.testing.assert_array_equal(sample, values[rows])
     assert abs(rows.mean() - 500) < 100
-    np.testing.assert_array_equal(sample_rows(ArrayTable(values)), sample)
+    np.testing.assert_array_equal(sample_in_memory(ArrayTable(values)), sample)
 
 
 def test_comparisons_take_tables(target, simulate, rng):

@@ -7,10 +7,9 @@ import pytest
 
 import priorshift as ps
 from priorshift.evaluation import Comparison, MethodResult
-from priorshift.report._facts import Facts, gather
-from priorshift.report._format import shown_names
-from priorshift.report._inputs import check_inputs
+from priorshift.report._facts import Facts, check_inputs, gather
 from priorshift.report._words import conditioning, gains_and_losses, left_out, verdict
+from priorshift.text import shown_names
 
 NOTHING = {
     "y_proba_val": None,

@@ -5,8 +5,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import gammaln
 
-from priorshift.solvers import Mixture, maximise
-from priorshift.solvers._variational import dirichlet_posterior
+from priorshift.solvers import Mixture, dirichlet_posterior, maximise
 
 
 def dirichlet_multinomial(counts, alpha):

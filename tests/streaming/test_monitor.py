@@ -10,8 +10,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import priorshift as ps
-from priorshift.streaming import PriorMonitor
-from priorshift.streaming._step import describe
+from priorshift.streaming import PriorMonitor, describe
 
 SOURCE, TARGET = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.3, 0.5])
 CLASSES = ["ant", "bee", "cow"]
@@ -192,7 +191,7 @@ def test_a_batch_that_is_refused_changes_nothing(world, validation):
         ({"unit": "days"}, "unit must be one of"),
         ({"window": 0}, "window must be a whole number"),
         ({"half_life": -1}, "half_life must be a finite number above 0"),
-        ({"alarm_level": 1}, "alarm_level must be between 0 and 1"),
+        ({"alarm_level": 1}, "alarm_level must be above 0 and below 1"),
         ({"max_history": 0}, "max_history must be a whole number"),
     ],
 )

@@ -3,10 +3,7 @@
 import numpy as np
 import pytest
 
-from priorshift.streaming._averages import Fading, Window
-from priorshift.streaming._leading_history import LeadingHistory
-from priorshift.streaming._past import ONLINE, Past
-from priorshift.streaming._pools import DyadicPools
+from priorshift.streaming._past import ONLINE, DyadicPools, Fading, LeadingHistory, Past, Window
 
 
 def follow(way, batches):
@@ -54,13 +51,13 @@ def test_pools_are_few_and_of_all_lengths():
 
 
 def test_a_window_is_its_last_batches(batches):
-    found = follow(Window.empty(3, length=4, unit="batches"), batches)
+    found = follow(Window(4, "batches", np.zeros((0, 3))), batches)
     expected = batches[-4:].sum(axis=0)
     np.testing.assert_allclose(found[-1], expected / expected.sum())
 
 
 def test_a_window_of_rows_is_the_fewest_batches_that_hold_them(batches):
-    window = Window.empty(3, length=100, unit="rows")
+    window = Window(100, "rows", np.zeros((0, 3)))
     for t, counts in enumerate(batches):
         window = window.add(counts)
         kept = window.counts.shape[0]
@@ -72,7 +69,7 @@ def test_a_window_of_rows_is_the_fewest_batches_that_hold_them(batches):
 @pytest.mark.parametrize("unit", ["batches", "rows"])
 def test_weights_halve_every_half_life(unit, batches):
     half_life = 3.0 if unit == "batches" else 70.0
-    fading = Fading.empty(3, half_life=half_life, unit=unit)
+    fading = Fading(half_life, unit, np.zeros(3))
     for counts in batches:
         fading = fading.add(counts)
     size = np.ones(40) if unit == "batches" else batches.sum(axis=1)
@@ -135,7 +132,7 @@ def test_flh_ftl_forgets_what_was_before_a_change_and_nothing_else(rng):
             batches = draw(path, 100, rng)
             for way, found in {
                 "flh": follow(LeadingHistory.empty(3), batches),
-                "window": follow(Window.empty(3, length=10, unit="batches"), batches),
+                "window": follow(Window(10, "batches", np.zeros((0, 3))), batches),
                 "mean": running_mean(batches),
             }.items():
                 errors[way + name].append(((found - path) ** 2).sum(axis=1)[10:].mean())

@@ -4,14 +4,18 @@ import copy
 import dataclasses
 import json
 import re
+import zipfile
 
 import numpy as np
 import pytest
 
 import priorshift as ps
 from priorshift.streaming import PriorMonitor
-from priorshift.streaming._saved_estimator import SAVED
-from priorshift.streaming._state_schema import checksum
+from priorshift.streaming._state import checksum
+
+SAVED = [name for name in ps.available_estimators() if ps.get_estimator(name).fit_is_counts]
+
+OF_COUNTS = {"cm", "scm", "cm-l", "scm-l", "cm-m", "scm-m", "bbse", "bbse-s", "rlls"}
 
 SOURCE, TARGET = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.3, 0.5])
 
@@ -29,6 +33,10 @@ def begun(simulate, rng, estimator=None, n_batches=7, given=None, **parameters):
 def assert_same(one, other):
     assert one.to_dict() == other.to_dict()
     np.testing.assert_array_equal(one.y_proba, other.y_proba)
+
+
+def test_methods_of_counts_are_saved():
+    assert set(SAVED) >= OF_COUNTS
 
 
 @pytest.mark.parametrize("name", SAVED)
@@ -147,6 +155,20 @@ def test_files_that_are_no_monitor_are_refused(tmp_path):
         PriorMonitor.load(path)
     with pytest.raises(FileNotFoundError):
         PriorMonitor.load(tmp_path / "none.npz")
+
+
+def test_members_that_are_no_arrays_are_refused(simulate, rng, tmp_path):
+    """The archive is whole, and each of its members in turn is plain text."""
+    monitor, _ = begun(simulate, rng)
+    path, other = monitor.save(tmp_path / "state.npz"), tmp_path / "other.npz"
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    for spoilt in members:
+        with zipfile.ZipFile(other, "w") as archive:
+            for name, content in members.items():
+                archive.writestr(name, b"no array" if name == spoilt else content)
+        with pytest.raises(ValueError, match=re.escape(str(other))):
+            PriorMonitor.load(other)
 
 
 def test_damaged_files_are_refused_or_say_the_same(simulate, rng, tmp_path):
@@ -268,5 +290,5 @@ def test_a_failed_save_leaves_the_old_file(simulate, rng, tmp_path, monkeypatch)
 
 def test_methods_that_are_more_than_counts_cannot_be_saved(simulate, rng, tmp_path):
     monitor, _ = begun(simulate, rng, ps.ShrunkSCML())
-    with pytest.raises(ValueError, match=r"ShrunkSCML cannot be saved.*Use one of cm, scm"):
+    with pytest.raises(ValueError, match=r"ShrunkSCML cannot be saved.*such as SCM-L"):
         monitor.save(tmp_path / "state.npz")

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import priorshift as ps
-from priorshift.estimators._base import PriorEstimator
 from priorshift.estimators._intervals import interval_of_counts
+from priorshift.estimators.base import PriorEstimator
 from priorshift.statistics import DecisionCounts
 from priorshift.uncertainty import IntervalRequest, PriorInterval
 

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 import priorshift as ps
 from priorshift import statistics
-from priorshift.estimators import _wide
+from priorshift.estimators import base
 from priorshift.execution import SparseBlock, TopK
 from priorshift.solvers import _certified
 
@@ -71,7 +71,7 @@ def nothing_dense(monkeypatch):
 @pytest.fixture
 def many_classes(monkeypatch):
     """Take more than 5 classes for very many, so that nothing of classes by classes is formed."""
-    for module in (statistics, _wide):
+    for module in (statistics, base):
         monkeypatch.setattr(module, "DENSE_CLASSES", 5)
     monkeypatch.setattr(_certified, "MANY_CLASSES", 5)
     assert not hasattr(ps, "DENSE_CLASSES")

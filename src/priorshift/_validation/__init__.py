@@ -1,26 +1,23 @@
-"""Checks at the border: the only place where inputs are judged and class order is settled.
+"""Checks at the border: the only place that judges inputs and settles the order of classes.
 
 Everything behind it works on clean arrays: probabilities as a float32 or float64 matrix
-`(n_samples, n_classes)` in the order of `classes`, labels as indices into `classes`.
+`(n_samples, n_classes)` in the order of `classes`, labels as indices into `classes`. Predictions
+are checked once: see `Predictions`. Their type follows one rule: see `float_type`.
 """
 
 from priorshift._validation._classes import (
+    NO_PRIOR,
     check_classes,
     check_indices,
+    check_priors,
+    check_source_mass,
     classes_of_labels,
     classes_of_priors,
     encode_labels,
     in_class_order,
+    ordered,
     read_labels,
     settle_classes,
-)
-from priorshift._validation._parameters import (
-    check_alpha,
-    check_choice,
-    check_count,
-    check_fraction,
-    check_positive,
-    check_sample_weight,
 )
 from priorshift._validation._predictions import (
     Predictions,
@@ -29,8 +26,20 @@ from priorshift._validation._predictions import (
     check_outputs,
     check_proba,
 )
-from priorshift._validation._priors import NO_PRIOR, check_priors, check_source_mass
-from priorshift._validation._reading import as_array, is_missing, some
+from priorshift._validation._reading import (
+    as_array,
+    check_alpha,
+    check_choice,
+    check_count,
+    check_fraction,
+    check_level,
+    check_positive,
+    check_resamples,
+    check_sample_weight,
+    is_missing,
+    some,
+)
+from priorshift._validation._target_labels import known_labels
 
 __all__ = [
     "NO_PRIOR",
@@ -42,12 +51,14 @@ __all__ = [
     "check_count",
     "check_fraction",
     "check_indices",
+    "check_level",
     "check_logits",
     "check_matrix",
     "check_outputs",
     "check_positive",
     "check_priors",
     "check_proba",
+    "check_resamples",
     "check_sample_weight",
     "check_source_mass",
     "classes_of_labels",
@@ -55,6 +66,8 @@ __all__ = [
     "encode_labels",
     "in_class_order",
     "is_missing",
+    "known_labels",
+    "ordered",
     "read_labels",
     "settle_classes",
     "some",

@@ -1,15 +1,33 @@
-"""Which column and which label is which class."""
+"""Which column and which label is which class, and the priors of the classes."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import softmax
 
-from priorshift._typing import Indices, Labels
+from priorshift._typing import NUMBERS, Indices, Labels, Vector
 from priorshift._validation._predictions import Predictions
-from priorshift._validation._reading import as_labels, as_mapping, require_unique, some
-from priorshift.execution import Table
+from priorshift._validation._reading import (
+    SUM_TOLERANCE,
+    as_array,
+    as_labels,
+    as_mapping,
+    require_unique,
+    some,
+)
+from priorshift.execution import Block, Rows, SparseTable, Table, map_reduce
+
+NO_PRIOR = 1e-30
+"""A prior up to this counts as 0: dividing by it would be meaningless."""
+
+LEAST_BESIDE_REST = 1e-10
+"""Smallest source prior for rows that spread a rest: listed scores are stored as differences."""
+
+NEGLIGIBLE_MASS = 1e-6
+"""A predicted probability up to this does not contradict a source prior of 0."""
 
 
 def settle_classes(
@@ -18,10 +36,10 @@ def settle_classes(
     classes: ArrayLike | None = None,
     positive_class: Any = None,
 ) -> Labels:
-    """Name the columns: from `classes`, else a frame's header, else the labels.
+    """Name the columns: by `classes`, otherwise by a frame's header, otherwise by the labels.
 
     Without `classes` or a header, the sorted labels name the columns if there are exactly K of
-    them; else integer labels stand for columns 0..K-1.
+    them; otherwise integer labels stand for columns 0..K-1.
     """
     n_columns = predictions.values.shape[1]
     if positive_class is not None:
@@ -61,11 +79,11 @@ def check_classes(classes: ArrayLike, n_columns: int) -> Labels:
 
 
 def classes_of_priors(priors: Any, classes: ArrayLike | None = None) -> Labels:
-    """Name the classes where there are priors alone: by `classes`, else by sorted keys."""
+    """Name the classes if there are only priors: by `classes`, otherwise by sorted keys."""
     priors = as_mapping(priors)
-    if not isinstance(priors, Mapping) and np.ndim(priors) != 1:
+    if not isinstance(priors, Mapping) and as_array(priors, "source_priors").ndim != 1:
         raise ValueError(
-            f"source_priors must be a vector or a mapping, one a class; got {priors!r}."
+            f"source_priors must be a vector or a mapping, one prior per class; got {priors!r}."
         )
     if classes is None:
         classes = np.unique(list(priors)) if isinstance(priors, Mapping) else np.arange(len(priors))
@@ -73,7 +91,7 @@ def classes_of_priors(priors: Any, classes: ArrayLike | None = None) -> Labels:
 
 
 def classes_of_labels(labels: Labels, classes: ArrayLike | None = None) -> Labels:
-    """Name the classes where there are labels alone: by `classes`, else sorted."""
+    """Name the classes if there are only labels: by `classes`, otherwise sorted."""
     if classes is None:
         return np.unique(labels)
     named = read_labels(classes, name="classes")
@@ -82,15 +100,20 @@ def classes_of_labels(labels: Labels, classes: ArrayLike | None = None) -> Label
 
 
 def in_class_order(predictions: Predictions, classes: Labels, name: str = "y_proba") -> Any:
-    """Return the columns in the order of `classes`, matched by name where names exist."""
+    """Return the values of `ordered`: an array or a table."""
+    return ordered(predictions, classes, name).values
+
+
+def ordered(predictions: Predictions, classes: Labels, name: str = "y_proba") -> Predictions:
+    """Return predictions with columns in the order of `classes`, matched by name where possible."""
     values, names = predictions.values, predictions.names
     if values.shape[1] != classes.size:
         raise ValueError(
             f"{name} has {values.shape[1]} columns but there are {classes.size} classes "
-            f"({some(classes.tolist())}); give one column a class."
+            f"({some(classes.tolist())}); give one column per class."
         )
     if names is None or list(names) == classes.tolist():
-        return values
+        return predictions
     at = {str(column): i for i, column in enumerate(names)}
     same = set(at) == {str(label) for label in classes.tolist()}
     if are_positions(names):
@@ -100,7 +123,7 @@ def in_class_order(predictions: Predictions, classes: Labels, name: str = "y_pro
                 f"the order {some(classes.tolist())}: are these names or positions? Name the "
                 "columns, or pass a plain array in class order."
             )
-        return values
+        return predictions
     if not same:
         raise ValueError(
             f"the columns of {name} ({some(names)}) are not the classes "
@@ -109,19 +132,20 @@ def in_class_order(predictions: Predictions, classes: Labels, name: str = "y_pro
         )
     order = [at[str(label)] for label in classes.tolist()]
     if order == list(range(len(order))):
-        return values
-    return values.columns(order) if isinstance(values, Table) else values[:, order]
+        return predictions
+    values = values.columns(order) if isinstance(values, Table) else values[:, order]
+    return replace(predictions, values=values, names=tuple(classes.tolist()))
 
 
 def read_labels(y: ArrayLike, n_samples: int | None = None, name: str = "y") -> Labels:
-    """Read labels as a 1-D array, one a row of the predictions where there are any."""
+    """Read labels as a 1-D array, one per row of the predictions if there are any."""
     labels = as_labels(y, name)
     if labels.size == 0:
         raise ValueError(f"{name} is empty; give at least one label.")
     if n_samples is not None and labels.size != n_samples:
         raise ValueError(
             f"{name} has {labels.size} labels but there are {n_samples} rows of predictions; give "
-            "one label a row."
+            "one label per row."
         )
     return labels
 
@@ -132,7 +156,7 @@ def encode_labels(labels: Labels, classes: Labels, name: str = "y") -> Indices:
         labels = labels.astype(str)  # a table's header is text even where its labels are numbers
     if (classes.dtype.kind == "U") != (labels.dtype.kind == "U"):
         raise ValueError(
-            f"{name} and classes are of different kinds ({name}: {some(labels[:3].tolist())}; "
+            f"{name} and classes have different types ({name}: {some(labels[:3].tolist())}; "
             f"classes: {some(classes.tolist())}); use the same names in both."
         )
     order = np.argsort(classes)
@@ -181,3 +205,117 @@ def check_indices(y: ArrayLike, n_samples: int, n_classes: int) -> Indices:
             f"{bad[0]} ({bad.size} such labels)."
         )
     return index.astype(np.intp, copy=False)
+
+
+def check_priors(priors: Any, classes: Labels, name: str) -> Vector:
+    """Check class priors: an array in class order, or a mapping from class to prior.
+
+    A pandas Series counts as a mapping, because `value_counts` sorts by frequency.
+    """
+    priors = as_mapping(priors, name)
+    if isinstance(priors, Mapping):
+        priors = _from_mapping(priors, classes, name)
+    values = as_array(priors, name)
+    if values.dtype.kind not in NUMBERS or values.ndim != 1 or values.size != classes.size:
+        alone = values.ndim == 0 and values.dtype.kind in NUMBERS
+        hint = (
+            " A single number goes with 1-D probabilities of the positive class." if alone else ""
+        )
+        raise ValueError(
+            f"{name} must be {classes.size} numbers, one per class ({some(classes.tolist())}); got "
+            f"an array of shape {values.shape} and type {values.dtype}.{hint}"
+        )
+    values = values.astype(np.float64)
+    bad = np.flatnonzero(~np.isfinite(values) | (values < 0))
+    if bad.size:
+        raise ValueError(
+            f"{name} must be finite and at least 0; got {values[bad[0]]} for class "
+            f"{classes[bad[0]].item()!r} (position {bad[0]})."
+        )
+    total = values.sum()
+    if abs(total - 1) > SUM_TOLERANCE:
+        raise ValueError(
+            f"{name} must sum to 1 (tolerance {SUM_TOLERANCE}) but sums to {total:.6g}; if these "
+            "are counts, divide them by their sum."
+        )
+    values[values <= NO_PRIOR] = 0
+    return values / values.sum()
+
+
+def check_source_mass(
+    source_priors: Vector,
+    outputs: Rows,
+    classes: Labels,
+    *,
+    from_logits: bool = False,
+    origin: str = "given",
+) -> None:
+    """Refuse a source prior of 0 for a class that the classifier predicts.
+
+    `origin` says in words where the source priors come from, if they were not given.
+    """
+    if isinstance(outputs, SparseTable) and not outputs.exact:
+        _require_room_for_rest(source_priors, classes)
+    absent = np.flatnonzero(source_priors <= NO_PRIOR)
+    if not absent.size:
+        return
+    largest = _largest_mass(outputs, absent, from_logits)
+    if largest.max() > NEGLIGIBLE_MASS:
+        at = int(np.argmax(largest))
+        k = absent[at]
+        where = f"class {classes[k].item()!r} (position {k}), yet y_proba gives it up to"
+        if origin == "given":
+            raise ValueError(
+                f"source_priors is 0 for {where} {largest[at]:.3g}; a classifier cannot predict a "
+                "class it was never trained on. Give the class its share of the training data."
+            )
+        raise ValueError(
+            f"the source prior ({origin}) is 0 for {where} {largest[at]:.3g}: validation does not "
+            "show how often the classifier predicts it where it was trained. Pass source_priors= "
+            "with the class's share of the training data, or validate on rows for which the "
+            "classifier predicts the class."
+        )
+
+
+def _require_room_for_rest(source_priors: Vector, classes: Labels) -> None:
+    """Refuse source priors that rounding would lose in what sparse rows spread."""
+    tiny = np.flatnonzero((source_priors > NO_PRIOR) & (source_priors < LEAST_BESIDE_REST))
+    if tiny.size:
+        raise ValueError(
+            f"source_priors is {source_priors[tiny[0]]:.3g} for class "
+            f"{classes[tiny[0]].item()!r} (position {tiny[0]}), which rounding loses in what rows "
+            "of a TopK spread over the classes that they do not list; pass an array (toarray()), "
+            f"rest='drop', or at least {LEAST_BESIDE_REST:g}."
+        )
+
+
+def _from_mapping(priors: Mapping[Any, Any], classes: Labels, name: str) -> list[Any]:
+    by_name = {str(label): value for label, value in priors.items()}
+    wanted = [str(label) for label in classes.tolist()]
+    if set(by_name) != set(wanted):
+        raise ValueError(
+            f"{name} names the classes {some(list(priors))} but the classes are "
+            f"{some(classes.tolist())}; give each class its prior."
+        )
+    return [by_name[label] for label in wanted]
+
+
+def _largest_mass(outputs: Rows, columns: Indices, from_logits: bool) -> Vector:
+    """Return the largest probability in each of the columns, in one pass."""
+    found = map_reduce(_LargestMass(columns, from_logits), outputs)
+    return np.max(found, axis=0)
+
+
+@dataclass(frozen=True)
+class _LargestMass:
+    """Returns the largest probability of some columns in a block."""
+
+    columns: Indices
+    from_logits: bool
+
+    def __call__(self, block: Block, rows: slice) -> list[Vector]:  # noqa: ARG002
+        if self.from_logits:
+            block = softmax(block.astype(np.float64), axis=1)
+        block = block[:, self.columns]
+        largest = block.max(axis=0)
+        return [largest if isinstance(largest, np.ndarray) else largest.toarray().ravel()]

@@ -1,52 +1,127 @@
-"""Predictions: rows that are distributions, or logits."""
+"""Predictions: rows that are distributions, or logits. They are checked once.
 
-from dataclasses import dataclass
-from typing import Any
+`check_proba` and `check_logits` return `Predictions`. That object carries the fact that its rows
+were checked: every function that takes predictions also takes it, and `check_proba` returns it at
+once. So a surface that calls several functions on the same rows checks them first and passes on the
+object. It is for use within a call: it stands for the rows as they were when they were checked.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 
 from priorshift._typing import Floats, Mask
-from priorshift._validation._reading import SUM_TOLERANCE, read_numbers, require_unique
-from priorshift._validation._tables import read_table
-from priorshift.execution import Block, Rows, SparseTable, map_reduce
+from priorshift._validation._reading import (
+    SUM_TOLERANCE,
+    read_numbers,
+    require_plain,
+    require_unique,
+)
+from priorshift.execution import Block, Rows, SparseTable, Table, as_table, map_reduce
 
 SHOWN_ROWS = 64
 """Sparse rows that are made an array to explain what is wrong with them."""
 
+Result = TypeVar("Result")
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Predictions:
-    """A checked matrix of predictions with what is known about its columns."""
+    """Predictions of rows, and what is known about them.
+
+    Attributes
+    ----------
+    values : ndarray or Table of shape (n_samples, n_classes)
+    names : tuple or None
+        Names of the columns, if they have any.
+    binary : bool
+        Whether the input was 1-D: the probability of the positive class alone.
+    passed : {"proba", "logits"} or None
+        The check that the rows passed; None if nobody checked them.
+    """
 
     values: Any
     names: tuple[Any, ...] | None = None
     binary: bool = False
-    """Whether the input was 1-D: the probability of the positive class alone."""
+    passed: Literal["proba", "logits"] | None = None
+    _made: dict[Any, tuple[tuple[Any, ...], Any]] = field(
+        default_factory=dict, init=False, repr=False
+    )
+
+    @classmethod
+    def from_checked(cls, values: Rows) -> "Predictions":
+        """Wrap rows that were made or taken from checked ones, and so need no check."""
+        return cls(values, passed="proba")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and classes."""
+        shape: tuple[int, int] = self.values.shape
+        return shape
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
+        """Return the values, for code that knows arrays only; a table refuses."""
+        values = np.asarray(self.values, dtype)
+        return values.copy() if copy else values
+
+    def once(
+        self, rows: Rows, key: Any, arguments: tuple[Any, ...], make: Callable[[], Result]
+    ) -> Result:
+        """Return `make()`, or what it returned before for equal arguments.
+
+        It must depend on nothing but `rows`, `key` and `arguments`: arrays, compared by value, or
+        None. Only what depends on these very predictions is kept, not on rows made from them.
+
+        Examples
+        --------
+        >>> checked = check_proba([[0.9, 0.1]])
+        >>> for _ in range(2):
+        ...     checked.once(checked.values, "sum", (), lambda: print("summed"))
+        summed
+        """
+        if rows is not self.values:
+            return make()
+        known = self._made.get(key)
+        if known is None or not all(map(_same, known[0], arguments)):
+            known = self._made[key] = arguments, make()
+        result: Result = known[1]
+        return result
 
 
 def check_proba(y_proba: Any, name: str = "y_proba", *, tables: bool = False) -> Predictions:
-    """Check a matrix of probabilities, or the 1-D probability of a positive class.
+    """Check a matrix of probabilities, or the 1-D probability of a positive class, once.
 
-    With `tables`, what is read in blocks passes as well: files, sparse matrices, Dask arrays.
+    With `tables`, predictions that are read in blocks pass as well: files, sparse matrices, Dask
+    arrays.
     """
-    table = read_table(y_proba, name) if tables else None
+    if isinstance(y_proba, Predictions):
+        if y_proba.passed == "proba":
+            if not tables:
+                require_plain(y_proba.values, name)
+            return y_proba
+        y_proba = y_proba.values
+    table = _read_table(y_proba, name) if tables else None
     if table is not None:
         _require_matrix(table, table.names, name)
         _require_distributions(table, name)
-        return Predictions(table, table.names)
+        return Predictions(table, table.names, passed="proba")
     values, names = read_numbers(y_proba, name)
     if values.ndim == 1:
         _require_unit_interval(values, name)
-        return Predictions(np.column_stack([1 - values, values]), binary=True)
+        both = np.column_stack([1 - values, values])
+        return Predictions(both, binary=True, passed="proba")
     _require_matrix(values, names, name)
     _require_distributions(values, name)
-    return Predictions(values, names)
+    return Predictions(values, names, passed="proba")
 
 
-def check_logits(logits: ArrayLike, name: str = "logits") -> Predictions:
+def check_logits(logits: Any, name: str = "logits") -> Predictions:
     """Check a matrix of logits or log-probabilities, where -inf stands for probability 0."""
+    if isinstance(logits, Predictions) and logits.passed == "logits":
+        return logits
     values, names = read_numbers(logits, name)
     _require_matrix(values, names, name)
     # NaN and +inf survive into a row's maximum; a row of only -inf has no distribution
@@ -56,7 +131,7 @@ def check_logits(logits: ArrayLike, name: str = "logits") -> Predictions:
             f"{name} has NaN, +inf, or nothing but -inf in row {bad[0]} ({bad.size} such rows); "
             "remove or repair these rows."
         )
-    return Predictions(values, names)
+    return Predictions(values, names, passed="logits")
 
 
 def check_outputs(
@@ -68,8 +143,19 @@ def check_outputs(
     """
     if not from_proba:
         return check_logits(outputs, name)
-    sparse = sparse and (issparse(outputs) or isinstance(outputs, SparseTable))
+    values = outputs.values if isinstance(outputs, Predictions) else outputs
+    sparse = sparse and (issparse(values) or isinstance(values, SparseTable))
     return check_proba(outputs, name, tables=sparse)
+
+
+def _read_table(values: Any, name: str) -> Table | None:
+    """Return predictions as a table that has rows, or None if they are not read in blocks."""
+    if type(values) in (np.ndarray, list, tuple):
+        return None
+    table = as_table(values, name)
+    if table is not None and 0 in table.shape:
+        raise ValueError(f"{name} is empty (shape {table.shape}); give at least one row.")
+    return table
 
 
 def _require_matrix(values: Rows, names: tuple[Any, ...] | None, name: str) -> None:
@@ -79,7 +165,7 @@ def _require_matrix(values: Rows, names: tuple[Any, ...] | None, name: str) -> N
             "is a matrix of one row; logits z of a positive class are two columns, 0 and z."
         )
     if values.shape[1] < 2:
-        raise ValueError(f"{name} has one column; pass a 1-D array or one column a class.")
+        raise ValueError(f"{name} has one column; pass a 1-D array or one column per class.")
     if names is not None:
         require_unique(list(names), f"the header of {name}")
 
@@ -95,13 +181,13 @@ def _require_unit_interval(values: Floats, name: str) -> None:
 
 
 def _require_distributions(values: Rows, name: str) -> None:
-    """Check every row in one pass: NaN and infinities spoil the sum, so only it is looked at."""
+    """Check every row in one pass: NaN and infinities spoil the sum, so the sum is enough."""
     map_reduce(_Distributions(name), values)
 
 
 @dataclass(frozen=True)
 class _Distributions:
-    """Raise the error that names the first offence of a block."""
+    """Raises an error that names the first fault of a block."""
 
     name: str
 
@@ -117,12 +203,12 @@ class _Distributions:
 def _explain_bad_rows(block: Block, fine: Mask, start: int, name: str) -> None:
     if not isinstance(block, np.ndarray):
         block, fine, start = _few_bad_rows(block, fine, start)
-    offences = {
+    faults = {
         "NaN": np.isnan(block),
         "an infinity": np.isinf(block),
         "a negative value": block < 0,
     }
-    for what, where in offences.items():
+    for what, where in faults.items():
         if where.any():
             row, column = (int(i) for i in np.argwhere(where)[0])
             remedy = "repair or drop such rows"
@@ -143,7 +229,7 @@ def _explain_bad_rows(block: Block, fine: Mask, start: int, name: str) -> None:
 
 
 def _few_bad_rows(block: Block, fine: Mask, start: int) -> tuple[Floats, Mask, int]:
-    """Return as an array the first few rows of a sparse block that have an offence among them."""
+    """Return as an array the first few rows of a sparse block that have a fault among them."""
     for at in range(0, block.shape[0], SHOWN_ROWS):
         part, good = block[at : at + SHOWN_ROWS], fine[at : at + SHOWN_ROWS]
         if not good.all() or part.min() < 0:
@@ -152,11 +238,20 @@ def _few_bad_rows(block: Block, fine: Mask, start: int) -> tuple[Floats, Mask, i
 
 
 def check_matrix(y_proba: Any, name: str = "y_proba") -> Any:
-    """Check no more than that these are numbers in two dimensions: for sums over clean data."""
-    table = read_table(y_proba, name)
+    """Check only that these are numbers in two dimensions: for sums over clean data."""
+    if isinstance(y_proba, Predictions):
+        return y_proba.values
+    table = _read_table(y_proba, name)
     if table is not None:
         _require_matrix(table, table.names, name)
         return table
     values, names = read_numbers(y_proba, name)
     _require_matrix(values, names, name)
     return values
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Compare arrays by value; None equals only itself."""
+    if one is None or other is None:
+        return one is other
+    return one is other or np.array_equal(one, other)

@@ -1,36 +1,41 @@
-"""Read numbers and labels from arrays, lists, frames and columns."""
+"""Read numbers and labels from arrays, lists, frames and columns; check parameters."""
 
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from priorshift._typing import Floats, Labels
+from priorshift._typing import NUMBERS, Floats, Labels, Vector, float_type
 from priorshift.execution import Table
 
 SUM_TOLERANCE = 1e-3
 """How far a row of probabilities, or a vector of priors, may sum from 1."""
 
 
+LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
+"""Sums of weights that can be squared without overflow or underflow."""
+
+
 def read_numbers(values: Any, name: str) -> tuple[Floats, tuple[Any, ...] | None]:
     """Read numbers from an array, a list, or an eager frame (then with its header)."""
     values, names = from_frame(values, name)
-    _require_plain(values, name)
+    require_plain(values, name)
     array = as_array(values, name)
-    if array.dtype.kind not in "fiub":
+    if array.dtype.kind not in NUMBERS:
         raise ValueError(
-            f"{name} must hold numbers; got {array.dtype}. Drop the columns that are not scores."
+            f"{name} must hold numbers; got {array.dtype}. Drop the columns that are not scores, "
+            "and convert the others to floats."
         )
     if array.size == 0:
         raise ValueError(f"{name} is empty (shape {array.shape}); give at least one row.")
-    if array.dtype.kind != "f":
-        array = array.astype(np.float64)
-    elif array.dtype.itemsize != 8:
-        array = array.astype(np.float32 if array.dtype.itemsize <= 4 else np.float64, copy=False)
+    if array.dtype not in (np.float32, np.float64):
+        array = array.astype(float_type(array.dtype))
     return array, names
 
 
 def as_array(values: Any, name: str, dtype: Any = None) -> np.ndarray[Any, Any]:
-    """Make an array of whatever is given, or say why that cannot be done."""
+    """Make an array of any input, or say why that is impossible."""
     try:
         return np.asarray(values, dtype)
     except (ValueError, TypeError, OverflowError) as error:
@@ -41,7 +46,7 @@ def as_array(values: Any, name: str, dtype: Any = None) -> np.ndarray[Any, Any]:
 
 
 def from_frame(values: Any, name: str) -> tuple[Any, tuple[Any, ...] | None]:
-    """Unpack a pandas, polars or Arrow table or column; hand back anything else unchanged."""
+    """Unpack a pandas, polars or Arrow table or column; return anything else unchanged."""
     if isinstance(values, np.ndarray | list | tuple):
         return values, None
     _require_computed(values, name)
@@ -61,18 +66,27 @@ def from_frame(values: Any, name: str) -> tuple[Any, tuple[Any, ...] | None]:
         raise ValueError(f"{name} is a lazy frame; collect it first, for example with .collect().")
     if isinstance(native, nw.DataFrame):
         if not native.columns:
-            raise ValueError(f"{name} is a frame without columns; give one column a class.")
+            raise ValueError(f"{name} is a frame without columns; give one column per class.")
         _require_one_level(native.columns, name)
-        return native.to_numpy(), tuple(native.columns)
+        return _frame_values(native), tuple(native.columns)
     if isinstance(native, nw.Series):
         return native.to_numpy(), None
     return values, None
 
 
+def _frame_values(frame: Any) -> np.ndarray[Any, Any]:
+    """Return the rows of a narwhals frame; pandas hands out Arrow's numbers as objects."""
+    values = frame.to_numpy()
+    types = frame.schema.values()
+    if values.dtype == object and all(each.is_float() or each.is_integer() for each in types):
+        values = np.column_stack([column.to_numpy() for column in frame.iter_columns()])
+    return np.asarray(values)
+
+
 def as_labels(values: Any, name: str) -> Labels:
     unpacked, _ = from_frame(values, name)
-    _require_plain(unpacked, name)
-    # a list as objects first, or NumPy would make the strings "a" and "nan" of ["a", nan]
+    require_plain(unpacked, name)
+    # a list as objects first, or NumPy would turn ["a", nan] into the strings "a" and "nan"
     labels = as_array(unpacked, name, object if isinstance(unpacked, list | tuple) else None)
     _require_vector(labels, name)
     if labels.dtype.kind in "OT":
@@ -89,11 +103,11 @@ def as_labels(values: Any, name: str) -> Labels:
     return labels
 
 
-def _require_plain(values: Any, name: str) -> None:
-    """Refuse arrays that `np.asarray` would misread without a word."""
+def require_plain(values: Any, name: str) -> None:
+    """Refuse arrays that `np.asarray` would silently misread."""
     if isinstance(values, Table):
         raise ValueError(
-            f"{name} is read in blocks, and this needs all rows at once; pass an array, such as "
+            f"{name} is read in blocks, but this needs all rows at once; pass an array, such as "
             "some of the rows by priorshift.execution.take_rows."
         )
     if isinstance(values, np.ma.MaskedArray):
@@ -103,7 +117,7 @@ def _require_plain(values: Any, name: str) -> None:
 
 
 def _require_computed(values: Any, name: str) -> None:
-    """Refuse what Dask is to compute later; it claims to have every attribute there is."""
+    """Refuse what Dask computes later: it claims to have every attribute."""
     if type(values).__module__ == "dask.delayed":
         raise ValueError(
             f"{name} is a Delayed of Dask; compute it first with {name}.compute(), or make a Dask "
@@ -112,7 +126,7 @@ def _require_computed(values: Any, name: str) -> None:
 
 
 def _require_one_level(columns: Any, name: str) -> None:
-    """Refuse the header of a pandas MultiIndex: no class is called by several names at once."""
+    """Refuse the header of a pandas MultiIndex: a class has one name."""
     several = [column for column in columns if isinstance(column, tuple)]
     if several:
         raise ValueError(
@@ -124,7 +138,7 @@ def _require_one_level(columns: Any, name: str) -> None:
 
 def _require_vector(labels: Labels, name: str) -> None:
     if labels.ndim != 1:
-        raise ValueError(f"{name} must be 1-D, one label a row; got shape {labels.shape}.")
+        raise ValueError(f"{name} must be 1-D, one label per row; got shape {labels.shape}.")
 
 
 def _require_no_missing(labels: Labels, name: str) -> None:
@@ -137,12 +151,12 @@ def _require_no_missing(labels: Labels, name: str) -> None:
 
 
 def is_missing(label: Any) -> bool:
-    """Tell whether a label is None, NaN or another library's word for them."""
+    """Tell whether a label is None, NaN or another library's missing value."""
     try:
         return label is None or bool(label != label)
     except TypeError:  # pandas' NA is neither equal to itself nor not
         return True
-    except ValueError:  # an array, which is no label, but not missing either
+    except ValueError:  # an array, which is not a label, but not missing either
         return False
 
 
@@ -165,7 +179,7 @@ def require_unique(names: list[Any], what: str) -> None:
 
 
 def as_mapping(priors: Any, name: str = "source_priors") -> Any:
-    """Turn a pandas Series into a mapping from its index; hand back anything else."""
+    """Turn a pandas Series into a mapping from its index; return anything else unchanged."""
     _require_computed(priors, name)
     if hasattr(getattr(priors, "index", None), "levels"):
         _require_one_level(priors.index, name)
@@ -179,3 +193,84 @@ def some(values: Any, most: int = 10) -> str:
     values = list(values)
     shown = ", ".join(repr(value) for value in values[:most])
     return shown + (f", ... ({len(values)} in all)" if len(values) > most else "")
+
+
+def check_sample_weight(sample_weight: ArrayLike | None, n_samples: int) -> Vector | None:
+    """Check weights: one per row, finite, not negative, not all 0."""
+    if sample_weight is None:
+        return None
+    values, _ = read_numbers(sample_weight, "sample_weight")
+    if values.shape != (n_samples,):
+        raise ValueError(
+            f"sample_weight has shape {values.shape} but there are {n_samples} rows; give one "
+            "weight per row."
+        )
+    bad = np.flatnonzero(~np.isfinite(values) | (values < 0))
+    if bad.size:
+        raise ValueError(
+            f"sample_weight must be finite and at least 0; got {values[bad[0]]} at position "
+            f"{bad[0]}."
+        )
+    if not values.any():
+        raise ValueError("sample_weight is zero everywhere; leave out rows, but not all of them.")
+    weights: Vector = values.astype(np.float64, copy=False)
+    with np.errstate(over="ignore"):
+        total = weights.sum()
+    if not LEAST_WEIGHT <= total <= MOST_WEIGHT:
+        raise ValueError(
+            f"sample_weight sums to {total:.3g}, too far from 1 to be multiplied and divided; "
+            "divide the weights by their mean."
+        )
+    return weights
+
+
+def check_fraction(value: float, name: str) -> float:
+    """Check a number in [0, 1]."""
+    if not isinstance(value, Real) or not 0 <= value <= 1:
+        raise ValueError(f"{name} must be a number in [0, 1]; got {value!r}.")
+    return float(value)
+
+
+def check_positive(value: float, name: str) -> float:
+    """Check a finite number above 0."""
+    if not isinstance(value, Real) or not 0 < value < np.inf:
+        raise ValueError(f"{name} must be a finite number above 0; got {value!r}.")
+    return float(value)
+
+
+def check_count(value: int, name: str, least: int = 1) -> int:
+    """Check a whole number of at least `least`."""
+    if not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}.")
+    return int(value)
+
+
+def check_level(level: float, name: str = "alpha") -> float:
+    """Check a level: above 0 and below 1."""
+    if not 0 < check_fraction(level, name) < 1:
+        raise ValueError(f"{name} must be above 0 and below 1; got {level!r}.")
+    return float(level)
+
+
+def check_resamples(n_resamples: int, alpha: float) -> int:
+    """Check that there are enough draws for a p-value as small as the level."""
+    return check_count(n_resamples, "n_resamples", least=int(np.ceil(1 / alpha - 1e-9)) - 1)
+
+
+def check_alpha(alpha: Any, n_classes: int) -> Vector:
+    """Check the parameters of a Dirichlet hyper-prior: one number, or one per class, above 0."""
+    values = as_array(alpha, "alpha")
+    if values.dtype.kind not in NUMBERS or values.shape not in ((), (n_classes,)):
+        raise ValueError(
+            f"alpha must be one number or {n_classes}, one per class; got shape {values.shape} and "
+            f"type {values.dtype}."
+        )
+    if not (np.isfinite(values) & (values > 0)).all():
+        raise ValueError(f"alpha must be finite and above 0; got {alpha!r}.")
+    return np.broadcast_to(values.astype(np.float64), (n_classes,))
+
+
+def check_choice(value: Any, choices: tuple[Any, ...], name: str) -> None:
+    """Check that a parameter is one of its named choices."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {some(choices)}; got {value!r}.")

@@ -11,21 +11,37 @@ With `z` the log-softmax of the outputs, every calibrator here is `softmax(v * z
 
 What estimators fit for themselves, a `PriorEstimate` carries as a `CalibrationMap`, or as a
 `CalibrationAverage` of several.
+
+To read the package: `maps` is what is fitted, `likelihood` what is maximised, `fitting` how, and
+`crossfit` does so along ridges and without each fold. On these stand `calibrators` (the classes
+above), `chosen` (one calibrator, for `CalibratedEM`) and `average` (many, for `Auto`); `floors`
+deals with outputs of exactly 0.
 """
 
-from priorshift.calibration._calibrators import BCTS, TemperatureScaling, VectorScaling
-from priorshift.calibration._crossfit import RIDGE_GRID
-from priorshift.calibration._floor import best_temperature
-from priorshift.calibration._maps import TINY, Calibration, CalibrationAverage, CalibrationMap
+from priorshift.calibration.average import AveragedCalibration, average_calibration, label_losses
+from priorshift.calibration.calibrators import BCTS, TemperatureScaling, VectorScaling
+from priorshift.calibration.chosen import FAMILIES, ChosenCalibration, choose_calibration
+from priorshift.calibration.crossfit import RIDGE_GRID, ridges_of
+from priorshift.calibration.floors import best_temperature
+from priorshift.calibration.likelihood import deal_folds
+from priorshift.calibration.maps import TINY, Calibration, CalibrationAverage, CalibrationMap
 
 __all__ = [
     "BCTS",
+    "FAMILIES",
     "RIDGE_GRID",
     "TINY",
+    "AveragedCalibration",
     "Calibration",
     "CalibrationAverage",
     "CalibrationMap",
+    "ChosenCalibration",
     "TemperatureScaling",
     "VectorScaling",
+    "average_calibration",
     "best_temperature",
+    "choose_calibration",
+    "deal_folds",
+    "label_losses",
+    "ridges_of",
 ]

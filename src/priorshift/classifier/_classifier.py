@@ -1,29 +1,142 @@
-"""PriorAdaptedClassifier: a meta-estimator that follows the class priors of its target.
+"""PriorAdaptedClassifier: a scikit-learn classifier that adapts to an unlabelled target."""
 
-`fit` learns how the classifier errs, from predictions on rows that it was not trained on; `adapt`
-compares that with unlabelled rows of the target, and from then on predictions follow the target.
-"""
-
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
+from sklearn.utils import Bunch, get_tags
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from priorshift._typing import Floats, Labels, Vector
-from priorshift._validation import check_priors, check_sample_weight
+from priorshift._validation import (
+    Predictions,
+    check_priors,
+    check_sample_weight,
+    check_source_mass,
+    some,
+)
 from priorshift.adaptation import adapt_proba
-from priorshift.classifier._calibration import calibrate, cross_calibrate
-from priorshift.classifier._columns import classes_of, predict_proba
-from priorshift.classifier._folds import Fold, predict_out_of_fold, require_classes, split
-from priorshift.classifier._inputs import check_parts, read_training
-from priorshift.classifier._target import Target
-from priorshift.classifier._wrapper import ClassifierWrapper
+from priorshift.classifier._predictions import (
+    Fold,
+    calibrate,
+    check_parts,
+    classes_of,
+    cross_calibrate,
+    predict_out_of_fold,
+    predict_proba,
+    read_training,
+    require_classes,
+    split,
+)
 from priorshift.estimators import Auto, PriorEstimate, PriorEstimator
+from priorshift.exceptions import PriorShiftWarning, warn_user
+from priorshift.statistics import DecisionCounts
+
+
+@dataclass(frozen=True)
+class Target:
+    """Counts of decisions where the method rests on them, else all predictions, in float32."""
+
+    counts: DecisionCounts | None
+    batches: tuple[Floats, ...] = ()
+
+    @classmethod
+    def of(cls, y_proba: Floats, estimator: PriorEstimator) -> "Target":
+        """Keep of a batch what the estimator needs."""
+        check_source_mass(
+            estimator.source_priors_,
+            y_proba,
+            estimator.classes_,
+            origin=estimator.source_priors_from_,
+        )
+        if estimator.needs_rows:
+            return cls(None, (y_proba.astype(np.float32),))
+        decision = estimator.confusion_.decision
+        return cls(DecisionCounts.from_arrays(y_proba, decision=decision))
+
+    def __add__(self, other: "Target") -> "Target":
+        if self.counts is None or other.counts is None:
+            return Target(None, self.batches + other.batches)
+        return Target(self.counts + other.counts)
+
+    def estimate(self, estimator: PriorEstimator) -> PriorEstimate:
+        """Estimate from all batches."""
+        if self.counts is None:
+            return estimator.estimate(np.concatenate(self.batches))
+        return estimator.estimate_counts(self.counts)
+
+
+class ClassifierWrapper(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    """Pass on features, tags and fit parameters of the classifier `estimator`, with folds `cv`."""
+
+    estimator: Any
+    estimator_: Any
+    cv: Any
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features seen in fit."""
+        return self.estimator_.n_features_in_
+
+    @property
+    def feature_names_in_(self) -> Labels:
+        """Names of features seen in fit."""
+        return self.estimator_.feature_names_in_
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Say which metadata `fit` takes itself and passes to estimator and splitter."""
+        to_fit = MethodMapping().add(caller="fit", callee="fit")
+        to_split = MethodMapping().add(caller="fit", callee="split")
+        router = MetadataRouter(owner=self).add_self_request(self)
+        router.add(estimator=self.estimator, method_mapping=to_fit)
+        return router.add(splitter=self.cv, method_mapping=to_split)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        try:
+            inner = get_tags(self.estimator)
+        except (AttributeError, TypeError):  # a model that only looks like scikit-learn's
+            return tags
+        tags.input_tags = deepcopy(inner.input_tags)
+        tags.non_deterministic = inner.non_deterministic
+        return tags
+
+    @property
+    def _frozen(self) -> bool:
+        return isinstance(self.estimator, FrozenEstimator)
+
+    def _route(self, weight: Vector | None, fit_params: Mapping[str, Any]) -> Bunch:
+        """Settle which parameters go where: by requests if routing is on, else all to `fit`."""
+        if get_config()["enable_metadata_routing"]:
+            return process_routing(self, "fit", sample_weight=weight, **fit_params)
+        to_fit = dict(fit_params)
+        if self._frozen and to_fit:
+            raise ValueError(
+                f"the estimator is frozen and will not be fitted, so fit takes no {some(to_fit)}."
+            )
+        if weight is not None and has_fit_parameter(self.estimator, "sample_weight"):
+            to_fit["sample_weight"] = weight
+        elif weight is not None and not self._frozen and not _weighs_a_step(to_fit):
+            warn_user(
+                f"{type(self.estimator).__name__}.fit takes no sample_weight: the weights count "
+                "for the source statistics alone, and the classifier is fitted without them. A "
+                "pipeline takes them as <step>__sample_weight too, or by metadata routing.",
+                PriorShiftWarning,
+            )
+        return Bunch(estimator=Bunch(fit=to_fit), splitter=Bunch(split={}))
+
+
+def _weighs_a_step(to_fit: Mapping[str, Any]) -> bool:
+    return any(name.endswith("__sample_weight") for name in to_fit)
 
 
 def _predicts_proba(classifier: "PriorAdaptedClassifier") -> bool:
@@ -199,8 +312,9 @@ class PriorAdaptedClassifier(ClassifierWrapper):
                 weight=weight,
             )
         prior_estimator = Auto() if self.prior_estimator is None else clone(self.prior_estimator)
+        checked = Predictions.from_checked(y_proba)
         prior_estimator.fit(
-            y_proba, labels, classes=classes, source_priors=source, sample_weight=weight
+            checked, labels, classes=classes, source_priors=source, sample_weight=weight
         )
         # all at once and last, so that a failed fit changes nothing
         self.estimator_, self.classes_ = estimator, classes
@@ -223,7 +337,7 @@ class PriorAdaptedClassifier(ClassifierWrapper):
         PriorEstimate
         """
         y_proba = self._source_proba(X)  # first, for it says what is wrong before fit
-        return self.prior_estimator_.estimate(y_proba, **options)
+        return self.prior_estimator_.estimate(Predictions.from_checked(y_proba), **options)
 
     def adapt(self, X: Any) -> Self:
         """Estimate the target priors from unlabelled rows, and adapt predictions to them.
@@ -292,10 +406,11 @@ class PriorAdaptedClassifier(ClassifierWrapper):
         """
         y_proba = self._source_proba(X)
         if self.shift_ is not None:
-            return self.shift_.adapt(y_proba)
+            return self.shift_.adapt(Predictions.from_checked(y_proba))
         if np.array_equal(self.target_priors_, self.source_priors_):
             return y_proba
-        return adapt_proba(y_proba, self.source_priors_, self.target_priors_)
+        checked = Predictions.from_checked(y_proba)
+        return adapt_proba(checked, self.source_priors_, self.target_priors_)
 
     @available_if(_predicts_proba)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> NDArray[Any]:
@@ -327,7 +442,8 @@ class PriorAdaptedClassifier(ClassifierWrapper):
     def _adapt(self, X: Any, *, anew: bool) -> Self:
         y_proba, estimator = self._source_proba(X), self.prior_estimator_
         if anew or self._target is None:
-            shift = estimator.estimate(y_proba)  # in full precision, whatever is kept
+            # in full precision, whatever is kept
+            shift = estimator.estimate(Predictions.from_checked(y_proba))
             return self._follow(shift.priors, shift, Target.of(y_proba, estimator))
         target = self._target + Target.of(y_proba, estimator)
         shift = target.estimate(estimator)

@@ -1,21 +1,27 @@
-"""priorshift adapt."""
+"""priorshift adapt, which goes on where a killed run ended."""
 
+import hashlib
+import json
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, fields
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from shutil import copyfileobj
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import numpy as np
 
 from priorshift._typing import Floats
+from priorshift._version import __version__
+from priorshift.assessment import following
+from priorshift.calibration import CalibrationAverage, CalibrationMap
 from priorshift.cli._console import busy, emit, note, progress
 from priorshift.cli._documents import document
 from priorshift.cli._errors import Command
-from priorshift.cli._kept import estimate_as_json, estimate_from_json, fingerprint
 from priorshift.cli._options import (
     Request,
     data_options,
@@ -28,6 +34,81 @@ from priorshift.cli._options import (
 from priorshift.cli._task import Task, open_task
 from priorshift.estimators import PriorEstimate
 from priorshift.io import Mark, Partial, atomic_path, remove_partial, resumable_path
+
+
+def fingerprint(request: Request, method: str) -> str:
+    """Return a digest of all that decides what is written: options, files, versions."""
+    named = {name: str(value) for name, value in asdict(request).items() if value is not None}
+    known = {
+        "method": method,
+        "options": named,
+        "files": {name: _state(value) for name, value in named.items()},
+        "versions": [__version__, np.__version__, _version("pyarrow")],
+    }
+    return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+
+
+def estimate_as_json(estimate: PriorEstimate) -> dict[str, Any]:
+    """Return an estimate as plain values, from which the very same can be made again."""
+    found: dict[str, Any] = {}
+    for field in fields(estimate):
+        value = getattr(estimate, field.name)
+        if isinstance(value, CalibrationMap):
+            value = _map_as_json(value)
+        elif isinstance(value, CalibrationAverage):
+            value = {"maps": [_map_as_json(one) for one in value.maps], "weights": value.weights}
+        found[field.name] = _plain(value)
+    return found
+
+
+def estimate_from_json(found: dict[str, Any]) -> PriorEstimate:
+    """Make an estimate again."""
+    named: dict[str, Any] = {
+        name: np.array(value) if isinstance(value, list) else value for name, value in found.items()
+    }
+    named["unseen_classes"] = tuple(found["unseen_classes"])
+    calibrator = found["calibrator"]
+    if calibrator is not None and "maps" in calibrator:
+        maps = tuple(_map_from_json(one) for one in calibrator["maps"])
+        named["calibrator"] = CalibrationAverage(maps, tuple(calibrator["weights"]))
+    elif calibrator is not None:
+        named["calibrator"] = _map_from_json(calibrator)
+    return PriorEstimate(**named)
+
+
+def _map_as_json(one: CalibrationMap) -> dict[str, Any]:
+    return {name: _plain(part) for name, part in vars(one).items()}
+
+
+def _map_from_json(found: dict[str, Any]) -> CalibrationMap:
+    parts: dict[str, Any] = {
+        name: np.array(value) if isinstance(value, list) else value for name, value in found.items()
+    }
+    return CalibrationMap(**parts)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _state(text: str) -> list[Any] | None:
+    """Return where a file is, its size and when it changed, if a value names one."""
+    try:
+        path = Path(text).resolve(strict=True)
+        state = path.stat()
+    except OSError:
+        return None
+    return [str(path), state.st_size, state.st_mtime_ns]
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
 
 RESUMABLE_BYTES = 2**27
 """Size of a target from which on adapting it can go on after the run was killed."""
@@ -53,18 +134,32 @@ def adapt(method: str, output: Path | None, as_json: bool, **named: Any) -> None
     to_stdout = output is None or str(output) == "-"
     _check_usage(request.target, output, to_stdout, as_json)
     with open_task(request) as task, _destination(task, method, output, to_stdout) as partial:
-        shift = _estimate(task, method, partial)
-        n_rows, n_changed = rewrite(task, shift, partial)
+        plan = _plan(task, method, partial)
+        n_rows, n_changed = rewrite(task, plan, partial)
     summary = f"{n_changed} of {n_rows} decisions changed."
     note(summary if to_stdout else f"Wrote {output}: {summary}")
+    if plan.sentence is not None:
+        note(plan.sentence)
     if as_json:
         contents = {"output": str(output), "n_rows": n_rows, "n_changed": n_changed}
-        emit(document("adapt", **shift.to_dict(), **contents))
+        emit(document("adapt", plan.verdict, **plan.shift.to_dict(), **contents))
 
 
-def rewrite(task: Task, shift: PriorEstimate, partial: Partial) -> tuple[int, int]:
+class Plan(NamedTuple):
+    """What to adapt to, and the verdict on it, if there is a validation set to judge by."""
+
+    shift: PriorEstimate
+    verdict: str | None = None
+    sentence: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values, for a run that goes on after this one was killed."""
+        return {**self._asdict(), "shift": estimate_as_json(self.shift)}
+
+
+def rewrite(task: Task, plan: Plan, partial: Partial) -> tuple[int, int]:
     """Adapt the target block by block; count its rows, and the decisions that changed."""
-    from_logits = task.target.kind == "logits"
+    shift, from_logits = plan.shift, task.target.kind == "logits"
     n_rows, n_changed = partial.begin.rows, 0
     if partial.kept is not None:
         n_changed = partial.kept["n_changed"]
@@ -77,7 +172,7 @@ def rewrite(task: Task, shift: PriorEstimate, partial: Partial) -> tuple[int, in
         return changed
 
     def save(mark: Mark) -> None:
-        partial.save(mark, lambda: {"estimate": estimate_as_json(shift), "n_changed": n_changed})
+        partial.save(mark, lambda: {"plan": plan.as_json(), "n_changed": n_changed})
 
     with progress("Adapting", shift.n_target or task.target.n_rows()) as bar:
         task.target.rewrite(
@@ -91,13 +186,19 @@ def rewrite(task: Task, shift: PriorEstimate, partial: Partial) -> tuple[int, in
     return n_rows, n_changed
 
 
-def _estimate(task: Task, method: str, partial: Partial) -> PriorEstimate:
-    """Estimate, or take up the estimate of the run that is being continued."""
+def _plan(task: Task, method: str, partial: Partial) -> Plan:
+    """Estimate and assess, or continue with what the earlier run found."""
     if partial.kept is not None:
         note(f"Going on after row {partial.begin.rows:,}, where an earlier run ended.")
-        return estimate_from_json(partial.kept["estimate"])
+        kept = partial.kept["plan"]
+        return Plan(**{**kept, "shift": estimate_from_json(kept["shift"])})
     with busy("Estimating"):
-        return task.estimate(method)
+        shift, found = task.estimate(method), task.assess(method)
+    if found is None:
+        return Plan(shift)
+    if shift.decision is not None:  # a method that decides by itself follows the verdict
+        shift = following(shift, found.verdict)
+    return Plan(shift, found.verdict, found.sentence)
 
 
 def _check_usage(target: Path, output: Path | None, to_stdout: bool, as_json: bool) -> None:

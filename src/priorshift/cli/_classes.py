@@ -21,7 +21,7 @@ from priorshift._validation import (
 )
 from priorshift.adaptation import reweight
 from priorshift.cli._dask import cluster_rows
-from priorshift.execution import Block, Blocks, Rows, Table, map_reduce, take_rows
+from priorshift.execution import Block, Blocks, Table, map_reduce, take_rows
 from priorshift.io import PredictionFile, are_whole, as_text
 
 Columns = tuple[str, ...] | None
@@ -49,7 +49,8 @@ def class_columns(files: Sequence[PredictionFile], chosen: str | None) -> Column
         return tuple(name for name in named[0][1] if name in wanted)
     if not tables:
         return None
-    common = tuple(name for name in tables[0][1] if all(name in names for _, names in tables))
+    everywhere = set(tables[0][1]).intersection(*(names for _, names in tables))
+    common = tuple(name for name in tables[0][1] if name in everywhere)
     if not common:
         raise ValueError(_different([file for file, _ in tables]))
     return common
@@ -85,14 +86,15 @@ def name_classes(columns: Columns, file: PredictionFile, labels: NDArray[Any] | 
 
 def read_probabilities(
     file: PredictionFile, columns: Columns, files: Sequence[PredictionFile] = ()
-) -> Floats:
+) -> Predictions:
     """Read predictions as checked probabilities, columns in class order, into memory.
 
     `files` are all those whose classes were settled together, for a message that helps.
     """
-    values = _checked(file.values(columns), file, columns, files)
-    # half precision is a table, which is converted block by block
-    return take_rows(values, np.arange(values.shape[0])) if isinstance(values, Table) else values
+    found = _checked(file.values(columns), file, columns, files)
+    if isinstance(found.values, Table):  # half precision, which is converted block by block
+        return Predictions.from_checked(take_rows(found.values, np.arange(found.shape[0])))
+    return found
 
 
 def read_rows(
@@ -100,7 +102,7 @@ def read_rows(
     columns: Columns,
     files: Sequence[PredictionFile] = (),
     client: Any = None,
-) -> Rows:
+) -> Predictions:
     """Return checked probabilities as `read_probabilities` does, but large files as tables.
 
     With a Dask client, its workers read the file.
@@ -116,7 +118,7 @@ def read_rows(
 
 def _checked(
     values: Any, file: PredictionFile, columns: Columns, files: Sequence[PredictionFile]
-) -> Any:
+) -> Predictions:
     """Check that predictions are as many as the classes, and probabilities or logits."""
     if columns is not None and len(columns) != values.shape[1]:
         raise ValueError(
@@ -178,14 +180,14 @@ def _parse(chosen: str) -> tuple[str, ...]:
     return names
 
 
-def _probabilities(values: Any, file: PredictionFile) -> Any:
+def _probabilities(values: Any, file: PredictionFile) -> Predictions:
     if values.shape[1] < 2:
-        raise ValueError(f"{file.where} has one column of predictions; give one column a class.")
-    if file.kind == "proba":
-        return check_proba(values, name=file.where, tables=True).values
-    if isinstance(values, Table):
-        return ProbabilityTable(values, file.where)
-    return _softmax(values, file.where)
+        raise ValueError(f"{file.where} has one column of predictions; give one column per class.")
+    if file.kind == "logits" and not isinstance(values, Table):
+        return Predictions.from_checked(_softmax(values, file.where))
+    if file.kind == "logits":
+        values = ProbabilityTable(values, file.where)
+    return check_proba(values, name=file.where, tables=True)
 
 
 @dataclass(frozen=True, eq=False)

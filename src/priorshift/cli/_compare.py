@@ -6,17 +6,20 @@ from typing import Any
 
 import click
 
-from priorshift.cli._console import progress
+from priorshift.cli._console import busy, progress
 from priorshift.cli._documents import (
     check_suffix,
     comparison_as_csv,
     document,
     hand_out,
     show_comparison,
+    show_verdict,
     tell_warnings,
+    verdict_of,
 )
 from priorshift.cli._errors import Command
 from priorshift.cli._options import (
+    DEFAULT_METHOD,
     Request,
     dask_option,
     data_options,
@@ -44,11 +47,18 @@ def compare(methods: tuple[str, ...], output: Path | None, as_json: bool, **name
     check_suffix(output, as_json)
     with open_task(Request(**named)) as task:
         comparison = compare_on(task, methods or None)
+        with busy("Assessing"):
+            found = task.assess(DEFAULT_METHOD)
     text = {
-        ".json": document("compare", **comparison.to_dict()),
+        ".json": document("compare", verdict_of(found), **comparison.to_dict()),
         ".csv": comparison_as_csv(comparison),
     }
-    hand_out(text, output, as_json, lambda: show_comparison(comparison, "Methods compared"))
+
+    def show() -> None:
+        show_comparison(comparison, "Methods compared")
+        show_verdict(found)
+
+    hand_out(text, output, as_json, show)
     tell_warnings(comparison)
 
 

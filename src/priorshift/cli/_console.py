@@ -45,17 +45,23 @@ def stderr() -> Console:
 
 
 def emit(document: str) -> None:
-    """Print data for machines: UTF-8, whatever the locale."""
+    """Print data to stdout in UTF-8, whatever the locale."""
     click.echo(document.encode("utf-8"), nl=False)
 
 
+def say(sentence: str) -> None:
+    """Print a sentence to stdout."""
+    console = stdout()
+    console.print(Text(sentence, style="bold"), soft_wrap=not console.is_terminal)
+
+
 def note(message: str) -> None:
-    """Tell the user something that is not data."""
+    """Print a message to stderr."""
     _say(message)
 
 
 def complain(message: str) -> None:
-    """Tell the user what went wrong."""
+    """Print an error to stderr."""
     _say(Text.assemble(("Error:", "bold red"), " ", message))
 
 
@@ -68,9 +74,9 @@ def _say(message: str | Text) -> None:
 def show_table(
     title: str, header: Sequence[str], rows: Sequence[Sequence[str]], n_left: int = 1
 ) -> None:
-    """Print a table; all but the first columns are numbers, set to the right and never cut.
+    """Print a table to stdout; all but the first `n_left` columns are numbers, aligned right.
 
-    What is too wide goes beneath, beside the first column once more.
+    Columns that do not fit are printed below, next to the first column again.
     """
     console = stdout()
     console.print(Text(title, style="italic"), soft_wrap=not console.is_terminal)
@@ -115,9 +121,9 @@ def _that_fit(widths: Sequence[int], width: int) -> list[list[int]]:
 
 @contextmanager
 def progress(what: str, total: int | None = None) -> Iterator[Progress]:
-    """Show a bar on stderr where that is a terminal; its only task has number 0.
+    """Show a progress bar on stderr if that is a terminal; its only task has number 0.
 
-    Passes over files that are read in blocks get a bar of their own beneath it.
+    Passes over files that are read in blocks get a bar of their own below it.
     """
     bar = Progress(
         TextColumn("{task.description}"),

@@ -1,8 +1,8 @@
-"""--dask: the target read by the workers of a Dask cluster."""
+"""--dask: the workers of a Dask cluster read the target."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +12,18 @@ import numpy as np
 from priorshift._typing import Floats
 from priorshift._validation import check_logits
 from priorshift.adaptation import reweight
-from priorshift.execution import Table
-from priorshift.execution._dask import DaskTable, map_chunks
-from priorshift.execution._local import cut
+from priorshift.execution import DaskTable, Table, map_chunks
 from priorshift.io import PredictionFile
-from priorshift.io._arrow_rows import ColumnTable, StreamRows
-from priorshift.io._numpy import NpyFile
 
 CHUNK_BYTES = 2**27
-"""Bytes of a chunk, about: few tasks, yet many fit into a worker."""
+"""Approximate bytes of a chunk: few tasks, yet many fit into a worker."""
 
-READ_ROWS = 2**14
 CONNECT_SECONDS = 10
 
 
 @contextmanager
 def connected(address: str | None) -> Iterator[Any]:
-    """Connect to a Dask scheduler for a while, and yield its client; None where none is named."""
+    """Connect to a Dask scheduler and yield its client; None if there is no address."""
     if address is None:
         yield None
         return
@@ -58,63 +53,47 @@ def cluster_rows(file: PredictionFile, names: Sequence[str] | None, client: Any)
 
 
 def dask_rows(file: PredictionFile, names: Sequence[str] | None, client: Any) -> Any:
-    """Return a file's predictions as a Dask array; every worker must see the file by its path.
+    """Return a file's predictions as a Dask array; every worker must find the file at its path.
 
-    Chunks are runs of rows of an npy, of row groups of a Parquet file, or of record batches of an
-    Arrow file: of about 128 MB, or fewer, so that every thread of the cluster gets one.
+    Chunks are consecutive rows of an npy file, row groups of a Parquet file, or record batches of
+    an Arrow file. They have about 128 MB, or less, so that every thread of the cluster gets one.
     """
     import dask.array as da
     from dask import delayed
 
-    if isinstance(file, NpyFile):
-        table: Table = file.rows(names)  # type: ignore[assignment]
-        read: Any = _MappedRows(file.path.resolve(), table.dtype)
-    else:
-        found = file.rows(names)
-        if not isinstance(found, ColumnTable) or isinstance(found, StreamRows):
-            raise ValueError(
-                f"{file.where} cannot be read from the middle, as --dask has to; convert it to "
-                "parquet, an Arrow file (no stream) or npy."
-            )
-        table, read = found, _ColumnRows(replace(found, path=found.path.resolve()))
+    table = file.rows(names)
+    if not isinstance(table, Table) or not table.portable:
+        raise ValueError(
+            f"{file.where} cannot be read from the middle, as --dask has to; convert it to "
+            "parquet, an Arrow file (no stream) or npy."
+        )
     n, n_classes = table.shape
     n_threads = sum(client.nthreads().values())
     n_chunks = max(n_threads, -(-n * n_classes * table.dtype.itemsize // CHUNK_BYTES), 1)
-    parts = cut(n, min(n_chunks, n)) if isinstance(file, NpyFile) else table.parts(n_chunks)
-    load = delayed(read, pure=False, traverse=False)
+    load = delayed(_Read(table, file.path.resolve()), pure=False, traverse=False)
     return da.concatenate(
         [
             da.from_delayed(load(part), (part.stop - part.start, n_classes), table.dtype)
-            for part in parts
+            for part in table.parts(n_chunks)
         ]
     )
 
 
 @dataclass(frozen=True)
-class _MappedRows:
-    """Reads some rows of an npy file, on a worker."""
+class _Read:
+    """Reads some rows of a file, on a worker."""
 
+    table: Table
     path: Path
-    dtype: np.dtype[Any]
 
     def __call__(self, part: slice) -> Floats:
-        with _at_hand(self.path):
-            mapped = np.load(self.path, mmap_mode="r", allow_pickle=False)
-        return np.array(mapped[part], dtype=self.dtype)
-
-
-@dataclass(frozen=True)
-class _ColumnRows:
-    """Reads some rows of a Parquet or Arrow file, on a worker."""
-
-    table: ColumnTable
-
-    def __call__(self, part: slice) -> Floats:
-        values = np.empty((part.stop - part.start, self.table.shape[1]), self.table.dtype)
-        with _at_hand(self.table.path):
-            for rows, block in self.table.blocks(part, READ_ROWS):
-                values[rows.start - part.start : rows.stop - part.start] = block
-        return values
+        try:
+            return self.table.read(part)
+        except FileNotFoundError:
+            raise ValueError(
+                f"a worker does not find {self.path}; with --dask every worker must find the "
+                "file at this path, on a shared file system."
+            ) from None
 
 
 @dataclass(frozen=True)
@@ -126,14 +105,3 @@ class _Softmax:
     def __call__(self, logits: Floats) -> Floats:
         checked = check_logits(logits, name=self.where).values
         return reweight(checked, np.ones(checked.shape[1]), from_logits=True)
-
-
-@contextmanager
-def _at_hand(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except FileNotFoundError:
-        raise ValueError(
-            f"a worker does not find {path}; with --dask every worker must see the file by this "
-            "path, on a shared file system."
-        ) from None

@@ -11,14 +11,15 @@ import numpy as np
 from priorshift._typing import Floats, Labels
 from priorshift.cli._compare import compare_on
 from priorshift.cli._console import emit, note
-from priorshift.cli._documents import document, show_comparison, table_as_csv
+from priorshift.cli._documents import document, show_comparison, show_verdict, verdict_of
 from priorshift.cli._errors import Command
 from priorshift.cli._options import DEFAULT_METHOD, Request, html_option, json_option
 from priorshift.cli._report import report_on
 from priorshift.cli._task import open_task
 from priorshift.datasets import load_fashion_lt
 from priorshift.io import write_text
-from priorshift.report._render import require_packages
+from priorshift.report import require_packages
+from priorshift.text import csv_table
 
 FILES = ("validation.csv", "target.csv", "source_priors.csv")
 TITLE = "Fashion-MNIST: trained on summer's clothes, used in winter"
@@ -45,12 +46,14 @@ def demo(output: Path | None, save_data: Path | None, as_json: bool) -> None:
         request = write_data(folder)
         with open_task(request) as task:
             comparison = compare_on(task)
+            found = task.assess(DEFAULT_METHOD)
             if output is not None:
                 report_on(task, DEFAULT_METHOD, output, "priorshift demo", TITLE, comparison)
     if as_json:
-        emit(document("demo", **comparison.to_dict()))
+        emit(document("demo", verdict_of(found), **comparison.to_dict()))
     else:
         show_comparison(comparison, TITLE)
+        show_verdict(found)
     if save_data is not None:
         note("Wrote " + ", ".join(str(save_data / name) for name in FILES) + ".")
     if output is not None:
@@ -71,7 +74,7 @@ def write_data(folder: Path) -> Request:
         part=[f"part {number}" for number in quarter],
     )
     rows = list(zip(data.classes.tolist(), data.source_priors.tolist(), strict=True))
-    write_text(source_priors, table_as_csv(("class", "source_priors"), rows))
+    write_text(source_priors, csv_table(("class", "source_priors"), rows))
     return Request(target, validation, source_priors=str(source_priors))
 
 
@@ -85,7 +88,7 @@ def _write_table(
             zip(y.tolist(), *more.values(), strict=True), y_proba.tolist(), strict=True
         )
     ]
-    write_text(path, table_as_csv(("label", *more, *classes.tolist()), rows))
+    write_text(path, csv_table(("label", *more, *classes.tolist()), rows))
 
 
 @contextmanager

@@ -1,7 +1,5 @@
 """What commands hand out: JSON documents, tables of priors, files."""
 
-import csv
-import io
 import json
 from collections.abc import Callable
 from dataclasses import fields
@@ -12,26 +10,29 @@ import click
 import numpy as np
 
 from priorshift._version import __version__
-from priorshift.cli._console import emit, note, show_table
+from priorshift.assessment import Assessment
+from priorshift.cli._console import emit, note, say, show_table
 from priorshift.cli._errors import in_options
 from priorshift.estimators import PriorEstimate
-from priorshift.estimators._views import columns_of
+from priorshift.estimators.result import columns_of
 from priorshift.evaluation import Comparison, Scores
 from priorshift.io import write_text
+from priorshift.text import csv_table, movers
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Raised when a field of the JSON output changes its meaning or goes; see schemas/."""
 
 SHOWN_CLASSES = 25
 """Classes a terminal shows; beyond that the ones that moved most."""
 
 
-def document(command: str, **contents: Any) -> str:
-    """Return a JSON document."""
+def document(command: str, verdict: str | None, **contents: Any) -> str:
+    """Return a JSON document, with the verdict of the assessment if there is one."""
     head = {
         "schema_version": SCHEMA_VERSION,
         "priorshift_version": __version__,
         "command": command,
+        "verdict": verdict,
     }
     return json.dumps({**head, **contents}, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -61,20 +62,22 @@ def hand_out(
         show()
 
 
-def table_as_csv(header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
-    """Return rows as CSV."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    return stream.getvalue()
-
-
 def priors_as_csv(shift: PriorEstimate) -> str:
     """Return one line a class."""
     columns = columns_of(shift)
     rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
-    return table_as_csv(tuple(columns), rows)
+    return csv_table(tuple(columns), rows)
+
+
+def verdict_of(assessment: Assessment | None) -> str | None:
+    """Return the verdict for JSON, if there is one."""
+    return None if assessment is None else assessment.verdict
+
+
+def show_verdict(assessment: Assessment | None) -> None:
+    """Print what to do, if it is known."""
+    if assessment is not None:
+        say(assessment.sentence)
 
 
 def show_priors(shift: PriorEstimate) -> None:
@@ -82,8 +85,7 @@ def show_priors(shift: PriorEstimate) -> None:
     order = np.arange(shift.classes.size)
     title = f"Priors by {shift.method}"
     if order.size > SHOWN_CLASSES:
-        moved = np.abs(shift.priors - shift.source_priors)
-        order = np.argsort(-moved, kind="stable")[:SHOWN_CLASSES]
+        order = movers(shift.priors - shift.source_priors, SHOWN_CLASSES)
         title += f": the {SHOWN_CLASSES} of {shift.classes.size} classes that moved most"
     rows = [
         (
@@ -115,8 +117,7 @@ def _bounds(shift: PriorEstimate, k: int) -> list[str]:
 def notes_of(shift: PriorEstimate) -> list[str]:
     """Return what a person should know of an estimate, one line each."""
     gap = "" if shift.gap is None else f", gap {shift.gap:.2g}"
-    lines = [shift.decision["sentence"]] if shift.decision is not None else []
-    lines += [
+    lines = [
         f"{shift.status}{gap}; {shift.n_target} target rows; source priors: "
         f"{shift.source_priors_from}."
     ]
@@ -147,7 +148,7 @@ def comparison_as_csv(comparison: Comparison) -> str:
                 *(estimate.priors.tolist() if estimate else [None] * len(names)),
             )
         )
-    return table_as_csv((*header, *scored, *(f"prior:{name}" for name in names)), rows)
+    return csv_table((*header, *scored, *(f"prior:{name}" for name in names)), rows)
 
 
 def show_comparison(comparison: Comparison, title: str) -> None:
@@ -159,8 +160,7 @@ def show_comparison(comparison: Comparison, title: str) -> None:
         return
     priors = np.array([estimate.priors for estimate in estimates.values()])
     source = next(iter(estimates.values())).source_priors
-    most = np.argsort(-np.abs(priors - source).mean(axis=0), kind="stable")[:8]
-    most = np.sort(most)
+    most = np.sort(movers(np.abs(priors - source).mean(axis=0), 8))
     header = ("priors in %", *(str(comparison.classes[k]) for k in most))
     lines = {"source": source, **{name: e.priors for name, e in estimates.items()}}
     if comparison.truth is not None:

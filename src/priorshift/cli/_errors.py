@@ -8,9 +8,11 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -43,11 +45,23 @@ _INTERVAL_METHOD = re.compile(r"interval_method='(\w+)'")
 
 
 class Program(click.Group):
-    """All commands, in the order in which they were added."""
+    """All commands, in the order in which they were added.
+
+    `elsewhere` names the modules of commands that are imported when they are needed.
+    """
+
+    elsewhere: Mapping[str, str] = MappingProxyType({})
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """Return the names as they are to be shown."""
-        return list(self.commands)
+        """Return the names in the order in which help shows them."""
+        return [*self.commands, *self.elsewhere]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command, imported if necessary."""
+        if cmd_name in self.elsewhere:
+            command: click.Command = getattr(import_module(self.elsewhere[cmd_name]), cmd_name)
+            return command
+        return super().get_command(ctx, cmd_name)
 
     def main(self, *arguments: Any, **options: Any) -> Any:
         """Run a command; even its help may meet a full disk."""
@@ -67,7 +81,7 @@ class Program(click.Group):
 
 
 class Command(click.Command):
-    """A command whose failures are told in a sentence; `--debug` shows where they happened."""
+    """A command that reports failures in one sentence; `--debug` shows the traceback."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)

@@ -12,6 +12,8 @@ from priorshift.cli._documents import (
     hand_out,
     priors_as_csv,
     show_priors,
+    show_verdict,
+    verdict_of,
 )
 from priorshift.cli._errors import Command
 from priorshift.cli._options import (
@@ -45,6 +47,14 @@ def estimate(
     """Estimate the class priors of unlabelled target data."""
     check_suffix(output, as_json)
     with open_task(Request(**named)) as task, busy(f"Estimating by {method}"):
-        shift = task.estimate(method)
-    text = {".json": document("estimate", **shift.to_dict()), ".csv": priors_as_csv(shift)}
-    hand_out(text, output, as_json, lambda: show_priors(shift))
+        shift, found = task.estimate(method), task.assess(method)
+    text = {
+        ".json": document("estimate", verdict_of(found), **shift.to_dict()),
+        ".csv": priors_as_csv(shift),
+    }
+
+    def show() -> None:
+        show_verdict(found)
+        show_priors(shift)
+
+    hand_out(text, output, as_json, show)

@@ -9,10 +9,9 @@ import numpy as np
 
 from priorshift._typing import Floats, Labels
 from priorshift.cli._classes import as_option, class_columns
-from priorshift.cli._console import busy, note, progress
+from priorshift.cli._console import busy, note, progress, show_table
 from priorshift.cli._documents import check_suffix, document, hand_out
 from priorshift.cli._errors import Command
-from priorshift.cli._groups_documents import groups_as_csv, groups_as_dict, show_groups
 from priorshift.cli._options import (
     OutputPath,
     Request,
@@ -23,14 +22,93 @@ from priorshift.cli._options import (
     output_option,
 )
 from priorshift.cli._task import Task, open_task
-from priorshift.estimators import EM, MAP, Auto, available_estimators, get_estimator
-from priorshift.groups import GroupEstimates, estimate_groups
-from priorshift.groups._labels import read_groups
-from priorshift.groups._methods import Inversion, Likelihood
+from priorshift.groups import (
+    GroupEstimates,
+    estimate_groups,
+    pooling_in_words,
+    read_groups,
+    wide_columns,
+)
 from priorshift.io import as_text, atomic_path, open_predictions
+from priorshift.text import csv_table, movers
 
-SUPPORTED = (*Likelihood, *Inversion, EM, MAP, Auto)
-METHODS = tuple(n for n in available_estimators() if isinstance(get_estimator(n), SUPPORTED))
+SHOWN_GROUPS = 25
+"""Groups a terminal shows; beyond that the ones that moved most."""
+
+SHOWN_CLASSES = 6
+"""Classes a terminal shows of each group: those that move most between groups."""
+
+
+def show_groups(found: GroupEstimates, group_column: str) -> None:
+    """Print one line a group: those that moved most where there are many."""
+    order = np.arange(len(found))
+    title = f"Priors in % by {found.method}, by {group_column}"
+    if order.size > SHOWN_GROUPS:
+        order = found.movers(SHOWN_GROUPS)
+        title += f": the {SHOWN_GROUPS} of {len(found)} groups that moved most"
+    spread = np.abs(found.priors - found.pooled.priors).mean(axis=0)
+    most = np.sort(movers(spread, SHOWN_CLASSES))
+    if most.size < found.classes.size:
+        title += f", and the {SHOWN_CLASSES} classes that vary most"
+    header = (group_column, "rows", "weight", "moved", *(str(found.classes[k]) for k in most))
+    rows = [
+        (
+            str(found.groups[g]),
+            str(found.n[g]),
+            f"{found.weight[g]:.2f}",
+            f"{100 * found.distance[g]:.1f}",
+            *(f"{100 * found.priors[g, k]:.1f}" for k in most),
+        )
+        for g in order
+    ]
+    pooled = ("(pooled)", str(found.n.sum()), "", "", *_percents(found.pooled.priors[most]))
+    source = ("(source)", "", "", "", *_percents(found.source_priors[most]))
+    show_table(title, header, [*rows, pooled, source])
+    note(f"{pooling_in_words(found.pooling).capitalize()}.")
+    statuses, counts = np.unique(found.status, return_counts=True)
+    parts = (f"{n} {status}" for status, n in zip(statuses.tolist(), counts, strict=True))
+    note(f"{', '.join(parts)}; source priors: {found.pooled.source_priors_from}.")
+
+
+def groups_as_csv(found: GroupEstimates) -> str:
+    """Return one line a group."""
+    columns = wide_columns(found)
+    rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
+    blank = [tuple("" if cell == np.inf else cell for cell in row) for row in rows]  # no bound
+    return csv_table(tuple(columns), blank)
+
+
+def groups_as_dict(found: GroupEstimates, group_column: str) -> dict[str, Any]:
+    """Return plain values for JSON."""
+    names = found.classes.tolist()
+    gaps = [None if np.isinf(gap) else gap for gap in found.gap.tolist()]
+    columns: dict[str, Any] = {
+        "group": found.groups.astype(str),
+        "n": found.n,
+        "weight": found.weight,
+        "status": found.status,
+        "gap": gaps,
+        "priors": [dict(zip(names, row, strict=True)) for row in found.priors.tolist()],
+    }
+    if found.interval is not None:
+        bounds = found.interval.tolist()
+        columns["interval"] = [dict(zip(names, row, strict=True)) for row in bounds]
+    lists = [np.asarray(c).tolist() if isinstance(c, np.ndarray) else c for c in columns.values()]
+    entries = [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]
+    return {
+        "method": found.method,
+        "group_column": group_column,
+        "classes": names,
+        "pooling": None if np.isinf(found.pooling) else found.pooling,
+        "confidence_level": found.confidence_level,
+        "whole": found.whole.to_dict(),
+        "pooled": dict(zip(names, found.pooled.priors.tolist(), strict=True)),
+        "groups": entries,
+    }
+
+
+def _percents(values: Any) -> list[str]:
+    return [f"{100 * value:.1f}" for value in values.tolist()]
 
 
 def read_pooling(_: click.Context, param: click.Parameter, value: str) -> float | str | None:
@@ -61,7 +139,7 @@ def read_pooling(_: click.Context, param: click.Parameter, value: str) -> float 
     metavar="NAME",
     help="Column, or array of an npz, with the group of each target row.",
 )
-@method_option(METHODS)
+@method_option(lambda traits: traits.batch is not None)
 @click.option(
     "--pooling",
     callback=read_pooling,
@@ -102,7 +180,7 @@ def groups(
     contents = groups_as_dict(found, group_column)
     if adapted is not None and changed is not None:
         contents |= {"adapted": str(adapted), "n_rows": labels.size, "n_changed": changed}
-    text = {".json": document("groups", **contents), ".csv": groups_as_csv(found)}
+    text = {".json": document("groups", None, **contents), ".csv": groups_as_csv(found)}
     hand_out(text, output, as_json, lambda: show_groups(found, group_column))
     if adapted is not None:
         note(f"Wrote {adapted}: {changed} of {labels.size} decisions changed.")
@@ -153,10 +231,10 @@ def _estimate(
     task: Task, method: str, labels: Labels, pooling: Any, confidence_level: float | None
 ) -> GroupEstimates:
     estimator = task.fitted(method)
-    in_memory = isinstance(estimator, EM | MAP | Auto)  # the others read large files in blocks
     return estimate_groups(
         estimator,
-        task.target_proba() if in_memory else task.target_rows(),
+        # counts are taken of large files block by block
+        task.target_rows() if estimator.counts_suffice else task.target_proba(),
         labels,
         pooling=pooling,
         confidence_level=confidence_level,

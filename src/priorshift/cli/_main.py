@@ -4,7 +4,7 @@ import click
 
 from priorshift._version import __version__
 from priorshift.cli._adapt import adapt
-from priorshift.cli._benchmark import benchmark
+from priorshift.cli._assess import assess
 from priorshift.cli._compare import compare
 from priorshift.cli._demo import demo
 from priorshift.cli._errors import Program
@@ -13,13 +13,13 @@ from priorshift.cli._groups import groups
 from priorshift.cli._monitor import monitor
 from priorshift.cli._report import report
 from priorshift.cli._shift import test
-from priorshift.cli._train import train
 
 
 @click.group(
     cls=Program,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Begin with: priorshift demo --output demo.html --save-data .",
+    epilog="Start with: priorshift assess --validation validation.csv --target target.csv\n\n"
+    "To try it on example data: priorshift demo --output demo.html --save-data .",
 )
 @click.version_option(__version__, prog_name="priorshift")
 def main() -> None:
@@ -29,5 +29,7 @@ def main() -> None:
     """
 
 
-for command in (demo, estimate, adapt, groups, compare, test, report, monitor, benchmark, train):
+for command in (demo, assess, estimate, adapt, groups, compare, test, report, monitor):
     main.add_command(command)
+# by name, because the laboratory is built on top of everything here
+main.elsewhere = dict.fromkeys(("benchmark", "train"), "priorshift.reproduction.commands")

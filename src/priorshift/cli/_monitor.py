@@ -1,14 +1,25 @@
 """priorshift monitor."""
 
+import json
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
+from numpy.typing import NDArray
 
+from priorshift._typing import Floats, Indices
+from priorshift._validation import some
+from priorshift.cli._classes import as_option
+from priorshift.cli._console import emit, note, stdout
+from priorshift.cli._documents import document
 from priorshift.cli._errors import SHIFTED, Command
-from priorshift.cli._monitor_output import remembered, tell, write
-from priorshift.cli._monitor_state import SETTINGS, begun, follow, held, opened
-from priorshift.cli._monitor_windows import PERIODS, read_every, windows_of
 from priorshift.cli._options import (
     OutputPath,
     Request,
@@ -22,13 +33,343 @@ from priorshift.cli._options import (
     title_option,
 )
 from priorshift.cli._report import command_line
-from priorshift.estimators import available_estimators
-from priorshift.plotting._style import require_matplotlib
-from priorshift.report._render import require_packages
-from priorshift.streaming._past import ONLINE
-from priorshift.streaming._saved_estimator import SAVED
+from priorshift.cli._task import Task, open_task
+from priorshift.estimators import get_estimator
+from priorshift.io import SUFFIXES, atomic_path, locked, open_predictions
+from priorshift.plotting import MonitorDisplay
+from priorshift.plotting.style import require_matplotlib
+from priorshift.report import require_packages, write_monitor_report
+from priorshift.streaming import ONLINE, MonitorStep, PriorMonitor, describe
+from priorshift.text import movers
 
-METHODS = tuple(name for name in available_estimators() if name in SAVED)
+CALENDAR = {"hour": "h", "day": "D", "month": "M"}
+PERIODS = (*CALENDAR, "week", "value")
+"""What --every can be, beside a number of rows."""
+
+_ZONE = re.compile(r"(?<=\d)(?:Z|[+-]\d\d:?\d\d)$")
+_EPOCH_MONDAY = np.datetime64("1970-01-05", "D")
+
+
+@dataclass(frozen=True)
+class Window:
+    """A batch of rows with the time it stands for."""
+
+    time: str | int | float
+    y_proba: Floats
+
+
+def read_every(
+    ctx: click.Context,  # noqa: ARG001
+    param: click.Parameter,  # noqa: ARG001
+    value: str | None,
+) -> str | int | None:
+    """Read --every: a period, or a number of rows."""
+    if value is None or value in PERIODS:
+        return value
+    if value.isdecimal() and int(value) > 0:
+        return int(value)
+    raise click.BadParameter(f"{value!r} is neither one of {', '.join(PERIODS)} nor rows.")
+
+
+def files_of(folder: Path) -> list[Path]:
+    """Return the files of predictions in a folder, in the order of their names."""
+    files = sorted(
+        path
+        for path in folder.iterdir()
+        if path.is_file() and path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
+    )
+    if not files:
+        raise ValueError(
+            f"{folder} has no file of predictions; their names end with {', '.join(SUFFIXES)}."
+        )
+    return files
+
+
+def windows_of(
+    task: Task, request: Request, time_column: str | None, every: str | int | None
+) -> Iterator[Window]:
+    """Yield the windows of a folder or a table, each read when its turn comes."""
+    if request.target.is_dir():
+        for path in files_of(request.target):
+            file = open_predictions(path, label_column=request.label_column, logits=request.logits)
+            part = replace(task, files=(*task.files[:-1], file))
+            yield Window(path.name, part.target_proba().values)
+        return
+    times = None if time_column is None else task.target.vector(time_column)
+    if time_column is not None and times is None:
+        raise ValueError(
+            f"{task.target.where} has no column {time_column!r}; name the column of the times with "
+            "--time-column."
+        )
+    where = f"column {time_column!r} of {task.target.where}"
+    yield from cut(task.target_proba().values, times, every, where)
+
+
+def cut(
+    y_proba: Floats, times: NDArray[Any] | None, every: str | int | None, where: str
+) -> Iterator[Window]:
+    """Cut rows into windows.
+
+    Parameters
+    ----------
+    y_proba : ndarray of shape (n_rows, n_classes)
+    times : ndarray of shape (n_rows,) or None
+        A column of dates, numbers or text. Rows are sorted by it, if there is one.
+    every : str, int or None
+        A period, or rows of a window; by default days for dates, and else each value by itself.
+    where : str
+        What messages call the file.
+    """
+    if times is None:
+        if not isinstance(every, int):
+            raise click.UsageError(
+                "name the column of times with --time-column, or cut by rows: --every 1000."
+            )
+        yield from _by_rows(y_proba, np.arange(1, y_proba.shape[0] + 1), every)
+        return
+    values = _read_times(times, where)
+    order = np.argsort(values, kind="stable")
+    values, y_proba = values[order], y_proba[order]
+    if isinstance(every, int):
+        yield from _by_rows(y_proba, values, every)
+        return
+    labels = _periods(values, every, where)
+    for rows in _runs(labels):
+        yield Window(_plain(labels[rows.start]), y_proba[rows])
+
+
+def _by_rows(y_proba: Floats, values: NDArray[Any], size: int) -> Iterator[Window]:
+    for start in range(0, y_proba.shape[0], size):
+        rows = slice(start, min(start + size, y_proba.shape[0]))
+        yield Window(_plain(values[rows.stop - 1]), y_proba[rows])
+
+
+def _read_times(times: NDArray[Any], where: str) -> NDArray[Any]:
+    """Turn a column into dates if it holds such, else into numbers, else into text."""
+    cells = times.tolist()
+    missing = [i for i, cell in enumerate(cells) if _is_missing(cell)]
+    if missing:
+        raise ValueError(
+            f"{where} has no time at row {missing[0]} ({len(missing)} missing); drop these rows."
+        )
+    if all(isinstance(cell, datetime | date) for cell in cells):
+        return np.array([_naive(cell) for cell in cells], dtype="datetime64[s]")
+    if all(isinstance(cell, int | float) for cell in cells):
+        return times.astype(np.float64)
+    text = [str(cell) for cell in cells]
+    for read in (_dates, _numbers):
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    return np.array(text)
+
+
+def _numbers(text: list[str]) -> NDArray[Any]:
+    return np.array(text, dtype=np.float64)
+
+
+def _dates(text: list[str]) -> NDArray[Any]:
+    """Read ISO dates; a number alone is none, though NumPy would take it for a year."""
+    if any(cell.lstrip("-").isdecimal() for cell in text):
+        raise ValueError("numbers")
+    zoned = [_naive(datetime.fromisoformat(c)) if _ZONE.search(c) else c for c in text]
+    dates = np.array(zoned, dtype="datetime64[s]")
+    if np.isnat(dates).any():
+        raise ValueError("no date")
+    return dates
+
+
+def _naive(when: date) -> date:
+    """Return a time in UTC, without its zone."""
+    if isinstance(when, datetime) and when.tzinfo is not None:
+        return when.astimezone(UTC).replace(tzinfo=None)
+    return when
+
+
+def _periods(values: NDArray[Any], every: str | None, where: str) -> NDArray[Any]:
+    """Name the period that each time lies in."""
+    are_dates = values.dtype.kind == "M"
+    if every is None:
+        every = "day" if are_dates else "value"
+    if every == "value":
+        return values
+    if not are_dates:
+        raise ValueError(
+            f"--every {every} needs dates, such as 2026-05-01 or 2026-05-01T12:30; {where} has "
+            f"{some(values[:3].tolist())}. Use --every value, or a number of rows."
+        )
+    if every == "week":  # named by its Monday
+        days = (values.astype("datetime64[D]") - _EPOCH_MONDAY).astype(np.int64)
+        return _EPOCH_MONDAY + 7 * (days // 7)
+    return values.astype(f"datetime64[{CALENDAR[every]}]")
+
+
+def _runs(labels: NDArray[Any]) -> Iterator[slice]:
+    edges: Indices = np.flatnonzero(labels[1:] != labels[:-1]) + 1
+    starts = [0, *edges.tolist()]
+    for start, stop in zip(starts, [*edges.tolist(), labels.size], strict=True):
+        yield slice(start, stop)
+
+
+def _plain(label: Any) -> str | int | float:
+    if isinstance(label, np.datetime64):
+        return str(label)
+    value = label.item()
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _is_missing(cell: Any) -> bool:
+    return cell is None or cell == "" or cell != cell  # NaN is not itself
+
+
+SETTINGS = ("method", "online", "window", "half_life", "alarm_level")
+"""Options that a state keeps."""
+
+
+@contextmanager
+def held(state: Path | None) -> Iterator[PriorMonitor | None]:
+    """Load a state, if there is one, and keep other runs from it until this one has saved.
+
+    Of two runs that both begin with the same state, the last to save would undo what the other saw
+    or acknowledged.
+    """
+    if state is None:
+        yield None
+        return
+    goal = state.resolve()
+    lock = goal.with_name(f".{goal.name}.lock")
+    with locked(lock, f"another run is using {state}; wait for it, or name another --state."):
+        yield PriorMonitor.load(state) if state.exists() else None
+
+
+def opened(request: Request, saved: PriorMonitor | None) -> AbstractContextManager[Task]:
+    """Open validation and the target, or the first file of a folder."""
+    if saved is None and request.validation is None:
+        raise click.UsageError("monitoring needs --validation, or a --state to go on from.")
+    changes: dict[str, Any] = {}
+    if request.target.is_dir():
+        changes["target"] = files_of(request.target)[0]
+    if saved is not None and request.class_columns is None:
+        changes["class_columns"] = as_option(saved.classes_.tolist())
+    return open_task(replace(request, **changes))
+
+
+def begun(task: Task, saved: PriorMonitor | None, settings: dict[str, Any]) -> PriorMonitor:
+    """Begin a monitor, or go on with a saved one."""
+    return _begin(task, settings) if saved is None else _resumed(saved, task, settings)
+
+
+def follow(followed: PriorMonitor, windows: Iterator[Window]) -> Iterator[MonitorStep]:
+    """Update with each window that is new; a saved monitor knows how far it came."""
+    times = followed.history.time
+    last, skipped = (times[-1] if times else None), 0
+    for window in windows:
+        if last is not None and _is_before(window.time, last):
+            skipped += 1
+            continue
+        yield followed.update(window.y_proba, time=window.time, adapt=False)
+    if skipped:
+        note(f"Left out {skipped} windows up to {last}, which --state has seen.")
+
+
+def _begin(task: Task, settings: dict[str, Any]) -> PriorMonitor:
+    options = dict(settings)
+    estimator = get_estimator(options.pop("method"))
+    monitor = PriorMonitor(estimator, random_state=0, **options)
+    assert task.y_proba_val is not None
+    assert task.y_val is not None
+    return monitor.fit(task.y_proba_val, task.y_val, **task.given)
+
+
+def _resumed(saved: PriorMonitor, task: Task, settings: dict[str, Any]) -> PriorMonitor:
+    """Refuse options that a saved monitor contradicts."""
+    if saved.classes_.astype(str).tolist() != task.classes.tolist():
+        raise ValueError(
+            "the classes of --state are not those of the files; give the --state of these, or "
+            "begin a new one."
+        )
+    ctx = click.get_current_context()
+    for name in SETTINGS:
+        given = ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
+        kept = saved.estimator_.name if name == "method" else getattr(saved, name)
+        if given and settings[name] != kept:
+            option = name.replace("_", "-")
+            raise click.UsageError(
+                f"--{option} is {settings[name]} but --state was begun with {kept}; leave the "
+                "option out, or begin a new state."
+            )
+    return saved
+
+
+def _is_before(time: Any, last: Any) -> bool:
+    """Tell whether a window is not new: names and dates sort as text, numbers as numbers."""
+    if isinstance(time, str) != isinstance(last, str):
+        return False
+    return bool(time <= last)
+
+
+NAMED = 2
+"""Classes that a line names: those that moved most; one where the terminal is narrow."""
+
+
+@contextmanager
+def remembered(told: list[str]) -> Iterator[None]:
+    """Keep what is warned of for the report, beside telling it."""
+    with warnings.catch_warnings():
+        tell = warnings.showwarning
+
+        def remember(message: Warning | str, *more: Any, **named: Any) -> None:
+            told.append(str(message))
+            tell(message, *more, **named)
+
+        warnings.showwarning = remember
+        yield
+
+
+def tell(step: MonitorStep, followed: PriorMonitor, as_json: bool) -> None:
+    """Print a window: JSON, or a line with its time, rows, shift, alarm, and what moved most."""
+    change = step.priors - followed.source_priors_
+    distance = 0.5 * float(np.abs(change).sum())
+    if as_json:
+        more = {"method": step.estimate.method, "online": followed.online}
+        text = document("monitor", None, **step.to_dict(), **more, total_variation=distance)
+        emit(json.dumps(json.loads(text), ensure_ascii=False) + "\n")
+        return
+    console = stdout()
+    line = (
+        f"{step.time!s:<12} {step.n_samples:>7,} rows  shift {100 * distance:4.1f} %  "
+        f"{describe(step):<20} "
+    )
+    most = movers(change, NAMED)
+    moved = [f"{followed.classes_[k]} {100 * step.priors[k]:.1f} %" for k in most]
+    if len(line) + len(", ".join(moved)) > console.width:
+        moved = moved[:1]
+    console.print(line + ", ".join(moved), soft_wrap=True)
+
+
+def write(followed: PriorMonitor, output: Path | None, plot: Path | None, **about: Any) -> None:
+    """Write the report and the plot that were asked for."""
+    if not len(followed.history):
+        note("There was nothing to follow.")
+        return
+    if output is not None:
+        write_monitor_report(output, followed, **about)
+        note(f"Wrote {output}.")
+    if plot is not None:
+        draw(followed, plot)
+        note(f"Wrote {plot}.")
+
+
+def draw(followed: PriorMonitor, path: Path) -> None:
+    """Write the plot of priors over time, without pyplot."""
+    from matplotlib.figure import Figure
+
+    display = MonitorDisplay.of_history(followed)
+    figure = Figure(figsize=display.figsize(), layout="constrained")
+    display.plot(figure.subplots())
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, dpi=150)
 
 
 @click.command(
@@ -49,7 +390,7 @@ METHODS = tuple(name for name in available_estimators() if name in SAVED)
     help="How to cut a table: by a period of --time-column, by each value of it, or into so many "
     "rows [default: day for dates, else value].",
 )
-@method_option(METHODS, "scm-l", ": by a method that needs no more than counts.")
+@method_option(lambda traits: traits.fit_is_counts, "scm-l", ", by a method of counts.")
 @defaulted(
     "--online",
     click.Choice(ONLINE),

@@ -1,6 +1,6 @@
 """Options that commands share, and what they say together."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from os import fsdecode
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from priorshift.cli._errors import SHIFTED
-from priorshift.estimators import available_estimators
+from priorshift.estimators import PriorEstimator, available_estimators, traits_of
 from priorshift.uncertainty import INTERVAL_METHODS
 
 DEFAULT_METHOD = "auto"
@@ -128,13 +128,32 @@ def data_options(validation: str, *, folder: bool = False) -> Decorator:
     return add
 
 
+class MethodChoice(click.Choice[str]):
+    """The registered methods that a command can use, looked up when they are needed."""
+
+    def __init__(self, usable: Callable[[PriorEstimator], bool] = lambda _: True) -> None:
+        self.usable = usable
+        super().__init__(())
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """Names of the methods whose traits the command can use."""
+        return tuple(name for name in available_estimators() if self.usable(traits_of(name)))
+
+    @choices.setter
+    def choices(self, _: object) -> None:
+        """Ignore what click sets: names may be registered later."""
+
+
 def method_option(
-    names: Sequence[str] = (), default: str = DEFAULT_METHOD, more: str = "."
+    usable: Callable[[PriorEstimator], bool] = lambda _: True,
+    default: str = DEFAULT_METHOD,
+    more: str = ".",
 ) -> Decorator:
-    """Add the choice of one method, of all or of those that a command can take."""
+    """Add the choice of one method, of all or of those that a command can use."""
     return click.option(
         "--method",
-        type=click.Choice(names or available_estimators()),
+        type=MethodChoice(usable),
         default=default,
         show_default=True,
         help=f"How to estimate the target priors{more}",
@@ -146,7 +165,7 @@ def methods_option(what: str) -> Decorator:
     return click.option(
         "--method",
         "methods",
-        type=click.Choice(available_estimators()),
+        type=MethodChoice(),
         multiple=True,
         help=what,
     )

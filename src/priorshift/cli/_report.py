@@ -9,7 +9,7 @@ import click
 
 from priorshift.cli._compare import compare_on
 from priorshift.cli._console import busy, emit, note
-from priorshift.cli._documents import document
+from priorshift.cli._documents import document, verdict_of
 from priorshift.cli._errors import Command, in_options
 from priorshift.cli._options import (
     Request,
@@ -25,8 +25,7 @@ from priorshift.cli._options import (
 from priorshift.cli._task import Task, open_task
 from priorshift.estimators import PriorEstimate
 from priorshift.evaluation import Comparison
-from priorshift.report import write_report
-from priorshift.report._render import require_packages
+from priorshift.report import require_packages, write_report
 
 
 @click.command(
@@ -55,9 +54,10 @@ def report(
     command = command_line(click.get_current_context())
     with open_task(Request(**named)) as task:
         shift = report_on(task, method, output, command, title)
+        found = task.assess(method)
     note(f"Wrote {output}.")
     if as_json:
-        emit(document("report", **shift.to_dict(), report=str(output)))
+        emit(document("report", verdict_of(found), **shift.to_dict(), report=str(output)))
 
 
 def report_on(
@@ -72,8 +72,7 @@ def report_on(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         with busy(f"Estimating by {method}"):
-            y_proba_target = task.target_rows()
-            shift = task.estimate(method, y_proba_target)
+            shift = task.estimate(method)
     told = tuple(dict.fromkeys(str(warning.message) for warning in caught))
     for message in told:
         note(f"Warning: {in_options(message)}")
@@ -85,7 +84,7 @@ def report_on(
             shift,
             y_proba_val=task.y_proba_val,
             y_val=task.y_val,
-            y_proba_target=y_proba_target,
+            y_proba_target=task.target_rows(),
             y_target=task.target_labels(),
             comparison=comparison,
             source_label_priors=task.source_label_priors,

@@ -5,10 +5,12 @@ from typing import Any
 
 import click
 
+from priorshift._validation import check_resamples
 from priorshift.cli._console import busy, note, show_table
-from priorshift.cli._documents import document, hand_out
+from priorshift.cli._documents import document, hand_out, show_verdict, verdict_of
 from priorshift.cli._errors import SHIFTED, Command, in_options
 from priorshift.cli._options import (
+    DEFAULT_METHOD,
     Request,
     data_options,
     defaulted,
@@ -17,10 +19,8 @@ from priorshift.cli._options import (
     level_option,
     output_option,
 )
-from priorshift.cli._sample import in_memory
-from priorshift.cli._task import Task, open_task
+from priorshift.cli._task import Task, in_memory, open_task
 from priorshift.shift_test import ShiftTest, detect_shift
-from priorshift.shift_test._samples import check_resamples
 
 
 @click.command(
@@ -82,8 +82,14 @@ def test(
             n_resamples=resamples,
             random_state=seed,
         )
-    text = document("test", **found.to_dict())
-    hand_out({".json": text}, output, as_json, lambda: show_test(found))
+        assessment = task.assess(DEFAULT_METHOD)
+    text = document("test", verdict_of(assessment), **found.to_dict())
+
+    def show() -> None:
+        show_verdict(assessment)
+        show_test(found)
+
+    hand_out({".json": text}, output, as_json, show)
     if fail_on_shift and found.rejected:
         click.get_current_context().exit(SHIFTED)
 

@@ -1,18 +1,21 @@
-"""From files to clean arrays: everything a command works on."""
+"""From files to checked predictions: everything a command works on."""
 
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from shutil import copyfileobj
 from typing import Any
 
 import click
+import numpy as np
 
-from priorshift._typing import Floats, Labels, Vector
-from priorshift._validation import read_labels, some
+from priorshift._typing import Labels, Vector
+from priorshift._validation import Predictions, read_labels, some
+from priorshift.assessment import Assessment, assess
 from priorshift.cli._classes import (
     Columns,
     class_columns,
@@ -27,10 +30,45 @@ from priorshift.cli._console import note
 from priorshift.cli._dask import connected
 from priorshift.cli._options import Request
 from priorshift.cli._priors import read_priors
-from priorshift.cli._sample import estimate_with_interval
 from priorshift.estimators import NoAdaptation, PriorEstimate, PriorEstimator, get_estimator
-from priorshift.execution import Rows, Table
+from priorshift.execution import SAMPLE_SEED, Table, sample_in_memory, sample_sentence
 from priorshift.io import PredictionFile, open_predictions
+
+
+def in_memory(checked: Predictions, what: str) -> Predictions:
+    """Return an array as it is, and rows drawn from a table; tell what they are for."""
+    if not isinstance(checked.values, Table):
+        return checked
+    sample = sample_in_memory(checked.values)
+    if sentence := sample_sentence(what, sample.shape[0], checked.shape[0]):
+        note(sentence)
+    return Predictions.from_checked(sample)
+
+
+def estimate_with_interval(
+    estimator: PriorEstimator, rows: Predictions, asked: dict[str, Any]
+) -> PriorEstimate:
+    """Estimate on all rows; find the interval on all as well, or on a sample, which is wider."""
+    if not estimator.needs_rows:
+        return estimator.estimate(rows, random_state=SAMPLE_SEED, **asked)
+    found = estimator.estimate(rows)
+    sample = in_memory(rows, "The interval is that of")
+    bounds = estimator.estimate(sample, random_state=SAMPLE_SEED, **asked)
+    assert bounds.interval is not None
+    lower, upper = bounds.interval.T
+    return replace(
+        found,
+        interval=np.column_stack([lower.clip(max=found.priors), upper.clip(min=found.priors)]),
+        standard_error=bounds.standard_error,
+        confidence_level=bounds.confidence_level,
+        interval_method=bounds.interval_method,
+        estimand=bounds.estimand,
+        simultaneous=bounds.simultaneous,
+    )
+
+
+CONFIDENCE_LEVEL = 0.95
+"""Of the intervals of an assessment, unless another is asked for."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +84,9 @@ class Task:
         Validation, if there is one, and the target.
     columns : tuple of str or None
         Class columns in the order of `classes`, if they have names.
-    y_proba_val, y_val : ndarray or None
-        Validation, if there is one.
+    y_proba_val : Predictions or None
+    y_val : ndarray or None
+        Validation, if there is one; checked.
     source_priors, source_label_priors, known_priors : ndarray of shape (n_classes,) or None
     """
 
@@ -55,7 +94,7 @@ class Task:
     classes: Labels
     files: tuple[PredictionFile, ...]
     columns: Columns
-    y_proba_val: Floats | None = None
+    y_proba_val: Predictions | None = None
     y_val: Labels | None = None
     source_priors: Vector | None = None
     source_label_priors: Vector | None = None
@@ -77,12 +116,16 @@ class Task:
             "classes": self.classes,
         }
 
-    def target_proba(self) -> Floats:
-        """Read the target's probabilities into memory."""
+    def target_proba(self) -> Predictions:
+        """Read the target's probabilities into memory, checked."""
         return read_probabilities(self.target, self.columns, self.files)
 
-    def target_rows(self) -> Rows:
-        """Return the target's probabilities: a table that is read in blocks where it is large."""
+    def target_rows(self) -> Predictions:
+        """Return the target's probabilities, checked once; as a table if the file is large."""
+        return self._target_rows
+
+    @cached_property
+    def _target_rows(self) -> Predictions:
         return read_rows(self.target, self.columns, self.files, self.client)
 
     def target_labels(self) -> Labels | None:
@@ -109,16 +152,29 @@ class Task:
                 f"{method} needs --validation here; em and map can do with --source-priors alone."
             ) from None
 
-    def estimate(self, method: str, y_proba: Rows | None = None) -> PriorEstimate:
+    def estimate(self, method: str) -> PriorEstimate:
         """Estimate the target priors, or wrap those that are known."""
         if self.known_priors is not None:
             return self._known()
         estimator = self.fitted(method)
-        rows = self.target_rows() if y_proba is None else y_proba
-        asked = self.request.interval
-        if asked and isinstance(rows, Table):
+        rows, asked = self.target_rows(), self.request.interval
+        if asked and isinstance(rows.values, Table):
             return estimate_with_interval(estimator, rows, asked)
         return estimator.estimate(rows, random_state=0, **asked)
+
+    def assess(self, method: str) -> Assessment | None:
+        """Weigh all evidence; None without validation, or where the priors are known."""
+        if self.y_proba_val is None or self.y_val is None or self.known_priors is not None:
+            return None
+        return assess(
+            self.y_proba_val,
+            self.y_val,
+            self.target_rows(),
+            method=method,
+            y_target=self.target_labels(),
+            confidence_level=self.request.confidence_level or CONFIDENCE_LEVEL,
+            **self.given,
+        )
 
     def _known(self) -> PriorEstimate:
         source, origin = self.source_priors, "given"

@@ -1,56 +1,57 @@
 """ConformalSets: fit on validation, predict sets for the target."""
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import norm
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from priorshift._typing import Labels, Mask, Vector
+from priorshift._typing import Floats, Indices, Labels, Mask, Vector
 from priorshift._validation import (
     Predictions,
     check_choice,
-    check_fraction,
+    check_level,
     check_priors,
     check_proba,
     check_sample_weight,
+    check_source_mass,
     encode_labels,
     in_class_order,
     read_labels,
     settle_classes,
     some,
 )
-from priorshift.conformal._ladder import Ladder
-from priorshift.conformal._priors import adapt_scored, allow_for_noise, class_weights
-from priorshift.conformal._scores import SCORES, Score, score_labels, within
+from priorshift.adaptation import RandomState, prior_ratio, reweight
+from priorshift.conformal._scores import SCORES, Ladder, Score, score_labels, within
 from priorshift.estimators import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, warn_user
-from priorshift.resampling import RandomState
 
 
 class ConformalSets(BaseEstimator):
     """Predict sets of classes that hold the true one with a chosen probability.
 
-    With true target priors a set misses the class of a new sample of the target with probability
-    of at most 1 - `confidence_level`, whatever the classifier is worth; with estimated priors, up
-    to their error. A better classifier gives smaller sets. A set may be empty: no class fits.
+    With the true target priors, a set misses the class of a new target sample with a probability of
+    at most 1 - `confidence_level`, however good or bad the classifier is; with estimated priors,
+    up to their error. A better classifier gives smaller sets. A set may be empty: no class fits.
 
     Parameters
     ----------
     score : {"lac", "aps", "randomised-aps"}, default="lac"
         How badly a class fits. "lac": the smaller its probability, the worse; gives the smallest
-        sets on average. "aps": the probability of all classes that are as likely or likelier; gives
+        sets on average. "aps": the probability of all classes that are at least as likely; gives
         larger sets to harder samples. "randomised-aps" counts a random part of the last class, so
-        that coverage is not above what was asked for.
+        that coverage is not above the requested level.
     per_class : bool, default=False
-        Whether to promise the coverage of every single class (Mondrian conformal prediction). It
-        holds under any prior shift and needs no target priors, but gives larger sets, and every set
-        includes a class with fewer than about 1 / (1 - `confidence_level`) validation samples.
+        Whether to guarantee coverage for every single class (Mondrian conformal prediction). This
+        holds under any prior shift and needs no target priors, but gives larger sets, and a class
+        with fewer than about 1 / (1 - `confidence_level`) validation samples is in every set.
     prior_noise : bool, default=True
-        Whether to allow for the noise of an `estimate` that has standard errors, by using the mean
-        of the priors that they allow: a class whose prior is estimated as 0 by chance is neither
-        left out of the sets nor of the count. Get them by ``estimate(..., confidence_level=0.95)``.
+        Whether to account for the noise of an `estimate` with standard errors, by using the mean of
+        the priors they allow: a class whose prior is estimated as 0 by chance is then left out of
+        neither the sets nor the count. ``estimate(..., confidence_level=0.95)`` gives them.
     random_state : None, int or numpy.random.Generator, optional
         For "randomised-aps".
 
@@ -58,10 +59,10 @@ class ConformalSets(BaseEstimator):
     ----------
     classes_ : ndarray of shape (n_classes,)
     target_priors_ : ndarray of shape (n_classes,) or None
-        As they are used: see `prior_noise`.
+        The target priors in use; see `prior_noise`.
     weights_ : ndarray of shape (n_classes,) or None
-        Weight of each class, target prior / share of validation; 0 for a class that validation
-        lacks, None if `per_class`.
+        Weight per class, target prior / share of validation; 0 for a class that validation lacks,
+        None if `per_class`.
 
     References
     ----------
@@ -114,13 +115,13 @@ class ConformalSets(BaseEstimator):
         y_val : array-like of shape (n_samples,)
             Validation labels, of any class balance.
         target_priors : array-like of shape (n_classes,) or mapping, optional
-            Class priors where the sets will be used.
+            Class priors of the target.
         estimate : PriorEstimate, optional
-            The target priors as they were estimated; instead of `target_priors`. Probabilities are
-            adapted by it before they are scored, which makes sets smaller. To score them as they
-            are, pass ``target_priors=estimate.priors``.
+            Estimate of the target priors, instead of `target_priors`. It also adapts probabilities
+            before they are scored, which makes sets smaller. To score them unadapted, pass
+            ``target_priors=estimate.priors``.
         source_priors : array-like of shape (n_classes,) or mapping, optional
-            Priors the classifier was trained under. With them, probabilities are adapted to
+            Priors the classifier was trained under. If given, probabilities are adapted to
             `target_priors` before they are scored.
         classes : array-like of shape (n_classes,), optional
             Class names in the order of the columns.
@@ -154,7 +155,7 @@ class ConformalSets(BaseEstimator):
         scores = score_labels(
             adapt_scored(values, names, *priors), y, self.score, self.random_state
         )
-        # set all at once, so that a failed fit changes nothing
+        # set all attributes at once, so that a failed fit changes nothing
         if self.per_class:
             self.weights_ = None
             self._ladder = Ladder.of_classes(scores, y, weight, names.size)
@@ -166,16 +167,12 @@ class ConformalSets(BaseEstimator):
         return self
 
     def thresholds(self, confidence_level: float = 0.9) -> Vector:
-        """Return the worst score that each class may have in a set; infinite: any.
+        """Return the worst score each class may have to be in a set; infinity allows any score.
 
         The score is minus the probability ("lac"), or the sum of probabilities ("aps").
         """
         check_is_fitted(self)
-        if not 0 < check_fraction(confidence_level, "confidence_level") < 1:
-            raise ValueError(
-                f"confidence_level must be above 0 and below 1; got {confidence_level!r}."
-            )
-        return self._ladder.quantiles(confidence_level)
+        return self._ladder.quantiles(check_level(confidence_level, "confidence_level"))
 
     def predict_set(self, y_proba: ArrayLike, confidence_level: float = 0.9) -> Mask:
         """Predict the sets.
@@ -183,9 +180,9 @@ class ConformalSets(BaseEstimator):
         Parameters
         ----------
         y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-            Predicted probabilities of samples of the target, from the same classifier.
+            Predicted probabilities of target samples, from the same classifier.
         confidence_level : float in (0, 1), default=0.9
-            Probability with which a set is to hold the true class.
+            Probability that a set holds the true class.
 
         Returns
         -------
@@ -219,28 +216,28 @@ class ConformalSets(BaseEstimator):
         return [part.tolist() for part in np.split(names, ends)[:-1]]
 
     def _require_one_source(self, target_priors: Any, estimate: Any, source_priors: Any) -> None:
-        """Refuse target priors that are given twice, or not at all where they are needed."""
+        """Refuse target priors that are given twice, or missing although needed."""
         if estimate is not None:
             if target_priors is not None or source_priors is not None:
                 raise ValueError(
-                    "estimate holds target_priors and source_priors itself; pass either it or them."
+                    "estimate holds target_priors and source_priors already; pass it or them."
                 )
             if not isinstance(estimate, PriorEstimate):
                 raise ValueError(
                     f"estimate must be a PriorEstimate, as estimate() of an estimator returns; got "
-                    f"{type(estimate).__name__}. Known priors are passed as target_priors=."
+                    f"{type(estimate).__name__}. Pass known priors as target_priors=."
                 )
         elif target_priors is None and (source_priors is not None or not self.per_class):
             raise ValueError(
-                "pass the priors of the target, target_priors= or estimate=; sets that need none "
-                "are those of ConformalSets(per_class=True), without source_priors."
+                "pass the priors of the target, target_priors= or estimate=; only "
+                "ConformalSets(per_class=True), without source_priors, needs none."
             )
 
 
 def _settle(
     predictions: Predictions, labels: Labels, classes: ArrayLike | None, estimate: Any
 ) -> Labels:
-    """Name the classes: those of an estimate where there is one."""
+    """Name the classes: those of the estimate if there is one."""
     if estimate is None:
         return settle_classes(predictions, labels, classes)
     named: Labels = estimate.classes
@@ -250,3 +247,61 @@ def _settle(
             "classes out."
         )
     return named
+
+
+def allow_for_noise(estimate: PriorEstimate) -> PriorEstimate:
+    r"""Return the estimate with the mean of the priors that its standard errors allow.
+
+    An estimate that is 0 by chance is the worst case: its class is scored as impossible, so sets
+    miss it, and it has no weight, so nobody counts the misses. The mean of all priors that the
+    noise allows has no such zeros. Per class it is that of a normal distribution above 0,
+
+    .. math:: \bar p_k \propto \hat p_k + s_k\, \frac{\varphi(\hat p_k / s_k)}{\Phi(\hat p_k / s_k)}
+
+    with the standard error :math:`s_k`: a prior of many standard errors stays as it is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> mean_above_zero(np.array([0.0, 0.1, 0.9]), np.array([0.05, 0.01, 0.05])).round(3)
+    array([0.038, 0.096, 0.865])
+    """
+    if estimate.standard_error is None:
+        return estimate
+    return replace(estimate, priors=mean_above_zero(estimate.priors, estimate.standard_error))
+
+
+def mean_above_zero(priors: Vector, standard_error: Vector) -> Vector:
+    """Return the mean of each prior among those above 0, normalised; 0 if known to be 0."""
+    noisy = standard_error > 0
+    apart = np.divide(priors, standard_error, out=np.zeros_like(priors), where=noisy)
+    mean = priors + np.where(noisy, standard_error * norm.pdf(apart) / norm.cdf(apart), 0.0)
+    return np.asarray(mean / mean.sum())
+
+
+def adapt_scored(
+    values: Floats,
+    classes: Labels,
+    target_priors: Vector | None,
+    source_priors: Vector | None,
+    estimate: PriorEstimate | None,
+) -> Floats:
+    """Return the probabilities to score, from clean ones in class order."""
+    if estimate is not None:
+        return estimate.adapt(values)
+    if source_priors is None or target_priors is None:
+        return values
+    check_source_mass(source_priors, values, classes)
+    return reweight(values, prior_ratio(target_priors, source_priors))
+
+
+def class_weights(target_priors: Vector, y: Indices, weight: Vector) -> Vector:
+    """Return target prior / share of validation, and 0 for a class that validation lacks."""
+    share = np.bincount(y, weight, target_priors.size) / weight.sum()
+    weights = np.divide(target_priors, share, out=np.zeros(share.size), where=share > 0)
+    if not weights.any():
+        raise ValueError(
+            "target_priors are 0 for every class of y_val, so none of its samples can stand for "
+            "the target; validate on classes that the target has."
+        )
+    return weights

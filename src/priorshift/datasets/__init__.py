@@ -1,6 +1,6 @@
-"""Outputs of real classifiers under prior shift, small enough to travel with the library."""
+"""Outputs of a real classifier under prior shift, and what it takes to make such data."""
 
-from priorshift.datasets._fashion_lt import load_fashion_lt
-from priorshift.datasets._shifted import ShiftedPredictions
+from priorshift.datasets._images import draw_parts, read_fashion_mnist
+from priorshift.datasets._predictions import ShiftedPredictions, load_fashion_lt
 
-__all__ = ["ShiftedPredictions", "load_fashion_lt"]
+__all__ = ["ShiftedPredictions", "draw_parts", "load_fashion_lt", "read_fashion_mnist"]

@@ -1,18 +1,17 @@
-"""Make `fashion_lt.npz`: train a small network on long-tailed Fashion-MNIST, keep its outputs.
+"""Make `fashion_lt.npz`: train a small network on long-tailed Fashion-MNIST, store its outputs.
 
 The story: a shop trains a classifier in summer, when T-shirts and sandals fill the catalogue, and
-uses it in winter, when coats and boots do. The images are those of Debian's package
-`dataset-fashion-mnist` (or of https://github.com/zalandoresearch/fashion-mnist); training takes
+uses it in winter, when coats and boots do. The images come from Debian's package
+`dataset-fashion-mnist` (or from https://github.com/zalandoresearch/fashion-mnist). Training takes
 seconds on one core::
 
     python -m priorshift.datasets.make_fashion_lt --images /usr/share/datasets/fashion-mnist
 
-Samples and initial weights follow from the seed. The last digits of the predictions depend on the
-machine and on the versions that the description names.
+Samples and initial weights depend on the seed alone. The last digits of the predictions also depend
+on the machine and on the versions that the description names.
 """
 
 import argparse
-import gzip
 import hashlib
 import platform
 import warnings
@@ -24,9 +23,8 @@ from numpy.typing import NDArray
 
 from priorshift._typing import Floats, Labels, Vector
 from priorshift.adaptation import adapt_proba, priors_from_labels, priors_from_predictions
-from priorshift.datasets._archive import read_archive, write_archive
-from priorshift.datasets._long_tail import draw_parts, long_tail_counts
-from priorshift.datasets._shifted import ShiftedPredictions
+from priorshift.datasets._images import draw_parts, long_tail_counts, read_fashion_mnist
+from priorshift.datasets._predictions import ShiftedPredictions, read_archive, write_archive
 from priorshift.io import atomic_path, write_text
 
 CLASSES = np.array(
@@ -50,7 +48,7 @@ SUMMER = (0, 5, 3, 7, 1, 6, 8, 2, 9, 4)
 TRAIN = long_tail_counts(SUMMER, 4500, 100.0)
 VAL = long_tail_counts(SUMMER, 1500, 100.0)
 TARGET = long_tail_counts(SUMMER[::-1], 1000, 5.0)
-"""Of the most frequent class these are all 6000 training and all 1000 test images."""
+"""The most frequent class uses all of its 6000 training or 1000 test images."""
 
 SEED = 0
 
@@ -100,30 +98,9 @@ are normalised when read. The predictions are priorshift's own and share its lic
 """
 
 
-def read_idx(path: Path) -> NDArray[np.uint8]:
-    """Read a gzipped IDX file of bytes, the format of the MNIST family.
-
-    Its header is two zero bytes, the type (8: unsigned bytes), the number of dimensions, and each
-    dimension as a big-endian 32-bit integer.
-    """
-    content = gzip.decompress(path.read_bytes())
-    if content[:3] != b"\0\0\x08":
-        raise ValueError(f"{path} is not an IDX file of unsigned bytes; fetch it again.")
-    n_dimensions = content[3]
-    shape = np.frombuffer(content, dtype=">u4", count=n_dimensions, offset=4)
-    return np.frombuffer(content, dtype=np.uint8, offset=4 + 4 * n_dimensions).reshape(shape)
-
-
 def read_part(images: Path, part: str) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
-    """Read "train" or "t10k": pixels from 0 to 1 as rows, and labels."""
-    try:
-        pixels = read_idx(images / f"{part}-images-idx3-ubyte.gz")
-        labels = read_idx(images / f"{part}-labels-idx1-ubyte.gz")
-    except FileNotFoundError as error:
-        raise ValueError(
-            f"{error.filename} is missing: install Debian's package dataset-fashion-mnist, or pass "
-            "--images with the folder that holds Fashion-MNIST's four files."
-        ) from error
+    """Read "train" or "t10k": pixels from 0 to 1, one row per image, and labels."""
+    pixels, labels = read_fashion_mnist(images, part)
     return pixels.reshape(len(pixels), -1).astype(np.float32) / np.float32(255), labels
 
 
@@ -135,7 +112,7 @@ def train_and_predict(
     from sklearn.neural_network import MLPClassifier
     from threadpoolctl import threadpool_limits
 
-    # one thread, because the order of a sum over threads is in its last digits
+    # one thread, because the last digits of a sum depend on the order of its terms
     with threadpool_limits(limits=1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # stopped early on purpose
         model = MLPClassifier(**MODEL).fit(X, y)
@@ -165,7 +142,7 @@ def make_predictions(images: Path) -> ShiftedPredictions:
 
 
 def describe() -> str:
-    """Tell the origin of the predictions, versions included."""
+    """Return the origin of the predictions, with versions."""
     import sklearn
 
     versions = (
@@ -183,7 +160,7 @@ def describe() -> str:
 
 
 def write_origin(path: Path, data: ShiftedPredictions, archive: Path) -> None:
-    """Write down where the archive comes from, its checksum, and what rounding cost."""
+    """Write the origin of the archive, its checksum, and the cost of rounding."""
     content = archive.read_bytes()
     stored = read_archive(archive)
     made = np.vstack([data.y_proba_val, data.y_proba_target])

@@ -15,8 +15,10 @@ LEAST_GAP = 0.01
 """A difference below a point is none, however sure."""
 
 
-def confusable_pairs(y_proba: Floats, y: Indices) -> list[tuple[int, int]]:
-    """Return pairs of class indices, the least told apart first.
+def confusable_pairs(
+    y_proba: Floats, y: Indices, first: Confusion | None = None
+) -> list[tuple[int, int]]:
+    """Return pairs of class indices, the least told apart first; `first` is C if it is known.
 
     Examples
     --------
@@ -25,7 +27,7 @@ def confusable_pairs(y_proba: Floats, y: Indices) -> list[tuple[int, int]]:
     >>> confusable_pairs(y_proba, np.repeat([0, 1, 2], 4))
     [(0, 1)]
     """
-    first = Confusion.from_arrays(y_proba, y, decision="soft")
+    first = first or Confusion.from_arrays(y_proba, y, decision="soft")
     C = first.conditional
     second = _means(y_proba.astype(np.float64) ** 2, y)
     own = y_proba[np.arange(y.size), y].astype(np.float64)

@@ -3,14 +3,14 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from priorshift._validation import check_choice
+from priorshift._validation import Predictions, check_choice, check_level
 from priorshift.diagnostics._accuracy import expected_score
 from priorshift.diagnostics._confusable import confusable_pairs
 from priorshift.diagnostics._resampling import resample
 from priorshift.diagnostics._result import Diagnostics
 from priorshift.estimators import PriorEstimate
 from priorshift.shift_test._noise import effective_size
-from priorshift.shift_test._samples import check_level, read_samples
+from priorshift.shift_test._samples import read_samples
 from priorshift.solvers import condition_number
 from priorshift.statistics import Decision
 
@@ -78,12 +78,13 @@ def diagnose(
     priors /= priors.sum()
     y = samples.y_val
     before = (samples.y_proba_val.argmax(axis=1) == y).astype(np.float64)
-    after = (estimate.adapt(samples.y_proba_val).argmax(axis=1) == y).astype(np.float64)
+    adapted = estimate.adapt(Predictions.from_checked(samples.y_proba_val))
+    after = (adapted.argmax(axis=1) == y).astype(np.float64)
     resampled = resample(estimate, priors, samples.y_proba_val, y, samples.y_proba_target)
     known = (priors, resampled.covariance, confidence_level)
     optimism = resampled.optimism
     C = samples.confusion(decision)[:, seen]
-    pairs = confusable_pairs(samples.y_proba_val, y)
+    pairs = confusable_pairs(samples.y_proba_val, y, samples.counted("soft"))
     label = samples.classes.tolist()
     return Diagnostics(
         method=estimate.method,

@@ -8,6 +8,7 @@ import numpy as np
 
 from priorshift._frozen import refuse_nan
 from priorshift._validation import some
+from priorshift.text import html_paragraphs, html_table, text_table
 
 FEW_ROWS = 30
 """Effective validation rows below which an estimate rests on little."""
@@ -25,6 +26,10 @@ class Expected:
 
     def __post_init__(self) -> None:
         refuse_nan(self)
+
+    def to_dict(self) -> dict[str, float]:
+        """Return plain Python values, ready for JSON."""
+        return asdict(self)
 
     def __str__(self) -> str:
         """Show it in per cent."""
@@ -136,18 +141,9 @@ class Diagnostics:
 
     def __repr__(self) -> str:
         """Show the numbers, then the sentences."""
-        rows = self._rows()
-        width = max(len(name) for name, _ in rows)
-        lines = [f"  {name:<{width}}  {value}" for name, value in rows]
+        lines = (f"  {line}" for line in text_table(self._rows()))
         return "\n".join([f"Diagnostics of {self.method}", *lines, *self.words])
 
     def _repr_html_(self) -> str:
-        cells = "".join(
-            f"<tr><td>{escape(name)}</td><td>{escape(value)}</td></tr>"
-            for name, value in self._rows()
-        )
-        said = "".join(f"<p>{escape(sentence)}</p>" for sentence in self.words)
-        return (
-            f"<div><strong>Diagnostics</strong> of {escape(self.method)}"
-            f"<table><tbody>{cells}</tbody></table>{said}</div>"
-        )
+        table, said = html_table(self._rows()), html_paragraphs(self.words)
+        return f"<div><strong>Diagnostics</strong> of {escape(self.method)}{table}{said}</div>"

@@ -1,43 +1,24 @@
 """Estimators of target priors: each builds the data of a solver and wraps its solution."""
 
-from priorshift.estimators._auto import Auto
-from priorshift.estimators._base import PriorEstimator
-from priorshift.estimators._calibrated import CalibratedEM
-from priorshift.estimators._elsa import ELSA
-from priorshift.estimators._inversion import BBSE, BBSES, CM, RLLS, SCM, NoAdaptation
-from priorshift.estimators._joint import JointLikelihood
-from priorshift.estimators._likelihood import CML, CMM, EM, MAP, SCML, SCMM
-from priorshift.estimators._mapls import MAPLS
-from priorshift.estimators._moments import GLS
-from priorshift.estimators._registry import available_estimators, get_estimator, register_estimator
-from priorshift.estimators._result import PriorEstimate
-from priorshift.estimators._semi_supervised import SemiSupervisedEM
-from priorshift.estimators._shrunk import ShrunkSCML
+from priorshift.estimators import methods
+from priorshift.estimators.base import PriorEstimator
+from priorshift.estimators.methods import *  # noqa: F403
+from priorshift.estimators.references import Reference
+from priorshift.estimators.registry import (
+    available_estimators,
+    get_estimator,
+    register_estimator,
+    traits_of,
+)
+from priorshift.estimators.result import PriorEstimate
 
 __all__ = [
-    "BBSE",
-    "BBSES",
-    "CM",
-    "CML",
-    "CMM",
-    "ELSA",
-    "EM",
-    "GLS",
-    "MAP",
-    "MAPLS",
-    "RLLS",
-    "SCM",
-    "SCML",
-    "SCMM",
-    "Auto",
-    "CalibratedEM",
-    "JointLikelihood",
-    "NoAdaptation",
     "PriorEstimate",
     "PriorEstimator",
-    "SemiSupervisedEM",
-    "ShrunkSCML",
+    "Reference",
     "available_estimators",
     "get_estimator",
     "register_estimator",
+    "traits_of",
 ]
+__all__ += methods.__all__

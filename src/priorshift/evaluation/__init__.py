@@ -1,8 +1,8 @@
-"""Judge estimators beside one another, on data with or without target labels."""
+"""Compare estimators on the same data, with or without target labels, and simulate shifts."""
 
 from priorshift.evaluation._comparison import Comparison, MethodResult, compare
-from priorshift.evaluation._protocol import SHIFTS, ShiftTask, long_tail, shifted_tasks
 from priorshift.evaluation._scores import Scores, score
+from priorshift.evaluation._shifts import SHIFTS, ShiftTask, long_tail, shifted_tasks
 
 __all__ = [
     "SHIFTS",

@@ -1,21 +1,20 @@
-"""Run many estimators on the same data, and show what they say side by side."""
+"""Run many estimators on the same data and show their results side by side."""
 
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from html import escape
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from priorshift._frames import Backend, make_frame
-from priorshift._typing import Indices, Vector
+from priorshift._typing import Vector
 from priorshift._validation import (
     check_proba,
     encode_labels,
-    in_class_order,
+    ordered,
     read_labels,
 )
 from priorshift.estimators import (
@@ -23,9 +22,11 @@ from priorshift.estimators import (
     PriorEstimate,
     available_estimators,
     get_estimator,
+    traits_of,
 )
-from priorshift.evaluation._scores import Scores, true_priors
-from priorshift.execution import Block, Rows, map_reduce
+from priorshift.evaluation._scores import Scores, score_adapted
+from priorshift.execution import Rows
+from priorshift.text import html_table, text_table
 
 Progress = Callable[[Sequence[str]], Iterable[str]]
 """Wraps the methods while they run, as `tqdm.tqdm` or `rich.progress.track` do."""
@@ -33,25 +34,25 @@ Progress = Callable[[Sequence[str]], Iterable[str]]
 
 @dataclass(frozen=True, eq=False)
 class MethodResult:
-    """What one method said, or why it could not.
+    """Result of one method, or the reason why it has none.
 
     Attributes
     ----------
     method : str
         Name, as in `available_estimators()`.
     estimate : PriorEstimate or None
-        None where the method refused the data.
+        None if the method refused the data.
     error : str or None
-        Why it did.
+        Why it refused them.
     seconds : float
         Time of fitting and estimating.
     warnings : tuple of str
-        What it warned of.
+        Messages of the warnings that it raised.
     agreement : float or None
-        1 less the total variation distance between its priors and the mean of the other methods';
-        None for "na", which estimates nothing, and where no other method succeeded.
+        1 minus the total variation distance between its priors and the mean of the other methods'
+        priors. None for "na", which estimates nothing, and if no other method succeeded.
     scores : Scores or None
-        Given the target's labels.
+        None without target labels.
     """
 
     method: str
@@ -70,7 +71,7 @@ class Comparison:
     Attributes
     ----------
     results : tuple of MethodResult
-        One a method, in the order they ran.
+        One per method, in the order in which they ran.
     classes : ndarray of shape (n_classes,)
         Class names.
     truth : ndarray of shape (n_classes,) or None
@@ -87,7 +88,7 @@ class Comparison:
         return {r.method: r.estimate for r in self.results if r.estimate is not None}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain Python values, ready for JSON; vectors become mappings from class."""
+        """Return plain Python values for JSON; vectors become mappings from class to number."""
         truth = None if self.truth is None else self.truth.tolist()
         names = self.classes.tolist()
         return {
@@ -97,7 +98,7 @@ class Comparison:
         }
 
     def to_frame(self, backend: Backend = "pandas") -> Any:
-        """Return one row a method, as a frame of the named library."""
+        """Return one row per method, as a frame of the named library."""
         columns: dict[str, Any] = {
             "method": [r.method for r in self.results],
             "status": [r.estimate and r.estimate.status for r in self.results],
@@ -122,27 +123,15 @@ class Comparison:
         return header, [_row(r, scored) for r in self.results]
 
     def __repr__(self) -> str:
-        """Show one line a method."""
+        """Show one line per method."""
         header, rows = self.table()
-        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in (header, *rows)
-        ]
-        return "\n".join(
-            [f"Comparison of {len(rows)} methods, {self.classes.size} classes", *lines]
-        )
+        title = f"Comparison of {len(rows)} methods, {self.classes.size} classes"
+        return "\n".join([title, *text_table([header, *rows])])
 
     def _repr_html_(self) -> str:
         header, rows = self.table()
-        head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
-        )
-        return (
-            f"<div><strong>Comparison</strong> of {len(rows)} methods, {self.classes.size} classes"
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-        )
+        title = f"of {len(rows)} methods, {self.classes.size} classes"
+        return f"<div><strong>Comparison</strong> {title}{html_table(rows, header)}</div>"
 
 
 def compare(
@@ -166,11 +155,11 @@ def compare(
     y_val : array-like of shape (n_val,)
         Validation labels.
     y_proba_target : array-like or Table of shape (n_target, n_classes)
-        Predicted probabilities on the target; a table is never held in memory as a whole.
+        Predicted probabilities on the target; a table is never loaded into memory as a whole.
     y_target : array-like of shape (n_target,), optional
-        The target's labels, if there are any: then every method is scored.
+        Target labels, if you have them: every method is then scored.
     methods : sequence of str, optional
-        Names, by default all of `available_estimators()`.
+        Names of methods, by default all of `available_estimators()`.
     source_priors, source_label_priors, classes
         As for `PriorEstimator.fit`.
     progress : callable, optional
@@ -205,61 +194,36 @@ def compare(
     if not names:
         raise ValueError("methods is empty; name at least one, or leave it out for all.")
     for name in names:
-        get_estimator(name)  # a wrong name is refused before anything runs
+        get_estimator(name)  # refuse a wrong name before anything runs
     given = {
         "source_priors": source_priors,
         "source_label_priors": source_label_priors,
         "classes": classes,
     }
-    # bad data are refused here, once; what a single method refuses is in its row
-    settled = NoAdaptation().fit(y_proba_val, y_val, **given).classes_
-    target = in_class_order(check_proba(y_proba_target, tables=True), settled, "y_proba_target")
+    # refuse bad data here, once; what a single method refuses is in its row
+    validation = check_proba(y_proba_val, "y_proba_val", tables=True)
+    settled = NoAdaptation().fit(validation, y_val, **given).classes_
+    target = ordered(check_proba(y_proba_target, tables=True), settled, "y_proba_target")
     truth, index = None, None
     if y_target is not None:
         labels = read_labels(y_target, target.shape[0], "y_target")
-        truth, index = true_priors(labels, settled), encode_labels(labels, settled, "y_target")
+        index = encode_labels(labels, settled, "y_target")
+        truth = np.bincount(index, minlength=settled.size) / index.size
     results = []
     for name in names if progress is None else progress(names):
-        result = _run(name, (y_proba_val, y_val), target, given)
+        result = _run(name, (validation, y_val), target, given)
         if index is not None and result.estimate is not None:
-            result = replace(result, scores=_quietly(score_adapted, result.estimate, target, index))
+            result = replace(
+                result, scores=_quietly(score_adapted, result.estimate, target.values, index)
+            )
         results.append(result)
     return Comparison(tuple(_with_agreement(results)), settled, truth)
 
 
-def score_adapted(estimate: PriorEstimate, rows: Rows, index: Indices) -> Scores:
-    """Adapt clean rows and score them against true column numbers, block by block."""
-    counts = np.bincount(index, minlength=estimate.classes.size)
-    hits, loss = map_reduce(_Score(estimate, index), rows)
-    present = counts > 0
-    return Scores(
-        accuracy=float(hits.sum() / index.size),
-        balanced_accuracy=float((hits[present] / counts[present]).mean()),
-        log_loss=float(loss / index.size),
-        l1_error=float(np.abs(estimate.priors - counts / index.size).sum()),
-    )
-
-
-@dataclass(frozen=True)
-class _Score:
-    """Count right decisions by class, and add up -log(probability of the true class)."""
-
-    estimate: PriorEstimate
-    index: Indices
-
-    def __call__(self, block: Block, rows: slice) -> tuple[Vector, float]:
-        adapted, truth = self.estimate.adapt(block), self.index[rows]
-        right = truth[adapted.argmax(axis=1) == truth]
-        of_truth = adapted[np.arange(truth.size), truth].astype(np.float64)
-        loss = -np.log(of_truth.clip(min=np.finfo(np.float64).eps)).sum()
-        hits = np.bincount(right, minlength=self.estimate.classes.size)
-        return hits.astype(np.float64), float(loss)
-
-
 def _run(
-    name: str, validation: tuple[Any, Any], target: Rows, given: dict[str, Any]
+    name: str, validation: tuple[Any, Any], target: Any, given: dict[str, Any]
 ) -> MethodResult:
-    """Fit and estimate, with a watch, keeping warnings and refusals."""
+    """Fit and estimate; keep time, warnings and refusals."""
     estimate, error = None, None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -274,18 +238,18 @@ def _run(
 
 
 def _quietly(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call without warnings: they are in the method's row already."""
+    """Call without warnings: they are already in the method's row."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return function(*arguments)
 
 
 def _with_agreement(results: list[MethodResult]) -> Iterable[MethodResult]:
-    """Add how near each method is to the mean of the others."""
+    """Add how close each method is to the mean of the others."""
     said = {
         r.method: r.estimate.priors
         for r in results
-        if r.estimate is not None and r.method != NoAdaptation.name
+        if r.estimate is not None and not traits_of(r.method).estimates_nothing
     }
     total = np.sum(list(said.values()), axis=0)
     for result in results:

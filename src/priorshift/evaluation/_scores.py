@@ -1,38 +1,40 @@
-"""How good adapted predictions and estimated priors are, where the truth is known."""
+"""Score adapted predictions and estimated priors against labels."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.metrics import accuracy_score
 
 from priorshift._frozen import refuse_nan
-from priorshift._typing import Floats, Indices, Labels, Vector
+from priorshift._typing import Floats, Indices, Vector
 from priorshift._validation import (
+    Predictions,
     check_priors,
     check_proba,
     encode_labels,
     in_class_order,
     read_labels,
 )
+from priorshift.estimators import PriorEstimate
+from priorshift.execution import Block, Rows, map_reduce
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Quality of adapted predictions and of the priors they were adapted to.
+    """Quality of adapted predictions and of the priors that they were adapted to.
 
     Attributes
     ----------
     accuracy : float
-        Share of right decisions.
+        Share of correct decisions.
     balanced_accuracy : float
-        Mean recall of the classes that the target has.
+        Mean recall over the classes that occur in the target.
     log_loss : float
-        Mean of -log(probability of the true class), in nats; probabilities below the smallest
-        step of float64 count as that step, as in scikit-learn.
+        Mean of -log(probability of the true class), in nats. As in scikit-learn, probabilities
+        are at least the smallest step of float64.
     l1_error : float
-        Sum over classes of `abs(estimated - true prior)`; 0 is perfect and 2 the worst.
+        Sum over classes of `abs(estimated - true prior)`, from 0 (perfect) to 2 (worst).
     """
 
     accuracy: float
@@ -54,7 +56,7 @@ def score(y_proba: ArrayLike, y: ArrayLike, priors: Any, *, classes: ArrayLike) 
     y : array-like of shape (n_samples,)
         The target's labels.
     priors : array-like of shape (n_classes,) or mapping
-        The priors that were estimated for the target.
+        Priors estimated for the target.
     classes : array-like of shape (n_classes,)
         Class names in the order of the columns.
 
@@ -71,26 +73,42 @@ def score(y_proba: ArrayLike, y: ArrayLike, priors: Any, *, classes: ArrayLike) 
     names = read_labels(classes, name="classes")
     values = in_class_order(check_proba(y_proba), names)
     index = encode_labels(read_labels(y, values.shape[0]), names)
-    return score_rows(values, index, check_priors(priors, names, "priors"))
+    estimated = check_priors(priors, names, "priors")
+    return _scores(*_hits_and_loss(values, index, names.size), index, estimated)
 
 
-def score_rows(values: Floats, index: Indices, priors: Vector) -> Scores:
-    """Score clean rows against true column numbers."""
-    n_classes = priors.size
-    decided = values.argmax(axis=1)
-    counts = np.bincount(index, minlength=n_classes)
-    hits = np.bincount(index[decided == index], minlength=n_classes)
-    present = counts > 0
+def score_adapted(estimate: PriorEstimate, rows: Rows, index: Indices) -> Scores:
+    """Adapt clean rows and score them against true column numbers, block by block."""
+    hits, loss = map_reduce(_AdaptedBlock(estimate, index), rows)
+    return _scores(hits, loss, index, estimate.priors)
+
+
+@dataclass(frozen=True)
+class _AdaptedBlock:
+    """Adapt a block of rows, and count its hits and its loss."""
+
+    estimate: PriorEstimate
+    index: Indices
+
+    def __call__(self, block: Block, rows: slice) -> tuple[Vector, float]:
+        adapted = self.estimate.adapt(Predictions.from_checked(block))
+        return _hits_and_loss(adapted, self.index[rows], self.estimate.classes.size)
+
+
+def _hits_and_loss(values: Floats, index: Indices, n_classes: int) -> tuple[Vector, float]:
+    """Count correct decisions per class, and sum -log(probability of the true class)."""
+    hits = np.bincount(index[values.argmax(axis=1) == index], minlength=n_classes)
     of_truth = values[np.arange(index.size), index].astype(np.float64)
+    loss = -np.log(of_truth.clip(min=np.finfo(np.float64).eps)).sum()
+    return hits.astype(np.float64), float(loss)
+
+
+def _scores(hits: Vector, loss: float, index: Indices, priors: Vector) -> Scores:
+    counts = np.bincount(index, minlength=priors.size)
+    present = counts > 0
     return Scores(
-        accuracy=float(accuracy_score(index, decided)),
+        accuracy=float(hits.sum() / index.size),
         balanced_accuracy=float((hits[present] / counts[present]).mean()),
-        log_loss=float(-np.log(of_truth.clip(min=np.finfo(np.float64).eps)).mean()),
+        log_loss=float(loss / index.size),
         l1_error=float(np.abs(priors - counts / index.size).sum()),
     )
-
-
-def true_priors(labels: Labels, classes: Labels) -> Vector:
-    """Return the label frequencies in the order of `classes`."""
-    counts = np.bincount(encode_labels(labels, classes, "y_target"), minlength=classes.size)
-    return counts / counts.sum()

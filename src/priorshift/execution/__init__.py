@@ -1,15 +1,13 @@
-"""Where passes over rows run: in threads here, block by block; on a cluster, chunk by chunk."""
+"""Passes over rows: in threads on this machine, block by block; on a cluster, chunk by chunk."""
 
-from priorshift.execution._blas import n_threads, single_threaded_blas
 from priorshift.execution._dask import DaskTable, is_dask_array, map_chunks
-from priorshift.execution._local import N_PARTS, SERIAL_WORK, map_parts, map_rows, multiply
-from priorshift.execution._reduce import (
-    Rows,
-    Watcher,
-    map_reduce,
+from priorshift.execution._reduce import Rows, Watcher, map_reduce, watched
+from priorshift.execution._sample import (
+    SAMPLE_SEED,
+    sample_in_memory,
     sample_rows,
+    sample_sentence,
     take_rows,
-    watched,
 )
 from priorshift.execution._spark import SparkTable, is_spark_frame
 from priorshift.execution._sparse import DENSE_CLASSES, DenseBlocks, SparseTable
@@ -22,13 +20,26 @@ from priorshift.execution._tables import (
     Fold,
     MappedTable,
     Table,
+    as_table,
     slices,
+    table_kind,
+)
+from priorshift.execution._threads import (
+    N_PARTS,
+    SERIAL_WORK,
+    map_parts,
+    map_rows,
+    multiply,
+    n_threads,
+    single_threaded_blas,
+    times,
 )
 from priorshift.execution._topk import TopK
 
 __all__ = [
     "DENSE_CLASSES",
     "N_PARTS",
+    "SAMPLE_SEED",
     "SERIAL_WORK",
     "ArrayTable",
     "Block",
@@ -45,6 +56,7 @@ __all__ = [
     "Table",
     "TopK",
     "Watcher",
+    "as_table",
     "is_dask_array",
     "is_spark_frame",
     "map_chunks",
@@ -53,9 +65,13 @@ __all__ = [
     "map_rows",
     "multiply",
     "n_threads",
+    "sample_in_memory",
     "sample_rows",
+    "sample_sentence",
     "single_threaded_blas",
     "slices",
+    "table_kind",
     "take_rows",
+    "times",
     "watched",
 ]

@@ -1,4 +1,4 @@
-"""One pass over rows, wherever they are: apply a kernel to blocks, and add up what it returns."""
+"""One pass over rows, wherever they are: apply a kernel to blocks and add up what it returns."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from priorshift._blocks import BLOCK_BYTES
-from priorshift._typing import Floats, Indices, Vector
-from priorshift.execution import _local
+from priorshift._blocks import BLOCK_BYTES, row_parts
+from priorshift._typing import Floats, Vector
+from priorshift.execution import _threads
 from priorshift.execution._tables import Block, Blocks, Table, slices
 
 Rows = Floats | Table
-"""Predictions as estimators and solvers take them: an array, or a table."""
+"""Predictions for estimators and solvers: an array or a table."""
 
 Kernel = Callable[[Block, slice], Any]
-"""Takes a block and which rows it is. Returns numbers, arrays, lists, or a tuple of these."""
+"""A function of a block and its rows. Returns numbers, arrays, lists, or a tuple of these."""
 
 Watcher = Callable[[int, int], None]
-"""Hears of every pass over a table, as it goes on: of how many rows in all, how many more."""
+"""Called during every pass over a table with the rows in all, and how many more are done."""
 
 _WATCHER: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
@@ -32,30 +32,30 @@ def map_reduce(
     *,
     work: float | None = None,
     block_bytes: int = BLOCK_BYTES,
-    n_parts: int = _local.N_PARTS,
+    n_parts: int = _threads.N_PARTS,
     exact: bool = False,
 ) -> Any:
     """Apply a kernel to blocks of rows and add up the results, arrays in float64.
 
-    An array, or a table on this machine, is gone through in threads; the chunks of a cluster where
-    they are. The cuts, and so the sums, do not depend on how many threads or workers there are.
-    Lists are joined, in the order of the rows. A kernel must not hold on to its block; for a
-    cluster it has to be picklable, with nothing large in it.
+    Threads work on an array or a table on this machine; the workers of a cluster on the chunks they
+    hold. The cuts, and so the sums, do not depend on the number of threads or workers. Lists are
+    joined in the order of the rows. A kernel must not keep its block; for a cluster it must be
+    picklable and small.
 
     Parameters
     ----------
     kernel : callable
-        Takes a block and its rows as a slice.
+        Called with a block and its rows as a slice.
     data : ndarray or Table
     work : float, optional
-        About how many multiplications all of it takes, by default one a number: little work is
+        Roughly the number of multiplications in all, by default one per number: little work is
         not split.
     block_bytes : int
         Float64 bytes of a block.
     n_parts : int
-        Into how many parts an array is cut.
+        Number of parts that an array is cut into.
     exact : bool, default=False
-        Whether to hand blocks over as float64.
+        Whether to convert blocks to float64.
 
     Examples
     --------
@@ -65,42 +65,24 @@ def map_reduce(
     """
     n, K = data.shape
     n_rows = max(1, block_bytes // (8 * K))
-    little = (data.size if work is None else work) < _local.SERIAL_WORK
+    little = (data.size if work is None else work) < _threads.SERIAL_WORK
     if isinstance(data, Table):
         n_parts = 1 if little else n_parts
         watcher = _WATCHER.get()
-        done = _unheard if watcher is None else partial(watcher, n)
+        done = _unwatched if watcher is None else partial(watcher, n)
         return _total(data.map_parts(_Fold(kernel, exact), n_parts, n_rows, done))
     if little and n <= n_rows:  # one block needs no folding
-        return _own(kernel(data.astype(np.float64, copy=False) if exact else data, slice(0, n)))
+        return own(kernel(data.astype(np.float64, copy=False) if exact else data, slice(0, n)))
     fold = _Fold(kernel, exact)
     if little:
         return fold(slices(data, slice(0, n), n_rows))
-    parts = _local.cut(n, n_parts)
-    return _total(_local.map_parts(lambda part: fold(slices(data, part, n_rows)), parts))
-
-
-def take_rows(table: Table, index: Indices) -> Floats:
-    """Return a few rows of a table, given by their numbers in ascending order."""
-    found = map_reduce(_Take(index), table)
-    return np.concatenate(found) if found else np.empty((0, table.shape[1]), table.dtype)
-
-
-def sample_rows(data: Rows, n_rows: int, random_state: int = 0) -> Floats:
-    """Return all rows of a small table or array, else about `n_rows`, drawn at random.
-
-    Rows that are drawn twice count once: an order of all rows would take memory of its own.
-    """
-    n = data.shape[0]
-    if n_rows >= n:
-        return take_rows(data, np.arange(n)) if isinstance(data, Table) else data
-    index = np.unique(np.random.default_rng(random_state).integers(n, size=n_rows))
-    return take_rows(data, index) if isinstance(data, Table) else data[index]
+    parts = row_parts(n, n_parts)
+    return _total(_threads.map_parts(lambda part: fold(slices(data, part, n_rows)), parts))
 
 
 @contextmanager
 def watched(watcher: Watcher) -> Iterator[None]:
-    """Let a function hear of the progress of every pass over a table meanwhile.
+    """Call a function with the progress of every pass over a table inside this context.
 
     Examples
     --------
@@ -130,11 +112,11 @@ class _Fold:
         total = None
         for rows, block in self._precise(blocks):
             found = self.kernel(block, rows)
-            total = _own(found) if total is None else _add(total, found)
+            total = own(found) if total is None else add(total, found)
         return total
 
     def _precise(self, blocks: Blocks) -> Blocks:
-        """Convert to float64 where asked, through one reused buffer."""
+        """Convert to float64 if `exact`, in one buffer that is used again."""
         buffer: Vector = np.empty((0, 0))
         for rows, block in blocks:
             if not self.exact or block.dtype == np.float64:
@@ -148,36 +130,27 @@ class _Fold:
                 yield rows, block.astype(np.float64)
 
 
-@dataclass(frozen=True)
-class _Take:
-    index: Indices
-
-    def __call__(self, block: Block, rows: slice) -> list[Floats]:
-        first, end = np.searchsorted(self.index, [rows.start, rows.stop])
-        at = self.index[first:end] - rows.start
-        return [np.array(block[at])] if at.size else []
-
-
-def _unheard(done: int) -> None:
+def _unwatched(done: int) -> None:
     """Nobody watches."""
 
 
 def _total(results: list[Any]) -> Any:
-    return reduce(_add, [found for found in results if found is not None])
+    return reduce(add, [found for found in results if found is not None])
 
 
-def _own(found: Any) -> Any:
-    """Return a result that may be added to in place."""
+def own(found: Any) -> Any:
+    """Return a copy of a result that may be changed in place."""
     if isinstance(found, tuple):
-        return tuple(map(_own, found))
+        return tuple(map(own, found))
     if isinstance(found, np.ndarray) and found.dtype.kind == "f":
         return np.array(found, dtype=np.float64)
     return found
 
 
-def _add(total: Any, found: Any) -> Any:
+def add(total: Any, found: Any) -> Any:
+    """Add a result to a total that may be changed in place."""
     if isinstance(total, tuple):
-        return tuple(_add(one, other) for one, other in zip(total, found, strict=True))
+        return tuple(add(one, other) for one, other in zip(total, found, strict=True))
     if isinstance(total, np.ndarray) and total.dtype == np.float64:
         total += found
         return total

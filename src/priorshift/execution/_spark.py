@@ -1,43 +1,45 @@
 """Spark frames as tables: every pass is one `mapInArrow` (extra `spark`).
 
-A task folds the blocks of its partition and gives back one row: the partition's number, and the
-result as NumPy's own bytes, so that the driver unpickles nothing. Blocks end where partitions do.
+A task folds the blocks of its partition and returns one row: the partition's number, and the result
+as bytes in NumPy's format, so that the driver unpickles nothing. Blocks end where partitions do.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from priorshift._typing import Floats
-from priorshift.execution._blas import single_threaded_blas
-from priorshift.execution._packing import pack, unpack
-from priorshift.execution._tables import Blocks, Done, Fold, Table
+from priorshift._typing import Floats, float_type
+from priorshift.execution._tables import Blocks, Done, Fold, Table, table_kind
+from priorshift.execution._threads import single_threaded_blas
 
 RESULT = "partition int, found binary, error string"
-"""What a pass gives back, one row a partition."""
+"""What a pass returns: one row per partition."""
 
 NUMBERS = frozenset({"float", "double", "byte", "short", "integer", "long"})
 COUNTED_ROWS = 2**16
 
 
+@table_kind
 class SparkTable(Table):
-    """A Spark frame, gone through partition by partition where the partitions are.
+    """A Spark frame, read partition by partition where the partitions are.
 
-    Making one counts the rows. They are numbered in the order of the partitions, so the frame has
-    to give the same rows in the same partitions every time: read from files, or cached, it does.
+    Making one counts the rows. They are numbered in the order of the partitions, so the frame must
+    give the same rows in the same partitions every time: a cached frame, or one read from files.
 
     Parameters
     ----------
     frame : pyspark.sql.DataFrame
     columns : sequence of str, or str
-        Columns with the probability of each class; their names are those of the classes. Or one
-        column with all of them as an array, such as `pyspark.ml.functions.vector_to_array` makes,
-        in the order of the classes.
+        Columns with the probability of each class, named after the classes. Or one column that
+        holds all of them as an array, as `pyspark.ml.functions.vector_to_array` makes it, in the
+        order of the classes.
     cache : bool, default=False
-        Whether Spark is to keep these columns between passes, until `release` is called. Without
-        it every pass computes them anew.
+        Whether Spark keeps these columns between passes, until you call `release`. Otherwise every
+        pass computes them again.
 
     Examples
     --------
@@ -69,9 +71,19 @@ class SparkTable(Table):
         self.shape = (sum(self._n_rows.values()), widths[0] if widths else 0)
         self.names = None if isinstance(columns, str) else tuple(chosen)
 
+    @classmethod
+    def recognises(cls, values: Any) -> bool:
+        """Recognise Spark frames, without importing Spark."""
+        return is_spark_frame(values)
+
+    @classmethod
+    def of(cls, values: Any, name: str = "y_proba") -> NoReturn:  # noqa: ARG003
+        """Refuse a frame: only you know which of its columns are classes."""
+        raise ValueError(f"{name} is a Spark frame; name its columns: SparkTable({name}, columns).")
+
     def blocks(self, part: slice, n_rows: int) -> Blocks:  # noqa: ARG002
         """Refuse: rows are worked on where they are."""
-        raise TypeError("a SparkTable is gone through by map_reduce; its blocks are not fetched.")
+        raise TypeError("a SparkTable is read by map_reduce; its blocks are not fetched.")
 
     def map_parts(self, fold: Fold, n_parts: int, n_rows: int, done: Done) -> list[Any]:  # noqa: ARG002
         """Fold the blocks of each partition where it is; return the results, in order."""
@@ -81,7 +93,7 @@ class SparkTable(Table):
         return [result for _, result in found]
 
     def release(self) -> None:
-        """Let Spark forget the columns that it kept."""
+        """Let Spark drop the columns that it keeps."""
         self.frame.unpersist()
 
     def _run(self, task: "_Pass") -> list[tuple[int, Any]]:
@@ -95,18 +107,18 @@ class SparkTable(Table):
 
     def __reduce__(self) -> Any:
         """Refuse: it stands for rows of a session."""
-        raise TypeError("a SparkTable is not pickled: it belongs to a Spark session.")
+        raise TypeError("a SparkTable cannot be pickled: it belongs to a Spark session.")
 
 
 def is_spark_frame(values: Any) -> bool:
-    """Tell without importing Spark."""
+    """Recognise a Spark frame without importing Spark."""
     kind = type(values)
     return kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql.")
 
 
 @dataclass(frozen=True)
 class _Pass:
-    """Folds the Arrow batches of one partition; `extents` are its first row and how many it has."""
+    """Folds the Arrow batches of one partition; `extents` maps it to its first row and length."""
 
     fold: Fold
     extents: Mapping[int, tuple[int, int]] | None
@@ -160,7 +172,7 @@ class _Pass:
 
 
 def _of_size(matrices: Iterator[Floats], n_rows: int) -> Iterator[Floats]:
-    """Cut matrices that come one after the other into blocks of so many rows."""
+    """Cut consecutive matrices into blocks of `n_rows` rows."""
     held: list[Floats] = []
     missing = n_rows
     for matrix in matrices:
@@ -175,7 +187,7 @@ def _of_size(matrices: Iterator[Floats], n_rows: int) -> Iterator[Floats]:
 
 
 def _extent(blocks: Blocks) -> Any:
-    """Count rows and columns; None where there are no rows."""
+    """Count rows and columns; None if there are no rows."""
     n_rows, width = 0, 0
     for rows, block in blocks:
         n_rows, width = n_rows + rows.stop - rows.start, block.shape[1]
@@ -183,7 +195,7 @@ def _extent(blocks: Blocks) -> Any:
 
 
 def _extents(n_rows: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-    """Return the first row of each partition, and how many it has."""
+    """Return the first row and the number of rows of each partition."""
     ends = np.cumsum([n_rows[partition] for partition in sorted(n_rows)]).tolist()
     return {
         partition: (end - n_rows[partition], n_rows[partition])
@@ -192,7 +204,7 @@ def _extents(n_rows: Mapping[int, int]) -> dict[int, tuple[int, int]]:
 
 
 def _float_type(schema: Any, *, as_array: bool) -> np.dtype[Any]:
-    """Return float32 where all columns are of it, else float64; refuse what holds no numbers."""
+    """Return the type of blocks; refuse columns that do not hold numbers."""
     kinds = []
     for field in schema:
         kind = field.dataType
@@ -207,15 +219,61 @@ def _float_type(schema: Any, *, as_array: bool) -> np.dtype[Any]:
             raise ValueError(
                 f"column {field.name!r} holds {kind.simpleString()}; cast it to float or double."
             )
-    return np.dtype(np.float32 if set(kinds) == {"float"} else np.float64)
+    return float_type(*("f4" if kind == "float" else "f8" for kind in kinds))
 
 
 def _ragged(lengths: Sequence[Any]) -> str:
-    return f"the arrays of the column have different lengths ({lengths}); give one number a class."
+    return (
+        f"the arrays of the column have different lengths ({lengths}); give one number per class."
+    )
 
 
 def _changed(what: str) -> str:
     return (
         f"the frame gave other {what} than when they were counted; it must give the same every "
-        "time: cache it (cache=True), or write it to files and read these."
+        "time: cache it (cache=True), or write it to files and read those."
     )
+
+
+def pack(result: Any) -> bytes:
+    """Turn what a fold returns into bytes: numbers, arrays, lists and tuples of them.
+
+    Examples
+    --------
+    >>> unpack(pack((1.5, [np.arange(3), np.arange(2)])))
+    (np.float64(1.5), [array([0, 1, 2]), array([0, 1])])
+    """
+    leaves: list[Any] = []
+    tree = json.dumps(_flatten(result, leaves))
+    buffer = io.BytesIO()
+    for array in (np.array(tree), *leaves):
+        np.lib.format.write_array(buffer, array, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def unpack(data: bytes) -> Any:
+    """Turn bytes back into what a fold returned."""
+    buffer = io.BytesIO(data)
+    tree = json.loads(str(_read(buffer)))
+    return _unflatten(tree, lambda: _read(buffer))
+
+
+def _flatten(result: Any, leaves: list[Any]) -> Any:
+    """Collect the arrays; return the rest: [kind, parts], or null in place of an array."""
+    if isinstance(result, tuple | list):
+        return [type(result).__name__, [_flatten(part, leaves) for part in result]]
+    leaves.append(np.asarray(result))
+    return None
+
+
+def _unflatten(tree: Any, next_leaf: Callable[[], Any]) -> Any:
+    if tree is None:
+        leaf = next_leaf()
+        return leaf[()] if leaf.ndim == 0 else leaf
+    kind, parts = tree
+    found = [_unflatten(part, next_leaf) for part in parts]
+    return tuple(found) if kind == "tuple" else found
+
+
+def _read(buffer: io.BytesIO) -> Any:
+    return np.lib.format.read_array(buffer, allow_pickle=False)

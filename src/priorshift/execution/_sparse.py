@@ -1,31 +1,30 @@
-"""Tables of few scores a row: scipy's sparse matrices, and lists of the best classes."""
+"""Tables with few scores per row: SciPy's sparse matrices, and lists of the best classes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 
-from priorshift._typing import Floats, Indices, Mask, Vector
-from priorshift.execution._local import SERIAL_WORK
+from priorshift._blocks import row_slices
+from priorshift._typing import Floats, Indices, Mask, Vector, are_numbers, float_type
 from priorshift.execution._sparse_block import SparseBlock, with_data
-from priorshift.execution._tables import Blocks, Done, Fold, Table, _counted, slices
+from priorshift.execution._tables import Blocks, Done, Fold, Table, counted, slices, table_kind
+from priorshift.execution._threads import SERIAL_WORK
 
 DENSE_CLASSES = 2000
-"""Up to here a matrix of classes by classes is small (32 MB); beyond, sparse ones stay sparse."""
+"""Up to this many classes, a matrix of classes by classes is small (32 MB) and made dense."""
 
 SCORES_IN_BLOCK = 2**18
-"""Scores of one block: larger ones leave the cache, smaller ones cost more calls."""
+"""Scores of one block: larger blocks leave the cache, smaller ones need more calls."""
 
 SCORES_SUMMED = 2**23
-"""Scores that are added up by label at once: their float64 copy stays small."""
+"""Scores that are summed by label at once, to keep their float64 copy small."""
 
 
-@dataclass(frozen=True, eq=False)
+@table_kind
 class SparseTable(Table):
-    """A table of few scores a row, in memory.
+    """A table with few scores per row, in memory.
 
     Examples
     --------
@@ -37,28 +36,25 @@ class SparseTable(Table):
     array([0, 1])
     """
 
-    whole: SparseBlock
-    names: tuple[Any, ...] | None = None
+    def __init__(self, whole: SparseBlock, names: tuple[Any, ...] | None = None) -> None:
+        self.whole, self.names = whole, names
+        self.shape, self.dtype = whole.shape, whole.dtype
+        self.n_scores = int(whole.csr.nnz)
 
     @classmethod
-    def of(cls, matrix: Any) -> "SparseTable":
-        """Read a scipy sparse matrix or array; what is not listed is 0."""
-        return SparseTable(SparseBlock(compressed(matrix)))
+    def recognises(cls, values: Any) -> bool:
+        """Recognise SciPy's sparse matrices and arrays."""
+        return issparse(values)
 
-    @property
-    def shape(self) -> tuple[int, int]:  # type: ignore[override]
-        """Rows and classes."""
-        return self.whole.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:  # type: ignore[override]
-        """Float32 or float64."""
-        return self.whole.dtype
-
-    @cached_property
-    def n_scores(self) -> int:
-        """How many scores are stored."""
-        return int(self.whole.csr.nnz)
+    @classmethod
+    def of(cls, values: Any, name: str = "y_proba") -> "SparseTable":
+        """Read a SciPy sparse matrix or array; what it does not list is 0."""
+        if values.ndim != 2 or not are_numbers(values.dtype):
+            raise ValueError(
+                f"{name} is a sparse array of shape {values.shape} and type {values.dtype}; it "
+                "must hold numbers in two dimensions, one row per sample."
+            )
+        return SparseTable(SparseBlock(compressed(values)))
 
     @property
     def exact(self) -> bool:
@@ -67,18 +63,14 @@ class SparseTable(Table):
 
     def blocks(self, part: slice, n_rows: int) -> Blocks:  # noqa: ARG002
         """Yield blocks of a bounded number of scores, however many classes there are."""
-        a_row = max(1, self.n_scores // self.shape[0])
-        step = max(1, SCORES_IN_BLOCK // a_row)
-        for start in range(part.start, part.stop, step):
-            rows = slice(start, min(start + step, part.stop))
-            yield rows, self.whole[rows]
+        return slices(self.whole, part, self._rows_of(SCORES_IN_BLOCK))
 
     def map_parts(self, fold: Fold, n_parts: int, n_rows: int, done: Done) -> list[Any]:
-        """Fold in threads, unless there is so little that they would cost more."""
+        """Fold in threads, unless there is too little work for them."""
         if self.n_scores >= SERIAL_WORK:
             return super().map_parts(fold, n_parts, n_rows, done)
         everything = slice(0, self.shape[0])
-        return [fold(_counted(self.blocks(everything, n_rows), done))]
+        return [fold(counted(self.blocks(everything, n_rows), done))]
 
     def columns(self, order: Sequence[int]) -> "SparseTable":
         """Return the columns in another order."""
@@ -90,11 +82,9 @@ class SparseTable(Table):
         return self.whole[rows]
 
     def sum_by(self, label: Indices, n_labels: int, weight: Vector | None = None) -> SparseBlock:
-        """Sum rows by a label each, some rows at a time: a matrix of labels by classes."""
-        step = max(1, SCORES_SUMMED // max(1, self.n_scores // self.shape[0]))
+        """Sum the rows of each label, some rows at a time: a matrix of labels by classes."""
         total = None
-        for start in range(0, self.shape[0], step):
-            rows = slice(start, start + step)
+        for rows in row_slices(self.shape[0], self._rows_of(SCORES_SUMMED)):
             of_rows = None if weight is None else weight[rows]
             found = self.whole[rows].sum_by(label[rows], n_labels, of_rows)
             total = found if total is None else total + found
@@ -102,26 +92,29 @@ class SparseTable(Table):
         return total
 
     def argmax(self, axis: int = 1) -> Indices:
-        """Return the largest class of each row, the first of equals."""
+        """Return the largest class of each row, the first among equals."""
         everything = slice(0, self.shape[0])
         found = [block.argmax(axis) for _, block in self.blocks(everything, 0)]
         return np.concatenate(found)
 
     def tocsr(self) -> Any:
-        """Return a sparse matrix of its own, where what is not listed is 0."""
+        """Return a copy as a sparse matrix, in which everything not listed is 0."""
         if not self.exact:
             raise ValueError(
                 "what these rows do not list is not 0 but spread, so no sparse matrix can hold "
                 "them; use toarray() on some rows, or rest='drop'."
             )
-        return self.whole.csr.copy()  # scipy sorts in place when it sees fit, and not ours
+        return self.whole.csr.copy()  # SciPy may sort it in place
 
     def toarray(self) -> Floats:
-        """Return all of it as an array; the caller knows that there is room."""
+        """Return all of it as an array, if you have the memory."""
         return self.whole.toarray()
 
     def scaled(self, ratio: Vector) -> tuple["SparseTable", int]:
-        """Multiply columns by a ratio and normalise rows; say how many lost all and were kept."""
+        """Multiply columns by a ratio and normalise rows.
+
+        Rows that would lose all probability are kept; the second value counts them.
+        """
         whole, csr = self.whole, self.whole.csr
         data = np.empty_like(csr.data)
         base = None if whole.base is None else np.empty_like(whole.base)
@@ -139,12 +132,16 @@ class SparseTable(Table):
         trend = None
         if base is not None:
             trend = (whole._trend * ratio).astype(self.dtype)
-            # what is listed as next to nothing must not fall below it by rounding
+            # rounding must not make a listed probability near 0 negative
             np.maximum(data, -np.repeat(base, np.diff(csr.indptr)) * trend[csr.indices], out=data)
         adapted, at = SparseBlock(with_data(csr, data), base, trend), np.concatenate(lost)
         if at.size:
             adapted = _replaced(adapted, whole[at], at)
         return self._like(adapted), at.size
+
+    def _rows_of(self, n_scores: int) -> int:
+        """Return about how many rows have so many scores."""
+        return n_scores // max(1, self.n_scores // self.shape[0])
 
     def _like(self, whole: SparseBlock) -> "SparseTable":
         """Return another table of the same kind."""
@@ -153,26 +150,12 @@ class SparseTable(Table):
         return table
 
 
-@dataclass(frozen=True, eq=False)
 class DenseBlocks(Table):
-    """A sparse table whose blocks are arrays, a few rows each: for what knows arrays only."""
+    """A sparse table whose blocks are arrays of a few rows, for code that needs arrays."""
 
-    table: SparseTable
-
-    @property
-    def shape(self) -> tuple[int, int]:  # type: ignore[override]
-        """Rows and classes."""
-        return self.table.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:  # type: ignore[override]
-        """Float32 or float64."""
-        return self.table.dtype
-
-    @property
-    def names(self) -> tuple[Any, ...] | None:  # type: ignore[override]
-        """Names of the columns."""
-        return self.table.names
+    def __init__(self, table: SparseTable) -> None:
+        self.table = table
+        self.shape, self.dtype, self.names = table.shape, table.dtype, table.names
 
     def blocks(self, part: slice, n_rows: int) -> Blocks:
         """Yield arrays of at most `n_rows`."""
@@ -181,11 +164,9 @@ class DenseBlocks(Table):
 
 
 def compressed(matrix: Any) -> Any:
-    """Return compressed rows of float32 or float64 without duplicates; a copy only if need be."""
+    """Return compressed rows of float32 or float64 without duplicates; a copy only if needed."""
     csr = csr_array(matrix)
-    if csr.dtype not in (np.float32, np.float64):
-        half = csr.dtype.kind == "f" and csr.dtype.itemsize < 4
-        csr = csr.astype(np.float32 if half else np.float64)
+    csr = csr.astype(float_type(csr.dtype), copy=False)
     if not csr.has_canonical_format:
         csr = csr.copy()  # the user's matrix stays as it is
         csr.sum_duplicates()
@@ -193,7 +174,7 @@ def compressed(matrix: Any) -> Any:
 
 
 def _replaced(new: SparseBlock, kept: SparseBlock, at: Indices) -> SparseBlock:
-    """Put rows back as they were, normalised; what they spread is listed in full."""
+    """Put rows back as they were, normalised; the rest that they spread is listed in full."""
     n, K = new.shape
     sums = np.asarray(kept.sum(axis=1))[:, None]
     rows = kept.csr if kept.base is None else csr_array(kept.toarray())

@@ -1,11 +1,11 @@
-r"""Rows with few scores each: a sparse matrix plus, where need be, a rank-one rest.
+r"""Rows with few scores each: a sparse matrix plus, if needed, a rest of rank one.
 
 .. math:: A = S + b\,t^T
 
-with S in compressed rows. Classifiers of many classes often hand over no more than the k best
-scores of a row; what is left is spread over the other classes, :math:`b_i` each, and t is 1. A
-product with A is one with S and a sum, so that nothing is ever made dense. Scaled columns, selected
-rows and columns, and sums by label are of the same form.
+with S in compressed rows. Classifiers with many classes often return only the k best scores of a
+row; the remaining probability is spread over the other classes, :math:`b_i` each, with t = 1. A
+product with A is a product with S and a sum, so nothing is ever made dense. Scaled columns,
+selected rows and columns, and sums by label have the same form.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,12 +16,11 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from priorshift._typing import Floats, Indices, Vector
-from priorshift.execution._sparse_largest import by_row, largest
 
 
 @dataclass(frozen=True, eq=False)
 class SparseBlock:
-    """Rows of a sparse table, `S + base[:, None] * trend`: multiplies, sums and slices as an array.
+    """Rows of a sparse table, `S + base[:, None] * trend`: works like an array.
 
     Attributes
     ----------
@@ -48,7 +47,7 @@ class SparseBlock:
     base: Floats | None = None
     trend: Floats | None = None
 
-    # NumPy leaves `ndarray @ block` to `__rmatmul__`
+    # makes NumPy leave `ndarray @ block` to `__rmatmul__`
     __array_ufunc__ = None
     ndim = 2
 
@@ -95,7 +94,7 @@ class SparseBlock:
         return product + (rest * self._trend if x.ndim == 1 else np.outer(rest, self._trend))
 
     def _gram(self, other: "SparseBlock") -> Vector:
-        """Multiply two of them, into an array: for few classes only."""
+        """Multiply two blocks into an array: for few classes only."""
         product = (self.csr @ other.csr).toarray()
         if other.base is not None:
             product += np.outer(self.csr @ other.base, other._trend)
@@ -104,7 +103,7 @@ class SparseBlock:
         return product
 
     def __mul__(self, factor: Floats) -> "SparseBlock":
-        """Scale columns by a vector, or rows by a vector that stands upright."""
+        """Scale columns by a vector, or rows by a column vector."""
         csr, base, trend = self.csr, self.base, self.trend
         if factor.ndim == 2:
             of_entry = np.repeat(factor[:, 0], np.diff(csr.indptr))
@@ -115,7 +114,7 @@ class SparseBlock:
         return SparseBlock(with_data(csr, csr.data * of_entry), base, trend)
 
     def __add__(self, other: "SparseBlock") -> "SparseBlock":
-        """Add another that spreads its rest alike: sums, or counts, of more rows."""
+        """Add a block with the same kind of rest: sums or counts of more rows."""
         csr = csr_array(self.csr + other.csr)
         if self.base is None or other.base is None:
             assert self.base is None
@@ -146,7 +145,7 @@ class SparseBlock:
         return SparseBlock(csr_array(self.csr[rows]), base, self.trend)
 
     def _stretch(self, start: int, stop: int) -> "SparseBlock":
-        """Return consecutive rows without a copy, but for where each begins."""
+        """Return consecutive rows without copying their scores."""
         csr = self.csr
         first, end = csr.indptr[start], csr.indptr[stop]
         parts = (csr.data[first:end], csr.indices[first:end], csr.indptr[start : stop + 1] - first)
@@ -164,7 +163,7 @@ class SparseBlock:
         """Sum all, columns (`axis=0`) or rows (`axis=1`), in float64."""
         csr, K = self.csr, self.shape[1]
         if axis == 1:
-            listed = by_row(np.add, csr.data, csr.indptr, np.zeros(self.shape[0], dtype))
+            listed = _by_row(np.add, csr.data, csr.indptr, np.zeros(self.shape[0], dtype))
             return (
                 listed if self.base is None else listed + self.base * self._trend.sum(dtype=dtype)
             )
@@ -184,7 +183,7 @@ class SparseBlock:
         return listed + 2 * trend * (csr.T @ base) + trend**2 * float(base @ base)
 
     def sum_by(self, label: Indices, n_labels: int, weight: Vector | None = None) -> "SparseBlock":
-        """Sum rows by a label each, into as many rows as there are labels."""
+        """Sum the rows of each label, into one row per label."""
         data = np.ones(label.size) if weight is None else np.asarray(weight, np.float64)
         of_label = csr_array((data, label, np.arange(label.size + 1)), shape=(label.size, n_labels))
         # the transpose as compressed rows, in which sums of long sparse rows are fastest
@@ -196,16 +195,16 @@ class SparseBlock:
     def argmax(self, axis: int = 1) -> Indices:
         """Return the largest column of each row, the first of equals."""
         assert axis == 1
-        return largest(self.csr, self.base, self.trend)[0]
+        return _largest(self.csr, self.base, self.trend)[0]
 
     def max(self, axis: int) -> Floats:
         """Return the largest value of each column (`axis=0`) or row (`axis=1`)."""
         block = self if axis == 1 else self.T
-        return largest(block.csr, block.base, block.trend)[1]
+        return _largest(block.csr, block.base, block.trend)[1]
 
     def min(self) -> float:
         """Return the smallest value."""
-        if self.trend is None:  # quickly, since every check of predictions asks for it
+        if self.trend is None:  # the fast way, because every check of predictions needs it
             values, listed = self.csr.data, np.diff(self.csr.indptr)
             rest = np.zeros(self.shape[0]) if self.base is None else self.base
             if self.base is not None:
@@ -214,7 +213,7 @@ class SparseBlock:
             return float(min(values.min(initial=np.inf), unlisted.min(initial=np.inf)))
         assert self.base is not None
         mirrored = with_data(self.csr, -self.csr.data)
-        return -float(largest(mirrored, -self.base, self.trend)[1].max())
+        return -float(_largest(mirrored, -self.base, self.trend)[1].max())
 
     def toarray(self) -> Floats:
         """Return an array: for few rows only."""
@@ -244,3 +243,68 @@ class SparseBlock:
 def with_data(csr: Any, data: Floats) -> Any:
     """Return a matrix with the same entries listed and other values."""
     return csr_array((data, csr.indices, csr.indptr), shape=csr.shape)
+
+
+def _largest(csr: Any, base: Floats | None, trend: Floats | None) -> tuple[Indices, Floats]:
+    """Return the largest column of each row of `csr + base[:, None] * trend`, and its value.
+
+    Among equals it is the first. A rest without `trend` is the same in all columns.
+    """
+    n, K = csr.shape
+    listed = np.diff(csr.indptr)
+    slope, values = np.zeros(n, csr.dtype), csr.data
+    if base is not None and trend is not None:  # otherwise the rest changes no order in a row
+        slope = base
+        values = values + np.repeat(base, listed) * trend[csr.indices]
+    trend = np.ones(K, csr.dtype) if base is None or trend is None else trend
+    best = _by_row(np.maximum, values, csr.indptr, np.full(n, -np.inf, values.dtype))
+    at = np.full(n, K, dtype=np.intp)
+    equal = np.flatnonzero(values == np.repeat(best, listed))
+    np.minimum.at(at, np.searchsorted(csr.indptr, equal, side="right") - 1, csr.indices[equal])
+    open_rows = np.flatnonzero(~(best > np.maximum(slope * trend.max(), slope * trend.min())))
+    if open_rows.size:
+        unlisted, value = _largest_unlisted(csr[open_rows], slope[open_rows], trend)
+        mine, column = best[open_rows], at[open_rows]
+        better = (value > mine) | ((value == mine) & (unlisted < column))
+        best[open_rows] = np.where(better, value, mine)
+        at[open_rows] = np.where(better, unlisted, column)
+    at[at == K] = 0  # NaN alone
+    return at, best if base is None or slope is base else best + base
+
+
+def _by_row(reduction: np.ufunc, values: Floats, indptr: Indices, empty: Floats) -> Floats:
+    """Reduce the listed values of each row; rows without any keep their value of `empty`."""
+    listed = np.flatnonzero(np.diff(indptr))
+    if listed.size:
+        empty[listed] = reduction.reduceat(values, indptr[listed], dtype=empty.dtype)
+    return empty
+
+
+def _largest_unlisted(csr: Any, slope: Floats, trend: Floats) -> tuple[Indices, Floats]:
+    """Return the best class that a row does not list; rows that list all get -inf."""
+    n, K = csr.shape
+    row = np.repeat(np.arange(n), np.diff(csr.indptr))
+    found = np.full(n, K, dtype=np.intp)
+    for sign in (1, 0, -1):  # a slope below 0 reverses the order; at 0 all are equal
+        of_sign = np.flatnonzero(np.sign(slope) == sign)
+        if not of_sign.size:
+            continue
+        order = np.argsort(-sign * trend, kind="stable")
+        rank = np.empty(K, dtype=np.intp)
+        rank[order] = np.arange(K)
+        found[of_sign] = _first_gap(rank[csr.indices], row, csr.indptr)[of_sign]
+        inside = of_sign[found[of_sign] < K]
+        found[inside] = order[found[inside]]
+    full = found == K
+    value = slope * trend[np.where(full, 0, found)]
+    return found, np.where(full, -np.inf, value).astype(slope.dtype)
+
+
+def _first_gap(rank: Indices, row: Indices, indptr: Indices) -> Indices:
+    """Return for each row the smallest number that it does not have."""
+    order = np.lexsort((rank, row))
+    place = np.arange(rank.size) - indptr[:-1][row]
+    gap = np.diff(indptr).astype(np.intp)
+    beyond = rank[order] > place
+    np.minimum.at(gap, row[beyond], place[beyond])
+    return gap

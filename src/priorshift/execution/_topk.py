@@ -1,4 +1,4 @@
-"""Predictions of which only the best classes of each row are known."""
+"""Predictions that list only the best classes of each row."""
 
 from numbers import Integral
 from typing import Any, Literal
@@ -6,37 +6,38 @@ from typing import Any, Literal
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from priorshift._typing import Floats, Indices
+from priorshift._blocks import row_slices
+from priorshift._typing import Floats, Indices, are_numbers, float_type
 from priorshift.execution._sparse import SparseTable, compressed
 from priorshift.execution._sparse_block import SparseBlock
 
 Rest = Literal["spread", "drop"]
-"""What becomes of the probability that a row does not list."""
+"""What happens to the probability that a row does not list."""
 
 SUM_TOLERANCE = 1e-3
 """How far the scores of a row may sum above 1, as for rows that are given in full."""
 
 CHECKED_AT_ONCE = 2**20
-"""Ids of one round of checks, which sorts a copy of them."""
+"""Ids that are checked at once; the check sorts a copy of them."""
 
 
 class TopK(SparseTable):
     r"""Predictions given as the ids and scores of the k best classes of each row.
 
-    What a row lacks to 1 is the probability of the classes that it does not list. It is never
-    guessed what to do with it: `rest="spread"` gives each of them an equal share, `rest="drop"`
-    nothing, and divides the scores by their sum. Neither makes a matrix of rows by classes.
+    What a row lacks to 1 is the probability of the classes that it does not list. You say what to
+    do with it: `rest="spread"` gives each of them an equal share; `rest="drop"` gives them nothing
+    and divides the scores by their sum. Neither makes a matrix of rows by classes.
 
     Parameters
     ----------
     ids : array-like of shape (n_samples, k)
-        Columns of the listed classes, integers 0..n_classes-1, each once a row.
+        Columns of the listed classes, integers 0..n_classes-1, each at most once per row.
     scores : array-like of shape (n_samples, k)
         Their probabilities; rows sum to at most 1.
     n_classes : int
-        How many classes there are in all.
+        Number of all classes.
     rest : {"spread", "drop"}
-        What becomes of the remaining probability.
+        What happens to the remaining probability.
 
     Examples
     --------
@@ -66,7 +67,7 @@ class TopK(SparseTable):
     def from_csr(cls, matrix: Any, *, rest: Rest) -> "TopK":
         """Read the listed scores from a scipy sparse matrix; rows may list any number of classes.
 
-        A score of 0 that is stored is listed: its class gets no share of the rest.
+        A stored score of 0 counts as listed: its class gets no share of the rest.
 
         Examples
         --------
@@ -99,37 +100,33 @@ def _read(ids: Any, scores: Any) -> tuple[Indices, Floats]:
         )
     if indices.dtype.kind not in "iu":
         raise ValueError(f"ids must be integers, the columns of classes; got {indices.dtype}.")
-    if values.dtype.kind not in "fiu":
+    if not are_numbers(values.dtype):
         raise ValueError(f"scores must be probabilities; got {values.dtype}.")
-    if values.dtype not in (np.float32, np.float64):
-        half = values.dtype.kind == "f" and values.dtype.itemsize < 4
-        values = values.astype(np.float32 if half else np.float64)
-    return indices, values
+    return indices, values.astype(float_type(values.dtype), copy=False)
 
 
 def _check_ids(ids: Indices, n_classes: int) -> None:
     """Refuse ids out of range or twice in a row, some rows at a time."""
     if not isinstance(n_classes, Integral) or n_classes < 1:
         raise ValueError(
-            f"n_classes must be a whole number, of all classes listed or not; got {n_classes!r}."
+            f"n_classes must be a whole number: all classes, listed or not; got {n_classes!r}."
         )
-    step = max(1, CHECKED_AT_ONCE // ids.shape[1])
-    for start in range(0, ids.shape[0], step):
-        part = ids[start : start + step]
+    for rows in row_slices(ids.shape[0], CHECKED_AT_ONCE // ids.shape[1]):
+        part = ids[rows]
         outside = (part < 0) | (part >= n_classes)
         if outside.any():
             row, at = np.argwhere(outside)[0]
             raise ValueError(
                 f"ids must be 0..{n_classes - 1}, the columns of {n_classes} classes; got "
-                f"{part[row, at]} in row {start + row}."
+                f"{part[row, at]} in row {rows.start + row}."
             )
         ordered = np.sort(part, axis=1)
         twice = ordered[:, 1:] == ordered[:, :-1]
         if twice.any():
             row, at = np.argwhere(twice)[0]
             raise ValueError(
-                f"row {start + row} of ids lists class {ordered[row, at]} twice; list each class "
-                "once, with its whole probability."
+                f"row {rows.start + row} of ids lists class {ordered[row, at]} twice; list each "
+                "class once, with its whole probability."
             )
 
 

@@ -1,21 +1,29 @@
-r"""Priors by group (site, week, device): one pass, one certificate a group, partial pooling.
+r"""Priors by group (site, week, device): one pass, one certificate per group, partial pooling.
 
 Methods with a confusion matrix C need no more of a group than its counts of decisions
-(`GroupCounts`). Left to itself, a group gets what its estimator says of its rows; all groups are
-solved together, each to its own duality gap. Pooled, its mean decision :math:`q_g` is first drawn
-to that of the others,
+(`GroupCounts`). Without pooling, a group gets what its estimator says of its rows; all groups are
+solved together, each to its own duality gap. With pooling, its mean decision :math:`q_g` is first
+drawn to that of the others,
 
 .. math:: \tilde q_g = \mu + W_g (q_g - \mu), \qquad
     W_g = v\, C D C^T \left(v\, C D C^T + \Sigma / n_g\right)^{-1},
 
-with the rows' real covariance :math:`\Sigma`, the Dirichlet covariance :math:`D = \mathrm{diag}(d)
-- d d^T` around the whole's priors d, and the v and :math:`\mu` under which all groups are
-likeliest. EM and MAP maximise each group's likelihood under a Dirichlet distribution with a total
-of :math:`1 / v - 1` around the pooled priors instead.
+with the covariance :math:`\Sigma` of rows, the Dirichlet covariance :math:`D = \mathrm{diag}(d)
+- d d^T` around the priors d of all rows, and the v and :math:`\mu` that make all groups most
+likely. EM and MAP maximise each group's likelihood under a Dirichlet distribution with a total of
+:math:`1 / v - 1` around the pooled priors instead.
 """
 
 from priorshift.groups._counts import GroupCounts
 from priorshift.groups._estimate import estimate_groups
-from priorshift.groups._result import GroupEstimates
+from priorshift.groups._labels import read_groups
+from priorshift.groups._result import GroupEstimates, pooling_in_words, wide_columns
 
-__all__ = ["GroupCounts", "GroupEstimates", "estimate_groups"]
+__all__ = [
+    "GroupCounts",
+    "GroupEstimates",
+    "estimate_groups",
+    "pooling_in_words",
+    "read_groups",
+    "wide_columns",
+]

@@ -1,30 +1,82 @@
-"""estimate_groups: one estimate a group, in one pass over the rows."""
+r"""estimate_groups: one estimate per group, in one pass over the rows.
 
-from typing import Any
+Methods with a confusion matrix see no more of a group than its counts of decisions. All groups are
+solved together: likelihoods as one batch of mixture problems, inversions as one linear system with
+as many right-hand sides as groups. EM and MAP work on the rows themselves (`_posteriors`).
+
+Intervals are those of one target (`priorshift.uncertainty`): a row's votes :math:`C^{-1} d` have
+the variance :math:`p_m (1 - p_m) + \sum_k p_k T_{km}`, with the spread :math:`T_{km}` of vote m
+within class k on validation. A small group cannot show its own spread, so the one at its priors is
+used. Pooling leaves less of it, as if the group had more rows; validation's noise stays.
+"""
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from priorshift._typing import Indices, Labels, Vector
+from priorshift._typing import Floats, Indices, Labels, Mask, Vector
 from priorshift._validation import (
+    check_count,
+    check_positive,
     check_proba,
     check_sample_weight,
     check_source_mass,
     in_class_order,
+    some,
 )
 from priorshift.adaptation import prior_ratio
-from priorshift.estimators import EM, MAP, Auto, PriorEstimator
-from priorshift.groups._auto import estimate_by_auto
+from priorshift.estimators import PriorEstimate, PriorEstimator
+from priorshift.exceptions import PriorShiftWarning, warn_user
+from priorshift.execution import Table
 from priorshift.groups._counts import GroupCounts, count_groups
-from priorshift.groups._decisions import by_itself, estimate_each, estimate_from_counts
 from priorshift.groups._labels import encode_groups, read_groups
-from priorshift.groups._likelihoods import estimate_from_posteriors
-from priorshift.groups._methods import method_of
-from priorshift.groups._pooling import Pooling, check_pooling
-from priorshift.groups._posteriors import GroupedRows
-from priorshift.groups._result import GroupEstimates
-from priorshift.uncertainty import IntervalRequest
+from priorshift.groups._pooling import Pool, Pooling, check_pooling
+from priorshift.groups._posteriors import GroupedRows, estimate_from_posteriors, require_concave
+from priorshift.groups._result import GroupEstimates, solution_as_estimate
+from priorshift.solvers import (
+    NO_LIKELIHOOD,
+    Mixtures,
+    Solutions,
+    clip_to_simplex,
+    maximise_all,
+    solve_linear,
+)
+from priorshift.uncertainty import IntervalRequest, Votes, score_bounds
+
+INSTEAD = "a method such as SCM-L, CM-L, SCM, BBSE, EM, MAP or Auto"
+
+ROUNDING = 1e-9
+"""How far below 0 an entry may be by rounding alone."""
+
+LEAST_ROWS = 1e-9
+"""Rows of a group that has none: its bounds become 0 and 1."""
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Clean target rows in class order, with the number of each row's group."""
+
+    y_proba: Any
+    names: Labels
+    codes: Indices
+    weight: Vector | None
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """How far to pool, and which intervals to give."""
+
+    pooling: Pooling
+    interval: IntervalRequest | None
+
+    @property
+    def pools(self) -> bool:
+        """Whether groups are pooled at all."""
+        return self.pooling is not None and self.pooling != 0
 
 
 def estimate_groups(
@@ -39,26 +91,26 @@ def estimate_groups(
     r"""Estimate the target priors of each group: site, week, device.
 
     Small groups are pooled towards the others as far as the marginal likelihood of all groups
-    supports: groups that do not differ beyond noise get one estimate, large groups that do keep
-    their own. See `priorshift.groups` for the formulas.
+    supports: groups that do not differ beyond noise get one estimate; large groups that do differ
+    keep their own. See `priorshift.groups` for the formulas.
 
     Parameters
     ----------
     estimator : PriorEstimator
         Fitted: a method with a confusion matrix (CM, SCM, CM-L, SCM-L, CM-M, SCM-M, the shrunk
-        SCM-L, BBSE, BBSE-S), EM, MAP, or Auto, which calibrates as it does for the whole target
-        and then goes by soft decisions.
+        SCM-L, BBSE, BBSE-S), EM, MAP, or Auto, which calibrates as for the whole target and then
+        uses soft decisions. Any other method estimates each group by itself with ``pooling=None``.
     y_proba : array-like of shape (n_samples, n_classes) or GroupCounts
-        Predicted probabilities on the target. For methods with a confusion matrix also what is
-        read in blocks (files, sparse matrices, Dask arrays), or counts of their decisions, which
-        may have been made in parts anywhere.
+        Predicted probabilities on the target. Methods with a confusion matrix also accept data that
+        are read in blocks (files, sparse matrices, Dask arrays), and counts of their decisions,
+        which you can make in parts anywhere.
     groups : array-like of shape (n_samples,)
-        Group of each row: text, numbers or dates. None with counts.
+        Group of each row: text, numbers or dates. None if you pass counts.
     pooling : "auto", None or float, default="auto"
-        "auto" by marginal likelihood; None leaves every group to itself; a number is how many rows
-        the pooled priors count for in every group.
+        "auto" pools by marginal likelihood; None estimates every group by itself; a number is how
+        many rows the pooled priors count for in every group.
     confidence_level : float, optional
-        Such as 0.95: give every prior an interval. Not for EM and MAP.
+        For example 0.95, to give every prior an interval. Not for EM and MAP.
     sample_weight : array-like of shape (n_samples,), optional
         A row of weight 2 counts as two rows.
 
@@ -86,54 +138,32 @@ def estimate_groups(
     array([1.66, 0.34])
     """
     check_is_fitted(estimator)
-    pooling, request = check_pooling(pooling), _request(confidence_level)
+    asked = _Asked(check_pooling(pooling), _request(confidence_level))
     if isinstance(y_proba, GroupCounts):
         if groups is not None or sample_weight is not None:
-            raise ValueError("counts know their groups and weights; leave out the arguments.")
-        if isinstance(estimator, EM | MAP | Auto):
+            raise ValueError("counts hold their groups and weights; leave out the arguments.")
+        if not estimator.counts_suffice:
             raise ValueError(
                 f"{type(estimator).__name__} needs the rows of the target, which counts do not "
-                "keep; give y_proba and groups, or use a method such as SCM-L."
+                "keep; pass y_proba and groups, or use a method such as SCM-L."
             )
-        return estimate_from_counts(estimator, y_proba, pooling, request)
-    values, names, codes, weight = _read(estimator, y_proba, groups, sample_weight)
-    if type(estimator) in (EM, MAP):
-        if request is not None:
-            raise ValueError(
-                f"{type(estimator).__name__} has no intervals by group; use a method with a "
-                "confusion matrix such as SCM-L, or leave out confidence_level."
-            )
-        scale = prior_ratio(np.ones(values.shape[1]), estimator.source_priors_)
-        return estimate_from_posteriors(
-            estimator, GroupedRows(values, codes, names, weight, scale), pooling
-        )
-    if isinstance(estimator, Auto):
-        return estimate_by_auto(estimator, values, names, codes, weight, pooling, request)
-    if by_itself(estimator, values, weight, pooling, request):
-        return estimate_each(estimator, values, names, codes)
-    method_of(estimator)  # refuse before the work
-    counts = count_groups(
-        values,
-        names,
-        codes,
-        estimator.confusion_.decision,
-        weight,
-        covariance=pooling is not None and pooling != 0,
-    )
-    return estimate_from_counts(estimator, counts, pooling, request)
+        return _from_counts(estimator, y_proba, asked)
+    rows = _read(estimator, y_proba, groups, sample_weight)
+    if _is_each_alone(estimator, rows, asked):
+        return _estimate_each(estimator, rows)
+    if estimator.batch == "posteriors":
+        return _from_posteriors(estimator, rows, asked)
+    if estimator.batch == "calibrated":
+        return _from_calibrated(estimator, rows, asked)
+    return _from_decisions(estimator, rows, asked)
 
 
-def _read(
-    estimator: PriorEstimator, y_proba: Any, groups: Any, sample_weight: Any
-) -> tuple[Any, Labels, Indices, Vector | None]:
-    """Check rows; return probabilities in class order, groups, their numbers, and weights.
-
-    Methods with a confusion matrix read files and sparse matrices block by block.
-    """
+def _read(estimator: PriorEstimator, y_proba: Any, groups: Any, sample_weight: Any) -> _Rows:
+    """Check rows, groups and weights; methods with a confusion matrix read rows in blocks."""
     if groups is None:
-        raise ValueError("groups is missing; give the group of each row.")
-    in_memory = isinstance(estimator, EM | MAP | Auto)
-    values = in_class_order(check_proba(y_proba, tables=not in_memory), estimator.classes_)
+        raise ValueError("groups is missing; pass the group of each row.")
+    read = check_proba(y_proba, tables=estimator.counts_suffice)
+    values = in_class_order(read, estimator.classes_)
     check_source_mass(
         estimator._denominator,
         values,
@@ -141,10 +171,299 @@ def _read(
         origin=estimator.source_priors_from_,
     )
     names, codes = encode_groups(read_groups(groups, values.shape[0]))
-    return values, names, codes, check_sample_weight(sample_weight, values.shape[0])
+    return _Rows(values, names, codes, check_sample_weight(sample_weight, values.shape[0]))
 
 
 def _request(confidence_level: float | None) -> IntervalRequest | None:
     if confidence_level is None:
         return None
     return IntervalRequest.of(confidence_level, 0, "asymptotic", 300, False, "population")
+
+
+def _from_posteriors(estimator: PriorEstimator, rows: _Rows, asked: _Asked) -> GroupEstimates:
+    """Estimate groups by EM or MAP."""
+    if asked.interval is not None:
+        raise ValueError(
+            f"{type(estimator).__name__} has no intervals by group; use a method with a confusion "
+            "matrix such as SCM-L, or leave out confidence_level."
+        )
+    scale = prior_ratio(np.ones(rows.y_proba.shape[1]), estimator.source_priors_)
+    grouped = GroupedRows(rows.y_proba, rows.codes, rows.names, rows.weight, scale)
+    return estimate_from_posteriors(estimator, grouped, asked.pooling)
+
+
+def _from_calibrated(estimator: PriorEstimator, rows: _Rows, asked: _Asked) -> GroupEstimates:
+    """Estimate groups by soft decisions of outputs calibrated for the whole target.
+
+    If groups do not differ beyond noise, all of them get the method's own estimate, and predictions
+    stay as they are if it leaves them alone. If they do, each is adapted to its own priors: the
+    method's caution is about the whole target, and pooling plays its part for groups.
+    """
+    if rows.weight is not None:
+        raise ValueError(f"{type(estimator).__name__} takes no sample_weight; use SCM-L.")
+    whole = estimator.estimate(rows.y_proba)
+    soft, calibrator = estimator._soft_decisions()
+    rows = replace(rows, y_proba=calibrator.apply(rows.y_proba))
+    if _is_each_alone(soft, rows, asked):
+        found = _estimate_each(soft, rows)
+    else:
+        found = _from_decisions(soft, rows, asked)
+    if np.isinf(found.pooling):
+        G = rows.names.size
+        return replace(
+            found,
+            priors=np.tile(whole.priors, (G, 1)),
+            whole=whole,
+            pooled=whole,
+            status=np.full(G, whole.status),
+            gap=np.full(G, np.inf),
+        )
+    pooled = replace(
+        found.pooled,
+        method=whole.method,
+        source_priors_from=whole.source_priors_from,
+        calibrator=calibrator,
+        decision=whole.decision,
+    )
+    return replace(found, whole=whole, pooled=pooled)
+
+
+def _from_decisions(estimator: PriorEstimator, rows: _Rows, asked: _Asked) -> GroupEstimates:
+    """Estimate groups by a method with a confusion matrix."""
+    _method_of(estimator)  # refuse before the work
+    counts = count_groups(
+        rows.y_proba,
+        rows.names,
+        rows.codes,
+        estimator.confusion_.decision,
+        rows.weight,
+        covariance=asked.pools,
+    )
+    return _from_counts(estimator, counts, asked)
+
+
+def _from_counts(estimator: PriorEstimator, counts: GroupCounts, asked: _Asked) -> GroupEstimates:
+    """Estimate the priors of groups from counts of their decisions."""
+    method = _method_of(estimator)
+    _require_fitting(estimator, counts)
+    whole = estimator.estimate_counts(counts.total())
+    pool = Pool.of(asked.pooling, counts, method.columns, whole.priors)
+    informative = method.informative(counts.counts) > 0
+    pooled, solved = _solve(method, counts, pool, whole, informative)
+    found = GroupEstimates.of(
+        counts.groups, counts.n_rows, solved, informative, pool, whole, pooled
+    )
+    if asked.interval is None:
+        return found
+    interval, error = _intervals(estimator, found.priors, counts.mass, pool, asked.interval)
+    return replace(
+        found,
+        interval=interval,
+        standard_error=error,
+        confidence_level=asked.interval.confidence_level,
+    )
+
+
+def _is_each_alone(estimator: PriorEstimator, rows: _Rows, asked: _Asked) -> bool:
+    """Whether every group is to be a target of its own, because no batch can solve for it."""
+    plain = rows.weight is None and asked.interval is None and not isinstance(rows.y_proba, Table)
+    by_counts = estimator.counts_suffice and not estimator.needs_rows
+    in_batch = estimator.batch is not None and (by_counts or not estimator.counts_suffice)
+    return not in_batch and plain and not asked.pools
+
+
+def _estimate_each(estimator: PriorEstimator, rows: _Rows) -> GroupEstimates:
+    """Estimate every group by itself, as a target of its own.
+
+    This is slow, and the only way for a method without a batch solver, or if validation lacks a
+    class, whose share counts do not tell.
+    """
+    whole = estimator._estimate(rows.y_proba)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the same was said of all rows
+        alone = [
+            _estimate_one(estimator, rows.y_proba[rows.codes == g], group)
+            for g, group in enumerate(rows.names)
+        ]
+    solved = Solutions(
+        np.array([one.priors for one in alone]),
+        np.array([one.status for one in alone]),
+        np.array([np.inf if one.gap is None else one.gap for one in alone]),
+        np.array([one.n_iter for one in alone], dtype=np.intp),
+    )
+    G = rows.names.size
+    n = np.bincount(rows.codes, minlength=G)
+    every = np.ones(G, dtype=bool)
+    return GroupEstimates.of(rows.names, n, solved, every, Pool(np.inf), whole, whole)
+
+
+def _estimate_one(estimator: PriorEstimator, y_proba: Floats, group: Any) -> PriorEstimate:
+    try:
+        return estimator._estimate(y_proba)
+    except ValueError as error:
+        raise ValueError(f"group {group.item()!r}: {error}") from error
+
+
+def _solve(
+    method: "Method", counts: GroupCounts, pool: Pool, whole: PriorEstimate, informative: Mask
+) -> tuple[PriorEstimate, Solutions | None]:
+    """Solve for the pooled priors, and for the groups around them; None if all are alike.
+
+    With pooling, a method's own hyper-prior acts on each group as it does on all rows: pooling is
+    what protects small groups.
+    """
+    if pool.complete:
+        return whole, None
+    if pool.spread is None:
+        return whole, method.solve(counts.counts[informative])
+    mass = np.full(informative.size, counts.mass.sum()) if method.has_prior else counts.mass
+    centre = pool.spread.moments(pool.spread.centre(pool.variance))[None]
+    pooled = solution_as_estimate(whole, method.solve(_positive(centre) * counts.mass.sum()))
+    moments = _positive(pool.spread.pooled_moments(pool.variance)[informative])
+    return pooled, method.solve(moments * mass[informative, None])
+
+
+def _positive(moments: Vector) -> Vector:
+    """Return mean decisions with 0 in place of what pooling pulled below 0."""
+    moments = np.maximum(moments, 0)
+    return moments / moments.sum(axis=1, keepdims=True)
+
+
+def _require_fitting(estimator: PriorEstimator, counts: GroupCounts) -> None:
+    decision, K = estimator.confusion_.decision, estimator.classes_.size
+    if counts.decision != decision or counts.sums.shape[1] != K:
+        raise ValueError(
+            f"{type(estimator).__name__} needs counts of {decision} decisions on {K} classes; got "
+            f"{counts.decision} decisions on {counts.sums.shape[1]}. Count with "
+            f"GroupCounts.from_arrays(y_proba, groups, decision={decision!r})."
+        )
+    if not counts.mass.any():
+        raise ValueError("no group has a row of weight above 0; there is nothing to estimate from.")
+
+
+def _intervals(
+    estimator: PriorEstimator, priors: Vector, mass: Vector, pool: Pool, request: IntervalRequest
+) -> tuple[Vector, Vector]:
+    """Return the intervals, shape (G, K, 2), and standard errors, shape (G, K)."""
+    rows = estimator._labelled_rows()
+    # what validation says needs no row of the target
+    votes = Votes.of(
+        estimator.confusion_, rows.y_proba[:1], rows.y_proba, rows.labels, rows.sample_weight
+    )
+    within, own = votes.within, np.diagonal(votes.within)
+    n = np.maximum(_effective_rows(mass, priors.shape[1], pool), LEAST_ROWS)
+    by_others = (priors @ within - priors * own) / n
+    by_validation = (priors**2 / votes.n_validation) @ within
+    error = np.sqrt((priors * (1 - priors) + priors * own) / n + by_others + by_validation)
+    z = request.z(priors.shape[1])
+    lower, upper = score_bounds(priors, z, by_others + by_validation, (1 + own) / n, -1 / n)
+    lower = np.minimum(lower, 0.5 * (lower + priors - z * error))
+    bounds = np.stack([np.minimum(lower, priors), np.maximum(upper, priors)], axis=-1)
+    return np.clip(bounds, 0.0, 1.0), error
+
+
+def _effective_rows(mass: Vector, n_classes: int, pool: Pool) -> Vector:
+    """Return how many rows each prior is known by: those of the group, and what pooling adds."""
+    if pool.spread is None:
+        return np.tile(mass[:, None], (1, n_classes))
+    alone = (pool.spread.to_priors**2).sum(axis=1)
+    left = pool.spread.prior_variance(pool.variance)
+    return np.divide(alone, left, out=np.full_like(left, mass.sum()), where=left > 0)
+
+
+@dataclass(frozen=True)
+class _Likelihood:
+    """One certified maximum per group of the likelihood of its counts."""
+
+    columns: Vector
+    excess: Vector
+    start: Vector
+    tol: float
+    max_iter: int
+
+    @property
+    def has_prior(self) -> bool:
+        """Whether there is a hyper-prior, so that the number of rows matters."""
+        return bool(self.excess.any())
+
+    @property
+    def _possible(self) -> Mask:
+        """Which decisions occur on validation."""
+        return self.columns.sum(axis=1) > NO_LIKELIHOOD
+
+    def informative(self, counts: Vector) -> Vector:
+        """Return the weight of decisions that occur on validation, by group."""
+        return counts @ self._possible
+
+    def solve(self, counts: Vector) -> Solutions:
+        """Solve for groups that are informative."""
+        weights = np.ascontiguousarray(np.maximum(counts[:, self._possible], 0))
+        problem = Mixtures.of(self.columns[self._possible], weights, self.excess)
+        return maximise_all(problem, self.start, tol=self.tol, max_iter=self.max_iter)
+
+
+@dataclass(frozen=True)
+class _Inversion:
+    """One linear system with as many right-hand sides as groups, clipped."""
+
+    columns: Vector
+    source: Vector | None
+    name: str
+    has_prior: Literal[False] = False
+
+    def informative(self, counts: Vector) -> Vector:
+        """Return the weight of decisions by group."""
+        return counts.sum(axis=1)
+
+    def solve(self, counts: Vector) -> Solutions:
+        """Solve for groups that have rows; warn once of those that were clipped."""
+        q = counts / counts.sum(axis=1, keepdims=True)
+        if self.source is None:
+            raw = solve_linear(self.columns, q.T).T
+        else:
+            raw = solve_linear(self.columns * self.source, q.T).T * self.source
+        negative = (raw < -ROUNDING).any(axis=1)
+        if negative.any():
+            warn_user(
+                f"{self.name} found negative entries, the lowest {raw.min():.3g}, in "
+                f"{np.count_nonzero(negative)} of {raw.shape[0]} groups, and set them to 0. CM-L "
+                "and SCM-L need no clipping.",
+                PriorShiftWarning,
+            )
+        return Solutions.direct(clip_to_simplex(raw))
+
+
+Method = _Likelihood | _Inversion
+
+
+def _method_of(estimator: PriorEstimator) -> Method:
+    """Return how a fitted estimator solves for the counts of many groups, or refuse."""
+    if estimator.batch not in ("likelihood", "inversion"):
+        raise ValueError(
+            f"{estimator!r} cannot pool groups, nor use weights, intervals or counts for them; use "
+            f"{INSTEAD}, or pass pooling=None and rows in memory to estimate each group by itself."
+        )
+    seen = estimator.confusion_.seen
+    if not seen.all():
+        raise ValueError(
+            f"validation has no sample of class {some(estimator.classes_[~seen].tolist())}, so a "
+            "confusion matrix cannot tell its share in a group, nor how far to pool; add samples, "
+            "pass rows in memory with pooling=None and no weights or confidence_level, which "
+            "estimates each group by itself, or use EM or MAP with source_priors."
+        )
+    params: Any = estimator
+    if getattr(params, "solver", "certified") != "certified":
+        raise ValueError("groups are solved to a certificate; use solver='certified'.")
+    columns = params._columns
+    if estimator.batch == "inversion":
+        source = estimator.source_priors_ if estimator.raw_is == "ratio" else None
+        return _Inversion(columns, source, estimator.name)
+    alpha = estimator._hyper_prior
+    require_concave(alpha)
+    return _Likelihood(
+        columns,
+        alpha - 1,
+        estimator.source_priors_,
+        check_positive(params.tol, "tol"),
+        check_count(params.max_iter, "max_iter"),
+    )

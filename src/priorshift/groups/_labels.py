@@ -9,11 +9,11 @@ from priorshift._typing import Indices, Labels
 from priorshift._validation import read_labels, some
 
 MOST_DENSE = 4
-"""Whole numbers are counted rather than sorted where they span at most so many times the rows."""
+"""Whole numbers are counted instead of sorted if they span at most this many times the rows."""
 
 
 def read_groups(groups: ArrayLike, n_samples: int | None = None) -> Labels:
-    """Read group labels, one a row: text, numbers, or dates, which become text.
+    """Read group labels, one per row: text, numbers, or dates, which become text.
 
     Examples
     --------
@@ -42,11 +42,11 @@ def encode_groups(labels: Labels) -> tuple[Labels, Indices]:
 
 
 def match_groups(labels: Labels, groups: Labels) -> Indices:
-    """Return the position of each label among sorted groups; refuse one that is not there."""
+    """Return the position of each label among sorted groups; refuse a label that is not there."""
     if (labels.dtype.kind == "U") != (groups.dtype.kind == "U"):
         raise ValueError(
-            f"the groups are {some(groups.tolist(), 3)} but {some(labels[:3].tolist())} were "
-            "given, which are of another kind; use the same names in both."
+            f"the groups are {some(groups.tolist(), 3)} but you gave {some(labels[:3].tolist())}, "
+            "of another kind; use the same names in both."
         )
     names, codes = encode_groups(labels)
     at = np.searchsorted(groups, names).clip(max=groups.size - 1)
@@ -59,6 +59,15 @@ def match_groups(labels: Labels, groups: Labels) -> Indices:
     return at[codes]
 
 
+def match_or_pool(labels: Labels, groups: Labels) -> Indices:
+    """Return the position of each label among sorted groups; one past the last if unknown."""
+    known = np.isin(labels, groups)
+    codes = np.full(labels.size, groups.size, dtype=np.intp)
+    if known.any():
+        codes[known] = match_groups(labels[known], groups)
+    return codes
+
+
 def _encode_dense(offsets: Indices, low: int, dtype: Any) -> tuple[Labels, Indices]:
     present = np.bincount(offsets) > 0
     number = np.cumsum(present) - 1
@@ -66,7 +75,7 @@ def _encode_dense(offsets: Indices, low: int, dtype: Any) -> tuple[Labels, Indic
 
 
 def _without_dates(groups: Any) -> Any:
-    """Turn dates and times into text of ISO 8601, as short as keeps them apart."""
+    """Turn dates and times into ISO 8601 text, as short as still tells them apart."""
     values = groups.to_numpy() if hasattr(groups, "to_numpy") else groups
     if not isinstance(values, np.ndarray) or values.dtype.kind != "M":
         return groups

@@ -1,31 +1,29 @@
-r"""EM and MAP by group: the rows of each group are its own mixture problem.
+r"""Groups by EM and MAP: the rows of each group are its own mixture problem.
 
-Rows are gathered by group, and groups of like size are stacked, padded with rows of weight 0, so
-that Newton's steps run over many groups at once. A group too large to be worth a copy goes to the
-solver of one problem; there can only be few of those.
+Pooled groups maximise their likelihood under a Dirichlet distribution around the pooled priors with
+a total of 1 / v - 1. The v is found from the posteriors :math:`r` under the priors of all rows,
+whose means are moments like those of decisions: :math:`E_g[r] = R\, p_g` with
+:math:`R_{km} = E[r_k r_m] / p_m`.
 """
 
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
+from typing import Any
 
 import numpy as np
 
 from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Indices, Labels, Vector
+from priorshift._validation import check_choice, check_count, check_positive
+from priorshift.estimators import PriorEstimate, PriorEstimator
 from priorshift.groups._counts import GroupCounts, count_groups
-from priorshift.groups._methods import Found
-from priorshift.groups._mixtures import Mixtures
-from priorshift.groups._newton import Solutions, maximise_all
-from priorshift.solvers import Mixture, maximise
-
-STACK_BYTES = 2**23
-"""Rows stacked at once; a group with more goes to the solver of one problem."""
-
-ALIKE = 1.25
-"""Groups are stacked with others up to so many times their size: at most a fifth is padding."""
+from priorshift.groups._pooling import Pool, Pooling
+from priorshift.groups._result import GroupEstimates, solution_as_estimate
+from priorshift.solvers import Mixture, Solutions, maximise, maximise_by_group
 
 COUNT_BYTES = 2**23
+"""Posteriors that are formed at once to be counted."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,7 @@ class GroupedRows:
     names : ndarray of shape (G,)
     weight : ndarray of shape (n,) or None
     scale : ndarray of shape (K,)
-        1 / source priors, and 0 for a class that the source never had.
+        1 / source priors, and 0 for a class with a source prior of 0.
     """
 
     y_proba: Floats
@@ -54,10 +52,6 @@ class GroupedRows:
         weight = possible if self.weight is None else possible * self.weight
         found = np.bincount(self.codes, weight, minlength=self.names.size)
         return found.astype(np.float64, copy=False)
-
-    def problem(self, alpha: Vector) -> Mixture:
-        """Return the problem of all rows together."""
-        return Mixture.of(self.y_proba, scale=self.scale, weights=self.weight, alpha=alpha)
 
     def counts_under(self, priors: Vector) -> GroupCounts:
         """Count by group the posteriors that the rows have under priors above 0."""
@@ -77,65 +71,79 @@ class GroupedRows:
         n, K = self.y_proba.shape
         return reduce(add, map(counted, row_blocks(n, K, COUNT_BYTES)))
 
-    def solve(
-        self, groups: Indices, excess: Vector, start: Vector, *, tol: float, max_iter: int
-    ) -> Found:
-        """Maximise the objective of some groups, all with `excess` as their hyper-prior."""
-        order = np.argsort(self.codes, kind="stable")
-        sizes = np.bincount(self.codes, minlength=self.names.size)
-        first = np.cumsum(sizes) - sizes
-        priors = np.empty((groups.size, self.scale.size))
-        gap, n_iter = np.empty(groups.size), np.zeros(groups.size, dtype=np.intp)
-        most = max(1, STACK_BYTES // (8 * self.scale.size))
-        for part in _stacks(sizes[groups], most):
-            chosen = groups[part]
-            if sizes[chosen].max() > most:
-                rows = order[first[chosen[0]] :][: sizes[chosen[0]]]
-                solved = self._single(rows, excess, start, tol, max_iter)
-            else:
-                A, weights = self._stack(order, first[chosen], sizes[chosen])
-                problem = Mixtures.of(A, weights, excess)
-                solved = maximise_all(problem, start, tol=tol, max_iter=max_iter)
-            priors[part], gap[part], n_iter[part] = solved.priors, solved.gap, solved.n_iter
-        return Found.judged(priors, gap, tol, n_iter)
 
-    def _stack(self, order: Indices, first: Indices, sizes: Indices) -> tuple[Vector, Vector]:
-        """Return rows of groups as (g, m, K), divided by source priors, and their weights."""
-        slots = np.arange(sizes.max())
-        filled = slots < sizes[:, None]
-        rows = order[first[:, None] + np.where(filled, slots, 0)]
-        A = self.y_proba[rows].astype(np.float64, copy=False) * self.scale
-        weights = np.ones(rows.shape) if self.weight is None else self.weight[rows]
-        return A, weights * (filled & (A.sum(axis=2) > 0))
-
-    def _single(
-        self, rows: Indices, excess: Vector, start: Vector, tol: float, max_iter: int
-    ) -> Solutions:
-        weights = None if self.weight is None else self.weight[rows]
-        problem = Mixture.of(
-            self.y_proba[rows], scale=self.scale, weights=weights, alpha=1 + excess
+def estimate_from_posteriors(
+    estimator: PriorEstimator, rows: GroupedRows, pooling: Pooling
+) -> GroupEstimates:
+    """Estimate the priors of groups from the posteriors of their rows."""
+    params: Any = estimator
+    check_choice(params.solver, ("certified",), "solver, for groups,")
+    budget: dict[str, Any] = {
+        "tol": check_positive(params.tol, "tol"),
+        "max_iter": check_count(params.max_iter, "max_iter"),
+    }
+    alpha = estimator._hyper_prior
+    require_concave(alpha)
+    whole = _whole(estimator, rows, alpha, budget)
+    informative = rows.informative() > 0
+    pool, pooled, excess = Pool(np.inf), whole, alpha - 1
+    if pooling is not None and pooling != 0:
+        pool, pooled, excess = _pool(rows, whole, pooling)
+    solved = None
+    if not pool.complete:
+        solved = maximise_by_group(
+            rows.y_proba,
+            rows.codes,
+            np.flatnonzero(informative),
+            scale=rows.scale,
+            weights=rows.weight,
+            excess=excess,
+            start=pooled.priors,
+            **budget,
         )
-        solution = maximise(problem, tol=tol, max_iter=max_iter, start=start)
-        gap = np.inf if solution.gap is None else solution.gap
-        return Solutions(solution.value[None], np.array([gap]), np.array([solution.n_iter]))
+    return GroupEstimates.of(
+        rows.names,
+        np.bincount(rows.codes, minlength=rows.names.size),
+        solved,
+        informative,
+        pool,
+        whole,
+        pooled,
+    )
 
 
-def _stacks(sizes: Indices, most: int) -> list[Indices]:
-    """Cut groups into stacks of like size with at most `most` rows, padding included.
+def require_concave(alpha: Vector) -> None:
+    """Refuse a hyper-prior under which nothing can be certified."""
+    if (alpha < 1).any():
+        raise ValueError("groups need alpha of at least 1: below 1, nothing can be certified.")
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> [stack.tolist() for stack in _stacks(np.array([5, 100, 4, 5]), 12)]
-    [[2, 0], [3], [1]]
-    """
-    order = np.argsort(sizes, kind="stable")
-    ordered = sizes[order]
-    stacks, at = [], 0
-    while at < order.size:  # a stack at a time, not a group
-        alike = int(np.searchsorted(ordered, ALIKE * ordered[at], side="right"))
-        fits = ordered[at:alike] * np.arange(1, alike - at + 1) <= most
-        size = max(1, int(np.count_nonzero(fits)))
-        stacks.append(order[at : at + size])
-        at += size
-    return stacks
+
+def _whole(
+    estimator: PriorEstimator, rows: GroupedRows, alpha: Vector, budget: dict[str, Any]
+) -> PriorEstimate:
+    """Estimate the priors of all rows together, with their weights."""
+    problem = Mixture.of(rows.y_proba, scale=rows.scale, weights=rows.weight, alpha=alpha)
+    solution = maximise(problem, start=estimator.source_priors_, **budget)
+    estimator._warn_if_short(solution)
+    return estimator._result(solution.value, solution, rows.y_proba.shape[0])
+
+
+def _pool(
+    rows: GroupedRows, whole: PriorEstimate, pooling: Pooling
+) -> tuple[Pool, PriorEstimate, Vector]:
+    """Choose how far to pool, towards which priors, and the hyper-prior that does so."""
+    n, K = rows.y_proba.shape
+    around = (n * whole.priors + 1 / K) / (n + 1)  # every class might occur in one more row
+    counts = rows.counts_under(around)
+    assert counts.second is not None
+    R = counts.second / counts.mass.sum() / around
+    lost = R.sum(axis=0) <= 0  # no row gives the class any probability: as if always recognised
+    R[lost, lost] = 1.0
+    R /= R.sum(axis=0)
+    pool = Pool.of(pooling, counts, R, around)
+    if pool.complete or pool.spread is None:
+        return pool, whole, np.zeros(K)
+    step = pool.spread.to_priors @ pool.spread.centre(pool.variance)
+    centre = np.maximum(whole.priors + step, 0)
+    pooled = solution_as_estimate(whole, Solutions.direct(centre[None] / centre.sum()))
+    return pool, pooled, pool.strength * pooled.priors

@@ -1,8 +1,7 @@
 """Files of predictions: npy, npz, csv, parquet, arrow. Written atomically, never unpickled."""
 
-from priorshift.io._atomic import atomic_path, write_text
+from priorshift.io._atomic import atomic_path, locked, write_text
 from priorshift.io._base import PredictionFile, are_whole, as_text
-from priorshift.io._locks import locked
 from priorshift.io._open import SUFFIXES, open_predictions, require_file
 from priorshift.io._resume import START, Mark, Partial, remove_partial, resumable_path
 

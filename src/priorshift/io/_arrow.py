@@ -1,34 +1,36 @@
-"""Parquet and Arrow IPC (Feather) tables, by pyarrow."""
+"""Parquet and Arrow IPC (Feather) files, read and written by PyArrow."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from priorshift._typing import Floats
+from priorshift._blocks import row_slices
+from priorshift._typing import Floats, float_type
 from priorshift.execution import Rows
 from priorshift.io import _base
 from priorshift.io._arrow_rows import ArrowRows, ColumnTable, ParquetRows, StreamRows, stacked
-from priorshift.io._arrow_writers import BatchWriter, GroupWriter, Write
-from priorshift.io._base import (
-    Advance,
-    PredictionFile,
-    Rewrite,
-    apply,
-    order_of,
-    require_distinct,
-)
-from priorshift.io._resume import START, Mark, Save
+from priorshift.io._base import Copy, PredictionFile, order_of, require_distinct
+
+Write = Callable[[Any], None]
+"""Writes a record batch."""
+
+Opened = tuple[Any, int | None, Callable[[list[str] | None], Any]]
+"""Schema, number of rows if known, and a function from columns to record batches."""
 
 FILE_MARK = b"ARROW1"
+FILE_HEAD = 8
+"""Bytes of an Arrow IPC file before what it shares with a stream: the mark, padded."""
+
 PANDAS_INDEX = "__index_level_"
-"""Where pandas keeps a row index."""
+"""How names begin of columns in which pandas stores a row index."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +67,11 @@ class ArrowTable(PredictionFile):
         """Return the predictions as a table that decodes a few rows at a time."""
         wanted = self._wanted(names)
         with readable(self.where):
-            table = self._table(self.path, _float_type(self.schema, wanted), tuple(wanted))
-            _ = table.shape  # found now, so that a broken file is named
+            table = self._table(
+                self.path.resolve(), _float_type(self.schema, wanted), tuple(wanted)
+            )
+            _ = table.shape  # read it now, so that the error of a broken file names it
             return table
-
-    def labels(self) -> NDArray[Any] | None:
-        """Read the labels."""
-        return self.vector(self.label_column)
 
     def vector(self, name: str) -> NDArray[Any] | None:
         """Read a column."""
@@ -86,37 +86,74 @@ class ArrowTable(PredictionFile):
         with self._open() as (_, n_rows, _):
             return n_rows
 
-    def rewrite(
-        self,
-        output: Path,
-        names: Sequence[str] | None,
-        function: Rewrite,
-        advance: Advance,
-        begin: Mark = START,
-        save: Save | None = None,
-    ) -> None:
+    def _rewrite(self, copy: Copy) -> None:
         """Write a copy with new predictions; integer columns of predictions become floats."""
         import pyarrow as pa
 
-        wanted, schema = self._wanted(names), self.schema
+        wanted, schema, start = self._wanted(copy.names), self.schema, 0
         for name in wanted:
             at = schema.get_field_index(name)
             if not pa.types.is_floating(schema.field(at).type):
                 schema = schema.set(at, schema.field(at).with_type(pa.float64()))
-        start = 0
-        with self._writer(output, schema, begin, save) as write:
+        with self._writer(copy, schema) as write:
             for batch in self._batches(None):
-                if start < begin.rows:
-                    start += batch.num_rows
-                    advance(batch.num_rows)
-                    continue
-                changed = apply(function, _matrix(batch, wanted), start, advance, self.where)
-                columns = {name: batch.column(name) for name in batch.schema.names}
-                for name, column in zip(wanted, changed.T, strict=True):
-                    kind = schema.field(name).type
-                    columns[name] = pa.array(column.astype(kind.to_pandas_dtype()), type=kind)
+                if not copy.is_done(start, batch.num_rows):
+                    changed = copy.changed(_matrix(batch, wanted), start)
+                    write(_replaced(batch, schema, wanted, changed))
                 start += batch.num_rows
-                write(pa.record_batch(list(columns.values()), schema=schema), start)
+
+    @contextmanager
+    def _writer(self, copy: Copy, schema: Any) -> Iterator[Write]:
+        """Yield a function that writes a record batch, after those that are written already."""
+        if copy.save is None:
+            with self._new(copy.output, schema) as writer:
+                yield writer.write_batch
+            return
+        with self._new_part(copy, schema) as write:
+            yield write
+        self._join_parts(copy.output, schema)
+
+    @contextmanager
+    def _new_part(self, copy: Copy, schema: Any) -> Iterator[Write]:
+        """Yield a function that writes a record batch to a new part beside the output.
+
+        Every run writes one part, as Arrow IPC. It is named by its first row and ends where the
+        next part begins; what its run wrote after the last entry of the journal is not used.
+        """
+        import pyarrow as pa
+
+        n_rows, n_bytes = copy.begin.rows, 0
+        _remove_joined(copy)
+        for start, path in _parts(copy.output):
+            if start >= n_rows:
+                path.unlink()
+            else:
+                n_bytes += path.stat().st_size
+        part = _part(copy.output, n_rows)
+        with pa.OSFile(str(part), "wb") as sink, self._part_writer(sink, schema) as writer:
+
+            def write(batch: Any) -> None:
+                nonlocal n_rows
+                writer.write_batch(batch)
+                n_rows += batch.num_rows
+                copy.written(n_rows, lambda: n_bytes + sink.tell())
+
+            yield write
+
+    def _part_writer(self, sink: Any, schema: Any) -> Any:
+        """Return a writer of a part, to use as a context."""
+        import pyarrow as pa
+
+        return pa.ipc.new_stream(sink, schema)
+
+    part_head = 0
+    """Bytes of a part before its stream of record batches."""
+
+    def _join_parts(self, output: Path, schema: Any) -> None:
+        """Write the output, one record batch after the other."""
+        with self._new(output, schema) as writer:
+            for batch in _batches_of_parts(output, self.part_head):
+                writer.write_batch(batch)
 
     def _wanted(self, names: Sequence[str] | None) -> list[str]:
         wanted = list(names or self.names)
@@ -137,19 +174,18 @@ class ArrowTable(PredictionFile):
 
     @abstractmethod
     @contextmanager
-    def _open(self) -> Iterator[tuple[Any, int | None, Callable[[list[str] | None], Any]]]:
-        """Yield schema, number of rows, and a function from columns to record batches."""
+    def _open(self) -> Iterator[Opened]:
+        """Open the file."""
 
     @abstractmethod
-    @contextmanager
-    def _writer(self, output: Path, schema: Any, begin: Mark, save: Save | None) -> Iterator[Write]:
-        """Yield a function that writes a record batch, after those that are written already."""
+    def _new(self, output: Path, schema: Any) -> Any:
+        """Return a writer of such a file, to use as a context."""
 
     def _batches(self, columns: list[str] | None) -> Iterator[Any]:
-        """Yield record batches that are not empty, and none too large."""
+        """Yield record batches that are neither empty nor too large."""
         with self._open() as (_, _, batches):
             for batch in batches(columns):
-                for rows in _base.row_starts(batch.num_rows):
+                for rows in row_slices(batch.num_rows, _base.BLOCK_ROWS):
                     yield batch.slice(rows.start, rows.stop - rows.start)
 
 
@@ -159,11 +195,11 @@ class ParquetFile(ArrowTable):
     _table = ParquetRows
 
     @contextmanager
-    def _open(self) -> Iterator[tuple[Any, int | None, Callable[[list[str] | None], Any]]]:
+    def _open(self) -> Iterator[Opened]:
         with readable(self.where):
             import pyarrow.parquet as pq
 
-            # mapped and not buffered ahead, or what was read would pile up
+            # mapped and not buffered ahead, or memory would fill with what was read
             with pq.ParquetFile(self.path, memory_map=True, pre_buffer=False) as file:
                 yield (
                     file.schema_arrow,
@@ -182,10 +218,11 @@ class ParquetFile(ArrowTable):
         codec = str(metadata.row_group(0).column(0).compression).lower()
         return "none" if codec == "uncompressed" else codec
 
-    @contextmanager
-    def _writer(self, output: Path, schema: Any, begin: Mark, save: Save | None) -> Iterator[Write]:
-        with GroupWriter(output, schema, self.compression, begin, save) as writer:
-            yield writer.write
+    def _new(self, output: Path, schema: Any) -> Any:
+        """Return a writer of one row group per record batch."""
+        import pyarrow.parquet as pq
+
+        return pq.ParquetWriter(output, schema, compression=self.compression)
 
 
 class ArrowFile(ArrowTable):
@@ -196,7 +233,7 @@ class ArrowFile(ArrowTable):
         return StreamRows if self.is_stream else ArrowRows
 
     @contextmanager
-    def _open(self) -> Iterator[tuple[Any, int | None, Callable[[list[str] | None], Any]]]:
+    def _open(self) -> Iterator[Opened]:
         with readable(self.where) as pa, pa.memory_map(str(self.path)) as source:
             if self.is_stream:
                 stream = pa.ipc.open_stream(source)
@@ -212,15 +249,79 @@ class ArrowFile(ArrowTable):
         with self.path.open("rb") as stream:
             return stream.read(len(FILE_MARK)) != FILE_MARK
 
-    @contextmanager
-    def _writer(self, output: Path, schema: Any, begin: Mark, save: Save | None) -> Iterator[Write]:
-        with BatchWriter(output, schema, self.is_stream, begin, save) as writer:
-            yield writer.write
+    def _new(self, output: Path, schema: Any) -> Any:
+        """Return a writer of what this file is, a file or a stream."""
+        return self._part_writer(str(output), schema)
+
+    def _part_writer(self, sink: Any, schema: Any) -> Any:
+        """Return a writer of what this file is: then a part may be the whole output."""
+        import pyarrow as pa
+
+        return (pa.ipc.new_stream if self.is_stream else pa.ipc.new_file)(sink, schema)
+
+    @property
+    def part_head(self) -> int:  # type: ignore[override]
+        """Bytes of a part before its stream: an Arrow file begins with a mark."""
+        return 0 if self.is_stream else FILE_HEAD
+
+    def _join_parts(self, output: Path, schema: Any) -> None:
+        """Rename the only part, or join several."""
+        parts = _parts(output)
+        if len(parts) == 1:
+            parts[0][1].replace(output)
+        else:
+            super()._join_parts(output, schema)
+
+
+def _part(output: Path, start: int) -> Path:
+    """Return the path of the part that begins at a row."""
+    return output.with_name(f"{output.name}.{start}")
+
+
+def _remove_joined(copy: Copy) -> None:
+    """Remove what a killed run made of its parts; if it renamed the only one, undo that."""
+    if copy.begin.rows and not _part(copy.output, 0).exists():
+        copy.output.replace(_part(copy.output, 0))
+    copy.output.unlink(missing_ok=True)
+
+
+def _parts(output: Path) -> list[tuple[int, Path]]:
+    """Find the parts of a file, each with its first row, in order."""
+    found = output.parent.glob(f"{output.name}.*")
+    return sorted((int(path.suffix[1:]), path) for path in found)
+
+
+def _batches_of_parts(output: Path, head: int) -> Iterator[Any]:
+    """Yield the record batches of all parts; they are mapped, so they need little memory."""
+    import pyarrow as pa
+
+    parts = _parts(output)
+    ends = [start for start, _ in parts[1:]]
+    for (start, path), end in zip_longest(parts, ends):
+        with pa.memory_map(str(path)) as source:
+            source.seek(head)
+            n_rows = start
+            for batch in pa.ipc.open_stream(source):
+                yield batch
+                n_rows += batch.num_rows
+                if n_rows == end:
+                    break
+
+
+def _replaced(batch: Any, schema: Any, names: list[str], values: Floats) -> Any:
+    """Return a record batch with other numbers in some columns."""
+    import pyarrow as pa
+
+    columns = {name: batch.column(name) for name in batch.schema.names}
+    for name, column in zip(names, values.T, strict=True):
+        kind = schema.field(name).type
+        columns[name] = pa.array(column.astype(kind.to_pandas_dtype()), type=kind)
+    return pa.record_batch(list(columns.values()), schema=schema)
 
 
 @contextmanager
 def readable(where: str) -> Iterator[Any]:
-    """Yield pyarrow; say which file could not be read, and why, or that pyarrow is missing."""
+    """Yield pyarrow; errors name the file and the reason, or say that pyarrow is missing."""
     try:
         import pyarrow as pa
     except ImportError:
@@ -228,7 +329,7 @@ def readable(where: str) -> Iterator[Any]:
     try:
         yield pa
     except (pa.lib.ArrowException, OSError, UnicodeDecodeError) as error:  # text may be damaged
-        raise ValueError(f"{where} cannot be read: {error}; write it anew.") from None
+        raise ValueError(f"{where} cannot be read: {error}; write it again.") from None
 
 
 def _is_numeric(kind: Any) -> bool:
@@ -250,8 +351,9 @@ def _matrix(batch: Any, names: list[str]) -> Floats:
 
 
 def _float_type(schema: Any, names: list[str]) -> np.dtype[Any]:
-    """Return float32 where all columns are that or half of it, else float64."""
+    """Return the type of a matrix of some columns."""
     import pyarrow as pa
 
-    narrow = all(schema.field(name).type in (pa.float16(), pa.float32()) for name in names)
-    return np.dtype(np.float32 if narrow else np.float64)
+    kinds = [schema.field(name).type for name in names]
+    is_decimal = pa.types.is_decimal
+    return float_type(*("f8" if is_decimal(kind) else kind.to_pandas_dtype() for kind in kinds))

@@ -1,4 +1,4 @@
-"""Parquet and Arrow IPC files as tables: read in blocks, as often as asked, and never whole."""
+"""Parquet and Arrow IPC files as tables: read in blocks, any number of times, and never whole."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,28 +10,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from priorshift._blocks import row_slices
 from priorshift._typing import Floats
 from priorshift.execution import Blocks, Table
 
 BATCH_BYTES = 2**23
-"""Float64 bytes that Parquet decodes at once: below, calls cost more than the numbers in them."""
+"""Float64 bytes that Parquet decodes at once: in smaller batches, calls cost more than decoding."""
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnTable(Table):
-    """Columns of a file that keeps each of them apart, in pieces of so many rows.
+    """Columns of a file that stores each one separately, in pieces of some rows.
 
     Attributes
     ----------
     path : Path
     dtype : numpy.dtype
     names : tuple of str
-        Columns, in the order wanted.
+        Columns, in the order you want them.
     """
 
     path: Path
     dtype: np.dtype[Any]
     names: tuple[str, ...] = ()
+    portable = True
 
     @property
     def piece_rows(self) -> list[int]:
@@ -40,7 +42,7 @@ class ColumnTable(Table):
 
     @cached_property
     def ends(self) -> list[int]:
-        """Where pieces begin and end, counted in rows."""
+        """The rows at which pieces begin and end."""
         return [0, *accumulate(self.piece_rows)]
 
     @cached_property
@@ -49,7 +51,7 @@ class ColumnTable(Table):
         return self.ends[-1], len(self.names)
 
     def parts(self, n_parts: int) -> list[slice]:
-        """Cut between pieces, so that none is decoded twice."""
+        """Cut between pieces, so that no piece is decoded twice."""
         wanted = np.linspace(0, self.shape[0], min(n_parts, len(self.ends) - 1) + 1)
         nearest = np.searchsorted(self.ends, wanted[1:-1])
         cuts = sorted({0, self.shape[0], *(self.ends[at] for at in nearest)})
@@ -68,7 +70,7 @@ class ParquetRows(ColumnTable):
         return [metadata.row_group(at).num_rows for at in range(metadata.num_row_groups)]
 
     def blocks(self, part: slice, n_rows: int) -> Blocks:
-        """Yield blocks; a file is opened for each part, as readers know but one thread."""
+        """Yield blocks; each part opens the file, because readers are for one thread."""
         import pyarrow.parquet as pq
 
         groups = _pieces(self.ends, part)
@@ -84,7 +86,7 @@ class ParquetRows(ColumnTable):
 
 
 class ArrowRows(ColumnTable):
-    """Rows of an Arrow IPC file, mapped: columns that are not compressed are not even copied."""
+    """Rows of an Arrow IPC file, mapped: uncompressed columns are not even copied."""
 
     @cached_property
     def piece_rows(self) -> list[int]:
@@ -93,7 +95,7 @@ class ArrowRows(ColumnTable):
         return [reader.get_batch(at).num_rows for at in range(reader.num_record_batches)]
 
     def parts(self, n_parts: int) -> list[slice]:
-        """Cut between record batches, or anywhere where they cost nothing to look at."""
+        """Cut between record batches, or anywhere if they need no decoding."""
         few = len(self.piece_rows) < n_parts
         return Table.parts(self, n_parts) if few and self._is_mapped else super().parts(n_parts)
 
@@ -105,7 +107,7 @@ class ArrowRows(ColumnTable):
 
     @cached_property
     def _is_mapped(self) -> bool:
-        """Whether numbers lie in the file as they are: its columns are not compressed."""
+        """Whether numbers can be used where they lie in the file: columns are not compressed."""
         import pyarrow as pa
 
         with pa.memory_map(str(self.path)) as source:
@@ -117,7 +119,7 @@ class ArrowRows(ColumnTable):
         return numbers is not None and 0 <= numbers.address - file.address < file.size
 
     def _reader(self, names: tuple[str, ...]) -> Any:
-        """Open the file; of a compressed one, other columns are not decoded."""
+        """Open the file; other columns of a compressed file are not decoded."""
         import pyarrow as pa
 
         reader = pa.ipc.open_file(pa.memory_map(str(self.path)))
@@ -131,9 +133,11 @@ class ArrowRows(ColumnTable):
 class StreamRows(ColumnTable):
     """Rows of an Arrow IPC stream, which can only be read from its beginning."""
 
+    portable = False
+
     @cached_property
     def piece_rows(self) -> list[int]:
-        """All rows: a stream is one piece, and tells its length at its end."""
+        """All rows: a stream is one piece, whose length is known at its end."""
         return [sum(batch.num_rows for batch in self._batches())]
 
     def blocks(self, part: slice, n_rows: int) -> Blocks:
@@ -157,20 +161,19 @@ def _pieces(ends: list[int], part: slice) -> range:
 
 
 def _blocks(batch: Any, table: ColumnTable, start: int, part: slice, n_rows: int) -> Blocks:
-    """Yield what a record batch has of a part, in one buffer that every block is copied to."""
+    """Yield the rows of a part that a record batch has, each block in the same buffer."""
     columns = [batch.column(name).to_numpy(zero_copy_only=False) for name in table.names]
     first, end = max(part.start, start), min(part.stop, start + batch.num_rows)
     buffer = np.empty((len(columns), min(n_rows, max(end - first, 0))), table.dtype)
-    for at in range(first, end, n_rows):
-        rows = slice(at, min(at + n_rows, end))
+    for rows in row_slices(slice(first, end), n_rows):
         yield rows, stacked(columns, slice(rows.start - start, rows.stop - start), buffer)
 
 
 def stacked(columns: list[NDArray[Any]], rows: slice, buffer: Floats) -> Floats:
-    """Copy some rows of columns into a buffer, a column after the other; return it turned.
+    """Copy some rows into a buffer, column by column; return its transpose.
 
-    To turn it in memory as well would take four times as long, and products with a vector are
-    as fast either way. A null is NaN already.
+    To transpose in memory too would take four times as long, and products with a vector are just
+    as fast without. A null is already NaN.
     """
     block = buffer[:, : rows.stop - rows.start]
     for at, column in enumerate(columns):

@@ -1,4 +1,4 @@
-"""Write files whole or not at all."""
+"""Write files whole or not at all, and keep two runs from writing the same one."""
 
 import errno
 import glob
@@ -9,16 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from priorshift.io._locks import locked
-
 
 @contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path beside `path` that replaces it on success and is removed on failure.
 
-    Readers see the old file or the new one, never half of it, and so does whoever looks after the
-    process was killed; what that left behind goes with the next file of this name. A pipe or device
-    such as /dev/stdout is handed back as it is.
+    Readers see the old file or the new one, never half of it, even if the process is killed. The
+    next file written under this name removes what a killed process left behind. A pipe or device
+    such as /dev/stdout is yielded as it is.
 
     Examples
     --------
@@ -42,7 +40,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise FileNotFoundError(f"{path} cannot be written: there is no folder {goal.parent}.")
     _remove_leftovers(goal)
     temporary = goal.with_name(f".{goal.stem}.{secrets.token_hex(4)}{goal.suffix}")
-    lock = _lock_of(temporary)
+    lock = temporary.with_name(f"{temporary.name}.lock")
     with _named((temporary, lock), path), locked(lock, f"another run is writing {path}"):
         try:
             yield temporary
@@ -53,12 +51,55 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
-def _lock_of(temporary: Path) -> Path:
-    return temporary.with_name(f"{temporary.name}.lock")
+def write_text(path: str | os.PathLike[str], text: str) -> Path:
+    """Write text as UTF-8, atomically; return the path."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+    return Path(path)
+
+
+@contextmanager
+def locked(path: Path, message: str) -> Iterator[bool]:
+    """Hold a lock file and remove it at the end; raise BlockingIOError if another run holds it.
+
+    Yields whether the lock is held: some systems and network drives have no such locks. The
+    operating system releases the lock of a process that was killed.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield False
+        return
+    number, held = -1, False
+    while not held:
+        # follow no link: the name of the file can be guessed
+        number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(number)
+            raise BlockingIOError(message) from None
+        except OSError:
+            break
+        held = _is_at(number, path)
+        if not held:  # the previous holder has just removed it
+            os.close(number)
+    try:
+        yield held
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(number)
+
+
+def _is_at(number: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(number), path.lstat())
+    except FileNotFoundError:
+        return False
 
 
 def _remove_leftovers(goal: Path) -> None:
-    """Remove temporary files of runs that were killed: nobody holds their locks any more."""
+    """Remove the temporary files of killed runs: those whose locks nobody holds any more."""
     stem, suffix = glob.escape(f".{goal.stem}."), glob.escape(goal.suffix)
     for lock in goal.parent.glob(f"{stem}{'[0-9a-f]' * 8}{suffix}.lock"):
         with suppress(OSError), locked(lock, "it is being written") as held:
@@ -68,17 +109,10 @@ def _remove_leftovers(goal: Path) -> None:
 
 @contextmanager
 def _named(written: tuple[Path, ...], path: str | os.PathLike[str]) -> Iterator[None]:
-    """Let failures to write name the path that was asked for."""
+    """Make errors name the path that the caller asked for."""
     try:
         yield
     except OSError as error:
         if str(error.filename) in map(str, written) or error.errno == errno.ENOSPC:
             raise OSError(error.errno, error.strerror or str(error), str(path)) from None
         raise
-
-
-def write_text(path: str | os.PathLike[str], text: str) -> Path:
-    """Write text as UTF-8, atomically; return the path."""
-    with atomic_path(path) as temporary:
-        temporary.write_text(text, encoding="utf-8", newline="\n")
-    return Path(path)

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -19,13 +19,13 @@ Rewrite = Callable[[Floats], Floats]
 """Turns the predictions of a block of rows into new ones."""
 
 Advance = Callable[[int], None]
-"""Hears how many rows were done."""
+"""Called with the number of rows that were done."""
 
 BLOCK_ROWS = 65_536
 """Rows in memory at once, where a file can be read in parts."""
 
 LARGEST_WHOLE = 2.0**53
-"""Up to which float64 holds every whole number."""
+"""The largest number up to which float64 holds every whole number."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class PredictionFile(ABC):
     kind : {"proba", "logits"}
         What the predictions are.
     title : str
-        What messages call the file, where that is not its path.
+        What messages call the file, if not by its path.
     """
 
     path: Path
@@ -56,27 +56,27 @@ class PredictionFile(ABC):
     @property
     @abstractmethod
     def names(self) -> tuple[str, ...] | None:
-        """What may be class columns: a table's numeric columns, an npz's classes, or None."""
+        """The possible class columns: a table's numeric columns, an npz's classes, or None."""
 
     @property
     @abstractmethod
     def is_table(self) -> bool:
-        """Whether columns have names of their own, among which class columns must be found."""
+        """Whether columns have names, among which the class columns must be found."""
 
     @abstractmethod
     def values(self, names: Sequence[str] | None) -> Floats:
-        """Read the predictions, columns in the order of `names`, or as they are for None."""
+        """Read the predictions, columns in the order of `names`, or as stored for None."""
 
     def rows(self, names: Sequence[str] | None = None) -> Rows:
-        """Return the predictions for estimators: a table that is read in blocks, never whole.
+        """Return the predictions for estimators: as a table read in blocks, if the format allows.
 
-        So it is for npy, Arrow and Parquet, however large. What cannot be read from the middle,
-        npz and CSV, is read into memory as an array.
+        npy, Arrow and Parquet files of any size are tables. npz and CSV cannot be read from the
+        middle, so they are read into memory as an array.
 
         Parameters
         ----------
         names : sequence of str, optional
-            Columns in the order wanted, by default all that may be classes, as in the file.
+            Columns in the order you want them, by default all possible classes, as stored.
 
         Returns
         -------
@@ -84,9 +84,9 @@ class PredictionFile(ABC):
         """
         return self.values(names)
 
-    @abstractmethod
     def labels(self) -> NDArray[Any] | None:
         """Read the labels, if there are any."""
+        return self.vector(self.label_column)
 
     @abstractmethod
     def vector(self, name: str) -> NDArray[Any] | None:
@@ -98,10 +98,9 @@ class PredictionFile(ABC):
 
     @property
     def resumable(self) -> bool:
-        """Whether `rewrite` can go on with what an earlier one has begun."""
+        """Whether `rewrite` can continue what an earlier run began."""
         return True
 
-    @abstractmethod
     def rewrite(
         self,
         output: Path,
@@ -111,24 +110,52 @@ class PredictionFile(ABC):
         begin: Mark = START,
         save: Save | None = None,
     ) -> None:
-        """Write a copy with new predictions, block by block; all else is kept.
+        """Write a copy with new predictions, block by block; everything else is kept.
 
-        Given `save`, it hears after every block how far `output` is good; handed to `begin` of a
-        later call, with that very file, the work goes on there. The file comes out the same.
+        `save` is called after every block with the mark up to which `output` is complete. Pass
+        that mark as `begin` to a later call, with the same `output`, and the work continues
+        there. The finished file is the same either way.
         """
+        self._rewrite(Copy(self.where, output, names, function, advance, begin, save))
+
+    @abstractmethod
+    def _rewrite(self, copy: "Copy") -> None:
+        """Write a copy in the format of the file."""
 
 
-def apply(
-    function: Rewrite, values: Floats, start: int, advance: Advance, where: str
-) -> NDArray[np.floating[Any]]:
-    """Apply `function` to a block of rows, and say which file was at fault."""
-    try:
-        changed = function(values)
-    except ValueError as error:
-        counted = f" (Row 0 of this block is row {start} of the file.)" if start else ""
-        raise ValueError(f"{where}: {error}{counted}") from None
-    advance(values.shape[0])
-    return changed
+@dataclass(frozen=True)
+class Copy:
+    """A copy of a file that is being written with new predictions: see `PredictionFile.rewrite`."""
+
+    where: str
+    output: Path
+    names: Sequence[str] | None
+    function: Rewrite
+    advance: Advance
+    begin: Mark
+    save: Save | None
+
+    def is_done(self, start: int, n_rows: int) -> bool:
+        """Tell whether an earlier run wrote the rows from `start`; then count them as done."""
+        done = start < self.begin.rows
+        if done:
+            self.advance(n_rows)
+        return done
+
+    def changed(self, values: Floats, start: int) -> Floats:
+        """Return the new predictions of a block; name the file in errors."""
+        try:
+            new = self.function(values)
+        except ValueError as error:
+            counted = f" (Row 0 of this block is row {start} of the file.)" if start else ""
+            raise ValueError(f"{self.where}: {error}{counted}") from None
+        self.advance(values.shape[0])
+        return new
+
+    def written(self, n_rows: int, n_bytes: Callable[[], int]) -> None:
+        """Record that the first `n_rows` are written; `n_bytes` finds out in how many bytes."""
+        if self.save is not None:
+            self.save(Mark(n_rows, n_bytes()))
 
 
 def order_of(wanted: Sequence[str], present: Sequence[str], where: str) -> list[int]:
@@ -157,11 +184,5 @@ def as_text(labels: NDArray[Any]) -> Labels:
 
 
 def are_whole(numbers: NDArray[np.floating[Any]]) -> bool:
-    """Tell whether floats are whole numbers, none too large to be told from the next."""
+    """Tell whether all floats are whole numbers, small enough to differ from their neighbours."""
     return bool(np.all(numbers == np.round(numbers)) and np.all(np.abs(numbers) <= LARGEST_WHOLE))
-
-
-def row_starts(n_rows: int, begin: int = 0) -> Iterator[slice]:
-    """Cut rows into blocks."""
-    for start in range(begin, n_rows, BLOCK_ROWS):
-        yield slice(start, min(start + BLOCK_ROWS, n_rows))

@@ -1,11 +1,11 @@
-"""CSV by Python's own reader: cells that are not predictions pass through as they are."""
+"""CSV files, read by Python's csv module: cells that are not predictions are kept as they are."""
 
 import csv
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -15,19 +15,12 @@ from numpy.typing import NDArray
 
 from priorshift._typing import Floats
 from priorshift.io import _base
-from priorshift.io._base import (
-    Advance,
-    PredictionFile,
-    Rewrite,
-    apply,
-    order_of,
-    require_distinct,
-)
-from priorshift.io._resume import START, Mark, Save
+from priorshift.io._base import Copy, PredictionFile, order_of, require_distinct
+from priorshift.io._resume import Mark
 
 Rows = list[list[str]]
 SAMPLE_ROWS = 1000
-"""Rows that tell whether a column is numeric."""
+"""Rows read to decide whether a column is numeric."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +31,7 @@ class CsvFile(PredictionFile):
 
     @cached_property
     def header(self) -> list[str]:
-        """Names of the columns, without the blanks that people put after commas."""
+        """Names of the columns, without blanks around them."""
         names = [name.strip() for name in self._first_line]
         if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
             raise ValueError(
@@ -50,7 +43,7 @@ class CsvFile(PredictionFile):
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Columns of numbers, except the label and a row index, which has no name."""
+        """Columns of numbers, except the label and an unnamed row index."""
         rows = next(self._blocks(SAMPLE_ROWS), [])
         columns = zip(*rows, strict=True) if rows else [("0",)] * len(self.header)
         return tuple(
@@ -68,10 +61,6 @@ class CsvFile(PredictionFile):
             start += len(rows)
         return np.concatenate(blocks) if blocks else np.empty((0, len(columns)))
 
-    def labels(self) -> NDArray[Any] | None:
-        """Read the labels, as text."""
-        return self.vector(self.label_column)
-
     def vector(self, name: str) -> NDArray[Any] | None:
         """Read a column, as text."""
         if name not in self.header:
@@ -84,37 +73,22 @@ class CsvFile(PredictionFile):
         """Return None: lines would have to be counted."""
         return
 
-    def rewrite(
-        self,
-        output: Path,
-        names: Sequence[str] | None,
-        function: Rewrite,
-        advance: Advance,
-        begin: Mark = START,
-        save: Save | None = None,
-    ) -> None:
+    def _rewrite(self, copy: Copy) -> None:
         """Write a copy with new predictions; byte order mark and line ends stay as they were."""
-        columns = order_of(names or self.names, self.header, self.where)
+        columns = order_of(copy.names or self.names, self.header, self.where)
         encoding, line_end = self._conventions()
         start = 0
-        with _continued(output, encoding, begin) as stream:
+        with _continued(copy.output, encoding, copy.begin) as stream:
             writer = csv.writer(_LineEnds(stream, line_end))
-            if not begin.rows:
+            if not copy.begin.rows:
                 writer.writerow(self._first_line)
             for rows in self._blocks(_base.BLOCK_ROWS):
-                if start >= begin.rows:
-                    values = self._numbers(rows, columns, start)
-                    changed = apply(function, values, start, advance, self.where)
-                    for row, numbers in zip(rows, changed.tolist(), strict=True):
-                        for at, number in zip(columns, numbers, strict=True):
-                            row[at] = number
+                if not copy.is_done(start, len(rows)):
+                    changed = copy.changed(self._numbers(rows, columns, start), start)
+                    _put(rows, columns, changed)
                     writer.writerows(rows)
-                else:
-                    advance(len(rows))
+                    copy.written(start + len(rows), partial(_flushed, stream))
                 start += len(rows)
-                if save is not None and start > begin.rows:
-                    stream.flush()
-                    save(Mark(start, stream.buffer.tell()))
 
     @cached_property
     def _first_line(self) -> list[str]:
@@ -145,7 +119,7 @@ class CsvFile(PredictionFile):
                 raise ValueError(f"{self.where} cannot be read as CSV: {error}.") from None
 
     def _blocks(self, n_rows: int) -> Iterator[Rows]:
-        """Yield blocks of rows, empty lines left out."""
+        """Yield blocks of rows, without empty lines."""
         width, done = len(self.header), 0
         with self._open() as reader:
             next(reader)
@@ -176,7 +150,7 @@ class CsvFile(PredictionFile):
 
 @contextmanager
 def _continued(output: Path, encoding: str, begin: Mark) -> Iterator[TextIO]:
-    """Open a file to write from its beginning, or to go on after the rows that are done."""
+    """Open a file to write from the beginning, or to continue after the rows that are done."""
     if not begin.rows:
         with output.open("w", encoding=encoding, newline="") as stream:
             yield stream
@@ -186,8 +160,21 @@ def _continued(output: Path, encoding: str, begin: Mark) -> Iterator[TextIO]:
         yield stream
 
 
+def _flushed(stream: Any) -> int:
+    """Return how many bytes the file has, everything written included."""
+    stream.flush()
+    return int(stream.buffer.tell())
+
+
+def _put(rows: Rows, columns: list[int], numbers: Floats) -> None:
+    """Replace the cells of some columns by numbers."""
+    for row, new in zip(rows, numbers.tolist(), strict=True):
+        for at, number in zip(columns, new, strict=True):
+            row[at] = number
+
+
 class _LineEnds:
-    """Ends lines as told; Python's writer quotes every line end within a cell only for its own."""
+    """Writes another line end than csv.writer, which must use its own to quote cells correctly."""
 
     def __init__(self, stream: TextIO, line_end: str) -> None:
         self.stream, self.line_end = stream, line_end

@@ -1,4 +1,4 @@
-"""NumPy's npy and npz; nothing is ever unpickled."""
+"""NumPy's npy and npz files; nothing is ever unpickled."""
 
 import errno
 import math
@@ -14,20 +14,18 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from priorshift._typing import Floats
+from priorshift._blocks import row_slices
+from priorshift._typing import Floats, are_numbers, float_type
 from priorshift._validation import some
-from priorshift.execution import ArrayTable, Rows
+from priorshift.execution import Blocks, Rows, Table, slices
+from priorshift.io import _base
 from priorshift.io._base import (
-    Advance,
+    Copy,
     PredictionFile,
-    Rewrite,
-    apply,
     as_text,
     order_of,
     require_distinct,
-    row_starts,
 )
-from priorshift.io._resume import START, Mark, Save
 
 NO_OBJECTS = "Store labels and classes as numbers or fixed-width strings, not as objects."
 
@@ -43,7 +41,7 @@ class NpyFile(PredictionFile):
     def array(self) -> NDArray[Any]:
         """The array, in the file."""
         with readable(self.where):
-            with self.path.open("rb") as stream:  # np.load would take other formats as well
+            with self.path.open("rb") as stream:  # np.load reads other formats as well
                 _check_header(stream, self.path.stat().st_size)
             return cast("NDArray[Any]", np.load(self.path, allow_pickle=False, mmap_mode="r"))
 
@@ -52,15 +50,13 @@ class NpyFile(PredictionFile):
         return _matrix(self.array, self.where)
 
     def rows(self, names: Sequence[str] | None = None) -> Rows:
-        """Return the predictions as a table of mapped pages; other numbers than float convert."""
+        """Return the predictions as a table of mapped pages, converted block by block."""
         values = self.values(names)
-        if values.dtype.itemsize > 8:
-            raise ValueError(f"{self.where} holds {values.dtype}; store it as float32 or float64.")
-        return ArrayTable(values)
+        return NpyRows(self.path.resolve(), values.shape, float_type(values.dtype))
 
     def labels(self) -> NDArray[Any] | None:
         """Return the vector, if the file holds one."""
-        return _decoded(self.vector(self.label_column))
+        return _decoded(super().labels())
 
     def vector(self, name: str) -> NDArray[Any] | None:  # noqa: ARG002
         """Return the vector, if the file holds one: it has no names."""
@@ -70,31 +66,36 @@ class NpyFile(PredictionFile):
         """Return the number of rows."""
         return int(self.array.shape[0])
 
-    def rewrite(
-        self,
-        output: Path,
-        names: Sequence[str] | None,
-        function: Rewrite,
-        advance: Advance,
-        begin: Mark = START,
-        save: Save | None = None,
-    ) -> None:
+    def _rewrite(self, copy: Copy) -> None:
         """Write a copy with new predictions."""
-        source = self.values(names)
-        new = (
-            np.lib.format.open_memmap(output, mode="r+")
-            if begin.rows
-            else np.lib.format.open_memmap(
-                output, mode="w+", dtype=_float_type(source), shape=source.shape
+        source = self.values(copy.names)
+        if copy.begin.rows:
+            new = np.lib.format.open_memmap(copy.output, mode="r+")
+            copy.advance(copy.begin.rows)
+        else:
+            new = np.lib.format.open_memmap(
+                copy.output, mode="w+", dtype=_written_type(source), shape=source.shape
             )
-        )
-        if begin.rows:
-            advance(begin.rows)
-        for rows in row_starts(source.shape[0], begin.rows):
-            new[rows] = apply(function, source[rows], rows.start, advance, self.where)
-            if save is not None:
-                save(Mark(rows.stop, output.stat().st_size))
+        for rows in row_slices(slice(copy.begin.rows, source.shape[0]), _base.BLOCK_ROWS):
+            new[rows] = copy.changed(source[rows], rows.start)
+            copy.written(rows.stop, lambda: copy.output.stat().st_size)
         new.flush()
+
+
+@dataclass(frozen=True, eq=False)
+class NpyRows(Table):
+    """Rows of an npy file, mapped whenever a part of them is read."""
+
+    path: Path
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    portable = True
+
+    def blocks(self, part: slice, n_rows: int) -> Blocks:
+        """Yield blocks, converted where the file holds numbers of another type."""
+        mapped = np.load(self.path, mmap_mode="r", allow_pickle=False)
+        for rows, block in slices(mapped, part, n_rows):
+            yield rows, np.asarray(block, dtype=self.dtype)
 
 
 @dataclass(frozen=True)
@@ -144,12 +145,12 @@ class NpzFile(PredictionFile):
     def values(self, names: Sequence[str] | None) -> Floats:
         """Return the predictions."""
         order = self._order(names)
-        # take keeps rows contiguous, as they are when the order is right: sums come out the same
+        # np.take keeps rows contiguous, as they are in the right order: sums come out the same
         return self.predictions if order is None else np.take(self.predictions, order, axis=1)
 
     def labels(self) -> NDArray[Any] | None:
         """Return the labels, if there are any."""
-        return _decoded(self.vector(self.label_column))
+        return _decoded(super().labels())
 
     def vector(self, name: str) -> NDArray[Any] | None:
         """Return an array by name, if there is one."""
@@ -164,27 +165,19 @@ class NpzFile(PredictionFile):
         """Return False: the predictions are in memory, and written last and at once."""
         return False
 
-    def rewrite(
-        self,
-        output: Path,
-        names: Sequence[str] | None,
-        function: Rewrite,
-        advance: Advance,
-        begin: Mark = START,  # noqa: ARG002
-        save: Save | None = None,  # noqa: ARG002
-    ) -> None:
-        """Write a copy with new predictions, columns in the file's own order; not in parts.
+    def _rewrite(self, copy: Copy) -> None:
+        """Write a copy with new predictions, columns in the file's own order; all at once.
 
-        Other arrays are copied as bytes, so that nothing in them needs to be understood.
+        Other arrays are copied as bytes, so nothing in them has to be understood.
         """
-        values, order = self.values(names), self._order(names)
-        new = np.empty(values.shape, dtype=_float_type(values))
+        values, order = self.values(copy.names), self._order(copy.names)
+        new = np.empty(values.shape, dtype=_written_type(values))
         back = slice(None) if order is None else order
-        for rows in row_starts(values.shape[0]):
-            new[rows, back] = apply(function, values[rows], rows.start, advance, self.where)
+        for rows in row_slices(values.shape[0], _base.BLOCK_ROWS):
+            new[rows, back] = copy.changed(values[rows], rows.start)
         kept = [member for name, member in self.keys.items() if name not in (self.key, "y_proba")]
         compression = self.keys[self.key].compress_type
-        with self._archive() as old, zipfile.ZipFile(output, "w", compression) as archive:
+        with self._archive() as old, zipfile.ZipFile(copy.output, "w", compression) as archive:
             for member in kept:
                 with (
                     readable(f"{member.filename!r} in {self.where}"),
@@ -215,10 +208,10 @@ class NpzFile(PredictionFile):
 
 
 def _check_header(stream: BinaryIO, n_bytes: int) -> None:
-    """Refuse an array whose header says what cannot be, before NumPy takes it at its word."""
+    """Refuse an array whose header cannot be true, before NumPy trusts it."""
     version = np.lib.format.read_magic(stream)
     if version not in ((1, 0), (2, 0)):
-        raise ValueError(f"it has version {version} of the format; save it anew with numpy.save.")
+        raise ValueError(f"it has version {version} of the format")
     read = getattr(np.lib.format, f"read_array_header_{version[0]}_0")
     shape, _, dtype = read(stream)
     if dtype.hasobject:
@@ -227,7 +220,7 @@ def _check_header(stream: BinaryIO, n_bytes: int) -> None:
     if not whole or math.prod(shape) * dtype.itemsize > n_bytes - stream.tell():
         raise ValueError(
             f"its header says that it is of shape {shape} and type {dtype}, which its {n_bytes:,} "
-            "bytes cannot hold; save it anew with numpy.save."
+            "bytes cannot hold"
         )
 
 
@@ -241,9 +234,12 @@ def readable(where: str) -> Iterator[None]:
     except Exception as error:  # NumPy and zipfile may raise anything on a damaged file
         if isinstance(error, OSError) and error.errno != errno.EINVAL:
             raise  # it is not there, or the disk is full
-        if "allow_pickle" in str(error) or "Python objects" in str(error):
+        told = str(error)
+        if "max_header_size" in told:
+            told = "its header is too long for an array of numbers or texts"
+        elif "allow_pickle" in told or "Python objects" in told:
             raise ValueError(f"{where} holds Python objects. {NO_OBJECTS}") from None
-        raise ValueError(f"{where} cannot be read: {error}; write it anew.") from None
+        raise ValueError(f"{where} cannot be read: {told}; write it again.") from None
 
 
 def _decoded(labels: NDArray[Any] | None) -> NDArray[Any] | None:
@@ -256,13 +252,13 @@ def _member(archive: zipfile.ZipFile, name: str) -> Any:
     return archive.open(name, "w", force_zip64=True)
 
 
-def _float_type(values: NDArray[Any]) -> np.dtype[Any]:
-    """Return the type of adapted predictions: the old one, or float64 where that was integer."""
-    return values.dtype if values.dtype.kind == "f" else np.dtype(np.float64)
+def _written_type(values: NDArray[Any]) -> np.dtype[Any]:
+    """Return the type of adapted predictions: the file's own, or float64 if that is integer."""
+    return values.dtype if values.dtype.kind == "f" else float_type(values.dtype)
 
 
 def _matrix(array: NDArray[Any], where: str) -> NDArray[Any]:
-    if array.ndim != 2 or array.dtype.kind not in "fiu":
+    if array.ndim != 2 or not are_numbers(array.dtype):
         raise ValueError(
             f"{where} must be a matrix of numbers (rows, classes); got shape {array.shape} of "
             f"{array.dtype}."

@@ -1,4 +1,4 @@
-"""Choose the reader of a file by its suffix."""
+"""Open a file of predictions; its suffix says which format it has."""
 
 import os
 from dataclasses import replace
@@ -21,13 +21,13 @@ SUFFIXES: dict[str, Any] = {
 
 
 def require_file(path: Path) -> None:
-    """Refuse a folder, a pipe or a device: opening a pipe would wait for a writer for ever."""
+    """Refuse a folder, a pipe or a device: opening a pipe would wait for a writer forever."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder; name a file in it.")
     if path.exists() and not path.is_file():
         raise ValueError(
-            f"{path} is a pipe or a device, and files are read more than once; save it to a file "
-            "first. A command takes CSV from stdin, as -."
+            f"{path} is a pipe or a device, but files are read more than once; save it to a file "
+            "first. Commands read CSV from stdin if you pass -."
         )
 
 
@@ -38,12 +38,12 @@ def open_predictions(
     logits: bool = False,
     title: str = "",
 ) -> PredictionFile:
-    r"""Open a file of predictions; nothing but its header is read yet.
+    r"""Open a file of predictions; only its header is read yet.
 
     Parameters
     ----------
     path : str or path-like
-        A file whose suffix tells the format: csv, parquet, arrow, feather, npz or npy.
+        A file whose suffix is its format: csv, parquet, arrow, feather, npz or npy.
     label_column : str, optional
         Column of the labels, by default "label"; in an npz the key, by default "y".
     logits : bool, default=False
@@ -71,7 +71,7 @@ def open_predictions(
     kind = SUFFIXES.get(path.suffix.lower())
     if kind is None:
         raise ValueError(
-            f"{path} has a suffix that is not known ({path.suffix or 'none'}); use one of "
+            f"{path} has an unknown suffix ({path.suffix or 'none'}); use one of "
             f"{', '.join(SUFFIXES)}."
         )
     require_file(path)

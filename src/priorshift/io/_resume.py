@@ -1,7 +1,7 @@
-"""Write large files so that a run that was killed can go on where it was.
+"""Write large files so that a run that was killed can be continued.
 
-What is being written lies in a hidden folder beside its goal, with a journal that says how far it
-is good. Whoever starts the same work again finds both.
+A hidden folder beside the goal holds what is being written, and a journal that says up to where it
+is complete. The next run of the same work finds both.
 """
 
 import hashlib
@@ -17,16 +17,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from priorshift.io._atomic import write_text
-from priorshift.io._locks import locked
+from priorshift.io._atomic import locked, write_text
 
 EVERY_SECONDS = 2.0
-"""Time between entries of the journal: each waits for the disk."""
+"""Time between entries of the journal: each one waits for the disk."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """How far a file is written: rows that are done, and bytes that they take."""
+    """How far a file is written: the rows that are done, and the bytes they use."""
 
     rows: int = 0
     n_bytes: int = 0
@@ -34,23 +33,24 @@ class Mark:
 
 START = Mark()
 Save = Callable[[Mark], None]
-"""Hears how far a file is written, whenever that can be continued."""
+"""Called with the mark up to which a file is written, whenever it could be continued there."""
 
 
 @dataclass
 class Partial:
-    """A file in the making.
+    """A file that is being written.
 
     Attributes
     ----------
     path : Path
-        The file to write, or to continue at `begin`.
+        The file to write, or to continue at `begin`. Files whose names begin with its name belong
+        to it.
     fingerprint : str
-        Of all that decides what will be in it.
+        Digest of everything that decides what the file will hold.
     begin : Mark
-        How far it was written before.
+        How far an earlier run wrote it.
     kept : dict or None
-        What the earlier run kept in its journal.
+        What the earlier run stored in its journal.
     """
 
     path: Path
@@ -60,13 +60,13 @@ class Partial:
     saved: float = field(default=-math.inf, repr=False)
 
     def save(self, mark: Mark, keep: Callable[[], dict[str, Any]]) -> None:
-        """Enter in the journal that the file is good as far as `mark`, unless that was just done.
+        """Record in the journal that the file is complete up to `mark`, at most every 2 seconds.
 
-        `keep` returns plain values that the next run needs; it is not called in vain.
+        `keep` returns plain values that the next run needs; it is called only if they are stored.
         """
         if time.monotonic() - self.saved < EVERY_SECONDS:
             return
-        for written in self.path.parent.glob(f"{self.path.name}*"):
+        for written in _files(self.path):
             _sync(written)
         entry = {"fingerprint": self.fingerprint, "mark": asdict(mark), "kept": keep()}
         signed = entry | {"checksum": _checksum(entry)}
@@ -76,10 +76,10 @@ class Partial:
 
 @contextmanager
 def resumable_path(path: str | os.PathLike[str], fingerprint: str) -> Iterator[Partial]:
-    """Yield a file to write that replaces `path` on success, and stays for the next run if killed.
+    """Yield a file to write that replaces `path` on success and stays for the next run if killed.
 
-    It also stays when the run is interrupted or the disk is full. It goes when the work itself
-    fails, or when the next run has another fingerprint.
+    It also stays if the run is interrupted or the disk is full. It is removed if the work itself
+    fails, or if the next run has another fingerprint.
     """
     goal = Path(path).resolve()  # a link keeps pointing to its file
     with _held_folder(goal, path) as folder:
@@ -91,7 +91,7 @@ def resumable_path(path: str | os.PathLike[str], fingerprint: str) -> Iterator[P
             if goal.exists():
                 shutil.copymode(goal, partial.path)
             partial.path.replace(goal)
-        except OSError:  # no space left
+        except OSError:  # such as no space left
             raise
         except Exception:
             shutil.rmtree(folder, ignore_errors=True)
@@ -100,7 +100,7 @@ def resumable_path(path: str | os.PathLike[str], fingerprint: str) -> Iterator[P
 
 
 def remove_partial(path: str | os.PathLike[str]) -> None:
-    """Remove what a run that was killed left of a file, where the next one will not go on."""
+    """Remove what a killed run left of a file that will not be continued."""
     goal = Path(path).resolve()
     with suppress(OSError, ValueError), _held_folder(goal, path) as folder:
         if folder.exists():
@@ -110,7 +110,7 @@ def remove_partial(path: str | os.PathLike[str]) -> None:
 
 @contextmanager
 def _held_folder(goal: Path, path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield the hidden folder of a goal while other runs are held off."""
+    """Yield the hidden folder of a goal while other runs are kept out."""
     folder = goal.with_name(f".{goal.name}.partial")
     lock = folder.with_name(f"{folder.name}.lock")
     with locked(lock, f"another run is writing {path}; wait for it."):
@@ -118,7 +118,7 @@ def _held_folder(goal: Path, path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def _require_own(folder: Path) -> None:
-    """Make the folder, or make sure that nobody else made it: its name is easily guessed."""
+    """Make the folder, or make sure that nobody else did: its name is easy to guess."""
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     state = folder.lstat()
@@ -135,31 +135,29 @@ def _require_own(folder: Path) -> None:
 
 
 def _found(path: Path, fingerprint: str) -> Partial:
-    """Return what an earlier run left, if it was the same work, else clear the folder."""
-    if set_aside(path).exists():  # that run was killed while it copied from there
-        set_aside(path).replace(path)
+    """Return what an earlier run left if it did the same work; otherwise clear the folder."""
     try:
         entry = json.loads(_journal(path).read_text(encoding="utf-8"))
         if entry.pop("checksum") != _checksum(entry):
             raise ValueError("the journal is damaged")
-        mark = Mark(**entry["mark"])
-        if entry["fingerprint"] == fingerprint and path.stat().st_size >= mark.n_bytes:
+        mark, n_bytes = Mark(**entry["mark"]), sum(file.stat().st_size for file in _files(path))
+        if entry["fingerprint"] == fingerprint and n_bytes >= mark.n_bytes:
             return Partial(path, fingerprint, mark, entry["kept"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        pass  # there is none, or it cannot be used
-    for left in path.parent.glob(f"{path.name}*"):
+        pass  # there is none, or it is of no use
+    for left in _files(path):
         left.unlink()
     _journal(path).unlink(missing_ok=True)
     return Partial(path, fingerprint)
 
 
+def _files(path: Path) -> Iterator[Path]:
+    """Return the files that hold what was written so far."""
+    return path.parent.glob(f"{path.name}*")
+
+
 def _checksum(entry: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(entry, sort_keys=True).encode()).hexdigest()
-
-
-def set_aside(path: Path) -> Path:
-    """Return where a file lies while what is good of it is written anew."""
-    return path.with_name(f"{path.name}.old")
 
 
 def _journal(path: Path) -> Path:

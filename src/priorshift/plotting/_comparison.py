@@ -10,12 +10,20 @@ from scipy.spatial.distance import cdist
 from priorshift._frames import Backend, make_frame
 from priorshift._typing import Indices, Labels, Vector
 from priorshift._validation import check_choice, check_classes, check_count, check_priors, some
-from priorshift.estimators import PriorEstimate
-from priorshift.plotting._base import Display
-from priorshift.plotting._heatmap import draw_heatmap, write_cells
-from priorshift.plotting._labels import percent, shorten
-from priorshift.plotting._rows import frame_rows
-from priorshift.plotting._style import WIDTH, bare, ink, literally, series_style, write_title
+from priorshift.estimators import PriorEstimate, traits_of
+from priorshift.plotting.style import (
+    WIDTH,
+    Display,
+    bare,
+    draw_heatmap,
+    frame_rows,
+    ink,
+    literally,
+    series_style,
+    write_cells,
+    write_title,
+)
+from priorshift.text import movers, short_percent, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,11 +62,6 @@ class ComparisonDisplay(Display):
         Class names.
     truth : array-like of shape (n_classes,) or mapping, optional
         True priors of the target.
-
-    Attributes
-    ----------
-    ax_, figure_ : Axes and Figure
-        Set by `plot`.
 
     Examples
     --------
@@ -107,10 +110,6 @@ class ComparisonDisplay(Display):
         kind : {"auto", "priors", "distance"}, default="auto"
         ax : matplotlib Axes, optional
             Where to draw; by default on a new pyplot figure.
-
-        Returns
-        -------
-        ComparisonDisplay
         """
         if not estimates:
             raise ValueError("estimates is empty; give at least one, by its method's name.")
@@ -182,7 +181,7 @@ class ComparisonDisplay(Display):
         """Return the classes to draw: all in order, or those whose priors differ most."""
         if self.classes.size <= most:
             return np.arange(self.classes.size)
-        return np.argsort(-np.ptp(self._with_truth()[1], axis=0), kind="stable")[:most]
+        return movers(np.ptp(self._with_truth()[1], axis=0), most)
 
     def _with_truth(self) -> tuple[list[str], Vector]:
         """Return names and priors of the methods, the truth first if it is known."""
@@ -241,12 +240,12 @@ class ComparisonDisplay(Display):
         """Name the two methods that differ most, of those that estimate anything."""
         plural = "s" if len(self.methods) > 1 else ""
         title = f"{len(self.methods)} method{plural}, {self.classes.size:,} classes{more}"
-        judged = [m for m, name in enumerate(self.methods) if name != "na"]
+        judged = [m for m, name in enumerate(self.methods) if not traits_of(name).estimates_nothing]
         if len(judged) > 1:
             distances = self.distances[np.ix_(judged, judged)]
             pair = np.unravel_index(np.argmax(distances), distances.shape)
             one, other = (shorten(self.methods[judged[m]]) for m in pair)
-            title += f"\nfurthest apart: {one} and {other}, by {percent(distances[pair])}"
+            title += f"\nfurthest apart: {one} and {other}, by {short_percent(distances[pair])}"
         write_title(ax, "Agreement of methods", title)
 
 

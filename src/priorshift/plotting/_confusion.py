@@ -12,13 +12,20 @@ from priorshift._validation import (
     check_classes,
     check_sample_weight,
 )
-from priorshift.plotting._base import Display
-from priorshift.plotting._heatmap import draw_heatmap, write_cells
-from priorshift.plotting._labels import shorten, thinned
 from priorshift.plotting._samples import read_labelled
-from priorshift.plotting._style import GREY, WIDTH, bare, write_title
+from priorshift.plotting.style import (
+    GREY,
+    WIDTH,
+    Display,
+    bare,
+    draw_heatmap,
+    thinned,
+    write_cells,
+    write_title,
+)
 from priorshift.solvers import condition_number
 from priorshift.statistics import Confusion, Decision
+from priorshift.text import shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,12 +8,18 @@ from numpy.typing import ArrayLike
 from priorshift._frames import Backend, make_frame
 from priorshift._typing import Indices, Vector
 from priorshift._validation import check_classes, check_priors
-from priorshift.groups import GroupEstimates
-from priorshift.groups._labels import read_groups
-from priorshift.plotting._base import Display
-from priorshift.plotting._labels import by, percent, shorten
-from priorshift.plotting._rows import farthest, frame_rows, write_beside
-from priorshift.plotting._style import WIDTH, series_style, write_head
+from priorshift.groups import GroupEstimates, read_groups
+from priorshift.plotting.style import (
+    WIDTH,
+    Display,
+    by,
+    farthest,
+    frame_rows,
+    series_style,
+    write_beside,
+    write_head,
+)
+from priorshift.text import short_percent, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,11 +51,6 @@ class GroupsDisplay(Display):
         Lower and upper bounds.
     method : str, optional
         Name of the estimator, for the title.
-
-    Attributes
-    ----------
-    ax_, figure_ : Axes and Figure
-        Set by `plot`.
 
     Examples
     --------
@@ -101,10 +102,6 @@ class GroupsDisplay(Display):
             Where there are more classes, only those that vary most are drawn.
         ax : matplotlib Axes, optional
             Where to draw; by default on a new pyplot figure.
-
-        Returns
-        -------
-        GroupsDisplay
         """
         display = cls(
             estimates.priors,
@@ -177,7 +174,7 @@ class GroupsDisplay(Display):
     def summary(self, max_groups: int = MAX_GROUPS, max_classes: int = MAX_CLASSES) -> str:
         """Say in words what is drawn of all there is."""
         G, K = self.priors.shape
-        middle = percent(float(np.median(self._distance())))
+        middle = short_percent(float(np.median(self._distance())))
         text = (
             f"{G:,} {'group' if G == 1 else 'groups'}, {K:,} classes; "
             f"median total variation from pooled {middle}"

@@ -8,22 +8,26 @@ from numpy.typing import ArrayLike, NDArray
 from priorshift._frames import Backend, make_frame
 from priorshift._typing import Indices, Mask, Vector
 from priorshift._validation import check_classes, check_priors
-from priorshift.plotting._base import Display
-from priorshift.plotting._ends import name_ends
-from priorshift.plotting._labels import by, percent, shorten
-from priorshift.plotting._rows import farthest
-from priorshift.plotting._style import (
+from priorshift.plotting.style import (
     SERIES_COLOURS,
     VERMILLION,
     WIDTH,
+    Display,
     bare,
+    by,
+    farthest,
     ink,
+    label_time,
+    name_ends,
+    positions,
+    runs,
     series_style,
     share_axis,
+    thinned_steps,
     write_head,
 )
-from priorshift.plotting._time import label_time, positions, runs, thinned_steps
 from priorshift.streaming import MonitorHistory, PriorMonitor
+from priorshift.text import short_percent, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,11 +53,6 @@ class MonitorDisplay(Display):
         Where an alarm stands.
     method : str, optional
         Name of the estimator, for the title.
-
-    Attributes
-    ----------
-    ax_, figure_ : Axes and Figure
-        Set by `plot`.
 
     Examples
     --------
@@ -103,10 +102,6 @@ class MonitorDisplay(Display):
             Where there are more classes, only those that moved most are drawn.
         ax : matplotlib Axes, optional
             Where to draw; by default on a new pyplot figure.
-
-        Returns
-        -------
-        MonitorDisplay
         """
         return cls.of_history(monitor).plot(ax, max_classes=max_classes)
 
@@ -174,7 +169,7 @@ class MonitorDisplay(Display):
         distance = 0.5 * float(np.abs(self.priors[-1] - self.source_priors).sum())
         alarms = "no alarm" if not n_alarms else f"{n_alarms} alarm{'s' if n_alarms > 1 else ''}"
         steps = "1 step" if n_steps == 1 else f"{n_steps:,} steps"
-        text = f"{steps}, {alarms}; total variation at the end {percent(distance)}"
+        text = f"{steps}, {alarms}; total variation at the end {short_percent(distance)}"
         hidden = self.classes.size - min(self.classes.size, max_classes)
         return text + (f"\nnot shown: {hidden:,} classes that moved less" if hidden else "")
 

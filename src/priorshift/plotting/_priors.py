@@ -10,10 +10,21 @@ from priorshift._typing import Indices, Vector
 from priorshift._validation import NO_PRIOR, check_classes, check_priors
 from priorshift.adaptation import prior_ratio
 from priorshift.estimators import PriorEstimate
-from priorshift.plotting._base import Display
-from priorshift.plotting._labels import NOTHING, by, percent, shorten, times
-from priorshift.plotting._rows import farthest, frame_rows, write_beside
-from priorshift.plotting._style import BLUE, GREY, VERMILLION, WIDTH, ink, write_head
+from priorshift.plotting.style import (
+    BLUE,
+    GREY,
+    VERMILLION,
+    WIDTH,
+    Display,
+    by,
+    farthest,
+    frame_rows,
+    ink,
+    times,
+    write_beside,
+    write_head,
+)
+from priorshift.text import NOTHING, short_percent, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,11 +48,6 @@ class PriorsDisplay(Display):
         Classes that validation never saw; their names get a star.
     method : str, optional
         Name of the estimator, for the title.
-
-    Attributes
-    ----------
-    ax_, figure_ : Axes and Figure
-        Set by `plot`.
 
     Examples
     --------
@@ -83,10 +89,6 @@ class PriorsDisplay(Display):
             Where there are more classes, only those that moved most are drawn.
         ax : matplotlib Axes, optional
             Where to draw; by default on a new pyplot figure.
-
-        Returns
-        -------
-        PriorsDisplay
         """
         display = cls(
             estimate.priors,
@@ -145,14 +147,14 @@ class PriorsDisplay(Display):
         gained, lost = int((change > NOTHING).sum()), int((change < -NOTHING).sum())
         text = (
             f"{gained:,} of {change.size:,} classes gained, {lost:,} lost; "
-            f"total variation {percent(0.5 * float(np.abs(change).sum()))}"
+            f"total variation {short_percent(0.5 * float(np.abs(change).sum()))}"
         )
         others = np.setdiff1d(np.arange(change.size), self.movers(max_classes))
         if others.size:
             before, after = self.source_priors[others].sum(), self.priors[others].sum()
             text += (
                 f"\nnot shown: {others.size:,} that moved less, "
-                f"{percent(before)} before and {percent(after)} after"
+                f"{short_percent(before)} before and {short_percent(after)} after"
             )
         return text
 

@@ -4,20 +4,22 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtri
 
 from priorshift._frames import Backend, make_frame
 from priorshift._typing import Vector
 from priorshift._validation import check_choice, check_count
-from priorshift.plotting._base import Display
-from priorshift.plotting._bins import STRATEGIES, Strategy, assign_bins, wilson_interval
-from priorshift.plotting._labels import percent
+from priorshift.diagnostics import HISTOGRAM_EDGES, Reliability, Strategy, calibration_error
 from priorshift.plotting._samples import read_labelled
-from priorshift.plotting._style import BLUE, GREY, bare, ink, share_axis, write_head
+from priorshift.plotting.style import BLUE, GREY, Display, bare, ink, share_axis, write_head
+from priorshift.text import short_percent
+from priorshift.uncertainty import wilson_bounds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-HISTOGRAM_EDGES = np.linspace(0, 1, 41)
+STRATEGIES: dict[Strategy, str] = {"quantile": "equal count", "uniform": "equal width"}
+
 LEVEL = 0.95
 STRIP = 0.3
 """Height of the histogram's strip below the diagram, as a share of the diagram's."""
@@ -127,16 +129,12 @@ class ReliabilityDisplay(Display):
         check_choice(strategy, tuple(STRATEGIES), "strategy")
         check_count(n_bins, "n_bins")
         values, codes, names = read_labelled(y_proba, y, classes)
-        confidence = values.max(axis=1).astype(np.float64)
-        right = values.argmax(axis=1) == codes
-        bins = assign_bins(confidence, n_bins, strategy)
-        counts = np.bincount(bins)
-        used = counts > 0
+        found = Reliability.of(values, codes, n_bins=n_bins, strategy=strategy)
         display = cls(
-            np.bincount(bins, weights=confidence)[used] / counts[used],
-            np.bincount(bins, weights=right)[used] / counts[used],
-            counts[used],
-            np.histogram(confidence.clip(0, 1), HISTOGRAM_EDGES)[0],
+            found.confidence,
+            found.accuracy,
+            found.rows,
+            found.histogram,
             names.size,
             strategy=strategy,
         )
@@ -145,13 +143,13 @@ class ReliabilityDisplay(Display):
     @property
     def ece(self) -> float:
         """Expected calibration error."""
-        gaps = np.abs(self.accuracy - self.confidence)
-        return float(np.average(gaps, weights=self.counts))
+        return calibration_error(self.confidence, self.accuracy, self.counts)
 
     @property
     def interval(self) -> Vector:
         """Wilson interval of each bin's accuracy, shape (n_bins, 2)."""
-        return wilson_interval(self.accuracy, self.counts, LEVEL)
+        z = float(ndtri(0.5 + LEVEL / 2))
+        return np.column_stack(wilson_bounds(self.accuracy, self.counts, z)).clip(0, 1)
 
     def figsize(self) -> tuple[float, float]:
         """Return the inches a figure needs."""
@@ -177,8 +175,8 @@ class ReliabilityDisplay(Display):
         )
         write_head(
             ax,
-            f"Reliability: ECE {percent(self.ece)}",
-            f"accuracy {percent(accuracy)}, mean confidence {percent(confidence)}, "
+            f"Reliability: ECE {short_percent(self.ece)}",
+            f"accuracy {short_percent(accuracy)}, mean confidence {short_percent(confidence)}, "
             f"{int(self.counts.sum()):,} samples",
         )
         return self

@@ -12,9 +12,7 @@ from priorshift._typing import Indices, Vector
 from priorshift._validation import check_count, check_positive, check_proba, in_class_order
 from priorshift.estimators import PriorEstimator
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
-from priorshift.plotting._base import Display
-from priorshift.plotting._labels import by
-from priorshift.plotting._style import BLUE, VERMILLION, WIDTH, bare, write_title
+from priorshift.plotting.style import BLUE, VERMILLION, WIDTH, Display, bare, by, write_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,11 +49,6 @@ class SampleSizeDisplay(Display):
         Rows of the whole target.
     method : str, optional
         Name of the estimator, for the title.
-
-    Attributes
-    ----------
-    ax_, figure_ : Axes and Figure
-        Set by `plot`.
 
     Examples
     --------
@@ -107,10 +100,6 @@ class SampleSizeDisplay(Display):
             The L1 error for which the rows needed are named.
         ax : matplotlib Axes, optional
             Where to draw; by default on a new pyplot figure.
-
-        Returns
-        -------
-        SampleSizeDisplay
         """
         full = estimator.estimate(y_proba)
         rows = in_class_order(check_proba(y_proba), full.classes)

@@ -1,25 +1,282 @@
-"""The facts of a report: numbers only, no words and no pictures."""
+"""The facts of a report: checked inputs, counts over the target, tests; numbers only."""
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
 
 from priorshift._typing import Floats, Indices, Mask, Vector
-from priorshift.diagnostics import Diagnostics
+from priorshift._validation import (
+    Predictions,
+    check_priors,
+    check_proba,
+    encode_labels,
+    ordered,
+    read_labels,
+)
+from priorshift.diagnostics import Diagnostics, Reliability, diagnose
 from priorshift.estimators import PriorEstimate
 from priorshift.evaluation import Comparison, MethodResult, Scores
-from priorshift.report._inputs import Inputs
-from priorshift.report._target import Counted
-from priorshift.report._trust import Trust, judge
-from priorshift.shift_test import ShiftTest
+from priorshift.execution import Block, Rows, Table, map_reduce, sample_in_memory, sample_sentence
+from priorshift.shift_test import ShiftTest, detect_shift
 from priorshift.solvers import condition_number
 from priorshift.statistics import Confusion
+from priorshift.text import movers
+
+KEPT = "rows have no class left that the target priors allow; they keep their original "
+KEPT_SOMEWHERE = f"Some {KEPT}probabilities."
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """Decisions before and after adapting, and how good both are where labels are known.
+
+    Attributes
+    ----------
+    routes : csr_array of shape (n_classes, n_classes)
+        Rows by decision before and after.
+    truth : ndarray of shape (n_classes,) or None
+        Labels of each class.
+    before, after : Scores or None
+    """
+
+    routes: Any
+    truth: Vector | None = None
+    before: Scores | None = None
+    after: Scores | None = None
+
+
+def count_target(
+    estimate: PriorEstimate, rows: Rows, label: Indices | None
+) -> tuple[Counted, list[str]]:
+    """Go through the target once; return what adapting does to it, and what it warns of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        whole = isinstance(rows, np.ndarray)  # then a warning counts the rows of all of it
+        adapted = estimate.adapt(Predictions.from_checked(rows)) if whole else None
+        found = map_reduce(_Count(estimate, label, adapted), rows)
+    told = [str(warning.message) for warning in caught]
+    if isinstance(rows, Table):
+        told = [KEPT_SOMEWHERE if KEPT in message else message for message in told]
+    routes, hits_before, hits_after, loss_before, loss_after = found
+    if label is None:
+        return Counted(routes), told
+    counts = np.bincount(label, minlength=estimate.classes.size)
+    before = _scores(hits_before, loss_before, counts, estimate.source_priors)
+    after = _scores(hits_after, loss_after, counts, estimate.priors)
+    return Counted(routes, counts / counts.sum(), before, after), told
+
+
+def _scores(hits: Vector, loss: float, counts: Indices, priors: Vector) -> Scores:
+    present, n = counts > 0, int(counts.sum())
+    return Scores(
+        accuracy=float(hits.sum() / n),
+        balanced_accuracy=float((hits[present] / counts[present]).mean()),
+        log_loss=float(loss / n),
+        l1_error=float(np.abs(priors - counts / n).sum()),
+    )
+
+
+@dataclass(frozen=True)
+class _Count:
+    """Count a block's decisions before and after; right ones by class, and add up log losses."""
+
+    estimate: PriorEstimate
+    label: Indices | None
+    adapted: Floats | None
+
+    def __call__(self, block: Block, rows: slice) -> tuple[Any, Vector, Vector, float, float]:
+        if self.adapted is None:
+            adapted = self.estimate.adapt(Predictions.from_checked(block))
+        else:
+            adapted = self.adapted[rows]
+        before, after = block.argmax(axis=1), adapted.argmax(axis=1)
+        K = block.shape[1]
+        routes = csr_array((np.ones(before.size), (before, after)), shape=(K, K))
+        if self.label is None:
+            return routes, np.zeros(0), np.zeros(0), 0.0, 0.0
+        truth = self.label[rows]
+        hits = [
+            np.bincount(truth[chosen == truth], minlength=K).astype(np.float64)
+            for chosen in (before, after)
+        ]
+        loss_before, loss_after = (_log_loss(values, truth) for values in (block, adapted))
+        return routes, *hits, loss_before, loss_after
+
+
+def _log_loss(values: Floats, truth: Indices) -> float:
+    of_truth = values[np.arange(truth.size), truth].astype(np.float64)
+    return float(-np.log(of_truth.clip(min=np.finfo(np.float64).eps)).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """Clean inputs of a report; None for what was not given.
+
+    `proba_target` are the target's rows, or a sample of them where they are read in blocks;
+    `target` is what adapting does to all of them.
+    """
+
+    estimate: PriorEstimate
+    proba_val: Predictions | None
+    label_val: Indices | None
+    proba_target: Predictions | None
+    target: Counted | None
+    comparison: Comparison | None
+    source_label_priors: Vector | None
+    warnings: tuple[str, ...]
+
+
+def check_inputs(
+    estimate: PriorEstimate,
+    *,
+    y_proba_val: ArrayLike | None,
+    y_val: ArrayLike | None,
+    y_proba_target: ArrayLike | Rows | None,
+    y_target: ArrayLike | None,
+    comparison: Comparison | None,
+    source_label_priors: Any = None,
+    warned: tuple[str, ...],
+) -> Inputs:
+    """Check everything once; what adaptation warns of joins the other warnings."""
+    if not isinstance(estimate, PriorEstimate):
+        raise ValueError(
+            f"a report is about a PriorEstimate; got {type(estimate).__name__}. Pass what "
+            "estimator.estimate(y_proba_target) returns."
+        )
+    _require_same_classes(estimate, comparison)
+    proba_val, label_val = _part(estimate, y_proba_val, y_val, "val")
+    rows, label_target = _part(estimate, y_proba_target, y_target, "target")
+    label_priors = None
+    if source_label_priors is not None:
+        label_priors = check_priors(source_label_priors, estimate.classes, "source_label_priors")
+    target, proba_target = None, None
+    if rows is not None:
+        target, told = count_target(estimate, rows.values, label_target)
+        proba_target = rows
+        if isinstance(rows.values, Table):
+            proba_target = Predictions.from_checked(sample_in_memory(rows.values))
+        sampled = sample_sentence(
+            "Tests and diagnostics look at", proba_target.shape[0], rows.shape[0]
+        )
+        warned = (*warned, *told, *([sampled] if sampled else []))
+    return Inputs(
+        estimate,
+        proba_val,
+        label_val,
+        proba_target,
+        target,
+        comparison,
+        label_priors,
+        tuple(dict.fromkeys(warned)),
+    )
+
+
+def _part(
+    estimate: PriorEstimate, y_proba: Any, y: Any, part: str
+) -> tuple[Predictions | None, Indices | None]:
+    """Check predictions and labels of one data set; the target's may be a table."""
+    if y_proba is None:
+        if y is not None:
+            raise ValueError(f"y_{part} needs the predictions it belongs to: pass y_proba_{part}.")
+        return None, None
+    name = f"y_proba_{part}"
+    predictions = check_proba(y_proba, name, tables=part == "target")
+    predictions = ordered(predictions, estimate.classes, name)
+    if y is None:
+        return predictions, None
+    labels = read_labels(y, predictions.shape[0], f"y_{part}")
+    return predictions, encode_labels(labels, estimate.classes, f"y_{part}")
+
+
+def _require_same_classes(estimate: PriorEstimate, comparison: Comparison | None) -> None:
+    if comparison is not None and comparison.classes.tolist() != estimate.classes.tolist():
+        raise ValueError(
+            "comparison and estimate have different classes, or another order of them; make both "
+            "from the same data with the same classes=."
+        )
+
+
+MOST_CLASSES = 500
+"""Classes beyond which there is no test: a thousand take half a minute."""
+MOST_CLASSES_OF_ASSUMPTION = 200
+"""Its priors are estimated again for every resample."""
+MANY_ENTRIES, MOST_ENTRIES = 2_000_000, 40_000_000
+"""Rows times classes beyond which there are fewer resamples, and no test."""
+RESAMPLES, FEWER_RESAMPLES = 999, 199
+ROW = 10
+"""Classes whose probabilities take as long to resample as the row itself."""
+SEED = 0
+"""Of the resamples: the same data make the same page."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trust:
+    """Tests and diagnostics; None where there is none, and `skipped` says why."""
+
+    test: ShiftTest | None
+    diagnostics: Diagnostics | None
+    given: bool
+    """Whether the target was compared with label priors that were given."""
+    skipped: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def judge(inputs: Inputs) -> Trust | None:
+    """Test for a shift and diagnose the estimate, if there are validation and target rows."""
+    if inputs.proba_val is None or inputs.label_val is None or inputs.proba_target is None:
+        return None
+    estimate, skipped = inputs.estimate, []
+    classes, given = estimate.classes, inputs.source_label_priors is not None
+    data = inputs.proba_val, classes[inputs.label_val], inputs.proba_target
+    rows, K = data[1].size + data[2].shape[0], classes.size
+    entries = rows * (K + ROW)
+    test = diagnostics = None
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            diagnostics = diagnose(*data, estimate)
+        except ValueError as error:
+            skipped.append(f"There are no diagnostics: {error}")
+    told = tuple(f"On validation: {warning.message}" for warning in caught)
+    if K > MOST_CLASSES or entries > MOST_ENTRIES:
+        skipped.append(
+            f"The tests are left out, as with {K:,} classes and {rows:,} rows they would take too "
+            "long for a report: see priorshift.detect_shift."
+        )
+        return Trust(None, diagnostics, given, tuple(skipped), told)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the test keeps what it warns of as notes
+        try:
+            test = detect_shift(
+                *data,
+                source_priors=_source_priors(estimate),
+                source_label_priors=inputs.source_label_priors,
+                classes=classes,
+                n_resamples=RESAMPLES if entries <= MANY_ENTRIES else FEWER_RESAMPLES,
+                assumption=K <= MOST_CLASSES_OF_ASSUMPTION,
+                random_state=SEED,
+            )
+        except ValueError as error:
+            skipped.append(f"There is no test: {error}")
+    if test is not None and test.assumption is None:
+        skipped.append(
+            f"Whether only the priors changed is not tested, as with {K:,} classes that would take "
+            "too long for a report: see priorshift.check_assumption."
+        )
+    return Trust(test, diagnostics, given, tuple(skipped), told)
+
+
+def _source_priors(estimate: PriorEstimate) -> Vector | None:
+    """Return source priors that do not come from validation, which is compared with them."""
+    return estimate.source_priors if estimate.source_priors_from == "given" else None
+
 
 MAX_FLOWS = 15
 MAX_PAIRS = 12
-N_BINS = 10
-N_HISTOGRAM = 40
 ROUNDING = 1e-9
 """How far below 0 an unclipped entry may be by rounding alone."""
 ENOUGH = 10
@@ -93,19 +350,6 @@ class Mistakes:
 
 
 @dataclass(frozen=True, eq=False)
-class Reliability:
-    """How confidence and accuracy go together on validation, bin by bin of confidence."""
-
-    rows: Indices
-    confidence: Vector
-    accuracy: Vector
-    error: float
-    """Expected calibration error."""
-    histogram: Indices
-    """Rows by confidence, in bins of equal width from 0 to 1."""
-
-
-@dataclass(frozen=True, eq=False)
 class Truth:
     """What target labels say, before and after adaptation."""
 
@@ -164,9 +408,11 @@ def gather(inputs: Inputs) -> Facts:
     if inputs.proba_val is not None and inputs.label_val is not None:
         known = None if trust is None else trust.diagnostics
         mistakes = mistakes_of(
-            inputs.proba_val, inputs.label_val, None if known is None else known.condition_number
+            inputs.proba_val.values,
+            inputs.label_val,
+            None if known is None else known.condition_number,
         )
-        reliability = reliability_of(inputs.proba_val, inputs.label_val)
+        reliability = Reliability.of(inputs.proba_val.values, inputs.label_val)
     if inputs.target is not None:
         decisions, truth = decisions_of(inputs.target.routes), truth_of(inputs.target)
     return Facts(
@@ -187,7 +433,7 @@ def shift_of(estimate: PriorEstimate) -> Shift:
     r"""Measure the shift: :math:`\mathrm{TV} = \frac12 \sum_k |p_k - s_k|`."""
     change = estimate.priors - estimate.source_priors
     size = np.abs(change)
-    return Shift(change, float(size.sum() / 2), np.argsort(-size, kind="stable"))
+    return Shift(change, float(size.sum() / 2), movers(size))
 
 
 def decisions_of(routes: Any) -> Decisions:
@@ -202,7 +448,7 @@ def decisions_of(routes: Any) -> Decisions:
     rows = routes.data[changed].astype(np.int64)
     order = np.argsort(before * K + after)  # of equally many rows, the first class comes first
     before, after, rows = before[order], after[order], rows[order]
-    largest = np.argsort(-rows, kind="stable")[:MAX_FLOWS]
+    largest = movers(rows, MAX_FLOWS)
     flows = tuple(Flow(int(before[i]), int(after[i]), int(rows[i])) for i in largest)
     return Decisions(
         np.bincount(routes.row, routes.data, minlength=K).astype(np.int64),
@@ -248,28 +494,4 @@ def mistakes_of(y_proba: Floats, y: Indices, condition_soft: float | None = None
         condition_number(hard.conditional[:, hard.seen]),
         condition_soft,
         pairs,
-    )
-
-
-def reliability_of(y_proba: Floats, y: Indices) -> Reliability:
-    r"""Compare confidence with accuracy, by bins :math:`B_j` of equally many rows.
-
-    .. math:: \mathrm{ECE} = \sum_j \frac{|B_j|}{n}
-        \bigl|\mathrm{accuracy}(B_j) - \mathrm{confidence}(B_j)\bigr|
-    """
-    confidence = y_proba.max(axis=1).astype(np.float64)
-    right = (y_proba.argmax(axis=1) == y).astype(np.float64)
-    edges = np.unique(np.quantile(confidence, np.linspace(0, 1, N_BINS + 1)))
-    bins = np.searchsorted(edges[1:-1], confidence, side="right")
-    rows = np.bincount(bins)
-    filled = rows > 0
-    rows = rows[filled]
-    mean_confidence = np.bincount(bins, confidence)[filled] / rows
-    mean_accuracy = np.bincount(bins, right)[filled] / rows
-    return Reliability(
-        rows,
-        mean_confidence,
-        mean_accuracy,
-        float(np.abs(mean_accuracy - mean_confidence) @ rows / y.size),
-        np.histogram(confidence.clip(0, 1), np.linspace(0, 1, N_HISTOGRAM + 1))[0],
     )

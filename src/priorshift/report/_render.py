@@ -15,11 +15,9 @@ from numpy.typing import ArrayLike
 from priorshift.estimators import PriorEstimate
 from priorshift.evaluation import Comparison
 from priorshift.io import write_text
-from priorshift.report._content import about_report, page_content
-from priorshift.report._data import as_json, report_data
-from priorshift.report._facts import Facts, gather
+from priorshift.report._content import about_report, as_json, page_content, report_data
+from priorshift.report._facts import Facts, check_inputs, gather
 from priorshift.report._figures import draw_figures
-from priorshift.report._inputs import check_inputs
 
 if TYPE_CHECKING:
     from jinja2 import Environment

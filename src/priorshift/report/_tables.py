@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from priorshift.report._facts import ROUNDING, Decisions, Facts, Mistakes, Reliability, Truth
-from priorshift.report._format import MISSING, count, number, percent, points, signed
+from priorshift.diagnostics import Reliability
+from priorshift.estimators import traits_of
+from priorshift.report._facts import ROUNDING, Decisions, Facts, Mistakes, Truth
+from priorshift.text import MISSING, count, movers, number, percent, points, signed
 
 MANY = 50
 """Rows beyond which a table scrolls, can be filtered, and begins with the largest change."""
@@ -84,7 +86,7 @@ def priors_table(facts: Facts, names: Sequence[str]) -> Table:
         columns.append("Labels say")
         parts.append(_cells(facts.truth.priors, percent))
     if estimate.raw is not None and (estimate.raw < -ROUNDING).any():
-        of_ratio = estimate.method in ("bbse", "bbse-s", "rlls")
+        of_ratio = traits_of(estimate.method).raw_is == "ratio"
         columns.append("Unclipped ratio" if of_ratio else "Unclipped prior")
         parts.append(_cells(estimate.raw, number))
     caption = f"Priors of {K:,} classes" + (", the largest change first" if K > MANY else "")
@@ -134,7 +136,7 @@ def decisions_table(decisions: Decisions, names: Sequence[str]) -> Table:
     """List decisions before and after, of the classes whose number changes."""
     n_classes = int(np.count_nonzero(decisions.difference))
     n_shown = min(n_classes, MAX_CLASSES)
-    order = np.argsort(-np.abs(decisions.difference), kind="stable")[:n_shown]
+    order = movers(decisions.difference, n_shown)
     caption = "Decisions on the target by class"
     if n_shown < n_classes:
         caption = f"The {n_shown} classes of {n_classes:,} whose decisions change most"

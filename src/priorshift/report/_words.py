@@ -1,33 +1,343 @@
-"""The verdict in words: what the numbers say, what they rest on, what to be careful about.
+"""What the numbers of a report say: findings, cautions, judgements, methods."""
 
-Sizes are described, never called significant: that is for intervals and a test to say.
-"""
-
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from priorshift._typing import Indices
-from priorshift.report._cautions import cautions
-from priorshift.report._facts import Facts
-from priorshift.report._format import (
+from priorshift.diagnostics import Diagnostics, Expected
+from priorshift.estimators import Reference, traits_of
+from priorshift.report._facts import ENOUGH, ROUNDING, Facts
+from priorshift.shift_test import ShiftTest
+from priorshift.text import (
     count,
     listed,
+    movers,
     number,
     percent,
     plural,
     points,
     quoted,
+    shown_text,
 )
-from priorshift.report._methods import KNOWN, TRUSTING
+
+GUIDE = Reference(
+    "The Hitchhiker’s Guide to Prior-Shift Adaptation, 2021", "https://arxiv.org/abs/2106.11695"
+)
+CALIBRATION = Reference("Guo et al., 2017", "https://arxiv.org/abs/1706.04599")
+
+KNOWN = "known"
+"""Method of an estimate that is none: its priors were given."""
+
+
+def description(method: str) -> str:
+    """Say what a method does; nothing about one that is not registered."""
+    if method == KNOWN:
+        return "takes target priors that were given; nothing is estimated"
+    return traits_of(method).summary
+
+
+def references(method: str, *, calibration: bool) -> list[Reference]:
+    """List the papers that a report cites."""
+    papers = (GUIDE, traits_of(method).reference, CALIBRATION if calibration else None)
+    return list(dict.fromkeys(paper for paper in papers if paper is not None))
+
+
+ROWS_A_CLASS = 20
+"""Target rows a class below which the report warns of few."""
+POOR_CALIBRATION = 0.05
+ZERO = 1e-12
+
+
+def cautions(facts: Facts, names: tuple[str, ...]) -> list[str]:
+    """Say what the estimate rests on, the most pressing first."""
+    found = [
+        _worse(facts),
+        _assumption(facts),
+        *(caution[0].upper() + caution[1:] for caution in facts.estimate.cautions),
+        _harm(facts),
+        _no_evidence(facts),
+        _unseen(facts, names),
+        _negative(facts, names),
+        _zero(facts, names),
+        _few_target(facts),
+        _few_validation(facts, names),
+        _calibration(facts),
+        _sources(facts),
+        _no_interval(facts),
+        "All of this supposes prior shift: each class looks as it did, only the shares changed. "
+        "Predictions alone cannot prove that.",
+    ]
+    return [caution for caution in found if caution]
+
+
+def _worse(facts: Facts) -> str:
+    truth = facts.truth
+    if truth is None or truth.after.accuracy >= truth.before.accuracy:
+        return ""
+    return "On the labels at hand adapting does harm: do not adapt without finding out why."
+
+
+def _assumption(facts: Facts) -> str:
+    found = None if facts.test is None else facts.test.assumption
+    return found.verdict if found is not None and found.rejected else ""
+
+
+def _harm(facts: Facts) -> str:
+    found = facts.diagnostics
+    if found is None or facts.left_alone or found.accuracy_gain.high >= 0:
+        return ""
+    return (
+        "Adapting is expected to lower accuracy on the target, by "
+        f"{number(-100 * found.accuracy_gain.value)} percentage points."
+    )
+
+
+def _no_evidence(facts: Facts) -> str:
+    test = facts.test
+    if test is None or test.rejected or facts.decisions is None or not facts.decisions.n_changed:
+        return ""
+    return "The shift test finds no evidence of a shift, yet adapting changes decisions."
+
+
+def _unseen(facts: Facts, names: tuple[str, ...]) -> str:
+    unseen = np.isin(facts.estimate.classes, list(facts.estimate.unseen_classes))
+    if facts.mistakes is not None:
+        unseen = unseen | ~facts.mistakes.seen
+    if not unseen.any():
+        return ""
+    return (
+        f"Validation has no sample of {_some(names, np.flatnonzero(unseen))}: a confusion matrix "
+        "says nothing of such a class."
+    )
+
+
+def _negative(facts: Facts, names: tuple[str, ...]) -> str:
+    raw = facts.estimate.raw
+    if raw is None or not (raw < -ROUNDING).any():
+        return ""
+    worst, n_negative = int(np.argmin(raw)), int(np.count_nonzero(raw < -ROUNDING))
+    return (
+        f"Before clipping, {plural(n_negative, 'entry', 'entries')} of the solution "
+        f"{'was' if n_negative == 1 else 'were'} negative (the lowest {number(raw[worst])}, "
+        f"{quoted(names[worst])}): a sign of noise, or of more than prior shift."
+    )
+
+
+def _zero(facts: Facts, names: tuple[str, ...]) -> str:
+    gone = np.flatnonzero((facts.estimate.priors <= ZERO) & (facts.estimate.source_priors > ZERO))
+    if not gone.size or facts.left_alone:
+        return ""
+    return (
+        f"The estimated prior of {_some(names, gone)} is 0: adapted predictions never choose "
+        "such a class. A hyper-prior (scm-m, map) keeps it possible."
+    )
+
+
+def _few_target(facts: Facts) -> str:
+    K, rows = facts.estimate.classes.size, facts.estimate.n_target
+    if not 0 < rows < ROWS_A_CLASS * K:
+        return ""
+    return (
+        f"The target has {plural(rows, 'row')} for {plural(K, 'class', 'classes')}: chance alone "
+        "moves shares by that little data, rare classes most of all."
+    )
+
+
+def _few_validation(facts: Facts, names: tuple[str, ...]) -> str:
+    if facts.mistakes is None:
+        return ""
+    weights = facts.mistakes.hard.class_weights
+    few = np.flatnonzero((weights > 0) & (weights < ENOUGH))
+    if not few.size:
+        return ""
+    return (
+        f"Validation has fewer than {ENOUGH} samples of {_some(names, few)}: how such a class is "
+        "mistaken for others is little known."
+    )
+
+
+def _calibration(facts: Facts) -> str:
+    reliability = facts.reliability
+    if reliability is None or reliability.error < POOR_CALIBRATION:
+        return ""
+    if facts.estimate.calibrator is not None:
+        return ""
+    trusting = traits_of(facts.estimate.method).trusts_outputs
+    if facts.left_alone and not trusting:
+        return ""
+    trust = (
+        f"{facts.estimate.method} trusts the probabilities"
+        if trusting
+        else "adaptation multiplies the probabilities"
+    )
+    return (
+        f"On validation confidence and accuracy differ by {number(100 * reliability.error)} "
+        f"percentage points on average, and {trust}: calibrate validation and target first "
+        "(priorshift.BCTS)."
+    )
+
+
+def _sources(facts: Facts) -> str:
+    if "taken to be drawn" not in facts.estimate.source_priors_from:
+        return ""
+    return (
+        f"The source priors are the {facts.estimate.source_priors_from}. If validation is balanced "
+        "otherwise than the training set was, pass source_priors."
+    )
+
+
+def _no_interval(facts: Facts) -> str:
+    if facts.estimate.method == KNOWN:
+        return "The priors were given: this report cannot tell whether they are right."
+    if facts.estimate.interval is not None:
+        return ""
+    return (
+        "These are point estimates: nothing here says how much of a change is chance, so read "
+        "small changes with care."
+    )
+
+
+def _some(names: tuple[str, ...], which: Indices, most: int = 3) -> str:
+    """Name a few classes of many."""
+    if which.size <= most:
+        return listed([quoted(names[k]) for k in which])
+    shown = ", ".join(quoted(names[k]) for k in which[:most])
+    return f"{plural(which.size, 'class', 'classes')} ({shown}, …)"
+
+
+FEW_ROWS = 30
+"""Effective validation rows below which an estimate rests on little."""
+MAX_PAIRS = 5
+"""Pairs of classes that are named."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A section: its answer, its numbers, and more to say."""
+
+    answer: str
+    numbers: tuple[tuple[str, str], ...]
+    findings: tuple[str, ...]
+
+
+def shift_judgement(facts: Facts) -> Judgement | None:
+    """Say whether there is a shift, if that was tested."""
+    test = facts.test
+    if test is None or facts.trust is None:
+        return None
+    low, high = test.effect_interval
+    least = test.detectable_effect
+    said = [_compared(test, given=facts.trust.given)]
+    if test.assumption is not None:
+        said.append(test.assumption.verdict)
+    return Judgement(
+        replace(test, assumption=None).verdict,  # which is said in a sentence of its own
+        (
+            ("p-value", f"{test.p_value:.3f}"),
+            ("effect size, total variation", number(test.effect_size)),
+            (f"{_level(1 - test.alpha)} interval of it", f"{number(low, 2)} to {number(high, 2)}"),
+            (f"power for a shift of {number(test.alternative, 2)}", percent(test.power)),
+            ("shift seen 4 times of 5", "none" if least is None else number(least)),
+        ),
+        (*said, *(f"{note[0].upper()}{note[1:]}" for note in map(shown_text, test.notes))),
+    )
+
+
+def trust_judgement(facts: Facts, names: tuple[str, ...]) -> Judgement | None:
+    """Say what the estimate is worth, if that was diagnosed."""
+    found = facts.diagnostics
+    if found is None:
+        return None
+    before, after, gain = found.accuracy_before, found.accuracy_after, found.accuracy_gain
+    level = f"at {_level(found.confidence_level)} confidence"
+    numbers = [
+        ("expected accuracy before", percent(before.value)),
+        ("expected accuracy after", percent(after.value)),
+        ("smallest singular value", number(found.smallest_singular_value)),
+        ("condition number", number(found.condition_number)),
+        ("effective sample size", number(found.effective_sample_size)),
+    ]
+    if facts.left_alone:
+        answer = (
+            f"Predictions are left alone, and {_range(before)} of the decisions on the target are "
+            f"expected to be right, {level}."
+        )
+    else:
+        answer = (
+            f"Of the decisions on the target, {_range(before)} are expected to be right before "
+            f"adapting, {_range(after)} after it, {level}. {_helps(gain)}"
+        )
+    return Judgement(answer, tuple(numbers), tuple(_findings(found, names)))
+
+
+def _findings(found: Diagnostics, names: tuple[str, ...]) -> list[str]:
+    few = found.effective_sample_size < FEW_ROWS
+    smallest = found.smallest_singular_value
+    growth = f"{number(1 / smallest)} times" if smallest > ROUNDING else "without bound"
+    said = [
+        "Expected accuracy is that of each class on validation, weighted by the estimated priors, "
+        "less what these flatter themselves by: no label of the target is used.",
+        f"At the estimated priors, {plural(found.n_val, 'validation row')} are worth "
+        f"{number(found.effective_sample_size)} (effective sample size)"
+        + (": the estimate rests on few samples." if few else "."),
+        "Where the soft confusion matrix is inverted, noise in the mean prediction can grow "
+        f"{growth} (one over its smallest singular value).",
+        _confusable(found, names),
+    ]
+    if found.priors_exact:
+        said.append("The intervals take the target's priors as exact: they were given.")
+    return said
+
+
+def _confusable(found: Diagnostics, names: tuple[str, ...]) -> str:
+    pairs = [" and ".join(quoted(shown_text(str(c))) for c in pair) for pair in found.confusable]
+    if not pairs:
+        return "Validation tells every two classes apart."
+    more = "; …" if len(pairs) > MAX_PAIRS else ""
+    return (
+        f"{plural(len(pairs), 'pair')} of {plural(len(names), 'class', 'classes')} cannot be told "
+        "apart on validation, so that little more than the sum of their priors is known: "
+        f"{'; '.join(pairs[:MAX_PAIRS])}{more}."
+    )
+
+
+def _compared(test: ShiftTest, *, given: bool) -> str:
+    """Say what was compared with what, and where the p-value comes from."""
+    drawn = (
+        f"{plural(test.n_resamples, 'random exchange')} of rows between the two"
+        if test.method == "permutation"
+        else f"{plural(test.n_resamples, 'draw')} of the noise of both"
+    )
+    source = "the label frequencies given" if given else "validation"
+    return (
+        f"The class balance of {plural(test.n_target, 'target row')} is compared with that of "
+        f"{source}, by mean probabilities; validation has {plural(test.n_val, 'row')}. The p-value "
+        f"comes from {drawn}."
+    )
+
+
+def _helps(gain: Expected) -> str:
+    size = f"{points(gain.value)} points, {points(gain.low)} to {points(gain.high)}"
+    if gain.low > 0:
+        return f"Adapting is expected to help ({size})."
+    if gain.high < 0:
+        return f"Adapting is expected to harm ({size})."
+    return f"Whether adapting helps cannot be told from these data ({size})."
+
+
+def _range(share: Expected) -> str:
+    return f"{percent(share.value)} ({percent(share.low)} to {percent(share.high)})"
+
+
+def _level(share: float) -> str:
+    return f"{100 * share:g}%"
+
 
 MOVERS = 3
 """Classes named a direction."""
 WORTH_NAMING = 5e-4
 """Change of a prior, as a share, below which no class is named."""
-HARD = ("cm", "cm-l", "cm-m", "bbse", "rlls")
-SOFT = ("scm", "scm-l", "scm-m", "bbse-s")
-"""Methods by the confusion matrix that they use by default; the others use none as it is."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +385,7 @@ def gains_and_losses(facts: Facts, names: tuple[str, ...]) -> str:
     if facts.decisions is None:
         return ""
     difference = facts.decisions.difference
-    order = np.argsort(-np.abs(difference), kind="stable")
+    order = movers(difference)
     before, after = facts.decisions.before, facts.decisions.after
     parts = [
         f"{quoted(names[k])} {verb} most ({count(before[k])} before, {count(after[k])} after)"
@@ -157,7 +467,7 @@ def interval_sentence(facts: Facts) -> str:
     level = estimate.confidence_level
     at = "" if level is None else f" at {100 * level:g}% confidence"
     said = f"Lower and upper are bounds of each prior{at}."
-    if estimate.method in TRUSTING:
+    if traits_of(estimate.method).trusts_outputs:
         said += " They suppose that the predicted probabilities are calibrated."
     return said
 
@@ -166,9 +476,10 @@ def used_condition(facts: Facts) -> float | None:
     """Return the condition number that bears on this estimate, if it is known."""
     if facts.estimate.condition_number is not None:
         return facts.estimate.condition_number
-    if facts.mistakes is None or facts.estimate.method not in (*HARD, *SOFT):
+    method = traits_of(facts.estimate.method)
+    if facts.mistakes is None or not method.fit_is_counts:
         return None
-    soft = facts.estimate.method in SOFT
+    soft = method._decision == "soft"
     return facts.mistakes.condition_soft if soft else facts.mistakes.condition_hard
 
 
@@ -220,7 +531,7 @@ def _solver(facts: Facts) -> str:
     if estimate.method == KNOWN:
         return "The target priors were given: there is nothing to solve, and nothing to certify."
     gap = number(estimate.gap, 2)
-    unit = "" if estimate.method in ("rlls", "bbse", "bbse-s") else " nats"
+    unit = f" {traits_of(estimate.method).gap_unit}".rstrip()
     if estimate.status == "certified" and not estimate.gap:
         return (
             f"The solver certifies its answer: up to rounding, no other priors could raise the "
@@ -231,8 +542,6 @@ def _solver(facts: Facts) -> str:
             f"The solver certifies its answer: no other priors could raise the objective of "
             f"{estimate.method} by more than {gap}{unit}."
         )
-    if estimate.status == "direct" and estimate.method == "auto":
-        return "Without evidence of a shift the estimate is the source priors: nothing was solved."
     if estimate.status == "direct":
         return (
             f"The method {estimate.method} has a closed form: there is nothing to converge, and "

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from priorshift._typing import Floats, Indices, Mask, Vector
+from priorshift._validation import check_level, check_resamples
 from priorshift.shift_test._least_squares import nearest_mixtures_each
 from priorshift.shift_test._noise import ENTRIES, effective_size
 from priorshift.shift_test._power import p_value
 from priorshift.shift_test._results import AssumptionTest
-from priorshift.shift_test._samples import Samples, check_level, check_resamples, read_samples
+from priorshift.shift_test._samples import Samples, read_samples
 from priorshift.shift_test._statistic import Moments
 from priorshift.solvers import simplex_least_squares
 

@@ -6,14 +6,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from priorshift._typing import Vector
-from priorshift._validation import check_choice, check_fraction, check_priors, some
+from priorshift._validation import (
+    check_choice,
+    check_fraction,
+    check_level,
+    check_priors,
+    check_resamples,
+    some,
+)
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.shift_test._assumption import N_RESAMPLES, assumption_of
 from priorshift.shift_test._effect import estimate_effect
 from priorshift.shift_test._noise import column_noise, draw_noise, draw_permutations
 from priorshift.shift_test._power import Power, p_value
 from priorshift.shift_test._results import AssumptionTest, ShiftTest
-from priorshift.shift_test._samples import Samples, check_level, check_resamples, read_samples
+from priorshift.shift_test._samples import Samples, read_samples
 from priorshift.shift_test._statistic import Moments
 from priorshift.statistics import Decision
 

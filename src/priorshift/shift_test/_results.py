@@ -35,7 +35,7 @@ class _Finding(FrozenArrays):
                 value = list(value)
             named[field.name] = value
         named["rejected"] = self.rejected  # type: ignore[attr-defined]
-        named["verdict"] = self.verdict
+        named["sentence"] = self.verdict
         return named
 
     def _rows(self) -> list[tuple[str, str]]:

@@ -9,11 +9,11 @@ from numpy.typing import ArrayLike
 from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Indices, Labels, Vector
 from priorshift._validation import (
-    check_count,
-    check_fraction,
+    Predictions,
     check_proba,
     encode_labels,
     in_class_order,
+    ordered,
     read_labels,
     settle_classes,
 )
@@ -25,9 +25,15 @@ class Samples:
     """Clean predictions: validation with labels, the target without."""
 
     classes: Labels
-    y_proba_val: Floats
+    validation: Predictions
     y_val: Indices
     y_proba_target: Floats
+
+    @property
+    def y_proba_val(self) -> Floats:
+        """Predictions of validation."""
+        values: Floats = self.validation.values
+        return values
 
     @property
     def class_counts(self) -> Indices:
@@ -44,9 +50,19 @@ class Samples:
         """Rows of the target."""
         return self.y_proba_target.shape[0]
 
+    def counted(self, decision: Decision) -> Confusion:
+        """Count validation's decisions by class, once for these checked predictions."""
+
+        def count() -> Confusion:
+            return Confusion.from_arrays(self.y_proba_val, self.y_val, decision=decision)
+
+        key = ("confusion", decision)
+        return self.validation.once(self.y_proba_val, key, (self.y_val, None), count)
+
     def confusion(self, decision: Decision) -> Vector:
         """Return C, a column of 0 for a class that validation lacks."""
-        return Confusion.from_arrays(self.y_proba_val, self.y_val, decision=decision).conditional
+        conditional: Vector = self.counted(decision).conditional
+        return conditional
 
     def frequencies(self, decision: Decision) -> Vector:
         """Return q, the share of each decision in the target."""
@@ -66,7 +82,7 @@ def read_samples(
     target = in_class_order(check_proba(y_proba_target, "y_proba_target"), names, "y_proba_target")
     samples = Samples(
         names,
-        in_class_order(validation, names, "y_proba_val"),
+        ordered(validation, names, "y_proba_val"),
         encode_labels(labels, names, "y_val"),
         target,
     )
@@ -79,18 +95,6 @@ def read_samples(
             "validation has no class with 2 samples, so its noise cannot be known; give more."
         )
     return samples
-
-
-def check_level(level: float, name: str = "alpha") -> float:
-    """Check a level: above 0 and below 1."""
-    if not 0 < check_fraction(level, name) < 1:
-        raise ValueError(f"{name} must be above 0 and below 1; got {level!r}.")
-    return float(level)
-
-
-def check_resamples(n_resamples: int, alpha: float) -> int:
-    """Check that there are draws enough for a p-value as small as the level."""
-    return check_count(n_resamples, "n_resamples", least=int(np.ceil(1 / alpha - 1e-9)) - 1)
 
 
 def decision_blocks(y_proba: Floats, decision: Decision) -> Iterator[tuple[slice, Vector]]:

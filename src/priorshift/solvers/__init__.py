@@ -1,27 +1,40 @@
 """Solvers: clean arrays in, a `Solution` out. They know no classifiers and no files."""
 
+from priorshift.solvers._batch import Mixtures, maximise_all, maximise_by_group
 from priorshift.solvers._certified import maximise
 from priorshift.solvers._cone import regularised_ratio, simplex_least_squares
+from priorshift.solvers._joint import maximise_jointly
+from priorshift.solvers._least_squares import evident_variance, shrunk_least_squares
 from priorshift.solvers._linear import condition_number, invert, solve_linear
 from priorshift.solvers._mixture import NO_LIKELIHOOD, Mixture
 from priorshift.solvers._paper import L2_THRESHOLD, expectation_maximisation, gradient_ascent
-from priorshift.solvers._simplex import project_simplex
-from priorshift.solvers._solution import ADVICE, Solution, Status
+from priorshift.solvers._simplex import clip_to_simplex, project_simplex
+from priorshift.solvers._solution import ADVICE, Solution, Solutions, Status
+from priorshift.solvers._variational import dirichlet_posterior
 
 __all__ = [
     "ADVICE",
     "L2_THRESHOLD",
     "NO_LIKELIHOOD",
     "Mixture",
+    "Mixtures",
     "Solution",
+    "Solutions",
     "Status",
+    "clip_to_simplex",
     "condition_number",
+    "dirichlet_posterior",
+    "evident_variance",
     "expectation_maximisation",
     "gradient_ascent",
     "invert",
     "maximise",
+    "maximise_all",
+    "maximise_by_group",
+    "maximise_jointly",
     "project_simplex",
     "regularised_ratio",
+    "shrunk_least_squares",
     "simplex_least_squares",
     "solve_linear",
 ]

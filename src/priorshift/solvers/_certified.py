@@ -1,13 +1,35 @@
-"""The certified solver: EM steps while they promise to end soon, Newton steps when they do not."""
+r"""The certified solver: EM steps while they promise to end soon, Newton steps when they do not.
+
+EM rests where :math:`p_k z_k = e_k/T` with :math:`z = 1 - \ell/T`, for the likelihood's gradient l
+and the hyper-prior's e = alpha - 1. A Newton step for these equations solves
+
+.. math:: (H/T + \mathrm{diag}(z/p))\, dp = e/(Tp) - z.
+
+It is the likelihood's own Newton step for classes that stay, and takes those that leave towards 0
+at once. Every class is held above 0 by itself, so that those that leave do not shorten the step of
+the others. Extrapolated EM steps come first: they cost little, and end where no barrier is needed.
+
+EM's steps are extrapolated in pairs (SQUAREM, Varadhan and Roland, 2008), never to a lower
+likelihood. Where Newton's matrix is too large or its steps do not help, the interior point of
+`_interior_point` takes over; for very many classes it forms no matrix (`_matrix_free`).
+"""
 
 import numpy as np
 
 from priorshift._typing import Vector
 from priorshift.execution import SparseTable, single_threaded_blas
-from priorshift.solvers._accelerated import MANY_CLASSES, matrix_free
-from priorshift.solvers._interior_point import COARSE_GAP, Curvature, Point, inside, interior_point
+from priorshift.solvers._interior_point import (
+    COARSE_GAP,
+    SHORTEN,
+    TINY,
+    Curvature,
+    Point,
+    inside,
+    interior_point,
+    merit,
+)
+from priorshift.solvers._matrix_free import MANY_CLASSES, MatrixFreeCurvature
 from priorshift.solvers._mixture import Mixture
-from priorshift.solvers._newton import newton
 from priorshift.solvers._solution import Solution, Status
 
 EM_TRIAL = 5
@@ -15,6 +37,26 @@ EM_TRIAL = 5
 
 STATIONARY = 1e-10
 """L1 change of p at which EM for a problem that is not concave has come to rest."""
+
+
+LEAPS = 5
+"""Extrapolations before Newton's steps; more gain little (measured at K = 10,000)."""
+
+LEAST_SHARE = 0.1
+"""No class falls to less of what an EM step gives it by extrapolation."""
+
+LEAST_LEFT = 0.01
+"""Share of its prior that a class keeps in any one step."""
+
+SMALLEST = 1e-290
+"""A smaller share counts as this where something is divided by it."""
+
+MARGIN = 0.01
+"""Where EM's steps just reach the tolerance, one of Newton's follows, which gets well within it."""
+
+MOST_STEPS = 15
+MOST_TRIES = 4
+"""Two to four steps are enough, of full length; if not, an interior point is the safer way."""
 
 
 def maximise(
@@ -41,7 +83,7 @@ def _maximise(problem: Mixture, p: Vector, tol: float, max_iter: int) -> Solutio
     if isinstance(problem.A, SparseTable) and problem.n_classes > MANY_CLASSES:
         point, n_iter = matrix_free(problem, p, tol, max_iter)
     else:  # Newton's matrix may cost a few passes, or many
-        begin = newton if exact else _try_em
+        begin = _newton if exact else _try_em
         point, n_iter = begin(problem, p, tol, max_iter)
         if point.gap > tol and n_iter < max_iter:
             point, more = interior_point(problem, point.p, tol, max_iter - n_iter)
@@ -75,6 +117,97 @@ def _steps_to_go(gap: float, previous: float, tol: float) -> float:
     if gap >= previous:
         return np.inf
     return float(np.log(tol / gap) / np.log(gap / previous))
+
+
+def matrix_free(problem: Mixture, start: Vector, tol: float, max_iter: int) -> tuple[Point, int]:
+    """Solve for very many classes; return the best point and the number of evaluations."""
+    point, n_iter = leap(problem, start, tol, max_iter)
+    if n_iter >= max_iter or (point.exact and point.gap <= tol):
+        return point, n_iter
+    curvature = MatrixFreeCurvature(problem)
+    found, more = interior_point(problem, point.p, tol, max_iter - n_iter, curvature)
+    return found, n_iter + more
+
+
+def leap(problem: Mixture, start: Vector, tol: float, max_iter: int) -> tuple[Point, int]:
+    """Take EM steps, each two of them extrapolated; return the last point and the evaluations."""
+    point, n_iter = Point.at(problem, start, exact=False), 1
+    for _ in range(LEAPS):
+        if n_iter + 3 > max_iter or point.gap <= tol:
+            break
+        middle = Point.at(problem, em_step(problem, point), exact=False)
+        end = em_step(problem, middle)
+        ahead = Point.at(problem, extrapolate(point.p, middle.p, end), exact=False)
+        n_iter += 2
+        if not _value(problem, ahead) >= _value(problem, middle):
+            ahead, n_iter = Point.at(problem, end, exact=False), n_iter + 1
+        point = ahead
+    return point, n_iter
+
+
+def em_step(problem: Mixture, point: Point) -> Vector:
+    """Return p g / T, which is never a worse point, but for classes that it would end at once."""
+    new = point.p * point.gradient / problem.total
+    if new.all():
+        return new
+    new = held(point.p, new)
+    return new / new.sum()
+
+
+def held(p: Vector, new: Vector) -> Vector:
+    """Keep every class above 0 in a step from p: it could never come back."""
+    return np.maximum(new, LEAST_LEFT * p)
+
+
+def _value(problem: Mixture, point: Point) -> float:
+    return problem.objective(point.p, point.likelihood)
+
+
+def extrapolate(first: Vector, second: Vector, third: Vector) -> Vector:
+    """Guess where three steps in a row lead to (SQUAREM); columns of a matrix sum to 1 again.
+
+    Nothing falls to less than `LEAST_SHARE` of the third step, and what is 0 stays 0.
+    """
+    step, bend = second - first, third - 2 * second + first
+    turn = float(np.linalg.norm(bend))
+    length = max(float(np.linalg.norm(step)) / turn, 1.0) if turn > 0 else 1.0
+    ahead = np.maximum(first + 2 * length * step + length**2 * bend, LEAST_SHARE * third)
+    total = ahead.sum(axis=0)
+    return np.divide(ahead, total, out=np.zeros_like(ahead), where=total > 0)
+
+
+def _newton(problem: Mixture, start: Vector, tol: float, max_iter: int) -> tuple[Point, int]:
+    """Solve for alpha >= 1 if that is easy; return the best point and the number of evaluations."""
+    point, n_iter = leap(problem, inside(start), tol, max_iter)
+    if not point.exact and n_iter < max_iter:
+        point, n_iter = Point.at(problem, point.p, exact=True), n_iter + 1
+    best, curvature = point, Curvature(problem)
+    enough = MARGIN * tol
+    for _ in range(MOST_STEPS):
+        if n_iter >= max_iter or point.gap <= enough:
+            break
+        enough = tol
+        before = point
+        point, tries = _step(problem, curvature, point)
+        n_iter += tries
+        if point is before:  # no step helps
+            break
+        best = min(best, point, key=lambda at: at.gap)
+    return best, n_iter
+
+
+def _step(problem: Mixture, curvature: Curvature, point: Point) -> tuple[Point, int]:
+    """Take one step, shortened until it helps; return the new point and the evaluations."""
+    z = 1 - point.likelihood_gradient / problem.total
+    curvature.refresh(point)
+    solve = curvature.solver(np.maximum(z, TINY) / np.maximum(point.p, SMALLEST))
+    step = solve(point.gradient / problem.total - 1)
+    for tries in range(1, MOST_TRIES + 1):
+        new = Point.at(problem, held(point.p, point.p + step), exact=True)
+        if new.gap < point.gap or merit(problem, new) < merit(problem, point):
+            return new, tries
+        step = SHORTEN * step
+    return point, MOST_TRIES
 
 
 def _vertex(problem: Mixture, point: Point, tol: float) -> Point:

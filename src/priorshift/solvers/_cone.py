@@ -1,7 +1,7 @@
-r"""RLLS and constrained BBSE: least squares whose solution must be a ratio of priors.
+r"""Least squares whose solution must be a ratio of priors.
 
-RLLS (Azizzadenesheli et al., 2019), written for the ratio :math:`w = 1 + \theta`, is the
-second-order cone programme
+Written for the ratio :math:`w = 1 + \theta`, the regularised problem of Azizzadenesheli et al.
+(2019) is the second-order cone programme
 
 .. math:: \min_{w \ge 0}\ F(w) = \|Jw - q\|_2 + c\,\|w - 1\|_2.
 
@@ -31,7 +31,7 @@ FREE = 1e-7
 
 
 def regularised_ratio(J: Vector, q: Vector, penalty: float, *, tol: float) -> Solution:
-    """Solve RLLS's cone programme; `value` is the ratio w, `gap` the duality gap of F.
+    """Solve the cone programme; `value` is the ratio w, `gap` the duality gap of F.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def regularised_ratio(J: Vector, q: Vector, penalty: float, *, tol: float) -> So
 def simplex_least_squares(C: Vector, q: Vector, *, tol: float) -> Solution:
     r"""Solve :math:`\min_{p \in \Delta} \tfrac12 \|Cp - q\|^2`.
 
-    For C = J diag(1/p_T) this is constrained BBSE, min ||Jw - q|| with w >= 0 and p_T . w = 1.
+    For C = J diag(1/p_T) it is min ||Jw - q|| over ratios: w >= 0 and p_T . w = 1.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def quadratic_programme(G: Vector, h: Vector, total: Vector | None = None) -> tu
         push = ((ahead / mu) ** 3 * mu - dx * dz) / x
         dx, change = newton(pull + push)
         dz = push - z - z / x * dx
-        length = min(reach(x, dx), reach(z, dz))
+        length = float(min(reach(x, dx)[0], reach(z, dz)[0]))
         x, z, multiplier = x + length * dx, z + length * dz, multiplier + length * change
     return x, QP_STEPS
 

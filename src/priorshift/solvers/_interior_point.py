@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from priorshift._typing import Vector
+from priorshift._typing import Mask, Vector
 from priorshift.solvers._mixture import Mixture
 
 ROWS_PER_CLASS = 20
@@ -166,25 +166,56 @@ def _step(
 def _direction(
     problem: Mixture, curvature: Curvature, point: Point, z: Vector, *, corrected: bool
 ) -> tuple[Vector, Vector, float]:
+    """Return the Newton step in p and z, and the mu that it aims at."""
+    p, T = point.p, problem.total
+    pull, target = point.likelihood_gradient / T - 1, problem.excess / T
+    dp, dz, mu = direction(p, z, pull, target, curvature.solver(z / p), corrected)
+    return dp, dz, float(mu[0])
+
+
+def direction(
+    p: Vector,
+    z: Vector,
+    pull: Vector,
+    target: Vector,
+    solve: Callable[[Vector], Vector],
+    corrected: bool | Mask,
+) -> tuple[Vector, Vector, Vector]:
     """Solve the Newton system twice: once straight ahead, once centred by how far that got.
 
     Without the correction, solve it once: the merit function at the mu returned falls that way.
+    The last axis is that of classes; a first axis holds problems that are solved together.
+
+    Parameters
+    ----------
+    p, z : ndarray of shape (..., K)
+        The point and its duals.
+    pull : ndarray of shape (..., K)
+        l / T - 1.
+    target : ndarray of shape (..., K)
+        e / T, what p z should become.
+    solve : callable
+        Returns x with (H/T + diag(z/p)) x = b.
+    corrected : bool, or ndarray of bool of shape (..., 1)
+
+    Returns
+    -------
+    dp, dz : ndarray of shape (..., K)
+    mu : ndarray of shape (..., 1)
     """
-    p, T = point.p, problem.total
-    solve = curvature.solver(z / p)
-    target, pull = problem.excess / T, point.likelihood_gradient / T - 1
 
     def newton(aim: Vector) -> tuple[Vector, Vector]:
         dp = solve(pull + aim / p)
         return dp, aim / p - z - z / p * dp
 
-    mu = max(float(np.abs(p * z - target).mean()), TINY)
-    if not corrected:
+    mu = np.maximum(np.abs(p * z - target).mean(axis=-1, keepdims=True), TINY)
+    if not np.any(corrected):
         return *newton(target + CENTRE * mu), CENTRE * mu
     dp, dz = newton(target)
     ahead = (p + reach(p, dp, 1.0) * dp) * (z + reach(z, dz, 1.0) * dz)
-    centred = min(float(np.abs(ahead - target).mean()) / mu, 1.0) ** 3 * mu
-    return *newton(target + centred - dp * dz), centred
+    left = np.abs(ahead - target).mean(axis=-1, keepdims=True) / mu
+    centred = np.where(corrected, np.minimum(left, 1.0) ** 3, CENTRE) * mu
+    return *newton(target + centred - np.where(corrected, dp * dz, 0.0)), centred
 
 
 def factorise(H: Vector, diagonal: Vector) -> Callable[[Vector], Vector]:
@@ -204,12 +235,14 @@ def factorise(H: Vector, diagonal: Vector) -> Callable[[Vector], Vector]:
     return lambda b: scale**2 * b  # rounding has spoilt all but the diagonal
 
 
-def reach(v: Vector, dv: Vector, fraction: float = TO_BOUNDARY) -> float:
-    """Return the largest step in (0, 1] that keeps `v + step * dv` above 0 by a fraction."""
-    shrinking = dv < 0
+def reach(v: Vector, dv: Vector, fraction: float = TO_BOUNDARY) -> Vector:
+    """Return the largest step in (0, 1] that keeps `v + step * dv` above 0 by a fraction.
+
+    One step for all of the last axis: shape (..., 1).
+    """
     with np.errstate(over="ignore"):  # so slow that it never gets there
-        steps = -v[shrinking] / dv[shrinking]
-    return min(1.0, fraction * float(steps.min(initial=np.inf)))
+        room = np.divide(-v, dv, out=np.full_like(v, np.inf), where=dv < 0)
+    return np.minimum(1.0, fraction * room.min(axis=-1, keepdims=True))
 
 
 def merit(problem: Mixture, point: Point, mu: float = 0.0) -> float:

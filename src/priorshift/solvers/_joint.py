@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from priorshift._typing import Vector
-from priorshift.solvers._certified import maximise
+from priorshift.solvers._certified import extrapolate, maximise
 from priorshift.solvers._mixture import Mixture
 from priorshift.solvers._solution import Solution, Status
 
@@ -80,25 +80,13 @@ def maximise_jointly(
         distance, last = _to_go(change, last), change
         passed.append(C)
         if len(passed) == STEPS_TO_LEAP and tol < distance and n_iter < max_iter:
-            ahead = _leap(*passed[-3:])
+            ahead = extrapolate(*passed[-3:])
             of_ahead = problem.priors(ahead, p).value
             if problem.objective(ahead, of_ahead) >= problem.objective(C, p):
                 C, p = ahead, of_ahead
             passed, last, n_iter = [C], np.inf, n_iter + 1
     status: Status = "stationary" if distance <= tol else "not_converged"
     return C, Solution(p, status, None, n_iter, problem.objective(C, p))
-
-
-def _leap(first: Vector, second: Vector, third: Vector) -> Vector:
-    """Extrapolate three matrices in a row to where they are heading (SQUAREM), inside the simplex.
-
-    No cell falls to less than a tenth at once; empty cells stay empty.
-    """
-    step, bend = second - first, third - 2 * second + first
-    turn = float(np.linalg.norm(bend))
-    length = max(float(np.linalg.norm(step)) / turn, 1.0) if turn > 0 else 1.0
-    ahead = first + 2 * length * step + length**2 * bend
-    return _columns(np.maximum(ahead, 0.1 * third))
 
 
 def _to_go(change: float, last: float) -> float:

@@ -1,4 +1,4 @@
-r"""The one convex problem behind EM, MAP, CM-L, SCM-L, CM-M and SCM-M.
+r"""The one convex problem: how much of each class a mixture holds.
 
 .. math:: \max_{p \in \Delta}\ f(p) = \sum_i w_i \log(a_i \cdot p) + \sum_k (\alpha_k - 1) \log p_k
 
@@ -28,6 +28,7 @@ from priorshift.execution import (
     map_reduce,
     map_rows,
     multiply,
+    times,
 )
 
 HESSIAN_PARTS = 2
@@ -96,7 +97,7 @@ class Mixture:
     ) -> "Mixture":
         """Build the problem; rows of weight 0 and rows that are as good as 0 take no part in it.
 
-        An array is rid of them. A table stays as it is: they are passed over when they are met.
+        An array is copied without them. A table stays as it is: every pass skips them.
         """
         scale = np.ones(A.shape[1]) if scale is None else scale
         excess = np.broadcast_to(np.asarray(alpha, np.float64) - 1, scale.shape)
@@ -190,7 +191,7 @@ class Mixture:
         else:
             A, _, weights, at = self._sample(p, float(slope.sum()) / n_rows)
         rows: Block = A[:] if at is None else A[at]  # type: ignore[index]
-        u = rows @ (self.scale * p).astype(rows.dtype)
+        u = times(rows, self.scale * p)
         w: Vector | float = 1.0 if weights is None else weights
         if self.hidden is not None:
             w, u = pass_over(rows, u, self.hidden)
@@ -206,12 +207,13 @@ class Mixture:
         """Sample rows: a table's are fetched, an array's stay where they are, as numbers."""
         fetched = isinstance(self.A, Table)
         kernel = _Sample(self.scale * p, self.scale, self.weights, step, fetched)
-        found, stands_for = map_reduce(kernel, self.A, block_bytes=self._block_bytes)
-        times = np.concatenate(stands_for)
+        found, parts = map_reduce(kernel, self.A, block_bytes=self._block_bytes)
+        stands_for = np.concatenate(parts)
         if fetched:
-            return np.concatenate(found), p, times, None
+            return np.concatenate(found), p, stands_for, None
         at = np.concatenate(found)
-        return self.A, p, times if self.weights is None else times * self.weights[at], at  # type: ignore[return-value]
+        weights = stands_for if self.weights is None else stands_for * self.weights[at]
+        return self.A, p, weights, at  # type: ignore[return-value]
 
     def _gram(
         self, A: Rows, p: Vector, weights: Vector | None, at: Indices | None = None
@@ -273,7 +275,7 @@ class _Impossible:
     scale: Vector
 
     def __call__(self, block: Block, rows: slice) -> int:  # noqa: ARG002
-        return int(np.count_nonzero(block @ self.scale.astype(block.dtype) <= 0))
+        return int(np.count_nonzero(times(block, self.scale) <= 0))
 
 
 @dataclass(frozen=True)
@@ -285,7 +287,7 @@ class _Evaluate:
     hidden: Vector | None
 
     def __call__(self, block: Block, rows: slice) -> tuple[float, Vector]:
-        u = block @ self.mixed.astype(block.dtype, copy=False)
+        u = times(block, self.mixed)
         u = u.astype(np.float64, copy=False)
         w: Vector | None = None if self.weights is None else self.weights[rows]
         if self.hidden is not None:
@@ -306,7 +308,7 @@ class _Gram:
     scale: Vector | None
 
     def __call__(self, block: Block, rows: slice) -> Vector:
-        u = block @ self.mixed.astype(block.dtype, copy=False)
+        u = times(block, self.mixed)
         w: Vector | float = 1.0 if self.weights is None else self.weights[rows]
         if self.hidden is not None:
             w, u = pass_over(block, u, self.hidden)
@@ -327,20 +329,20 @@ class _Sample:
     fetched: bool
 
     def __call__(self, block: Block, rows: slice) -> tuple[list[Floats | Indices], list[Vector]]:
-        u = (block @ self.mixed.astype(block.dtype)).astype(np.float64, copy=False)
-        leverage = block @ self.scale.astype(block.dtype)
+        u = times(block, self.mixed).astype(np.float64, copy=False)
+        leverage = times(block, self.scale)
         leverage = np.divide(leverage, u, out=np.zeros_like(u), where=u > 0)
         if self.weights is not None:
             leverage *= self.weights[rows]
         # where the ticks begin must not be the same in all blocks, or small ones are never chosen
         first = (rows.start + 1) * GOLDEN_RATIO % 1
-        chosen, times = _systematic_sample(leverage, self.step, first)
-        return [block[chosen] if self.fetched else chosen + rows.start], [times]
+        chosen, stands_for = _systematic_sample(leverage, self.step, first)
+        return [block[chosen] if self.fetched else chosen + rows.start], [stands_for]
 
 
 def pass_over(block: Block, u: Vector, scale: Vector) -> tuple[Vector, Vector]:
     """Give rows that are all 0 once scaled no weight, and others 1."""
-    possible = block @ scale.astype(block.dtype) > 0
+    possible = times(block, scale) > 0
     possible = possible.reshape(-1, *[1] * (u.ndim - 1))
     return possible.astype(np.float64), np.where(possible, u, 1.0)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from priorshift._typing import Vector
-from priorshift.execution import Block, map_reduce
+from priorshift.execution import Block, map_reduce, times
 from priorshift.solvers._mixture import Mixture, pass_over
 from priorshift.solvers._simplex import project_simplex
 from priorshift.solvers._solution import Solution
@@ -100,7 +100,7 @@ class _Slopes:
     hidden: Vector | None
 
     def __call__(self, block: Block, rows: slice) -> Vector:
-        U = block @ self.mixed.astype(block.dtype)
+        U = times(block, self.mixed)
         w: Vector | float = 1.0 if self.weights is None else self.weights[rows, None]
         if self.hidden is not None:
             w, U = pass_over(block, U, self.hidden)

@@ -1,4 +1,4 @@
-r"""Projection onto the probability simplex."""
+"""Points moved onto the probability simplex: the nearest, or with negative entries cut off."""
 
 import numpy as np
 
@@ -39,3 +39,10 @@ def project_simplex(v: Vector) -> Vector:
         else excess[n_positive - 1]
     )
     return np.maximum(v - theta / n_positive, 0)
+
+
+def clip_to_simplex(raw: Vector) -> Vector:
+    """Set negative entries to 0 and scale to sum 1, by row; a row without any left is uniform."""
+    clipped = np.maximum(raw, 0)
+    clipped[clipped.max(axis=-1) < np.finfo(np.float64).tiny] = 1.0  # subnormal sums divide badly
+    return np.asarray(clipped / clipped.sum(axis=-1, keepdims=True))

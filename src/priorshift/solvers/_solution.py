@@ -1,11 +1,12 @@
 """What a solver hands back, and what its status means to a user."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from priorshift._typing import Vector
+from priorshift._typing import Indices, Vector
 
 Status = Literal["certified", "stationary", "direct", "not_converged"]
 
@@ -15,7 +16,7 @@ ADVICE: dict[str, str] = {
     "direct": "a closed-form solution; there is nothing to converge",
     "not_converged": "stopped short of its tolerance, by at most `gap` from the optimum",
 }
-"""One sentence a status, for messages and reports."""
+"""One sentence per status, for messages and reports."""
 
 
 @dataclass(frozen=True)
@@ -52,3 +53,33 @@ class Solution:
         # rounding may leave a gap below 0 by some units in the last place of T
         bound = max(gap, 0.0) if np.isfinite(gap) else None
         return cls(value, status, bound, n_iter, objective)
+
+
+@dataclass(frozen=True)
+class Solutions:
+    """The answers to many problems of one kind that were solved together.
+
+    Attributes
+    ----------
+    value : ndarray of shape (G, K)
+    status : ndarray of shape (G,), of text
+    gap : ndarray of shape (G,)
+        As in `Solution`; infinite where no bound exists.
+    n_iter : ndarray of shape (G,)
+    """
+
+    value: Vector
+    status: NDArray[Any]
+    gap: Vector
+    n_iter: Indices
+
+    @classmethod
+    def judged(cls, value: Vector, gap: Vector, tol: float, n_iter: Indices) -> "Solutions":
+        """Return solutions that are "certified" where their gap is at most `tol`."""
+        return cls(value, np.where(gap <= tol, "certified", "not_converged"), gap, n_iter)
+
+    @classmethod
+    def direct(cls, value: Vector) -> "Solutions":
+        """Return solutions in closed form."""
+        G = value.shape[0]
+        return cls(value, np.full(G, "direct"), np.full(G, np.inf), np.zeros(G, dtype=np.intp))

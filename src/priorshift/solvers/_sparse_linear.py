@@ -118,8 +118,8 @@ def _least_squares(M: SparseBlock, q: Vector) -> Vector:
     if stopped == 7:
         warn_user(
             f"the equations of {M.shape[1]} classes are not solved after {n_iter} steps, which go "
-            "no further: the confusion matrix hardly tells some classes apart. CM-L, SCM-L and EM "
-            "need no inverse.",
+            "no further: the confusion matrix hardly tells some classes apart. Methods that "
+            "maximise a likelihood need no inverse.",
             ConvergenceWarning,
         )
     return x

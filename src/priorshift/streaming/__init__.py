@@ -1,7 +1,7 @@
-"""Streams: priors that follow the batches, and alarms that are rarely false however long."""
+"""Streams: priors that follow the batches, and alarms with a bounded chance of being false."""
 
-from priorshift.streaming._history import MonitorHistory
 from priorshift.streaming._monitor import PriorMonitor
-from priorshift.streaming._step import MonitorStep
+from priorshift.streaming._past import ONLINE
+from priorshift.streaming._steps import MonitorHistory, MonitorStep, describe
 
-__all__ = ["MonitorHistory", "MonitorStep", "PriorMonitor"]
+__all__ = ["ONLINE", "MonitorHistory", "MonitorStep", "PriorMonitor", "describe"]

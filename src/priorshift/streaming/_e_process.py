@@ -1,10 +1,10 @@
-r"""Evidence of a change that may be looked at after every batch.
+r"""Evidence of a change that you may look at after every batch.
 
-**Scores that are standard normal, whatever is normal.** Let T be the decisions of all rows so far,
-those of validation and of this batch among them. If nothing changed, rows are exchangeable: which
-of them make up the batch is a random draw, so the number N of its n rows that are decided for some
-class (or for a class of some group, among those of a larger group) is hypergeometric given T. With
-F its distribution function and u uniform,
+**Scores that are standard normal as long as nothing changes.** Let T be the decisions of all rows
+so far, those of validation and of this batch included. If nothing changed, rows are exchangeable:
+which of them make up the batch is a random draw, so the number N of its n rows that are decided for
+some class (or for a class of some group, among those of a larger group) is hypergeometric given T.
+With F its distribution function and u uniform,
 
 .. math:: Z = \Phi^{-1}\big(F(N - 1) + u\,(F(N) - F(N - 1))\big)
 
@@ -18,22 +18,22 @@ prediction: Vovk et al., 2003). No unknown frequency is left, however few rows v
 .. math:: E_s = (1 + \tau^2 W)^{-1/2} \exp\frac{S^2}{2 (W + \tau^{-2})}
 
 is a likelihood ratio, a martingale while nothing changes. Bets are averaged over some tau, and over
-starts with stakes that sum to at most 1, so that a change after a year of quiet is noticed as well.
-By Ville's inequality the average ever reaches 1/alpha with a probability of at most alpha.
+starts with stakes that sum to at most 1, so that a change after a quiet year is noticed too. By
+Ville's inequality the average ever reaches 1/alpha with a probability of at most alpha.
 
 **Classes.** A binary tree of the classes splits each count in K - 1 steps with independent Z: the
-product of their bets is one bet on all classes. And each class against the rest has a bet of its
-own, which notices one that moves among many. The first has half of alpha, the others share the
-other half.
+product of their bets is one bet on all classes. In addition, each class against the rest has its
+own bet, which notices one class that moves among many. The first has half of alpha, the others
+share the other half.
 """
 
 import numpy as np
+from scipy.special import gammaln, ndtri
 
 from priorshift._typing import Indices, Vector
-from priorshift.streaming._hypergeometric import normal_scores
 
 VARIANCES = np.array([1.0, 0.1, 0.01, 0.001, 0.0001])
-"""Squares of tau: from shifts of any size to those that take ten thousand rows to be seen."""
+"""Squares of tau: from large shifts to those that need ten thousand rows to show."""
 
 
 def n_scores(n_classes: int) -> int:
@@ -92,7 +92,7 @@ def log_evidence(starts: Indices, sums: Vector, rows: Vector, n_classes: int) ->
     """
     stakes, n_tree = log_stakes(starts)[:, None], _leaves(n_classes) - 1
     together = np.logaddexp.reduce(_log_bets(sums[..., :n_tree], rows) + stakes)
-    if n_classes == 2:  # one against the rest is all there is
+    if n_classes == 2:  # one class against the rest is the whole tree
         return together
     each = sums[..., n_tree:]
     bets = _log_bets(each.reshape(starts.size, -1, 1), rows)
@@ -103,11 +103,11 @@ def log_evidence(starts: Indices, sums: Vector, rows: Vector, n_classes: int) ->
 def log_stakes(starts: Indices) -> Vector:
     r"""Return the log of the stake on each start.
 
-    It is a half of all on 0, and on a later s
+    Half of the total is on 0, and on a later s
 
     .. math:: \frac{1}{2} \left(\frac{1}{\log_2(s + 1)} - \frac{1}{\log_2(s + 2)}\right),
 
-    which sums to the other half over all s from 1 on, and falls hardly faster than 1/s.
+    which sums to the other half over all s >= 1, and falls hardly faster than 1/s.
 
     Examples
     --------
@@ -136,7 +136,7 @@ def _log_bets(sums: Vector, rows: Vector) -> Vector:
 
 
 def _leaves(n_classes: int) -> int:
-    """Return the leaves of the tree: the next power of 2."""
+    """Return the number of leaves of the tree: the next power of 2."""
     return int(1 << (n_classes - 1).bit_length())
 
 
@@ -160,5 +160,87 @@ def _both(counts: Vector) -> Vector:
 
 
 def _all(counts: Vector) -> Vector:
-    """Return the count of all classes, beside each of them."""
+    """Return the count of all classes, once per class."""
     return np.broadcast_to(counts.sum(axis=-1, keepdims=True), counts.shape)
+
+
+REACH = 12
+"""Standard deviations over which a tail is summed; beyond, it is below rounding."""
+
+TOGETHER, MAX_TERMS = 512, 2**21
+"""How many tails, and terms of them, are summed at once."""
+
+LEAST = 1e-300
+"""Smallest probability of a tail, which keeps scores below 37."""
+
+
+def normal_scores(
+    drawn: Vector, of_kind: Vector, draws: Vector, rows: Vector, uniform: Vector
+) -> Vector:
+    r"""Return :math:`\Phi^{-1}(F(N - 1) + u P(N))` for hypergeometric N.
+
+    Parameters
+    ----------
+    drawn : ndarray of one shape
+        N: how many of the draws are of the kind.
+    of_kind, rows : ndarray of one shape
+        How many of all rows are of the kind, and how many rows there are.
+    draws : ndarray of one shape
+        How many of the rows are drawn, without replacement.
+    uniform : ndarray of one shape
+        u, between 0 and 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> one = np.ones(1)
+    >>> normal_scores(5 * one, 50 * one, 10 * one, 100 * one, 0.5 * one).round(6) + 0
+    array([0.])
+    """
+    # many of one kind are few of the other, so only lower tails need summing
+    mean = draws * of_kind / np.maximum(rows, 1)
+    flip = drawn > mean
+    low = np.where(flip, draws - drawn, drawn)
+    kind = np.where(flip, rows - of_kind, of_kind)
+    chance = np.exp(_log_chance(low, kind, draws, rows))
+    below = chance * _tail(low, kind, draws, rows)
+    u = np.where(flip, 1 - uniform, uniform)
+    scores = ndtri(np.clip(below + u * chance, LEAST, 1 - 1e-16))
+    return np.where(flip, -scores, scores)
+
+
+def _log_chance(drawn: Vector, of_kind: Vector, draws: Vector, rows: Vector) -> Vector:
+    """Return the log-probability of N."""
+    return (
+        _log_choose(of_kind, drawn)
+        + _log_choose(rows - of_kind, draws - drawn)
+        - _log_choose(rows, draws)
+    )
+
+
+def _log_choose(n: Vector, k: Vector) -> Vector:
+    return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+
+
+def _tail(drawn: Vector, of_kind: Vector, draws: Vector, rows: Vector) -> Vector:
+    """Return P(less than N) / P(N) where N is not above its mean.
+
+    Each term follows from the one above it: P(x - 1) / P(x) is a ratio of four numbers.
+    """
+    share = of_kind / np.maximum(rows, 1)
+    needed = np.minimum(drawn, REACH * np.sqrt(draws * share * (1 - share)) + 2 * REACH).ravel()
+    given = [values.reshape(-1, 1) for values in (drawn, of_kind, draws, rows)]
+    order = np.argsort(needed, kind="stable")  # sum short tails together, or all would be long
+    step = max(1, min(TOGETHER, MAX_TERMS // max(int(needed.max(initial=0)), 1)))
+    tails = np.empty(needed.size)
+    for at in range(0, needed.size, step):
+        chosen = order[at : at + step]
+        tails[chosen] = _summed(int(needed[chosen[-1]]), *(values[chosen] for values in given))
+    return tails.reshape(drawn.shape)
+
+
+def _summed(n_terms: int, drawn: Vector, of_kind: Vector, draws: Vector, rows: Vector) -> Vector:
+    x = drawn - np.arange(n_terms)
+    ratio = x * (rows - of_kind - draws + x) / ((of_kind - x + 1) * (draws - x + 1))
+    # the ratio is 0 at the least possible N; below it, it must stay 0 instead of turning negative
+    return np.cumprod(np.maximum(ratio, 0.0), axis=1).sum(axis=1)

@@ -14,6 +14,7 @@ from priorshift._typing import Vector
 from priorshift._validation import (
     check_choice,
     check_count,
+    check_level,
     check_positive,
     check_proba,
     check_source_mass,
@@ -24,50 +25,48 @@ from priorshift._validation import (
 )
 from priorshift.estimators import SCML, PriorEstimate, PriorEstimator
 from priorshift.statistics import Confusion, DecisionCounts
-from priorshift.streaming._alarm import Alarm
-from priorshift.streaming._averages import Unit
-from priorshift.streaming._history import MonitorHistory, Record
-from priorshift.streaming._past import ONLINE, Online, Past
-from priorshift.streaming._reference import source_decisions
-from priorshift.streaming._step import MonitorStep, plain_time
+from priorshift.streaming._alarm import Alarm, source_decisions
+from priorshift.streaming._past import ONLINE, Online, Past, Unit
+from priorshift.streaming._steps import MonitorHistory, MonitorStep, Record, plain_time
 
 
 class PriorMonitor(BaseEstimator):
     r"""Follow the class priors of a stream, batch by batch, and raise an alarm when they change.
 
-    Batches are reduced to counts of decisions, so memory does not grow with the stream. An estimate
-    weighs the counts of past batches and gives them to an estimator:
+    Batches are reduced to counts of decisions, so memory does not grow with the stream. Each
+    estimate uses a weighted sum of the counts of past batches:
 
     - "flh-ftl" finds out by itself how far back to look (Baby et al., 2023): far in quiet times,
-      not beyond a change after one.
-    - "window": the last `window` batches, all alike.
-    - "exponential": all batches, with a weight that halves every `half_life`.
+      only back to the change after one.
+    - "window": the last `window` batches, equally.
+    - "exponential": all batches, with weights that halve every `half_life`.
 
-    The alarm is a sequential test: are hard decisions as on validation, and as in the stream so
-    far? **The chance that it is ever raised, over all time, is at most `alarm_level`** while
-    nothing changes, whatever the size of validation. Repeated p-values would be false sooner or
-    later.
+    The alarm is a sequential test of whether hard decisions are as frequent as on validation and in
+    the stream so far. **The chance that it is ever raised, over all time, is at most
+    `alarm_level`** as long as nothing changes, whatever the size of validation. Repeating an
+    ordinary test on every batch would raise a false alarm sooner or later.
 
     Parameters
     ----------
     estimator : PriorEstimator, optional
-        A method that needs no more than counts: SCML (the default), CML, CMM, SCMM, CM, SCM, BBSE,
-        BBSES, RLLS. It is cloned and fitted.
+        A method for which counts of decisions suffice, such as SCML (the default), CML, CMM, SCMM,
+        CM, SCM, BBSE, BBSES or RLLS. It is cloned and fitted.
     online : {"flh-ftl", "window", "exponential"}, default="flh-ftl"
-        How the estimate of a step weighs the past.
+        How each estimate weights the past.
     window : int, default=10
         Length of the window, in `unit`.
     half_life : float, default=5
-        Of the exponential weights, in `unit`.
+        Half-life of the exponential weights, in `unit`.
     unit : {"batches", "rows"}, default="batches"
-        A window of rows takes as few of the last batches as hold so many.
+        Unit of `window` and `half_life`. A window of rows uses as few of the last batches as hold
+        that many rows.
     alarm_level : float, default=0.05
         Chance of a false alarm, over all time.
     max_history : int, default=10000
         Steps that `history` keeps.
     random_state : None, int or numpy.random.Generator, optional
-        Breaks ties in the test behind the alarm, and draws the reference from validation where
-        `source_label_priors` are given.
+        Breaks ties in the test behind the alarm, and draws the reference from validation if you
+        pass `source_label_priors`.
 
     Attributes
     ----------
@@ -86,14 +85,14 @@ class PriorMonitor(BaseEstimator):
 
     Notes
     -----
-    The guarantee of the alarm rests on: rows of validation and stream are independent draws (of
-    rows that belong together, such as frames of one film, give one); the classifier was not trained
-    on validation; and until a change the stream is as the source was, that is as validation or,
-    with `source_label_priors`, as validation at these. What is noticed is any change of how often
-    classes are decided for. A change of priors makes one, unless the classifier cannot see it; so
-    does a change of p(x|y), and `check_assumption` tells them apart. A stream that drifts slowly is
-    compared with its own past as well, so evidence may come late; the estimates follow it anyhow.
-    See `priorshift.streaming._e_process` for the test.
+    The guarantee of the alarm assumes that rows of validation and stream are independent draws (of
+    rows that belong together, such as frames of one film, keep one); that the classifier was not
+    trained on validation; and that, until a change, the stream is like the source: like validation
+    or, with `source_label_priors`, like validation reweighted to these. The alarm notices any
+    change in how often each class is predicted. A change of priors causes one, unless the
+    classifier cannot see it; a change of p(x|y) does too, and `check_assumption` tells the two
+    apart. A stream that drifts slowly is also compared with its own past, so evidence may come
+    late; the estimates follow it all the same. See `priorshift.streaming._e_process` for the test.
 
     Examples
     --------
@@ -146,21 +145,15 @@ class PriorMonitor(BaseEstimator):
         classes: ArrayLike | None = None,
         positive_class: Any = None,
     ) -> Self:
-        """Learn from a labelled validation set, and wait for the first batch.
+        """Learn from a labelled validation set, ready for the first batch.
 
         Parameters
         ----------
-        y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-            Predicted probabilities on validation; 1-D is the probability of the positive class.
-        y : array-like of shape (n_samples,)
-            Validation labels, with every class among them.
-        source_priors, source_label_priors : array-like of shape (n_classes,) or mapping, optional
-            As for every estimator. Alarms compare with validation, unless `source_label_priors`
-            say what the label frequencies of the training set were.
-        classes : array-like of shape (n_classes,), optional
-            Class names in the order of the columns.
-        positive_class : object, optional
-            Whose probability a 1-D `y_proba` is.
+        y_proba, y, source_priors, classes, positive_class
+            As in the `fit` of every estimator; validation needs samples of every class.
+        source_label_priors : array-like of shape (n_classes,) or mapping, optional
+            Label frequencies of the training set. By default, alarms compare the stream with
+            validation; with these, with validation at that class balance.
 
         Returns
         -------
@@ -174,8 +167,8 @@ class PriorMonitor(BaseEstimator):
         if confusion is not None and not confusion.seen.all():
             lacking = some(estimator.classes_[~confusion.seen].tolist())
             raise ValueError(
-                f"validation has no sample of class {lacking}, so its share in a batch cannot be "
-                "told from counts of decisions; add validation samples of every class."
+                f"validation has no sample of class {lacking}, so counts of decisions cannot tell "
+                "its share in a batch; add validation samples of every class."
             )
         if estimator.needs_rows:
             estimator.estimate_counts(DecisionCounts(np.zeros(0), "hard", 0))  # says why it cannot
@@ -191,14 +184,14 @@ class PriorMonitor(BaseEstimator):
         return self._begin(estimator, reference, seed=int(rng.integers(2**63)))
 
     def update(self, y_proba: ArrayLike, *, time: Any = None, adapt: bool = True) -> MonitorStep:
-        """Take in the next batch.
+        """Add the next batch.
 
         Parameters
         ----------
         y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
             Predicted probabilities of the batch, from the same classifier.
         time : str, number or date, optional
-            When that was: for history, plot and report.
+            When the batch was observed, for history, plot and report.
         adapt : bool, default=True
             Whether to adapt the batch's probabilities to the new estimate.
 
@@ -230,7 +223,7 @@ class PriorMonitor(BaseEstimator):
             alarm=alarm.standing,
             raised=alarm.standing and not self._alarm.standing,
         )
-        # all at once, so that a batch that is refused changes nothing
+        # all at once, so that a refused batch changes nothing
         self._past, self._alarm = past, alarm
         self._records.append(Record.of(step))
         return step
@@ -238,7 +231,7 @@ class PriorMonitor(BaseEstimator):
     def estimate(self, online: Online | None = None) -> PriorEstimate:
         """Return the present estimate, by default as `online` says.
 
-        All three ways are kept up to date, so any can be asked for at any time.
+        All three ways are kept up to date, so you can ask for any of them at any time.
         """
         check_is_fitted(self)
         chosen = self.online if online is None else online
@@ -248,11 +241,11 @@ class PriorMonitor(BaseEstimator):
         return self._estimate_from(self._past, chosen)
 
     def acknowledge(self) -> Self:
-        """Accept what there is as normal: end a standing alarm, and begin anew.
+        """Accept the present as normal: end a standing alarm and start a new test.
 
         The stream is then compared with itself: with what came after the batch that raised the
-        alarm, and with what is to come. From there on the chance of a false alarm is again at most
-        `alarm_level`. Estimates go on as they were.
+        alarm, and with what is to come. From then on the chance of a false alarm is again at most
+        `alarm_level`. Estimates continue unchanged.
         """
         check_is_fitted(self)
         self._alarm = self._alarm.acknowledge()
@@ -282,12 +275,12 @@ class PriorMonitor(BaseEstimator):
         )
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write all that is needed to go on, as one npz file without pickles, atomically.
+        """Write everything needed to continue, as one npz file without pickles, atomically.
 
         Parameters
         ----------
         path : path-like
-            File to write or to replace.
+            File to write or replace.
         """
         from priorshift.streaming._state import save_monitor  # it makes monitors
 
@@ -296,7 +289,7 @@ class PriorMonitor(BaseEstimator):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "PriorMonitor":
-        """Read a monitor that was saved; it goes on exactly where it was.
+        """Read a saved monitor; it continues exactly where it was.
 
         Parameters
         ----------
@@ -313,11 +306,10 @@ class PriorMonitor(BaseEstimator):
         check_count(self.window, "window")
         check_positive(self.half_life, "half_life")
         check_count(self.max_history, "max_history")
-        if not 0 < check_positive(self.alarm_level, "alarm_level") < 1:
-            raise ValueError(f"alarm_level must be between 0 and 1; got {self.alarm_level!r}.")
+        check_level(self.alarm_level, "alarm_level")
 
     def _begin(self, estimator: PriorEstimator, reference: Vector, seed: int) -> Self:
-        """Set what was fitted, with no batch seen."""
+        """Set the fitted attributes, with no batch seen."""
         K = estimator.classes_.size
         self.estimator_, self.classes_ = estimator, estimator.classes_
         self.source_priors_, self.n_features_in_ = estimator.source_priors_, K

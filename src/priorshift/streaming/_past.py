@@ -1,19 +1,263 @@
-"""The past of a stream, weighed in three ways at once."""
+r"""The past of a stream of batches, weighted in three ways at once.
+
+**Follow the leading history** (Hazan and Seshadhri, 2007) over learners that follow the leader, as
+Baby et al. (2023) use it for label shift: a running average that finds out by itself how far back
+to look. One learner per start s predicts the mean of all batches since s, :math:`\bar q_s`, and is
+judged by its squared error on the next one, of :math:`n_t` rows and decisions :math:`q_t`:
+
+.. math:: w_s \leftarrow w_s \exp\left(-\frac{n_t \|q_t - \bar q_s\|^2}{2 v}\right)
+
+with v the variance of one row, estimated from the differences of successive batches (large ones are
+cut: a change is not noise). Then a learner that begins with this batch joins with the share
+:math:`1 / (t + 1)`, and the weights are scaled to sum to 1.
+
+Their learners average the unbiased estimates :math:`C^{-1} q_t`. As C is fixed, averaging decisions
+is the same; but judging decisions instead of priors keeps the noise of an ill-conditioned C out of
+the weights, and lets any method turn the result into priors.
+
+**A window** of the last batches, and **an average with a half-life**, are the two plain ways.
+"""
 
 from dataclasses import dataclass
 from typing import Literal
 
-from priorshift._typing import Vector
-from priorshift.streaming._averages import Fading, Unit, Window
-from priorshift.streaming._leading_history import LeadingHistory
+import numpy as np
+
+from priorshift._typing import Indices, Mask, Vector
 
 Online = Literal["flh-ftl", "window", "exponential"]
 ONLINE: tuple[Online, ...] = ("flh-ftl", "window", "exponential")
 
+Unit = Literal["batches", "rows"]
+
+LIFETIME = 4
+"""A start s = r 2^k, r odd, is kept for 4 x 2^k batches."""
+
+FAINT = -700.0
+"""Least log-weight: a learner with no weight at all could never return."""
+
+JUMP = 4
+"""One difference of batches counts at most this many times the variance so far."""
+
+SMALLEST_VARIANCE = 1e-12
+"""Least variance of one row: batches that are all alike have none to divide by."""
+
+
+@dataclass(frozen=True)
+class DyadicPools:
+    r"""Sums over the batches since each of :math:`O(\log t)` past batches.
+
+    Every batch starts a pool, and most pools are soon dropped: the start
+    :math:`s = r 2^k`, r odd, lives for :math:`4 \cdot 2^k` batches (Hazan and Seshadhri, 2007), and
+    the start 0 forever. So whichever batch the last change was at, some pool began no earlier and
+    holds a good part of what came since.
+
+    Attributes
+    ----------
+    starts : ndarray of shape (n_pools,)
+        The first batch of each pool, in rising order.
+    sums : ndarray of shape (n_pools, n_values)
+    n_batches : int
+        Batches seen.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> pools = DyadicPools.empty(2)
+    >>> for _ in range(20):
+    ...     pools = pools.add(np.array([3.0, 1.0]))
+    >>> pools.starts
+    array([ 0,  4,  8, 12, 14, 16, 17, 18, 19])
+    >>> pools.sums[2]
+    array([36., 12.])
+    """
+
+    starts: Indices
+    sums: Vector
+    n_batches: int = 0
+
+    @classmethod
+    def empty(cls, n_values: int) -> "DyadicPools":
+        """Return no pools yet."""
+        return cls(np.zeros(0, dtype=np.intp), np.zeros((0, n_values)))
+
+    @property
+    def surviving(self) -> Mask:
+        """Which pools go on with the next batch."""
+        return _alive(self.starts, self.n_batches)
+
+    def add(self, values: Vector) -> "DyadicPools":
+        """Return the surviving pools with the next batch added, which also begins its own pool."""
+        keep = self.surviving
+        return DyadicPools(
+            np.append(self.starts[keep], self.n_batches),
+            np.vstack([self.sums[keep] + values, values]),
+            self.n_batches + 1,
+        )
+
+
+def _alive(starts: Indices, batch: int) -> Mask:
+    largest_power = starts & -starts  # the 2^k in r 2^k
+    return (starts == 0) | (batch < starts + LIFETIME * largest_power)
+
+
+@dataclass(frozen=True)
+class LeadingHistory:
+    """Learners with their weights.
+
+    Attributes
+    ----------
+    pools : DyadicPools
+        One learner per pool: it predicts the pool's frequencies.
+    log_weights : ndarray of shape (n_pools,)
+        Of each learner; the weights sum to 1.
+    squares : float
+        Sum of the variances of one row that each pair of successive batches suggests.
+    last : ndarray of shape (n_classes,)
+        The counts of the last batch.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> history = LeadingHistory.empty(2)
+    >>> for share in [0.5] * 40 + [0.9] * 5:
+    ...     history = history.add(1000 * np.array([share, 1 - share]))
+    >>> (history.pooled / history.pooled.sum()).round(2)
+    array([0.9, 0.1])
+    """
+
+    pools: DyadicPools
+    log_weights: Vector
+    squares: float
+    last: Vector
+
+    @classmethod
+    def empty(cls, n_classes: int) -> "LeadingHistory":
+        """Return no learners yet."""
+        return cls(DyadicPools.empty(n_classes), np.zeros(0), 0.0, np.zeros(n_classes))
+
+    @property
+    def weights(self) -> Vector:
+        """Trust in each learner."""
+        return np.exp(self.log_weights)
+
+    @property
+    def pooled(self) -> Vector:
+        """The weighted mean of the learners, as counts of as many rows as they hold on average."""
+        if not self.pools.n_batches:
+            return self.last
+        weights, rows = self.weights, self.pools.sums.sum(axis=1)
+        return (weights @ rows) * (weights @ self._plays)
+
+    @property
+    def _plays(self) -> Vector:
+        """The decisions of each pool as shares, one row per learner."""
+        return self.pools.sums / self.pools.sums.sum(axis=1, keepdims=True)
+
+    def add(self, counts: Vector) -> "LeadingHistory":
+        """Judge the learners by the next batch, then add it to them."""
+        seen = self.pools.n_batches
+        if not seen:
+            return LeadingHistory(self.pools.add(counts), np.zeros(1), 0.0, counts)
+        squares = self.squares + self._noise(counts)
+        judged = self.log_weights - self._losses(counts, squares / seen)
+        judged = np.maximum(judged - np.logaddexp.reduce(judged), FAINT)[self.pools.surviving]
+        joined = np.append(judged + np.log(seen / (seen + 1)), -np.log(seen + 1))
+        return LeadingHistory(
+            self.pools.add(counts), joined - np.logaddexp.reduce(joined), squares, counts
+        )
+
+    def _noise(self, counts: Vector) -> float:
+        """Return the variance of one row that this batch and the last suggest, jumps cut short."""
+        found, seen = _difference(self.last, counts), self.pools.n_batches
+        return found if seen < 2 else min(found, JUMP * self.squares / (seen - 1))
+
+    def _losses(self, counts: Vector, variance: float) -> Vector:
+        rows = counts.sum()
+        errors = ((self._plays - counts / rows) ** 2).sum(axis=1)
+        return rows * errors / (2 * max(variance, SMALLEST_VARIANCE))
+
+
+def _difference(one: Vector, other: Vector) -> float:
+    """Return the variance of one row that two batches suggest."""
+    rows, more = one.sum(), other.sum()
+    return float(((one / rows - other / more) ** 2).sum() / (1 / rows + 1 / more))
+
+
+@dataclass(frozen=True)
+class Window:
+    """The last batches: a number of them, or as few as hold a number of rows.
+
+    Attributes
+    ----------
+    length : float
+        Batches or rows.
+    unit : {"batches", "rows"}
+    counts : ndarray of shape (n_kept, n_classes)
+        Decisions of each batch in the window, the oldest first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> window = Window(25, "rows", counts=np.zeros((0, 2)))
+    >>> for _ in range(9):
+    ...     window = window.add(np.array([7.0, 3.0]))
+    >>> window.pooled
+    array([21.,  9.])
+    """
+
+    length: float
+    unit: Unit
+    counts: Vector
+
+    @property
+    def pooled(self) -> Vector:
+        """Decisions of all batches in the window."""
+        return self.counts.sum(axis=0)
+
+    def add(self, counts: Vector) -> "Window":
+        """Return the window with the next batch added and those too old dropped."""
+        kept = np.vstack([self.counts, counts])
+        if self.unit == "batches":
+            return Window(self.length, self.unit, kept[-int(self.length) :])
+        since = np.cumsum(kept.sum(axis=1)[::-1])[::-1]  # rows from each batch to the last
+        enough = np.flatnonzero(since >= self.length)
+        return Window(self.length, self.unit, kept[enough[-1] :] if enough.size else kept)
+
+
+@dataclass(frozen=True)
+class Fading:
+    r"""All batches, with weights that halve every `half_life`: :math:`\sum_s 2^{-(t - s) / h} N_s`.
+
+    Attributes
+    ----------
+    half_life : float
+        Batches or rows.
+    unit : {"batches", "rows"}
+    pooled : ndarray of shape (n_classes,)
+        The weighted decisions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Fading(1, "batches", pooled=np.zeros(2)).add(np.array([8.0, 0])).add([0, 8.0]).pooled
+    array([4., 8.])
+    """
+
+    half_life: float
+    unit: Unit
+    pooled: Vector
+
+    def add(self, counts: Vector) -> "Fading":
+        """Return the average with the next batch."""
+        age = 1.0 if self.unit == "batches" else float(np.sum(counts))
+        decay = 2.0 ** (-age / self.half_life)
+        return Fading(self.half_life, self.unit, decay * self.pooled + counts)
+
 
 @dataclass(frozen=True)
 class Past:
-    """What each way keeps of the batches so far; little enough to keep all three."""
+    """What each of the three ways keeps of the batches so far; all three are small."""
 
     leading: LeadingHistory
     window: Window
@@ -25,8 +269,8 @@ class Past:
         """Return a past without batches."""
         return cls(
             LeadingHistory.empty(n_classes),
-            Window.empty(n_classes, length=window, unit=unit),
-            Fading.empty(n_classes, half_life=half_life, unit=unit),
+            Window(window, unit, np.zeros((0, n_classes))),
+            Fading(half_life, unit, np.zeros(n_classes)),
         )
 
     def add(self, counts: Vector) -> "Past":

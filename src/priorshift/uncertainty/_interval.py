@@ -8,7 +8,7 @@ from scipy.special import ndtri
 
 from priorshift._frozen import refuse_nan
 from priorshift._typing import Vector
-from priorshift._validation import check_choice, check_count
+from priorshift._validation import check_choice, check_count, check_level
 
 IntervalMethod = Literal["auto", "asymptotic", "bootstrap", "bayesian"]
 IntervalKind = Literal["asymptotic", "likelihood ratio", "bootstrap", "bayesian"]
@@ -30,7 +30,7 @@ class IntervalRequest:
     confidence_level : float
         Nominal coverage, inside (0, 1).
     rng : numpy.random.Generator
-        Whence resamples and posterior draws come.
+        Where resamples and posterior draws come from.
     method : {"auto", "asymptotic", "bootstrap", "bayesian"}
     n_resamples : int
         Resamples of a bootstrap, or draws kept of a posterior.
@@ -58,16 +58,17 @@ class IntervalRequest:
         estimand: Any,
     ) -> "IntervalRequest":
         """Check what a user asked for."""
-        if not (isinstance(confidence_level, (float, np.floating)) and 0 < confidence_level < 1):
-            raise ValueError(
-                "confidence_level must be a number between 0 and 1, such as 0.95; got "
-                f"{confidence_level!r}."
-            )
+        confidence_level = check_level(confidence_level, "confidence_level")
         check_choice(method, INTERVAL_METHODS, "interval_method")
         check_choice(estimand, ESTIMANDS, "estimand")
         check_choice(simultaneous, (True, False), "simultaneous")
+        if method == "bootstrap" and estimand == "sample":
+            raise ValueError(
+                "a bootstrap resamples the target, so it can only speak of the population; for "
+                "estimand='sample' use interval_method='asymptotic' or 'bayesian'."
+            )
         return cls(
-            float(confidence_level),
+            confidence_level,
             np.random.default_rng(random_state),
             method,
             check_count(n_resamples, "n_resamples", least=LEAST_RESAMPLES),
@@ -135,6 +136,15 @@ class PriorInterval:
         bounds[:, 1] = np.maximum(bounds[:, 1], inside)
         return cls(bounds, standard_error, method, draws)
 
+    def narrower(self, other: "PriorInterval") -> "PriorInterval":
+        """Return for each class the narrower of two intervals, by the method of this one."""
+        theirs = np.ptp(other.interval, axis=1) < np.ptp(self.interval, axis=1)
+        return PriorInterval(
+            np.where(theirs[:, None], other.interval, self.interval),
+            np.where(theirs, other.standard_error, self.standard_error),
+            self.method,
+        )
+
 
 def score_bounds(centre: Vector, z: float, constant: Vector, slope: Vector, curve: Vector) -> Any:
     r"""Solve :math:`(\hat p - p)^2 = z^2 (a + b p + c p^2)` for both bounds.
@@ -157,7 +167,7 @@ def score_bounds(centre: Vector, z: float, constant: Vector, slope: Vector, curv
     return (half - root) / lead, (half + root) / lead
 
 
-def wilson_bounds(priors: Vector, n: float, z: float) -> Any:
+def wilson_bounds(priors: Vector, n: Any, z: float) -> Any:
     """Return Wilson's bounds of shares among n labelled rows: no classifier can do better."""
     ones = np.ones_like(priors) / n
     return score_bounds(priors, z, np.zeros_like(priors), ones, -ones)

@@ -1,0 +1,34 @@
+r"""Adapt predictions to new class priors, or re-train for them.
+
+By Bayes' rule, with an appearance model p(x|y) that did not change (eq. adapt_priors of the paper),
+
+.. math:: p_E(y \mid x) \propto p_T(y \mid x)\, \frac{p_E(y)}{p_T(y)}.
+
+`adapt_proba` does this for known priors, `adapt_proba_interval` for priors that are known only
+within bounds; `sample_weights` and `sample_indices` prepare training data instead.
+"""
+
+from priorshift.adaptation._adapt import (
+    adapt_proba,
+    like_input,
+    prior_ratio,
+    priors_from_labels,
+    priors_from_predictions,
+    reweight,
+)
+from priorshift.adaptation._resampling import RandomState, sample_indices, sample_weights
+from priorshift.adaptation._uncertain import ProbaInterval, adapt_proba_interval
+
+__all__ = [
+    "ProbaInterval",
+    "RandomState",
+    "adapt_proba",
+    "adapt_proba_interval",
+    "like_input",
+    "prior_ratio",
+    "priors_from_labels",
+    "priors_from_predictions",
+    "reweight",
+    "sample_indices",
+    "sample_weights",
+]

@@ -1,0 +1,240 @@
+"""Adapt predictions to known class priors, and find the priors a classifier was trained under."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from priorshift._blocks import row_blocks
+from priorshift._typing import Floats, Indices, Vector
+from priorshift._validation import (
+    NO_PRIOR,
+    Predictions,
+    check_fraction,
+    check_outputs,
+    check_priors,
+    check_proba,
+    check_sample_weight,
+    check_source_mass,
+    classes_of_labels,
+    encode_labels,
+    in_class_order,
+    read_labels,
+    settle_classes,
+)
+from priorshift.exceptions import PriorShiftWarning, warn_user
+from priorshift.execution import SparseTable, is_dask_array, map_chunks
+from priorshift.statistics import DecisionCounts
+
+
+def adapt_proba(
+    y_proba: ArrayLike,
+    source_priors: Any,
+    target_priors: Any,
+    *,
+    from_logits: bool = False,
+    strength: float = 1.0,
+    classes: ArrayLike | None = None,
+) -> Floats:
+    r"""Adapt predicted probabilities from the priors trained under to known target priors.
+
+    .. math:: \text{adapted}_k \propto \text{y\_proba}_k\,
+        (\text{target}_k / \text{source}_k)^{\text{strength}}
+
+    Parameters
+    ----------
+    y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+        Predicted probabilities; 1-D is the probability of the second, positive class. Frames are
+        matched to `classes`, or to priors given as a mapping, by column name.
+    source_priors : array-like of shape (n_classes,), mapping from class to prior, or float
+        Class priors the classifier was trained under. With 1-D `y_proba`, a number is the prior
+        of the positive class.
+    target_priors : array-like of shape (n_classes,), mapping from class to prior, or float
+        Class priors to adapt to.
+    from_logits : bool, default=False
+        Whether `y_proba` holds logits or log-probabilities instead. This is never guessed.
+    strength : float in [0, 1], default=1
+        How far to go: 0 leaves predictions as they are, 1 adapts them fully.
+    classes : array-like of shape (n_classes,), optional
+        Class names in the order of the columns.
+
+    Returns
+    -------
+    ndarray of the shape of `y_proba`, float32 where that is, else float64
+        Adapted probabilities, rows summing to 1; a sparse matrix for a sparse matrix, and a `TopK`
+        for a `TopK` whose rest is spread. A row whose classes all get a prior of 0 keeps its
+        original probabilities, with a warning.
+
+    Examples
+    --------
+    A classifier trained on balanced classes, used where one in ten is positive:
+
+    >>> import numpy as np
+    >>> import priorshift as ps
+    >>> ps.adapt_proba(np.array([[0.5, 0.5], [0.1, 0.9]]), [0.5, 0.5], [0.9, 0.1])
+    array([[0.9, 0.1],
+           [0.5, 0.5]])
+    >>> ps.adapt_proba(np.array([0.5, 0.9]), 0.5, 0.1)
+    array([0.1, 0.5])
+    """
+    if is_dask_array(y_proba):
+        again = partial(
+            adapt_proba,
+            source_priors=source_priors,
+            target_priors=target_priors,
+            from_logits=from_logits,
+            strength=strength,
+            classes=classes,
+        )
+        return map_chunks(again, y_proba)
+    predictions = check_outputs(y_proba, from_proba=not from_logits, name="y_proba", sparse=True)
+    if predictions.binary:
+        source_priors, target_priors = both_classes(source_priors), both_classes(target_priors)
+    names = settle_classes(predictions, classes=classes)
+    values = in_class_order(predictions, names)
+    source = check_priors(source_priors, names, "source_priors")
+    target = check_priors(target_priors, names, "target_priors")
+    check_source_mass(source, values, names, from_logits=from_logits)
+    ratio = prior_ratio(target, source) ** check_fraction(strength, "strength")
+    return like_input(predictions, reweight(values, ratio, from_logits=from_logits))
+
+
+def priors_from_labels(
+    y: ArrayLike, *, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+) -> Vector:
+    r"""Estimate the training priors by label frequencies, :math:`p^N_k = N_k / N`.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_samples,)
+        Training labels.
+    classes : array-like of shape (n_classes,), optional
+        Class names in the order you want; by default the sorted labels.
+    sample_weight : array-like of shape (n_samples,), optional
+
+    Returns
+    -------
+    ndarray of shape (n_classes,)
+        Shares of the classes, in the order of `classes`.
+
+    Examples
+    --------
+    >>> import priorshift as ps
+    >>> ps.priors_from_labels(["cat", "dog", "cat", "cat"])
+    array([0.75, 0.25])
+    """
+    labels = read_labels(y)
+    names = classes_of_labels(labels, classes)
+    index = encode_labels(labels, names)
+    weight = check_sample_weight(sample_weight, index.size)
+    counts = np.bincount(index, weights=weight, minlength=names.size)
+    return counts / counts.sum()
+
+
+def priors_from_predictions(
+    y_proba: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> Vector:
+    r"""Estimate the training priors by the mean prediction on the training set, :math:`p^f`.
+
+    The paper finds these the better denominator of the ratio (its Table 1): a classifier's
+    outputs reflect the class balance it learned, which may differ from that of its labels.
+
+    Parameters
+    ----------
+    y_proba : array-like of shape (n_samples, n_classes)
+        Predictions on the training set.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weight of each prediction.
+
+    Returns
+    -------
+    ndarray of shape (n_classes,)
+        The mean prediction per class.
+
+    Examples
+    --------
+    >>> import priorshift as ps
+    >>> ps.priors_from_predictions([[0.9, 0.1], [0.7, 0.3]])
+    array([0.8, 0.2])
+    """
+    values = check_proba(y_proba, tables=True).values
+    weight = check_sample_weight(sample_weight, values.shape[0])
+    return DecisionCounts.from_arrays(values, decision="soft", sample_weight=weight).frequencies
+
+
+def prior_ratio(target_priors: Vector, source_priors: Vector) -> Vector:
+    """Return target / source, and 0 for a class with a source prior of 0."""
+    had = source_priors > NO_PRIOR
+    return np.divide(target_priors, source_priors, out=np.zeros_like(source_priors), where=had)
+
+
+def reweight(
+    values: Any, ratio: Vector, *, from_logits: bool = False, codes: Indices | None = None
+) -> Any:
+    """Multiply clean predictions by the ratio and normalise rows, in blocks.
+
+    With `codes`, `ratio` has one row per group, and row i is multiplied by ``ratio[codes[i]]``.
+    """
+    if isinstance(values, SparseTable):
+        table, n_kept = values.scaled(ratio)
+        _warn_of_kept(n_kept, values.shape[0])
+        return table.tocsr() if table.exact else table
+    adapted = np.empty_like(values)
+    n_kept = 0
+    with np.errstate(divide="ignore"):
+        factor = np.log(ratio) if from_logits else ratio
+    scale = _softmax_shifted if from_logits else _scale_rows
+    for rows in row_blocks(values.shape[0], values.shape[1]):
+        block = values[rows].astype(np.float64)
+        n_kept += scale(block, factor if codes is None else factor[codes[rows]])
+        adapted[rows] = block
+    _warn_of_kept(n_kept, values.shape[0])
+    return adapted
+
+
+def _warn_of_kept(n_kept: int, n_rows: int) -> None:
+    if n_kept:
+        warn_user(
+            f"{n_kept} of {n_rows} rows have no class left that the target priors allow; they keep "
+            "their original probabilities.",
+            PriorShiftWarning,
+        )
+
+
+def like_input(predictions: Predictions, adapted: Floats) -> Floats:
+    """Return only the positive class's column if that is what was given."""
+    return adapted[:, 1].copy() if predictions.binary else adapted
+
+
+def _scale_rows(block: Vector, ratio: Vector) -> int:
+    """Scale and normalise rows in place; return how many lost all their mass and were kept.
+
+    `ratio` has shape (K,), or (n, K) for one per row.
+    """
+    sums = block @ ratio if ratio.ndim == 1 else np.einsum("ik,ik->i", block, ratio)
+    lost = sums == 0
+    np.copyto(sums, 1.0, where=lost)
+    block *= np.where(lost[:, None], 1.0, ratio) if lost.any() else ratio
+    block /= sums[:, None]
+    if lost.any():
+        block[lost] /= block[lost].sum(axis=1, keepdims=True)
+    return int(np.count_nonzero(lost))
+
+
+def _softmax_shifted(block: Vector, log_ratio: Vector) -> int:
+    """Turn logits into adapted probabilities in place; return how many rows were kept."""
+    lost = np.isneginf((block + log_ratio).max(axis=1))
+    block += np.where(lost[:, None], 0.0, log_ratio) if lost.any() else log_ratio
+    block -= block.max(axis=1, keepdims=True)
+    np.exp(block, out=block)
+    block /= block.sum(axis=1, keepdims=True)
+    return int(np.count_nonzero(lost))
+
+
+def both_classes(prior: Any) -> Any:
+    """Turn a number, the prior of the positive class, into the priors of both classes."""
+    if not isinstance(prior, float | int | np.number):
+        return prior
+    check_fraction(float(prior), "the prior of the positive class")
+    return [1 - prior, prior]

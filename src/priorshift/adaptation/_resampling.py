@@ -1,0 +1,110 @@
+r"""Re-train for new class priors, with sample weights or by resampling the training data.
+
+The alternative to adapting predictions (section sampling_strategies of the paper): show the
+classifier each class as often as the target has it, either by weighting samples with
+
+.. math:: w_i = p_E(y_i) / p_N(y_i), \qquad p_N(k) = N_k / N,
+
+or by drawing them with those weights.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from priorshift._typing import Indices, Vector
+from priorshift._validation import (
+    check_count,
+    check_priors,
+    classes_of_labels,
+    encode_labels,
+    read_labels,
+)
+
+RandomState = int | np.random.Generator | None
+
+
+def sample_weights(y: ArrayLike, target_priors: Any, *, classes: ArrayLike | None = None) -> Vector:
+    """Weight training samples so that their classes follow the target priors.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_samples,)
+        Training labels.
+    target_priors : array-like of shape (n_classes,) or mapping from class to prior
+        Priors that training should follow.
+    classes : array-like of shape (n_classes,), optional
+        Class names in the order of `target_priors`; by default the sorted labels.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        Weights of mean 1; pass them as `sample_weight` to a classifier's `fit`.
+
+    Examples
+    --------
+    >>> import priorshift as ps
+    >>> ps.sample_weights(["cat", "cat", "cat", "dog"], {"cat": 0.5, "dog": 0.5}).round(3)
+    array([0.667, 0.667, 0.667, 2.   ])
+    """
+    index, priors = _check(y, target_priors, classes)
+    return _weights(index, priors)
+
+
+def sample_indices(
+    y: ArrayLike,
+    target_priors: Any,
+    n_samples: int | None = None,
+    *,
+    classes: ArrayLike | None = None,
+    random_state: RandomState = None,
+) -> Indices:
+    """Draw training samples, with replacement, so that their classes follow the target priors.
+
+    Parameters
+    ----------
+    y, target_priors, classes
+        As in `sample_weights`.
+    n_samples : int, optional
+        How many to draw; by default as many as there are.
+    random_state : None, int or numpy.random.Generator, optional
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        Row numbers in random order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import priorshift as ps
+    >>> y = np.repeat([0, 1], [900, 100])
+    >>> drawn = ps.sample_indices(y, [0.5, 0.5], 10_000, random_state=0)
+    >>> bool(abs(y[drawn].mean() - 0.5) < 0.02)
+    True
+    """
+    index, priors = _check(y, target_priors, classes)
+    n_drawn = index.size if n_samples is None else check_count(n_samples, "n_samples")
+    cumulated = np.cumsum(_weights(index, priors))
+    rng = np.random.default_rng(random_state)
+    return np.searchsorted(cumulated, rng.random(n_drawn) * cumulated[-1], side="right")
+
+
+def _weights(index: Indices, priors: Vector) -> Vector:
+    counts = np.bincount(index, minlength=priors.size)
+    return (index.size * priors / np.maximum(counts, 1))[index]
+
+
+def _check(y: ArrayLike, target_priors: Any, classes: Any) -> tuple[Indices, Vector]:
+    labels = read_labels(y)
+    names = classes_of_labels(labels, classes)
+    index = encode_labels(labels, names)
+    priors = check_priors(target_priors, names, "target_priors")
+    empty = np.flatnonzero((np.bincount(index, minlength=names.size) == 0) & (priors > 0))
+    if empty.size:
+        raise ValueError(
+            f"target_priors asks for class {names[empty[0]].item()!r} (position {empty[0]}), but y "
+            "has no sample of it; collect some, or set its prior to 0."
+        )
+    return index, priors

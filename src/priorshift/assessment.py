@@ -1,0 +1,697 @@
+r"""Assess: weigh all evidence, and say whether to adapt.
+
+This is the one place where evidence becomes a verdict. With :math:`g` the expected gain in accuracy
+and :math:`s` its standard error, both from validation, the target and the estimate, and :math:`u`
+the share of the target that no change of priors explains (0 unless the assumption test rejects),
+
+.. math:: e = \sqrt{s^2 + u^2}
+
+is how far the gain may be off. Labels of the target, if you have some, measure the gain directly;
+both are averaged by precision.
+
+- **adapt** if :math:`g > 1.2\, e`;
+- **leave** if there is nothing to gain: there is no evidence that the class balance changed, or
+  :math:`g + 1.64\, e` is below one point of accuracy;
+- **unclear** otherwise: the class balance changed, but whether adapting helps cannot be told. The
+  reasons say what would make it clear.
+"""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from html import escape
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+from sklearn.base import clone
+
+from priorshift._typing import Indices, Labels, Vector
+from priorshift._validation import (
+    Predictions,
+    check_proba,
+    encode_labels,
+    known_labels,
+    ordered,
+    read_labels,
+    settle_classes,
+    some,
+)
+from priorshift.diagnostics import Diagnostics, Expected, diagnose
+from priorshift.estimators import PriorEstimate, PriorEstimator, get_estimator
+from priorshift.execution import Table, take_rows
+from priorshift.shift_test import AssumptionTest, ShiftTest, detect_shift
+
+Verdict = Literal["adapt", "leave", "unclear"]
+
+CAUTION = 1.2
+"""Standard errors that the gain must exceed, as in Auto."""
+
+WORTH = 0.01
+"""Gain in accuracy below which adapting is not worth it."""
+
+ENOUGH_POWER = 0.8
+"""Chance of noticing a shift from which on not noticing one is evidence that there is none."""
+
+FEW_ROWS = 30
+"""Validation rows, at the estimated priors, below which more of them would help most."""
+
+SAMPLE_NUMBERS = 10_000_000
+"""Rows times classes that are assessed of a target that is read in blocks."""
+
+MOST_CLASSES, MOST_CLASSES_OF_ASSUMPTION = 500, 200
+"""Classes beyond which the tests take too long."""
+
+MANY_NUMBERS, MOST_NUMBERS = 2_000_000, 40_000_000
+"""Rows times classes beyond which the shift test draws fewer resamples, or is left out."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Assessment:
+    """What to do about a target, and why; frozen, picklable, without sample rows.
+
+    Attributes
+    ----------
+    verdict : {"adapt", "leave", "unclear"}
+        What to do.
+    sentence : str
+        The verdict for a reader who knows no statistics.
+    reasons : tuple of str
+        What it rests on, one sentence each, and what would help where it is unclear.
+    gain : Expected
+        Change of accuracy by adapting, with its interval: 0.05 is 5 points.
+    estimate : PriorEstimate
+        The target's class priors with intervals. Its `strength` follows the verdict.
+    shift_test : ShiftTest or None
+        Whether the class balance changed; None where the test would take too long.
+    assumption_test : AssumptionTest or None
+        Whether only the class balance changed.
+    diagnostics : Diagnostics or None
+        Expected accuracy before and after, and what the estimate rests on.
+    measured : Measured or None
+        Accuracy on the labelled rows of the target, if there are any.
+    n_val, n_target : int
+        Rows of validation and target.
+    rows_looked_at : int
+        Rows of the target that were assessed: a sample of a very large one.
+    warnings : tuple of str
+        What was warned of on the way.
+    """
+
+    verdict: Verdict
+    sentence: str
+    reasons: tuple[str, ...]
+    gain: Expected
+    estimate: PriorEstimate
+    shift_test: ShiftTest | None
+    assumption_test: AssumptionTest | None
+    diagnostics: Diagnostics | None
+    measured: "Measured | None"
+    n_val: int
+    n_target: int
+    rows_looked_at: int
+    warnings: tuple[str, ...] = ()
+
+    def adapt(self, y_proba: ArrayLike, **options: Any) -> NDArray[Any]:
+        """Do what the verdict says: adapt predictions, or leave their decisions alone.
+
+        Parameters
+        ----------
+        y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+            Predicted probabilities of any rows of the target.
+        **options
+            As for `PriorEstimate.adapt`.
+        """
+        return self.estimate.adapt(y_proba, **options)
+
+    def report(self, path: str | PathLike[str], **more: Any) -> Path:
+        """Write the assessment as one self-contained HTML page.
+
+        Parameters
+        ----------
+        path : path-like
+            The file to write, whole or not at all.
+        **more
+            As for `priorshift.report.write_report`: `title`, and the data for further sections.
+        """
+        return self.estimate.report(path, assessment=self, **more)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values, ready for JSON."""
+        parts = ("estimate", "shift_test", "assumption_test", "diagnostics", "measured")
+        found = {name: getattr(self, name) for name in parts}
+        return {
+            "verdict": self.verdict,
+            "sentence": self.sentence,
+            "reasons": list(self.reasons),
+            "gain": self.gain.to_dict(),
+            "n_val": self.n_val,
+            "n_target": self.n_target,
+            "rows_looked_at": self.rows_looked_at,
+            **{name: None if part is None else part.to_dict() for name, part in found.items()},
+            "warnings": list(self.warnings),
+        }
+
+    def __repr__(self) -> str:
+        """Show the verdict, the reasons, and the classes that moved."""
+        reasons = "\n".join(f"  - {reason}" for reason in self.reasons)
+        return f"{self.sentence}\n{reasons}\n{self.estimate!r}"
+
+    def _repr_html_(self) -> str:
+        reasons = "".join(f"<li>{escape(reason)}</li>" for reason in self.reasons)
+        return (
+            f"<div><p><strong>{escape(self.sentence)}</strong></p><ul>{reasons}</ul>"
+            f"{self.estimate._repr_html_()}</div>"
+        )
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Accuracy on the labelled rows of the target, before and after adapting.
+
+    Attributes
+    ----------
+    n_labelled : int
+        Labelled rows.
+    before, after, gain : Expected
+        Shares of right decisions and their difference, with intervals.
+    """
+
+    n_labelled: int
+    before: Expected
+    after: Expected
+    gain: Expected
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values, ready for JSON."""
+        named = {name: getattr(self, name).to_dict() for name in ("before", "after", "gain")}
+        return {"n_labelled": self.n_labelled, **named}
+
+
+def assess(
+    y_proba_val: ArrayLike,
+    y_val: ArrayLike,
+    y_proba_target: ArrayLike,
+    *,
+    source_priors: Any = None,
+    source_label_priors: Any = None,
+    classes: ArrayLike | None = None,
+    method: str | PriorEstimator = "auto",
+    y_target: ArrayLike | None = None,
+    confidence_level: float = 0.95,
+    random_state: int | np.random.Generator | None = None,
+) -> Assessment:
+    """Say whether to adapt predictions to a target, and why.
+
+    Start here. `assess` estimates the target's class priors with intervals, tests whether they
+    changed and whether nothing else did, works out the accuracy to expect before and after
+    adapting, and weighs all of it into one verdict.
+
+    Parameters
+    ----------
+    y_proba_val : array-like of shape (n_val, n_classes) or (n_val,)
+        Predicted probabilities on validation, which the classifier was not trained on.
+    y_val : array-like of shape (n_val,)
+        Validation labels.
+    y_proba_target : array-like of shape (n_target, n_classes) or (n_target,)
+        Predicted probabilities on the target, from the same classifier. A target that is read in
+        blocks is assessed by a sample of its rows.
+    source_priors : array-like of shape (n_classes,) or mapping, optional
+        Priors the classifier was trained under, as `fit` takes them.
+    source_label_priors : array-like of shape (n_classes,) or mapping, optional
+        Label frequencies of the training set.
+    classes : array-like of shape (n_classes,), optional
+        Class names in the order of the columns.
+    method : str or PriorEstimator, default="auto"
+        How to estimate the priors: a name, or an estimator that is not fitted.
+    y_target : array-like of shape (n_target,), optional
+        Labels of the target, if you have some: None or NaN where a label is unknown, or -1 where
+        that is no class.
+    confidence_level : float, default=0.95
+        Of all intervals.
+    random_state : None, int or numpy.random.Generator, optional
+        For folds and resamples. None gives the same ones every time.
+
+    Returns
+    -------
+    Assessment
+        `verdict` is "adapt", "leave" or "unclear".
+
+    Examples
+    --------
+    >>> import priorshift as ps
+    >>> data = ps.datasets.load_fashion_lt()
+    >>> found = ps.assess(
+    ...     data.y_proba_val,
+    ...     data.y_val,
+    ...     data.y_proba_target,
+    ...     classes=data.classes,
+    ...     source_priors=data.source_priors,
+    ... )
+    >>> found.verdict
+    'adapt'
+    >>> adapted = found.adapt(data.y_proba_target)
+    """
+    seed = 0 if random_state is None else random_state
+    given = {"source_priors": source_priors, "source_label_priors": source_label_priors}
+    data = _read(y_proba_val, y_val, y_proba_target, y_target, classes)
+    with _collected() as told:
+        fitted = _estimator(method, random_state).fit(
+            data.y_proba_val, data.classes[data.y_val], classes=data.classes, **given
+        )
+        estimate, no_interval = _estimated(fitted, data.y_proba_target, confidence_level, seed)
+        diagnostics, why = _diagnosed(data, estimate, confidence_level)
+        test, left_out = _tested(data, given, seed)
+        measured = _measured(data, estimate, confidence_level)
+    evidence = Evidence(estimate, test, diagnostics, measured, data.sizes, confidence_level)
+    verdict = evidence.verdict
+    return Assessment(
+        verdict=verdict,
+        sentence=evidence.sentence,
+        reasons=(*evidence.reasons, *no_interval, *why, *left_out, *data.notes),
+        gain=evidence.gain,
+        estimate=following(estimate, verdict),
+        shift_test=test,
+        assumption_test=None if test is None else test.assumption,
+        diagnostics=diagnostics,
+        measured=measured,
+        n_val=data.y_val.size,
+        n_target=data.n_target,
+        rows_looked_at=data.y_proba_target.shape[0],
+        warnings=tuple(told),
+    )
+
+
+class Sizes(NamedTuple):
+    """Rows of validation, of its rarest class, and of the target."""
+
+    n_val: int
+    rarest: int
+    rarest_class: Any
+    n_target: int
+
+
+@dataclass(frozen=True)
+class Data:
+    """Checked inputs; of a large target a sample."""
+
+    classes: Labels
+    y_proba_val: Predictions
+    y_val: Indices
+    y_proba_target: Predictions
+    labelled: Indices
+    """Rows of the target with a label."""
+    y_target: Indices
+    """Their labels."""
+    n_target: int
+
+    @property
+    def sizes(self) -> Sizes:
+        """Rows there are to judge from."""
+        counts = np.bincount(self.y_val, minlength=self.classes.size)
+        rarest = int(counts.argmin())
+        return Sizes(self.y_val.size, int(counts[rarest]), self.classes[rarest], self.n_target)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Say what was looked at, if that was not everything."""
+        looked_at = self.y_proba_target.shape[0]
+        if looked_at == self.n_target:
+            return ()
+        return (
+            f"All of this rests on {looked_at:,} of the target's {self.n_target:,} rows, drawn at "
+            "random.",
+        )
+
+
+def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, classes: Any) -> Data:
+    validation = check_proba(y_proba_val, "y_proba_val")
+    labels = read_labels(y_val, validation.values.shape[0], "y_val")
+    names = settle_classes(validation, labels, classes)
+    target = check_proba(y_proba_target, "y_proba_target", tables=True)
+    target = ordered(target, names, "y_proba_target")
+    n, K = target.shape
+    index = np.arange(n)
+    if isinstance(target.values, Table):
+        index = _drawn(n, max(1, SAMPLE_NUMBERS // K))
+        target = Predictions.from_checked(take_rows(target.values, index))
+    known, truth = known_labels(y_target, names, n)
+    position = np.searchsorted(index, known)
+    kept = (position < index.size) & (index[np.minimum(position, index.size - 1)] == known)
+    return Data(
+        names,
+        ordered(validation, names, "y_proba_val"),
+        encode_labels(labels, names, "y_val"),
+        target,
+        position[kept],
+        truth[kept],
+        n,
+    )
+
+
+def _drawn(n: int, n_rows: int) -> Indices:
+    """Draw row numbers, the same ones every time; those drawn twice count once."""
+    if n_rows >= n:
+        return np.arange(n)
+    return np.unique(np.random.default_rng(0).integers(n, size=n_rows))
+
+
+def _estimator(method: str | PriorEstimator, random_state: Any) -> PriorEstimator:
+    if isinstance(method, PriorEstimator):
+        return clone(method)
+    estimator = get_estimator(method)
+    if random_state is not None and "random_state" in estimator.get_params():
+        estimator.set_params(random_state=random_state)
+    return estimator
+
+
+def _estimated(
+    fitted: PriorEstimator, y_proba: Predictions, level: float, seed: Any
+) -> tuple[PriorEstimate, tuple[str, ...]]:
+    """Estimate with an interval; without one, and saying so, where the method has none."""
+    try:
+        return fitted.estimate(y_proba, level, seed), ()
+    except ValueError as error:
+        return fitted.estimate(y_proba), (f"There is no interval: {error}",)
+
+
+@contextmanager
+def _collected() -> Iterator[list[str]]:
+    """Collect what is warned of, once each: the assessment tells it."""
+    told: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield told
+    told.extend(dict.fromkeys(str(warning.message) for warning in caught))
+
+
+def _diagnosed(
+    data: Data, estimate: PriorEstimate, level: float
+) -> tuple[Diagnostics | None, tuple[str, ...]]:
+    try:
+        found = diagnose(
+            data.y_proba_val,
+            data.classes[data.y_val],
+            data.y_proba_target,
+            estimate,
+            confidence_level=level,
+        )
+    except ValueError as error:
+        return None, (f"There are no diagnostics: {error}",)
+    return found, ()
+
+
+def _tested(
+    data: Data, given: dict[str, Any], seed: Any
+) -> tuple[ShiftTest | None, tuple[str, ...]]:
+    """Test for a shift and for nothing but a shift, where that does not take too long."""
+    K = data.classes.size
+    numbers = (data.y_val.size + data.y_proba_target.shape[0]) * (K + 10)
+    if K > MOST_CLASSES or numbers > MOST_NUMBERS:
+        return None, (
+            f"The tests are left out: with {K:,} classes they would take too long. See "
+            "priorshift.detect_shift.",
+        )
+    try:
+        test = detect_shift(
+            data.y_proba_val,
+            data.classes[data.y_val],
+            data.y_proba_target,
+            classes=data.classes,
+            n_resamples=999 if numbers <= MANY_NUMBERS else 199,
+            assumption=K <= MOST_CLASSES_OF_ASSUMPTION,
+            random_state=seed,
+            **given,
+        )
+    except ValueError as error:
+        return None, (f"There is no test: {error}",)
+    return test, ()
+
+
+def _measured(data: Data, estimate: PriorEstimate, level: float) -> Measured | None:
+    """Measure accuracy on labelled rows of the target, before adapting and after."""
+    n = data.labelled.size
+    if n < 2:
+        return None
+    rows = data.y_proba_target.values[data.labelled]
+    before = (rows.argmax(axis=1) == data.y_target).astype(np.float64)
+    adapted = _adapting(estimate).adapt(Predictions.from_checked(rows))
+    after = (adapted.argmax(axis=1) == data.y_target).astype(np.float64)
+    reach = float(ndtri((1 + level) / 2))
+
+    def expected(scores: Vector, least: float) -> Expected:
+        # one more row of either kind: no spread in few rows is no proof of none
+        error = np.sqrt((scores.var() * n + 0.5 * (1 - scores.var())) / n) / np.sqrt(n)
+        mean = float(scores.mean())
+        return Expected(mean, max(least, mean - reach * error), min(1.0, mean + reach * error))
+
+    return Measured(n, expected(before, 0.0), expected(after, 0.0), expected(after - before, -1.0))
+
+
+def _adapting(estimate: PriorEstimate) -> PriorEstimate:
+    """Return an estimate that adapts, whatever it decided."""
+    return estimate if estimate.strength > 0 else replace(estimate, strength=1.0)
+
+
+def following(estimate: PriorEstimate, verdict: Verdict) -> PriorEstimate:
+    """Return an estimate whose `adapt` does what the verdict says."""
+    if verdict == "adapt":
+        return _adapting(estimate)
+    if estimate.strength == 0:
+        return estimate
+    return replace(estimate, strength=0.0, calibrator=None)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that a verdict is made from."""
+
+    estimate: PriorEstimate
+    test: ShiftTest | None
+    diagnostics: Diagnostics | None
+    measured: Measured | None
+    sizes: Sizes
+    confidence_level: float
+
+    @property
+    def unexplained(self) -> float:
+        r"""Share of the target that no change of priors explains, 0 unless that is refuted.
+
+        With the test's squared distance :math:`T` over :math:`f` degrees of freedom, M target rows
+        and m effective validation rows, Pearson's :math:`\phi^2 = (T - f)(1/M + 1/m)`, and half of
+        :math:`\phi` bounds the total variation distance.
+        """
+        test = None if self.test is None else self.test.assumption
+        if test is None or not test.rejected or self.diagnostics is None:
+            return 0.0
+        excess = max(0.0, test.statistic - test.degrees_of_freedom)
+        noise = 1 / test.n_target + 1 / max(1.0, self.diagnostics.effective_sample_size)
+        return float(min(1.0, 0.5 * np.sqrt(excess * noise)))
+
+    @property
+    def expected(self) -> tuple[float, float]:
+        """Expected gain and its standard error, before any label of the target."""
+        decided = self.estimate.decision
+        if decided is not None:
+            return decided["expected_gain"], decided["expected_gain_se"]
+        if self.diagnostics is None:
+            return 0.0, 1.0
+        return _mean_and_error(self.diagnostics.accuracy_gain, self.diagnostics.confidence_level)
+
+    @property
+    def mean_and_error(self) -> tuple[float, float]:
+        """Gain by all evidence, and how far it may be off."""
+        mean, error = self.expected
+        error = float(np.hypot(error, self.unexplained))
+        if self.measured is None:
+            return mean, error
+        seen, noise = _mean_and_error(self.measured.gain, self.confidence_level)
+        weight = error**2 / (error**2 + noise**2)
+        return mean + weight * (seen - mean), float(np.sqrt(weight) * noise)
+
+    @property
+    def gain(self) -> Expected:
+        """Gain by all evidence, with its interval."""
+        mean, error = self.mean_and_error
+        reach = float(ndtri((1 + self.confidence_level) / 2)) * error
+        return Expected(mean, max(-1.0, mean - reach), min(1.0, mean + reach))
+
+    @property
+    def no_shift(self) -> bool:
+        """Whether there is no evidence that the class balance changed."""
+        if self.test is not None:
+            return not self.test.rejected
+        return self.estimate.decision is not None and self.estimate.decision["reason"] == "no shift"
+
+    @property
+    def unknown_classes(self) -> list[Any]:
+        """Classes that nothing is known of, so that predictions cannot be adapted to them."""
+        decided = self.estimate.decision
+        return [] if decided is None else list(decided["unknown_classes"])
+
+    @property
+    def verdict(self) -> Verdict:
+        """Weigh gain, noise and tests."""
+        mean, error = self.mean_and_error
+        if self.unknown_classes:
+            return "unclear"
+        if mean > CAUTION * error:
+            return "adapt"
+        if self.no_shift or mean + 1.64 * error < WORTH:
+            return "leave"
+        return "unclear"
+
+    @property
+    def sentence(self) -> str:
+        """Say what to do, for a reader who knows no statistics."""
+        verdict, gain = self.verdict, self.gain
+        if verdict == "adapt":
+            return f"Adapt: {self._changed()}accuracy should rise {self._from_to()}."
+        if verdict == "leave":
+            if self.no_shift:
+                return (
+                    "Leave the predictions as they are: there is no evidence that the class "
+                    "balance changed."
+                )
+            return (
+                "Leave the predictions as they are: the class balance changed, but "
+                f"adapting would gain {_points(max(0.0, gain.high))} points of accuracy at most."
+            )
+        if self.unknown_classes:
+            return (
+                f"Unclear: validation has no row of class {some(self.unknown_classes, 3)}, so "
+                "adapting to the new class balance would be a guess."
+            )
+        if self.unexplained > self.expected[1]:
+            return (
+                "Unclear: more than the class balance changed. The target looks different within "
+                "its classes, so adapting may help or harm."
+            )
+        return (
+            "Unclear: the class balance changed, but adapting may help or harm. Accuracy would "
+            "change by "
+            f"{_signed(gain.low)} to {_signed(gain.high)} points."
+        )
+
+    def _changed(self) -> str:
+        shifted = self.test is not None and self.test.rejected
+        return "the class balance has changed, and " if shifted else ""
+
+    def _from_to(self) -> str:
+        gain = self.gain
+        span = f"{_signed(gain.low)} to {_signed(gain.high)} points"
+        if self.diagnostics is None:
+            return f"by about {_points(gain.value)} points ({span})"
+        before = self.diagnostics.accuracy_before.value
+        after = min(1.0, before + gain.value)
+        digits = 0 if round(100 * before) != round(100 * after) else 1
+        return f"from about {100 * before:.{digits}f} % to {100 * after:.{digits}f} % ({span})"
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Say what the verdict rests on, one sentence each with its number."""
+        said = [self._of_shift(), self._of_assumption(), self._of_gain(), self._of_labels()]
+        said += [self._of_mismatch(), *self._of_size()]
+        return tuple(sentence for sentence in said if sentence)
+
+    def _of_shift(self) -> str:
+        test = self.test
+        if test is None:
+            return ""
+        low, high = test.effect_interval
+        if test.rejected:
+            return (
+                f"The class balance changed (p = {test.p_value:.3f}): about "
+                f"{test.effect_size:.0%} of the cases belong to other classes than before "
+                f"({low:.0%} to {high:.0%})."
+            )
+        if test.power >= ENOUGH_POWER:
+            return (
+                f"There is no evidence that the class balance changed (p = {test.p_value:.2f}), "
+                f"and a change of {test.alternative:.0%} of the cases would have been noticed "
+                f"with {test.power:.0%} probability."
+            )
+        return (
+            f"There is no evidence that the class balance changed (p = {test.p_value:.2f}), but "
+            f"a change of {test.alternative:.0%} of the cases would have been noticed with "
+            f"{test.power:.0%} probability only."
+        )
+
+    def _of_assumption(self) -> str:
+        test = None if self.test is None else self.test.assumption
+        if test is None:
+            return ""
+        if test.p_value is None:
+            return "There are too few rows to check that only the class balance changed."
+        if not test.rejected:
+            return f"A change of class balance alone explains the target (p = {test.p_value:.2f})."
+        return (
+            f"A change of class balance alone does not explain the target (p = {test.p_value:.3f}):"
+            f" up to {self.unexplained:.0%} of it looks different within its classes. The verdict "
+            "allows for that."
+        )
+
+    def _of_gain(self) -> str:
+        mean, error = self.expected
+        changed = None if self.estimate.decision is None else self.estimate.decision
+        tail = (
+            ""
+            if changed is None
+            else (f" {changed['changed_decisions']:.0%} of the decisions would change.")
+        )
+        return (
+            f"By validation, adapting should change accuracy by {_signed(mean)} points, give or "
+            f"take {_points(error)} (one standard error).{tail}"
+        )
+
+    def _of_labels(self) -> str:
+        found = self.measured
+        if found is None:
+            return ""
+        return (
+            f"On {found.n_labelled:,} labelled rows of the target, accuracy is "
+            f"{found.before.value:.1%} before and {found.after.value:.1%} after adapting."
+        )
+
+    def _of_mismatch(self) -> str:
+        decided = self.estimate.decision
+        said = None if decided is None else decided["mismatch"]
+        return "" if said is None else str(said).removeprefix("Note: ").capitalize()
+
+    def _of_size(self) -> list[str]:
+        """Say what would help where the verdict is unclear."""
+        if self.verdict != "unclear":
+            return []
+        if self.unknown_classes:
+            return ["Add validation rows of the missing classes, or give source_priors."]
+        n_val, rarest, name, n_target = self.sizes
+        few = (
+            self.diagnostics is not None and self.diagnostics.effective_sample_size < FEW_ROWS
+        ) or rarest < FEW_ROWS
+        if few:
+            return [
+                f"More labelled validation rows would help most: class {name} has {rarest} of "
+                f"{n_val:,}."
+            ]
+        if n_target < FEW_ROWS * self.estimate.classes.size:
+            return [f"More target rows would help most: there are {n_target:,}."]
+        return ["Labels of some target rows would help most: pass them as y_target."]
+
+
+def _mean_and_error(share: Expected, level: float) -> tuple[float, float]:
+    """Return a share and its standard error, from an interval that may be cut at its ends."""
+    reach = max(share.high - share.value, share.value - share.low)
+    return share.value, max(reach / float(ndtri((1 + level) / 2)), 1e-6)
+
+
+def _points(share: float) -> str:
+    """Write a share as points: fewer digits where it is large."""
+    return f"{100 * share:.{0 if abs(share) >= 0.0995 else 1}f}"
+
+
+def _signed(share: float) -> str:
+    return f"{100 * share:+.{0 if abs(share) >= 0.0995 else 1}f}"

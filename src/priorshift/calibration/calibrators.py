@@ -1,0 +1,375 @@
+"""Calibrators with scikit-learn's manners: the penalised likelihood of labelled rows.
+
+They minimise over labelled validation rows, of weights `w_i`, the penalised likelihood
+
+    sum_i w_i [logsumexp_k(s_ik) - s_iy] + ridge/2 ||b||^2,   s_ik = v_k z_ik + b_k + offset_k
+
+which is convex in `(v, b)`. The offset corrects for a validation set whose class balance is not the
+training set's (see `balance`) and is dropped afterwards. Newton's method goes from the identity
+`v = 1, b = 0` to the best temperature and L-BFGS from there to the rest, so the answer is never
+worse than the identity. A constant in `b` changes nothing, so the biases sum to 0. A class that
+validation never saw is not identified: it keeps bias 0 and the scale of the best temperature.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from priorshift._blocks import row_blocks
+from priorshift._typing import Vector
+from priorshift._validation import (
+    Predictions,
+    check_choice,
+    check_count,
+    check_outputs,
+    check_positive,
+    check_priors,
+    check_sample_weight,
+    encode_labels,
+    in_class_order,
+    read_labels,
+    settle_classes,
+)
+from priorshift.calibration.crossfit import by_fold, cross_fit, ridges_of
+from priorshift.calibration.fitting import Objective, Penalty, fit_map, fit_temperature
+from priorshift.calibration.likelihood import (
+    TEMPERATURE,
+    Family,
+    LabelLikelihood,
+    ScoreMap,
+    rebalance,
+)
+from priorshift.calibration.maps import TINY
+from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
+from priorshift.execution import single_threaded_blas
+
+_NO_LOGIT = -1e100  # below this a logit stands for probability 0, as -inf does
+
+
+def _log_softmax(logits: Vector) -> Vector:
+    """Normalise logits in place; what stands for probability 0 becomes small but finite."""
+    for rows in row_blocks(*logits.shape):
+        block = logits[rows]
+        with np.errstate(over="ignore"):
+            block -= block.max(axis=1, keepdims=True)
+        block -= np.log(np.exp(block).sum(axis=1, keepdims=True))
+        zero = block < _NO_LOGIT
+        if zero.any():  # no likelier than TINY, nor than anything else in the row
+            least = block.min(axis=1, where=~zero, initial=np.log(TINY), keepdims=True)
+            np.copyto(block, least, where=zero)
+    return logits
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _Calibrator(BaseEstimator):
+    """Fit and apply `softmax(v * z + b)`; a subclass says which parameters there are."""
+
+    from_proba: bool = False
+    balance: Literal["offset", "weights"] = "offset"
+    tol: float = 1e-6
+    max_iter: int = 1000
+
+    def _family(self) -> Family:
+        """Return which parameters there are."""
+        raise NotImplementedError
+
+    def _ridges(self) -> tuple[tuple[float, ...], int]:
+        """Return the penalties on the biases to choose from, and the folds to choose by."""
+        return (0.0,), 1
+
+    def fit(
+        self,
+        logits: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        source_label_priors: Any = None,
+        classes: ArrayLike | None = None,
+    ) -> Self:
+        """Fit to labelled outputs that the classifier was not trained on.
+
+        Parameters
+        ----------
+        logits : array-like or frame of shape (n_samples, n_classes)
+            Logits or log-probabilities; probabilities if `from_proba`.
+        y : array-like of shape (n_samples,)
+            The labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights; a row of weight 2 counts as two rows.
+        source_label_priors : array-like of shape (n_classes,) or mapping, optional
+            Label frequencies of the training set, if they are not those of `y`.
+        classes : array-like of shape (n_classes,), optional
+            Names of the columns; else a frame's header, else the sorted labels.
+
+        Returns
+        -------
+        self
+            The fitted calibrator.
+        """
+        check_choice(self.balance, ("offset", "weights"), "balance")
+        outputs = check_outputs(logits, from_proba=self.from_proba, name="logits")
+        labels = read_labels(y, outputs.values.shape[0])
+        self.classes_ = settle_classes(outputs, labels, classes)
+        self.n_features_in_ = self.classes_.size
+        encoded = encode_labels(labels, self.classes_)
+        weight = check_sample_weight(sample_weight, labels.size)
+        weight = np.ones(labels.size) if weight is None else weight
+        offset, corrected = np.zeros(self.classes_.size), source_label_priors is not None
+        if corrected:
+            priors = check_priors(source_label_priors, self.classes_, "source_label_priors")
+            weight, offset = rebalance(encoded, weight, priors, self.balance)
+        ridges, n_folds = self._ridges()
+        # stratified folds share the chance in label frequencies, which a bias would fit
+        order, folds = by_fold(encoded, n_folds, corrected, getattr(self, "random_state", None))
+        z = self._z(outputs)
+        unit = _unit(z)
+        z /= unit
+        likelihood = LabelLikelihood(
+            np.take(z.T, order, axis=1), encoded[order], weight[order], offset
+        )
+        del z
+        with single_threaded_blas():  # products of small blocks: threads would only wait
+            self._fit(likelihood, unit, ridges, folds)
+        return self
+
+    def predict_log_proba(self, logits: ArrayLike) -> Vector:
+        """Return calibrated log-probabilities; arguments and shape as in `predict_proba`."""
+        check_is_fitted(self, "_map")
+        outputs = check_outputs(logits, from_proba=self.from_proba, name="logits")
+        scores = self._z(outputs)
+        scores *= self._map.slope
+        scores += self._map.bias
+        return _log_softmax(scores)
+
+    def predict_proba(self, logits: ArrayLike) -> Vector:
+        """Return calibrated probabilities.
+
+        Parameters
+        ----------
+        logits : array-like or frame of shape (n_samples, n_classes)
+            Outputs of the kind that the calibrator was fitted to.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Probabilities, columns in the order of `classes_`.
+        """
+        proba = self.predict_log_proba(logits)
+        return np.exp(proba, out=proba)
+
+    def _z(self, outputs: Predictions) -> Vector:
+        """Return the log-softmax of the outputs, in an array of our own."""
+        values = in_class_order(outputs, self.classes_, "logits")
+        if not self.from_proba:
+            return _log_softmax(np.array(values, dtype=np.float64, order="C"))
+        z = np.maximum(values, TINY, dtype=np.float64, order="C")
+        return _log_softmax(np.log(z, out=z))
+
+    def _fit(
+        self,
+        likelihood: LabelLikelihood,
+        unit: float,
+        ridges: tuple[float, ...],
+        folds: tuple[slice, ...],
+    ) -> None:
+        tol, max_iter = check_positive(self.tol, "tol"), check_count(self.max_iter, "max_iter")
+        family, unseen = self._family(), self.classes_[~likelihood.seen].tolist()
+        if unseen and (family != TEMPERATURE or len(unseen) >= self.n_features_in_ - 1):
+            warn_user(_unseen_message(unseen), PriorShiftWarning)
+        found = fit_temperature(likelihood, start=unit, tol=tol, max_iter=max_iter)
+        self.n_iter_ = found.n_iter
+        if family != TEMPERATURE:
+            start, self.ridge_ = found.map, ridges[0]
+            if len(ridges) > 1:
+                chosen = cross_fit(likelihood, family, start, ridges, folds, max_iter=max_iter)
+                self.ridge_ = chosen.ridge
+            objective = Objective(likelihood, family, Penalty(self.ridge_), start)
+            found = fit_map(objective, start, tol * np.sqrt(likelihood.total), max_iter)
+            self.n_iter_ += found.n_iter
+        if found.trouble:
+            message = f"{type(self).__name__} did not converge: {found.trouble}."
+            warn_user(message, ConvergenceWarning)
+        self.nll_ = likelihood.value(found.map) / likelihood.total
+        self._map = ScoreMap(found.map.slope / unit, found.map.bias)
+        if family.slope == "shared":
+            self.temperature_ = float(1 / self._map.slope[0])
+        else:
+            self.scale_ = self._map.slope
+        if family.bias:
+            self.bias_ = self._map.bias
+
+
+def _unit(z: Vector) -> float:
+    """Return how far log-probabilities spread, so that slopes of about 1 are looked for."""
+    spread = np.ptp(z, axis=1)
+    spread = spread[spread > 0]
+    return float(np.exp(np.log(spread).mean())) if spread.size else 1.0
+
+
+def _settled_ridges(calibrator: "BCTS | VectorScaling") -> tuple[tuple[float, ...], int]:
+    ridges = ridges_of(calibrator.ridge)
+    return ridges, check_count(calibrator.cv, "cv", least=2) if len(ridges) > 1 else 1
+
+
+def _unseen_message(unseen: list[Any]) -> str:
+    names = ", ".join(map(repr, unseen[:10])) + (", ..." if len(unseen) > 10 else "")
+    return (
+        f"validation says nothing about {len(unseen)} of the classes ({names}): y has none of "
+        "them, or their source_label_priors are 0. Their bias stays 0 and their scale that of the "
+        "best temperature; give validation samples of every class."
+    )
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class TemperatureScaling(_Calibrator):
+    """Calibrate by one temperature, `softmax(z / T)`: the ranking of the classes never changes.
+
+    Parameters
+    ----------
+    from_proba : bool, default=False
+        Whether the inputs are probabilities `f` (then `z = log max(f, TINY)`) and not logits.
+    balance : {"offset", "weights"}, default="offset"
+        How to correct for `source_label_priors`. "offset" adds the logarithm of validation
+        frequency over training frequency to the scores while fitting: the likelihood of labels
+        sampled class by class. "weights" weights each row by training frequency over validation
+        frequency of its class: the same in the limit, and noisier.
+    tol : float, default=1e-6
+        Largest gradient of the mean likelihood at which to stop, in units of its curvature.
+    max_iter : int, default=1000
+        Most iterations for the temperature, and as many for the rest.
+
+    Attributes
+    ----------
+    temperature_ : float
+        The temperature T; above 1 the outputs were too sure.
+    classes_ : ndarray of shape (n_classes,)
+        The classes, in the order of the columns.
+    n_features_in_ : int
+        Number of columns, which is the number of classes.
+    nll_ : float
+        Mean negative log-likelihood of the validation labels, balance corrected, without penalty.
+    n_iter_ : int
+        Iterations used.
+
+    References
+    ----------
+    Guo, Pleiss, Sun, Weinberger: On Calibration of Modern Neural Networks. ICML 2017.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from priorshift.calibration import TemperatureScaling
+    >>> rng = np.random.default_rng(0)
+    >>> logits = rng.normal(size=(5000, 3))
+    >>> y = np.argmax(logits + rng.gumbel(size=logits.shape), axis=1)
+    >>> too_sure = 3 * logits
+    >>> round(TemperatureScaling().fit(too_sure, y).temperature_, 1)
+    3.0
+    """
+
+    def _family(self) -> Family:
+        return TEMPERATURE
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class BCTS(_Calibrator):
+    """Calibrate by a temperature and a bias a class, `softmax(z / T + b)` with `sum(b) = 0`.
+
+    Parameters
+    ----------
+    from_proba, balance, tol, max_iter
+        As in `TemperatureScaling`.
+    ridge : float, "cv" or None, default=None
+        Penalty `ridge/2 ||b||^2` on the summed (not mean) negative log-likelihood, as if the biases
+        were drawn from a normal distribution of variance `1 / ridge`; more data outweigh it. None
+        or 0 is no penalty, "cv" takes the one from `RIDGE_GRID` with the least log-loss in
+        cross-validation. Use it when training was long-tailed, where a free bias often harms.
+    cv : int, default=5
+        Folds for `ridge="cv"`; stratified by class only if `source_label_priors` are given, since
+        otherwise they would share the chance in the label frequencies and praise a bias that fits
+        it.
+    random_state : None, int or Generator, default=None
+        Shuffles the rows before they are dealt to folds; None is the same shuffle every time.
+
+    Attributes
+    ----------
+    temperature_, classes_, n_features_in_, nll_, n_iter_
+        As in `TemperatureScaling`.
+    bias_ : ndarray of shape (n_classes,)
+        The biases b; 0 for a class that validation never saw.
+    ridge_ : float
+        The penalty used.
+
+    References
+    ----------
+    Alexandari, Kundaje, Shrikumar: Maximum Likelihood with Bias-Corrected Calibration is
+    Hard-To-Beat at Label Shift Adaptation. ICML 2020.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from priorshift.calibration import BCTS
+    >>> rng = np.random.default_rng(0)
+    >>> logits = rng.normal(size=(20000, 3))
+    >>> y = np.argmax(logits + [0.5, 0, -0.5] + rng.gumbel(size=logits.shape), axis=1)
+    >>> BCTS().fit(logits, y).bias_.round(1) + 0.0
+    array([ 0.5,  0. , -0.5])
+    """
+
+    ridge: float | Literal["cv"] | None = None
+    cv: int = 5
+    random_state: int | np.random.Generator | None = None
+
+    def _family(self) -> Family:
+        return Family("shared", bias=True)
+
+    def _ridges(self) -> tuple[tuple[float, ...], int]:
+        return _settled_ridges(self)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class VectorScaling(_Calibrator):
+    """Calibrate by a scale and a bias a class, `softmax(v * z + b)` with `sum(b) = 0`.
+
+    Parameters
+    ----------
+    bias : bool, default=True
+        Whether to have a bias; False is no-bias vector scaling (NBVS), which takes no `ridge`.
+    from_proba, balance, ridge, cv, random_state, tol, max_iter
+        As in `BCTS`.
+
+    Attributes
+    ----------
+    scale_ : ndarray of shape (n_classes,)
+        The scales v; that of the best temperature for a class that validation never saw.
+    bias_, ridge_, classes_, n_features_in_, nll_, n_iter_
+        As in `BCTS`; no `bias_` if `bias=False`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.special import log_softmax
+    >>> from priorshift.calibration import VectorScaling
+    >>> rng = np.random.default_rng(0)
+    >>> z = log_softmax(rng.normal(size=(50000, 3)), axis=1)
+    >>> y = np.argmax(z * [0.5, 1, 1.5] + rng.gumbel(size=z.shape), axis=1)
+    >>> VectorScaling(bias=False).fit(z, y).scale_.round(1)
+    array([0.5, 1. , 1.5])
+    """
+
+    bias: bool = True
+    ridge: float | Literal["cv"] | None = None
+    cv: int = 5
+    random_state: int | np.random.Generator | None = None
+
+    def _family(self) -> Family:
+        return Family("vector", bias=bool(self.bias))
+
+    def _ridges(self) -> tuple[tuple[float, ...], int]:
+        if not self.bias:
+            check_choice(self.ridge, (None,), "ridge with bias=False")
+        return _settled_ridges(self)

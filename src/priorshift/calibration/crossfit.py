@@ -1,0 +1,118 @@
+"""Cross-fitting: the ridge of least loss out of fold, with maps that did not see a fold."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from priorshift._typing import Indices
+from priorshift._validation import check_choice, check_positive
+from priorshift.calibration.fitting import Penalty, fit_path, fit_temperature
+from priorshift.calibration.likelihood import (
+    TEMPERATURE,
+    Family,
+    LabelLikelihood,
+    ScoreMap,
+    deal_folds,
+)
+
+RIDGE_GRID = (1e6, 1e5, 1e4, 1e3, 1e2, 1e1, 1e0, 1e-1, 1e-2)
+"""What `ridge="cv"` chooses from: from hardly any bias to hardly any penalty."""
+
+GTOL = 0.01
+"""Largest gradient, in square roots of nats, at which a fit ends."""
+
+HOPELESS = 20.0
+"""Nats behind the best, and rising, at which weaker ridges are no longer tried."""
+
+
+class CrossFit(NamedTuple):
+    """A map fitted to all rows under a ridge, for each fold the one without it, and its loss.
+
+    `nats` is what the maps without each fold lose on it, all folds together.
+    """
+
+    ridge: float
+    fitted: ScoreMap
+    folds: tuple[ScoreMap, ...]
+    nats: float
+
+
+def ridges_of(ridge: Any) -> tuple[float, ...]:
+    """Return the penalties on biases to choose from, the strongest first.
+
+    `ridge` is a number, "cv" for all of `RIDGE_GRID`, or None for none.
+    """
+    if not ridge:
+        return (0.0,)
+    if not isinstance(ridge, str):
+        return (check_positive(ridge, "ridge"),)
+    check_choice(ridge, ("cv",), "ridge")
+    return RIDGE_GRID
+
+
+def by_fold(
+    y: Indices, n_folds: int, stratified: bool, random_state: Any
+) -> tuple[Indices, tuple[slice, ...]]:
+    """Return rows ordered fold by fold, and where each fold lies."""
+    folds = deal_folds(y, min(n_folds, y.size), stratified, random_state)
+    order = np.argsort(folds, kind="stable")
+    ends = np.cumsum(np.bincount(folds)).tolist()
+    return order, tuple(slice(a, b) for a, b in zip([0, *ends[:-1]], ends, strict=True))
+
+
+def out_of_fold(
+    likelihood: LabelLikelihood, without: Sequence[ScoreMap], folds: Sequence[slice]
+) -> float:
+    """Return the nats of all labels, each by the map that did not see its fold."""
+    pairs = zip(folds, without, strict=True)
+    return float(sum(likelihood.on([fold]).value(at) for fold, at in pairs))
+
+
+def along_ridges(
+    likelihood: LabelLikelihood,
+    family: Family,
+    start: ScoreMap,
+    penalties: Sequence[Penalty],
+    folds: Sequence[slice],
+    *,
+    least: float = np.inf,
+    **how: Any,
+) -> Iterator[CrossFit]:
+    """Cross-fit under each penalty, the strongest first, until it has become hopeless.
+
+    Rows lie fold by fold. `least` is the loss of what there is already; `how` is of `fit_path`.
+    """
+    before = np.inf
+    for path in fit_path(likelihood, family, start, penalties, folds, **how):
+        nats = out_of_fold(likelihood, path.folds, folds)
+        yield CrossFit(path.penalty.bias, path.fitted.map, path.folds, nats)
+        least = min(least, nats)
+        if nats > max(before, least + HOPELESS):
+            return
+        before = nats
+
+
+def cross_fit(
+    likelihood: LabelLikelihood,
+    family: Family,
+    start: ScoreMap,
+    ridges: Sequence[float],
+    folds: Sequence[slice],
+    *,
+    max_iter: int = 1000,
+) -> CrossFit:
+    """Choose the ridge of least loss out of fold, of equals the strongest.
+
+    `start` is the best temperature, which has no ridge to choose.
+    """
+    if family == TEMPERATURE:
+        others = ([rows for rows in folds if rows is not fold] or [fold] for fold in folds)
+        slope = float(start.slope[0])
+        without = [fit_temperature(likelihood.on(rows), start=slope).map for rows in others]
+        return CrossFit(0.0, start, tuple(without), out_of_fold(likelihood, without, folds))
+    penalties = [Penalty(ridge) for ridge in ridges]
+    found = along_ridges(
+        likelihood, family, start, penalties, folds, gtol=GTOL, max_iter=max_iter, exact=True
+    )
+    return min(found, key=lambda one: one.nats)

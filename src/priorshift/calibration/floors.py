@@ -1,0 +1,130 @@
+"""The floor under probabilities: models that say exactly 0 need it most."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from priorshift._blocks import row_blocks
+from priorshift._typing import Floats, Indices, Vector
+from priorshift.calibration.fitting import fit_temperature
+from priorshift.calibration.likelihood import LabelLikelihood, ScoreMap, rebalance
+from priorshift.calibration.maps import CalibrationMap, floored_log
+
+FLOORS = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 3e-2)
+"""Shares of the source priors that may be mixed into every row, times the number of classes."""
+
+FLOOR_COST = 2.0
+"""Nats by which a floor must raise the likelihood."""
+
+FIT_CELLS = 5_000_000
+"""A floor is chosen on a sample of rows with at most this many entries."""
+
+HOPELESS = 20.0
+"""Nats behind the best at which higher floors are no longer tried."""
+
+
+class Floored(NamedTuple):
+    """A floor with its best temperature: penalised nats, slope of all classes, bias, floor."""
+
+    nats: float
+    slope: float
+    bias: Vector
+    floor: Any
+
+
+def best_floor(
+    y_proba: Floats,
+    y: Indices,
+    weight: Vector,
+    offset: Vector,
+    floors: Iterable[float | Vector],
+    biases: Sequence[Vector] = (),
+) -> Floored:
+    """Choose the floor by the likelihood after a temperature, with any of some fixed biases.
+
+    Floors are given from the least; one above 0 must be worth `FLOOR_COST`. The logarithm of the
+    temperature has a standard normal prior: few labels that are all right ask for no extreme.
+    """
+    biases = biases or (np.zeros(offset.size),)
+    rows = _sample(*y_proba.shape)
+    slopes, best = [1.0] * len(biases), None
+    for floor in floors:
+        likelihood = floored_likelihood(y_proba[rows], y[rows], weight[rows], offset, floor)
+        cost, least = FLOOR_COST * bool(np.any(floor)), np.inf
+        for i, bias in enumerate(biases):
+            fitted = fit_temperature(likelihood, bias=bias, prior=1.0, start=slopes[i], tol=1e-3)
+            slopes[i] = float(fitted.map.slope[0])
+            nats = likelihood.value(fitted.map) + np.log(slopes[i]) ** 2 / 2 + cost
+            least = min(least, nats)
+            if best is None or nats < best.nats:
+                best = Floored(nats, slopes[i], bias, floor)
+        del likelihood  # before the next one, which is as large
+        assert best is not None
+        if least > best.nats + HOPELESS:
+            break
+    assert best is not None
+    return best
+
+
+def best_temperature(
+    y_proba: Floats, y: Indices, weight: Vector, source_label_priors: Vector | None = None
+) -> CalibrationMap:
+    """Return the temperature, above the best floor, under which labels are likeliest.
+
+    A quick map of one number, for what needs no better: safe with few rows and with outputs of
+    exactly 0. `source_label_priors` are the class balance of the source where validation's differs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from priorshift.calibration import best_temperature
+    >>> too_sure = np.repeat([[0.99, 0.01], [0.01, 0.99]], 50, axis=0)
+    >>> y = np.repeat([0, 1, 1, 0], [40, 10, 40, 10])
+    >>> best_temperature(too_sure, y, np.ones(100)).apply(too_sure[:1]).round(1)
+    array([[0.8, 0.2]])
+    """
+    offset = np.zeros(y_proba.shape[1])
+    if source_label_priors is not None:
+        weight, offset = rebalance(y, weight, source_label_priors)
+    found = best_floor(y_proba, y, weight, offset, FLOORS)
+    return CalibrationMap(
+        "ts", np.full(offset.size, found.slope), np.zeros(offset.size), found.floor
+    )
+
+
+def floored_likelihood(
+    y_proba: Floats,
+    y: Indices,
+    weight: Vector,
+    offset: Vector,
+    floor: float | Vector,
+    *,
+    scale: float = 1.0,
+    dtype: Any = np.float32,
+) -> LabelLikelihood:
+    """Return the likelihood of scaled log-probabilities above a floor."""
+    z = np.empty(y_proba.shape[::-1], dtype=dtype)
+    for rows in row_blocks(*y_proba.shape):
+        block = floored_log(y_proba[rows].astype(np.float64), floor).T
+        block -= np.log(np.exp(block).sum(axis=0))
+        z[:, rows] = scale * block
+    return LabelLikelihood(z, y, weight, offset)
+
+
+def map_above(name: str, at: ScoreMap, scale: float, floor: Vector) -> CalibrationMap:
+    """Return a map that was fitted to scaled log-probabilities as one of the outputs themselves.
+
+    Fits see normalised rows; a map only adds the floor, which raises every row's sum alike.
+    """
+    slope, raised = scale * at.slope, float(np.log1p(floor.sum()))
+    of_raised = slope if slope.ndim == 1 else slope.sum(axis=0)
+    return CalibrationMap(name, slope, at.bias - raised * of_raised, floor)
+
+
+def _sample(n_rows: int, n_columns: int) -> Any:
+    """Return evenly spread rows, all of them if they are few enough."""
+    n_kept = min(n_rows, max(1, FIT_CELLS // n_columns))
+    if n_kept == n_rows:
+        return slice(None)
+    return np.linspace(0, n_rows - 1, n_kept).astype(np.intp)

@@ -1,0 +1,258 @@
+"""The convex problem behind calibration: softmax regression on log-probabilities `z`.
+
+Over labelled rows of weights `w_i` the likelihood of scores `z S + b` is
+
+    sum_i w_i [logsumexp_k(s_ik) - s_iy],   s_i = z_i S + b + offset
+
+with one slope for all classes, one per class, or a matrix of them. The offset corrects for a
+validation set whose class balance is not the training set's.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from priorshift._blocks import BLOCK_BYTES, row_blocks
+from priorshift._typing import Indices, Mask, Vector
+
+IMPOSSIBLE = -1e300
+"""A score whose exp is exactly 0, while 0 * IMPOSSIBLE is not NaN."""
+
+LEAST_COLUMNS = 512
+"""Of a block: matrix products of fewer samples are slow."""
+
+LOG_SLOPES = (-14.0, 14.0)
+"""Where the logarithm of a reciprocal temperature is looked for."""
+
+
+class ScoreMap(NamedTuple):
+    """Scores `z S + b`, or a gradient in them: slopes of shape (K,) or (K, K), and biases."""
+
+    slope: Vector
+    bias: Vector
+
+
+class Family(NamedTuple):
+    """The maps of one calibrator: its kind of slope, and whether it has biases.
+
+    A slope for all classes is a reciprocal temperature: its parameter is the logarithm, so that it
+    stays above 0.
+    """
+
+    slope: Literal["shared", "vector", "matrix"]
+    bias: bool
+
+    def parameters(self, of: ScoreMap) -> Vector:
+        """Return the free numbers of a map."""
+        slope = np.log(of.slope[:1]) if self.slope == "shared" else of.slope.ravel()
+        return np.concatenate([slope, of.bias]) if self.bias else np.array(slope, dtype=float)
+
+    def map(self, theta: Vector, n_classes: int) -> ScoreMap:
+        """Return the map that has these parameters."""
+        split = theta.size - n_classes * self.bias
+        slope = theta[:split]
+        if self.slope == "shared":
+            slope = np.full(n_classes, np.exp(np.clip(slope[0], *LOG_SLOPES)))
+        elif self.slope == "matrix":
+            slope = slope.reshape(n_classes, n_classes)
+        return ScoreMap(slope, theta[split:] if self.bias else np.zeros(n_classes))
+
+    def gradient(self, of: ScoreMap, at: ScoreMap) -> Vector:
+        """Return the gradient in the parameters: the transpose of the derivative of `map`."""
+        slope = of.slope.ravel()
+        if self.slope == "shared":
+            slope = slope.sum(keepdims=True) * at.slope[0]
+        return np.concatenate([slope, of.bias]) if self.bias else slope
+
+
+TEMPERATURE = Family("shared", bias=False)
+
+
+@dataclass(frozen=True)
+class LabelLikelihood:
+    """The negative log-likelihood of labels `y` in nats, a convex function of the map.
+
+    `z` holds one row per class and one column per sample: sums over classes are then sums of long
+    vectors. `parts` are the samples to go over, all of them by default. Sums over samples are in
+    float64, whatever the precision of `z`.
+    """
+
+    z: Any
+    y: Indices
+    weight: Vector
+    offset: Vector
+    parts: tuple[slice, ...] | None = None
+
+    def on(self, parts: Sequence[slice]) -> "LabelLikelihood":
+        """Return the likelihood of some of the samples."""
+        return LabelLikelihood(self.z, self.y, self.weight, self.offset, tuple(parts))
+
+    @cached_property
+    def total(self) -> float:
+        """The sum of weights."""
+        return float(sum(self.weight[rows].sum() for rows in self._parts())) or 1.0
+
+    @cached_property
+    def seen(self) -> Mask:
+        """Which classes have samples."""
+        size = self.offset.size
+        counts = (np.bincount(self.y[r], self.weight[r], size) for r in self._parts())
+        return sum(counts, np.zeros(size)) > 0
+
+    def value(self, at: ScoreMap) -> float:
+        """Return the likelihood alone."""
+        return sum(float(weight @ losses) for _, weight, losses, _ in self._blocks(at))
+
+    def value_and_gradient(self, at: ScoreMap) -> tuple[float, ScoreMap]:
+        """Return the likelihood and its gradient in slopes and biases."""
+        value, slope, bias = 0.0, np.zeros(at.slope.shape), np.zeros(self.offset.size)
+        for rows, weight, losses, residuals in self._blocks(at):
+            value += float(weight @ losses)
+            residuals[self.y[rows], np.arange(weight.size)] -= 1
+            if not self._equal:
+                residuals *= weight.astype(residuals.dtype)
+            bias += residuals.sum(axis=1)
+            if slope.ndim == 2:
+                slope += self.z[:, rows] @ residuals.T
+            else:
+                slope += np.einsum("ij,ij->i", residuals, self.z[:, rows])
+        return value, ScoreMap(slope, bias)
+
+    def along_slope(self, at: ScoreMap) -> tuple[float, float, float]:
+        """Return the likelihood and its first two derivatives in one slope for all classes."""
+        value = first = second = 0.0
+        for rows, weight, losses, proba in self._blocks(at):
+            z = self.z[:, rows]
+            proba *= z
+            mean = proba.sum(axis=0)
+            proba *= z
+            square = proba.sum(axis=0)
+            value += float(weight @ losses)
+            first += float(weight @ (mean - z[self.y[rows], np.arange(weight.size)]))
+            second += float(weight @ (square - mean * mean))
+        return value, first, second
+
+    def curvature(self, at: ScoreMap, family: Family) -> Vector:
+        """Return the Hessian in the parameters of a family with one slope, or one per class."""
+        K, shared = self.offset.size, family.slope == "shared"
+        n_slopes = 1 if shared else K
+        size = n_slopes + K * family.bias
+        hessian, diagonal = np.zeros((size, size)), np.zeros((3, K))
+        for rows, weight, _, proba in self._blocks(at):
+            z, w = self.z[:, rows], weight.astype(proba.dtype)
+            steep = proba * z
+            diagonal[0] += proba @ w
+            diagonal[1] += steep @ w
+            diagonal[2] += np.einsum("ij,ij,j->i", steep, z, w)
+            if shared:
+                steep = steep.sum(axis=0, keepdims=True)
+            factors = np.vstack([steep, proba]) if family.bias else steep
+            factors *= np.sqrt(w)
+            hessian -= factors @ factors.T
+        flat, mixed, square = diagonal
+        slopes, biases = np.arange(n_slopes), n_slopes + np.arange(K * family.bias)
+        if shared:
+            hessian[0, 0] += square.sum()
+            hessian[0, biases] += mixed[: biases.size]
+            hessian[biases, 0] += mixed[: biases.size]
+            hessian[0] *= at.slope[0]  # its parameter is a logarithm
+            hessian[:, 0] *= at.slope[0]
+        else:
+            hessian[slopes, slopes] += square
+            hessian[slopes[: biases.size], biases] += mixed[: biases.size]
+            hessian[biases, slopes[: biases.size]] += mixed[: biases.size]
+        hessian[biases, biases] += flat[: biases.size]
+        return hessian
+
+    def diagonal(self, at: ScoreMap, family: Family) -> tuple[Vector, Vector]:
+        """Return the diagonal of the Hessian in the parameters of a family.
+
+        Beside it, what couples slope and bias of each class: nothing where the slope is shared.
+        """
+        flat, mixed, steep = np.zeros((3, self.offset.size))
+        for rows, weight, _, proba in self._blocks(at):
+            z = self.z[:, rows]
+            proba *= (1 - proba) * weight.astype(proba.dtype)
+            flat += proba.sum(axis=1)
+            proba *= z
+            mixed += proba.sum(axis=1)
+            steep += np.einsum("ij,ij->i", proba, z)
+        if family.slope == "shared":
+            steep = np.array([at.slope[0] ** 2 * self.along_slope(at)[2]])
+            mixed[:] = 0.0
+        return (np.concatenate([steep, flat]) if family.bias else steep), mixed
+
+    def factors(self, at: ScoreMap) -> tuple[Vector, Vector]:
+        """Return the factors A, B whose Kronecker product is close to a matrix map's Hessian.
+
+        A is the mean covariance of one-hot labels, B the sum of products of features (z, 1).
+        """
+        K = self.offset.size
+        covariance, products = np.zeros((K, K)), np.zeros((K + 1, K + 1))
+        for rows, weight, _, proba in self._blocks(at):
+            root = np.sqrt(weight).astype(proba.dtype)
+            proba *= root
+            covariance += np.diag(proba @ root) - proba @ proba.T
+            features = np.vstack([self.z[:, rows] * root, root])
+            products += features @ features.T
+        return covariance / self.total, products
+
+    @cached_property
+    def _equal(self) -> bool:
+        return bool((self.weight == 1).all())
+
+    def _parts(self) -> tuple[slice, ...]:
+        return (slice(0, self.y.size),) if self.parts is None else self.parts
+
+    def _blocks(self, at: ScoreMap) -> Iterator[tuple[slice, Vector, Vector, Any]]:
+        """Pass over the samples: weights, losses, probabilities (yours to overwrite)."""
+        dtype = self.z.dtype
+        slope = at.slope.T.astype(dtype)
+        lowest = -1e-8 * float(np.finfo(dtype).max)  # IMPOSSIBLE may be too low for float32
+        shift = np.maximum(at.bias + self.offset, lowest).astype(dtype)[:, None]
+        block_bytes = max(BLOCK_BYTES, 8 * self.z.shape[0] * LEAST_COLUMNS)
+        for part in self._parts():
+            for rows in row_blocks(part, self.z.shape[0], block_bytes):
+                z = self.z[:, rows]
+                scores = slope @ z if slope.ndim == 2 else z * slope[:, None]
+                scores += shift
+                scores -= scores.max(axis=0)
+                labelled = scores[self.y[rows], np.arange(scores.shape[1])]
+                np.exp(scores, out=scores)
+                mass = scores.sum(axis=0)
+                scores /= mass
+                yield rows, self.weight[rows], np.log(mass) - labelled, scores
+
+
+def rebalance(
+    y: Indices, weight: Vector, priors: Vector, balance: str = "offset"
+) -> tuple[Vector, Vector]:
+    """Return the weights and the offset that let labels stand for a draw from `priors`.
+
+    A class with prior 0 has no part in such a draw, so its rows drop out either way.
+    """
+    frequencies = np.bincount(y, weight, priors.size) / (weight.sum() or 1.0)
+    shared = (frequencies > 0) & (priors > 0)
+    ratio = np.divide(priors, frequencies, out=np.zeros_like(priors), where=shared)
+    if balance == "weights":
+        return weight * ratio[y], np.zeros_like(priors)
+    offset = np.full_like(priors, IMPOSSIBLE)
+    offset[shared] = -np.log(ratio[shared])
+    dropped = (frequencies > 0) & ~shared
+    return weight * shared[y] if dropped.any() else weight, offset
+
+
+def deal_folds(y: Indices, n_folds: int, stratified: bool, random_state: Any) -> Indices:
+    """Deal shuffled rows to folds in turn, class by class if stratified."""
+    order = np.random.default_rng(random_state or 0).permutation(y.size)
+    if stratified:  # classes in order of appearance, so their order in `classes` does not matter
+        first = np.full(y.max(initial=0) + 1, y.size)
+        np.minimum.at(first, y, np.argsort(order))
+        rank = np.argsort(np.argsort(first)).astype(np.int32)
+        order = order[np.argsort(rank[y[order]], kind="stable")]
+    folds = np.empty(y.size, dtype=np.intp)
+    folds[order] = np.arange(y.size) % n_folds
+    return folds

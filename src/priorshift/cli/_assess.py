@@ -1,0 +1,61 @@
+"""priorshift assess."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from priorshift.assessment import Assessment
+from priorshift.cli._console import busy, note, say
+from priorshift.cli._documents import (
+    check_suffix,
+    document,
+    hand_out,
+    priors_as_csv,
+    show_priors,
+)
+from priorshift.cli._errors import Command, in_options
+from priorshift.cli._options import (
+    Request,
+    confidence_option,
+    data_options,
+    json_option,
+    method_option,
+    output_option,
+)
+from priorshift.cli._task import open_task
+
+
+@click.command(
+    cls=Command,
+    short_help="Say whether to adapt, and why. Start here.",
+    epilog="\b\nExample:\n  priorshift assess --validation validation.csv --target target.csv",
+)
+@data_options(validation="Required.")
+@method_option()
+@confidence_option
+@output_option("Write a .json or .csv file instead of printing.")
+@json_option
+def assess(method: str, output: Path | None, as_json: bool, **named: Any) -> None:
+    """Estimate the class priors, test for a shift, and say whether to adapt: start here."""
+    check_suffix(output, as_json)
+    with open_task(Request(**named)) as task, busy("Assessing"):
+        found = task.assess(method)
+    if found is None:
+        raise click.UsageError("an assessment needs --validation.")
+    contents = {**found.to_dict(), "priors": found.estimate.to_dict()["priors"]}
+    text = {
+        ".json": document("assess", **contents),
+        ".csv": priors_as_csv(found.estimate),
+    }
+    hand_out(text, output, as_json, lambda: show_assessment(found))
+
+
+def show_assessment(found: Assessment) -> None:
+    """Print the verdict, the reasons and the priors."""
+    say(found.sentence)
+    for reason in found.reasons:
+        note(f"- {in_options(reason)}")
+    show_priors(found.estimate)
+    for message in found.warnings:
+        note(f"Warning: {in_options(message)}")

@@ -1,0 +1,466 @@
+"""Auto: decide whether and how to adapt, from validation and target alone."""
+
+from dataclasses import replace
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import expit
+
+from priorshift._blocks import row_blocks
+from priorshift._typing import Floats, Indices, Vector
+from priorshift._validation import NO_PRIOR, check_count, check_positive, some
+from priorshift.calibration import (
+    Calibration,
+    CalibrationAverage,
+    CalibrationMap,
+    average_calibration,
+    label_losses,
+)
+from priorshift.estimators.base import PriorEstimator
+from priorshift.estimators.confusion_likelihood import SCML
+from priorshift.estimators.gain import Gain, Refit, Sample, Target, decide, expected_gain
+from priorshift.estimators.references import ALEXANDARI
+from priorshift.estimators.result import PriorEstimate
+from priorshift.estimators.shares import (
+    Shares,
+    estimate_shares,
+    likeliest_shares,
+    share_interval,
+)
+from priorshift.estimators.source import source_balance
+from priorshift.exceptions import PriorShiftWarning, warn_user
+from priorshift.execution import Rows, Table, sample_rows
+from priorshift.solvers import Solution, Status
+from priorshift.statistics import Confusion
+from priorshift.uncertainty import IntervalRequest, PriorInterval, Votes
+
+RAW_ODDS = np.exp(3.0)
+RAW_ROWS = 100.0
+"""Odds of outputs as they came against calibrated ones when shares are estimated, where labels
+tell no difference; and how many rows the difference counts for at the most. Validation and target
+are seldom quite alike (often one is predicted out of fold), so a calibrator that is better by very
+little may be worse on the target."""
+
+LEAST_RAW = 0.02
+"""Below this weight, shares are not estimated from outputs as they came."""
+
+JACKKNIFE_ROWS = 5000
+"""Rows of the target that are calibrated again without each fold."""
+
+SURELY = 2.0
+"""Standard errors by which a temperature must lower log loss where decisions are left alone."""
+
+MOMENTS_SHARE = 0.2
+"""Share of an interval's error that belongs to the moments of calibrated outputs."""
+
+SMALL_BYTES = 2**24
+SAMPLE_NUMBERS = 25_000_000
+ROW_BYTES = 40
+"""Shares are judged on a calibrated float32 copy of the target, with some numbers more per row: of
+all rows if that is small or at most half as large as they are, else of a sample that is half as
+large together with its copy, and of at most so many numbers of a table."""
+
+
+Reason = Literal["helps", "no shift", "unsure", "unknown class"]
+"""Why predictions are adapted, or left alone."""
+
+
+class Auto(PriorEstimator):
+    r"""Calibrate, estimate, and adapt only where that is expected to help.
+
+    1. Outputs are calibrated by an average of maps: as they came, a temperature, a bias per class,
+       and a matrix of slopes (a slope per class above 40 classes), each with several penalties.
+       Weights are their likelihoods out of fold. Without source priors, validation's own class
+       balance is the source's, so a model that was trained with class weights or on resampled
+       data is simply one that needs a bias per class.
+    2. The priors are the posterior mean from calibrated outputs, shrunk towards the source priors
+       or the uniform ones as far as the evidence supports. Five more fits, each without a fold,
+       say how uncertain the calibrator is: the less certain, the less the target's rows count.
+    3. Under prior shift the accuracy on each class is the same on validation and target. So the
+       gain over no adaptation is known without target labels, with a standard error; predictions
+       are adapted only if it exceeds `caution` standard errors.
+
+    `priors` are the best estimate of the target's class shares, adapted or not. Where decisions
+    are left alone, probabilities are still calibrated by a temperature if that surely helps.
+    `decision` says what was decided and why: `decision["sentence"]` in words.
+
+    Parameters
+    ----------
+    caution : float, default=1.5
+        Standard errors by which adapting must be expected to help.
+    cv : int, default=5
+        Folds for calibrating validation out of fold.
+    random_state : None, int or Generator, default=None
+        Shuffles rows into folds; None is the same shuffle every time.
+
+    Examples
+    --------
+    >>> import priorshift as ps
+    >>> from priorshift.datasets import load_fashion_lt
+    >>> data = load_fashion_lt()
+    >>> auto = ps.Auto(random_state=0).fit(
+    ...     data.y_proba_val, data.y_val, source_priors=data.source_priors, classes=data.classes
+    ... )
+    >>> shift = auto.estimate(data.y_proba_target)
+    >>> shift.decision["adapt"]
+    True
+    >>> truth = ps.priors_from_labels(data.y_target, classes=data.classes)
+    >>> float(abs(shift.priors - truth).sum()) < 0.1
+    True
+    """
+
+    name = "auto"
+    summary = (
+        "calibrates, estimates, shrinks towards the source priors as far as the evidence supports, "
+        "and adapts only where that is expected to help"
+    )
+    reference = ALEXANDARI
+    _decision = "soft"
+    keeps_rows = True
+    calibrates = True
+    batch = "calibrated"
+
+    def __init__(
+        self,
+        *,
+        caution: float = 1.5,
+        cv: int = 5,
+        random_state: int | np.random.Generator | None = None,
+    ) -> None:
+        self.caution, self.cv, self.random_state = caution, cv, random_state
+
+    def fit(
+        self, y_proba: ArrayLike | None = None, y: ArrayLike | None = None, **given: Any
+    ) -> Self:
+        """Calibrate on a labelled validation set; arguments as in `PriorEstimator.fit`."""
+        check_count(self.cv, "cv", least=2)
+        check_positive(self.caution, "caution")
+        super().fit(y_proba, y, **given)
+        values, labels, weight = self._rows()
+        self._balance = source_balance(values, labels, weight, *self._known())
+        if not self._balance.priors[self.confusion_.seen].any():
+            raise ValueError(
+                "validation has no sample of any class of source_label_priors; add such samples, "
+                "or use EM."
+            )
+        self._mismatch = self._say_mismatch()
+        self._calibration = average_calibration(
+            values,
+            labels,
+            weight,
+            self._balance.priors,
+            n_folds=self.cv,
+            random_state=self.random_state,
+        )
+        self._temperature_helps = self._helpful(self._calibration.temperature)
+        return self
+
+    def _helpful(self, calibrator: CalibrationMap) -> Vector:
+        """Return by class the weight of validation, and moments of the nats that a map saves."""
+        values, labels, weight = self._rows()
+        sums = np.zeros((3, self.classes_.size))
+        for rows, before in label_losses(values, labels):
+            (_, after), *_ = label_losses(calibrator.apply(values[rows]), labels[rows])
+            for power, total in enumerate(sums):
+                saved = weight[rows] * (before - after) ** power
+                total += np.bincount(labels[rows], saved, total.size)
+        return sums
+
+    def _say_mismatch(self) -> str | None:
+        """Say where validation's predictions contradict its labels, if they do."""
+        found = None if self._balance.given else self._mismatch_on(self._validation)
+        if found is None:
+            return None
+        return f"Note: {found.say(self.classes_)}; Auto corrects for it."
+
+    def partial_fit(self, *_: Any, **__: Any) -> Self:
+        """Refuse: calibrating needs all of validation at once."""
+        raise ValueError("Auto calibrates on all of validation at once; use fit.")
+
+    def _rows(self) -> tuple[Floats, Indices, Vector]:
+        """Return validation's outputs, labels and weights."""
+        assert self._validation is not None
+        rows = self._validation
+        return rows.y_proba, rows.labels, rows.weight
+
+    def _known(self) -> tuple[Vector | None, Vector | None]:
+        """Return source priors and source label priors, as far as they were given."""
+        source, labels = self._given
+        return (
+            None if source is None else self.source_priors_,
+            None if labels is None else self.source_label_priors_,
+        )
+
+    @property
+    def _denominator(self) -> Vector:
+        return self._balance.priors  # calibrated outputs stand for label priors
+
+    def _estimate(self, y_proba: Rows) -> PriorEstimate:
+        n_target, y_proba = y_proba.shape[0], _looked_at(y_proba)
+        shares, calibrated = self._shares(y_proba)
+        refits = [
+            Refit(calibration, priors)
+            for calibration, priors in zip(self._calibration.folds, shares.refits, strict=True)
+        ]
+        gain = expected_gain(
+            shares.priors,
+            shares.noise,
+            self._balance.priors,
+            self._sample(),
+            Target(y_proba, calibrated),
+            refits,
+        )
+        reason = self._judge(shares, gain)
+        return self._explained(shares, gain, reason, (y_proba.shape[0], n_target))
+
+    def _shares(self, y_proba: Floats) -> tuple[Shares, Floats]:
+        """Estimate shares from calibrated outputs and, as far as these are right, raw ones."""
+        source, calibration = self._balance.priors, self._calibration
+        calibrated = np.empty(y_proba.shape, np.float32)
+        for rows in row_blocks(*y_proba.shape):
+            block = y_proba[rows].astype(np.float32, copy=False)
+            calibrated[rows] = calibration.average.apply(block)
+        some = sample_rows(y_proba, min(y_proba.shape[0], JACKKNIFE_ROWS)).astype(np.float32)
+        shares = estimate_shares(
+            calibrated, source, (without.apply(some) for without in calibration.folds)
+        )
+        share = self._raw_share()
+        if share > LEAST_RAW:
+            # as they came, outputs stand for the mean prediction: EM's own denominator
+            raw = np.maximum(self.source_priors_, NO_PRIOR)
+            shares = shares.mixed(estimate_shares(y_proba, raw / raw.sum()), share)
+        return shares, calibrated
+
+    def _raw_share(self) -> float:
+        """Return the weight of outputs as they came in the estimate of shares."""
+        rows = self._calibration.order.size
+        nats = self._calibration.excess * min(1.0, RAW_ROWS / rows)
+        return float(expit(np.log(RAW_ODDS) - nats))
+
+    def _sample(self) -> Sample:
+        values, labels, weight = self._rows()
+        order = self._calibration.order
+        return Sample(
+            self._calibration.y_proba,
+            decide(values, np.ones(values.shape[1]))[order],
+            labels[order],
+            weight[order],
+        )
+
+    def _interval(
+        self, y_proba: Rows, found: PriorEstimate, request: IntervalRequest
+    ) -> PriorInterval:
+        """Bound shares by all that is uncertain about them, or by moments if these say more.
+
+        Moments alone suppose nothing of the calibrator. The narrower interval of the two is
+        returned, so they share the error between them.
+        """
+        if request.method == "bootstrap" or not self.confusion_.seen.all():
+            return super()._interval(y_proba, found, request)
+        if request.method == "bayesian":
+            raise ValueError("Auto has no Bayesian interval; use CM-M or SCM-M for a posterior.")
+        looked_at = _looked_at(y_proba)
+        shares, calibrated = self._shares(looked_at)
+        votes = self._votes(calibrated)
+        spread = self._spread_of_maps(looked_at, shares.priors)
+        n_folds = len(self._calibration.folds)
+        error = 1 - request.confidence_level
+        ours, theirs = (
+            replace(request, confidence_level=1 - share * error)
+            for share in (1 - MOMENTS_SHARE, MOMENTS_SHARE)
+        )
+        bounds = share_interval(found.priors, shares, spread, votes, n_folds, ours)
+        return bounds.narrower(votes.interval(found.priors, theirs))
+
+    def _votes(self, calibrated: Floats) -> Votes:
+        """Return the moments of calibrated outputs, which hold even if calibration does not."""
+        calibration, (_, labels, weight) = self._calibration, self._rows()
+        labels, weight = labels[calibration.order], weight[calibration.order]
+        confusion = Confusion.from_arrays(
+            calibration.y_proba, labels, decision="soft", sample_weight=weight
+        )
+        return Votes.of(confusion, calibrated, calibration.y_proba, labels, weight)
+
+    def _spread_of_maps(self, y_proba: Floats, start: Vector) -> Vector:
+        """Return the variance of shares over the maps that are averaged."""
+        some = sample_rows(y_proba, min(y_proba.shape[0], JACKKNIFE_ROWS)).astype(np.float32)
+        average = self._calibration.average
+        found = [
+            likeliest_shares(one.apply(some), self._balance.priors, start) for one in average.maps
+        ]
+        mean = np.average(found, axis=0, weights=average.weights)
+        return np.asarray(np.average((found - mean) ** 2, axis=0, weights=average.weights))
+
+    def _soft_decisions(self) -> tuple[SCML, CalibrationAverage]:
+        """Return SCM-L fitted on calibrated outputs, and what calibrates them, to solve groups."""
+        calibration, (_, labels, weight) = self._calibration, self._rows()
+        soft = SCML().fit(
+            calibration.y_proba,
+            self.classes_[labels[calibration.order]],
+            source_priors=self._balance.priors,
+            classes=self.classes_,
+            sample_weight=weight[calibration.order],
+        )
+        return soft, calibration.average
+
+    def _judge(self, shares: Shares, gain: Gain) -> Reason:
+        """Tell why to adapt, or why not; warn of a class that nothing is known of."""
+        if gain.mean <= self.caution * gain.standard_error:
+            return "unsure" if self._moved(shares) else "no shift"
+        unknown = self._unknown_classes()
+        if not unknown:
+            return "helps"
+        warn_user(
+            f"{say_unknown(unknown)}: predictions are left alone. Give source_priors.",
+            PriorShiftWarning,
+        )
+        return "unknown class"
+
+    def _moved(self, shares: Shares) -> bool:
+        """Tell whether shares differ from the source's beyond noise, all classes together."""
+        moved = np.abs(shares.priors - self._balance.priors).sum()
+        noise = np.sqrt(np.maximum(shares.covariance.diagonal(), 0.0)).sum()
+        return bool(moved > SURELY * noise)
+
+    def _unknown_classes(self) -> list[Any]:
+        """Return the classes that have neither validation samples nor a source prior."""
+        given = any(priors is not None for priors in self._given)
+        return [] if given else self.classes_[~self.confusion_.seen].tolist()
+
+    def _explained(
+        self, shares: Shares, gain: Gain, reason: Reason, rows: tuple[int, int]
+    ) -> PriorEstimate:
+        adapts = reason == "helps"
+        status: Status = "stationary" if shares.converged else "not_converged"
+        solution = Solution(shares.priors, status, None, shares.n_iter)
+        unseen = tuple(self.classes_[~self.confusion_.seen].tolist())
+        result = self._result(shares.priors, solution, rows[0], unseen_classes=unseen)
+        calibrator = self._calibration.average if adapts else self._temperature(shares.priors)
+        decision = state_decision(
+            gain,
+            reason,
+            self._unknown_classes(),
+            rows,
+            calibrator=calibrator,
+            mismatch=self._mismatch,
+            raw_weight=self._raw_share(),
+            tempering=shares.tempering,
+        )
+        return replace(
+            result,
+            source_priors_from=self._balance.words,
+            calibrator=calibrator,
+            strength=1.0 if adapts else 0.0,
+            decision=decision,
+        )
+
+    def _temperature(self, priors: Vector) -> CalibrationMap | None:
+        """Return the temperature if it surely lowers log loss on the target, else None."""
+        weight, mean, square = self._temperature_helps
+        size = np.maximum(weight, 1.0)
+        mean, square = mean / size, square / size
+        error = np.sqrt((priors**2 * np.maximum(square - mean**2, 0.0) / size).sum())
+        fitted = 1.0 / weight.sum()  # a parameter gains about that much where it is fitted
+        surely = priors @ mean > SURELY * error + fitted
+        return self._calibration.temperature if surely else None
+
+
+def _looked_at(y_proba: Rows) -> Floats:
+    """Return the rows that shares are judged by: all, or a sample where they are too many."""
+    n, K = y_proba.shape
+    if isinstance(y_proba, Table):
+        return sample_rows(y_proba, min(n, max(1, SAMPLE_NUMBERS // K)))
+    most = max(SMALL_BYTES, y_proba.nbytes // 2)
+    if n * (4 * K + ROW_BYTES) <= most:
+        return y_proba
+    return sample_rows(y_proba, max(1, most // ((4 + y_proba.itemsize) * K + ROW_BYTES)))
+
+
+# What was decided, in words
+
+
+def state_decision(
+    gain: Gain,
+    reason: Reason,
+    unknown: list[Any],
+    rows: tuple[int, int],
+    *,
+    calibrator: Calibration | None,
+    mismatch: str | None,
+    raw_weight: float,
+    tempering: float,
+) -> dict[str, Any]:
+    """Return what was decided and why, as data and as sentences.
+
+    `rows` are how many rows of the target were looked at, and how many there are.
+    """
+    facts = {
+        "adapt": reason == "helps",
+        "reason": reason,
+        "unknown_classes": unknown,
+        "expected_gain": float(gain.mean),
+        "expected_gain_se": float(gain.standard_error),
+        "changed_decisions": float(gain.changed),
+        "calibration": "none" if calibrator is None else calibrator.name,
+        "calibration_weights": _weights(calibrator),
+        "mismatch": mismatch,
+        "raw_weight": raw_weight,
+        "row_weight": tempering,
+        "rows_looked_at": rows[0],
+    }
+    sentences = [_verdict(gain, reason, unknown), *_details(facts, rows)]
+    return {**facts, "sentence": " ".join(sentences)}
+
+
+def _weights(calibrator: Calibration | None) -> dict[str, float]:
+    if calibrator is None:
+        return {}
+    if isinstance(calibrator, CalibrationMap):
+        return {calibrator.name: 1.0}
+    return {
+        one.name: weight for one, weight in zip(calibrator.maps, calibrator.weights, strict=True)
+    }
+
+
+def _verdict(gain: Gain, reason: Reason, unknown: list[Any]) -> str:
+    """Say what to do, for a reader who knows no statistics."""
+    if reason == "unknown class":
+        return f"Leave predictions alone: {say_unknown(unknown)}. Give source_priors."
+    if reason == "no shift":
+        return "Leave predictions alone: the class balance has hardly changed."
+    low, high = (100 * bound for bound in gain.interval)
+    if reason == "unsure":
+        return (
+            "Leave predictions alone: it is not sure that adapting helps (expected change of "
+            f"accuracy {100 * gain.mean:+.1f} points, {low:+.1f} to {high:+.1f})."
+        )
+    digits = 0 if 100 * gain.mean >= 9.5 else 1
+    return (
+        f"Adapt: accuracy should rise by about {100 * gain.mean:.{digits}f} points "
+        f"({low:.{digits}f} to {high:.{digits}f})."
+    )
+
+
+def _details(facts: dict[str, Any], rows: tuple[int, int]) -> list[str]:
+    details = []
+    if facts["adapt"]:
+        details.append(
+            f"{facts['changed_decisions']:.0%} of the decisions change; probabilities are "
+            "calibrated first."
+        )
+    elif facts["calibration"] != "none":
+        details.append("Probabilities are calibrated by a temperature, which changes no decision.")
+    if facts["mismatch"] is not None:
+        details.append(facts["mismatch"])
+    if rows[0] < rows[1]:
+        details.append(f"Judged on {rows[0]:,} of {rows[1]:,} rows.")
+    return details
+
+
+def say_unknown(classes: list[Any]) -> str:
+    """Say that nothing is known of classes."""
+    return (
+        f"validation has no sample of class {some(classes)}, and without source_priors nothing "
+        "says how often it was in training"
+    )

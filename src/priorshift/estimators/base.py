@@ -1,0 +1,862 @@
+"""PriorEstimator: what all methods share, from validation and target to a PriorEstimate."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypedDict, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from priorshift._typing import Labels, Mask, Vector
+from priorshift._validation import (
+    NO_PRIOR,
+    check_alpha,
+    check_choice,
+    check_count,
+    check_positive,
+    check_priors,
+    check_proba,
+    check_sample_weight,
+    check_source_mass,
+    classes_of_priors,
+    encode_labels,
+    in_class_order,
+    ordered,
+    read_labels,
+    settle_classes,
+    some,
+)
+from priorshift.estimators.counts import (
+    SeenTarget,
+    TargetCounts,
+    Validation,
+    ValidationCounts,
+)
+from priorshift.estimators.intervals import (
+    interval_by_counts,
+    interval_by_moments,
+    interval_by_resampling,
+)
+from priorshift.estimators.references import Reference
+from priorshift.estimators.result import PriorEstimate
+from priorshift.estimators.source import Mismatch, mismatch_of
+from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
+from priorshift.execution import DENSE_CLASSES, DenseBlocks, Rows, SparseTable, Table, take_rows
+from priorshift.solvers import Mixture, Solution, maximise
+from priorshift.statistics import Decision, DecisionCounts
+from priorshift.uncertainty import Estimand, IntervalMethod, IntervalRequest, PriorInterval
+
+Batch = Literal["likelihood", "inversion", "posteriors", "calibrated"]
+"""How the priors of many groups are found at once."""
+
+Reproduced = Callable[..., Solution]
+"""A solver as published: takes a problem, a start, `tol` and `n_steps`."""
+
+NOTICEABLE = 0.01
+"""A prior worth a warning when it cannot reach the predictions; a hyper-prior's share is less."""
+
+MOST_CELLS = 2**25
+"""Numbers of a sparse validation set that is made an array, for methods that keep its rows."""
+
+
+class Given(NamedTuple):
+    """Priors of the training set, as you gave them to `fit`."""
+
+    source_priors: Any = None
+    source_label_priors: Any = None
+
+    @property
+    def any(self) -> bool:
+        """Whether you gave either of them."""
+        return self.source_priors is not None or self.source_label_priors is not None
+
+    @property
+    def needs_soft(self) -> bool:
+        """Whether source priors are validation's mean prediction, re-weighted to label priors."""
+        return self.source_priors is None and self.source_label_priors is not None
+
+    def checked(self, classes: Labels) -> "Known":
+        """Return them as vectors in class order."""
+        return Known(
+            _checked(self.source_priors, classes, "source_priors"),
+            _checked(self.source_label_priors, classes, "source_label_priors"),
+        )
+
+    def label_priors(self, classes: Labels) -> Vector | None:
+        """Return the best account of the training labels: label priors, else source priors."""
+        return self.checked(classes).best_labels
+
+
+class Known(NamedTuple):
+    """Priors of the training set, checked: by mean prediction and by labels."""
+
+    source: Vector | None
+    labels: Vector | None
+
+    @property
+    def best_labels(self) -> Vector | None:
+        """Label priors, else source priors."""
+        return self.source if self.labels is None else self.labels
+
+
+class Fitting(NamedTuple):
+    """All that a fit knows before it learns anything else: see `PriorEstimator._learn`."""
+
+    classes: Labels
+    given: Given
+    counts: ValidationCounts | None
+    rows: Validation | None
+
+
+Learned = tuple[dict[str, Any], ValidationCounts | None]
+"""Further fitted attributes by name, and the counts to estimate from."""
+
+
+class IntervalOptions(TypedDict, total=False):
+    """How to make an interval: see `PriorEstimator.estimate`."""
+
+    interval_method: IntervalMethod
+    n_resamples: int
+    simultaneous: bool
+    estimand: Estimand
+
+
+DEFAULT_OPTIONS: IntervalOptions = {
+    "interval_method": "auto",
+    "n_resamples": 300,
+    "simultaneous": False,
+    "estimand": "population",
+}
+
+
+class PriorEstimator(BaseEstimator):
+    """Base of all estimators: `fit` on validation, `estimate` on the target, `adapt`.
+
+    A subclass has a `name`, says which confusion matrix it needs (`_decision`: "hard", "soft", or
+    None for none), and finds priors in one of two methods. `_solve` gets counts of target
+    decisions; the base class then handles sparse rows, counts that were made apart, and classes
+    that validation lacks. `_estimate` gets clean target predictions instead, row by row. A method
+    that learns more than counts from validation returns it from `_learn`.
+
+    Everything else that reports, groups, monitors and commands need to know about a method is in
+    the traits below: class attributes, or properties where they depend on parameters. A subclass
+    inherits them and overrides what it changes.
+
+    Attributes
+    ----------
+    name : str
+        What the method is called by `get_estimator`, on the command line and in results.
+    other_names : tuple of str, default=()
+        Further names that its results may carry as `method`.
+    summary : str, default=""
+        What the method does, as one sentence without its subject: "inverts the confusion matrix".
+    reference : Reference or None, default=None
+        The paper that proposed it.
+    counts_suffice : bool
+        Whether counts of target decisions suffice, so that the target can be counted in parts: by
+        default, whether priors are found in `_solve`. `needs_rows` tells whether that holds for
+        the method as fitted.
+    keeps_rows : bool, default=False
+        Whether `fit` keeps validation row by row.
+    fit_is_counts : bool
+        Whether what `fit` learns is no more than counts, so that a monitor can save it; by default,
+        if counts suffice and no rows are kept.
+    takes_sparse : bool
+        Whether the method reads sparse rows as they are; otherwise it gets them as arrays, a few
+        rows at a time. By default the same as `fit_is_counts`.
+    wide : bool
+        Whether sparse predictions may have any number of classes, because no dense matrix of
+        classes by classes is formed; by default the same as `takes_sparse`.
+    calibrates : bool, default=False
+        Whether the method calibrates predictions itself.
+    trusts_outputs : bool, default=False
+        Whether the method assumes that predicted probabilities are calibrated.
+    estimates_nothing : bool, default=False
+        Whether it is the baseline that returns the source priors.
+    raw_is : {"priors", "ratio"}, default="priors"
+        What `PriorEstimate.raw` holds.
+    gap_unit : {"nats", ""}, default="nats"
+        Unit of `PriorEstimate.gap`; "" for a method with an objective of its own.
+    batch : {"likelihood", "inversion", "posteriors", "calibrated"} or None, default=None
+        How `estimate_groups` solves for all groups at once: by the likelihood of counts under the
+        columns `_columns`, by inverting them, by the likelihood of the posteriors, or by soft
+        decisions of calibrated outputs. None estimates each group by itself. A subclass that
+        overrides how priors are found starts again from None.
+    """
+
+    name: ClassVar[str]
+    other_names: ClassVar[tuple[str, ...]] = ()
+    summary: ClassVar[str] = ""
+    reference: ClassVar[Reference | None] = None
+    keeps_rows: ClassVar[bool] = False
+    calibrates: ClassVar[bool] = False
+    trusts_outputs: ClassVar[bool] = False
+    estimates_nothing: ClassVar[bool] = False
+    raw_is: ClassVar[Literal["priors", "ratio"]] = "priors"
+    gap_unit: ClassVar[Literal["nats", ""]] = "nats"
+    batch: ClassVar[Batch | None] = None
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        """Drop an inherited `batch` where a subclass finds priors in another way."""
+        super().__init_subclass__(**more)
+        own = vars(cls)
+        if "batch" not in own and ("_estimate" in own or "_solve" in own):
+            cls.batch = None
+
+    @property
+    def counts_suffice(self) -> bool:
+        """Whether counts of target decisions suffice for an estimate."""
+        cls = type(self)
+        by_counts = cls._estimate is PriorEstimator._estimate
+        return by_counts and cls._solve is not PriorEstimator._solve
+
+    @property
+    def fit_is_counts(self) -> bool:
+        """Whether what `fit` learns is no more than counts."""
+        return self.counts_suffice and not self.keeps_rows
+
+    @property
+    def takes_sparse(self) -> bool:
+        """Whether the method reads sparse rows as they are."""
+        return self.fit_is_counts
+
+    @property
+    def wide(self) -> bool:
+        """Whether sparse predictions may have any number of classes."""
+        return self.takes_sparse
+
+    @property
+    def needs_rows(self) -> bool:
+        """Whether the method, as fitted, needs rows of the target: `estimate_counts` will not do.
+
+        EM and MAP always do, and every method if validation lacks a class, whose share shows in
+        rows alone.
+        """
+        check_is_fitted(self)
+        return not (self.counts_suffice and self.confusion_.seen.all())
+
+    @property
+    def _decision(self) -> Decision | None:
+        """Which decisions the confusion matrix counts; None where there is none."""
+        return None
+
+    @property
+    def _columns(self) -> Vector:
+        """The confusion matrix in use: how each class (column) is decided."""
+        return self.confusion_.conditional
+
+    @property
+    def _hyper_prior(self) -> Vector:
+        """Alpha of the Dirichlet hyper-prior per class; 1 where there is none."""
+        return check_alpha(getattr(self, "alpha", 1.0), self.classes_.size)
+
+    @property
+    def _denominator(self) -> Vector:
+        """Priors that outputs stand for once they are calibrated, if the method calibrates."""
+        return self.source_priors_
+
+    # Fitting
+
+    def fit(
+        self,
+        y_proba: ArrayLike | None = None,
+        y: ArrayLike | None = None,
+        *,
+        source_priors: Any = None,
+        source_label_priors: Any = None,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        positive_class: Any = None,
+    ) -> Self:
+        """Learn from a labelled validation set how the classifier errs.
+
+        Parameters
+        ----------
+        y_proba : array-like of shape (n_samples, n_classes) or (n_samples,), optional
+            Predicted probabilities on validation; 1-D is the probability of the positive class.
+            EM and MAP need none if you give `source_priors`.
+        y : array-like of shape (n_samples,), optional
+            Validation labels. The validation set may have any class balance.
+        source_priors : array-like of shape (n_classes,) or mapping, optional
+            Priors the classifier was trained under, best its mean prediction on the training set.
+            By default validation is assumed to be drawn as the training set was, and its mean
+            prediction is used.
+        source_label_priors : array-like of shape (n_classes,) or mapping, optional
+            Label frequencies of the training set. Without `source_priors`, the mean prediction on
+            validation is re-weighted to them.
+        classes : array-like of shape (n_classes,), optional
+            Class names in the order of the columns; by default a frame's header, else the labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weight of each validation sample.
+        positive_class : object, optional
+            Whose probability a 1-D `y_proba` is.
+
+        Returns
+        -------
+        self
+        """
+        given = Given(source_priors, source_label_priors)
+        if y_proba is None:
+            return self._settle(self._classes_without_rows(source_priors, classes), given, None)
+        names, rows = self._read(y_proba, y, classes, sample_weight, given, positive_class)
+        kept = None if isinstance(rows.y_proba, Table) else rows
+        self._settle(names, given, self._count(rows, given), kept)
+        self._warn_of_mismatch(rows)
+        return self
+
+    def partial_fit(
+        self,
+        y_proba: ArrayLike,
+        y: ArrayLike,
+        *,
+        source_priors: Any = None,
+        source_label_priors: Any = None,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Add a batch of validation data; only what the method needs of it is kept.
+
+        The first call needs `classes`, and takes the source priors as `fit` does. However you cut
+        the data into batches, the result is that of one `fit` on all of them.
+        """
+        first, given = not hasattr(self, "classes_"), Given(source_priors, source_label_priors)
+        if first:
+            if classes is None:
+                raise ValueError("the first partial_fit needs classes= in the order of columns.")
+        else:
+            self._refuse_changes(given, classes)
+            given, classes = self._given, self.classes_
+        names, rows = self._read(y_proba, y, classes, sample_weight, given)
+        counts = self._count(rows, given)
+        if not first and self._counts is not None:
+            counts = self._counts + counts
+        if not self.keeps_rows:
+            return self._settle(names, given, counts)
+        kept = None if first else self._validation
+        return self._settle(names, given, counts, rows if kept is None else kept.joined(rows))
+
+    def _refuse_changes(self, given: Given, classes: Any) -> None:
+        """Refuse a later batch that contradicts the first."""
+        if given.any:
+            raise ValueError(
+                "source_priors and source_label_priors belong to the first partial_fit; leave them "
+                "out of later ones."
+            )
+        if classes is not None and list(classes) != self.classes_.tolist():
+            raise ValueError(
+                f"classes must stay those of the first partial_fit, in its order: "
+                f"{some(self.classes_.tolist())}."
+            )
+
+    def _classes_without_rows(self, source_priors: Any, classes: ArrayLike | None) -> Labels:
+        """Name the classes where there is no validation set, only source priors."""
+        name = type(self).__name__
+        if self._decision is not None:
+            raise ValueError(f"{name} needs a validation set: fit(y_proba, y).")
+        if source_priors is None:
+            raise ValueError(
+                f"{name} needs source priors, or predictions to take them from: "
+                "fit(source_priors=...) or fit(y_proba)."
+            )
+        return classes_of_priors(source_priors, classes)
+
+    def _read(
+        self,
+        y_proba: ArrayLike,
+        y: ArrayLike | None,
+        classes: ArrayLike | None,
+        sample_weight: ArrayLike | None,
+        given: Given,
+        positive_class: Any = None,
+    ) -> tuple[Labels, Validation]:
+        """Check a batch of validation data; return its classes and its clean rows."""
+        if y is None and self._decision is not None:
+            raise ValueError(f"{type(self).__name__} needs validation labels: fit(y_proba, y).")
+        if y is None and given.needs_soft:
+            raise ValueError(
+                "source_label_priors without source_priors need validation labels y: the mean "
+                "prediction of each class is weighted by them."
+            )
+        predictions = check_proba(y_proba, tables=True)
+        n_samples = predictions.values.shape[0]
+        labels = None if y is None else read_labels(y, n_samples)
+        names = settle_classes(predictions, labels, classes, positive_class)
+        predictions = ordered(predictions, names)
+        values = self._as_taken(predictions.values, kept=self.keeps_rows)
+        if self.keeps_rows and isinstance(values, Table):
+            values = take_rows(values, np.arange(n_samples))
+        rows = Validation(
+            values,
+            None if labels is None else encode_labels(labels, names),
+            check_sample_weight(sample_weight, n_samples),
+            predictions if values is predictions.values else None,
+        )
+        return names, rows
+
+    def _as_taken(self, values: Rows, *, kept: bool = False) -> Any:
+        """Return predictions as the method can take them, or say which methods can.
+
+        Beyond `DENSE_CLASSES` classes only `wide` methods can. Up to there, a method without
+        `takes_sparse` reads sparse rows as arrays, a few at a time; rows that it keeps must be few.
+        """
+        if not isinstance(values, SparseTable):
+            return values
+        n, K = values.shape
+        if K > DENSE_CLASSES and not self.wide:
+            raise ValueError(
+                f"{self!r} needs dense matrices of classes by classes, and {K} classes are too "
+                f"many for that (sparse predictions may have at most {DENSE_CLASSES}); use a "
+                "method that needs none, such as SCM-L or EM."
+            )
+        if kept and n * K > MOST_CELLS:
+            raise ValueError(
+                f"{type(self).__name__} needs validation row by row, as an array of {n} x {K} "
+                f"numbers; give at most {MOST_CELLS // K} rows, or use a method that counts them, "
+                "such as SCM-L."
+            )
+        return values if self.takes_sparse else DenseBlocks(values)
+
+    def _count(self, rows: Validation, given: Given) -> ValidationCounts:
+        """Return the sums over clean validation rows."""
+        return ValidationCounts.of(rows, decision=self._decision, needs_soft=given.needs_soft)
+
+    def _learn(self, fitting: Fitting) -> Learned:
+        """Return further fitted attributes by name, and the counts to estimate from.
+
+        For methods that learn more than counts. It writes nothing to `self`: if it fails, the
+        earlier fit stays.
+        """
+        return {}, fitting.counts
+
+    def _settle(
+        self,
+        classes: Labels,
+        given: tuple[Any, Any],
+        counts: ValidationCounts | None,
+        rows: Validation | None = None,
+    ) -> Self:
+        """Set what was fitted, all at once, so that a failed fit changes nothing.
+
+        The priors trained under are known by mean prediction (p^f, the ratio's denominator) and by
+        labels (p^N).
+        """
+        given = Given(*given)
+        known = given.checked(classes)
+        learned, in_use = self._learn(Fitting(classes, given, counts, rows))
+        source, origin = self._sources(in_use, known)
+        self._given, self._counts, self._validation = given, counts, rows
+        self.classes_, self.n_features_in_ = classes, classes.size
+        self.source_priors_, self.source_priors_from_ = source, origin
+        self.source_label_priors_ = source if known.labels is None else known.labels
+        if in_use is not None and in_use.confusion is not None:
+            self.confusion_ = in_use.confusion
+        for name, value in learned.items():
+            setattr(self, name, value)
+        return self
+
+    def _fit_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return a fit that is no more than counts as plain values and arrays; see `_restore`."""
+        assert self._counts is not None
+        described, arrays = self._counts.to_arrays()
+        arrays |= {
+            "classes": self.classes_,
+            "source_priors": self.source_priors_,
+            "source_label_priors": self.source_label_priors_,
+        }
+        state = {
+            "given": [value is not None for value in self._given],
+            "source_priors_from": self.source_priors_from_,
+            "evidence": described,
+        }
+        return state, arrays
+
+    def _restore(self, state: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
+        """Set the fit that `_fit_state` described, to the last bit."""
+        sources = arrays["source_priors"], arrays["source_label_priors"]
+        given = [p if known else None for p, known in zip(sources, state["given"], strict=True)]
+        counts = ValidationCounts.from_arrays(state["evidence"], arrays)
+        self._settle(arrays["classes"], (given[0], given[1]), counts)
+        # settling scales priors to sum to 1 again, which may change the last bit
+        self.source_priors_, self.source_label_priors_ = sources
+        self.source_priors_from_ = state["source_priors_from"]
+        return self
+
+    def _sources(self, counts: ValidationCounts | None, known: Known) -> tuple[Vector, str]:
+        """Settle the denominator of the ratio, and say where it is from."""
+        if known.source is not None:
+            return known.source, "given"
+        assert counts is not None
+        if known.labels is not None and counts.soft is not None:
+            # a class that validation lacks counts as always recognised
+            unseen = np.where(counts.soft.seen, 0.0, known.labels)
+            mean = counts.soft.conditional @ known.labels + unseen
+            return mean / mean.sum(), "mean prediction on validation at source_label_priors"
+        return counts.predicted.frequencies, (
+            "mean prediction on validation, taken to be drawn as the training set was"
+        )
+
+    def _warn_of_mismatch(self, rows: Validation) -> None:
+        """Warn where the mean prediction cannot be the priors that the model was trained under."""
+        if self._given.any or self.calibrates or self.estimates_nothing:
+            return
+        found = self._mismatch_on(rows)
+        if found is not None:
+            warn_user(
+                f"{found.say(self.classes_)}. {type(self).__name__} takes the mean prediction for "
+                "the priors that the model was trained under. Give source_priors= those priors "
+                f"({1 / self.classes_.size:.3g} per class after class_weight='balanced'), or use "
+                "Auto or em-bcts, which calibrate.",
+                PriorShiftWarning,
+            )
+
+    def _mismatch_on(self, rows: Validation | None) -> Mismatch | None:
+        """Compare the mean prediction with the labels of validation."""
+        if rows is None or rows.y is None or self._counts is None:
+            return None
+        labelled = np.bincount(rows.y, rows.weight, self.classes_.size)
+        predicted = self._counts.predicted.frequencies
+        weight = rows.weight / rows.weight.max()
+        n = weight.sum() ** 2 / (weight @ weight)
+        return mismatch_of(predicted, labelled / labelled.sum(), float(n))
+
+    def _labelled_rows(self) -> Validation:
+        """Return the validation rows with their labels, or say how to keep them."""
+        rows = self._validation
+        if rows is None or rows.y is None:
+            raise ValueError(
+                f"{type(self).__name__} keeps no validation rows after partial_fit, and an "
+                "interval needs their spread; use fit(y_proba, y) on all of them, or estimate "
+                "without confidence_level."
+            )
+        return rows
+
+    def _validation_rows(self) -> Validation:
+        """Return the validation rows of a method that keeps them."""
+        assert self._validation is not None
+        return self._validation
+
+    # Estimating
+
+    def estimate(
+        self,
+        y_proba: ArrayLike,
+        confidence_level: float | None = None,
+        random_state: int | np.random.Generator | None = None,
+        *,
+        interval_method: IntervalMethod = "auto",
+        n_resamples: int = 300,
+        simultaneous: bool = False,
+        estimand: Estimand = "population",
+    ) -> PriorEstimate:
+        """Estimate the target priors from unlabelled predictions.
+
+        Parameters
+        ----------
+        y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+            Predicted probabilities on the target, from the same classifier.
+        confidence_level : float, optional
+            Such as 0.95: fill in `interval` and `standard_error`, from the noise of validation and
+            target. By default there are none, and they cost nothing.
+        random_state : None, int or numpy.random.Generator, optional
+            For the intervals that draw: an int gives the same ones every time.
+        interval_method : {"auto", "asymptotic", "bootstrap", "bayesian"}, default="auto"
+            "asymptotic" are standard errors in closed form for methods with a confusion matrix,
+            and likelihood ratios for EM and MAP, which assume calibrated outputs; "bootstrap"
+            resamples validation and target; "bayesian" are credible intervals under Dirichlet(1/2),
+            whatever the method's own hyper-prior, by Gibbs sampling of priors and confusion matrix
+            from hard decisions.
+            "auto" is "asymptotic" where there is such, else "bootstrap".
+        n_resamples : int, default=300
+            Resamples of the bootstrap, or posterior draws.
+        simultaneous : bool, default=False
+            Whether all intervals hold together at that level, not each.
+        estimand : {"population", "sample"}, default="population"
+            What the interval is of: the share in the population that the target was drawn from, or
+            the share realised in these very rows.
+
+        Returns
+        -------
+        PriorEstimate
+
+        Notes
+        -----
+        Methods with a confusion matrix are bounded by the moments q = C p, without hyper-prior or
+        constraint: the interval covers the truth whatever those pull to, is clipped to [0, 1] and
+        widened to hold the estimate; the standard error is that of the unconstrained solution.
+        Soft methods need the rows given to `fit`, with every class among them.
+
+        EM and MAP are bounded by the likelihood of the posteriors. That is their noise if outputs
+        are calibrated; if not, their bias can be larger. Source priors taken from validation add
+        their noise; source priors given are taken as exact, which leaves the noise of the target.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import priorshift as ps
+        >>> y_val = np.repeat([0, 1], 100)
+        >>> decisions = np.repeat([0, 1, 0, 1], [80, 20, 20, 80])
+        >>> cm = ps.CM().fit(np.eye(2)[decisions], y_val)
+        >>> shift = cm.estimate(np.eye(2)[np.repeat([0, 1], [100, 100])], confidence_level=0.95)
+        >>> shift.interval.round(2)
+        array([[0.36, 0.65],
+               [0.36, 0.65]])
+        """
+        check_is_fitted(self)
+        request = interval_request(
+            confidence_level,
+            random_state,
+            interval_method=interval_method,
+            n_resamples=n_resamples,
+            simultaneous=simultaneous,
+            estimand=estimand,
+        )
+        values = in_class_order(check_proba(y_proba, tables=True), self.classes_)
+        values = self._as_taken(values)
+        check_source_mass(self._denominator, values, self.classes_, origin=self.source_priors_from_)
+        if request is None:
+            return self._estimate(values)
+        of_interval = self._few_classes(values)
+        found = self._estimate(values)
+        return found.with_interval(self._interval(of_interval, found, request), request)
+
+    def estimate_counts(
+        self,
+        counts: DecisionCounts,
+        confidence_level: float | None = None,
+        random_state: int | np.random.Generator | None = None,
+        **options: Unpack[IntervalOptions],
+    ) -> PriorEstimate:
+        """Estimate the target priors from how often each class was decided for.
+
+        It is what `estimate` gives on the rows that were counted, and parts of the target can be
+        counted apart, in any order and anywhere, and added. For the methods that rest on a
+        confusion matrix, unless validation lacks a class: see `needs_rows`.
+
+        Parameters
+        ----------
+        counts : DecisionCounts
+            Of the kind that the confusion matrix holds, `confusion_.decision`, with the classes in
+            the order of `classes_`.
+        confidence_level, random_state, interval_method, n_resamples, simultaneous, estimand
+            As in `estimate`; for hard decisions, whose noise their counts tell.
+
+        Returns
+        -------
+        PriorEstimate
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import priorshift as ps
+        >>> cm = ps.CM().fit([[0.9, 0.1], [0.6, 0.4], [0.3, 0.7], [0.4, 0.6]], [0, 0, 1, 1])
+        >>> monday = ps.DecisionCounts(np.array([30.0, 10.0]), "hard", n_samples=40)
+        >>> tuesday = ps.DecisionCounts(np.array([30.0, 30.0]), "hard", n_samples=60)
+        >>> cm.estimate_counts(monday + tuesday).priors
+        array([0.6, 0.4])
+        """
+        check_is_fitted(self)
+        request = interval_request(confidence_level, random_state, **options)
+        if not isinstance(counts, DecisionCounts):
+            raise ValueError(
+                "counts must be DecisionCounts, as DecisionCounts.from_arrays(y_proba, "
+                f"decision=...) returns; got {type(counts).__name__}."
+            )
+        found = self._estimate_counts(counts)
+        if request is None:
+            return found
+        return found.with_interval(self._interval_of_counts(counts, found, request), request)
+
+    def adapt(self, y_proba: ArrayLike, *, strength: float = 1.0) -> NDArray[Any]:
+        """Estimate the target priors and adapt the same predictions to them.
+
+        Parameters
+        ----------
+        y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+            Predicted probabilities on the target.
+        strength : float in [0, 1], default=1
+            How far to go: see `PriorEstimate.adapt`.
+        """
+        return self.estimate(y_proba).adapt(y_proba, strength=strength)
+
+    # How priors are found: a method overrides `_estimate` or `_solve`
+
+    def _estimate(self, y_proba: Rows) -> PriorEstimate:
+        """Turn clean target predictions into an estimate: by default, count them and `_solve`."""
+        target = self._seen_target(y_proba, "a confusion matrix").count(self.confusion_.decision)
+        if not target.empty:
+            return self._solve(target)
+        return self._only_unseen(target, y_proba.shape[0])
+
+    def _solve(self, target: TargetCounts) -> PriorEstimate:
+        """Turn counts of target decisions into an estimate; validation saw at least one class."""
+        raise NotImplementedError
+
+    def _estimate_counts(self, counts: DecisionCounts) -> PriorEstimate:
+        """Check counts that were made elsewhere, and `_solve`."""
+        if not self.counts_suffice:
+            raise ValueError(
+                f"{type(self).__name__} needs the rows of the target, which counts of decisions do "
+                "not keep; use estimate(y_proba), or a method with a confusion matrix such as "
+                "SCM-L."
+            )
+        seen = self.confusion_.seen
+        if not seen.all():
+            raise ValueError(
+                f"validation has no sample of class {some(self.classes_[~seen].tolist())}, whose "
+                "share shows in rows of the target alone, not in counts; use estimate(y_proba)."
+            )
+        decision, values = self.confusion_.decision, counts.counts
+        if counts.decision != decision or values.shape != seen.shape:
+            raise ValueError(
+                f"{type(self).__name__} needs counts of {decision} decisions on {seen.size} "
+                f"classes; got {counts.decision} decisions of shape {values.shape}. Count with "
+                f"DecisionCounts.from_arrays(y_proba, decision={decision!r})."
+            )
+        if not values.any() or not counts.n_samples:
+            raise ValueError("counts are 0 for every class, or of no rows; count at least one row.")
+        check_source_mass(
+            self.source_priors_,
+            counts.frequencies[None],
+            self.classes_,
+            origin=self.source_priors_from_,
+        )
+        return self._solve(TargetCounts(counts, seen, np.zeros(seen.size)))
+
+    def _interval(
+        self, y_proba: Rows, found: PriorEstimate, request: IntervalRequest
+    ) -> PriorInterval:
+        """Find the interval of an estimate; a method may override it to supply its own."""
+        by = interval_by_moments if self.counts_suffice else interval_by_resampling
+        return by(self, y_proba, found, request)
+
+    def _interval_of_counts(
+        self, counts: DecisionCounts, found: PriorEstimate, request: IntervalRequest
+    ) -> PriorInterval:
+        """Find the interval of an estimate from counts of decisions."""
+        return interval_by_counts(self, counts, found, request)
+
+    # What methods use
+
+    def _few_classes(self, values: Rows) -> Any:
+        """Return predictions as intervals can take them: they need dense matrices of classes."""
+        if not isinstance(values, SparseTable):
+            return values
+        if values.shape[1] > DENSE_CLASSES:
+            raise ValueError(
+                f"an interval of {type(self).__name__} needs dense matrices of classes by classes, "
+                f"and {values.shape[1]} classes are too many for that (sparse predictions may have "
+                f"at most {DENSE_CLASSES}); leave out confidence_level."
+            )
+        return DenseBlocks(values)
+
+    def _seen_target(self, y_proba: Rows, who: str) -> SeenTarget:
+        """Set aside, softly and with a warning, the classes that validation lacks."""
+        seen = self.confusion_.seen
+        return SeenTarget.of(y_proba, seen, self._source_of_unseen(seen, who))
+
+    def _source_of_unseen(self, seen: Mask, who: str) -> Vector | None:
+        """Return the source priors if you gave any; warn of classes that validation lacks."""
+        known = self._given.any
+        if not seen.all():
+            how = (
+                "EM estimates it from the predictions alone"
+                if known
+                else "and without source_priors nothing can: its mean prediction is taken. Give "
+                "source_priors"
+            )
+            warn_user(
+                f"validation has no sample of class {some(self.classes_[~seen].tolist())}: {who} "
+                f"cannot identify its prior, {how}.",
+                PriorShiftWarning,
+            )
+        return self.source_priors_ if known else None
+
+    def _maximise(self, problem: Mixture, start: Vector) -> Solution:
+        """Maximise within the method's own `tol` and `max_iter`; warn if that falls short."""
+        params: Any = self
+        tol = check_positive(params.tol, "tol")
+        max_iter = check_count(params.max_iter, "max_iter")
+        solution = maximise(problem, tol=tol, max_iter=max_iter, start=start)
+        self._warn_if_short(solution)
+        return solution
+
+    def _solve_by(
+        self, reproduced: Mapping[str, Reproduced], problem: Mixture, start: Vector, **options: Any
+    ) -> Solution:
+        """Solve as the parameter `solver` says: to a certificate, or as a paper did."""
+        params: Any = self
+        check_choice(params.solver, ("certified", *reproduced), "solver")
+        if params.solver == "certified":
+            return self._maximise(problem, start)
+        tol = check_positive(params.tol, "tol")
+        n_steps = check_count(params.max_iter, "max_iter")
+        start = np.maximum(start, np.finfo(np.float64).tiny)  # at 0, no step would ever leave it
+        return reproduced[params.solver](problem, start, tol=tol, n_steps=n_steps, **options)
+
+    def _warn_if_short(self, solution: Solution) -> None:
+        """Warn of a solution that fell short of its tolerance."""
+        if solution.status == "not_converged":
+            warn_user(
+                f"{self.name} is not certified after {solution.n_iter} passes: its gap is "
+                f"{solution.gap}; raise max_iter or tol.",
+                ConvergenceWarning,
+            )
+
+    def _only_unseen(self, target: SeenTarget | TargetCounts, n_target: int) -> PriorEstimate:
+        """Return the estimate of a target that has no class that validation saw."""
+        priors = target.unseen_priors / target.unseen_priors.sum()
+        unseen = self._unseen(target)
+        return self._result(priors, Solution(priors, "direct"), n_target, unseen_classes=unseen)
+
+    def _result_of(
+        self, target: TargetCounts, priors: Vector, solution: Solution, **more: Any
+    ) -> PriorEstimate:
+        """Wrap the priors of all classes, and say which of them validation lacks."""
+        n_target, unseen = target.counts.n_samples, self._unseen(target)
+        return self._result(priors, solution, n_target, unseen_classes=unseen, **more)
+
+    def _unseen(self, target: SeenTarget | TargetCounts) -> tuple[Any, ...]:
+        return tuple(self.classes_[~target.seen].tolist())
+
+    def _result(
+        self, priors: Vector, solution: Solution, n_target: int, **more: Any
+    ) -> PriorEstimate:
+        """Wrap a solution."""
+        lost = (priors > NOTICEABLE) & (self._denominator <= NO_PRIOR)
+        if lost.any():
+            warn_user(
+                f"class {some(self.classes_[lost].tolist())} has a prior in the target but none in "
+                "the source: predictions cannot be adapted to it. Give source_priors.",
+                PriorShiftWarning,
+            )
+        return PriorEstimate(
+            method=self.name,
+            classes=self.classes_,
+            priors=priors,
+            source_priors=self._denominator,
+            source_priors_from=self.source_priors_from_,
+            status=solution.status,
+            gap=solution.gap,
+            n_iter=solution.n_iter,
+            objective=solution.objective,
+            n_target=n_target,
+            **more,
+        )
+
+
+def interval_request(
+    confidence_level: float | None,
+    random_state: int | np.random.Generator | None,
+    **options: Unpack[IntervalOptions],
+) -> IntervalRequest | None:
+    """Check how an interval is to be made; None if there is to be none."""
+    if strange := options.keys() - DEFAULT_OPTIONS.keys():
+        raise TypeError(f"there is no option {some(sorted(strange))}; see estimate for all.")
+    if confidence_level is None:
+        return None
+    return IntervalRequest.of(confidence_level, random_state, *(DEFAULT_OPTIONS | options).values())
+
+
+def _checked(priors: Any, classes: Labels, name: str) -> Vector | None:
+    return None if priors is None else check_priors(priors, classes, name)

@@ -1,0 +1,391 @@
+r"""CM-L, SCM-L, CM-M, SCM-M and kin: the likelihood of decisions under a confusion matrix.
+
+.. math:: \max_{p \in \Delta}\ \sum_i n_i \log (C p)_i + \sum_k (\alpha_k - 1) \log p_k
+
+============  =====================================  =====
+method        confusion matrix C, decisions n        alpha
+============  =====================================  =====
+CM-L          hard                                   1
+SCM-L         soft (summed posteriors)               1
+CM-M          hard                                   3
+SCM-M         soft                                   3
+shrunk SCM-L  soft, shrunk towards the classifier's  1
+              own account
+joint         hard, itself unknown                   1
+============  =====================================  =====
+
+It is the problem of EM (see `em`) with a row per decision instead of one per sample.
+
+A shrunk confusion matrix has columns
+
+.. math:: C_k = \frac{n_k \hat C_k + s\, C^m_k}{n_k + s}, \qquad
+    C^m_k = \frac{\sum_x \omega f_k(x)\, d(x)}{\sum_x \omega f_k(x)}
+
+with decisions d and weights :math:`\omega` that give validation the class balance of the source. If
+the classifier were calibrated, :math:`C^m` would be the confusion matrix itself, from all rows
+instead of those of one class. The strength s, in samples, is the one that makes the decisions of
+held-out rows most likely.
+"""
+
+from functools import reduce
+from operator import add
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from priorshift._typing import Vector
+from priorshift._validation import check_choice, check_count, check_positive
+from priorshift.calibration import deal_folds
+from priorshift.estimators.base import Fitting, Learned, PriorEstimator
+from priorshift.estimators.counts import TargetCounts, Validation
+from priorshift.estimators.references import GUIDE
+from priorshift.estimators.result import PriorEstimate
+from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
+from priorshift.solvers import Mixture, gradient_ascent, maximise_jointly
+from priorshift.statistics import Decision, model_columns, shrunk_columns
+
+STRENGTHS = np.array([0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0])
+"""What `shrinkage="cv"` chooses from, in samples per class."""
+
+N_FOLDS = 5
+
+EMPTY = 1e-12
+"""What an impossible decision counts for when likelihoods are compared."""
+
+
+class CML(PriorEstimator):
+    """Maximum likelihood of the hard decisions: the paper's CM-L.
+
+    Parameters
+    ----------
+    tol : float, default=1e-6
+        Duality gap in nats to reach.
+    max_iter : int, default=1000
+        Most steps.
+    solver : {"certified", "paper"}, default="certified"
+        "paper" is 1000 steps of projected gradient ascent with the best learning rate of a grid.
+
+    Examples
+    --------
+    The paper's example, where inverting the confusion matrix would give (4/3, -1/3):
+
+    >>> import numpy as np
+    >>> import priorshift as ps
+    >>> y_val = np.repeat([0, 1], 10)
+    >>> decisions = np.repeat([0, 1, 0, 1], [8, 2, 2, 8])
+    >>> ps.CML().fit(np.eye(2)[decisions], y_val).estimate(np.array([[1.0, 0.0]])).priors
+    array([1., 0.])
+    """
+
+    name = "cm-l"
+    _decision: Decision | None = "hard"
+    summary = "maximises the likelihood of hard decisions under the confusion matrix"
+    reference = GUIDE
+    batch = "likelihood"
+
+    def __init__(
+        self, *, tol: float = 1e-6, max_iter: int = 1000, solver: str = "certified"
+    ) -> None:
+        self.tol, self.max_iter, self.solver = tol, max_iter, solver
+
+    def _solve(self, target: TargetCounts) -> PriorEstimate:
+        return _most_likely(self, target)
+
+
+class SCML(CML):
+    """Maximum likelihood of the soft decisions: the paper's SCM-L.
+
+    Parameters
+    ----------
+    tol, max_iter, solver
+        As in `CML`. Summed posteriors are not counts: the gap is that of the optimisation, and
+        says nothing about sampling noise.
+
+    Examples
+    --------
+    >>> import priorshift as ps
+    >>> scm_l = ps.SCML().fit([[0.8, 0.2], [0.2, 0.8]], [0, 1])
+    >>> scm_l.estimate([[0.8, 0.2], [0.8, 0.2], [0.2, 0.8]]).priors.round(3)
+    array([0.667, 0.333])
+    """
+
+    name = "scm-l"
+    _decision = "soft"
+    summary = "maximises the likelihood of soft decisions under the confusion matrix"
+
+
+class CMM(PriorEstimator):
+    """Maximum a posteriori of the hard decisions: the paper's CM-M.
+
+    Parameters
+    ----------
+    alpha : float or array-like of shape (n_classes,), default=3.0
+        Dirichlet hyper-prior.
+    tol, max_iter, solver
+        As in `CML`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import priorshift as ps
+    >>> perfect = np.eye(2)
+    >>> ps.CMM(alpha=3).fit(perfect, [0, 1]).estimate(perfect[[0, 0, 0, 1]]).priors.round(3)
+    array([0.625, 0.375])
+    """
+
+    name = "cm-m"
+    _decision: Decision | None = "hard"
+    summary = (
+        "maximises the posterior of hard decisions under the confusion matrix and a hyper-prior"
+    )
+    reference = GUIDE
+    batch = "likelihood"
+
+    def __init__(
+        self,
+        *,
+        alpha: float | ArrayLike = 3.0,
+        tol: float = 1e-6,
+        max_iter: int = 1000,
+        solver: str = "certified",
+    ) -> None:
+        self.alpha, self.tol, self.max_iter, self.solver = alpha, tol, max_iter, solver
+
+    def _solve(self, target: TargetCounts) -> PriorEstimate:
+        return _most_likely(self, target)
+
+
+class SCMM(CMM):
+    """Maximum a posteriori of the soft decisions: the paper's SCM-M.
+
+    Parameters
+    ----------
+    alpha, tol, max_iter, solver
+        As in `CMM`.
+
+    Examples
+    --------
+    >>> import priorshift as ps
+    >>> perfect = ps.SCMM(alpha=3).fit([[1, 0], [0, 1]], [0, 1])
+    >>> perfect.estimate([[1, 0], [1, 0], [1, 0], [0, 1]]).priors.round(3)
+    array([0.625, 0.375])
+    """
+
+    name = "scm-m"
+    _decision = "soft"
+    summary = (
+        "maximises the posterior of soft decisions under the confusion matrix and a hyper-prior"
+    )
+
+
+class ShrunkSCML(CML):
+    r"""SCM-L with a confusion matrix shrunk towards the classifier's own account of it.
+
+    .. math:: C_k = \frac{n_k \hat C_k + s\, C^m_k}{n_k + s}, \qquad
+        C^m_k = \frac{\sum_x \omega f_k(x) f(x)}{\sum_x \omega f_k(x)}
+
+    where validation has few samples :math:`n_k` of a class, its column is mostly noise; the model's
+    own column is free of it and, to the extent that the classifier is calibrated, right. Weights
+    :math:`\omega` give validation the class balance of the source.
+
+    Parameters
+    ----------
+    shrinkage : float or "cv", default="cv"
+        s, in samples per class; 0 is SCM-L. "cv" chooses the one that makes the decisions of
+        held-out validation rows most likely.
+    tol, max_iter
+        As in `CML`.
+
+    Attributes
+    ----------
+    confusion_ : Confusion
+        As counted.
+    model_confusion_ : ndarray of shape (n_classes, n_classes)
+        The model's columns.
+    shrinkage_ : float
+        The strength in use.
+
+    Examples
+    --------
+    >>> import priorshift as ps
+    >>> y_proba_val, y_val = [[0.9, 0.1], [0.7, 0.3], [0.2, 0.8], [0.2, 0.8]], [0, 0, 1, 1]
+    >>> y_proba = [[0.8, 0.2], [0.8, 0.2], [0.2, 0.8]]
+    >>> ps.ShrunkSCML(shrinkage=2).fit(y_proba_val, y_val).estimate(y_proba).priors.round(3)
+    array([0.704, 0.296])
+    """
+
+    name = "scm-l-shrunk"
+    _decision = "soft"
+    summary = (
+        "maximises the likelihood of soft decisions under a confusion matrix shrunk towards the "
+        "classifier’s own account of it"
+    )
+    keeps_rows = True
+    solver = "certified"
+
+    def __init__(
+        self,
+        *,
+        shrinkage: float | Literal["cv"] = "cv",
+        tol: float = 1e-6,
+        max_iter: int = 1000,
+    ) -> None:
+        self.shrinkage, self.tol, self.max_iter = shrinkage, tol, max_iter
+
+    def _learn(self, fitting: Fitting) -> Learned:
+        return _learn_shrinkage(fitting, self.shrinkage, "soft"), fitting.counts
+
+    @property
+    def _columns(self) -> Vector:
+        return shrunk_columns(self.confusion_, self.model_confusion_, self.shrinkage_)
+
+
+class JointLikelihood(PriorEstimator):
+    r"""Maximum likelihood of priors and confusion matrix together, from hard decisions.
+
+    Validation counts V estimate the confusion matrix with noise, and the target's decisions n say
+    something of it too:
+
+    .. math:: \max_{C, p}\ \sum_d n_d \log (Cp)_d + \sum_{dk} (V_{dk} + s\, C^m_{dk}) \log C_{dk}
+        + \sum_k (\alpha_k - 1) \log p_k
+
+    The pseudo-counts :math:`s\, C^m` are what the classifier itself says of its decisions (see
+    `ShrunkSCML`); without them a confusion that validation never saw stays impossible. The problem
+    is not concave: the result is "stationary", the point that EM reaches from validation's matrix.
+    With ever more validation samples it is CM-L, and so it is, whatever their number, where s = 0
+    and the inverted confusion matrix gives no negative priors.
+
+    Parameters
+    ----------
+    shrinkage : float or "cv", default="cv"
+        s, in samples per class, as in `ShrunkSCML`.
+    alpha : float or array-like of shape (n_classes,), default=1.0
+        Dirichlet hyper-prior of the priors.
+    tol : float, default=1e-5
+        How far the priors may be, in L1, from where the steps lead.
+    max_iter : int, default=2000
+        Most steps.
+
+    Attributes
+    ----------
+    confusion_ : Confusion
+        Of validation alone.
+    model_confusion_ : ndarray of shape (n_classes, n_classes)
+        :math:`C^m`.
+    shrinkage_ : float
+        The strength in use.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import priorshift as ps
+    >>> right_8_of_10 = np.eye(2)[np.repeat([0, 1, 0, 1], [8, 2, 2, 8])]
+    >>> joint = ps.JointLikelihood(shrinkage=0).fit(right_8_of_10, np.repeat([0, 1], 10))
+    >>> shift = joint.estimate(np.eye(2)[[0, 0, 0, 1]])
+    >>> shift.priors.round(3), shift.status
+    (array([0.917, 0.083]), 'stationary')
+    """
+
+    name = "joint"
+    _decision = "hard"
+    keeps_rows = True
+    summary = "maximises the likelihood of hard decisions over the priors and the confusion matrix"
+    reference = GUIDE
+
+    def __init__(
+        self,
+        *,
+        shrinkage: float | Literal["cv"] = "cv",
+        alpha: float | ArrayLike = 1.0,
+        tol: float = 1e-5,
+        max_iter: int = 2000,
+    ) -> None:
+        self.shrinkage, self.alpha, self.tol, self.max_iter = shrinkage, alpha, tol, max_iter
+
+    def _learn(self, fitting: Fitting) -> Learned:
+        return _learn_shrinkage(fitting, self.shrinkage, "hard"), fitting.counts
+
+    def _solve(self, target: TargetCounts) -> PriorEstimate:
+        tol, max_iter = check_positive(self.tol, "tol"), check_count(self.max_iter, "max_iter")
+        alpha = self._hyper_prior[target.seen]
+        if (alpha < 1).any():
+            raise ValueError(f"alpha must be at least 1 for {self.name}; got {self.alpha!r}.")
+        counted = self.confusion_.counts + self.shrinkage_ * self.model_confusion_
+        V, n = counted[:, target.seen], target.counts.counts
+        _report_impossible(Mixture.of(V, weights=n), float(n.sum()))
+        source = np.maximum(self.source_priors_[target.seen], np.finfo(np.float64).tiny)
+        _, solution = maximise_jointly(
+            V, n, alpha, tol=tol, max_iter=max_iter, start=source / source.sum()
+        )
+        if solution.status == "not_converged":
+            warn_user(
+                f"{self.name} has not come to rest after {solution.n_iter} steps; raise max_iter "
+                "or tol.",
+                ConvergenceWarning,
+            )
+        return self._result_of(target, target.complete(solution.value), solution)
+
+
+def _most_likely(estimator: PriorEstimator, target: TargetCounts) -> PriorEstimate:
+    """Solve with one row per decision: the confusion matrix in use, weighted by the counts."""
+    seen, counts = target.seen, target.counts.counts
+    problem = Mixture.of(
+        estimator._columns[:, seen], weights=counts, alpha=estimator._hyper_prior[seen]
+    )
+    _report_impossible(problem, float(counts.sum()))
+    source = estimator.source_priors_[seen]
+    solution = estimator._solve_by({"paper": gradient_ascent}, problem, source / source.sum())
+    return estimator._result_of(target, target.complete(solution.value), solution)
+
+
+def _report_impossible(problem: Mixture, total: float) -> None:
+    """Warn of target decisions that validation never saw from any class, or refuse if all are."""
+    if problem.A.shape[0] == 0:
+        raise ValueError(
+            "none of the target's decisions ever occurs on validation, so nothing can be learnt "
+            "from them; use a larger validation set, or EM, which needs no confusion matrix."
+        )
+    if problem.impossible > 1e-9 * total:
+        warn_user(
+            f"{problem.impossible / total:.2%} of the target's decisions are for classes that "
+            "validation was never taken for; they are left out of the likelihood.",
+            PriorShiftWarning,
+        )
+
+
+def _learn_shrinkage(
+    fitting: Fitting, shrinkage: float | Literal["cv"], decision: Decision
+) -> dict[str, Any]:
+    """Return the strength in use, and the confusion matrix as the classifier itself sees it."""
+    assert fitting.rows is not None
+    rows = fitting.rows.in_canonical_order()
+    weight = rows.balanced_weight(fitting.given.label_priors(fitting.classes))
+    if isinstance(shrinkage, str):
+        check_choice(shrinkage, ("cv",), "shrinkage")
+        strength = best_strength(rows, weight, decision)
+    else:
+        strength = check_positive(shrinkage, "shrinkage") if shrinkage else 0.0
+    return {
+        "shrinkage_": strength,
+        "model_confusion_": model_columns(rows.y_proba, weight, decision),
+    }
+
+
+def best_strength(rows: Validation, weight: Vector, decision: Decision) -> float:
+    """Return the strength that makes held-out decisions most likely."""
+    folds = deal_folds(rows.labels, N_FOLDS, True, 0)
+    likelihoods = np.zeros(STRENGTHS.size)
+    names = np.unique(folds)
+    if names.size < 2:
+        return float(STRENGTHS[0])
+    counts = [rows.take(np.flatnonzero(folds == fold)).confusion(decision) for fold in names]
+    for at, fold in enumerate(names):
+        held, kept = counts[at], reduce(add, [*counts[:at], *counts[at + 1 :]])
+        model = model_columns(rows.y_proba, weight * (folds != fold), decision)
+        # a class of which nothing is kept says nothing about the strength
+        of_kept = held.counts * kept.seen
+        for i, strength in enumerate(STRENGTHS):
+            C = shrunk_columns(kept, model, strength)
+            likelihoods[i] += float((of_kept * np.log(np.maximum(C, EMPTY))).sum())
+    return float(STRENGTHS[np.argmax(likelihoods)])

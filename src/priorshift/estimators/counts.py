@@ -1,0 +1,281 @@
+"""What an estimator keeps of validation, and what it counts on the target."""
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from priorshift._typing import Floats, Indices, Mask, Vector
+from priorshift._validation import Predictions
+from priorshift.adaptation import prior_ratio
+from priorshift.execution import Block, Rows, map_reduce, times
+from priorshift.solvers import Mixture, maximise
+from priorshift.statistics import Confusion, Decision, DecisionCounts
+
+EM_TOL = 0.01
+"""Gap in nats of the EM that estimates unseen classes: that of the EM estimator itself."""
+
+NONE_LEFT = 1e-9
+"""Share of the target below which nothing is left of the classes that validation saw."""
+
+
+class Validation(NamedTuple):
+    """The rows of a validation set, clean and in class order.
+
+    `checked` are the predictions as they passed the check, if the rows are theirs: what is counted
+    over them is kept with them.
+    """
+
+    y_proba: Floats
+    y: Indices | None
+    sample_weight: Vector | None
+    checked: Predictions | None = None
+
+    @property
+    def labels(self) -> Indices:
+        """The labels, where the method could not have been fitted without them."""
+        assert self.y is not None
+        return self.y
+
+    @property
+    def weight(self) -> Vector:
+        """Weight of each row; 1 where none was given."""
+        if self.sample_weight is not None:
+            return self.sample_weight
+        return np.ones(self.y_proba.shape[0])
+
+    def confusion(self, decision: Decision) -> Confusion:
+        """Count decisions by class; once for all methods that get the same checked predictions."""
+
+        def count() -> Confusion:
+            return Confusion.from_arrays(
+                self.y_proba, self.labels, decision=decision, sample_weight=self.sample_weight
+            )
+
+        if self.checked is None:
+            return count()
+        key, counted = ("confusion", decision), (self.labels, self.sample_weight)
+        return self.checked.once(self.y_proba, key, counted, count)
+
+    def take(self, rows: Indices) -> "Validation":
+        """Return some rows, or all in another order."""
+        weight = None if self.sample_weight is None else self.sample_weight[rows]
+        return Validation(self.y_proba[rows], self.labels[rows], weight)
+
+    def in_canonical_order(self) -> "Validation":
+        """Sort rows by what does not depend on the order of rows or classes; nor do folds then."""
+        own = self.y_proba[np.arange(self.labels.size), self.labels]
+        return self.take(np.lexsort((self.y_proba.max(axis=1), own)))
+
+    def joined(self, other: "Validation") -> "Validation":
+        """Append the rows of another batch."""
+        weight = None
+        if self.sample_weight is not None or other.sample_weight is not None:
+            weight = np.concatenate([self.weight, other.weight])
+        return Validation(
+            np.concatenate([self.y_proba, other.y_proba]),
+            np.concatenate([self.labels, other.labels]),
+            weight,
+        )
+
+    def balanced_weight(self, label_priors: Vector | None) -> Vector:
+        """Return row weights that give validation the class balance of the source, if known."""
+        if label_priors is None:
+            return self.weight
+        labelled = np.bincount(self.labels, self.weight, label_priors.size)
+        return self.weight * prior_ratio(label_priors, labelled / labelled.sum())[self.labels]
+
+
+@dataclass(frozen=True)
+class ValidationCounts:
+    """Sums over a validation set, mergeable with `+`; None for what the method does not need.
+
+    Attributes
+    ----------
+    predicted : DecisionCounts
+        Summed predictions of all rows.
+    confusion : Confusion or None
+        Decisions by class, of the kind that the method compares.
+    soft : Confusion or None
+        Predictions by class, where the source priors are made from them.
+    """
+
+    predicted: DecisionCounts
+    confusion: Confusion | None = None
+    soft: Confusion | None = None
+
+    @classmethod
+    def of(
+        cls, rows: Validation, *, decision: Decision | None, needs_soft: bool = False
+    ) -> "ValidationCounts":
+        """Count validation predictions: all together, by decision, and softly if needed."""
+        predicted = DecisionCounts.from_arrays(
+            rows.y_proba, decision="soft", sample_weight=rows.sample_weight
+        )
+        if rows.y is None:
+            return cls(predicted)
+        confusion = None if decision is None else rows.confusion(decision)
+        soft = None
+        if needs_soft:
+            soft = confusion if decision == "soft" else rows.confusion("soft")
+        return cls(predicted, confusion, soft)
+
+    @property
+    def by_class(self) -> Confusion:
+        """The confusion matrix, where the method could not have been fitted without it."""
+        assert self.confusion is not None
+        return self.confusion
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the kind and number of rows of each part, and its arrays; see `from_arrays`."""
+        named = {field.name: getattr(self, field.name) for field in fields(ValidationCounts)}
+        parts = {name: part for name, part in named.items() if part is not None}
+        arrays = {f"{name}.counts": part.counts for name, part in parts.items()}
+        arrays |= {
+            f"{name}.class_weights": part.class_weights
+            for name, part in parts.items()
+            if isinstance(part, Confusion)
+        }
+        return {name: [part.decision, part.n_samples] for name, part in parts.items()}, arrays
+
+    @classmethod
+    def from_arrays(
+        cls, described: dict[str, Any], arrays: dict[str, NDArray[Any]]
+    ) -> "ValidationCounts":
+        """Put the parts together again."""
+        parts: dict[str, Any] = {field.name: None for field in fields(ValidationCounts)}
+        for name, (decision, n_samples) in described.items():
+            counts, weights = arrays[f"{name}.counts"], arrays.get(f"{name}.class_weights")
+            parts[name] = (
+                DecisionCounts(counts, decision, n_samples)
+                if weights is None
+                else Confusion(counts, weights, decision, n_samples)
+            )
+        return cls(**parts)
+
+    def __add__(self, other: "ValidationCounts") -> "ValidationCounts":
+        return ValidationCounts(
+            self.predicted + other.predicted,
+            _add(self.confusion, other.confusion),
+            _add(self.soft, other.soft),
+        )
+
+
+@dataclass(frozen=True)
+class SeenChance:
+    """The chance of rows that their class is one that validation saw, at the target's priors."""
+
+    unseen: Vector
+    all_classes: Vector
+
+    def __call__(self, block: Block) -> Vector:
+        """Return the chance of each row of a block."""
+        of_unseen = times(block, self.unseen).astype(np.float64)
+        of_any = times(block, self.all_classes).astype(np.float64)
+        return 1 - np.divide(of_unseen, of_any, out=np.zeros_like(of_any), where=of_any > 0)
+
+
+@dataclass(frozen=True)
+class SeenTarget:
+    """Target rows, each with the chance that its class is one that validation saw.
+
+    Samples of the other classes are set aside softly: a row counts by that chance.
+
+    Attributes
+    ----------
+    y_proba : ndarray or Table of shape (n, K)
+    weight : SeenChance or None
+        None is 1 for all.
+    seen : ndarray of shape (K,)
+    unseen_priors : ndarray of shape (K,)
+        Priors of the other classes, 0 for those that were seen.
+    """
+
+    y_proba: Rows
+    weight: SeenChance | None
+    seen: Mask
+    unseen_priors: Vector
+
+    @classmethod
+    def of(cls, y_proba: Rows, seen: Mask, source_priors: Vector | None) -> "SeenTarget":
+        """Set aside the classes that validation lacks.
+
+        With source priors, EM on the target estimates their share. Without them nothing can:
+        validation lacks a class, so its mean prediction is not the classifier's own prior, and
+        dividing by it would blow the class up. Then predictions count as they are.
+        """
+        if seen.all():
+            return cls(y_proba, None, seen, np.zeros(seen.size))
+        if source_priors is not None:
+            scale = prior_ratio(np.ones(seen.size), source_priors)
+            priors = maximise(Mixture.of(y_proba, scale=scale), tol=EM_TOL).value
+            factor = scale * priors
+        else:
+            priors = DecisionCounts.from_arrays(y_proba, decision="soft").frequencies
+            factor = np.ones(seen.size)
+        weight = SeenChance(np.where(seen, 0.0, factor), factor)
+        return cls(y_proba, weight, seen, np.where(seen, 0.0, priors))
+
+    def count(self, decision: Decision) -> "TargetCounts":
+        """Count the decisions on the classes that were seen."""
+        counts = DecisionCounts.from_arrays(
+            self.y_proba, decision=decision, sample_weight=self.weight
+        )
+        return TargetCounts(counts, self.seen, self.unseen_priors)
+
+    @cached_property
+    def size(self) -> float:
+        """Number of rows of classes that were seen."""
+        if self.weight is None:
+            return self.y_proba.shape[0]
+        return float(map_reduce(_WeightSum(self.weight), self.y_proba))
+
+    @property
+    def empty(self) -> bool:
+        """Whether all of the target belongs to classes that validation never saw."""
+        return self.size <= NONE_LEFT * self.y_proba.shape[0]
+
+    def complete(self, seen_priors: Vector) -> Vector:
+        """Join priors of the seen classes, which sum to 1, with those of the others."""
+        return _complete(seen_priors, self.seen, self.unseen_priors)
+
+
+@dataclass(frozen=True)
+class TargetCounts:
+    """Target decisions on samples of the classes that validation saw.
+
+    `unseen_priors` are set aside: see `SeenTarget`.
+    """
+
+    counts: DecisionCounts
+    seen: Mask
+    unseen_priors: Vector
+
+    @property
+    def empty(self) -> bool:
+        """Whether all of the target belongs to classes that validation never saw."""
+        return bool(self.counts.counts.sum() <= NONE_LEFT * self.counts.n_samples)
+
+    def complete(self, seen_priors: Vector) -> Vector:
+        """Join priors of the seen classes, which sum to 1, with those of the others."""
+        return _complete(seen_priors, self.seen, self.unseen_priors)
+
+
+@dataclass(frozen=True)
+class _WeightSum:
+    weight: SeenChance
+
+    def __call__(self, block: Block, rows: slice) -> float:  # noqa: ARG002
+        return float(self.weight(block).sum())
+
+
+def _complete(seen_priors: Vector, seen: Mask, unseen_priors: Vector) -> Vector:
+    priors = unseen_priors.copy()
+    priors[seen] = (1 - priors.sum()) * seen_priors
+    return priors
+
+
+def _add(one: Confusion | None, other: Confusion | None) -> Confusion | None:
+    return None if one is None or other is None else one + other

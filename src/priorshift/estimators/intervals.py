@@ -1,0 +1,310 @@
+"""The intervals that families of estimators share: by moments, by likelihood, by resampling.
+
+An estimator supplies its interval in `_interval`. By default, a method that compares decisions with
+a confusion matrix is bounded by the moments q = C p, with a hyper-prior or not: such an interval
+covers the truth whatever the hyper-prior pulls to. All others have a bootstrap. EM and MAP are
+bounded by the likelihood of the posteriors.
+"""
+
+from copy import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from priorshift._typing import Floats, Vector
+from priorshift._validation import some
+from priorshift.adaptation import prior_ratio
+from priorshift.calibration import CalibrationMap, best_temperature
+from priorshift.estimators.counts import Validation
+from priorshift.estimators.result import PriorEstimate
+from priorshift.exceptions import PriorShiftWarning, warn_user
+from priorshift.execution import Rows, Table
+from priorshift.solvers import Mixture, maximise, solve_linear
+from priorshift.statistics import Confusion, DecisionCounts, model_columns
+from priorshift.uncertainty import (
+    HardDecisions,
+    IntervalRequest,
+    PriorInterval,
+    SourceNoise,
+    Votes,
+    bootstrap_draws,
+    bootstrap_interval,
+    likelihood_interval,
+    poisson_weights,
+    pooled_columns,
+    refute_calibration,
+    stratified_weights,
+)
+
+if TYPE_CHECKING:
+    from priorshift.estimators.base import PriorEstimator
+
+MLE_TOL = 0.01
+"""Gap in nats of the maximum of a likelihood, where the estimate itself is not it."""
+
+RESAMPLE_TOL = 0.05
+"""Gap in nats of a resample: at most a third of a standard error, and far less on average."""
+
+
+def interval_by_moments(
+    estimator: "PriorEstimator", y_proba: Rows, found: PriorEstimate, request: IntervalRequest
+) -> PriorInterval:
+    """Bound priors by the moments q = C p, or by the joint posterior of C and p."""
+    confusion = estimator.confusion_
+    if not confusion.seen.all():
+        if request.method == "bootstrap":
+            return _by_resampling_rows(estimator, _in_memory(estimator, y_proba), found, request)
+        unseen = some(estimator.classes_[~confusion.seen].tolist())
+        raise ValueError(
+            f"validation has no sample of class {unseen}, so a confusion matrix cannot say how "
+            "sure its prior is; add samples, use EM with source_priors, or use "
+            "interval_method='bootstrap', which trusts the predictions for that class."
+        )
+    if confusion.decision == "hard" or request.method == "bayesian":
+        counts = DecisionCounts.from_arrays(y_proba, decision="hard")
+        return _of_counts(estimator, counts, found, request)
+    if request.method == "bootstrap":
+        in_memory = _in_memory(estimator, y_proba)
+        return _by_resampling_moments(estimator, in_memory, found, request)
+    rows = estimator._labelled_rows()
+    recalibrate = _temperature(estimator, rows).apply
+    votes = Votes.of(confusion, y_proba, rows.y_proba, rows.labels, rows.sample_weight, recalibrate)
+    _warn_if_weak(estimator, votes)
+    return votes.interval(found.priors, request)
+
+
+def interval_by_counts(
+    estimator: "PriorEstimator",
+    counts: DecisionCounts,
+    found: PriorEstimate,
+    request: IntervalRequest,
+) -> PriorInterval:
+    """Bound priors by counts of hard decisions on the target."""
+    if counts.decision != "hard":
+        raise ValueError(
+            "summed probabilities do not tell how much single rows differ, and an interval needs "
+            "that; use estimate(y_proba, confidence_level=...), or a method of hard decisions "
+            "such as CM-L, for which counts suffice."
+        )
+    return _of_counts(estimator, counts, found, request)
+
+
+def interval_by_likelihood(
+    estimator: "PriorEstimator", y_proba: Rows, found: PriorEstimate, request: IntervalRequest
+) -> PriorInterval:
+    """Bound priors by the likelihood of the posteriors, which assumes calibrated outputs.
+
+    Where the labels of validation refute that, the interval says so, with a warning.
+    """
+    if request.method == "bayesian":
+        raise ValueError(
+            f"{type(estimator).__name__} has no Bayesian interval; use "
+            "interval_method='asymptotic' or 'bootstrap', or CM-M and SCM-M for a posterior."
+        )
+    in_memory = _in_memory(estimator, y_proba)
+    if request.method == "bootstrap":
+        bounds = _by_resampling_rows(estimator, in_memory, found, request)
+    else:
+        source, mle = estimator.source_priors_, found.priors
+        problem = Mixture.of(in_memory, scale=prior_ratio(np.ones_like(source), source))
+        if found.status != "certified" or (estimator._hyper_prior != 1).any():
+            mle = maximise(problem, tol=MLE_TOL, start=found.priors).value
+        noise = _noise_of(estimator)
+        bounds = likelihood_interval(problem, mle, found.priors, request, source, noise)
+    return replace(bounds, caution=_caution_of_calibration(estimator))
+
+
+def interval_by_resampling(
+    estimator: "PriorEstimator", y_proba: Rows, found: PriorEstimate, request: IntervalRequest
+) -> PriorInterval:
+    """Bound priors by a bootstrap of validation and target, for any estimator."""
+    if request.method in ("asymptotic", "bayesian") or request.estimand == "sample":
+        raise ValueError(
+            f"{type(estimator).__name__} has intervals by bootstrap only, and of the population's "
+            "share; use interval_method='bootstrap'."
+        )
+    return _by_resampling_rows(estimator, _in_memory(estimator, y_proba), found, request)
+
+
+def _in_memory(estimator: "PriorEstimator", y_proba: Rows) -> Floats:
+    """Refuse a table where rows are read in any order."""
+    if isinstance(y_proba, Table):
+        raise ValueError(
+            f"this interval of {type(estimator).__name__} needs the rows of the target in memory; "
+            "give an array or a memory map, or use the asymptotic interval of a method with a "
+            "confusion matrix such as SCM-L."
+        )
+    return y_proba
+
+
+def _of_counts(
+    estimator: "PriorEstimator",
+    counts: DecisionCounts,
+    found: PriorEstimate,
+    request: IntervalRequest,
+) -> PriorInterval:
+    """Bound priors by counts of hard decisions.
+
+    Summed posteriors are no counts, so the posterior of soft methods is that of hard decisions
+    as well. Where validation left no rows, all classes together say what a class does.
+    """
+    target = counts.frequencies * counts.n_samples
+    if estimator._decision == "hard" and estimator._validation is None:
+        confusion = estimator.confusion_
+        # without rows, weights are taken to be even
+        validation = confusion.counts * (confusion.n_samples / confusion.class_weights.sum())
+        decisions = HardDecisions(validation, target, pooled_columns(validation))
+    else:
+        rows = estimator._labelled_rows()
+        confusion = rows.confusion("hard")
+        weight = rows.balanced_weight(estimator._given.label_priors(estimator.classes_))
+        chances = _temperature(estimator, rows).apply(rows.y_proba)
+        model, tempered = (model_columns(of, weight, "hard") for of in (rows.y_proba, chances))
+        decisions = HardDecisions(_effective(confusion, rows), target, model, tempered)
+    if request.method in ("auto", "asymptotic"):
+        _warn_if_weak(estimator, decisions.votes)
+    return decisions.interval(found.priors, request)
+
+
+def _temperature(estimator: "PriorEstimator", rows: Validation) -> CalibrationMap:
+    """Return the temperature that makes outputs on validation chances of each class."""
+    source = estimator._given.label_priors(estimator.classes_)
+    return best_temperature(rows.y_proba, rows.labels, rows.weight, source)
+
+
+def _warn_if_weak(estimator: "PriorEstimator", votes: Votes) -> None:
+    if votes.weak:
+        warn_user(
+            f"{estimator.name}: with so few validation samples the confusion matrix hardly tells "
+            "classes apart, and intervals may cover less than they say. Add validation samples; "
+            "soft decisions (SCM-L) need fewer than hard ones.",
+            PriorShiftWarning,
+        )
+
+
+def _by_resampling_moments(
+    estimator: "PriorEstimator", y_proba: Floats, found: PriorEstimate, request: IntervalRequest
+) -> PriorInterval:
+    """Resample validation within classes, and the target, as weights of what is summed."""
+    rows, K = estimator._labelled_rows(), estimator.classes_.size
+    y = rows.labels
+
+    def replicate(rng: np.random.Generator) -> Vector:
+        weight = stratified_weights(y, K, rng)
+        if rows.sample_weight is not None:
+            weight = weight * rows.sample_weight
+        drawn = Confusion.from_arrays(rows.y_proba, y, decision="soft", sample_weight=weight)
+        q = DecisionCounts.from_arrays(
+            y_proba, decision="soft", sample_weight=poisson_weights(y_proba.shape[0], rng)
+        ).frequencies
+        return solve_linear(drawn.conditional, q)
+
+    q = DecisionCounts.from_arrays(y_proba, decision="soft").frequencies
+    centre = solve_linear(estimator.confusion_.conditional, q)
+    draws = bootstrap_draws(replicate, request.n_resamples, request.rng)
+    return bootstrap_interval(draws, centre, found.priors, y_proba.shape[0], request)
+
+
+def _effective(confusion: Confusion, rows: Validation) -> Vector:
+    """Scale the counts of weighted rows to as many as they are worth."""
+    if rows.sample_weight is None:
+        return confusion.counts
+    squares = np.bincount(
+        rows.labels, rows.sample_weight**2, minlength=confusion.class_weights.size
+    )
+    return confusion.counts * (confusion.class_weights / squares)
+
+
+def _caution_of_calibration(estimator: "PriorEstimator") -> str | None:
+    """Say, and warn, that the labels of validation refute what this interval assumes."""
+    rows = estimator._validation
+    if rows is None or rows.y is None:
+        return None
+    source = estimator._given.label_priors(estimator.classes_)
+    found = refute_calibration(rows.y_proba, rows.y, rows.sample_weight, source)
+    if found is None:
+        return None
+    caution = (
+        f"{found.say(estimator.classes_)}. The interval of {estimator.name} assumes that they are "
+        "and may miss the truth far more often than it says: use Auto or em-bcts, which calibrate, "
+        "or SCM-L, which needs no calibration."
+    )
+    warn_user(caution, PriorShiftWarning)
+    return caution
+
+
+def _noise_of(estimator: "PriorEstimator") -> SourceNoise | None:
+    """Return the rows that the source priors were averaged from; None if they were given."""
+    source_priors, label_priors = estimator._given
+    if source_priors is not None:
+        return None
+    rows = estimator._validation
+    if rows is None:
+        raise ValueError(
+            f"{type(estimator).__name__} took its source priors from validation rows that "
+            "partial_fit does not keep, so their noise is unknown; give source_priors, or use fit."
+        )
+    weight = rows.weight
+    if label_priors is None or rows.y is None:
+        return SourceNoise(rows.y_proba, weight / weight.sum())
+    mass = np.bincount(rows.y, weight, minlength=estimator.classes_.size)
+    unknown = (mass == 0) & (estimator.source_label_priors_ > 0)
+    if unknown.any():
+        warn_user(
+            f"validation has no sample of class {some(estimator.classes_[unknown].tolist())}, "
+            "which counts as always recognised: the interval leaves out what that may be wrong "
+            "by. Give source_priors, or samples of every class.",
+            PriorShiftWarning,
+        )
+    share = weight * (estimator.source_label_priors_ / np.maximum(mass, 1e-300))[rows.y]
+    return SourceNoise(rows.y_proba, share, rows.y)
+
+
+def _by_resampling_rows(
+    estimator: "PriorEstimator", y_proba: Floats, found: PriorEstimate, request: IntervalRequest
+) -> PriorInterval:
+    """Resample rows, and fit and estimate anew: for any estimator, one copy of the rows per thread.
+
+    Validation keeps its class sizes where decisions are compared by class.
+    """
+    rows = estimator._validation
+    if rows is None and estimator._given[0] is None:
+        raise ValueError(
+            f"{type(estimator).__name__} keeps no validation rows after partial_fit, so they "
+            "cannot be resampled; use fit."
+        )
+    n, K = y_proba.shape
+    warm = estimator.batch == "posteriors" and found.status == "certified"
+
+    def replicate(rng: np.random.Generator) -> Vector:
+        replica = copy(estimator)
+        if rows is not None:
+            size = rows.y_proba.shape[0]
+            if rows.y is not None and estimator._decision is not None:
+                weight = stratified_weights(rows.y, K, rng)
+            else:
+                weight = poisson_weights(size, rng)
+            if rows.sample_weight is not None:
+                weight = weight * rows.sample_weight
+                # where none but rows of weight 0 were drawn
+                weight = weight if weight.any() else rows.sample_weight
+            drawn = Validation(rows.y_proba, rows.y, weight)
+            given = estimator._given
+            replica._settle(estimator.classes_, given, replica._count(drawn, given), drawn)
+        times = poisson_weights(n, rng)
+        if warm:
+            return _maximum(replica, y_proba, times, found.priors)
+        return replica._estimate(y_proba[np.repeat(np.arange(n), times.astype(np.intp))]).priors
+
+    draws = bootstrap_draws(replicate, request.n_resamples, request.rng)
+    return bootstrap_interval(draws, found.priors, found.priors, n, request)
+
+
+def _maximum(
+    estimator: "PriorEstimator", y_proba: Floats, weights: Vector, start: Vector
+) -> Vector:
+    """Maximise the posterior likelihood of weighted rows, from near the answer and uncopied."""
+    scale = prior_ratio(np.ones_like(start), estimator.source_priors_)
+    problem = Mixture.of(y_proba, scale=scale, weights=weights, alpha=estimator._hyper_prior)
+    return maximise(problem, tol=RESAMPLE_TOL, start=start).value

@@ -1,0 +1,284 @@
+r"""NA, CM, SCM, BBSE and BBSE-S: no likelihood, but the equations q = C p themselves.
+
+CM and SCM solve :math:`C p = q` for the priors, BBSE and BBSE-S :math:`J w = q` for the ratio
+:math:`w = p / p_T`, with :math:`J = C\,\mathrm{diag}(p_T)`. Where estimates of C and q do not fit
+together, the plain solution has negative entries; it is kept as `raw`, and clipped. NA is the
+baseline that solves nothing.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from priorshift._typing import Labels, Vector
+from priorshift._validation import check_choice, check_positive
+from priorshift.adaptation import prior_ratio
+from priorshift.estimators.base import Batch, Known, PriorEstimator
+from priorshift.estimators.counts import TargetCounts, ValidationCounts
+from priorshift.estimators.references import GUIDE, LIPTON, SAERENS
+from priorshift.estimators.result import PriorEstimate
+from priorshift.exceptions import PriorShiftWarning, warn_user
+from priorshift.execution import Rows
+from priorshift.solvers import (
+    Solution,
+    clip_to_simplex,
+    condition_number,
+    simplex_least_squares,
+    solve_linear,
+)
+from priorshift.statistics import Decision
+from priorshift.uncertainty import IntervalRequest, PriorInterval
+
+ROUNDING = 1e-9
+"""How far below 0 an entry may be by rounding alone."""
+
+
+class NoAdaptation(PriorEstimator):
+    """The baseline that leaves predictions alone: the target priors are the source priors.
+
+    Examples
+    --------
+    >>> import priorshift as ps
+    >>> ps.NoAdaptation().fit(source_priors=[0.7, 0.3]).adapt([[0.2, 0.8]])
+    array([[0.2, 0.8]])
+    """
+
+    name = "na"
+    summary = "leaves the predictions alone"
+    reference = GUIDE
+    takes_sparse = True
+    estimates_nothing = True
+
+    def _estimate(self, y_proba: Rows) -> PriorEstimate:
+        solution = Solution(self.source_priors_, "direct")
+        return self._result(solution.value, solution, y_proba.shape[0])
+
+    def _interval(
+        self,
+        y_proba: Rows,  # noqa: ARG002
+        found: PriorEstimate,  # noqa: ARG002
+        request: IntervalRequest,  # noqa: ARG002
+    ) -> PriorInterval:
+        raise ValueError(
+            "NoAdaptation estimates nothing, so there is no interval; leave out confidence_level."
+        )
+
+
+class CM(PriorEstimator):
+    """Invert the confusion matrix of hard decisions: p = C^-1 q, clipped (McLachlan, 1992).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import priorshift as ps
+    >>> right_8_of_10 = np.eye(2)[np.repeat([0, 1, 0, 1], [8, 2, 2, 8])]
+    >>> cm = ps.CM().fit(right_8_of_10, np.repeat([0, 1], 10))
+    >>> cm.estimate(np.array([[1.0, 0.0], [0.0, 1.0]])).priors.round(3)
+    array([0.5, 0.5])
+    """
+
+    name = "cm"
+    _decision: Decision | None = "hard"
+    summary = "inverts the confusion matrix of hard decisions, then clips to the simplex"
+    reference = SAERENS
+    batch = "inversion"
+
+    def _solve(self, target: TargetCounts) -> PriorEstimate:
+        C = self._columns[:, target.seen]
+        condition = judge_condition(self, C)
+        raw = solve_linear(C, target.counts.frequencies)
+        _warn_of_clipping(self, raw, target)
+        return self._result_of(
+            target,
+            target.complete(clip_to_simplex(raw)),
+            Solution(raw, "direct"),
+            raw=target.complete(raw),
+            condition_number=condition,
+        )
+
+
+class SCM(CM):
+    """Invert the confusion matrix of soft decisions: p = C^-1 q, clipped.
+
+    Examples
+    --------
+    >>> import priorshift as ps
+    >>> scm = ps.SCM().fit([[0.8, 0.2], [0.2, 0.8]], [0, 1])
+    >>> scm.estimate([[0.8, 0.2], [0.8, 0.2], [0.2, 0.8]]).priors.round(3)
+    array([0.667, 0.333])
+    """
+
+    name = "scm"
+    _decision = "soft"
+    summary = "inverts the confusion matrix of soft decisions, then clips to the simplex"
+    reference = GUIDE
+
+
+class BBSE(PriorEstimator):
+    """Black-box shift estimation of the ratio, w = J^-1 q (Lipton et al., 2018).
+
+    The ratio is to the balance of the training labels: `source_label_priors` if given, else
+    `source_priors`, else that of validation's own labels; then J is validation's joint confusion
+    matrix as it is, and you need to know nothing about the training set.
+
+    Parameters
+    ----------
+    constrained : bool, default=False
+        Solve min ||Jw - q|| with w >= 0 and p_T . w = 1 instead of clipping.
+    tol : float, default=1e-9
+        Duality gap of the constrained problem to reach.
+    solver : {"certified", "paper"}, default="certified"
+        "paper" keeps negative ratios as they are, as the released code does: adapted
+        "probabilities" may then be negative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import priorshift as ps
+    >>> right_8_of_10 = np.eye(2)[np.repeat([0, 1, 0, 1], [8, 2, 2, 8])]
+    >>> bbse = ps.BBSE().fit(right_8_of_10, np.repeat([0, 1], 10))
+    >>> bbse.estimate(np.eye(2)[[0, 0, 1]]).ratio.round(3)
+    array([1.556, 0.444])
+    """
+
+    name = "bbse"
+    _decision: Decision | None = "hard"
+    summary = "inverts the joint confusion matrix of hard decisions for the ratio"
+    reference = LIPTON
+    raw_is = "ratio"
+    gap_unit = ""
+
+    def __init__(
+        self, *, constrained: bool = False, tol: float = 1e-9, solver: str = "certified"
+    ) -> None:
+        self.constrained, self.tol, self.solver = constrained, tol, solver
+
+    @property
+    def wide(self) -> bool:
+        """Whether no dense matrix of classes by classes is formed."""
+        return not self.constrained
+
+    @property
+    def batch(self) -> Batch | None:  # type: ignore[override]
+        """How many groups are solved at once; the constrained form takes one at a time."""
+        return None if self.constrained else "inversion"
+
+    def _sources(self, counts: ValidationCounts | None, known: Known) -> tuple[Vector, str]:
+        return label_sources(counts, known)
+
+    def _solve(self, target: TargetCounts) -> PriorEstimate:
+        solve = _ratio_solver(self.constrained, self.solver, self.tol)
+        return from_ratio(self, target, solve, clip=self.solver != "paper")
+
+
+class BBSES(BBSE):
+    """Black-box shift estimation from soft decisions: BBSE-S, w = J^-1 q.
+
+    Parameters
+    ----------
+    constrained, tol, solver
+        As in `BBSE`.
+
+    Examples
+    --------
+    >>> import priorshift as ps
+    >>> bbse = ps.BBSES().fit([[0.8, 0.2], [0.2, 0.8]], [0, 1])
+    >>> bbse.estimate([[0.8, 0.2], [0.8, 0.2], [0.2, 0.8]]).ratio.round(3)
+    array([1.333, 0.667])
+    """
+
+    name = "bbse-s"
+    _decision = "soft"
+    summary = "inverts the joint confusion matrix of soft decisions for the ratio"
+
+
+RatioSolver = Callable[[Vector, Vector, Vector], tuple[Vector, Solution]]
+"""Takes J, q and the source priors; returns the ratio and the solution it comes from."""
+
+
+def _ratio_solver(constrained: bool, solver: str, tol: float) -> RatioSolver:
+    """Solve J w = q plainly, or with w kept a ratio of priors."""
+    check_choice(solver, ("certified", "paper"), "solver")
+    if constrained and solver == "paper":
+        raise ValueError("the paper's BBSE is not constrained; choose one of the two.")
+    tol = check_positive(tol, "tol")
+
+    def plain(J: Vector, q: Vector, _: Vector) -> tuple[Vector, Solution]:
+        raw = solve_linear(J, q)
+        return raw, Solution(raw, "direct")
+
+    def on_simplex(J: Vector, q: Vector, source: Vector) -> tuple[Vector, Solution]:
+        C = J * prior_ratio(np.ones_like(source), source)
+        solution = simplex_least_squares(C, q, tol=tol)
+        return prior_ratio(solution.value, source), solution
+
+    return on_simplex if constrained else plain
+
+
+def from_ratio(
+    estimator: PriorEstimator, target: TargetCounts, solve: RatioSolver, *, clip: bool = True
+) -> PriorEstimate:
+    """Solve for the ratio among the classes that were seen, and turn it into priors."""
+    source = estimator.source_priors_[target.seen]
+    source = source / source.sum()
+    J = estimator._columns[:, target.seen] * source
+    condition = judge_condition(estimator, J)
+    raw, solution = solve(J, target.counts.frequencies, source)
+    estimator._warn_if_short(solution)
+    priors = as_priors = target.complete(raw * source)
+    if clip:
+        _warn_of_clipping(estimator, raw, target)
+        priors = target.complete(clip_to_simplex(raw * source))
+    return estimator._result_of(
+        target,
+        priors,
+        solution,
+        raw=prior_ratio(as_priors, estimator.source_priors_),
+        condition_number=condition,
+    )
+
+
+def label_sources(counts: ValidationCounts | None, known: Known) -> tuple[Vector, str]:
+    """Use the balance of labels as source priors: what a ratio from J is a ratio to."""
+    if known.labels is not None:
+        return known.labels, "source_label_priors"
+    if known.source is not None:
+        return known.source, "given"
+    assert counts is not None
+    predicted, confusion = counts.predicted.frequencies, counts.by_class
+    labels = confusion.class_frequencies * predicted[confusion.seen].sum()
+    return np.where(confusion.seen, labels, predicted), "label frequencies of validation"
+
+
+def judge_condition(estimator: PriorEstimator, M: Vector) -> float:
+    """Return the condition number, with a warning where the matrix tells classes not apart."""
+    condition = condition_number(M)
+    if np.isinf(condition):
+        warn_user(
+            f"{estimator.name}: the confusion matrix is singular, so some classes cannot be told "
+            "apart by decisions, and a pseudo-inverse decides between them. SCM-L or EM may know "
+            "more.",
+            PriorShiftWarning,
+        )
+    return condition
+
+
+def _warn_of_clipping(estimator: PriorEstimator, raw: Vector, target: TargetCounts) -> None:
+    if said := say_clipped(raw, estimator.classes_[target.seen]):
+        warn_user(
+            f"{estimator.name} found {said}: confusion matrix and target decisions do not fit "
+            "together. CM-L and SCM-L need no clipping.",
+            PriorShiftWarning,
+        )
+
+
+def say_clipped(raw: Vector, classes: Labels) -> str:
+    """Say which entries were negative; nothing if none was."""
+    n_negative = np.count_nonzero(raw < -ROUNDING)
+    if n_negative == 0:
+        return ""
+    many = "negative entry" if n_negative == 1 else "negative entries, the lowest"
+    return (
+        f"{n_negative} {many} {raw.min():.3g} for class {classes[np.argmin(raw)].item()!r}, "
+        f"and set {'it' if n_negative == 1 else 'them'} to 0 (kept in `raw`)"
+    )

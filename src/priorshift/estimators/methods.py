@@ -1,0 +1,44 @@
+"""All methods of the library: a new one is a class in a file of its own, and its name here.
+
+Everything else follows: the registry, `priorshift.estimators`, `priorshift` itself, the choices of
+the command line, and what reports say.
+"""
+
+from priorshift.estimators.auto import Auto
+from priorshift.estimators.calibrated import CalibratedEM
+from priorshift.estimators.confusion_likelihood import (
+    CML,
+    CMM,
+    SCML,
+    SCMM,
+    JointLikelihood,
+    ShrunkSCML,
+)
+from priorshift.estimators.elsa import ELSA
+from priorshift.estimators.em import EM, MAP, MAPLS
+from priorshift.estimators.inversion import BBSE, BBSES, CM, SCM, NoAdaptation
+from priorshift.estimators.least_squares import GLS, RLLS
+from priorshift.estimators.semi_supervised import SemiSupervisedEM
+
+__all__ = [  # noqa: RUF022 - in the order in which methods are listed everywhere
+    "NoAdaptation",
+    "Auto",
+    "CM",
+    "SCM",
+    "CML",
+    "SCML",
+    "CMM",
+    "SCMM",
+    "EM",
+    "MAP",
+    "BBSE",
+    "BBSES",
+    "RLLS",
+    "ELSA",
+    "MAPLS",
+    "JointLikelihood",
+    "GLS",
+    "SemiSupervisedEM",
+    "CalibratedEM",
+    "ShrunkSCML",
+]

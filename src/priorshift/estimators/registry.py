@@ -1,0 +1,152 @@
+"""Estimators by name, for the command line and for loops over methods.
+
+The library's own are listed in `methods`. Yours joins them by `register_estimator`, or, so that the
+command `priorshift` knows it too, by an entry point of the group `priorshift.estimators` in your
+package.
+"""
+
+from difflib import get_close_matches
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any, TypeVar
+
+from priorshift._validation import some
+from priorshift.estimators import methods
+from priorshift.estimators.base import PriorEstimator
+from priorshift.exceptions import PriorShiftWarning, warn_user
+
+GROUP = "priorshift.estimators"
+"""Entry points of other packages that are estimators."""
+
+Estimator = TypeVar("Estimator", bound=type[PriorEstimator])
+
+_ESTIMATORS: dict[str, type[PriorEstimator]] = {
+    cls.name: cls for cls in (getattr(methods, name) for name in methods.__all__)
+}
+
+
+def register_estimator(cls: Estimator) -> Estimator:
+    """Make an estimator known by its `name`, to every function and command that takes names.
+
+    Parameters
+    ----------
+    cls : subclass of PriorEstimator
+        With a `name` that no other estimator has. A class defined anew, as in a notebook, takes
+        the place of what it was.
+
+    Returns
+    -------
+    cls
+        So that it can be a decorator.
+
+    Examples
+    --------
+    >>> import priorshift as ps
+    >>> @ps.register_estimator  # doctest: +SKIP
+    ... class Halfway(ps.SCML):
+    ...     name = "halfway"
+
+    Doing it twice does no harm:
+
+    >>> ps.register_estimator(ps.SCML) is ps.SCML
+    True
+    """
+    thing: Any = cls  # users do not all check types
+    if not (isinstance(thing, type) and issubclass(thing, PriorEstimator)):
+        raise ValueError(f"an estimator is a subclass of PriorEstimator; this is {cls!r}.")
+    name = vars(cls).get("name")
+    if not isinstance(name, str) or not name or name != "-".join(name.lower().split()):
+        raise ValueError(
+            f"{cls.__name__} needs a name of its own, in lower case and without spaces, such as "
+            f"name = {cls.__name__.lower()!r}; it has {name!r}."
+        )
+    known = _ESTIMATORS.get(name)
+    if known is not None and _origin(known) != _origin(cls):
+        raise ValueError(f"the name {name!r} is taken by {'.'.join(_origin(known))}.")
+    _ESTIMATORS[name] = cls
+    return cls
+
+
+def available_estimators() -> list[str]:
+    """Return the names that `get_estimator` takes.
+
+    Examples
+    --------
+    >>> import priorshift as ps
+    >>> ps.available_estimators()[:4]
+    ['na', 'auto', 'cm', 'scm']
+    """
+    _load_entry_points()
+    return list(_ESTIMATORS)
+
+
+def get_estimator(name: str, **params: Any) -> PriorEstimator:
+    """Make an estimator by name.
+
+    Parameters
+    ----------
+    name : str
+        One of `available_estimators()`.
+    **params
+        Passed on to the estimator.
+
+    Examples
+    --------
+    >>> import priorshift as ps
+    >>> ps.get_estimator("map", alpha=2.0)
+    MAP(alpha=2.0)
+    """
+    _load_entry_points()
+    thing: Any = name  # users do not all check types
+    if not isinstance(thing, str) or name not in _ESTIMATORS:
+        near = get_close_matches(str(name).lower().replace("_", "-"), _ESTIMATORS, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(
+            f"there is no estimator {name!r}; choose from {', '.join(_ESTIMATORS)}.{hint}"
+        )
+    cls = _ESTIMATORS[name]
+    known = cls._get_param_names()
+    if strange := [given for given in params if given not in known]:
+        raise TypeError(
+            f"{cls.__name__} has no parameter {some(strange)}; "
+            + (f"it has {some(known)}." if known else "leave params out.")
+        )
+    return cls(**params)
+
+
+def traits_of(name: str) -> PriorEstimator:
+    """Return the method that results call `name`, with default parameters, to ask for its traits.
+
+    A name that is not registered, such as "known" for priors that were given, has the traits of
+    `PriorEstimator` itself: no summary, no reference, nothing special.
+
+    Examples
+    --------
+    >>> from priorshift.estimators import traits_of
+    >>> traits_of("em-ts").summary
+    'calibrates the probabilities, then maximises their likelihood'
+    >>> traits_of("known").summary
+    ''
+    """
+    _load_entry_points()
+    for cls in _ESTIMATORS.values():
+        if name == cls.name or name in cls.other_names:
+            return cls()
+    return PriorEstimator()
+
+
+@cache  # once a process
+def _load_entry_points() -> None:
+    """Register the estimators of other packages; one that fails is named and left out."""
+    for point in entry_points(group=GROUP):
+        try:
+            register_estimator(point.load())
+        except Exception as error:
+            warn_user(
+                f"the estimator {point.name!r} of {point.value} is left out: {error}",
+                PriorShiftWarning,
+            )
+
+
+def _origin(cls: type) -> tuple[str, str]:
+    return cls.__module__, cls.__qualname__

@@ -1,0 +1,374 @@
+"""PriorEstimate: what an estimator found, and how to use it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from html import escape
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from priorshift._frames import Backend, make_frame
+from priorshift._frozen import FrozenArrays
+from priorshift._typing import Indices, Vector
+from priorshift._validation import (
+    check_fraction,
+    check_outputs,
+    check_source_mass,
+    in_class_order,
+    some,
+)
+from priorshift.adaptation import (
+    ProbaInterval,
+    adapt_proba_interval,
+    like_input,
+    prior_ratio,
+    reweight,
+)
+from priorshift.calibration import Calibration, CalibrationAverage, CalibrationMap
+from priorshift.execution import SparseTable, is_dask_array, map_chunks
+from priorshift.solvers import ADVICE, Status
+from priorshift.text import html_paragraphs, html_table, movers, plain, text_table
+from priorshift.uncertainty import Estimand, IntervalKind, IntervalRequest, PriorInterval
+
+MAX_ROWS = 10
+"""Classes shown by a repr; beyond that the top movers."""
+
+MADE_BY: dict[IntervalKind, str] = {
+    "asymptotic": "standard errors of validation and target",
+    "likelihood ratio": "likelihood ratios, which assume calibrated outputs",
+    "bootstrap": "resampling validation and target",
+    "bayesian": "posterior draws of priors and confusion matrix",
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PriorEstimate(FrozenArrays):
+    """Estimated target priors with their certificate; frozen, picklable, without sample rows.
+
+    Attributes
+    ----------
+    method : str
+        Name of the estimator, as in `available_estimators()`.
+    classes : ndarray of shape (n_classes,)
+        Class names, in the order of every vector here.
+    priors : ndarray of shape (n_classes,)
+        Estimated target priors.
+    source_priors : ndarray of shape (n_classes,)
+        Priors the classifier was trained under: the denominator of the ratio.
+    source_priors_from : str
+        Where the source priors come from, in words.
+    status : {"certified", "stationary", "direct", "not_converged"}
+        What the solver can promise.
+    gap : float or None
+        How far, at most, the objective is from its maximum: in nats for likelihood methods, in
+        units of their own objective for RLLS and constrained BBSE; None where no bound exists.
+    n_iter : int
+        Passes over the solver's data.
+    objective : float or None
+        Log-likelihood or log-posterior at `priors`, up to a constant.
+    raw : ndarray of shape (n_classes,) or None
+        The unclipped solution: priors for CM and SCM, ratio for BBSE, BBSE-S and RLLS.
+    condition_number : float or None
+        Of the confusion matrix that was used; the larger, the noisier the estimate.
+    n_target : int
+        Rows the estimate rests on.
+    unseen_classes : tuple
+        Classes that validation never saw. A confusion matrix says nothing of them: their priors
+        come from the posterior likelihood (EM) if `source_priors` were given, else from the mean
+        prediction on the target.
+    interval : ndarray of shape (n_classes, 2) or None
+        Lower and upper bound of each prior, if `estimate` was asked for them.
+    standard_error : ndarray of shape (n_classes,) or None
+        Of each prior, from validation and target noise together.
+    confidence_level : float or None
+        Of the interval.
+    interval_method : {"asymptotic", "likelihood ratio", "bootstrap", "bayesian"} or None
+        How the interval was found.
+    estimand : {"population", "sample"} or None
+        What the interval covers: the share in the population that the target was drawn from, or
+        the share in these rows.
+    simultaneous : bool or None
+        Whether the confidence level is that of all classes together, not of each.
+    calibrator : CalibrationMap, CalibrationAverage or None
+        Applied to predictions before they are adapted.
+    strength : float
+        Exponent of the ratio when predictions are adapted; 0 leaves them alone.
+    decision : mapping or None
+        What Auto decided and why; `decision["sentence"]` says it in words.
+    cautions : tuple of str
+        Why the estimate or its interval may be further off than it says, and what to do.
+    """
+
+    method: str
+    classes: NDArray[Any]
+    priors: Vector
+    source_priors: Vector
+    source_priors_from: str
+    status: Status
+    gap: float | None = None
+    n_iter: int = 0
+    objective: float | None = None
+    raw: Vector | None = None
+    condition_number: float | None = None
+    n_target: int = 0
+    unseen_classes: tuple[Any, ...] = ()
+    interval: Vector | None = None
+    standard_error: Vector | None = None
+    confidence_level: float | None = None
+    interval_method: IntervalKind | None = None
+    estimand: Estimand | None = None
+    simultaneous: bool | None = None
+    calibrator: Calibration | None = None
+    strength: float = 1.0
+    decision: Mapping[str, Any] | None = None
+    cautions: tuple[str, ...] = ()
+
+    @property
+    def ratio(self) -> Vector:
+        """Importance weight of each class: priors / source_priors."""
+        return prior_ratio(self.priors, self.source_priors)
+
+    def with_interval(self, bounds: PriorInterval, request: IntervalRequest) -> "PriorEstimate":
+        """Return the same estimate with an interval, and how it was asked for."""
+        return replace(
+            self,
+            interval=bounds.interval,
+            standard_error=bounds.standard_error,
+            confidence_level=request.confidence_level,
+            interval_method=bounds.method,
+            estimand=request.estimand,
+            simultaneous=request.simultaneous,
+            cautions=self.cautions + (() if bounds.caution is None else (bounds.caution,)),
+        )
+
+    def adapt(
+        self, y_proba: ArrayLike, *, from_logits: bool = False, strength: float = 1.0
+    ) -> NDArray[Any]:
+        """Adapt predictions to the estimated priors.
+
+        Parameters
+        ----------
+        y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+            Predicted probabilities of any samples of the target.
+        from_logits : bool, default=False
+            Whether `y_proba` holds logits or log-probabilities instead.
+        strength : float in [0, 1], default=1
+            How far to go, as a share of the result's own strength: below 1 the new priors are a
+            boost rather than a hard filter.
+
+        Returns
+        -------
+        ndarray of the shape of `y_proba`
+            Adapted probabilities; a sparse matrix for a sparse matrix, and a `TopK` for a `TopK`
+            whose rest is spread.
+        """
+        if is_dask_array(y_proba):
+            again = partial(self.adapt, from_logits=from_logits, strength=strength)
+            return map_chunks(again, y_proba)
+        predictions = check_outputs(
+            y_proba, from_proba=not from_logits, name="y_proba", sparse=True
+        )
+        values = in_class_order(predictions, self.classes)
+        check_source_mass(
+            self.source_priors,
+            values,
+            self.classes,
+            from_logits=from_logits,
+            origin=self.source_priors_from,
+        )
+        if self.calibrator is not None:
+            if isinstance(values, SparseTable):
+                raise ValueError(
+                    f"{self.method} recalibrates predictions, which sparse ones do not allow; pass "
+                    "them as an array, some rows at a time."
+                )
+            values = self.calibrator.apply(values, from_logits=from_logits)
+            from_logits = False
+        ratio = self.ratio ** (self.strength * check_fraction(strength, "strength"))
+        return like_input(predictions, reweight(values, ratio, from_logits=from_logits))
+
+    def adapt_interval(self, y_proba: ArrayLike) -> ProbaInterval:
+        """Adapt predictions, with bounds that come from the interval of the priors.
+
+        Parameters
+        ----------
+        y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+            Predicted probabilities of any samples of the target.
+
+        Returns
+        -------
+        ProbaInterval
+            `proba`, `lower` and `upper`, each of the shape of `y_proba`.
+        """
+        if self.interval is None or self.confidence_level is None:
+            raise ValueError(
+                "there is no interval; ask for one: estimate(..., confidence_level=0.95)."
+            )
+        predictions = check_outputs(y_proba, from_proba=True, name="y_proba")
+        values = in_class_order(predictions, self.classes)
+        if self.calibrator is not None:
+            values = self.calibrator.apply(values)
+        found = adapt_proba_interval(
+            values,
+            self.source_priors,
+            self.priors,
+            interval=np.column_stack(
+                [
+                    np.minimum(self.interval[:, 0], self.priors),
+                    np.maximum(self.interval[:, 1], self.priors),
+                ]
+            ),
+            confidence_level=self.confidence_level,
+            strength=self.strength,
+            classes=self.classes,
+        )
+        return ProbaInterval(*(like_input(predictions, part) for part in found))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values, ready for JSON; vectors become mappings from class."""
+        return as_dict(self)
+
+    def to_frame(self, backend: Backend = "pandas") -> Any:
+        """Return one row per class, as a frame of the named library.
+
+        With an interval there are columns `lower`, `upper` and `standard_error`.
+        """
+        return make_frame(columns_of(self), backend)
+
+    def report(self, path: str | PathLike[str], **data: Any) -> Path:
+        """Write the estimate as one self-contained HTML file.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file to write, or to replace as a whole.
+        **data
+            What the report may show beyond the estimate itself, above all `y_proba_val`, `y_val`
+            and `y_proba_target`: see `priorshift.report.write_report`.
+
+        Returns
+        -------
+        Path
+            The file written.
+        """
+        from priorshift.report import write_report
+
+        return write_report(path, self, **data)
+
+    def interval_in_words(self) -> str:
+        """Say the level of the interval, what it is of, and how it was made."""
+        return interval_in_words(self)
+
+    def __repr__(self) -> str:
+        """Show the certificate and the classes that moved."""
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
+
+
+def as_dict(found: PriorEstimate) -> dict[str, Any]:
+    """Return plain Python values, ready for JSON; vectors become mappings from class."""
+    classes = found.classes.tolist()
+    named: dict[str, Any] = {}
+    for field in fields(found):
+        value = getattr(found, field.name)
+        if field.name == "classes":
+            value = classes
+        elif isinstance(value, np.ndarray):
+            value = dict(zip(classes, value.tolist(), strict=True))
+        elif isinstance(value, CalibrationMap | CalibrationAverage):
+            value = value.name
+        named[field.name] = plain(value)
+    named["ratio"] = dict(zip(classes, found.ratio.tolist(), strict=True))
+    return named
+
+
+def columns_of(found: PriorEstimate) -> dict[str, Any]:
+    """Return columns with one entry per class; bounds and errors if there are any."""
+    columns = {
+        "class": found.classes,
+        "source_prior": found.source_priors,
+        "prior": found.priors,
+        "ratio": found.ratio,
+    }
+    if found.interval is not None:
+        columns |= {"lower": found.interval[:, 0], "upper": found.interval[:, 1]}
+    if found.standard_error is not None:
+        columns["standard_error"] = found.standard_error
+    return columns
+
+
+def as_text(found: PriorEstimate) -> str:
+    """Show the certificate and the classes that moved."""
+    gap = "" if found.gap is None else f", gap={found.gap:.2g}"
+    head = (
+        f"PriorEstimate(method={found.method!r}, status={found.status!r}{gap}, "
+        f"n_classes={found.classes.size}, n_target={found.n_target})"
+    )
+    header = _header(found)
+    lines = text_table([header, *_rows(found)], right=range(1, len(header)), least=8)
+    return "\n".join([head, *(f"  {line}" for line in (*lines, *_notes(found)))])
+
+
+def as_html(found: PriorEstimate) -> str:
+    """Show the same in a notebook."""
+    gap = "" if found.gap is None else f", gap {found.gap:.2g}"
+    head = escape(f"{found.method}: {found.status}{gap}, {found.n_target} target rows")
+    table, notes = html_table(_rows(found), _header(found)), html_paragraphs(_notes(found))
+    return f"<div><strong>Prior estimate</strong> {head}{table}{notes}</div>"
+
+
+def interval_in_words(found: PriorEstimate) -> str:
+    """Say the level of the interval, what it is of, and how it was made."""
+    level = "" if found.confidence_level is None else f"{100 * found.confidence_level:g} % "
+    of = "these very rows" if found.estimand == "sample" else "the population"
+    together = "for all classes together" if found.simultaneous else "for each class"
+    by = "" if found.interval_method is None else f", by {MADE_BY[found.interval_method]}"
+    return f"{level}interval of the share in {of}, {together}{by}"
+
+
+def _header(found: PriorEstimate) -> tuple[str, ...]:
+    bounds = () if found.interval is None else ("lower", "upper")
+    return ("class", "source", "target", *bounds, "ratio")
+
+
+def _rows(found: PriorEstimate) -> list[tuple[str, ...]]:
+    shares = [found.source_priors, found.priors]
+    if found.interval is not None:
+        shares += [*found.interval.T]
+    return [
+        (
+            str(found.classes[k]),
+            *(f"{share[k]:.4f}" for share in shares),
+            f"{found.ratio[k]:.3g}",
+        )
+        for k in _shown(found)
+    ]
+
+
+def _shown(found: PriorEstimate) -> Indices:
+    """Return the classes to show, the largest movers where there are many."""
+    if found.classes.size <= MAX_ROWS:
+        return np.arange(found.classes.size)
+    return movers(found.priors - found.source_priors, MAX_ROWS)
+
+
+def _notes(found: PriorEstimate) -> list[str]:
+    notes = [
+        f"{found.status}: {ADVICE[found.status]}",
+        f"source priors: {found.source_priors_from}",
+    ]
+    if found.interval is not None:
+        notes.insert(0, interval_in_words(found))
+    if found.classes.size > MAX_ROWS:
+        notes.insert(0, f"... the {MAX_ROWS} of {found.classes.size} classes that moved most")
+    if found.condition_number is not None:
+        notes.append(f"condition number of the confusion matrix: {found.condition_number:.3g}")
+    if found.unseen_classes:
+        notes.append(f"not in validation: {some(found.unseen_classes)}")
+    return [*notes, *(f"caution: {caution}" for caution in found.cautions)]

@@ -1,0 +1,226 @@
+r"""Class shares from calibrated posteriors, with all that is uncertain about them.
+
+The likelihood of the target's rows says what p is, as far as the posteriors are right. How far the
+calibrator is from right shows when it is fitted without each of F folds: with p_f the estimate
+that goes with fold f left out, the jackknife's covariance is
+
+.. math:: J = \frac{F - 1}{F} \sum_f (p_f - \bar p)(p_f - \bar p)^T.
+
+With :math:`\Omega` the covariance of the likelihood alone, rows count for
+:math:`\eta = \exp \mathrm{mean}_k \log \frac{\Omega_{kk}}{\Omega_{kk} + J_{kk}}` each. The estimate
+of the population is the posterior mean under Dirichlet distributions around the source priors and
+the uniform ones, weighted by their evidence; that of these very rows is their mean posterior there.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import solve
+from scipy.special import ndtr, stdtrit
+
+from priorshift._typing import Floats, Vector
+from priorshift.adaptation import prior_ratio
+from priorshift.solvers import Mixture, dirichlet_posterior, maximise
+from priorshift.uncertainty import IntervalRequest, PriorInterval, Votes, score_bounds
+
+CONCENTRATIONS = (1.0, 10.0, 100.0)
+"""Pseudo-counts per class of the Dirichlet priors; one of c counts 1 / c as much as one of 1."""
+
+PSEUDO_COUNT = 0.5
+"""What each class has before the target is looked at, so that no estimate lies on the boundary."""
+
+TOL = 0.01
+LEAST_TEMPERING = 1e-6
+TINY_SHARE = 1e-9
+"""What a class starts with at least: none is lost for good."""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Estimated shares.
+
+    Attributes
+    ----------
+    priors : ndarray of shape (n_classes,)
+    noise : ndarray of shape (n_classes, n_classes)
+        Covariance given the calibrator: the target's noise and the choice of a prior.
+    jackknife : ndarray of shape (n_classes, n_classes)
+        Covariance that the calibrator's own noise adds.
+    refits : ndarray of shape (n_folds, n_classes)
+        Estimates with each fold left out; none where there are no folds.
+    tempering : float
+        What a row counts for.
+    n_iter : int
+        Passes over the target.
+    converged : bool
+    """
+
+    priors: Vector
+    noise: Vector
+    jackknife: Vector
+    refits: Vector
+    tempering: float
+    n_iter: int
+    converged: bool
+
+    @property
+    def covariance(self) -> Vector:
+        """All that is uncertain."""
+        return self.noise + self.jackknife
+
+    def mixed(self, other: "Shares", share: float) -> "Shares":
+        """Give another estimate a share in this one; where they differ is uncertain."""
+        apart = other.priors - self.priors
+        return Shares(
+            self.priors + share * apart,
+            (1 - share) * self.noise
+            + share * other.noise
+            + share * (1 - share) * np.outer(apart, apart),
+            (1 - share) * self.jackknife + share * other.jackknife,
+            self.refits,
+            self.tempering,
+            self.n_iter + other.n_iter,
+            self.converged and other.converged,
+        )
+
+
+def estimate_shares(
+    y_proba: Floats, source_priors: Vector, refits: Iterable[Floats] = ()
+) -> Shares:
+    """Estimate the shares of classes from posteriors under the source priors.
+
+    `refits` are posteriors of the same rows, or some of them, by calibrators that were fitted
+    without a fold each.
+    """
+    problem = _problem(y_proba, source_priors)
+    first = maximise(problem, tol=TOL, start=source_priors)
+    noise = _laplace(problem, first.value)
+    n_iter, without = first.n_iter, []
+    for refit in refits:
+        found = maximise(_problem(refit, source_priors), tol=TOL, start=first.value)
+        without.append(found.value)
+        n_iter += found.n_iter
+    jackknife = _jackknife(np.array(without), noise)
+    own = noise.diagonal()
+    tempering = float(np.exp(np.log(own / (own + jackknife.diagonal())).mean()))
+    tempering = max(tempering, LEAST_TEMPERING)
+    priors, between, passes, converged = _posterior(problem, first.value, source_priors, tempering)
+    return Shares(
+        _realised(problem, priors, tempering),
+        noise + between,
+        jackknife,
+        np.array(without),
+        tempering,
+        n_iter + passes,
+        converged,
+    )
+
+
+def likeliest_shares(y_proba: Floats, source_priors: Vector, start: Vector) -> Vector:
+    """Return the shares of the largest likelihood, with half a row added to each class."""
+    start = np.maximum(start, TINY_SHARE)
+    return maximise(_problem(y_proba, source_priors), tol=TOL, start=start / start.sum()).value
+
+
+def share_interval(
+    priors: Vector,
+    shares: Shares,
+    spread: Vector,
+    votes: Votes,
+    n_folds: int,
+    request: IntervalRequest,
+) -> PriorInterval:
+    r"""Bound shares by all that is uncertain about them.
+
+    With z the normal quantile and t that of :math:`F - 1` degrees of freedom, as F folds tell no
+    better, the squared half-width of class k is
+
+    .. math:: z^2 (\Omega_{kk} + B_k) + 2 t^2 (J_{kk} + S_k)
+
+    :math:`S` is the variance of shares over the maps that are averaged (`spread`). J and S are
+    doubled, because a ridge that is chosen well leaves a squared bias as large as the variance.
+    :math:`B_k = ((m_k - p_k)^2 - V_k)_+` is how far the moments of calibrated outputs, of variance
+    V, contradict the estimate beyond their own noise. The noise of the labels themselves, which
+    :math:`\Omega` has in it, is taken at the bound, as in Wilson's interval.
+    """
+    n, z = votes.n_target, request.z(priors.size)
+    tail = stdtrit(n_folds - 1, ndtr(z))
+    contradiction = np.maximum((votes.raw - priors) ** 2 - votes.variance("population"), 0.0)
+    calibration = 2 * (shares.jackknife.diagonal() + spread)
+    labels = priors * (1 - priors) / n
+    beyond = np.maximum(shares.noise.diagonal() - labels, 0.0) + contradiction
+    slope = np.full(priors.size, 1 / n if request.estimand == "population" else 0.0)
+    constant = beyond + (tail / z) ** 2 * calibration
+    lower, upper = score_bounds(priors, z, constant, slope, -slope)
+    error = np.sqrt(beyond + calibration + labels * (slope * n))
+    return PriorInterval.around(priors, lower, upper, error, "asymptotic")
+
+
+def _realised(problem: Mixture, priors: Vector, tempering: float) -> Vector:
+    """Return the shares in these very rows, their mean posterior, as far as rows count.
+
+    Few rows of many classes tell little of the population, and more of themselves.
+    """
+    _, slope = problem.evaluate(np.maximum(priors, 1e-300))
+    realised = priors * slope
+    return priors + tempering * (realised / realised.sum() - priors)
+
+
+def _problem(y_proba: Floats, source_priors: Vector) -> Mixture:
+    scale = prior_ratio(np.ones_like(source_priors), source_priors)
+    return Mixture.of(y_proba, scale=scale, alpha=1 + PSEUDO_COUNT)
+
+
+def _laplace(problem: Mixture, p: Vector) -> Vector:
+    """Return the inverse Hessian at the maximum, on the simplex."""
+    p = np.maximum(p, 1e-12)
+    hessian = problem.hessian(p) + np.diag(PSEUDO_COUNT / p**2)
+    scaled = hessian * np.outer(p, p)  # in units of p, or rare classes spoil the solution
+    inverse = solve(scaled, np.diag(p), assume_a="pos")
+    covariance = p[:, None] * inverse
+    ones = covariance.sum(axis=1)
+    covariance = covariance - np.outer(ones, ones) / ones.sum()
+    return (covariance + covariance.T) / 2 + np.diag(np.full(p.size, 1e-16))
+
+
+def _jackknife(refits: Vector, noise: Vector) -> Vector:
+    """Return the covariance of fits without a fold, half of it in the shape of `noise`.
+
+    A few folds show a few directions only.
+    """
+    if len(refits) < 2:
+        return np.zeros_like(noise)
+    apart = refits - refits.mean(axis=0)
+    covariance = (len(refits) - 1) / len(refits) * apart.T @ apart
+    return (covariance + np.trace(covariance) / np.trace(noise) * noise) / 2
+
+
+def _posterior(
+    problem: Mixture, start: Vector, source_priors: Vector, tempering: float
+) -> tuple[Vector, Vector, int, bool]:
+    """Average posterior means by evidence; return how they differ as well."""
+    K = source_priors.size
+    likelihood = Mixture(
+        problem.A,
+        problem.scale,
+        problem.weights,
+        np.zeros(K),
+        problem.total - float(problem.excess.sum()),
+        problem.impossible,
+    )
+    evidence, means, n_iter, converged = [], [], 0, True
+    for centre in (source_priors, np.full(K, 1 / K)):
+        for concentration in CONCENTRATIONS:
+            prior = np.maximum(concentration * K * centre, 1e-12)
+            found = dirichlet_posterior(likelihood, prior, tempering=tempering, start=start)
+            start, n_iter = found.mean, n_iter + found.n_iter
+            converged = converged and found.converged
+            evidence.append(found.log_evidence - np.log(concentration))
+            means.append(found.mean)
+    weights = np.exp(np.array(evidence) - max(evidence))
+    weights /= weights.sum()
+    candidates = np.array(means)
+    priors = weights @ candidates
+    apart = candidates - priors
+    return priors / priors.sum(), (apart.T * weights) @ apart, n_iter, converged

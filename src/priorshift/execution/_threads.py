@@ -1,0 +1,176 @@
+"""Work on rows in threads of our own, while BLAS runs on one thread each.
+
+NumPy and SciPy may each bring a BLAS with its own pool of spinning threads; side by side they slow
+each other down many times over, most of all on a busy machine. So parallel work is split by rows,
+and every BLAS call inside it runs on one thread.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from threading import RLock, local
+from typing import Any, TypeVar
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from priorshift._blocks import row_parts
+from priorshift._typing import Floats, Vector
+
+Part = TypeVar("Part")
+Result = TypeVar("Result")
+
+N_PARTS = 8
+"""Rows are always cut into this many parts, so that sums do not depend on the number of threads."""
+
+SERIAL_WORK = 2**22
+"""Multiplications below which starting threads costs more than it saves."""
+
+
+def map_rows(
+    kernel: Callable[[slice], Result], n_rows: int, *, work: float, n_parts: int = N_PARTS
+) -> list[Result]:
+    """Apply a kernel to consecutive parts of the rows; return the results in order.
+
+    `work` is roughly the number of multiplications in all: little work is not split.
+
+    Examples
+    --------
+    >>> map_rows(lambda rows: rows.stop - rows.start, 10, work=30)
+    [10]
+    >>> map_rows(lambda rows: rows.stop - rows.start, 10, work=1e9, n_parts=3)
+    [3, 3, 4]
+    """
+    if work < SERIAL_WORK:
+        return [kernel(slice(0, n_rows))]
+    return map_parts(kernel, row_parts(n_rows, n_parts))
+
+
+def map_parts(kernel: Callable[[Part], Result], parts: list[Part]) -> list[Result]:
+    """Apply a kernel to each part, in threads; return the results in order."""
+    with single_threaded_blas(), ThreadPoolExecutor(min(n_threads(), len(parts))) as pool:
+        return list(pool.map(kernel, parts))
+
+
+def times(block: Any, x: Floats) -> Any:
+    """Return `block @ x` in the precision of the block.
+
+    NumPy's warning of invalid values is left out. For five columns of float32, OpenBLAS 0.3.31 on
+    AVX-512 also multiplies stack memory that it never wrote. The product is right, but what
+    happens to lie there may raise the floating-point flag.
+    """
+    with np.errstate(invalid="ignore"):
+        return block @ x.astype(block.dtype, copy=False)
+
+
+def multiply(A: Floats, x: Vector) -> Vector:
+    """Return `A @ x` in the precision of A, by parts of the rows, as float64."""
+    factor = x.astype(A.dtype)
+    parts = map_rows(lambda rows: times(A[rows], factor), A.shape[0], work=A.size)
+    return np.concatenate(parts).astype(np.float64, copy=False)
+
+
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """Hold every BLAS at one thread; safe to nest and to enter from several threads."""
+    _BLAS_LIMIT.enter()
+    try:
+        yield
+    finally:
+        _BLAS_LIMIT.leave()
+
+
+def n_threads() -> int:
+    """Return how many CPUs this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+class _BlasLimit:
+    """Counts who needs single-threaded BLAS, so that nested and concurrent users restore it once.
+
+    A process may be forked at any time. The child has only the thread that forked: nobody would
+    release the locks of the others there, or restore their limits.
+    """
+
+    def __init__(self) -> None:
+        self.lock, self.users, self.own = RLock(), 0, local()
+        self.limited: list[tuple[Any, int]] = []
+
+    def enter(self) -> None:
+        with self.lock:
+            self.users += 1
+            self.own.users = self._own_users() + 1
+            if self.users == 1:
+                self._limit()
+
+    def leave(self) -> None:
+        with self.lock:
+            self.users -= 1
+            self.own.users = self._own_users() - 1
+            if self.users == 0:
+                self._restore()
+
+    def before_fork(self) -> None:
+        """Wait until no other thread is changing limits."""
+        self.lock.acquire()
+
+    def after_fork(self) -> None:
+        """Continue in the parent."""
+        self.lock.release()
+
+    def after_fork_in_child(self) -> None:
+        """Forget the users that the child does not have."""
+        self.lock = RLock()
+        others, self.users = self.users - self._own_users(), self._own_users()
+        if others and not self.users:
+            self._restore()
+
+    def _own_users(self) -> int:
+        """Return how many of the users belong to this thread."""
+        return getattr(self.own, "users", 0)
+
+    def _limit(self) -> None:
+        """Skip a BLAS that runs on one thread anyway: for few rows even this costs time."""
+        self.limited = [(blas, n) for blas in _all_blas() if (n := blas.num_threads) != 1]
+        for blas, _ in self.limited:
+            blas.set_num_threads(1)
+        if self.limited:
+            _hand_back_control()
+
+    def _restore(self) -> None:
+        for blas, n in self.limited:
+            blas.set_num_threads(n)
+        if self.limited:
+            _hand_back_control()
+
+
+_BLAS_LIMIT = _BlasLimit()
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(
+        before=_BLAS_LIMIT.before_fork,
+        after_in_parent=_BLAS_LIMIT.after_fork,
+        after_in_child=_BLAS_LIMIT.after_fork_in_child,
+    )
+
+
+@cache
+def _controller() -> Any:
+    return ThreadpoolController()
+
+
+@cache
+def _all_blas() -> list[Any]:
+    return [library for library in _controller().lib_controllers if library.user_api == "blas"]
+
+
+def _hand_back_control() -> None:
+    """Allow any thread to restore the limits, not only the one that set them.
+
+    Since version 3.8 threadpoolctl lets no other thread change OpenBLAS until a `with` ends.
+    """
+    with _controller().limit():  # changes nothing
+        pass

@@ -1,0 +1,344 @@
+r"""The supplement's experiments: C, inconsistent estimates; D, two Gaussians; E, convergence."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+from scipy.special import ndtr
+from sklearn.base import clone
+
+from priorshift import Confusion, PriorEstimator
+from priorshift.reproduction.distributions import Indices, Vector
+from priorshift.reproduction.outputs import StoredOutputs
+from priorshift.reproduction.tables import heading, markdown
+from priorshift.reproduction.trials import (
+    SHARE,
+    Progress,
+    Setting,
+    Solver,
+    Trial,
+    draws,
+    estimator_of,
+    prior_ratio,
+    solvers_of,
+    without_warnings,
+)
+
+# C: estimates that do not fit together make priors and ratios negative
+
+INVERTED = {"cm": "priors", "scm": "priors", "bbse": "ratio", "bbse-s": "ratio"}
+"""Methods that invert a confusion matrix, and what their unconstrained solution is."""
+
+EXAMPLE = np.array([[0.4, 0.1], [0.1, 0.4]]), np.array([1.0, 0.0])
+"""The joint confusion matrix and the decision frequencies of the supplement's example."""
+
+
+@dataclass(frozen=True)
+class Inconsistency:
+    r"""How far the unconstrained solution of a method is outside the simplex, in one trial.
+
+    A target row x is adapted to :math:`f_k(x) w_k / \sum_j f_j(x) w_j`. The paper's code keeps
+    negative ratios w. The sum is then below 0 wherever most of the probability is on classes with a
+    negative ratio. Dividing by it turns all signs, and the row is decided for the class with the
+    most negative value.
+
+    Attributes
+    ----------
+    source, target : str
+    calibrated : bool
+    method : str
+    seed : int
+    negative : float
+        Share of classes below 0.
+    clipped : float
+        Total size of the negative priors, where all priors sum to 1.
+    turned : float
+        Share of target rows whose adapted values would have a negative sum.
+    """
+
+    source: str
+    target: str
+    calibrated: bool
+    method: str
+    seed: int
+    negative: float
+    clipped: float
+    turned: float
+
+
+def example() -> Vector:
+    r"""Return the ratio of the supplement's example, which is negative for the second class.
+
+    .. math:: C = \begin{pmatrix} 0.4 & 0.1 \\ 0.1 & 0.4 \end{pmatrix}, \quad q = (1, 0), \quad
+        w = C^{-1} q = (8/3, -2/3).
+
+    Examples
+    --------
+    >>> example().round(3)
+    array([ 2.667, -0.667])
+    """
+    return np.linalg.solve(*EXAMPLE)
+
+
+def run_inconsistent(
+    outputs: Sequence[StoredOutputs],
+    *,
+    targets: Sequence[str] = ("UNI",),
+    n_seeds: int = 10,
+    share: float = SHARE,
+    progress: Progress = iter,
+) -> list[Inconsistency]:
+    """Count the negative entries of CM, SCM, BBSE and BBSE-S on stored outputs."""
+    found: list[Inconsistency] = []
+    for setting in progress(list(draws(outputs, targets, n_seeds, share))):
+        trial = setting.draw()
+        found += [_inconsistency(setting, trial, method) for method in INVERTED]
+    return found
+
+
+def _inconsistency(setting: Setting, trial: Trial, method: str) -> Inconsistency:
+    shift = trial.estimated(estimator_of(method, "certified"))
+    raw = shift.priors if shift.raw is None else shift.raw
+    if INVERTED[method] == "ratio":
+        priors, ratio = raw * trial.label_frequencies, raw
+    else:
+        priors, ratio = raw, prior_ratio(raw, trial.mean_prediction)
+    return Inconsistency(
+        setting.outputs.name,
+        setting.target,
+        setting.calibrated,
+        method,
+        setting.seed,
+        negative=float((raw < 0).mean()),
+        clipped=-float(np.minimum(priors, 0.0).sum()),
+        turned=float((trial.y_proba_target @ ratio < 0).mean()),
+    )
+
+
+def inconsistency_as_markdown(found: Sequence[Inconsistency]) -> str:
+    """Return means per setting: classes below 0, their mass, and turned rows."""
+    settings: dict[tuple[str, str, bool], dict[str, list[Inconsistency]]] = {}
+    for one in found:
+        by_method = settings.setdefault((one.source, one.target, one.calibrated), {})
+        by_method.setdefault(one.method, []).append(one)
+    rows = [
+        [
+            f"{source} -> {target}",
+            "yes" if calibrated else "no",
+            *(_inconsistency_cell(by_method[method]) for method in INVERTED),
+        ]
+        for (source, target, calibrated), by_method in settings.items()
+    ]
+    return markdown(["source -> target", "BCTS", *map(heading, INVERTED)], rows)
+
+
+def _inconsistency_cell(trials: Sequence[Inconsistency]) -> str:
+    negative, turned = (
+        100 * np.mean([getattr(one, name) for one in trials]) for name in ("negative", "turned")
+    )
+    clipped = np.mean([one.clipped for one in trials])
+    return f"{negative:.1f} % of classes, mass {clipped:.3f}, {turned:.1f} % of rows turned"
+
+
+# D: confusion matrices of two Gaussian classes, where the truth is known
+
+MEANS, DEVIATION = np.array([-2.0, 2.0]), 2.0
+GAUSSIAN_SIZES = (5, 10, 20, 50, 100, 200, 500, 1000)
+N_TRIALS = 50
+SHOWN_SIZE = 50
+"""Validation samples behind the matrices that are shown."""
+
+
+@dataclass(frozen=True)
+class Logistic:
+    r"""A classifier `1 / (1 + exp(-(a x + b)))` of two Gaussian classes with equal priors.
+
+    .. math:: x \mid Y=0 \sim N(-2, 2^2), \quad x \mid Y=1 \sim N(2, 2^2)
+
+    The posterior has a = 1 and b = 0.
+    """
+
+    name: str
+    a: float
+    b: float = 0.0
+
+    def predict_proba(self, x: Vector) -> Vector:
+        """Return the probabilities of both classes."""
+        positive = 1 / (1 + np.exp(-(self.a * x + self.b)))
+        return np.column_stack([1 - positive, positive])
+
+    @property
+    def threshold(self) -> float:
+        """Where the decision changes, t."""
+        return -self.b / self.a
+
+    def true_confusion(self) -> Vector:
+        r"""Return the true confusion matrix, :math:`C_{1|j} = P(x > t \mid Y=j)`."""
+        below = ndtr((self.threshold - MEANS) / DEVIATION)
+        return np.array([below, 1 - below])
+
+
+@dataclass(frozen=True, eq=False)
+class ConfusionStudy:
+    """How far estimated confusion matrices are from the true one.
+
+    Attributes
+    ----------
+    classifier : Logistic
+    sizes : tuple of int
+        Validation samples.
+    distances : dict
+        Mean sum of absolute differences at each size, for decisions "hard" and "soft".
+    estimated : dict
+        Matrix from `SHOWN_SIZE` samples, for decisions "hard" and "soft".
+    """
+
+    classifier: Logistic
+    sizes: tuple[int, ...]
+    distances: dict[str, Vector]
+    estimated: dict[str, Vector]
+
+
+def classifiers(random_state: int = 0) -> tuple[Logistic, Logistic, Logistic]:
+    """Return the supplement's three: trained on four samples, overconfident, calibrated."""
+    from sklearn.linear_model import LogisticRegression  # slow to import, and needed only here
+
+    x, y = _draw_gaussian(4, np.random.default_rng(random_state))
+    fitted = LogisticRegression().fit(x[:, None], y)
+    trained = Logistic(
+        "trained on 4 samples", float(fitted.coef_[0, 0]), float(fitted.intercept_[0])
+    )
+    return trained, Logistic("overconfident", 2.0), Logistic("calibrated", 1.0)
+
+
+def run_gaussian(
+    *, sizes: Sequence[int] = GAUSSIAN_SIZES, n_trials: int = N_TRIALS, random_state: int = 0
+) -> tuple[ConfusionStudy, ...]:
+    """Compare hard and soft confusion matrices with the truth, for each of the classifiers."""
+    return tuple(
+        _study(classifier, tuple(sizes), n_trials, random_state)
+        for classifier in classifiers(random_state)
+    )
+
+
+def _study(
+    classifier: Logistic, sizes: tuple[int, ...], n_trials: int, random_state: int
+) -> ConfusionStudy:
+    truth = classifier.true_confusion()
+    distances = {"hard": np.zeros(len(sizes)), "soft": np.zeros(len(sizes))}
+    for at, size in enumerate(sizes):
+        rng = np.random.default_rng([random_state, size])
+        for _ in range(n_trials):
+            for kind, matrix in _estimated_confusion(classifier, size, rng).items():
+                distances[kind][at] += np.abs(matrix - truth).sum() / n_trials
+    shown = _estimated_confusion(classifier, SHOWN_SIZE, np.random.default_rng(random_state))
+    return ConfusionStudy(classifier, sizes, distances, shown)
+
+
+def _estimated_confusion(
+    classifier: Logistic, size: int, rng: np.random.Generator
+) -> dict[str, Vector]:
+    x, y = _draw_gaussian(size, rng)
+    y_proba = classifier.predict_proba(x)
+    return {
+        "hard": Confusion.from_arrays(y_proba, y, decision="hard").conditional,
+        "soft": Confusion.from_arrays(y_proba, y, decision="soft").conditional,
+    }
+
+
+def _draw_gaussian(n: int, rng: np.random.Generator) -> tuple[Vector, Indices]:
+    """Draw samples with at least one of each class."""
+    y = np.concatenate([[0, 1], rng.integers(0, 2, n - 2)]).astype(np.intp)
+    return rng.normal(MEANS[y], DEVIATION), y
+
+
+# E: accuracy over time while methods converge, and how long each takes
+
+TIMED_METHODS = (
+    *("cm", "scm", "bbse", "bbse-s", "em", "cm-l", "scm-l"),
+    *("map", "cm-m", "scm-m", "rlls"),
+)
+ITERATIONS = (1, 2, 3, 5, 8, 12, 20, 40, 80, 150, 300, 1000)
+"""Steps after which a method is stopped and measured."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What a method has reached when it is stopped after some steps."""
+
+    method: str
+    solver: Solver
+    n_iter: int
+    seconds: float
+    accuracy: float
+    gap: float | None
+
+
+@dataclass(frozen=True)
+class RunTime:
+    """The median time of `estimate`, without that of `fit`."""
+
+    method: str
+    solver: Solver
+    seconds: float
+    accuracy: float
+
+
+def run_convergence(
+    setting: Setting,
+    *,
+    methods: Sequence[str] = TIMED_METHODS,
+    iterations: Sequence[int] = ITERATIONS,
+    n_repeats: int = 5,
+    progress: Callable[[Sequence[str]], Sequence[str]] = lambda names: names,
+) -> tuple[list[Stage], list[RunTime]]:
+    """Stop every method after more and more steps, and time each of them to its end."""
+    trial = setting.draw()
+    stages: list[Stage] = []
+    times: list[RunTime] = []
+    for method in progress(methods):
+        for solver in solvers_of(method):
+            estimator = estimator_of(method, solver)
+            if "max_iter" in estimator.get_params():
+                stages += _stages(trial, estimator, method, solver, iterations)
+            seconds, accuracy, _, _ = _timed(trial, estimator, n_repeats)
+            times.append(RunTime(method, solver, seconds, accuracy))
+    return stages, times
+
+
+def run_times_as_markdown(times: Sequence[RunTime]) -> str:
+    """Return the run times as a table."""
+    rows = [(heading(t.method), t.solver, f"{t.seconds:.4f}", f"{t.accuracy:.2f}") for t in times]
+    return markdown(["method", "solver", "seconds", "accuracy"], rows)
+
+
+def _stages(
+    trial: Trial,
+    estimator: PriorEstimator,
+    method: str,
+    solver: Solver,
+    iterations: Sequence[int],
+) -> list[Stage]:
+    found: list[Stage] = []
+    for n_iter in iterations:
+        stopped = clone(estimator).set_params(max_iter=n_iter)
+        seconds, accuracy, used, gap = _timed(trial, stopped, 1)
+        found.append(Stage(method, solver, used, seconds, accuracy, gap))
+        if used < n_iter:
+            break
+    return found
+
+
+def _timed(
+    trial: Trial, estimator: PriorEstimator, n_repeats: int
+) -> tuple[float, float, int, float | None]:
+    """Return the median time of estimating, the accuracy, the steps and the gap."""
+    shift, seconds = trial.estimated(estimator), []
+    with without_warnings():
+        for _ in range(n_repeats):
+            start = time.perf_counter()
+            estimator.estimate(trial.y_proba_target)
+            seconds.append(time.perf_counter() - start)
+    return median(seconds), trial.adapted_by(shift), shift.n_iter, shift.gap

@@ -1,0 +1,341 @@
+"""The paper's tables: accuracy after adaptation per method, as mean and standard deviation."""
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack
+
+import numpy as np
+
+from priorshift import get_estimator
+from priorshift.reproduction.distributions import require_known
+from priorshift.reproduction.outputs import StoredOutputs
+from priorshift.reproduction.trials import (
+    SHARE,
+    SOLVERS,
+    Progress,
+    Setting,
+    Solver,
+    draws,
+    estimator_of,
+    solvers_of,
+)
+
+LABELS = {
+    "na": "NA",
+    "labels": "known, by labels",
+    "predictions": "known, by predictions",
+    "retrained": "re-trained",
+    "oracle": "Oracle",
+}
+"""Columns that are not estimators, with their headings. An estimator's heading is its name."""
+
+BOUNDS = ("na", "oracle")
+"""Columns that are never the best: the first estimates nothing, the second knows the truth."""
+
+SIZES = (10, 30, 100, 300, 1000, 3000, 10_000)
+"""Target rows that `run_samples` estimates from."""
+
+SAMPLES_METHODS = ("cm", "scm", "em", "cm-l", "scm-l", "map", "cm-m", "scm-m")
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """What a table compares."""
+
+    title: str
+    methods: tuple[str, ...]
+    solvers: tuple[Solver, ...] = SOLVERS
+
+
+TABLES: Mapping[str, TableSpec] = {
+    "table1": TableSpec("Adapt or re-train?", ("na", "labels", "predictions", "retrained"), ()),
+    "table2": TableSpec(
+        "Improve estimates from confusion matrices", ("na", "cm", "cm-l", "scm", "scm-l", "oracle")
+    ),
+    "table3": TableSpec(
+        "How to estimate new priors?",
+        ("na", "em", "cm-l", "scm-l", "map", "cm-m", "scm-m", "oracle"),
+    ),
+    "table4": TableSpec(
+        "Estimate test priors or directly the prior ratio?",
+        ("na", "scm-l", "rlls", "bbse", "bbse-s", "oracle"),
+    ),
+}
+"""The tables by name. "labels" and "predictions" are Table 1's two sources of trained priors."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """The accuracy, in percent, of one method in one trial.
+
+    If the method estimates priors, `l1_error` is the sum of their absolute errors. If it maximises
+    a likelihood, `gap` bounds how far below the maximum it stopped, in nats.
+    """
+
+    source: str
+    target: str
+    calibrated: bool
+    solver: str
+    method: str
+    seed: int
+    accuracy: float
+    l1_error: float | None = None
+    gap: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class ResultTable:
+    """Accuracies of many trials, by setting and method.
+
+    Examples
+    --------
+    >>> runs = [Record("lt", "UNI", False, "certified", "cm", seed, 30.0 + seed) for seed in (0, 2)]
+    >>> print(ResultTable("table2", "A title", ("cm",), tuple(runs)).to_markdown())
+    | source -> target | BCTS | solver | CM |
+    |---|---|---|---|
+    | lt -> UNI | no | certified | **31.00 ± 1.41** |
+    """
+
+    name: str
+    title: str
+    methods: tuple[str, ...]
+    records: tuple[Record, ...]
+
+    def to_markdown(self) -> str:
+        """Return the table as Markdown, with the best estimate of each row in bold."""
+        rows = []
+        for (source, target, calibrated, solver), found in self.rows():
+            rivals = {m: found[m][0] for m in self.methods if m in found and m not in BOUNDS}
+            best = max(rivals.values(), default=np.nan)
+            cells = [_cell(found.get(m), rivals.get(m) == best) for m in self.methods]
+            rows.append([f"{source} -> {target}", "yes" if calibrated else "no", solver, *cells])
+        return markdown(["source -> target", "BCTS", "solver", *map(heading, self.methods)], rows)
+
+    def to_csv(self) -> str:
+        """Return every record as CSV."""
+        return as_csv(Record, self.records)
+
+    def to_frame(self, backend: Literal["pandas", "polars", "pyarrow"] = "pandas") -> Any:
+        """Return one row per record, as a frame of the named library."""
+        try:
+            import narwhals as nw
+        except ImportError:
+            raise ImportError("frames need narwhals: pip install 'priorshift[tables]'") from None
+        columns = {f.name: [getattr(r, f.name) for r in self.records] for f in fields(Record)}
+        return nw.from_dict(columns, backend=backend).to_native()
+
+    def rows(
+        self,
+    ) -> Iterator[tuple[tuple[str, str, bool, str], dict[str, tuple[float, float, int]]]]:
+        """Yield each setting with mean, standard deviation and number of runs per method."""
+        found: dict[tuple[str, str, bool, str], dict[str, list[float]]] = {}
+        for r in self.records:
+            of_setting = found.setdefault((r.source, r.target, r.calibrated, r.solver), {})
+            of_setting.setdefault(r.method, []).append(r.accuracy)
+        for setting, by_method in found.items():
+            yield setting, {method: _summary(values) for method, values in by_method.items()}
+
+
+class TableOptions(TypedDict, total=False):
+    """Options that `run_table` hands on to `run_tables`."""
+
+    targets: Sequence[str]
+    n_seeds: int
+    share: float
+    methods: Sequence[str]
+    solvers: Sequence[Solver]
+    progress: Progress
+
+
+def run_table(
+    name: str, outputs: Sequence[StoredOutputs], **options: Unpack[TableOptions]
+) -> ResultTable:
+    """Run one of the paper's tables on stored outputs of one or several classifiers.
+
+    Parameters
+    ----------
+    name : {"table1", "table2", "table3", "table4"}
+    outputs : sequence of StoredOutputs
+        Classifiers. Those of the same name are runs of one row, like the paper's ten networks.
+    targets : sequence of str, default=("UNI",)
+        Target distributions, see `distribution`.
+    n_seeds : int, default=10
+        Draws of validation and target for each classifier.
+    share : float, default=0.8
+        Part of validation, and of the largest possible target, that each draw uses.
+    methods : sequence of str, optional
+        Further estimators, one column each. Table 1 estimates nothing and ignores them.
+    solvers : sequence of {"paper", "certified"}, optional
+        By default both, the published algorithms and ours, one row each.
+    progress : callable, optional
+        Wraps the settings while they run, as `rich.progress.track` does.
+
+    Returns
+    -------
+    ResultTable
+    """
+    return run_tables([name], outputs, **options)[name]
+
+
+def run_tables(
+    names: Sequence[str],
+    outputs: Sequence[StoredOutputs],
+    *,
+    targets: Sequence[str] = ("UNI",),
+    n_seeds: int = 10,
+    share: float = SHARE,
+    methods: Sequence[str] = (),
+    solvers: Sequence[Solver] = SOLVERS,
+    progress: Progress = iter,
+) -> dict[str, ResultTable]:
+    """Run several tables on the same trials, each calibrated once; see `run_table`."""
+    specs = {name: _spec_of(name, methods, solvers) for name in names}
+    settings = list(draws(outputs, targets, n_seeds, share))
+    records: dict[str, list[Record]] = {name: [] for name in specs}
+    for setting in progress(settings):
+        columns = _Columns(setting)
+        for name, spec in specs.items():
+            records[name].extend(columns.records(spec.methods, spec.solvers or ("known priors",)))
+    return {
+        name: ResultTable(name, spec.title, spec.methods, tuple(records[name]))
+        for name, spec in specs.items()
+    }
+
+
+def run_samples(
+    outputs: Sequence[StoredOutputs],
+    *,
+    target: str = "UNI",
+    sizes: Sequence[int] = SIZES,
+    methods: Sequence[str] = SAMPLES_METHODS,
+    n_seeds: int = 10,
+    share: float = SHARE,
+    solvers: Sequence[Solver] = SOLVERS,
+    progress: Progress = iter,
+) -> dict[int, ResultTable]:
+    """Ask how many samples are needed: estimate from the target's first rows, adapt all of it.
+
+    Returns one table per size. A size above that of the target means the whole target. Other
+    parameters are as in `run_table`.
+    """
+    names = ("na", *dict.fromkeys(methods), "oracle")
+    records: dict[int, list[Record]] = {}
+    for setting in progress(list(draws(outputs, [target], n_seeds, share, calibrated=(False,)))):
+        columns = _Columns(setting)
+        for size in sorted({min(size, columns.trial.y_target.size) for size in sizes}):
+            records.setdefault(size, []).extend(columns.records(names, solvers, size))
+    title = "How many samples do I need?"
+    return {
+        size: ResultTable("samples", title, names, tuple(rows)) for size, rows in records.items()
+    }
+
+
+def _spec_of(name: str, methods: Sequence[str], solvers: Sequence[Solver]) -> TableSpec:
+    """Return the table with columns for further estimators before the oracle."""
+    require_known(name, TABLES, "name")
+    spec = TABLES[name]
+    for method in methods:
+        get_estimator(method)  # refuse a wrong name before anything runs
+    if not spec.solvers:
+        return spec
+    more = [method for method in dict.fromkeys(methods) if method not in spec.methods]
+    columns = (*spec.methods[:-1], *more, spec.methods[-1])
+    return replace(spec, methods=columns, solvers=tuple(solvers))
+
+
+class _Found(NamedTuple):
+    """What a method reached in a trial."""
+
+    accuracy: float
+    l1_error: float | None = None
+    gap: float | None = None
+
+
+class _Columns:
+    """Measure the columns of one trial, each once however many tables show it."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting, self.trial = setting, setting.draw()
+        self.known: dict[tuple[str, str, int | None], _Found | None] = {}
+
+    def records(
+        self, methods: Sequence[str], solvers: Sequence[str], n_samples: int | None = None
+    ) -> Iterator[Record]:
+        """Yield the records of all columns that have something to measure.
+
+        With `n_samples`, priors are estimated from that many rows of the target.
+        """
+        where = (self.setting.outputs.name, self.setting.target, self.setting.calibrated)
+        for solver in solvers:
+            for method in methods:
+                found = self._measured(method, solver, n_samples)
+                if found is not None:
+                    yield Record(*where, solver, method, self.setting.seed, *found)
+
+    def _measured(self, method: str, solver: str, n_samples: int | None) -> _Found | None:
+        if method in LABELS:
+            return self._once((method, "", None), lambda: self._known_priors(method))
+        solver = solver if solver in solvers_of(method) else "certified"
+        key = (method, solver, n_samples)
+        return self._once(key, lambda: self._estimated(*key))
+
+    def _once(
+        self, key: tuple[str, str, int | None], measure: Callable[[], _Found | None]
+    ) -> _Found | None:
+        if key not in self.known:
+            self.known[key] = measure()
+        return self.known[key]
+
+    def _known_priors(self, method: str) -> _Found | None:
+        trial, retrained = self.trial, self.setting.outputs.retrained
+        match method:
+            case "na":
+                error = np.abs(trial.mean_prediction - trial.truth).sum()
+                return _Found(trial.accuracy(trial.y_proba_target), float(error))
+            case "labels":
+                return _Found(trial.adapted(trial.truth, trial.label_frequencies))
+            case "retrained":
+                if retrained is None:
+                    return None
+                return _Found(trial.accuracy(retrained.logits[trial.rows]))
+            case _:  # "oracle", and "predictions", as Table 1 calls it
+                return _Found(trial.adapted(trial.truth))
+
+    def _estimated(self, method: str, solver: str, n_samples: int | None) -> _Found:
+        shift = self.trial.estimated(estimator_of(method, solver), n_samples)
+        error = np.abs(shift.priors - self.trial.truth).sum()
+        return _Found(self.trial.adapted_by(shift), float(error), shift.gap)
+
+
+def heading(method: str) -> str:
+    """Return the heading of a column."""
+    return LABELS.get(method, method.upper())
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table as Markdown."""
+    lines = ["| " + " | ".join(cells) + " |" for cells in (header, *rows)]
+    return "\n".join([lines[0], "|" + "---|" * len(header), *lines[1:]])
+
+
+def as_csv(kind: type, rows: Sequence[Any]) -> str:
+    """Return dataclass instances as CSV, one row each."""
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, [f.name for f in fields(kind)], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(asdict(row) for row in rows)
+    return stream.getvalue()
+
+
+def _summary(values: list[float]) -> tuple[float, float, int]:
+    spread = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+    return float(np.mean(values)), spread, len(values)
+
+
+def _cell(found: tuple[float, float, int] | None, best: bool) -> str:
+    if found is None:
+        return ""
+    text = f"{found[0]:.2f} ± {found[1]:.2f}"
+    return f"**{text}**" if best else text

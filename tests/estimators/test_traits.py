@@ -1,0 +1,65 @@
+"""What others need to know about a method lives on its class; see tests/test_plugins.py too."""
+
+import pytest
+
+import priorshift as ps
+from priorshift.estimators import registry, traits_of
+
+BASES = [type(ps.get_estimator(name)) for name in ps.available_estimators()]
+every_family = pytest.mark.parametrize("base", BASES, ids=lambda cls: cls.name)
+
+
+@pytest.fixture(autouse=True)
+def _forgotten(monkeypatch):
+    """Forget what a test registers."""
+    monkeypatch.setattr(registry, "_ESTIMATORS", dict(registry._ESTIMATORS))
+
+
+def registered(base):
+    """A stranger's subclass, known by a name of its own and otherwise as it was."""
+    return ps.register_estimator(type("Stranger", (base,), {"name": "stranger"}))
+
+
+@every_family
+def test_every_method_says_what_it_is(base):
+    method = traits_of(base.name)
+    assert type(method) is base
+    assert method.summary
+    assert not method.summary.endswith(".")
+    assert method.reference.url.startswith("https://")
+    assert not method.wide or method.takes_sparse
+    assert not method.fit_is_counts or method.counts_suffice
+
+
+@every_family
+def test_traits_are_inherited(base):
+    stranger = registered(base)
+    assert stranger.batch == base.batch
+    assert traits_of("stranger").wide == base().wide
+    assert traits_of("stranger").summary == base.summary
+
+
+def test_a_subclass_that_finds_priors_in_another_way_is_not_batched_as_its_base_is():
+    class Other(ps.SCML):
+        def _solve(self, target):
+            return super()._solve(target)
+
+    class Batched(Other):
+        batch = "likelihood"
+
+    assert Other.batch is None
+    assert Batched.batch == "likelihood"
+
+
+def test_results_under_another_name_find_their_method():
+    assert type(traits_of("em-vs")) is ps.CalibratedEM
+
+
+def test_a_name_that_is_no_method_has_plain_traits():
+    assert type(traits_of("known")) is ps.PriorEstimator
+    assert traits_of("known").reference is None
+
+
+def test_sparse_rows_are_refused_by_name_of_the_parameters_that_need_matrices():
+    assert ps.BBSE().wide
+    assert not ps.BBSE(constrained=True).wide

@@ -1,0 +1,117 @@
+"""Tiny data sets in the formats of the real ones, and outputs of a classifier that is known."""
+
+import gzip
+import io
+import pickle
+import tarfile
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from priorshift.cli import main
+from priorshift.reproduction import StoredOutputs, distribution
+
+N_CLASSES = 5
+
+
+def png(image):
+    """Encode an image of bytes."""
+    stream = io.BytesIO()
+    pytest.importorskip("PIL.Image").fromarray(image).save(stream, "PNG")
+    return stream.getvalue()
+
+
+class Python2Pickler(pickle._Pickler):
+    """Writes texts and bytes as Python 2 did, which made CIFAR's archives."""
+
+    dispatch = pickle._Pickler.dispatch.copy()
+
+    def save_string(self, value):
+        content = value.encode("latin1") if isinstance(value, str) else value
+        self.write(b"T" + len(content).to_bytes(4, "little") + content)
+        self.memoize(value)
+
+    dispatch[str] = save_string
+    dispatch[bytes] = save_string
+
+
+def python2_pickle(value):
+    stream = io.BytesIO()
+    Python2Pickler(stream, protocol=2).dump(value)
+    return stream.getvalue().replace(b"numpy._core", b"numpy.core")
+
+
+def archive(path, files):
+    with tarfile.open(path, "w:gz") as stream:
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            stream.addfile(info, io.BytesIO(content))
+
+
+def idx(array):
+    header = b"\0\0\x08" + bytes([array.ndim]) + np.array(array.shape, ">u4").tobytes()
+    return gzip.compress(header + array.tobytes())
+
+
+@pytest.fixture
+def cifar(rng):
+    """Six batches of four images: pixels (n, 32, 32, 3) and labels of each."""
+
+    def batch(n_classes):
+        return rng.integers(0, 256, (4, 32, 32, 3), np.uint8), rng.integers(0, n_classes, 4)
+
+    return lambda n_classes=10: [batch(n_classes) for _ in range(6)]
+
+
+def planes(pixels):
+    """CIFAR's own order: all of red, all of green, all of blue."""
+    return pixels.transpose(0, 3, 1, 2).reshape(len(pixels), -1)
+
+
+@pytest.fixture(scope="session")
+def write():
+    """The encoders of this file."""
+    return SimpleNamespace(
+        archive=archive, idx=idx, planes=planes, png=png, python2_pickle=python2_pickle
+    )
+
+
+@pytest.fixture(scope="session")
+def make_outputs():
+    def make(source="LT", n_train=3000, n_val=1000, n_test=3000, seed=0, retrained=False):
+        rng = np.random.default_rng(seed)
+        trained = distribution(source, N_CLASSES)
+
+        def part(n, priors):
+            y = rng.choice(N_CLASSES, n, p=priors)
+            x = 2.0 * np.eye(N_CLASSES)[y] + rng.normal(size=(n, N_CLASSES))
+            # the log-posterior of this model, but for a constant
+            return 2.0 * x + np.log(trained), y
+
+        test = part(n_test, np.full(N_CLASSES, 1 / N_CLASSES))
+        return StoredOutputs.of(
+            "toy",
+            train=part(n_train, trained),
+            val=part(n_val, np.full(N_CLASSES, 1 / N_CLASSES)),
+            test=test,
+            retrained=(test[0] - np.log(trained), test[1]) if retrained else None,
+        )
+
+    return make
+
+
+@pytest.fixture
+def run():
+    """Run the command in this process; stdout and stderr are kept apart."""
+
+    def invoke(*arguments):
+        try:
+            runner = CliRunner(mix_stderr=False)
+        except TypeError:  # click 8.2 keeps them apart always
+            runner = CliRunner()
+        return runner.invoke(main, [str(word) for word in arguments])
+
+    return invoke

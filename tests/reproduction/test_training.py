@@ -1,0 +1,209 @@
+"""Subsets, schedules, augmentation, and what is said without PyTorch."""
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from priorshift.cli import main
+from priorshift.reproduction import (
+    IMBALANCES,
+    PUBLISHED,
+    RECIPES,
+    ArrayImages,
+    FileImages,
+    ImageData,
+    Plan,
+    StoredOutputs,
+    check_published,
+    source_counts,
+    split,
+)
+from priorshift.reproduction.images import augmented, centred
+from priorshift.reproduction.published import PUBLISHED_LOSS
+from priorshift.reproduction.training import draw
+
+# Subsets
+
+
+def test_the_papers_cifar_100_lt(rng):
+    y = rng.permutation(np.repeat(np.arange(100), 500))
+    chosen, held_out = split(y, "LT", rng)
+    counts = np.bincount(y[chosen])
+    np.testing.assert_array_equal(counts, [int(450 * 0.01 ** (k / 99)) for k in range(100)])
+    assert counts.max() / counts.min() == 112.5
+    np.testing.assert_array_equal(np.bincount(y[held_out]), 50)
+    assert np.intersect1d(chosen, held_out).size == 0
+    assert np.unique(chosen).size == chosen.size
+
+
+@pytest.mark.parametrize("source", IMBALANCES)
+def test_counts_fall_as_the_source_says(source):
+    counts = source_counts(source, 10, 10_000)
+    assert counts.max() == 10_000
+    assert counts[0] / counts[-1] == pytest.approx(IMBALANCES[source], rel=0.03)
+    ratios = counts[1:] / counts[:-1]
+    np.testing.assert_allclose(ratios, ratios.mean(), rtol=0.03)
+
+
+def test_subsets_follow_the_seed_alone():
+    y = np.repeat(np.arange(3), 100)
+    images = ArrayImages(np.zeros((300, 1, 1, 1), np.uint8), y)
+    data = ImageData("toy", 3, images, images)
+    plan = Plan("cifar-10", "D3", seed=1)
+    first, again, other, retrained = (
+        draw(data, each)
+        for each in (plan, plan, replace(plan, seed=2), replace(plan, sampler="UNI"))
+    )
+    np.testing.assert_array_equal(first.train[1], again.train[1])
+    np.testing.assert_array_equal(first.train[1], retrained.train[1])
+    assert not np.array_equal(first.train[1], other.train[1])
+    assert np.intersect1d(first.train[1], first.val[1]).size == 0
+    np.testing.assert_array_equal(first.test[1], np.arange(300))
+
+
+@pytest.mark.parametrize("changes", [{"source": "UNI"}, {"largest": 2}])
+def test_data_with_a_validation_set_are_taken_as_they_are(changes):
+    images = ArrayImages(np.zeros((4, 1, 1, 1), np.uint8), np.array([0, 1, 1, 1]))
+    data = ImageData("places365-lt", 2, images, images, images)
+    np.testing.assert_array_equal(draw(data, Plan("places365-lt")).train[1], np.arange(4))
+    with pytest.raises(ValueError, match="comes long-tailed and is used whole"):
+        draw(data, Plan("places365-lt", **changes))
+
+
+@pytest.mark.parametrize("per_class", [50, 51, 149])
+def test_too_few_images(per_class, rng):
+    with pytest.raises(ValueError, match=rf"\({per_class} available, 50 held out\) are too few"):
+        split(np.repeat(np.arange(10), per_class), "LT", rng)
+
+
+def test_the_largest_class_can_be_made_smaller(rng):
+    y = np.repeat(np.arange(10), 1000)
+    chosen, held_out = split(y, "LT", rng, largest=450)
+    np.testing.assert_array_equal(np.bincount(y[chosen])[[0, -1]], [450, 4])
+    np.testing.assert_array_equal(np.bincount(y[held_out]), 50)
+    with pytest.raises(ValueError, match="it can be 950 at most"):
+        split(y, "LT", rng, largest=951)
+    with pytest.raises(ValueError, match="its rarest class would keep none"):
+        split(y, "LT", rng, largest=99)
+
+
+def test_files_are_named_by_the_plan():
+    assert Plan("cifar-10", "D3").name == "cifar-10-D3"
+    assert Plan("cifar-10", "LT", largest=450).name == "cifar-10-LT450"
+
+
+# Plans
+
+
+@pytest.mark.parametrize("n_epochs", [5, 10, 20, 200, 400])
+@pytest.mark.parametrize("dataset", RECIPES)
+def test_the_schedule_scales(dataset, n_epochs):
+    recipe = RECIPES[dataset]
+    rates = [recipe.rate(epoch, n_epochs) for epoch in range(n_epochs)]
+    scaled = [
+        recipe.rate(int(e * recipe.n_epochs / n_epochs), recipe.n_epochs) for e in range(n_epochs)
+    ]
+    np.testing.assert_allclose(rates, scaled)
+    assert rates == sorted(rates, reverse=True)
+    assert rates[0] == recipe.learning_rate
+    assert rates[-1] == pytest.approx(recipe.learning_rate / 100)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"dataset": "mnist"}, "dataset must be one of"),
+        ({"source": "D9"}, "source must be one of"),
+        ({"sampler": "D9"}, "sampler must be one of"),
+        ({"n_epochs": 0}, "n_epochs must be"),
+        ({"largest": 0}, "largest must be"),
+    ],
+)
+def test_bad_plans(changes, message):
+    with pytest.raises(ValueError, match=message):
+        Plan(**{"dataset": "cifar-10"} | changes)
+
+
+# Augmentation
+
+
+def test_crops_are_parts_of_the_padded_image_or_of_its_mirror(rng):
+    image = np.arange(1, 1 + 6 * 6 * 2, dtype=np.uint8).reshape(1, 6, 6, 2)
+    padded = np.pad(image[0], ((2, 2), (2, 2), (0, 0)))
+    possible = {}
+    for top in range(5):
+        for left in range(5):
+            crop = padded[top : top + 6, left : left + 6]
+            possible[crop.tobytes()] = possible[crop[:, ::-1].tobytes()] = (top, left)
+    found = augmented(np.repeat(image, 4000, axis=0), 2, 6, rng)
+    seen = [crop.tobytes() for crop in found]
+    assert set(seen) == set(possible)  # all of them, and nothing else
+    counts = np.unique(seen, return_counts=True)[1]
+    assert counts.min() > 40  # 80 expected
+
+
+def test_crops_of_larger_images(rng):
+    images = rng.integers(0, 256, (3, 8, 8, 3), np.uint8)
+    assert augmented(images, 0, 6, rng).shape == (3, 6, 6, 3)
+    np.testing.assert_array_equal(centred(images, 6), images[:, 1:7, 1:7])
+    np.testing.assert_array_equal(centred(images, 8), images)
+
+
+# The authors' outputs
+
+
+def _outputs(rng, loss_scale=1.0):
+    K = 4
+    trained = np.array([0.6, 0.2, 0.15, 0.05])
+
+    def part(n, priors):
+        y = rng.choice(K, n, p=priors)
+        return loss_scale * (2 * (2 * np.eye(K)[y] + rng.normal(size=(n, K))) + np.log(trained)), y
+
+    uniform = np.full(K, 1 / K)
+    return StoredOutputs.of(
+        "toy", train=part(3000, trained), val=part(1000, uniform), test=part(4000, uniform)
+    )
+
+
+def test_check_of_published_numbers(rng):
+    outputs = _outputs(rng)
+    check = check_published(outputs)
+    assert list(check.accuracy) == list(PUBLISHED)
+    assert check.accuracy["oracle"] > check.accuracy["na"] + 1
+    assert check.accuracy["scm-l"] == pytest.approx(check.accuracy["oracle"], abs=1.0)
+    assert not check.is_same_file
+    assert "| na | 33.79 |" in check.to_markdown()
+    # an oracle for the weighted loss: repeat each sample as often as its class weighs
+    proba = np.exp(outputs.val.logits)
+    proba /= proba.sum(axis=1, keepdims=True)
+    loss = -np.log(proba[np.arange(1000), outputs.val.y])
+    per_class = [loss[outputs.val.y == k].mean() for k in range(4)]
+    frequencies = np.bincount(outputs.train.y) / 3000
+    assert check.loss == pytest.approx(frequencies @ per_class)
+    assert replace(check, loss=PUBLISHED_LOSS + 4e-4).is_same_file
+
+
+# Without PyTorch
+
+
+@pytest.fixture
+def without_torch(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+
+
+def test_without_torch_the_extra_is_named(tmp_path, without_torch):
+    words = ["train", "--dataset", "cifar-10", "--data", str(tmp_path)]
+    found = CliRunner().invoke(main, words)
+    assert found.exit_code == 1
+    assert "pip install 'priorshift[train]'" in found.output
+
+
+def test_without_pillow_it_is_named(tmp_path, monkeypatch):
+    (tmp_path / "a.png").write_bytes(b"")
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(ImportError, match=r"pip install 'priorshift\[train\]'"):
+        FileImages(tmp_path, ("a.png",), np.array([0]), 8).pixels(np.array([0]))

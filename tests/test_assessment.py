@@ -1,0 +1,265 @@
+"""assess: one verdict from all evidence, right on simulated truth, for every kind of input."""
+
+import json
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+
+import priorshift as ps
+from benchmarks.verdicts import judge, right, simulate, table
+from priorshift import assessment
+from priorshift.diagnostics import Expected
+from priorshift.execution import ArrayTable
+
+K = 3
+MEANS = np.array([[0.0, 0.0], [2.0, 0.5], [0.5, 2.5]])
+SOURCE = np.array([0.7, 0.2, 0.1])
+TARGET = np.array([0.1, 0.3, 0.6])
+NAMES = np.array(["ant", "bee", "cat"])
+
+
+def draw(rng, n, shares, *, slope=1.0, moved=0.0):
+    y = rng.choice(K, n, p=shares)
+    x = MEANS[y] + rng.normal(size=(n, 2)) + moved
+    z = slope * (x @ MEANS.T - 0.5 * (MEANS**2).sum(axis=1)) + np.log(SOURCE)
+    y_proba = np.exp(z - z.max(axis=1, keepdims=True))
+    return y_proba / y_proba.sum(axis=1, keepdims=True), y
+
+
+@pytest.fixture(scope="module")
+def shifted():
+    rng = np.random.default_rng(0)
+    (y_proba_val, y_val), (y_proba, y) = draw(rng, 2000, SOURCE), draw(rng, 3000, TARGET)
+    return y_proba_val, y_val, y_proba, y
+
+
+@pytest.fixture(scope="module")
+def found(shifted):
+    y_proba_val, y_val, y_proba, _ = shifted
+    return ps.assess(y_proba_val, NAMES[y_val], y_proba, classes=NAMES)
+
+
+# The verdict
+
+
+def test_a_large_shift_is_worth_adapting_to(found, shifted):
+    _, _, y_proba, y = shifted
+    before = (y_proba.argmax(axis=1) == y).mean()
+    after = (found.adapt(y_proba).argmax(axis=1) == y).mean()
+    assert found.verdict == "adapt"
+    assert after > before + 0.05
+    assert found.gain.low < after - before < found.gain.high
+    assert found.estimate.interval is not None
+    assert found.sentence.startswith("Adapt: the class balance has changed, and accuracy should")
+
+
+def test_without_a_shift_predictions_are_left_as_they_are():
+    rng = np.random.default_rng(1)
+    (y_proba_val, y_val), (y_proba, _) = draw(rng, 2000, SOURCE), draw(rng, 2000, SOURCE)
+    found = ps.assess(y_proba_val, y_val, y_proba)
+    assert found.verdict == "leave"
+    assert found.estimate.strength == 0
+    np.testing.assert_array_equal(found.adapt(y_proba).argmax(axis=1), y_proba.argmax(axis=1))
+    assert "no evidence that the class balance changed" in found.sentence
+
+
+def test_more_than_the_priors_changed():
+    rng = np.random.default_rng(2)
+    (y_proba_val, y_val), (y_proba, _) = draw(rng, 3000, SOURCE), draw(rng, 3000, TARGET, moved=1.5)
+    found = ps.assess(y_proba_val, y_val, y_proba)
+    assert found.verdict == "unclear"
+    assert found.assumption_test.rejected
+    assert "more than the class balance changed" in found.sentence
+    np.testing.assert_array_equal(found.adapt(y_proba).argmax(axis=1), y_proba.argmax(axis=1))
+
+
+def test_few_rows_are_said_to_be_few():
+    rng = np.random.default_rng(8)
+    (y_proba_val, y_val), (y_proba, _) = draw(rng, 25, SOURCE), draw(rng, 400, [0.4, 0.4, 0.2])
+    found = ps.assess(y_proba_val, y_val, y_proba, classes=range(K))
+    assert found.verdict == "unclear"
+    assert found.estimate.strength == 0
+    assert any("More labelled validation rows would help most" in one for one in found.reasons)
+
+
+def test_a_class_that_nothing_is_known_of_is_unclear(shifted):
+    y_proba_val, y_val, y_proba, _ = shifted
+    kept = y_val != 2
+    found = ps.assess(y_proba_val[kept], NAMES[y_val[kept]], y_proba, classes=NAMES)
+    assert found.verdict == "unclear"
+    assert "no row of class 'cat'" in found.sentence.replace('"', "'") or "cat" in found.sentence
+    assert any("source_priors" in reason for reason in found.reasons)
+
+
+@pytest.mark.slow
+def test_verdicts_are_right_on_simulated_truth():
+    outcomes = [judge(simulate(7_000_000 + seed), "auto") for seed in range(40)]
+    adapted = [one for one in outcomes if one.verdict == "adapt"]
+    left = [one for one in outcomes if one.verdict == "leave"]
+    assert len(adapted) >= 8
+    assert len(left) >= 8
+    assert np.mean([right(one) for one in adapted]) >= 0.8
+    assert np.mean([right(one) for one in left]) >= 0.8
+    assert np.mean([one.gain for one in adapted]) > np.mean([one.gain for one in left]) + 1
+    assert "| all | adapt |" in "\n".join(table(outcomes))
+
+
+# Words
+
+
+def test_the_sentence_is_short_and_plain(found):
+    assert len(found.sentence) < 200
+    for jargon in ("nats", "pseudo", "posterior", "likelihood", "p ="):
+        assert jargon not in found.sentence
+
+
+def test_every_reason_is_a_sentence_with_a_number(found):
+    assert len(found.reasons) >= 3
+    for reason in found.reasons:
+        assert reason.endswith((".", "!"))
+        assert any(letter.isdigit() for letter in reason)
+
+
+def test_repr_leads_with_the_verdict(found):
+    assert repr(found).startswith(found.sentence)
+    assert found._repr_html_().startswith("<div><p><strong>Adapt: ")
+
+
+def test_html_is_escaped(shifted):
+    y_proba_val, y_val, y_proba, _ = shifted
+    names = np.array(["<b>", "x", "y"])
+    html = ps.assess(y_proba_val, names[y_val], y_proba, classes=names)._repr_html_()
+    assert "<b>" not in html.replace("<b></b>", "")
+
+
+# What it keeps
+
+
+def test_it_is_plain_data_for_json(found):
+    document = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert document["verdict"] == "adapt"
+    assert set(document["estimate"]["priors"]) == set(NAMES)
+    assert document["gain"]["low"] < document["gain"]["value"] < document["gain"]["high"]
+
+
+def test_it_keeps_summaries_and_no_rows(found):
+    again = pickle.loads(pickle.dumps(found))
+    assert again.sentence == found.sentence
+    assert len(pickle.dumps(found)) < 50_000  # 5,000 rows of 3 float64 take 120,000
+
+
+def test_it_is_the_same_every_time(shifted, found):
+    y_proba_val, y_val, y_proba, _ = shifted
+    again = ps.assess(y_proba_val, NAMES[y_val], y_proba, classes=NAMES)
+    assert again.to_dict() == found.to_dict()
+
+
+def test_warnings_are_kept_not_raised(shifted):
+    y_proba_val, y_val, y_proba, _ = shifted
+    kept = y_val != 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = ps.assess(y_proba_val[kept], y_val[kept], y_proba, classes=range(K), method="scm-l")
+    assert any("no sample of class 2" in warning for warning in found.warnings)
+
+
+# What it takes
+
+
+def test_frames_are_matched_by_name(shifted, found):
+    pd = pytest.importorskip("pandas")
+    y_proba_val, y_val, y_proba, _ = shifted
+    validation = pd.DataFrame(y_proba_val, columns=NAMES)
+    target = pd.DataFrame(y_proba, columns=NAMES)[["cat", "ant", "bee"]]
+    again = ps.assess(validation, pd.Series(NAMES[y_val]), target)
+    assert again.verdict == found.verdict
+    np.testing.assert_allclose(again.estimate.priors, found.estimate.priors, atol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["em", "scm-l", "em-bcts", "bbse"])
+def test_fixed_methods_agree_on_a_clear_case(shifted, method):
+    y_proba_val, y_val, y_proba, _ = shifted
+    found = ps.assess(y_proba_val, y_val, y_proba, method=method)
+    assert found.verdict == "adapt"
+    assert found.estimate.method == method
+
+
+def test_an_estimator_may_be_given(shifted):
+    y_proba_val, y_val, y_proba, _ = shifted
+    found = ps.assess(y_proba_val, y_val, y_proba, method=ps.MAP(alpha=2.0))
+    assert found.estimate.method == "map"
+
+
+def test_a_target_read_in_blocks_is_assessed_by_a_sample(shifted, monkeypatch):
+    y_proba_val, y_val, y_proba, y = shifted
+    monkeypatch.setattr(assessment, "SAMPLE_NUMBERS", 1500 * K)
+    found = ps.assess(y_proba_val, y_val, ArrayTable(y_proba), y_target=y)
+    assert found.rows_looked_at < 1500 < found.n_target == 3000
+    assert found.measured.n_labelled == found.rows_looked_at
+    assert any("of the target's 3,000 rows" in reason for reason in found.reasons)
+    assert found.verdict == "adapt"
+
+
+def test_what_cannot_be_read_is_refused(shifted):
+    y_proba_val, y_val, y_proba, _ = shifted
+    with pytest.raises(ValueError, match="there is no estimator 'magic'"):
+        ps.assess(y_proba_val, y_val, y_proba, method="magic")
+    with pytest.raises(ValueError, match="y_proba_target"):
+        ps.assess(y_proba_val, y_val, np.full((3, K), np.nan))
+    with pytest.raises(ValueError, match="one entry per row"):
+        ps.assess(y_proba_val, y_val, y_proba, y_target=[0, 1])
+
+
+# Labels of the target
+
+
+def test_labels_measure_the_gain(shifted):
+    y_proba_val, y_val, y_proba, y = shifted
+    found = ps.assess(y_proba_val, y_val, y_proba, y_target=y)
+    before = (y_proba.argmax(axis=1) == y).mean()
+    assert found.measured.n_labelled == y.size
+    assert found.measured.before.value == pytest.approx(before)
+    assert any("labelled rows of the target" in reason for reason in found.reasons)
+
+
+@pytest.mark.parametrize("unknown", [None, np.nan, -1])
+def test_some_labels_are_enough(shifted, unknown):
+    y_proba_val, y_val, y_proba, y = shifted
+    some = np.full(y.size, unknown, dtype=object)
+    some[::10] = y[::10]
+    assert ps.assess(y_proba_val, y_val, y_proba, y_target=some).measured.n_labelled == 300
+
+
+def test_labels_overrule_an_expectation_that_is_wrong():
+    """Where features moved, adapting is expected to help and does not; labels tell."""
+    rng = np.random.default_rng(5)
+    (y_proba_val, y_val), (y_proba, _) = draw(rng, 2000, SOURCE), draw(rng, 2000, TARGET)
+    contrary = y_proba.argmax(axis=1)  # as if decisions were right as they are
+    found = ps.assess(y_proba_val, y_val, y_proba, y_target=contrary)
+    assert found.verdict == "leave"
+    assert found.estimate.strength == 0
+
+
+# Arithmetic
+
+
+def test_expectation_and_measurement_are_averaged_by_precision(found):
+    measured = assessment.Measured(
+        100,
+        Expected(0.5, 0.4, 0.6),
+        Expected(0.5, 0.4, 0.6),
+        Expected(0.0, -1.96 * 0.02, 1.96 * 0.02),
+    )
+    evidence = assessment.Evidence(
+        found.estimate, found.shift_test, found.diagnostics, None, None, 0.95
+    )
+    g, s = evidence.mean_and_error
+    both = assessment.Evidence(
+        found.estimate, found.shift_test, found.diagnostics, measured, None, 0.95
+    )
+    mean, error = both.mean_and_error
+    weights = np.array([1 / s**2, 1 / 0.02**2])
+    assert mean == pytest.approx(weights @ [g, 0.0] / weights.sum(), rel=1e-4)
+    assert error == pytest.approx(weights.sum() ** -0.5, rel=1e-4)
