@@ -599,8 +599,8 @@ class PriorEstimator(BaseEstimator):
         >>> cm = ps.CM().fit(np.eye(2)[decisions], y_val)
         >>> shift = cm.estimate(np.eye(2)[np.repeat([0, 1], [100, 100])], confidence_level=0.95)
         >>> shift.interval.round(2)
-        array([[0.36, 0.65],
-               [0.36, 0.65]])
+        array([[0.35, 0.65],
+               [0.35, 0.65]])
         """
         check_is_fitted(self)
         request = interval_request(
