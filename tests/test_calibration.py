@@ -18,7 +18,7 @@ from priorshift.calibration import (
     TINY,
     TemperatureScaling,
     VectorScaling,
-    _likelihood,
+    likelihood,
 )
 from priorshift.calibration.crossfit import by_fold
 from priorshift.calibration.likelihood import deal_folds
@@ -280,8 +280,8 @@ def test_scale_of_logits_goes_into_the_temperature():
 def test_small_blocks_give_the_same_answer(monkeypatch):
     logits, y = simulate()
     expected = VectorScaling().fit(logits, y).predict_proba(logits)
-    blocks = _likelihood.row_blocks
-    monkeypatch.setattr(_likelihood, "row_blocks", lambda n, k, _: blocks(n, k, 7 * 8 * k))
+    blocks = likelihood.row_blocks
+    monkeypatch.setattr(likelihood, "row_blocks", lambda n, k, _: blocks(n, k, 7 * 8 * k))
     actual = VectorScaling().fit(logits, y).predict_proba(logits)
     np.testing.assert_allclose(actual, expected, atol=1e-6)
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import approx_fprime, minimize
 from scipy.special import log_softmax
 
-from priorshift.calibration import RIDGE_GRID, _fit
+from priorshift.calibration import RIDGE_GRID, fitting
 from priorshift.calibration.crossfit import by_fold, cross_fit
 from priorshift.calibration.fitting import (
     DiagonalMetric,
@@ -97,7 +97,7 @@ def test_parameters_and_maps_are_inverse(family):
 @pytest.mark.parametrize("dense", [True, False], ids=["dense", "diagonal"])
 def test_gradient_of_the_objective(monkeypatch, family, seen, dense):
     if not dense:
-        monkeypatch.setattr(_fit, "DENSE_PARAMETERS", 0)
+        monkeypatch.setattr(fitting, "DENSE_PARAMETERS", 0)
     data, rng = simulate(60, n_seen=seen), np.random.default_rng(3)
     near = ScoreMap(np.full(K, 0.8), np.zeros(K))
     objective = Objective(likelihood_of(*data), family, Penalty(7.0, 2.0, 1.0), near)
@@ -245,7 +245,7 @@ def test_float32_ends_where_float64_does(family):
 def test_a_diagonal_metric_ends_where_a_dense_one_does(monkeypatch):
     data, start = simulate(500), ScoreMap(np.ones(K), np.zeros(K))
     dense = fit_map(Objective(likelihood_of(*data), VECTOR, Penalty(), start), start, 1e-6, 1000)
-    monkeypatch.setattr(_fit, "DENSE_PARAMETERS", 0)
+    monkeypatch.setattr(fitting, "DENSE_PARAMETERS", 0)
     objective = Objective(likelihood_of(*data), VECTOR, Penalty(), start)
     assert isinstance(objective.metric, DiagonalMetric)
     diagonal = fit_map(objective, start, 1e-6, 1000)

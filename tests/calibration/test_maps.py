@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax, softmax
 
-from priorshift.calibration import TINY, CalibrationAverage, CalibrationMap, _maps
+from priorshift.calibration import TINY, CalibrationAverage, CalibrationMap
+from priorshift.calibration import maps as maps_module
 from priorshift.calibration.floors import FLOOR_COST, best_floor, floored_likelihood
 from priorshift.calibration.likelihood import ScoreMap, deal_folds, rebalance
 from priorshift.execution import ArrayTable, Table, take_rows
@@ -67,8 +68,8 @@ def test_inputs_are_left_alone_and_blocks_do_not_matter(y_proba, maps, monkeypat
     average, copy = CalibrationAverage(maps, (0.2, 0.5, 0.3)), y_proba.copy()
     expected = average.apply(y_proba)
     np.testing.assert_array_equal(y_proba, copy)
-    blocks = _maps.row_blocks
-    monkeypatch.setattr(_maps, "row_blocks", lambda n, k: blocks(n, k, block_bytes=7 * 8 * k))
+    blocks = maps_module.row_blocks
+    monkeypatch.setattr(maps_module, "row_blocks", lambda n, k: blocks(n, k, block_bytes=7 * 8 * k))
     np.testing.assert_allclose(average.apply(y_proba), expected, rtol=1e-12)
 
 

@@ -99,5 +99,5 @@ def diagnose(
         accuracy_after=expected_score(after, y, *known, (0.0, 1.0), optimism),
         accuracy_gain=expected_score(after - before, y, *known, (-1.0, 1.0), optimism),
         confidence_level=confidence_level,
-        priors_exact=False,
+        priors_exact=not estimate.n_target,
     )
