@@ -17,7 +17,7 @@ from priorshift.estimators import (
     SemiSupervisedEM,
     ShrunkSCML,
 )
-from priorshift.estimators._elsa import _Equations
+from priorshift.estimators.elsa import _Equations
 from priorshift.solvers import evident_variance, maximise_jointly, shrunk_least_squares
 
 TARGET = np.array([0.1, 0.2, 0.3, 0.4])
@@ -124,9 +124,7 @@ def test_elsa_knows_its_standard_error(simulate):
     for seed in range(80):
         y_proba_val, y_val = simulation.draw(np.full(3, 1 / 3), 300, np.random.default_rng(seed))
         elsa = ELSA(max_iter=30).fit(y_proba_val, y_val)
-        rounds = _Equations.of(elsa._validation_rows(), elsa._seen_target(y_proba, "elsa")).solve(
-            1e-4, 30
-        )
+        rounds = _Equations.of(elsa._validation_rows(), elsa._seen_target(y_proba)).solve(1e-4, 30)
         raw.append(rounds.raw)
         told.append(rounds.error)
     assert np.mean(told) == pytest.approx(np.std(raw, axis=0).max(), rel=0.35)
