@@ -560,16 +560,18 @@ def unexplained(test: ShiftTest | None, diagnostics: Diagnostics | None) -> floa
     return float(min(1.0, 0.5 * np.sqrt(excess * noise)))
 
 
-def shift_in_words(test: ShiftTest | None) -> str:
-    """Say whether the class balance changed, with the number; nothing without a test."""
+def shift_in_words(test: ShiftTest | None, estimate: PriorEstimate) -> str:
+    """Say whether the class balance changed, with the number; nothing without a test.
+
+    How far it changed is what the estimate says, as everywhere; the test has a noisier one.
+    """
     if test is None:
         return ""
-    low, high = test.effect_interval
     if test.rejected:
+        moved = float(np.abs(estimate.priors - estimate.source_priors).sum() / 2)
         return (
-            f"The class balance changed (p = {test.p_value:.3f}): about "
-            f"{test.effect_size:.0%} of the cases belong to other classes than before "
-            f"({low:.0%} to {high:.0%})."
+            f"The class balance changed (p = {test.p_value:.3f}): about {moved:.0%} of the cases "
+            "belong to other classes than before."
         )
     noticed = f"a change of {test.alternative:.0%} of the cases would have been noticed with"
     unchanged = f"There is no evidence that the class balance changed (p = {test.p_value:.2f})"
@@ -732,7 +734,7 @@ class Evidence:
     def reasons(self) -> tuple[str, ...]:
         """Say what the verdict rests on, one sentence each with its number."""
         said = [
-            shift_in_words(self.test),
+            shift_in_words(self.test, self.estimate),
             assumption_in_words(self.test, self.diagnostics),
             self._of_gain(),
             self._of_labels(),

@@ -341,11 +341,6 @@ class Facts:
         return None if self.assessment is None else self.assessment.diagnostics
 
     @property
-    def changed_balance(self) -> float:
-        """Share of the cases that belong to other classes than before, as the verdict has it."""
-        return self.shift.total_variation if self.test is None else self.test.effect_size
-
-    @property
     def changed_decisions(self) -> float | None:
         """Share of decisions that adapting changes, if it is known."""
         if self.decisions is not None:

@@ -245,9 +245,10 @@ def picture(facts: Facts, names: tuple[str, ...]) -> Picture:
             None if truth is None else float(truth[others].sum()),
             1.0,
         )
-    level = "" if estimate.confidence_level is None else f"{100 * estimate.confidence_level:g}%"
-    has_interval = estimate.interval is not None
-    return Picture(rows, rest, f"{100 * largest:g}%", level if has_interval else "", truth is not None)
+    level = ""
+    if estimate.interval is not None and estimate.confidence_level is not None:
+        level = f"{100 * estimate.confidence_level:g}%"
+    return Picture(rows, rest, f"{100 * largest:g}%", level, truth is not None)
 
 
 def _upper(facts: Facts) -> Vector | None:

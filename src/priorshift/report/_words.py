@@ -107,7 +107,17 @@ class Tile:
 
 def tiles(facts: Facts) -> list[Tile]:
     """Return the few numbers to see first."""
-    return [*_accuracy_tiles(facts), _balance_tile(facts), *_last_tile(facts)]
+    found = [*_accuracy_tiles(facts), _balance_tile(facts), *_last_tile(facts)]
+    return [
+        Tile(tile.label, _spaced(tile.value), tuple(map(_spaced, tile.notes))) for tile in found
+    ]
+
+
+def _spaced(text: str) -> str:
+    """Set a thin space before the percent sign, and keep "p = 0.9" on one line."""
+    return text.replace("%", "\N{NARROW NO-BREAK SPACE}%").replace(
+        " = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"
+    )
 
 
 def _accuracy_tiles(facts: Facts) -> Iterator[Tile]:
@@ -124,25 +134,21 @@ def _accuracy_tiles(facts: Facts) -> Iterator[Tile]:
         notes = [f"expected, {_span(expected)}"]
         if seen is not None and measured is not None:
             notes.append(f"labels say {percent(seen.value)}, {_span(seen)}")
-        yield Tile(label, f"{100 * expected.value:.{digits}f}\N{NO-BREAK SPACE}%", tuple(notes))
+        yield Tile(label, f"{100 * expected.value:.{digits}f}%", tuple(notes))
 
 
 def _span(share: Expected) -> str:
-    return f"{100 * share.low:.0f} to {100 * share.high:.0f}\N{NO-BREAK SPACE}%"
+    return f"{100 * share.low:.0f} to {100 * share.high:.0f}%"
 
 
 def _balance_tile(facts: Facts) -> Tile:
-    test, label = facts.test, "Cases in other classes than before"
+    test, label = facts.test, "Cases that changed class"
+    share = short_percent(facts.shift.total_variation)
     if test is None:
-        return Tile(label, short_percent(facts.changed_balance), ("not tested",))
-    low, high = (short_percent(bound) for bound in test.effect_interval)
+        return Tile(label, share, ("whether by chance is not tested",))
     if test.rejected:
-        return Tile(
-            label,
-            short_percent(test.effect_size),
-            (f"{low} to {high}", f"a change is certain (p = {test.p_value:.3f})"),
-        )
-    return Tile(label, "no change seen", (f"p = {test.p_value:.2f}", f"at most {high}"))
+        return Tile(label, share, (f"more than chance (p = {test.p_value:.3f})",))
+    return Tile(label, "none for sure", (f"{share} may be chance (p = {test.p_value:.2f})",))
 
 
 def _last_tile(facts: Facts) -> Iterator[Tile]:
@@ -189,8 +195,8 @@ def _moved(before: float, after: float) -> str:
         return known.get(round(ratio), f"grew {number(ratio, 2)}-fold")
     if ratio <= 0.55:
         parts = {2: "half", 3: "a third", 4: "a quarter", 5: "a fifth"}
-        part = parts.get(round(1 / ratio), f"a {number(1 / ratio, 2)}th")
-        return f"shrank to {part}"
+        part = parts.get(round(1 / ratio))
+        return f"shrank {number(1 / ratio, 2)}-fold" if part is None else f"shrank to {part}"
     verb = "grew" if ratio >= 1 else "shrank"
     return f"{verb} from {short_percent(before)} to {short_percent(after)}"
 
@@ -202,7 +208,7 @@ def changed_claim(facts: Facts) -> str:
     """Say in the heading how many decisions change or, without target rows, how many cases."""
     share = facts.changed_decisions
     if share is None:
-        return f"{short_percent(facts.changed_balance)} of the cases belong to other classes"
+        return f"{short_percent(facts.shift.total_variation)} of the cases changed class"
     if share == 0:
         return "Adapting changes no decision"
     verb = "changes" if facts.adapts else "would change"
@@ -319,7 +325,8 @@ def _shift_check(facts: Facts) -> Check | None:
     if test is None:
         why = " ".join(r for r in facts.assessment.reasons if " test" in r and ": " in r)
         return Check("shift", "unknown", "Not tested", why or "There is no test of a shift.")
-    said, numbers, notes = shift_in_words(test), _shift_numbers(test), _shift_notes(test)
+    said = shift_in_words(test, facts.estimate)
+    numbers, notes = _shift_numbers(test), _shift_notes(test)
     if test.rejected:
         return Check("shift", "good", "Certain", said, numbers, notes)
     if test.power >= ENOUGH_POWER:
@@ -332,7 +339,7 @@ def _shift_numbers(test: ShiftTest) -> tuple[tuple[str, str], ...]:
     least = test.detectable_effect
     return (
         ("p-value", f"{test.p_value:.3f}"),
-        ("cases in other classes (total variation)", percent(test.effect_size)),
+        ("cases that changed class, by the test's own estimate", percent(test.effect_size)),
         (f"its {100 * (1 - test.alpha):g}% interval", f"{percent(low)} to {percent(high)}"),
         (f"chance to notice a change of {percent(test.alternative)}", percent(test.power)),
         ("change noticed 4 times of 5", "none" if least is None else percent(least)),
