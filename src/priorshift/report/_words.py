@@ -81,7 +81,8 @@ def verdict(facts: Facts) -> Verdict:
     """Return the assessment's sentence, or say what a verdict would need."""
     if facts.assessment is not None:
         lead, _, rest = facts.assessment.sentence.partition(":")
-        return Verdict(facts.assessment.verdict, f"{lead}:", rest.strip())
+        rest = rest.strip().replace(" %", "\N{NO-BREAK SPACE}%")
+        return Verdict(facts.assessment.verdict, f"{lead}:", rest)
     if facts.estimate.method == KNOWN:
         return Verdict(
             "none",
@@ -546,7 +547,9 @@ def _step(facts: Facts) -> tuple[str, str]:
 
 
 def _python(facts: Facts) -> str:
-    known = ", source_priors=source_priors" if facts.estimate.source_priors_from == "given" else ""
+    origin = facts.estimate.source_priors_from
+    given = origin == "given" or "agrees with source_priors" in origin
+    known = ", source_priors=source_priors" if given else ""
     method = facts.estimate.method
     if facts.assessment is None and method == KNOWN:
         return "adapted = ps.adapt_proba(y_proba_target, source_priors, target_priors)"
