@@ -222,7 +222,9 @@ def test_it_prints(visit):
     assert page.locator("nav").is_hidden()
     assert page.locator("#priors-table tbody tr:visible").count() == 100
     assert page.get_by_text("Printed are the first 100 of 120 rows").is_visible()
-    tall = page.locator(".scroll:has(#priors-table)").evaluate("e => [e.scrollHeight, e.clientHeight]")
+    tall = page.locator(".scroll:has(#priors-table)").evaluate(
+        "e => [e.scrollHeight, e.clientHeight]"
+    )
     assert tall[0] == tall[1], "nothing is hidden in a box that paper cannot scroll"
 
 

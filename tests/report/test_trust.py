@@ -155,15 +155,13 @@ def test_leave_says_so_all_over_the_page(same, read):
     assert "No class clearly grew or shrank" in page.texts["shares"]
     assert "Keep the predictions" in page.texts["next"]
     assert "priorshift assess" in page.texts["next"]
-    for verb in ("Adapting changes ", ".adapt(", "after adapting"):
+    for verb in ("Adapting changes ", ".adapt(", "Accuracy after adapting"):
         assert verb not in page.texts["main"].replace("Adapting changes no", "")
 
 
 def test_unclear_says_what_would_make_it_clear(pets, read):
     found = replace(weighed(pets, pets.estimate()), verdict="unclear", advice="More rows.")
-    page = read(
-        render_report(found.estimate, assessment=found, y_proba_target=pets.y_proba_target)
-    )
+    page = read(render_report(found.estimate, assessment=found, y_proba_target=pets.y_proba_target))
     assert page.data["verdict"] == "unclear"
     changed = page.data["decisions"]["n_changed"] / 500
     needed = labels_needed(found.gain.value, changed)
