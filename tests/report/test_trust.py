@@ -155,7 +155,7 @@ def test_leave_says_so_all_over_the_page(same, read):
     assert "No class clearly grew or shrank" in page.texts["shares"]
     assert "Keep the predictions" in page.texts["next"]
     assert "priorshift assess" in page.texts["next"]
-    for verb in ("Adapting changes ", ".adapt(", "after adapting"):
+    for verb in ("Adapting changes ", ".adapt(", "Accuracy after adapting"):
         assert verb not in page.texts["main"].replace("Adapting changes no", "")
 
 

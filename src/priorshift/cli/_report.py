@@ -2,6 +2,7 @@
 
 import shlex
 import warnings
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +132,7 @@ def command_line(ctx: click.Context) -> str:
     return shlex.join(["priorshift", ctx.info_name or "", *_words(ctx, names)])
 
 
-def _words(ctx: click.Context, names: set[str | None]) -> list[str]:
+def _words(ctx: click.Context, names: Collection[str]) -> list[str]:
     """Return the options of these names that were typed."""
     words = []
     for parameter in ctx.command.params:

@@ -149,7 +149,7 @@ def _balance_tile(facts: Facts) -> Tile:
         return Tile(label, share, ("whether by chance is not tested",))
     if test.rejected:
         return Tile(label, share, (f"more than chance (p = {test.p_value:.3f})",))
-    return Tile(label, "none for sure", (f"{share} may be chance (p = {test.p_value:.2f})",))
+    return Tile(label, "none seen", (f"{share} may be chance (p = {test.p_value:.2f})",))
 
 
 def _last_tile(facts: Facts) -> Iterator[Tile]:
