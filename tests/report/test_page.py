@@ -117,7 +117,7 @@ def test_names_in_figures_are_text(hostile_html, read):
     figure = next(part for part in drawn if "confusion-title" in part)
     assert "<text" in figure
     assert "$5 - $10 {{ x }}" in figure  # neither mathematics nor a template
-    assert "&lt;script&gt;alert…" in figure
+    assert "&lt;script" in figure
     assert "שלום" in figure
     assert "🦔" in figure
 

@@ -9,8 +9,7 @@ from priorshift.diagnostics._confusable import confusable_pairs
 from priorshift.diagnostics._resampling import resample
 from priorshift.diagnostics._result import Diagnostics
 from priorshift.estimators import PriorEstimate
-from priorshift.shift_test._noise import effective_size
-from priorshift.shift_test._samples import read_samples
+from priorshift.shift_test import effective_size, read_samples
 from priorshift.solvers import condition_number
 from priorshift.statistics import Decision
 
