@@ -63,6 +63,18 @@ def check_count(value: int, name: str, least: int = 1) -> int:
     return int(value)
 
 
+def check_level(level: float, name: str = "alpha") -> float:
+    """Check a level: above 0 and below 1."""
+    if not 0 < check_fraction(level, name) < 1:
+        raise ValueError(f"{name} must be above 0 and below 1; got {level!r}.")
+    return float(level)
+
+
+def check_resamples(n_resamples: int, alpha: float) -> int:
+    """Check that there are enough draws for a p-value as small as the level."""
+    return check_count(n_resamples, "n_resamples", least=int(np.ceil(1 / alpha - 1e-9)) - 1)
+
+
 def check_alpha(alpha: Any, n_classes: int) -> Vector:
     """Check the parameters of a Dirichlet hyper-prior: one number, or one a class, above 0."""
     values = as_array(alpha, "alpha")

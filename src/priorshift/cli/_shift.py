@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from priorshift._validation import check_resamples
 from priorshift.cli._console import busy, note, show_table
 from priorshift.cli._documents import document, hand_out
 from priorshift.cli._errors import SHIFTED, Command, in_options
@@ -20,7 +21,6 @@ from priorshift.cli._options import (
 from priorshift.cli._sample import in_memory
 from priorshift.cli._task import Task, open_task
 from priorshift.shift_test import ShiftTest, detect_shift
-from priorshift.shift_test._samples import check_resamples
 
 
 @click.command(

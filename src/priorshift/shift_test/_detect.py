@@ -1,4 +1,12 @@
-r"""Test whether the target's class priors are those of the source."""
+r"""Test whether the target's class priors are those of the source, and say how far they are.
+
+The distance between estimated and source priors is too large by construction: noise makes it
+positive even without a shift. So it is compared with what the same estimator finds where the true
+distance is known: priors between the source's and the estimated ones are taken as true, moments
+are drawn with their noise and estimated from again. What the draws' median is too large by is
+subtracted; their quantiles, inverted, are the interval. Its lower end supposes that the classes
+moved which clearly did, its upper end that all did, as noise adds most to a shift of few classes.
+"""
 
 from typing import Any, Literal
 
@@ -6,15 +14,26 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from priorshift._typing import Vector
-from priorshift._validation import check_choice, check_fraction, check_priors, some
+from priorshift._validation import (
+    check_choice,
+    check_fraction,
+    check_level,
+    check_priors,
+    check_resamples,
+    some,
+)
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.shift_test._assumption import N_RESAMPLES, assumption_of
-from priorshift.shift_test._effect import estimate_effect
-from priorshift.shift_test._noise import column_noise, draw_noise, draw_permutations
+from priorshift.shift_test._moments import Moments, column_noise, draw_noise, draw_permutations
 from priorshift.shift_test._power import Power, p_value
 from priorshift.shift_test._results import AssumptionTest, ShiftTest
-from priorshift.shift_test._samples import Samples, check_level, check_resamples, read_samples
-from priorshift.shift_test._statistic import Moments
+from priorshift.shift_test._samples import (
+    Samples,
+    at_one_precision,
+    read_samples,
+    without_repeats,
+)
+from priorshift.solvers import nearest_mixtures, simplex_least_squares
 from priorshift.statistics import Decision
 
 Resampling = Literal["auto", "permutation", "bootstrap"]
@@ -43,8 +62,9 @@ def detect_shift(
 
     .. math:: H_0: q = C p^N, \qquad T = d^T \Sigma^{-1} d, \quad d = q - C p^N
 
-    with the noise of target and validation in the null distribution of T, which is found by
-    resampling: a chi-square distribution would reject far too often with few samples a class.
+    The null distribution of T holds the noise of target and validation. It comes from resampling,
+    as a chi-square distribution would reject far too often with few rows per class. Where one side
+    was rounded to fewer decimals, the other is rounded alike.
 
     Parameters
     ----------
@@ -55,11 +75,11 @@ def detect_shift(
     y_proba_target : array-like of shape (n_target, n_classes) or (n_target,)
         Predicted probabilities on the target, from the same classifier.
     source_priors : array-like of shape (n_classes,) or mapping, optional
-        Mean prediction on the training set. Not the null hypothesis, which is about labels, but
-        it warns where validation was drawn otherwise than the training set.
+        Mean prediction on the training set. It is not the null hypothesis, which is about labels;
+        you get a warning if validation does not follow it.
     source_label_priors : array-like of shape (n_classes,) or mapping, optional
         Label frequencies of the training set, the null hypothesis. By default the target is
-        compared with validation, which is taken to be drawn as the training set was.
+        compared with validation.
     classes : array-like of shape (n_classes,), optional
         Class names in the order of the columns.
     decision : {"soft", "hard"}, default="soft"
@@ -70,11 +90,11 @@ def detect_shift(
         The smallest shift of practical interest, as a total variation distance: power is
         computed for it.
     resampling : {"auto", "permutation", "bootstrap"}, default="auto"
-        "permutation" exchanges rows of validation and target: exact, for a validation set drawn
-        at random as the source was. "bootstrap" takes the source label priors as known, and the
-        number of validation samples of each class as chosen. "auto" permutes if
-        `source_label_priors` are not given, unless validation has equally many samples of every
-        class, which are chosen rather than drawn.
+        "permutation" exchanges rows of validation and target: exact if validation is a random
+        sample of the source. "bootstrap" treats the source label priors as known and the number of
+        validation rows per class as chosen. "auto" permutes if `source_label_priors` are not
+        given, unless validation has equally many rows of every class: those were chosen, not
+        drawn.
     n_resamples : int, default=999
         Draws of the null distribution.
     assumption : bool, default=False
@@ -100,7 +120,8 @@ def detect_shift(
     check_choice(resampling, ("auto", "permutation", "bootstrap"), "resampling")
     alpha, alternative = check_level(alpha), check_fraction(alternative, "alternative")
     n_resamples = check_resamples(n_resamples, alpha)
-    samples = read_samples(y_proba_val, y_val, y_proba_target, classes)
+    given = read_samples(y_proba_val, y_val, y_proba_target, classes)
+    samples, rounded = at_one_precision(given)
     null, notes = _null_priors(samples, source_priors, source_label_priors)
     permute = _permutes(samples, resampling, given=source_label_priors is not None)
     rng = np.random.default_rng(random_state)
@@ -111,16 +132,16 @@ def detect_shift(
         if permute
         else draw_noise(samples, decision, null, n_resamples, rng)
     ) @ moments.whitener
-    of_columns = column_noise(samples, decision, moments.whitener)
-    power = Power(moments, of_columns, drawn, alpha, rng)
-    priors, distance, interval = estimate_effect(samples, decision, moments, 1 - alpha, rng)
+    chance = p_value((drawn**2).sum(axis=1), moments.statistic)
+    power = Power(drawn, ways_to_shift(samples, decision, moments, rng), alpha)
+    priors, distance, interval = estimate_effect(samples, decision, moments, alpha, rng)
     return ShiftTest(
         statistic=moments.statistic,
-        p_value=p_value((drawn**2).sum(axis=1), moments.statistic),
+        p_value=chance,
         degrees_of_freedom=moments.whitener.shape[1],
         alpha=alpha,
         effect_size=distance,
-        effect_interval=interval,
+        effect_interval=interval if chance <= alpha else (0.0, interval[1]),
         power=power.at(alternative),
         alternative=alternative,
         detectable_effect=power.detectable(),
@@ -132,17 +153,28 @@ def detect_shift(
         classes=samples.classes,
         source_label_priors=null,
         priors=priors,
-        assumption=_check(samples, alpha, n_resamples, rng) if assumption else None,
-        notes=notes,
+        assumption=_check(given, alpha, n_resamples, rng) if assumption else None,
+        notes=notes + rounded + _repeats(samples),
     )
 
 
 def _check(
     samples: Samples, alpha: float, n_resamples: int, rng: np.random.Generator
 ) -> AssumptionTest:
-    """Test the assumption, with fewer resamples where the level allows, as each is costly."""
+    """Test the assumption, with fewer resamples where the level allows: each is costly."""
     enough = max(N_RESAMPLES, int(np.ceil(1 / alpha)))
     return assumption_of(samples, alpha, min(n_resamples, enough), rng)
+
+
+def _repeats(samples: Samples) -> tuple[str, ...]:
+    """Say where rows repeat, which this test takes for rows of their own."""
+    _, *number = without_repeats(samples)
+    return tuple(
+        f"{side} has {n:,} repeated rows, which the test of a shift counts as new ones: its "
+        "p-value is too small, its interval too narrow; draw without replacement."
+        for side, n in zip(("validation", "the target"), number, strict=True)
+        if n
+    )
 
 
 def _permutes(samples: Samples, resampling: Resampling, *, given: bool) -> bool:
@@ -199,3 +231,149 @@ def _far_from_source(samples: Samples, source: Vector) -> list[str]:
         "not drawn as the training set was, yet the target is compared with it; give "
         "source_label_priors, the label frequencies of the training set."
     ]
+
+
+# How large the shift is -------------------------------------------------------------------------
+
+N_ERRORS = 199
+
+MOST_SURE = 10.0
+"""How much surer a direction may be than the noisiest one, as a ratio of standard deviations."""
+
+CLEAR = 2.0
+"""Standard errors that a class must have moved by to count as moved."""
+
+MOST_BEYOND = 1e3
+"""How far the upper end is looked for, as a multiple of the estimated distance."""
+
+
+def estimate_effect(
+    samples: Samples,
+    decision: Decision,
+    moments: Moments,
+    alpha: float,
+    rng: np.random.Generator,
+) -> tuple[Vector, float, tuple[float, float]]:
+    """Return the estimated priors, their debiased distance to those of the null, its interval."""
+    seen = samples.class_counts > 0
+    sure = np.sqrt((moments.whitener**2).sum(axis=0))
+    # where decisions hardly vary, their covariance is not known well enough to rely on
+    weights = moments.whitener * np.minimum(1.0, MOST_SURE * sure.min(initial=np.inf) / sure)
+    A = weights.T @ moments.C[:, seen]
+    found = simplex_least_squares(A, weights.T @ moments.q, tol=1e-6).value
+    priors = np.zeros(seen.size)
+    priors[seen] = found
+    null, seed = moments.priors[seen], int(rng.integers(2**32))
+    noise = [  # with the same signs, so that draws between both can be mixed from them
+        draw_noise(samples, decision, at, N_ERRORS, np.random.default_rng(seed)) @ weights
+        for at in (moments.priors, priors)
+    ]
+
+    def estimates(truth: Vector, share: float) -> Vector:
+        drawn = (1 - share) * noise[0] + share * noise[1]
+        return nearest_mixtures(A, (A @ truth)[:, None] + drawn.T, truth)
+
+    first = estimates(null, 0.0)
+    error = np.sqrt(((first - null[:, None]) ** 2).mean(axis=1))
+    clear = null + beyond_noise(found - null, CLEAR * error)
+    truths = np.column_stack([null, (null + clear) / 2, clear, (null + found) / 2, found])
+    observed = max(float(_distances(truths, null)[-1]), np.finfo(np.float64).tiny)
+    drawn = [first] + [estimates(p, _distance(p, null) / observed) for p in truths.T[1:]]
+    # noise grows with the shift: the upper end needs draws from beyond the estimate
+    margin = float(np.quantile(_distances(first, null), 1 - alpha / 2))
+    farther = np.maximum(null + min(1 + margin / observed, MOST_BEYOND) * (found - null), 0.0)
+    farther /= farther.sum()
+    drawn.append(estimates(farther, _distance(farther, null) / observed))
+    truths = np.column_stack([truths, farther])
+    distance = _distances(truths, null)
+    drawn = np.stack([_distances(one, null) for one in drawn])
+
+    sparse, spread = [0, 1, 2, 4], [0, 3, 4, 5]
+    low, high = (
+        _true_distance(observed, distance[path], np.quantile(drawn[path], level, axis=1))
+        for path, level in ((sparse, 1 - alpha / 2), (spread, alpha / 2))
+    )
+    # how far along the path the target is, by the statistic, which noise blurs least
+    squares = ((A @ (truths - null[:, None])) ** 2).sum(axis=0)
+    beyond = float(((moments.deviation @ weights) ** 2).sum() - np.median((noise[0] ** 2).sum(1)))
+    bias = np.median(drawn, axis=1) - distance
+    effect = observed - np.interp(beyond, np.maximum.accumulate(squares[sparse]), bias[sparse])
+    effect = float(np.clip(effect, 0.0, 1.0))
+    return priors, effect, (min(low, effect), min(1.0, max(high, effect)))
+
+
+def _distances(priors: Vector, null: Vector) -> Vector:
+    """Return the total variation distances of columns to the null."""
+    return np.abs(priors - null[:, None]).sum(axis=0) / 2
+
+
+def _distance(priors: Vector, null: Vector) -> float:
+    return float(np.abs(priors - null).sum() / 2)
+
+
+def beyond_noise(difference: Vector, error: Vector) -> Vector:
+    r"""Return what noise does not explain of a difference of priors; it sums to 0.
+
+    A class keeps :math:`\delta_k \max(0, 1 - s_k^2 / \delta_k^2)`. Then the side, gains or losses,
+    that lost more gets back a share of what it lost, so that both are equal.
+
+    Examples
+    --------
+    >>> beyond_noise(np.array([0.3, 0.01, -0.16, -0.15]), np.full(4, 0.05)).round(3)
+    array([ 0.292,  0.   , -0.151, -0.141])
+    """
+    square = difference**2
+    kept = difference * np.divide(
+        np.maximum(square - error**2, 0.0), square, out=np.zeros_like(square), where=square > 0
+    )
+    gains, losses = difference > 0, difference < 0
+    gained, lost = float(kept[gains].sum()), -float(kept[losses].sum())
+    side, missing = (losses, gained - lost) if gained > lost else (gains, lost - gained)
+    taken = np.where(side, difference - kept, 0.0)
+    total = float(np.abs(taken).sum())
+    return kept + taken * (missing / total if total > 0 else 0.0)
+
+
+def _true_distance(observed: float, true: Vector, quantiles: Vector) -> float:
+    """Return the true distance at which a quantile of estimated distances is the observed one."""
+    rising = np.maximum.accumulate(quantiles)
+    if observed > rising[-1]:
+        return float(true[-1] + observed - rising[-1])
+    return float(np.interp(observed, rising, np.maximum.accumulate(true)))
+
+
+# What would have been seen ----------------------------------------------------------------------
+
+N_DIRECTIONS = 64
+
+
+def ways_to_shift(
+    samples: Samples, decision: Decision, moments: Moments, rng: np.random.Generator
+) -> Vector:
+    """Return how shifts of size 1 move the whitened moments, (N_DIRECTIONS, n_directions)."""
+    way = directions(moments.priors, rng)
+    seen = way @ moments.C.T @ moments.whitener
+    # the noise of C makes any shift look larger than it is: subtract it
+    square = (seen**2).sum(axis=1)
+    less = np.maximum(square - way**2 @ column_noise(samples, decision, moments.whitener), 0.0)
+    shrink = np.sqrt(np.divide(less, square, out=np.zeros_like(square), where=square > 0))
+    return seen * shrink[:, None]
+
+
+def directions(priors: Vector, rng: np.random.Generator) -> Vector:
+    r"""Draw shifts of total variation 1, (N_DIRECTIONS, K).
+
+    A random half of the classes becomes more common, all by one factor, at the expense of the
+    others: :math:`p_k \propto p^N_k (\epsilon_k - \bar\epsilon)` with random signs
+    :math:`\epsilon_k`.
+    """
+    signs = np.where(rng.random((N_DIRECTIONS, priors.size)) < 0.5, -1.0, 1.0)
+    ways = priors * (signs - signs @ priors[:, None])
+    # if all signs are alike: the most common class against the others
+    most = int(np.argmax(priors))
+    against = priors * (np.where(np.arange(priors.size) == most, 1.0, -1.0))
+    against -= priors * against.sum()
+    size = np.abs(ways).sum(axis=1, keepdims=True) / 2
+    ways = np.where(size > 1e-9, ways, against)
+    size = np.abs(ways).sum(axis=1, keepdims=True) / 2
+    return np.divide(ways, size, out=np.zeros_like(ways), where=size > 1e-9)
