@@ -11,7 +11,9 @@ from priorshift.resampling import RandomState, sample_indices
 
 
 class PriorSampler(Sampler[int]):
-    """Draw training samples, with replacement, so that each epoch follows the target priors.
+    """Draw training samples so that each epoch follows the target priors.
+
+    Rows of a class repeat only after all of them were drawn: see `sample_indices`.
 
     Parameters
     ----------
@@ -24,7 +26,7 @@ class PriorSampler(Sampler[int]):
     classes : array-like of shape (n_classes,), optional
         Class names in the order of `target_priors`; by default the sorted labels.
     random_state : None, int or numpy.random.Generator, optional
-        Seed of the first epoch; every epoch draws anew.
+        Seed of the first epoch; every epoch is a new draw.
 
     Examples
     --------

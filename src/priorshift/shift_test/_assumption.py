@@ -24,6 +24,7 @@ from priorshift.shift_test._moments import ENTRIES, Moments, random_signs
 from priorshift.shift_test._power import Power, p_value
 from priorshift.shift_test._results import AssumptionTest
 from priorshift.shift_test._samples import (
+    MOST_DECIMALS,
     Samples,
     at_one_precision,
     read_samples,
@@ -39,11 +40,14 @@ MOST_ENTRIES = 2 * 10**7
 LEAST_ROWS = 5
 """Rows of a decision, on either side, for it to be compared by itself."""
 
-LEAST_WORTH = 20.0
+LEAST_WORTH = 100.0
 """Effective validation rows below which there is no test."""
 
-BORROWED = 5.0
+BORROWED = 10.0
 """Rows that the noise of a class borrows from the rows decided for it: see `_Noise`."""
+
+NO_VARIANCE = 1e-14
+"""Of a mean of features, which are of size 1: rounding alone."""
 
 N_SOLVES = 2
 
@@ -164,9 +168,15 @@ class Features:
         n, K = samples.n_val, rows.shape[1]
         predicted = rows.argmax(axis=1)
         ordered = np.partition(rows, K - 2, axis=1)
-        top, second, rest = ordered[:, -1].round(6), ordered[:, -2], ordered[:, :-1].sum(axis=1)
+        top, second, rest = (
+            ordered[:, -1].round(MOST_DECIMALS),
+            ordered[:, -2],
+            ordered[:, :-1].sum(axis=1),
+        )
         # rounded, so that equal values are equal in every precision; nothing is left beside 1
-        runner_up = np.divide(second, rest, out=np.ones_like(rest), where=top < 1).round(6)
+        runner_up = np.divide(
+            second, rest, out=np.ones_like(rest), where=(top < 1) & (rest > 0)
+        ).round(MOST_DECIMALS)
         confidence = 2 * ranks(top, predicted) - 1
         pooled = [*_legendre(confidence), *_legendre(2 * ranks(runner_up, predicted) - 1)]
         fewest = np.minimum(
@@ -359,11 +369,11 @@ def _scales(deviations: Vector, n_pooled: int) -> Vector:
     n, d = deviations.shape
     scale = np.zeros((d, d))
     values, vectors = np.linalg.eigh(deviations[:, :n_pooled].T @ deviations[:, :n_pooled] / n)
-    varies = values > 1e-8 * max(float(values[-1]), np.finfo(np.float64).tiny)
+    varies = values > max(NO_VARIANCE, 1e-8 * float(values[-1]))
     white = vectors[:, varies] / np.sqrt(values[varies] * max(1, np.count_nonzero(varies)))
     scale[:n_pooled, : white.shape[1]] = white
     variance = (deviations[:, n_pooled:] ** 2).mean(axis=0)
-    varies = variance > 1e-8 * variance.max(initial=np.finfo(np.float64).tiny)
+    varies = variance > max(NO_VARIANCE, 1e-8 * variance.max(initial=0.0))
     single = np.zeros(variance.size)
     single[varies] = 1 / np.sqrt(variance[varies] * max(1, np.count_nonzero(varies)))
     scale[np.arange(n_pooled, d), np.arange(n_pooled, d)] = single

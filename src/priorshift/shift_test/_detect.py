@@ -8,6 +8,7 @@ subtracted; their quantiles, inverted, are the interval. Its lower end supposes 
 moved which clearly did, its upper end that all did, as noise adds most to a shift of few classes.
 """
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -236,6 +237,7 @@ def _far_from_source(samples: Samples, source: Vector) -> list[str]:
 # How large the shift is -------------------------------------------------------------------------
 
 N_ERRORS = 199
+TINY = float(np.finfo(np.float64).tiny)
 
 MOST_SURE = 10.0
 """How much surer a direction may be than the noisiest one, as a ratio of standard deviations."""
@@ -256,59 +258,88 @@ def estimate_effect(
 ) -> tuple[Vector, float, tuple[float, float]]:
     """Return the estimated priors, their debiased distance to those of the null, its interval."""
     seen = samples.class_counts > 0
-    sure = np.sqrt((moments.whitener**2).sum(axis=0))
-    # where decisions hardly vary, their covariance is not known well enough to rely on
-    weights = moments.whitener * np.minimum(1.0, MOST_SURE * sure.min(initial=np.inf) / sure)
-    A = weights.T @ moments.C[:, seen]
-    found = simplex_least_squares(A, weights.T @ moments.q, tol=1e-6).value
+    again = _Again.of(samples, decision, moments, rng)
     priors = np.zeros(seen.size)
-    priors[seen] = found
-    null, seed = moments.priors[seen], int(rng.integers(2**32))
-    noise = [  # with the same signs, so that draws between both can be mixed from them
-        draw_noise(samples, decision, at, N_ERRORS, np.random.default_rng(seed)) @ weights
-        for at in (moments.priors, priors)
-    ]
+    priors[seen] = again.found
+    null, found, observed = again.null, again.found, again.observed
 
-    def estimates(truth: Vector, share: float) -> Vector:
-        drawn = (1 - share) * noise[0] + share * noise[1]
-        return nearest_mixtures(A, (A @ truth)[:, None] + drawn.T, truth)
-
-    first = estimates(null, 0.0)
+    first = again.estimates(null)
     error = np.sqrt(((first - null[:, None]) ** 2).mean(axis=1))
     clear = null + beyond_noise(found - null, CLEAR * error)
-    truths = np.column_stack([null, (null + clear) / 2, clear, (null + found) / 2, found])
-    observed = max(float(_distances(truths, null)[-1]), np.finfo(np.float64).tiny)
-    drawn = [first] + [estimates(p, _distance(p, null) / observed) for p in truths.T[1:]]
     # noise grows with the shift: the upper end needs draws from beyond the estimate
-    margin = float(np.quantile(_distances(first, null), 1 - alpha / 2))
+    margin = float(np.quantile(distances(first, null), 1 - alpha / 2))
     farther = np.maximum(null + min(1 + margin / observed, MOST_BEYOND) * (found - null), 0.0)
-    farther /= farther.sum()
-    drawn.append(estimates(farther, _distance(farther, null) / observed))
-    truths = np.column_stack([truths, farther])
-    distance = _distances(truths, null)
-    drawn = np.stack([_distances(one, null) for one in drawn])
+    few = np.column_stack([null, (null + clear) / 2, clear, found])
+    all_moved = np.column_stack([null, (null + found) / 2, found, farther / farther.sum()])
 
-    sparse, spread = [0, 1, 2, 4], [0, 3, 4, 5]
-    low, high = (
-        _true_distance(observed, distance[path], np.quantile(drawn[path], level, axis=1))
-        for path, level in ((sparse, 1 - alpha / 2), (spread, alpha / 2))
+    of_few, of_all = again.distances(few), again.distances(all_moved)
+    low = _true_distance(observed, distances(few, null), np.quantile(of_few, 1 - alpha / 2, axis=1))
+    high = _true_distance(
+        observed, distances(all_moved, null), np.quantile(of_all, alpha / 2, axis=1)
     )
-    # how far along the path the target is, by the statistic, which noise blurs least
-    squares = ((A @ (truths - null[:, None])) ** 2).sum(axis=0)
-    beyond = float(((moments.deviation @ weights) ** 2).sum() - np.median((noise[0] ** 2).sum(1)))
-    bias = np.median(drawn, axis=1) - distance
-    effect = observed - np.interp(beyond, np.maximum.accumulate(squares[sparse]), bias[sparse])
-    effect = float(np.clip(effect, 0.0, 1.0))
+    bias = np.median(of_few, axis=1) - distances(few, null)
+    effect = float(np.clip(observed - again.at_statistic(few, bias), 0.0, 1.0))
     return priors, effect, (min(low, effect), min(1.0, max(high, effect)))
 
 
-def _distances(priors: Vector, null: Vector) -> Vector:
+@dataclass(frozen=True)
+class _Again:
+    """Estimate priors from the data, and again from moments drawn around any truth."""
+
+    A: Vector
+    null: Vector
+    found: Vector
+    noise: tuple[Vector, Vector]
+    """Whitened noise at the null and at the estimate, (N_ERRORS, n_directions) each."""
+    statistic: float
+
+    @classmethod
+    def of(
+        cls, samples: Samples, decision: Decision, moments: Moments, rng: np.random.Generator
+    ) -> "_Again":
+        """Solve the weighted least squares, and draw noise."""
+        seen = samples.class_counts > 0
+        sure = np.sqrt((moments.whitener**2).sum(axis=0))
+        # where decisions hardly vary, their covariance is not known well enough to rely on
+        weights = moments.whitener * np.minimum(1.0, MOST_SURE * sure.min(initial=np.inf) / sure)
+        A = weights.T @ moments.C[:, seen]
+        found = simplex_least_squares(A, weights.T @ moments.q, tol=1e-6).value
+        priors = np.zeros(seen.size)
+        priors[seen] = found
+        # with the same signs, so that noise between both can be mixed from them
+        seed = int(rng.integers(2**32))
+        at_null, at_found = (
+            draw_noise(samples, decision, at, N_ERRORS, np.random.default_rng(seed)) @ weights
+            for at in (moments.priors, priors)
+        )
+        statistic = float(((moments.deviation @ weights) ** 2).sum())
+        return cls(A, moments.priors[seen], found, (at_null, at_found), statistic)
+
+    @property
+    def observed(self) -> float:
+        """The plain distance."""
+        return max(float(distances(self.found[:, None], self.null)[0]), TINY)
+
+    def estimates(self, truth: Vector) -> Vector:
+        """Return estimates where these are the true priors, as columns."""
+        share = float(distances(truth[:, None], self.null)[0]) / self.observed
+        drawn = (1 - share) * self.noise[0] + share * self.noise[1]
+        return nearest_mixtures(self.A, (self.A @ truth)[:, None] + drawn.T, truth)
+
+    def distances(self, truths: Vector) -> Vector:
+        """Return the distances that are estimated at each column of truths, one row each."""
+        return np.stack([distances(self.estimates(truth), self.null) for truth in truths.T])
+
+    def at_statistic(self, truths: Vector, values: Vector) -> float:
+        """Interpolate values at truths on a path: where the statistic, least blurred, puts us."""
+        squares = ((self.A @ (truths - self.null[:, None])) ** 2).sum(axis=0)
+        beyond = self.statistic - float(np.median((self.noise[0] ** 2).sum(axis=1)))
+        return float(np.interp(beyond, np.maximum.accumulate(squares), values))
+
+
+def distances(priors: Vector, null: Vector) -> Vector:
     """Return the total variation distances of columns to the null."""
     return np.abs(priors - null[:, None]).sum(axis=0) / 2
-
-
-def _distance(priors: Vector, null: Vector) -> float:
-    return float(np.abs(priors - null).sum() / 2)
 
 
 def beyond_noise(difference: Vector, error: Vector) -> Vector:

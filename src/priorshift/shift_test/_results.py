@@ -65,7 +65,8 @@ def assumption_verdict(p_value: float | None, alpha: float, detectable: float | 
     if p_value is None:
         return (
             "Too few samples to check whether only the priors changed: validation has too few of "
-            "the classes that the target has, or no class is predicted often enough."
+            "the classes that the target has, no class is predicted often enough, or the "
+            "classifier is equally sure of all rows."
         )
     if p_value <= alpha:
         return (

@@ -117,10 +117,13 @@ MOST_DECIMALS = 6
 """Finer than that, float32 and float64 disagree."""
 
 N_ROWS = 64
-"""Rows that are enough to recognise a grid: by chance, one row in ten lies on it at most."""
+"""Rows that are looked at for a grid that a division hides."""
 
-ON_GRID = 0.02
-"""How far from a whole number of units a value may be, for the rounding of float32."""
+ON_GRID = 3e-7
+"""How far from the grid a value may be, for the rounding of float32."""
+
+FEWEST_UNSURE = 5
+"""Rows that must not be saturated: 1 and 0 are on every grid."""
 
 
 @dataclass(frozen=True)
@@ -149,19 +152,25 @@ def precision_of(y_proba: Floats) -> Precision | None:
     (None, Precision(decimals=3, normalised=False))
     """
     largest = y_proba.max(axis=1).astype(np.float64)
+    unsure = np.flatnonzero(largest < 1 - 10.0 ** (1 - MOST_DECIMALS))
+    if unsure.size < FEWEST_UNSURE:
+        return None
+    least_sure = y_proba[unsure[np.argsort(largest[unsure], kind="stable")[:N_ROWS]]]
     for decimals in range(1, MOST_DECIMALS):
-        units = largest * 10.0**decimals
-        if (np.abs(units - units.round()) < ON_GRID).all():
-            return Precision(decimals)
-    # after a division by the row's sum, values are whole numbers of 1 / (10^decimals + a few)
-    some = y_proba[np.argsort(largest, kind="stable")[:N_ROWS]].astype(np.float64)
-    for decimals in range(2, MOST_DECIMALS):
-        most_off = min(some.shape[1] // 2 + 1, 10**decimals // 4)
-        sums = 10**decimals + np.arange(-most_off, most_off + 1)
-        units = some * sums[:, None, None]
-        if (np.abs(units - units.round()).max(axis=2) < ON_GRID).any(axis=0).all():
+        if (np.abs(largest - largest.round(decimals))[unsure] < ON_GRID).all():
+            total = y_proba.sum(axis=1, dtype=np.float64)
+            return Precision(decimals, bool((np.abs(total - 1) < 1e-5).all()))
+        if decimals > 1 and _on_hidden_grid(least_sure.astype(np.float64), decimals):
             return Precision(decimals, normalised=True)
     return None
+
+
+def _on_hidden_grid(rows: Vector, decimals: int) -> bool:
+    """Tell whether rounded rows were divided by their sums, which are 1 but for a few units."""
+    most_off = min(rows.shape[1] // 2 + 1, 10**decimals // 4)
+    units = (10**decimals + np.arange(-most_off, most_off + 1))[:, None, None]
+    off = np.abs(rows - (rows * units).round() / units).max(axis=2)
+    return bool((off < ON_GRID).any(axis=0).all())
 
 
 def at_one_precision(samples: Samples) -> tuple[Samples, tuple[str, ...]]:
@@ -199,7 +208,9 @@ class Repeats:
     @classmethod
     def of(cls, samples: Samples) -> "Repeats":
         """Find equal rows on both sides together."""
-        rows = np.concatenate([samples.y_proba_val, samples.y_proba_target])
+        # rounded, so that saturated rows are equal in every precision
+        sides = (samples.y_proba_val, samples.y_proba_target)
+        rows = np.concatenate(sides, dtype=np.float64).round(MOST_DECIMALS)
         n, predicted = samples.n_val, rows.argmax(axis=1)
         largest = rows[np.arange(predicted.size), predicted]
         # only rows with equal maxima can be equal: most often that leaves few to compare
@@ -228,16 +239,17 @@ class Repeats:
         r"""Tell whether one side (0 validation, 1 target) was drawn with replacement.
 
         Classifiers tie by themselves: forests vote in steps, networks saturate. Such ties do not
-        respect sides: of t equal rows, all are on one side with probability
-        :math:`\rho^t`, :math:`\rho` its share of all rows. So from the groups with rows on both
-        sides follows how many groups on one side to expect. Rows that were drawn twice make more.
+        respect sides: of t equal rows, all are on one side with probability :math:`\rho^t`,
+        :math:`\rho` its share of all rows. Rows that were drawn twice leave far fewer groups with
+        rows on both sides than that.
         """
         share = self.share if side else 1 - self.share
-        alone = self.counts[1 - side] == 0
-        chance = share ** self.counts.sum(axis=0)
-        judged = chance < 1
-        expected = float((chance[~alone & judged] / (1 - chance[~alone & judged])).sum())
-        return np.count_nonzero(alone & judged) > 2 * (expected + np.sqrt(expected)) + 2
+        groups = self.counts[side] > 0
+        chance = share[groups] ** self.counts[:, groups].sum(axis=0)
+        expected = float((1 - chance).sum())
+        noise = float(np.sqrt((chance * (1 - chance)).sum()))
+        both = np.count_nonzero(self.counts[1 - side][groups])
+        return bool(both < expected / 2 and both < expected - 4 * noise)
 
     def kept(self, side: int) -> Mask:
         """Mark one row per group that is on this side alone, and every row that repeats none."""
