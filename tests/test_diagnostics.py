@@ -171,6 +171,7 @@ def test_standard_errors_widen_the_intervals(drawn, estimate):
         estimate.source_priors,
         named["source_priors_from"],
         "certified",
+        n_target=3000,
         standard_error=np.full(4, 0.1),
     )
     exact, wide = diagnose(f, y, g, estimate), diagnose(f, y, g, uncertain)
@@ -194,6 +195,8 @@ def test_singular_few_and_unseen_are_told(drawn):
     assert "Not told apart" in said
     assert "Not in validation" in said
     assert "cannot be told" in said
+    assert found.priors_exact
+    assert "priors as exact" in said
     near = diagnose(0.995 * flat + 0.005 * f[kept], y[kept], g, estimate)
     assert "ill-conditioned" in " ".join(near.words)
 

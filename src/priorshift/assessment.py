@@ -100,6 +100,8 @@ class Assessment:
         Rows of the target that were assessed: a sample of a very large one.
     warnings : tuple of str
         What was warned of on the way.
+    advice : str
+        What would make an unclear verdict clear, in one sentence; empty otherwise.
     """
 
     verdict: Verdict
@@ -115,6 +117,26 @@ class Assessment:
     n_target: int
     rows_looked_at: int
     warnings: tuple[str, ...] = ()
+    advice: str = ""
+
+    @property
+    def accuracy_before(self) -> Expected | None:
+        """Expected accuracy on the target of predictions as they are."""
+        return None if self.diagnostics is None else self.diagnostics.accuracy_before
+
+    @property
+    def accuracy_after(self) -> Expected | None:
+        """Expected accuracy on the target after adapting: `accuracy_before` plus `gain`.
+
+        Its interval is as wide as that of the diagnostics, which know the noise of validation and
+        of the priors.
+        """
+        if self.diagnostics is None:
+            return None
+        before, found = self.diagnostics.accuracy_before, self.diagnostics.accuracy_after
+        value = min(1.0, max(0.0, before.value + self.gain.value))
+        low, high = found.low - found.value, found.high - found.value
+        return Expected(value, max(0.0, value + low), min(1.0, value + high))
 
     def adapt(self, y_proba: ArrayLike, **options: Any) -> NDArray[Any]:
         """Do what the verdict says: adapt predictions, or leave their decisions alone.
@@ -256,23 +278,80 @@ def assess(
     'adapt'
     >>> adapted = found.adapt(data.y_proba_target)
     """
-    seed = 0 if random_state is None else random_state
     given = {"source_priors": source_priors, "source_label_priors": source_label_priors}
     data = _read(y_proba_val, y_val, y_proba_target, y_target, classes)
+    seed = 0 if random_state is None else random_state
     with _collected() as told:
         fitted = _estimator(method, random_state).fit(
             data.y_proba_val, data.classes[data.y_val], classes=data.classes, **given
         )
         estimate, no_interval = _estimated(fitted, data.y_proba_target, confidence_level, seed)
-        diagnostics, why = _diagnosed(data, estimate, confidence_level)
+    found = _weighed(data, estimate, given, confidence_level, seed)
+    return replace(
+        found,
+        reasons=(*found.reasons, *no_interval),
+        warnings=tuple(dict.fromkeys((*told, *found.warnings))),
+    )
+
+
+def weigh(
+    estimate: PriorEstimate,
+    y_proba_val: ArrayLike,
+    y_val: ArrayLike,
+    y_proba_target: ArrayLike,
+    *,
+    source_label_priors: Any = None,
+    y_target: ArrayLike | None = None,
+    confidence_level: float = 0.95,
+    random_state: int | np.random.Generator | None = None,
+) -> Assessment:
+    """Assess an estimate that you have: `assess` without estimating.
+
+    Parameters
+    ----------
+    estimate : PriorEstimate
+        The target's class priors, from any estimator.
+    y_proba_val, y_val, y_proba_target, source_label_priors, y_target, confidence_level, \
+random_state
+        As for `assess`.
+
+    Returns
+    -------
+    Assessment
+        Its `estimate` is the given one, with the `strength` that follows the verdict.
+
+    Examples
+    --------
+    >>> import priorshift as ps
+    >>> from priorshift.assessment import weigh
+    >>> data = ps.datasets.load_fashion_lt()
+    >>> known = {"source_priors": data.source_priors, "classes": data.classes}
+    >>> shift = ps.SCML().fit(data.y_proba_val, data.y_val, **known).estimate(data.y_proba_target)
+    >>> weigh(shift, data.y_proba_val, data.y_val, data.y_proba_target).verdict
+    'adapt'
+    """
+    data = _read(y_proba_val, y_val, y_proba_target, y_target, estimate.classes)
+    # source priors that come from validation are no second opinion on it
+    known = estimate.source_priors if estimate.source_priors_from == "given" else None
+    given = {"source_priors": known, "source_label_priors": source_label_priors}
+    seed = 0 if random_state is None else random_state
+    return _weighed(data, estimate, given, confidence_level, seed)
+
+
+def _weighed(
+    data: "Data", estimate: PriorEstimate, given: dict[str, Any], level: float, seed: Any
+) -> Assessment:
+    """Gather the evidence about an estimate, and weigh it."""
+    with _collected() as told:
+        diagnostics, why = _diagnosed(data, estimate, level)
         test, left_out = _tested(data, given, seed)
-        measured = _measured(data, estimate, confidence_level)
-    evidence = Evidence(estimate, test, diagnostics, measured, data.sizes, confidence_level)
+        measured = _measured(data, estimate, level)
+    evidence = Evidence(estimate, test, diagnostics, measured, data.sizes, level)
     verdict = evidence.verdict
     return Assessment(
         verdict=verdict,
         sentence=evidence.sentence,
-        reasons=(*evidence.reasons, *no_interval, *why, *left_out, *data.notes),
+        reasons=(*evidence.reasons, *why, *left_out, *data.notes),
         gain=evidence.gain,
         estimate=following(estimate, verdict),
         shift_test=test,
@@ -283,6 +362,7 @@ def assess(
         n_target=data.n_target,
         rows_looked_at=data.y_proba_target.shape[0],
         warnings=tuple(told),
+        advice=evidence.advice,
     )
 
 
@@ -439,7 +519,7 @@ def _measured(data: Data, estimate: PriorEstimate, level: float) -> Measured | N
         return None
     rows = data.y_proba_target.values[data.labelled]
     before = (rows.argmax(axis=1) == data.y_target).astype(np.float64)
-    adapted = _adapting(estimate).adapt(Predictions.from_checked(rows))
+    adapted = adapting(estimate).adapt(Predictions.from_checked(rows))
     after = (adapted.argmax(axis=1) == data.y_target).astype(np.float64)
     reach = float(ndtri((1 + level) / 2))
 
@@ -452,7 +532,7 @@ def _measured(data: Data, estimate: PriorEstimate, level: float) -> Measured | N
     return Measured(n, expected(before, 0.0), expected(after, 0.0), expected(after - before, -1.0))
 
 
-def _adapting(estimate: PriorEstimate) -> PriorEstimate:
+def adapting(estimate: PriorEstimate) -> PriorEstimate:
     """Return an estimate that adapts, whatever it decided."""
     return estimate if estimate.strength > 0 else replace(estimate, strength=1.0)
 
@@ -460,10 +540,80 @@ def _adapting(estimate: PriorEstimate) -> PriorEstimate:
 def following(estimate: PriorEstimate, verdict: Verdict) -> PriorEstimate:
     """Return an estimate whose `adapt` does what the verdict says."""
     if verdict == "adapt":
-        return _adapting(estimate)
+        return adapting(estimate)
     if estimate.strength == 0:
         return estimate
     return replace(estimate, strength=0.0, calibrator=None)
+
+
+def unexplained(test: ShiftTest | None, diagnostics: Diagnostics | None) -> float:
+    r"""Return the share of the target that no change of priors explains, 0 unless it is refuted.
+
+    With the test's squared distance :math:`T` over :math:`f` degrees of freedom, M target rows
+    and m effective validation rows, Pearson's :math:`\phi^2 = (T - f)(1/M + 1/m)`, and half of
+    :math:`\phi` bounds the total variation distance.
+    """
+    found = None if test is None else test.assumption
+    if found is None or not found.rejected or diagnostics is None:
+        return 0.0
+    excess = max(0.0, found.statistic - found.degrees_of_freedom)
+    noise = 1 / found.n_target + 1 / max(1.0, diagnostics.effective_sample_size)
+    return float(min(1.0, 0.5 * np.sqrt(excess * noise)))
+
+
+def shift_in_words(test: ShiftTest | None, estimate: PriorEstimate) -> str:
+    """Say whether the class balance changed, with the number; nothing without a test.
+
+    How far it changed is what the estimate says, as everywhere; the test has a noisier one.
+    """
+    if test is None:
+        return ""
+    if test.rejected:
+        moved = float(np.abs(estimate.priors - estimate.source_priors).sum() / 2)
+        return (
+            f"The class balance changed (p = {test.p_value:.3f}): about {moved:.0%} of the cases "
+            "belong to other classes than before."
+        )
+    noticed = f"a change of {test.alternative:.0%} of the cases would have been noticed with"
+    unchanged = f"There is no evidence that the class balance changed (p = {test.p_value:.2f})"
+    if test.power >= ENOUGH_POWER:
+        return f"{unchanged}, and {noticed} {test.power:.0%} probability."
+    return f"{unchanged}, but {noticed} {test.power:.0%} probability only."
+
+
+def assumption_in_words(test: ShiftTest | None, diagnostics: Diagnostics | None) -> str:
+    """Say whether only the class balance changed, with the number; nothing without a test."""
+    found = None if test is None else test.assumption
+    if found is None:
+        return ""
+    if found.p_value is None:
+        return "There are too few rows to check that only the class balance changed."
+    if not found.rejected:
+        return f"A change of class balance alone explains the target (p = {found.p_value:.2f})."
+    return (
+        f"A change of class balance alone does not explain the target (p = {found.p_value:.3f}):"
+        f" up to {unexplained(test, diagnostics):.0%} of it looks different within its classes. "
+        "The verdict allows for that."
+    )
+
+
+def labels_needed(gain: float, changed: float) -> int:
+    r"""Return how many labelled target rows would tell whether adapting helps.
+
+    A changed decision adds 1, 0 or -1 to what adapting gains, so with a share c of changed
+    decisions, n labels measure a gain g with variance c / n at most. The verdict is "adapt" if g
+    exceeds `CAUTION` standard errors; that happens 4 times out of 5 from
+
+    .. math:: n = (\text{caution} + 0.84)^2 \, c / g^2
+
+    on. Gains below one point of accuracy are not worth the labels: g counts as at least that.
+
+    Examples
+    --------
+    >>> labels_needed(0.04, 0.1)
+    261
+    """
+    return int(np.ceil((CAUTION + float(ndtri(0.8))) ** 2 * changed / max(abs(gain), WORTH) ** 2))
 
 
 @dataclass(frozen=True)
@@ -479,18 +629,8 @@ class Evidence:
 
     @property
     def unexplained(self) -> float:
-        r"""Share of the target that no change of priors explains, 0 unless that is refuted.
-
-        With the test's squared distance :math:`T` over :math:`f` degrees of freedom, M target rows
-        and m effective validation rows, Pearson's :math:`\phi^2 = (T - f)(1/M + 1/m)`, and half of
-        :math:`\phi` bounds the total variation distance.
-        """
-        test = None if self.test is None else self.test.assumption
-        if test is None or not test.rejected or self.diagnostics is None:
-            return 0.0
-        excess = max(0.0, test.statistic - test.degrees_of_freedom)
-        noise = 1 / test.n_target + 1 / max(1.0, self.diagnostics.effective_sample_size)
-        return float(min(1.0, 0.5 * np.sqrt(excess * noise)))
+        """Share of the target that no change of priors explains."""
+        return unexplained(self.test, self.diagnostics)
 
     @property
     def expected(self) -> tuple[float, float]:
@@ -594,46 +734,14 @@ class Evidence:
     @property
     def reasons(self) -> tuple[str, ...]:
         """Say what the verdict rests on, one sentence each with its number."""
-        said = [self._of_shift(), self._of_assumption(), self._of_gain(), self._of_labels()]
-        said += [self._of_mismatch(), *self._of_size()]
+        said = [
+            shift_in_words(self.test, self.estimate),
+            assumption_in_words(self.test, self.diagnostics),
+            self._of_gain(),
+            self._of_labels(),
+        ]
+        said += [self._of_mismatch(), self.advice]
         return tuple(sentence for sentence in said if sentence)
-
-    def _of_shift(self) -> str:
-        test = self.test
-        if test is None:
-            return ""
-        low, high = test.effect_interval
-        if test.rejected:
-            return (
-                f"The class balance changed (p = {test.p_value:.3f}): about "
-                f"{test.effect_size:.0%} of the cases belong to other classes than before "
-                f"({low:.0%} to {high:.0%})."
-            )
-        if test.power >= ENOUGH_POWER:
-            return (
-                f"There is no evidence that the class balance changed (p = {test.p_value:.2f}), "
-                f"and a change of {test.alternative:.0%} of the cases would have been noticed "
-                f"with {test.power:.0%} probability."
-            )
-        return (
-            f"There is no evidence that the class balance changed (p = {test.p_value:.2f}), but "
-            f"a change of {test.alternative:.0%} of the cases would have been noticed with "
-            f"{test.power:.0%} probability only."
-        )
-
-    def _of_assumption(self) -> str:
-        test = None if self.test is None else self.test.assumption
-        if test is None:
-            return ""
-        if test.p_value is None:
-            return "There are too few rows to check that only the class balance changed."
-        if not test.rejected:
-            return f"A change of class balance alone explains the target (p = {test.p_value:.2f})."
-        return (
-            f"A change of class balance alone does not explain the target (p = {test.p_value:.3f}):"
-            f" up to {self.unexplained:.0%} of it looks different within its classes. The verdict "
-            "allows for that."
-        )
 
     def _of_gain(self) -> str:
         mean, error = self.expected
@@ -662,24 +770,25 @@ class Evidence:
         said = None if decided is None else decided["mismatch"]
         return "" if said is None else str(said).removeprefix("Note: ").capitalize()
 
-    def _of_size(self) -> list[str]:
+    @property
+    def advice(self) -> str:
         """Say what would help where the verdict is unclear."""
         if self.verdict != "unclear":
-            return []
+            return ""
         if self.unknown_classes:
-            return ["Add validation rows of the missing classes, or give source_priors."]
+            return "Add validation rows of the missing classes, or give source_priors."
         n_val, rarest, name, n_target = self.sizes
         few = (
             self.diagnostics is not None and self.diagnostics.effective_sample_size < FEW_ROWS
         ) or rarest < FEW_ROWS
         if few:
-            return [
+            return (
                 f"More labelled validation rows would help most: class {name} has {rarest} of "
                 f"{n_val:,}."
-            ]
+            )
         if n_target < FEW_ROWS * self.estimate.classes.size:
-            return [f"More target rows would help most: there are {n_target:,}."]
-        return ["Labels of some target rows would help most: pass them as y_target."]
+            return f"More target rows would help most: there are {n_target:,}."
+        return "Labels of some target rows would help most: pass them as y_target."
 
 
 def _mean_and_error(share: Expected, level: float) -> tuple[float, float]:

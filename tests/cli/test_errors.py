@@ -138,7 +138,7 @@ def test_failures_to_write_name_what_was_asked_for(both, refuse):
         assert line == "/proc/o.csv: No such file or directory"
 
 
-@pytest.mark.parametrize("suffix", ["npy", "feather"])
+@pytest.mark.parametrize("suffix", ["npy", "feather", "parquet"])
 def test_what_is_not_written_from_front_to_back_needs_a_file(data, files, write, refuse, suffix):
     target = write(f"t.{suffix}", data.y_proba)
     named = ("--validation", files[0], "--target", target)

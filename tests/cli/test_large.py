@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from rich.progress import Progress
 
+from priorshift import assessment
 from priorshift.cli import _classes, _console
 from priorshift.cli._console import PassBar
 from priorshift.execution import _sample
@@ -136,9 +137,10 @@ def test_what_needs_rows_in_memory_takes_a_sample_and_says_so(named, ok, monkeyp
         assert lower <= found["priors"][name] <= upper
     result = ok("estimate", *words, "--method", "scm-l", "--confidence-level", "0.9", "--json")
     assert "drawn at random" not in result.stderr  # its interval needs counts alone
+    monkeypatch.setattr(assessment, "SAMPLE_NUMBERS", 180)
     ok("report", *words, "--output", tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
-    assert re.search("Tests and diagnostics look at .* rows, drawn at random", page)
+    assert re.search("All of this rests on .* rows, drawn at random", page)
 
 
 @pytest.mark.usefixtures("large")

@@ -269,6 +269,17 @@ def test_it_needs_labels_and_all_of_validation_at_once():
         ps.Auto(caution=-1).fit([[0.5, 0.5]], [0])
 
 
+def test_outputs_that_never_named_a_class_say_nothing_of_its_share():
+    """On validation one class takes all; on the target it takes nothing."""
+    y_val = np.random.default_rng(2).integers(40, size=30)
+    y_proba = np.zeros((50, 40))
+    y_proba[:, [0, -1]] = 0.5
+    fitted = ps.Auto(random_state=0).fit(np.eye(40)[np.ones(30, int)], y_val, classes=range(40))
+    priors = fitted.estimate(y_proba).priors
+    assert priors.sum() == pytest.approx(1)
+    assert priors[1] < 0.1
+
+
 # The decision
 
 

@@ -90,14 +90,14 @@ def sorted_by(page, table):
 def test_a_click_sorts_and_a_second_one_turns_round(visit, pets):
     page, estimate = visit("pets"), pets.estimate()
     by_prior = pets.classes[np.argsort(-estimate.priors)].tolist()
-    header = page.get_by_role("button", name="Target", exact=True)
+    header = page.get_by_role("button", name="Now", exact=True)
     assert column(page, "priors-table", 1) == pets.classes.tolist()
     header.click()
     assert column(page, "priors-table", 1) == by_prior
-    assert sorted_by(page, "priors-table") == [["Target", "descending"]]
+    assert sorted_by(page, "priors-table") == [["Now", "descending"]]
     header.click()
     assert column(page, "priors-table", 1) == by_prior[::-1]
-    assert sorted_by(page, "priors-table") == [["Target", "ascending"]]
+    assert sorted_by(page, "priors-table") == [["Now", "ascending"]]
     page.get_by_role("button", name="Change, points").click()
     change = estimate.priors - estimate.source_priors  # by sign, not by the text of it
     assert column(page, "priors-table", 1) == pets.classes[np.argsort(-change)].tolist()
@@ -108,8 +108,8 @@ def test_a_click_sorts_and_a_second_one_turns_round(visit, pets):
 def test_the_keyboard_sorts(visit, pets):
     page = visit("pets")
     by_ratio = pets.classes[np.argsort(-pets.estimate().ratio)].tolist()
-    page.locator("#priors .scroll").focus()
-    for _ in range(5):  # class, source, target, change, ratio
+    page.locator(".scroll:has(#priors-table)").focus()
+    for _ in range(5):  # class, before, now, change, ratio
         page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.innerText") == "Ratio"
     page.keyboard.press("Enter")
@@ -121,6 +121,7 @@ def test_the_keyboard_sorts(visit, pets):
 
 def test_what_has_no_number_sorts_last(visit):
     page = visit("pets")
+    page.get_by_text("Methods side by side").first.click()
     header = page.locator("#methods-table").get_by_role("button", name="Agreement")
     for _ in range(2):
         header.click()
@@ -170,6 +171,25 @@ def test_axe_finds_nothing_serious(visit, name, scheme):
     assert grave == []
 
 
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", ["pets", "hostile", "many"])
+def test_the_first_screen_has_the_answer(visit, name, size):
+    page = visit(name, size)
+    assert page.locator("#verdict").bounding_box()["y"] <= 250
+    assert page.locator(".tiles").bounding_box()["y"] < 800
+    assert page.locator(".shares").first.bounding_box()["y"] < 800
+
+
+def test_folds_open_on_paper_and_close_again(visit):
+    page = visit("pets")
+    assert page.locator("details[open]").count() == 0
+    page.emulate_media(media="print")
+    page.wait_for_function("!document.querySelector('details:not([open])')")
+    assert page.locator("#confusion figure").is_visible()
+    page.emulate_media(media="screen")
+    page.wait_for_function("!document.querySelector('details[open]')")
+
+
 def test_figures_follow_the_colour_scheme(visit):
     def ink(scheme):
         page = visit("pets", color_scheme=scheme)
@@ -202,7 +222,9 @@ def test_it_prints(visit):
     assert page.locator("nav").is_hidden()
     assert page.locator("#priors-table tbody tr:visible").count() == 100
     assert page.get_by_text("Printed are the first 100 of 120 rows").is_visible()
-    tall = page.locator("#priors .scroll").evaluate("e => [e.scrollHeight, e.clientHeight]")
+    tall = page.locator(".scroll:has(#priors-table)").evaluate(
+        "e => [e.scrollHeight, e.clientHeight]"
+    )
     assert tall[0] == tall[1], "nothing is hidden in a box that paper cannot scroll"
 
 

@@ -18,25 +18,26 @@ blank_figures = pytest.mark.usefixtures("blank_figures")
 def test_an_estimate_alone(pets, read):
     page = read(render_report(pets.estimate()))
     assert set(page.tables) == {"priors-table"}
-    for absent in ("methods", "decisions", "labels", "confusion", "calibration"):
+    for absent in ("methods", "decisions", "labels", "confusion", "calibration", "shift"):
         assert absent not in page.texts
-    assert "pass y_proba_val and y_val" in page.texts["warnings"]
+    assert "pass y_proba_val and y_val" in page.texts["left-out"]
+    assert "No verdict: to say whether adapting helps" in page.texts["verdict"]
+    assert page.data["verdict"] is None
     assert page.data["decisions"] is page.data["confusion"] is page.data["comparison"] is None
     assert [attributes["href"] for attributes in page.find("a") if "#" in attributes["href"]] == [
         "#main",
-        "#asked",
-        "#verdict",
-        "#priors",
-        "#warnings",
-        "#reproduce",
+        "#changed",
+        "#trust",
+        "#next",
+        "#details",
     ]
 
 
 def test_validation_without_labels(pets, read):
     page = read(render_report(pets.estimate(), y_proba_val=pets.y_proba_val))
-    assert "600 rows, without labels" in page.texts["asked"]
+    assert "600 rows, without labels" in page.texts["method"]
     assert "confusion" not in page.texts
-    assert "pass y_proba_val and y_val" in page.texts["warnings"]
+    assert "pass y_proba_val and y_val" in page.texts["left-out"]
 
 
 def rounded(html):
@@ -77,7 +78,7 @@ def test_one_class_is_all_that_is_predicted(read):
     page = read(
         render_report(estimate, y_proba_val=proba, y_val=y, y_proba_target=proba, y_target=y)
     )
-    assert "changes none of the 30 decisions" in page.texts["decisions"]
+    assert "changes none of the 30 decisions" in page.texts["changed"]
     assert page.data["confusion"]["condition_number_hard"] is None  # infinite
     assert "singular" in page.texts["confusion"]
     assert page.data["confusion"]["counts"]["decision"] == [0, 0, 0]
@@ -91,7 +92,7 @@ def test_a_class_that_validation_lacks(pets, read):
     with pytest.warns(ps.PriorShiftWarning):
         estimate = estimator.estimate(pets.y_proba_target)
     page = read(render_report(estimate, y_proba_val=proba, y_val=y))
-    assert "Validation has no sample of “hen”" in page.texts["verdict"]
+    assert "Validation has no sample of “hen”" in page.texts["next"]
     assert page.data["confusion"]["rows_of_class"][2] == 0
     assert np.isfinite(page.data["confusion"]["condition_number_soft"])
     assert "hen" not in page.column("pairs-table", "Decided as")  # no row of that class
@@ -111,9 +112,10 @@ def test_known_priors(pets, read):
         "known", pets.classes, np.array([0.4, 0.3, 0.2, 0.1]), np.full(4, 0.25), "given", "direct"
     )
     page = read(render_report(estimate, y_proba_target=pets.y_proba_target))
-    assert page.texts["verdict"].count("were given") == 2
-    assert "With the priors given" in page.texts["verdict"]
-    assert "500 rows" in page.texts["asked"]
+    assert "No verdict: the target priors were given" in page.texts["verdict"]
+    assert page.data["verdict"] is None
+    assert "500 target rows" in page.texts["main"] + page.html
+    assert "ps.adapt_proba" in page.texts["next"]
 
 
 def test_numbers_as_class_names(read):
@@ -146,7 +148,7 @@ def test_a_method_that_refused_is_in_the_report(pets, read):
     )
     page = read(render_report(pets.estimate(), comparison=Comparison(results, pets.classes)))
     assert page.column("methods-table", "Status")["em"] == "refused"
-    assert "em: it <could> not" in page.texts["methods"]
+    assert "em: it <could> not" in page.texts["refused"]
     assert page.column("methods-table", "Gap") == {"scm-l": "infinite", "em": "–"}
     assert page.data["comparison"][0]["gap"] is None  # JSON knows no infinity
     assert "methods-title" not in page.texts  # one estimate is nothing to compare

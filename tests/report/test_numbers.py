@@ -27,17 +27,17 @@ def share(text):
 
 
 def test_the_embedded_estimate_is_the_estimate(pets_page, estimate):
-    assert pets_page.data["schema_version"] == 1
+    assert pets_page.data["schema_version"] == 2
     assert pets_page.data["estimate"] == json.loads(json.dumps(estimate.to_dict()))
 
 
 def test_priors_are_in_the_table(pets_page, estimate):
     for k, name in enumerate(estimate.classes):
         source, target = estimate.source_priors[k], estimate.priors[k]
-        assert share(pets_page.column("priors-table", "Source")[name]) == pytest.approx(
+        assert share(pets_page.column("priors-table", "Before")[name]) == pytest.approx(
             source, abs=6e-4
         )
-        assert share(pets_page.column("priors-table", "Target")[name]) == pytest.approx(
+        assert share(pets_page.column("priors-table", "Now")[name]) == pytest.approx(
             target, abs=6e-4
         )
         assert pets_page.values("priors-table", "Ratio")[name] == pytest.approx(
@@ -53,7 +53,7 @@ def test_total_variation_is_the_mass_that_moves(pets_page, estimate):
         max(p - s, 0) for p, s in zip(estimate.priors, estimate.source_priors, strict=True)
     )
     assert pets_page.data["total_variation"] == pytest.approx(gained)
-    assert f"{100 * gained:.1f}% of all cases" in pets_page.texts["verdict"]
+    assert f"{100 * gained:.1f}% of the cases change class" in pets_page.texts["method"]
 
 
 def test_decisions_are_counted(pets, pets_page, adapted):
@@ -61,7 +61,8 @@ def test_decisions_are_counted(pets, pets_page, adapted):
     after = pets.classes[adapted.argmax(axis=1)].tolist()
     changed = [(b, a) for b, a in zip(before, after, strict=True) if b != a]
     assert len(changed) > 20, "the case must change decisions to be worth a test"
-    assert f"changes {len(changed)} of 500 decisions" in pets_page.texts["decisions"]
+    verb = "changes" if pets_page.data["verdict"] == "adapt" else "would change"
+    assert f"Adapting {verb} {len(changed)} of 500 decisions" in pets_page.texts["changed"]
     shown = pets_page.values("decisions-table", "Before")
     assert shown == {name: before.count(name) for name in shown}
     shown = pets_page.values("decisions-table", "After")
@@ -164,9 +165,9 @@ def test_raw_solution_is_shown_where_it_was_clipped(read):
     )
     page = read(render_report(estimate))
     assert page.values("priors-table", "Unclipped prior") == {"a": 1.25, "b": -0.25}
-    assert "1 entry of the solution was negative" in page.texts["verdict"]
-    assert "the lowest −0.250, “b”" in page.texts["verdict"]
-    assert "The estimated prior of “b” is 0" in page.texts["verdict"]
+    assert "1 entry of the solution was negative" in page.texts["method"]
+    assert "the lowest −0.250, “b”" in page.texts["method"]
+    assert "The estimated share of “b” is 0" in page.texts["next"]
 
 
 @pytest.mark.usefixtures("blank_figures")

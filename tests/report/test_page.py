@@ -82,12 +82,14 @@ def test_structure(html, read):
     page = read(html)
     names = [tag for tag, _ in page.elements]
     assert page.find("html") == [{"lang": "en"}]
+    images = [svg for svg in page.find("svg") if "role" in svg]
     for landmark in ("header", "nav", "main", "footer", "h1", "title"):
-        assert names.count(landmark) == (1 if landmark != "title" else 1 + names.count("svg"))
+        assert names.count(landmark) == (1 if landmark != "title" else 1 + len(images))
     levels = [int(tag[1]) for tag in names if re.fullmatch(r"h[1-6]", tag)]
     assert levels[0] == 1
     assert all(after - before <= 1 for before, after in pairwise(levels))
-    for svg in page.find("svg"):
+    assert images
+    for svg in images:
         assert svg["role"] == "img"
         assert page.texts[svg["aria-labelledby"]].strip()
     for table in page.tables.values():
@@ -111,7 +113,7 @@ def test_hostile_names_are_text(hostile_html, hostile, read):
 
 
 def test_names_in_figures_are_text(hostile_html, read):
-    figure = hostile_html.split("<svg")[1].split("</svg>")[0]
+    figure = " ".join(re.findall(r"<figure>.*?</figure>", hostile_html, re.DOTALL))
     assert "<text" in figure
     assert "$5 - $10 {{ x }}" in figure  # neither mathematics nor a template
     assert "&lt;script&gt;alert…" in figure
@@ -139,6 +141,17 @@ def test_the_users_style_neither_matters_nor_changes(pets, plain_html):
         before = dict(mpl.rcParams)
         assert pets.render() == plain_html
         assert dict(mpl.rcParams) == before
+
+
+def test_the_picture_says_the_shares_in_words_and_in_place(pets, pets_page, pets_html):
+    estimate = pets.estimate()
+    order = np.argsort(-np.abs(estimate.priors - estimate.source_priors))
+    names = re.findall(r'<span class="name"><bdi>(.*?)</bdi>', pets_html)
+    assert names == pets.classes[order].tolist()
+    found = re.findall(r'<circle class="before" cx="([\d.]+)%"', pets_html)
+    scale = float(re.search(r"scale: 0 to ([\d.]+)%", pets_page.texts["shares"])[1]) / 100
+    expected = 1 + 97 * estimate.source_priors[order] / scale
+    np.testing.assert_allclose([float(x) for x in found], expected, atol=0.01)
 
 
 @pytest.mark.slow
@@ -169,7 +182,8 @@ def test_size_of_a_thousand_classes(read):
     assert (np.diff(sizes) <= 1e-6).all(), "the largest change comes first"
     assert len(page.tables["decisions-table"]) <= 21
     assert html.count('class="more"') == K - 100  # what is not printed
-    assert "The tests are left out, as with 1,000 classes" in page.texts["shift"]
+    assert "The tests are left out: with 1,000 classes" in page.texts["shift"]
+    assert "the other 990 classes" in page.texts["shares"]
     assert len(page.data["diagnostics"]["confusable"]) <= 100
 
 

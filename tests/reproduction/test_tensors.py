@@ -86,6 +86,18 @@ def test_plain_values_stay_what_they_are(tmp_path):
     assert read_tensors(in_a_row(tmp_path / "b.pt", pickled, keys=[])) == value
 
 
+def test_lists_of_lists_twice_are_read_once(tmp_path):
+    """A kilobyte that would otherwise stand for 2 ** 60 lists."""
+    value = []
+    for _ in range(60):
+        value = [value, value]
+    found, depth = read_tensors(zipped(tmp_path / "a.pt", pickle.dumps({"a": value}, 2)))["a"], 0
+    while found:
+        assert found[0] is found[1]
+        found, depth = found[0], depth + 1
+    assert depth == 60
+
+
 class Malicious:
     def __init__(self, path):
         self.path = path

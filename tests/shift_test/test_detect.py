@@ -297,7 +297,7 @@ def test_result_is_frozen_and_picklable(data):
     assert plain["rejected"] is test.rejected
     assert plain["classes"] == [0, 1, 2, 3]
     assert list(plain["priors"]) == [0, 1, 2, 3]
-    assert plain["assumption"]["verdict"] == test.assumption.verdict
+    assert plain["assumption"]["sentence"] == test.assumption.verdict
     for text in (repr(test), test._repr_html_()):
         assert test.verdict.split("(")[0] in text
         assert f"{test.p_value:.4g}" in text

@@ -57,3 +57,12 @@ def test_running_out_of_steps_is_said(rng):
     rows = rng.dirichlet(np.ones(5), 400)
     found = dirichlet_posterior(Mixture.of(rows), np.full(5, 0.1), tol=1e-12, max_iter=2)
     assert not found.converged
+
+
+def test_no_rows_leave_the_prior():
+    """Here the only row is impossible, as its class has no scale."""
+    alpha = np.array([1.0, 3.0])
+    found = dirichlet_posterior(Mixture.of(np.eye(2)[:1], scale=np.array([0.0, 1.0])), alpha)
+    np.testing.assert_array_equal(found.alpha, alpha)
+    assert found.log_evidence == 0
+    assert found.converged

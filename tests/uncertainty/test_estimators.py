@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import priorshift as ps
-from priorshift.estimators._intervals import interval_of_counts
 from priorshift.estimators.base import PriorEstimator
+from priorshift.estimators.intervals import interval_by_counts
 from priorshift.statistics import DecisionCounts
 from priorshift.uncertainty import IntervalRequest, PriorInterval
 
@@ -260,7 +260,7 @@ def test_counts_of_hard_decisions_have_the_interval_of_their_rows(data, name, me
     counts = DecisionCounts.from_arrays(data[2], decision="hard")
     found = estimator.estimate_counts(counts)
     request = IntervalRequest.of(0.9, 0, method, 60, False, "population")
-    bounds = interval_of_counts(estimator, counts, found, request)
+    bounds = interval_by_counts(estimator, counts, found, request)
     rows = estimate(name, data, method, 0.9)
     np.testing.assert_allclose(bounds.interval, rows.interval)
     np.testing.assert_allclose(bounds.standard_error, rows.standard_error)
@@ -300,7 +300,7 @@ def test_soft_counts_have_no_interval(data):
     counts = DecisionCounts.from_arrays(data[2], decision="soft")
     request = IntervalRequest.of(0.9, 0, "auto", 60, False, "population")
     with pytest.raises(ValueError, match=r"summed probabilities .* use estimate\(y_proba"):
-        interval_of_counts(scm, counts, scm.estimate_counts(counts), request)
+        interval_by_counts(scm, counts, scm.estimate_counts(counts), request)
 
 
 def test_credible_intervals_do_not_take_the_method_s_hyper_prior(data):

@@ -202,3 +202,18 @@ def test_a_source_prior_that_the_rest_would_drown_is_refused(prior):
         np.testing.assert_allclose(
             em.estimate(best).priors, em.estimate(best.toarray()).priors, atol=1e-4
         )
+
+
+def test_a_rest_that_was_adapted_drowns_larger_source_priors():
+    """Its trend has the factor 1 / prior already; to estimate again would square it."""
+    listed = csr_array(np.array([[0, 1], [0, 1], [1, 1e-20], [0, 1e-30], [1, 0], [0, 0.5]]))
+    em = ps.EM().fit(source_priors=[1 - 1e-9, 1e-9])
+    best = ps.TopK.from_csr(listed, rest="spread")
+    shift = em.estimate(best)
+    adapted = shift.adapt(best)
+    with pytest.raises(ValueError, match=r"for class 1 .* loses .* rest='drop'"):
+        em.estimate(adapted)
+    assert np.isfinite(em.estimate(adapted.toarray()).priors).all()
+    mild = ps.EM().fit(source_priors=[0.9, 0.1])
+    again = mild.estimate(mild.estimate(best).adapt(best))
+    assert again.status == "certified"

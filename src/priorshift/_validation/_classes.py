@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import softmax
 
-from priorshift._typing import NUMBERS, Indices, Labels, Vector
+from priorshift._typing import NUMBERS, Floats, Indices, Labels, Vector
 from priorshift._validation._predictions import Predictions
 from priorshift._validation._reading import (
     SUM_TOLERANCE,
@@ -255,7 +255,7 @@ def check_source_mass(
     `origin` says in words where the source priors come from, if they were not given.
     """
     if isinstance(outputs, SparseTable) and not outputs.exact:
-        _require_room_for_rest(source_priors, classes)
+        _require_room_for_rest(source_priors, outputs.whole.trend, classes)
     absent = np.flatnonzero(source_priors <= NO_PRIOR)
     if not absent.size:
         return
@@ -277,15 +277,27 @@ def check_source_mass(
         )
 
 
-def _require_room_for_rest(source_priors: Vector, classes: Labels) -> None:
-    """Refuse source priors that rounding would lose in what sparse rows spread."""
-    tiny = np.flatnonzero((source_priors > NO_PRIOR) & (source_priors < LEAST_BESIDE_REST))
+def _require_room_for_rest(source_priors: Vector, trend: Floats | None, classes: Labels) -> None:
+    """Refuse source priors that rounding would lose in what sparse rows spread.
+
+    Rows that were adapted spread their rest unevenly: by the trend.
+    """
+    present, room = source_priors > NO_PRIOR, source_priors
+    if trend is not None:
+        even = np.divide(
+            source_priors,
+            trend,
+            out=np.full_like(source_priors, np.inf),
+            where=present & (trend > 0),
+        )
+        room = np.minimum(source_priors, even / even.max(where=np.isfinite(even), initial=NO_PRIOR))
+    tiny = np.flatnonzero(present & (room < LEAST_BESIDE_REST))
     if tiny.size:
         raise ValueError(
             f"source_priors is {source_priors[tiny[0]]:.3g} for class "
             f"{classes[tiny[0]].item()!r} (position {tiny[0]}), which rounding loses in what rows "
             "of a TopK spread over the classes that they do not list; pass an array (toarray()), "
-            f"rest='drop', or at least {LEAST_BESIDE_REST:g}."
+            "rest='drop', or larger source priors."
         )
 
 

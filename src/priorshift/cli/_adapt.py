@@ -66,7 +66,8 @@ def estimate_from_json(found: dict[str, Any]) -> PriorEstimate:
     named: dict[str, Any] = {
         name: np.array(value) if isinstance(value, list) else value for name, value in found.items()
     }
-    named["unseen_classes"] = tuple(found["unseen_classes"])
+    for name in ("unseen_classes", "cautions"):
+        named[name] = tuple(found[name])
     calibrator = found["calibrator"]
     if calibrator is not None and "maps" in calibrator:
         maps = tuple(_map_from_json(one) for one in calibrator["maps"])
@@ -113,7 +114,7 @@ def _version(package: str) -> str | None:
 RESUMABLE_BYTES = 2**27
 """Size of a target from which on adapting it can go on after the run was killed."""
 
-NEED_A_FILE = (".npy", ".arrow", ".feather")
+NEED_A_FILE = (".npy", ".arrow", ".feather", ".parquet")
 """Formats whose writers go back and forth."""
 
 

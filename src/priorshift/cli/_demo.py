@@ -48,7 +48,9 @@ def demo(output: Path | None, save_data: Path | None, as_json: bool) -> None:
             comparison = compare_on(task)
             found = task.assess(DEFAULT_METHOD)
             if output is not None:
-                report_on(task, DEFAULT_METHOD, output, "priorshift demo", TITLE, comparison)
+                report_on(
+                    task, DEFAULT_METHOD, output, "priorshift demo", TITLE, comparison, found=found
+                )
     if as_json:
         emit(document("demo", verdict_of(found), **comparison.to_dict()))
     else:

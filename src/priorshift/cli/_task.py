@@ -53,8 +53,13 @@ def estimate_with_interval(
         return estimator.estimate(rows, random_state=SAMPLE_SEED, **asked)
     found = estimator.estimate(rows)
     sample = in_memory(rows, "The interval is that of")
-    bounds = estimator.estimate(sample, random_state=SAMPLE_SEED, **asked)
-    assert bounds.interval is not None
+    return with_bounds(found, estimator.estimate(sample, random_state=SAMPLE_SEED, **asked))
+
+
+def with_bounds(found: PriorEstimate, bounds: PriorEstimate) -> PriorEstimate:
+    """Return an estimate with the interval of another, widened to hold it."""
+    if bounds.interval is None:
+        return found
     lower, upper = bounds.interval.T
     return replace(
         found,

@@ -9,8 +9,7 @@ from priorshift.diagnostics._confusable import confusable_pairs
 from priorshift.diagnostics._resampling import resample
 from priorshift.diagnostics._result import Diagnostics
 from priorshift.estimators import PriorEstimate
-from priorshift.shift_test._noise import effective_size
-from priorshift.shift_test._samples import read_samples
+from priorshift.shift_test import effective_size, read_samples
 from priorshift.solvers import condition_number
 from priorshift.statistics import Decision
 
@@ -99,5 +98,5 @@ def diagnose(
         accuracy_after=expected_score(after, y, *known, (0.0, 1.0), optimism),
         accuracy_gain=expected_score(after - before, y, *known, (-1.0, 1.0), optimism),
         confidence_level=confidence_level,
-        priors_exact=False,
+        priors_exact=not estimate.n_target,
     )

@@ -71,6 +71,8 @@ def resample(
     y_proba_target : ndarray of shape (m, K)
     """
     rng, K = np.random.default_rng(0), priors.size
+    if not estimate.n_target:  # known from elsewhere: no target led to it
+        return Resampled(np.tile(priors, (2, 1)), 0.0)
     seen = np.bincount(y, minlength=K) > 0
     rule = _Rule.of(estimate, y_proba)
     size = np.maximum(np.bincount(y, minlength=K), 1)

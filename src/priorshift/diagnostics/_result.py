@@ -63,7 +63,7 @@ class Diagnostics:
     confidence_level : float
         Of the intervals.
     priors_exact : bool
-        Whether the intervals take the priors as exact; they no longer do.
+        Whether the intervals take the priors as exact, because they rest on no target rows.
     """
 
     method: str
@@ -97,6 +97,8 @@ class Diagnostics:
             said.append(f"Adaptation is expected to harm, by {-100 * gain.value:.1f} points.")
         else:
             said.append("Whether adaptation helps cannot be told from these data.")
+        if self.priors_exact:
+            said.append("The intervals take the target's priors as exact: they were given.")
         if not np.isfinite(self.condition_number):
             said.append("The confusion matrix is singular: some priors are not identified.")
         elif self.condition_number > LARGE_CONDITION:

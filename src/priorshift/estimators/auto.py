@@ -30,7 +30,7 @@ from priorshift.estimators.shares import (
 )
 from priorshift.estimators.source import source_balance
 from priorshift.exceptions import PriorShiftWarning, warn_user
-from priorshift.execution import Rows, Table, sample_rows
+from priorshift.execution import Rows, Table, sample_rows, times
 from priorshift.solvers import Solution, Status
 from priorshift.statistics import Confusion
 from priorshift.uncertainty import IntervalRequest, PriorInterval, Votes
@@ -225,10 +225,12 @@ class Auto(PriorEstimator):
         shares = estimate_shares(
             calibrated, source, (without.apply(some) for without in calibration.folds)
         )
-        share = self._raw_share()
+        # as they came, outputs stand for the mean prediction: EM's own denominator
+        raw = np.maximum(self.source_priors_, NO_PRIOR)
+        # they say nothing of classes that they never gave any probability
+        known = np.where(raw > NO_PRIOR, 1.0, 0.0)
+        share = self._raw_share() * float(times(y_proba, known).mean())
         if share > LEAST_RAW:
-            # as they came, outputs stand for the mean prediction: EM's own denominator
-            raw = np.maximum(self.source_priors_, NO_PRIOR)
             shares = shares.mixed(estimate_shares(y_proba, raw / raw.sum()), share)
         return shares, calibrated
 

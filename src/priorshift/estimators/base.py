@@ -33,6 +33,11 @@ from priorshift.estimators.counts import (
     Validation,
     ValidationCounts,
 )
+from priorshift.estimators.intervals import (
+    interval_by_counts,
+    interval_by_moments,
+    interval_by_resampling,
+)
 from priorshift.estimators.references import Reference
 from priorshift.estimators.result import PriorEstimate
 from priorshift.estimators.source import Mismatch, mismatch_of
@@ -594,8 +599,8 @@ class PriorEstimator(BaseEstimator):
         >>> cm = ps.CM().fit(np.eye(2)[decisions], y_val)
         >>> shift = cm.estimate(np.eye(2)[np.repeat([0, 1], [100, 100])], confidence_level=0.95)
         >>> shift.interval.round(2)
-        array([[0.36, 0.65],
-               [0.36, 0.65]])
+        array([[0.35, 0.65],
+               [0.35, 0.65]])
         """
         check_is_fitted(self)
         request = interval_request(
@@ -721,18 +726,15 @@ class PriorEstimator(BaseEstimator):
     def _interval(
         self, y_proba: Rows, found: PriorEstimate, request: IntervalRequest
     ) -> PriorInterval:
-        """Find the interval of an estimate; a subclass may override it to supply its own."""
-        from priorshift.estimators._intervals import interval_of  # it knows the subclasses
-
-        return interval_of(self, y_proba, found, request)
+        """Find the interval of an estimate; a method may override it to supply its own."""
+        by = interval_by_moments if self.counts_suffice else interval_by_resampling
+        return by(self, y_proba, found, request)
 
     def _interval_of_counts(
         self, counts: DecisionCounts, found: PriorEstimate, request: IntervalRequest
     ) -> PriorInterval:
         """Find the interval of an estimate from counts of decisions."""
-        from priorshift.estimators._intervals import interval_of_counts  # it knows the subclasses
-
-        return interval_of_counts(self, counts, found, request)
+        return interval_by_counts(self, counts, found, request)
 
     # What methods use
 

@@ -18,6 +18,7 @@ from priorshift._typing import Vector
 from priorshift._validation import NO_PRIOR, check_fraction
 from priorshift.adaptation import prior_ratio
 from priorshift.estimators.base import PriorEstimator, Reproduced
+from priorshift.estimators.intervals import interval_by_likelihood
 from priorshift.estimators.references import SAERENS, SULC, YE
 from priorshift.estimators.result import PriorEstimate
 from priorshift.execution import Rows
@@ -28,6 +29,7 @@ from priorshift.solvers import (
     expectation_maximisation,
     gradient_ascent,
 )
+from priorshift.uncertainty import IntervalRequest, PriorInterval
 
 SOURCE_TRUST = 0.2
 """Trust at a divergence of 1/2 between source and uniform priors, in Ye's code."""
@@ -82,6 +84,11 @@ class EM(PriorEstimator):
         problem = posterior_problem(y_proba, source, self._hyper_prior)
         solution = self._solve_by(self._reproduced, problem, source, threshold=L2_THRESHOLD)
         return self._result(solution.value, solution, y_proba.shape[0])
+
+    def _interval(
+        self, y_proba: Rows, found: PriorEstimate, request: IntervalRequest
+    ) -> PriorInterval:
+        return interval_by_likelihood(self, y_proba, found, request)
 
 
 class MAP(EM):

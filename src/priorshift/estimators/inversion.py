@@ -27,6 +27,7 @@ from priorshift.solvers import (
     solve_linear,
 )
 from priorshift.statistics import Decision
+from priorshift.uncertainty import IntervalRequest, PriorInterval
 
 ROUNDING = 1e-9
 """How far below 0 an entry may be by rounding alone."""
@@ -51,6 +52,16 @@ class NoAdaptation(PriorEstimator):
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
         solution = Solution(self.source_priors_, "direct")
         return self._result(solution.value, solution, y_proba.shape[0])
+
+    def _interval(
+        self,
+        y_proba: Rows,  # noqa: ARG002
+        found: PriorEstimate,  # noqa: ARG002
+        request: IntervalRequest,  # noqa: ARG002
+    ) -> PriorInterval:
+        raise ValueError(
+            "NoAdaptation estimates nothing, so there is no interval; leave out confidence_level."
+        )
 
 
 class CM(PriorEstimator):

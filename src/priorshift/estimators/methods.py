@@ -4,8 +4,6 @@ Everything else follows: the registry, `priorshift.estimators`, `priorshift` its
 the command line, and what reports say.
 """
 
-from priorshift.estimators._elsa import ELSA
-from priorshift.estimators._semi_supervised import SemiSupervisedEM
 from priorshift.estimators.auto import Auto
 from priorshift.estimators.calibrated import CalibratedEM
 from priorshift.estimators.confusion_likelihood import (
@@ -16,9 +14,11 @@ from priorshift.estimators.confusion_likelihood import (
     JointLikelihood,
     ShrunkSCML,
 )
+from priorshift.estimators.elsa import ELSA
 from priorshift.estimators.em import EM, MAP, MAPLS
 from priorshift.estimators.inversion import BBSE, BBSES, CM, SCM, NoAdaptation
 from priorshift.estimators.least_squares import GLS, RLLS
+from priorshift.estimators.semi_supervised import SemiSupervisedEM
 
 __all__ = [  # noqa: RUF022 - in the order in which methods are listed everywhere
     "NoAdaptation",

@@ -164,6 +164,8 @@ def _realised(problem: Mixture, priors: Vector, tempering: float) -> Vector:
     """
     _, slope = problem.evaluate(np.maximum(priors, 1e-300))
     realised = priors * slope
+    if not realised.any():
+        return priors  # no row is possible under the source priors: there is nothing to learn
     return priors + tempering * (realised / realised.sum() - priors)
 
 

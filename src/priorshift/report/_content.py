@@ -9,6 +9,7 @@ from typing import Any
 
 from priorshift._version import __version__
 from priorshift.report._facts import Facts
+from priorshift.report._figures import picture
 from priorshift.report._tables import (
     Table,
     decisions_table,
@@ -20,24 +21,28 @@ from priorshift.report._tables import (
     truth_table,
 )
 from priorshift.report._words import (
+    changed_claim,
+    checks,
     condition_sentences,
+    decisions_sentence,
     description,
-    gains_and_losses,
     interval_sentence,
     left_out,
+    movers_claim,
+    next_steps,
     ratio_sentence,
     references,
-    shift_judgement,
-    trust_judgement,
-    used_condition,
+    tiles,
+    trust_claim,
     verdict,
+    worth_knowing,
 )
-from priorshift.text import count, number, percent, plain, plural, shown_names, shown_text
+from priorshift.text import count, percent, plain, plural, shown_names, shown_text
 
 MAX_CONFUSABLE = 100
 """Pairs kept of those that cannot be told apart: a thousand classes may have 100,000."""
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Raised when a name goes or changes its meaning; not when one is added."""
 
 
@@ -49,12 +54,16 @@ def report_data(facts: Facts, **more: Any) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         **more,
+        "verdict": facts.verdict,
+        "sentence": None if facts.assessment is None else facts.assessment.sentence,
+        "reasons": [] if facts.assessment is None else list(facts.assessment.reasons),
+        "gain": None if facts.assessment is None else facts.assessment.gain.to_dict(),
+        "accuracy": _accuracy(facts),
         "estimate": plain(facts.estimate.to_dict()),
         "total_variation": facts.shift.total_variation,
         "n_validation": facts.n_val,
         "shift_test": _shift_test(facts),
         "diagnostics": _diagnostics(facts),
-        "skipped": [] if facts.trust is None else list(facts.trust.skipped),
         "decisions": _decisions(facts),
         "confusion": _confusion(facts),
         "calibration": _calibration(facts),
@@ -74,6 +83,18 @@ def as_json(data: dict[str, Any]) -> str:
     """
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     return text.replace("&", r"\u0026").replace("<", r"\u003c").replace(">", r"\u003e")
+
+
+def _accuracy(facts: Facts) -> dict[str, Any] | None:
+    """Return expected and measured accuracy, as the first screen shows them."""
+    found = facts.assessment
+    if found is None or found.accuracy_before is None or found.accuracy_after is None:
+        return None
+    return {
+        "before": found.accuracy_before.to_dict(),
+        "after": found.accuracy_after.to_dict(),
+        "measured": None if found.measured is None else found.measured.to_dict(),
+    }
 
 
 def _shift_test(facts: Facts) -> dict[str, Any] | None:
@@ -176,22 +197,27 @@ def about_report(
     }
 
 
-def page_content(facts: Facts, about: dict[str, Any]) -> dict[str, Any]:
+def page_content(facts: Facts, about: dict[str, Any], options: str | None) -> dict[str, Any]:
     """Return what the template fills in."""
     names = shown_names(facts.estimate.classes)
-    comparison = facts.comparison
+    comparison, doubts = facts.comparison, checks(facts, names)
     return {
         "about": about,
         "facts": facts,
         "estimate": facts.estimate,
         "describe": description(facts.estimate.method),
-        "verdict": verdict(facts, names),
-        "numbers": _key_numbers(facts),
-        "shift": shift_judgement(facts),
-        "trusted": trust_judgement(facts, names),
+        "verdict": verdict(facts),
+        "tiles": tiles(facts),
+        "picture": picture(facts, names),
+        "movers_claim": movers_claim(facts, names),
+        "changed_claim": changed_claim(facts),
+        "decided": decisions_sentence(facts, names),
         "ratio": ratio_sentence(facts),
         "interval": interval_sentence(facts),
-        "gains": gains_and_losses(facts, names),
+        "checks": doubts,
+        "trust_claim": trust_claim(doubts),
+        "next": next_steps(facts, names, options),
+        "worth_knowing": worth_knowing(facts, names),
         "conditions": condition_sentences(facts),
         "tables": _tables(facts, names),
         "refused": [] if comparison is None else [r for r in comparison.results if r.error],
@@ -207,6 +233,7 @@ def _tables(facts: Facts, names: tuple[str, ...]) -> dict[str, Table | None]:
     tables: dict[str, Table | None] = {
         "priors": priors_table(facts, names),
         "methods": methods_table(facts),
+        "truth": None if facts.truth is None else truth_table(facts.truth),
     }
     if facts.decisions is not None:
         tables["decisions"] = decisions_table(facts.decisions, names)
@@ -215,29 +242,7 @@ def _tables(facts: Facts, names: tuple[str, ...]) -> dict[str, Table | None]:
         tables["pairs"] = pairs_table(facts.mistakes, names)
     if facts.reliability is not None:
         tables["reliability"] = reliability_table(facts.reliability)
-    if facts.truth is not None:
-        tables["truth"] = truth_table(facts.truth)
     return tables
-
-
-def _key_numbers(facts: Facts) -> list[tuple[str, str]]:
-    """Return the few numbers to see first."""
-    found = [
-        ("total variation distance", number(facts.shift.total_variation)),
-        ("solver", facts.estimate.status.replace("_", " ")),
-    ]
-    if facts.decisions is not None:
-        share = facts.decisions.n_changed / facts.decisions.n_rows
-        found.append(("of decisions change", percent(share)))
-    condition = used_condition(facts)
-    if condition is not None:
-        found.append(("condition number", number(condition)))
-    if facts.reliability is not None:
-        found.append(("calibration error", percent(facts.reliability.error)))
-    if facts.truth is not None:
-        when = "accuracy, left alone" if facts.left_alone else "accuracy after adapting"
-        found.append((when, percent(facts.truth.after.accuracy)))
-    return found
 
 
 def _versions() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The facts of a report: checked inputs, counts over the target, tests; numbers only."""
+"""The facts of a report: checked inputs, the assessment, counts over the target; numbers only."""
 
 import warnings
 from dataclasses import dataclass
@@ -17,14 +17,18 @@ from priorshift._validation import (
     ordered,
     read_labels,
 )
-from priorshift.diagnostics import Diagnostics, Reliability, diagnose
+from priorshift.assessment import Assessment, adapting, weigh
+from priorshift.diagnostics import Diagnostics, Reliability
 from priorshift.estimators import PriorEstimate
 from priorshift.evaluation import Comparison, MethodResult, Scores
-from priorshift.execution import Block, Rows, Table, map_reduce, sample_in_memory, sample_sentence
-from priorshift.shift_test import ShiftTest, detect_shift
+from priorshift.execution import Block, Rows, Table, map_reduce
+from priorshift.shift_test import ShiftTest
 from priorshift.solvers import condition_number
 from priorshift.statistics import Confusion
 from priorshift.text import movers
+
+KNOWN = "known"
+"""Method of an estimate that is none: its priors were given."""
 
 KEPT = "rows have no class left that the target priors allow; they keep their original "
 KEPT_SOMEWHERE = f"Some {KEPT}probabilities."
@@ -114,17 +118,14 @@ def _log_loss(values: Floats, truth: Indices) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """Clean inputs of a report; None for what was not given.
-
-    `proba_target` are the target's rows, or a sample of them where they are read in blocks;
-    `target` is what adapting does to all of them.
-    """
+    """Clean inputs of a report; None for what was not given."""
 
     estimate: PriorEstimate
+    assessment: Assessment | None
     proba_val: Predictions | None
     label_val: Indices | None
     proba_target: Predictions | None
-    target: Counted | None
+    label_target: Indices | None
     comparison: Comparison | None
     source_label_priors: Vector | None
     warnings: tuple[str, ...]
@@ -133,6 +134,7 @@ class Inputs:
 def check_inputs(
     estimate: PriorEstimate,
     *,
+    assessment: Assessment | None = None,
     y_proba_val: ArrayLike | None,
     y_val: ArrayLike | None,
     y_proba_target: ArrayLike | Rows | None,
@@ -141,37 +143,52 @@ def check_inputs(
     source_label_priors: Any = None,
     warned: tuple[str, ...],
 ) -> Inputs:
-    """Check everything once; what adaptation warns of joins the other warnings."""
+    """Check everything once."""
     if not isinstance(estimate, PriorEstimate):
         raise ValueError(
             f"a report is about a PriorEstimate; got {type(estimate).__name__}. Pass what "
             "estimator.estimate(y_proba_target) returns."
         )
-    _require_same_classes(estimate, comparison)
+    _require_same_classes(estimate, comparison, "comparison")
+    _require_same_classes(
+        estimate, None if assessment is None else assessment.estimate, "assessment"
+    )
     proba_val, label_val = _part(estimate, y_proba_val, y_val, "val")
-    rows, label_target = _part(estimate, y_proba_target, y_target, "target")
+    proba_target, label_target = _part(estimate, y_proba_target, y_target, "target")
     label_priors = None
     if source_label_priors is not None:
         label_priors = check_priors(source_label_priors, estimate.classes, "source_label_priors")
-    target, proba_target = None, None
-    if rows is not None:
-        target, told = count_target(estimate, rows.values, label_target)
-        proba_target = rows
-        if isinstance(rows.values, Table):
-            proba_target = Predictions.from_checked(sample_in_memory(rows.values))
-        sampled = sample_sentence(
-            "Tests and diagnostics look at", proba_target.shape[0], rows.shape[0]
-        )
-        warned = (*warned, *told, *([sampled] if sampled else []))
     return Inputs(
         estimate,
+        assessment,
         proba_val,
         label_val,
         proba_target,
-        target,
+        label_target,
         comparison,
         label_priors,
-        tuple(dict.fromkeys(warned)),
+        warned,
+    )
+
+
+def assessed(inputs: Inputs) -> Assessment | None:
+    """Return the assessment given, or weigh the estimate where there are rows to do it with."""
+    if inputs.assessment is not None:
+        return inputs.assessment
+    if inputs.estimate.method == KNOWN:
+        return None
+    if inputs.proba_val is None or inputs.label_val is None or inputs.proba_target is None:
+        return None
+    classes = inputs.estimate.classes
+    truth = None if inputs.label_target is None else classes[inputs.label_target]
+    return weigh(
+        inputs.estimate,
+        inputs.proba_val,
+        classes[inputs.label_val],
+        inputs.proba_target,
+        source_label_priors=inputs.source_label_priors,
+        y_target=truth,
+        confidence_level=inputs.estimate.confidence_level or 0.95,
     )
 
 
@@ -192,87 +209,14 @@ def _part(
     return predictions, encode_labels(labels, estimate.classes, f"y_{part}")
 
 
-def _require_same_classes(estimate: PriorEstimate, comparison: Comparison | None) -> None:
-    if comparison is not None and comparison.classes.tolist() != estimate.classes.tolist():
+def _require_same_classes(
+    estimate: PriorEstimate, other: Comparison | PriorEstimate | None, name: str
+) -> None:
+    if other is not None and other.classes.tolist() != estimate.classes.tolist():
         raise ValueError(
-            "comparison and estimate have different classes, or another order of them; make both "
+            f"{name} and estimate have different classes, or another order of them; make both "
             "from the same data with the same classes=."
         )
-
-
-MOST_CLASSES = 500
-"""Classes beyond which there is no test: a thousand take half a minute."""
-MOST_CLASSES_OF_ASSUMPTION = 200
-"""Its priors are estimated again for every resample."""
-MANY_ENTRIES, MOST_ENTRIES = 2_000_000, 40_000_000
-"""Rows times classes beyond which there are fewer resamples, and no test."""
-RESAMPLES, FEWER_RESAMPLES = 999, 199
-ROW = 10
-"""Classes whose probabilities take as long to resample as the row itself."""
-SEED = 0
-"""Of the resamples: the same data make the same page."""
-
-
-@dataclass(frozen=True, eq=False)
-class Trust:
-    """Tests and diagnostics; None where there is none, and `skipped` says why."""
-
-    test: ShiftTest | None
-    diagnostics: Diagnostics | None
-    given: bool
-    """Whether the target was compared with label priors that were given."""
-    skipped: tuple[str, ...]
-    warnings: tuple[str, ...]
-
-
-def judge(inputs: Inputs) -> Trust | None:
-    """Test for a shift and diagnose the estimate, if there are validation and target rows."""
-    if inputs.proba_val is None or inputs.label_val is None or inputs.proba_target is None:
-        return None
-    estimate, skipped = inputs.estimate, []
-    classes, given = estimate.classes, inputs.source_label_priors is not None
-    data = inputs.proba_val, classes[inputs.label_val], inputs.proba_target
-    rows, K = data[1].size + data[2].shape[0], classes.size
-    entries = rows * (K + ROW)
-    test = diagnostics = None
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            diagnostics = diagnose(*data, estimate)
-        except ValueError as error:
-            skipped.append(f"There are no diagnostics: {error}")
-    told = tuple(f"On validation: {warning.message}" for warning in caught)
-    if K > MOST_CLASSES or entries > MOST_ENTRIES:
-        skipped.append(
-            f"The tests are left out, as with {K:,} classes and {rows:,} rows they would take too "
-            "long for a report: see priorshift.detect_shift."
-        )
-        return Trust(None, diagnostics, given, tuple(skipped), told)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the test keeps what it warns of as notes
-        try:
-            test = detect_shift(
-                *data,
-                source_priors=_source_priors(estimate),
-                source_label_priors=inputs.source_label_priors,
-                classes=classes,
-                n_resamples=RESAMPLES if entries <= MANY_ENTRIES else FEWER_RESAMPLES,
-                assumption=K <= MOST_CLASSES_OF_ASSUMPTION,
-                random_state=SEED,
-            )
-        except ValueError as error:
-            skipped.append(f"There is no test: {error}")
-    if test is not None and test.assumption is None:
-        skipped.append(
-            f"Whether only the priors changed is not tested, as with {K:,} classes that would take "
-            "too long for a report: see priorshift.check_assumption."
-        )
-    return Trust(test, diagnostics, given, tuple(skipped), told)
-
-
-def _source_priors(estimate: PriorEstimate) -> Vector | None:
-    """Return source priors that do not come from validation, which is compared with them."""
-    return estimate.source_priors if estimate.source_priors_from == "given" else None
 
 
 MAX_FLOWS = 15
@@ -363,35 +307,46 @@ class Facts:
     """Everything the report says in numbers; None where data were not given."""
 
     estimate: PriorEstimate
+    assessment: Assessment | None
     shift: Shift
     decisions: Decisions | None
     mistakes: Mistakes | None
     reliability: Reliability | None
     truth: Truth | None
-    trust: Trust | None
     comparison: Comparison | None
-    n_val: int | None
+    n_val: int
+    n_target: int
     warnings: tuple[str, ...]
+
+    @property
+    def verdict(self) -> str | None:
+        """The assessment's verdict, if there is an assessment."""
+        return None if self.assessment is None else self.assessment.verdict
+
+    @property
+    def adapts(self) -> bool:
+        """Whether predictions are adapted: by the verdict or, without one, by the estimate."""
+        if self.assessment is not None:
+            return self.assessment.verdict == "adapt"
+        return self.estimate.strength > 0
 
     @property
     def test(self) -> ShiftTest | None:
         """The shift test, if there was one."""
-        return None if self.trust is None else self.trust.test
+        return None if self.assessment is None else self.assessment.shift_test
 
     @property
     def diagnostics(self) -> Diagnostics | None:
         """The diagnostics, if there are any."""
-        return None if self.trust is None else self.trust.diagnostics
+        return None if self.assessment is None else self.assessment.diagnostics
 
     @property
-    def left_alone(self) -> bool:
-        """Whether adapting changes nothing, by decision of the estimate."""
-        return self.estimate.strength == 0 and self.estimate.calibrator is None
-
-    @property
-    def n_target(self) -> int:
-        """Target rows: those of the estimate, or those at hand where priors were given."""
-        return self.estimate.n_target or (0 if self.decisions is None else self.decisions.n_rows)
+    def changed_decisions(self) -> float | None:
+        """Share of decisions that adapting changes, if it is known."""
+        if self.decisions is not None:
+            return self.decisions.n_changed / self.decisions.n_rows
+        decided = self.estimate.decision
+        return None if decided is None else float(decided["changed_decisions"])
 
     @property
     def estimating(self) -> tuple[MethodResult, ...]:
@@ -402,31 +357,45 @@ class Facts:
 
 
 def gather(inputs: Inputs) -> Facts:
-    """Compute the facts of a report."""
+    """Compute the facts of a report; what adapting warns of joins the other warnings."""
     mistakes = reliability = decisions = truth = None
-    trust = judge(inputs)
+    assessment, warned = assessed(inputs), list(inputs.warnings)
+    if assessment is not None:
+        warned += assessment.warnings
     if inputs.proba_val is not None and inputs.label_val is not None:
-        known = None if trust is None else trust.diagnostics
+        known = None if assessment is None else assessment.diagnostics
         mistakes = mistakes_of(
             inputs.proba_val.values,
             inputs.label_val,
             None if known is None else known.condition_number,
         )
         reliability = Reliability.of(inputs.proba_val.values, inputs.label_val)
-    if inputs.target is not None:
-        decisions, truth = decisions_of(inputs.target.routes), truth_of(inputs.target)
+    if inputs.proba_target is not None:
+        # as if adapted, whatever was decided: a reader asks what would change
+        counted, told = count_target(
+            adapting(inputs.estimate), inputs.proba_target.values, inputs.label_target
+        )
+        decisions, truth = decisions_of(counted.routes), truth_of(counted)
+        warned += told
     return Facts(
         estimate=inputs.estimate,
+        assessment=assessment,
         shift=shift_of(inputs.estimate),
         decisions=decisions,
         mistakes=mistakes,
         reliability=reliability,
         truth=truth,
-        trust=trust,
         comparison=inputs.comparison,
-        n_val=None if inputs.proba_val is None else inputs.proba_val.shape[0],
-        warnings=tuple(dict.fromkeys([*inputs.warnings, *(trust.warnings if trust else ())])),
+        n_val=_rows_of(inputs.proba_val, assessment, "n_val"),
+        n_target=inputs.estimate.n_target or _rows_of(inputs.proba_target, assessment, "n_target"),
+        warnings=tuple(dict.fromkeys(warned)),
     )
+
+
+def _rows_of(rows: Predictions | None, assessment: Assessment | None, name: str) -> int:
+    if rows is not None:
+        return int(rows.shape[0])
+    return 0 if assessment is None else int(getattr(assessment, name))
 
 
 def shift_of(estimate: PriorEstimate) -> Shift:

@@ -1,4 +1,4 @@
-"""The report's figures: displays drawn without pyplot, as SVG that follows the page."""
+"""The report's pictures: the class shares, and displays drawn as SVG that follows the page."""
 
 import io
 import re
@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 from xml.etree import ElementTree
 
-from priorshift.plotting import (
-    ComparisonDisplay,
-    ConfusionDisplay,
-    PriorsDisplay,
-    ReliabilityDisplay,
-)
+import numpy as np
+
+from priorshift._typing import Vector
+from priorshift.plotting import ComparisonDisplay, ConfusionDisplay, ReliabilityDisplay
 from priorshift.report._facts import Facts
+from priorshift.text import short_percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -173,6 +172,133 @@ def _coloured(value: str) -> str:
     return "var(--line-strong)" if value == LINES else value
 
 
+MAX_SHARES = 12
+"""Classes that the picture shows one by one; of more, the top movers and the rest together."""
+
+TOP_MOVERS = 10
+
+MARGINS = 1.0, 98.0
+"""Where the scale of the picture begins and ends, in per cent of its width."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """A row of the picture: a class's share before and now, at positions in per cent."""
+
+    name: str
+    text: str
+    """The shares in words, for those who do not see the picture too."""
+    interval: str
+    truth: str
+    x_before: float
+    x_now: float
+    x_interval: tuple[float, float] | None
+    x_truth: float | None
+
+    @property
+    def kind(self) -> str:
+        """Whether the share grew, shrank or stayed."""
+        if abs(self.x_now - self.x_before) < 0.5:
+            return "same"
+        return "grew" if self.x_now > self.x_before else "shrank"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """The class shares before and now, on one scale; the rest has a scale of its own."""
+
+    rows: tuple[Share, ...]
+    rest: Share | None
+    largest: str
+    """Share at the right end of the scale."""
+    level: str
+    has_truth: bool
+
+
+def picture(facts: Facts, names: tuple[str, ...]) -> Picture:
+    """Place the classes that moved most on a common scale."""
+    estimate, K = facts.estimate, len(names)
+    truth = None if facts.truth is None else facts.truth.priors
+    shown = facts.shift.by_size[: K if K <= MAX_SHARES else TOP_MOVERS]
+    columns = [estimate.source_priors, estimate.priors]
+    columns += [part for part in (truth, _upper(facts)) if part is not None]
+    largest = _scale(max(float(column[shown].max()) for column in columns))
+    rows = tuple(
+        _share(
+            names[k],
+            float(estimate.source_priors[k]),
+            float(estimate.priors[k]),
+            None if estimate.interval is None else tuple(estimate.interval[k].tolist()),
+            None if truth is None else float(truth[k]),
+            largest,
+        )
+        for k in shown
+    )
+    rest = None
+    if shown.size < K:
+        others = np.delete(np.arange(K), shown)
+        rest = _share(
+            f"the other {others.size:,} classes",
+            float(estimate.source_priors[others].sum()),
+            float(estimate.priors[others].sum()),
+            None,
+            None if truth is None else float(truth[others].sum()),
+            1.0,
+        )
+    level = ""
+    if estimate.interval is not None and estimate.confidence_level is not None:
+        level = f"{100 * estimate.confidence_level:g}%"
+    return Picture(rows, rest, f"{100 * largest:g}%", level, truth is not None)
+
+
+def _upper(facts: Facts) -> Vector | None:
+    interval = facts.estimate.interval
+    return None if interval is None else interval[:, 1]
+
+
+def _scale(largest: float) -> float:
+    """Return the round share at which a scale ends that holds the largest.
+
+    Examples
+    --------
+    >>> _scale(0.23), _scale(0.95), _scale(0.0031)
+    (0.25, 1.0, 0.004)
+    """
+    largest = max(largest, 1e-4)
+    size = 10.0 ** np.floor(np.log10(largest))
+    step = float(size * next(s for s in (0.1, 0.2, 0.5, 1.0, 2.0) if largest / (s * size) <= 5))
+    return float(f"{np.ceil(largest / step - 1e-9) * step:.6g}")
+
+
+def _at(share: float, largest: float) -> float:
+    first, last = MARGINS
+    return round(first + (last - first) * min(share / largest, 1.0), 2)
+
+
+def _share(
+    name: str,
+    before: float,
+    now: float,
+    interval: tuple[float, ...] | None,
+    truth: float | None,
+    largest: float,
+) -> Share:
+    said = ""
+    if interval is not None:
+        low, high = interval
+        said = f"{short_percent(low).removesuffix('%')} to {short_percent(high)}"
+    return Share(
+        name,
+        f"{short_percent(before)} → {short_percent(now)}",
+        said,
+        "" if truth is None else short_percent(truth),
+        _at(before, largest),
+        _at(now, largest),
+        None if interval is None else (_at(interval[0], largest), _at(interval[1], largest)),
+        None if truth is None else _at(truth, largest),
+    )
+
+
 WIDTH = 4.6
 """Inches: narrow, so that text is still read where the page is a phone's."""
 
@@ -196,8 +322,8 @@ class FigureOf:
 
 def draw_figures(facts: Facts) -> dict[str, FigureOf]:
     """Draw what the facts allow, by the names of sections."""
+    figures: dict[str, FigureOf] = {}
     with report_style():
-        figures = {"priors": _priors(facts)}
         if facts.comparison is not None and len(facts.comparison.estimates) > 1:
             figures["methods"] = _methods(facts)
         if facts.mistakes is not None:
@@ -205,27 +331,6 @@ def draw_figures(facts: Facts) -> dict[str, FigureOf]:
         if facts.reliability is not None:
             figures["reliability"] = _reliability(facts)
     return figures
-
-
-def _priors(facts: Facts) -> FigureOf:
-    estimate = facts.estimate
-    display = PriorsDisplay(
-        estimate.priors,
-        estimate.source_priors,
-        estimate.classes,
-        interval=getattr(estimate, "interval", None),
-        unseen_classes=estimate.unseen_classes,
-        method=estimate.method,
-    )
-    title = "Class priors before and after, one row a class; the table below has the numbers."
-    svg = _draw(display.plot, "priors", (WIDTH, display.figsize()[1]), title, legend_above=True)
-    first, *more = display.summary().split("\n")
-    sentences = [f"{line[0].upper()}{line[1:]}." for line in (first, *more)]
-    return FigureOf(
-        svg,
-        "Circles are the source priors, triangles the target’s; at the right, how many times as "
-        "frequent a class became. " + " ".join(sentences),
-    )
 
 
 def _methods(facts: Facts) -> FigureOf:

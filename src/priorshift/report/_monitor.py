@@ -17,7 +17,7 @@ from priorshift.report._content import about_report, as_json
 from priorshift.report._figures import FigureOf, inline_svg, report_style
 from priorshift.report._render import _environment, _policy, _source, require_packages
 from priorshift.report._tables import MANY, Cell, Table, _cell, _cells, _rows
-from priorshift.report._words import description, references
+from priorshift.report._words import Tile, description, references
 from priorshift.streaming import MonitorHistory, PriorMonitor, describe
 from priorshift.text import (
     count,
@@ -96,14 +96,17 @@ def level_in_words(history: MonitorHistory) -> str:
     return f"{100 * history.alarm_level:g}%"
 
 
-def key_numbers(history: MonitorHistory) -> list[tuple[str, str]]:
+def key_numbers(history: MonitorHistory) -> list[Tile]:
     """Return the few numbers to see first."""
     return [
-        ("steps", count(len(history))),
-        ("rows", count(history.n_samples.sum())),
-        ("alarms raised", count(history.raised.sum())),
-        ("total variation now", percent(history.total_variation[-1])),
-        ("p-value, valid at any time", number(float(history.p_value[-1]))),
+        Tile("Steps", count(len(history)), (plural(history.n_samples.sum(), "row"),)),
+        Tile("Alarms raised", count(history.raised.sum())),
+        Tile(
+            "Cases in other classes now",
+            percent(history.total_variation[-1]),
+            ("than at the source",),
+        ),
+        Tile("p-value", number(float(history.p_value[-1])), ("valid at any time",)),
     ]
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
+from priorshift.assessment import Assessment
 from priorshift.estimators import PriorEstimate
 from priorshift.evaluation import Comparison
 from priorshift.io import write_text
@@ -29,6 +30,7 @@ _HYPHENATED = re.compile(r"\b(?:s?cm-[lm](?:-shrunk)?|bbse-s|em-(?:labels|bcts|t
 def render_report(
     estimate: PriorEstimate,
     *,
+    assessment: Assessment | None = None,
     y_proba_val: ArrayLike | None = None,
     y_val: ArrayLike | None = None,
     y_proba_target: ArrayLike | None = None,
@@ -37,24 +39,30 @@ def render_report(
     source_label_priors: Any = None,
     title: str | None = None,
     command: str | None = None,
+    options: str | None = None,
     random_state: Any = None,
     warnings: Sequence[str] = (),
     created: datetime | None = None,
 ) -> str:
     """Render an estimate as one self-contained HTML page.
 
-    What is not given is left out of the page, which then says what to pass.
+    The page begins with the verdict of `assess`. What is not given is left out, and the page says
+    what to pass for it.
 
     Parameters
     ----------
     estimate : PriorEstimate
         What the report is about.
+    assessment : Assessment, optional
+        From `priorshift.assess`. Without one the report makes its own from `y_proba_val`, `y_val`
+        and `y_proba_target`, if these are given; it has no verdict otherwise, nor where the
+        priors were given rather than estimated.
     y_proba_val : array-like of shape (n_val, n_classes) or (n_val,), optional
         Predicted probabilities on validation, columns in the order of `estimate.classes` or, in a
         frame, named so; 1-D is the probability of the second class.
     y_val : array-like of shape (n_val,), optional
         Validation labels: for the confusion matrix and calibration and, with `y_proba_target`, the
-        shift test and diagnostics.
+        verdict.
     y_proba_target : array-like of shape (n_target, n_classes) or (n_target,), optional
         Predicted probabilities on the target: for how decisions change.
     y_target : array-like of shape (n_target,), optional
@@ -68,6 +76,8 @@ def render_report(
         Heading of the page.
     command : str, optional
         What was run, for whoever wants to run it again.
+    options : str, optional
+        Options that name the data on the command line, for the command to run next.
     random_state : object, optional
         The seed that was used.
     warnings : sequence of str, default=()
@@ -95,6 +105,7 @@ def render_report(
     facts = gather(
         check_inputs(
             estimate,
+            assessment=assessment,
             y_proba_val=y_proba_val,
             y_val=y_val,
             y_proba_target=y_proba_target,
@@ -104,7 +115,7 @@ def render_report(
             warned=tuple(map(str, warnings)),
         )
     )
-    return _render(facts, about_report(title, command, random_state, created))
+    return _render(facts, about_report(title, command, random_state, created), options)
 
 
 def write_report(path: str | os.PathLike[str], estimate: PriorEstimate, **given: Any) -> Path:
@@ -147,11 +158,11 @@ def require_packages() -> None:
         raise ImportError(f"reports need {error.name}: pip install 'priorshift[report]'") from None
 
 
-def _render(facts: Facts, about: dict[str, Any]) -> str:
+def _render(facts: Facts, about: dict[str, Any], options: str | None) -> str:
     environment = _environment()
     css, script = (_source(environment, f"report.{kind}") for kind in ("css", "js"))
     return environment.get_template("report.html.j2").render(
-        **page_content(facts, about),
+        **page_content(facts, about, options),
         figures=draw_figures(facts),
         json=as_json(report_data(facts, **about)),
         css=css,

@@ -68,20 +68,16 @@ class Table:
 
 
 def priors_table(facts: Facts, names: Sequence[str]) -> Table:
-    """List source and target priors of every class."""
+    """List the share of every class before and now."""
     estimate, K = facts.estimate, len(names)
     order = facts.shift.by_size if K > MANY else np.arange(K)
-    columns = ["Class", "Source", "Target", "Change, points", "Ratio"]
-    parts = [
-        _cells(estimate.source_priors, percent),
-        _cells(estimate.priors, percent),
-        _cells(facts.shift.change, points),
-        _cells(estimate.ratio, number),
-    ]
-    interval = getattr(estimate, "interval", None)
-    if interval is not None:
+    columns = ["Class", "Before", "Now"]
+    parts = [_cells(estimate.source_priors, percent), _cells(estimate.priors, percent)]
+    if estimate.interval is not None:
         columns += ["Lower", "Upper"]
-        parts += [_cells(interval[:, 0], percent), _cells(interval[:, 1], percent)]
+        parts += [_cells(estimate.interval[:, at], percent) for at in (0, 1)]
+    columns += ["Change, points", "Ratio"]
+    parts += [_cells(facts.shift.change, points), _cells(estimate.ratio, number)]
     if facts.truth is not None:
         columns.append("Labels say")
         parts.append(_cells(facts.truth.priors, percent))
@@ -89,7 +85,7 @@ def priors_table(facts: Facts, names: Sequence[str]) -> Table:
         of_ratio = traits_of(estimate.method).raw_is == "ratio"
         columns.append("Unclipped ratio" if of_ratio else "Unclipped prior")
         parts.append(_cells(estimate.raw, number))
-    caption = f"Priors of {K:,} classes" + (", the largest change first" if K > MANY else "")
+    caption = f"Shares of {K:,} classes" + (", the largest change first" if K > MANY else "")
     return Table("priors-table", caption, tuple(columns), _rows(names, parts, order))
 
 

@@ -1,13 +1,25 @@
-"""What the numbers of a report say: findings, cautions, judgements, methods."""
+"""What the numbers of a report say: headings that are claims, tiles, checks, next steps.
 
-from dataclasses import dataclass, replace
+The verdict and its sentence are the assessment's. Nothing here weighs evidence again.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from priorshift._typing import Indices
+from priorshift.assessment import (
+    ENOUGH_POWER,
+    FEW_ROWS,
+    assumption_in_words,
+    labels_needed,
+    shift_in_words,
+    unexplained,
+)
 from priorshift.diagnostics import Diagnostics, Expected
 from priorshift.estimators import Reference, traits_of
-from priorshift.report._facts import ENOUGH, ROUNDING, Facts
+from priorshift.report._facts import ENOUGH, KNOWN, ROUNDING, Facts
 from priorshift.shift_test import ShiftTest
 from priorshift.text import (
     count,
@@ -18,6 +30,7 @@ from priorshift.text import (
     plural,
     points,
     quoted,
+    short_percent,
     shown_text,
 )
 
@@ -26,14 +39,23 @@ GUIDE = Reference(
 )
 CALIBRATION = Reference("Guo et al., 2017", "https://arxiv.org/abs/1706.04599")
 
-KNOWN = "known"
-"""Method of an estimate that is none: its priors were given."""
+ZERO = 1e-12
+WORTH_NAMING = 5e-4
+"""Change of a prior, as a share, below which no class is named."""
+ROWS_PER_CLASS = 20
+"""Target rows per class below which the report says that there are few."""
+MAX_PAIRS = 5
+"""Pairs of classes that are named."""
+GOOD_CALIBRATION, FAIR_CALIBRATION = 0.05, 0.15
+"""Mean distance of confidence and accuracy up to which calibration is good, or fair."""
+CLOSE, ROUGH = 0.95, 0.85
+"""Mean agreement of methods from which on they agree closely, or roughly."""
 
 
 def description(method: str) -> str:
     """Say what a method does; nothing about one that is not registered."""
     if method == KNOWN:
-        return "takes target priors that were given; nothing is estimated"
+        return "uses target priors that were given; nothing is estimated"
     return traits_of(method).summary
 
 
@@ -43,61 +65,541 @@ def references(method: str, *, calibration: bool) -> list[Reference]:
     return list(dict.fromkeys(paper for paper in papers if paper is not None))
 
 
-ROWS_A_CLASS = 20
-"""Target rows a class below which the report warns of few."""
-POOR_CALIBRATION = 0.05
-ZERO = 1e-12
+# The first screen
 
 
-def cautions(facts: Facts, names: tuple[str, ...]) -> list[str]:
-    """Say what the estimate rests on, the most pressing first."""
-    found = [
-        _worse(facts),
-        _assumption(facts),
-        *(caution[0].upper() + caution[1:] for caution in facts.estimate.cautions),
-        _harm(facts),
-        _no_evidence(facts),
-        _unseen(facts, names),
-        _negative(facts, names),
-        _zero(facts, names),
-        _few_target(facts),
-        _few_validation(facts, names),
-        _calibration(facts),
-        _sources(facts),
-        _no_interval(facts),
-        "All of this supposes prior shift: each class looks as it did, only the shares changed. "
-        "Predictions alone cannot prove that.",
-    ]
-    return [caution for caution in found if caution]
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict as the page shows it: its first words are set in bold."""
+
+    kind: str
+    lead: str
+    rest: str
 
 
-def _worse(facts: Facts) -> str:
-    truth = facts.truth
-    if truth is None or truth.after.accuracy >= truth.before.accuracy:
-        return ""
-    return "On the labels at hand adapting does harm: do not adapt without finding out why."
-
-
-def _assumption(facts: Facts) -> str:
-    found = None if facts.test is None else facts.test.assumption
-    return found.verdict if found is not None and found.rejected else ""
-
-
-def _harm(facts: Facts) -> str:
-    found = facts.diagnostics
-    if found is None or facts.left_alone or found.accuracy_gain.high >= 0:
-        return ""
-    return (
-        "Adapting is expected to lower accuracy on the target, by "
-        f"{number(-100 * found.accuracy_gain.value)} percentage points."
+def verdict(facts: Facts) -> Verdict:
+    """Return the assessment's sentence, or say what a verdict would need."""
+    if facts.assessment is not None:
+        lead, _, rest = facts.assessment.sentence.partition(":")
+        rest = rest.strip().replace(" %", "\N{NO-BREAK SPACE}%")
+        return Verdict(facts.assessment.verdict, f"{lead}:", rest)
+    if facts.estimate.method == KNOWN:
+        return Verdict(
+            "none",
+            "No verdict:",
+            "the target priors were given, so whether to adapt is up to whoever knows them.",
+        )
+    return Verdict(
+        "none",
+        "No verdict:",
+        "to say whether adapting helps, the report needs y_proba_val, y_val and y_proba_target "
+        "(--validation and --target).",
     )
 
 
-def _no_evidence(facts: Facts) -> str:
-    test = facts.test
-    if test is None or test.rejected or facts.decisions is None or not facts.decisions.n_changed:
+@dataclass(frozen=True)
+class Tile:
+    """A number for the first screen, what it is, and what to know of it."""
+
+    label: str
+    value: str
+    notes: tuple[str, ...] = ()
+
+
+def tiles(facts: Facts) -> list[Tile]:
+    """Return the few numbers to see first."""
+    found = [*_accuracy_tiles(facts), _balance_tile(facts), *_last_tile(facts)]
+    return [
+        Tile(tile.label, _spaced(tile.value), tuple(map(_spaced, tile.notes))) for tile in found
+    ]
+
+
+def _spaced(text: str) -> str:
+    """Set a thin space before the percent sign, and keep "p = 0.9" on one line."""
+    return text.replace("%", "\N{NARROW NO-BREAK SPACE}%").replace(
+        " = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"
+    )
+
+
+def _accuracy_tiles(facts: Facts) -> Iterator[Tile]:
+    found = facts.assessment
+    if found is None or found.accuracy_before is None or found.accuracy_after is None:
+        return
+    before, after, measured = found.accuracy_before, found.accuracy_after, found.measured
+    digits = 0 if round(100 * before.value) != round(100 * after.value) else 1
+    when = "after adapting" if facts.adapts else "if adapted"
+    for label, expected, seen in (
+        ("Accuracy as it is", before, None if measured is None else measured.before),
+        (f"Accuracy {when}", after, None if measured is None else measured.after),
+    ):
+        notes = [f"expected, {_span(expected)}"]
+        if seen is not None and measured is not None:
+            notes.append(f"labels say {percent(seen.value)}, {_span(seen)}")
+        yield Tile(label, f"{100 * expected.value:.{digits}f}%", tuple(notes))
+
+
+def _span(share: Expected) -> str:
+    return f"{100 * share.low:.0f} to {100 * share.high:.0f}%"
+
+
+def _balance_tile(facts: Facts) -> Tile:
+    test, label = facts.test, "Cases that changed class"
+    share = short_percent(facts.shift.total_variation)
+    if test is None:
+        return Tile(label, share, ("whether by chance is not tested",))
+    if test.rejected:
+        return Tile(label, share, (f"more than chance (p = {test.p_value:.3f})",))
+    return Tile(label, "none seen", (f"{share} may be chance (p = {test.p_value:.2f})",))
+
+
+def _last_tile(facts: Facts) -> Iterator[Tile]:
+    if facts.assessment is not None:
+        label, found = "Did only the balance change?", facts.assessment.assumption_test
+        if found is None or found.p_value is None:
+            yield Tile(label, "not tested", ("too few rows or too many classes",))
+        elif found.rejected:
+            share = short_percent(unexplained(facts.test, facts.diagnostics))
+            yield Tile(label, "in doubt", (f"up to {share} of the target looks different",))
+        else:
+            yield Tile(
+                label, "it seems so", (f"nothing speaks against it (p = {found.p_value:.2f})",)
+            )
+    if facts.assessment is None and facts.changed_decisions is not None:
+        yield Tile(
+            "Decisions that change" if facts.adapts else "Decisions that would change",
+            short_percent(facts.changed_decisions),
+        )
+
+
+def movers_claim(facts: Facts, names: tuple[str, ...]) -> str:
+    """Name what grew and shrank most, as the heading of the picture."""
+    if facts.test is not None and not facts.test.rejected:
+        return "No class clearly grew or shrank"
+    change, order = facts.shift.change, facts.shift.by_size
+    grew = order[change[order] >= WORTH_NAMING][:1]
+    shrank = order[change[order] <= -WORTH_NAMING][:1]
+    named = grew if len(names) == 2 else np.concatenate([grew, shrank])
+    source, priors = facts.estimate.source_priors, facts.estimate.priors
+    claims = [f"{quoted(names[k])} {_moved(float(source[k]), float(priors[k]))}" for k in named]
+    return ", ".join(claims) or "The class shares are what they were"
+
+
+def _moved(before: float, after: float) -> str:
+    """Say how a share moved: in times where it moved far, else from what to what."""
+    if before <= ZERO:
+        return f"appeared, with {short_percent(after)}"
+    if after <= ZERO:
+        return "disappeared"
+    ratio = after / before
+    if ratio >= 1.9:
+        known = {2: "roughly doubled", 3: "roughly tripled"}
+        return known.get(round(ratio), f"grew {number(ratio, 2)}-fold")
+    if ratio <= 0.55:
+        parts = {2: "half", 3: "a third", 4: "a quarter", 5: "a fifth"}
+        part = parts.get(round(1 / ratio))
+        return f"shrank {number(1 / ratio, 2)}-fold" if part is None else f"shrank to {part}"
+    verb = "grew" if ratio >= 1 else "shrank"
+    return f"{verb} from {short_percent(before)} to {short_percent(after)}"
+
+
+# What changed
+
+
+def changed_claim(facts: Facts) -> str:
+    """Say in the heading how many decisions change or, without target rows, how many cases."""
+    share = facts.changed_decisions
+    if share is None:
+        return f"{short_percent(facts.shift.total_variation)} of the cases changed class"
+    if share == 0:
+        return "Adapting changes no decision"
+    verb = "changes" if facts.adapts else "would change"
+    return f"Adapting {verb} {short_percent(share)} of the decisions"
+
+
+def decisions_sentence(facts: Facts, names: tuple[str, ...]) -> str:
+    """Say how many decisions change, and from what to what."""
+    found = facts.decisions
+    if found is None:
         return ""
-    return "The shift test finds no evidence of a shift, yet adapting changes decisions."
+    if found.n_changed == 0:
+        return (
+            f"Adapting changes none of the {plural(found.n_rows, 'decision')} on the target; "
+            "probabilities may change all the same."
+        )
+    verb = "changes" if facts.adapts else "would change"
+    flow = found.flows[0]
+    return (
+        f"Adapting {verb} {count(found.n_changed)} of {plural(found.n_rows, 'decision')} on the "
+        f"target, most often from {quoted(names[flow.before])} to {quoted(names[flow.after])} "
+        f"({plural(flow.rows, 'row')}). {_gains_and_losses(facts, names)}"
+    )
+
+
+def _gains_and_losses(facts: Facts, names: tuple[str, ...]) -> str:
+    assert facts.decisions is not None
+    difference = facts.decisions.difference
+    order = movers(difference)
+    before, after = facts.decisions.before, facts.decisions.after
+    parts = [
+        f"{quoted(names[k])} {verb} most ({count(before[k])} before, {count(after[k])} after)"
+        for verb, which in (("gains", difference > 0), ("loses", difference < 0))
+        for k in order[which[order]][:1]
+    ]
+    return f"{'; '.join(parts)}." if parts else "Every class keeps as many decisions as it had."
+
+
+def ratio_sentence(facts: Facts) -> str:
+    """Say what the ratio does to predictions."""
+    estimate = facts.estimate
+    if not facts.adapts:
+        return "The ratio is the share now over the share before."
+    what = "predicted probabilities" if estimate.calibrator is None else "calibrated probabilities"
+    power = "" if estimate.strength == 1 else f", to the power of {number(estimate.strength)},"
+    return (
+        f"The ratio is the share now over the share before: adapting multiplies {what} by it"
+        f"{power} and scales each row to sum 1."
+    )
+
+
+def interval_sentence(facts: Facts) -> str:
+    """Say what the bounds of the shares are, or how to get them."""
+    estimate = facts.estimate
+    if estimate.method == KNOWN:
+        return "The shares of the target were given, so they have no interval."
+    if estimate.interval is None:
+        return (
+            "These are point estimates: pass confidence_level=0.95 to estimate for intervals, or "
+            "use priorshift.assess, which has them."
+        )
+    level = estimate.confidence_level
+    at = "" if level is None else f" at {100 * level:g}% confidence"
+    said = f"Lower and upper are bounds of each share{at}."
+    if traits_of(estimate.method).trusts_outputs:
+        said += " They suppose that the predicted probabilities are calibrated."
+    return said
+
+
+# Can I trust it?
+
+
+@dataclass(frozen=True)
+class Check:
+    """One doubt: a traffic light in a word, a sentence with its number, and more in the fold."""
+
+    id: str
+    light: str
+    """One of "good", "care", "poor", "unknown"."""
+    word: str
+    sentence: str
+    numbers: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def checks(facts: Facts, names: tuple[str, ...]) -> list[Check]:
+    """Return what to doubt, in the order in which doubts arise."""
+    found = (
+        _shift_check(facts),
+        _assumption_check(facts),
+        _labels_check(facts),
+        _sample_check(facts, names),
+        _calibration_check(facts),
+        _agreement_check(facts),
+    )
+    return [check for check in found if check is not None]
+
+
+def trust_claim(found: list[Check]) -> str:
+    """Sum the checks up in the heading."""
+    known = [check for check in found if check.light != "unknown"]
+    bad = sum(check.light != "good" for check in known)
+    if not known:
+        return "There is nothing to check it with"
+    if not bad:
+        return f"All {len(known)} checks are good" if len(known) > 1 else "The one check is good"
+    return f"{bad} of {plural(len(known), 'check')} {'needs' if bad == 1 else 'need'} a look"
+
+
+def _shift_check(facts: Facts) -> Check | None:
+    if facts.assessment is None:
+        return None
+    test = facts.test
+    if test is None:
+        why = " ".join(r for r in facts.assessment.reasons if " test" in r and ": " in r)
+        return Check("shift", "unknown", "Not tested", why or "There is no test of a shift.")
+    said = shift_in_words(test, facts.estimate)
+    numbers, notes = _shift_numbers(test), _shift_notes(test)
+    if test.rejected:
+        return Check("shift", "good", "Certain", said, numbers, notes)
+    if test.power >= ENOUGH_POWER:
+        return Check("shift", "good", "No change", said, numbers, notes)
+    return Check("shift", "care", "Too few rows", said, numbers, notes)
+
+
+def _shift_numbers(test: ShiftTest) -> tuple[tuple[str, str], ...]:
+    low, high = test.effect_interval
+    least = test.detectable_effect
+    return (
+        ("p-value", f"{test.p_value:.3f}"),
+        ("cases that changed class, by the test's own estimate", percent(test.effect_size)),
+        (f"its {100 * (1 - test.alpha):g}% interval", f"{percent(low)} to {percent(high)}"),
+        (f"chance to notice a change of {percent(test.alternative)}", percent(test.power)),
+        ("change noticed 4 times of 5", "none" if least is None else percent(least)),
+    )
+
+
+def _shift_notes(test: ShiftTest) -> tuple[str, ...]:
+    drawn = (
+        f"{plural(test.n_resamples, 'random exchange')} of rows between the two"
+        if test.method == "permutation"
+        else f"{plural(test.n_resamples, 'draw')} of the noise of both"
+    )
+    compared = (
+        f"The mean prediction on {plural(test.n_target, 'target row')} is compared with what the "
+        f"source's class balance predicts; validation has {plural(test.n_val, 'row')}. The p-value "
+        f"comes from {drawn}."
+    )
+    return compared, *(f"{note[0].upper()}{note[1:]}" for note in map(shown_text, test.notes))
+
+
+def _assumption_check(facts: Facts) -> Check | None:
+    if facts.assessment is None:
+        return None
+    found = facts.assessment.assumption_test
+    if found is None:
+        return Check(
+            "assumption",
+            "unknown",
+            "Not tested",
+            "Whether only the class balance changed is not tested here: see "
+            "priorshift.check_assumption.",
+        )
+    said = assumption_in_words(facts.test, facts.diagnostics)
+    note = (
+        "Adapting supposes that each class looks as it did and only the shares changed. The test "
+        "compares how confident decisions are with what validation, at the new shares, predicts."
+    )
+    numbers = (
+        ("p-value", "–" if found.p_value is None else f"{found.p_value:.3f}"),
+        ("statistic", number(found.statistic)),
+        ("degrees of freedom", count(found.degrees_of_freedom)),
+    )
+    if found.p_value is None:
+        return Check("assumption", "unknown", "Not tested", said, (), (note,))
+    if not found.rejected:
+        return Check("assumption", "good", "Holds", said, numbers, (note,))
+    light = "care" if facts.adapts else "poor"
+    return Check("assumption", light, "In doubt", said, numbers, (note,))
+
+
+def _labels_check(facts: Facts) -> Check | None:
+    """Set the truth beside the expectation."""
+    found = None if facts.assessment is None else facts.assessment.measured
+    if found is None or facts.assessment is None:
+        return None
+    expected = facts.assessment.gain
+    meet = found.gain.low <= expected.high and expected.low <= found.gain.high
+    said = (
+        f"On {plural(found.n_labelled, 'labelled target row')}, adapting takes accuracy from "
+        f"{percent(found.before.value)} to {percent(found.after.value)}: "
+        f"{points(found.gain.value)} points ({points(found.gain.low)} to "
+        f"{points(found.gain.high)})."
+    )
+    return Check(
+        "labels", "good" if meet else "care", "As expected" if meet else "Unexpected", said
+    )
+
+
+def _sample_check(facts: Facts, names: tuple[str, ...]) -> Check | None:
+    found = facts.diagnostics
+    if found is None:
+        return None
+    size = found.effective_sample_size
+    said = (
+        f"At the target's class balance, {plural(found.n_val, 'validation row')} count as "
+        f"{plural(max(1, round(size)), 'row')}: "
+        + ("the verdict rests on few." if size < FEW_ROWS else "enough to rest on.")
+    )
+    few = size < FEW_ROWS
+    smallest = found.smallest_singular_value
+    growth = f"{number(1 / smallest)} times" if smallest > ROUNDING else "without bound"
+    notes = [
+        "Expected accuracy is that of each class on validation, weighted by the shares now: no "
+        "label of the target is used.",
+        f"Where a method inverts the confusion matrix, noise can grow {growth} (one over its "
+        "smallest singular value).",
+        _confusable(found, names),
+    ]
+    numbers = (
+        ("effective sample size", number(size)),
+        ("smallest singular value", number(smallest)),
+        ("condition number", number(found.condition_number)),
+    )
+    word = "Few rows" if few else "Enough rows"
+    return Check("sample", "care" if few else "good", word, said, numbers, tuple(notes))
+
+
+def _confusable(found: Diagnostics, names: tuple[str, ...]) -> str:
+    pairs = [" and ".join(quoted(shown_text(str(c))) for c in pair) for pair in found.confusable]
+    if not pairs:
+        return "Validation tells every two classes apart."
+    more = "; …" if len(pairs) > MAX_PAIRS else ""
+    return (
+        f"{plural(len(pairs), 'pair')} of {plural(len(names), 'class', 'classes')} cannot be told "
+        "apart on validation, so that little more than the sum of their shares is known: "
+        f"{'; '.join(pairs[:MAX_PAIRS])}{more}."
+    )
+
+
+def _calibration_check(facts: Facts) -> Check | None:
+    reliability = facts.reliability
+    if reliability is None:
+        return None
+    error = reliability.error
+    said = (
+        f"On validation, how sure the classifier is and how often it is right differ by "
+        f"{number(100 * error)} points on average."
+    )
+    if error < GOOD_CALIBRATION:
+        return Check("calibration", "good", "Calibrated", said)
+    if facts.estimate.calibrator is not None:
+        said += " Adapting calibrates predictions first."
+        return Check("calibration", "good", "Corrected", said)
+    said += " Calibrating validation and target first (priorshift.BCTS) may help."
+    fair = error < FAIR_CALIBRATION
+    return Check("calibration", "care" if fair else "poor", "Off" if fair else "Far off", said)
+
+
+def _agreement_check(facts: Facts) -> Check | None:
+    judged = facts.estimating
+    if len(judged) < 2:
+        return None
+    mean, farthest = float(np.mean([r.agreement for r in judged])), judged[0]
+    how, light, word = next(
+        found
+        for least, *found in (
+            (CLOSE, "closely", "good", "Agree"),
+            (ROUGH, "roughly", "care", "Roughly"),
+            (-1.0, "poorly", "poor", "Disagree"),
+        )
+        if mean >= least
+    )
+    said = (
+        f"{plural(len(judged), 'method')} agree {how}: on average one shares {percent(mean)} of "
+        f"its shares with the mean of the others; {farthest.method} stands farthest from them, "
+        f"with {percent(farthest.agreement)}."
+    )
+    return Check("methods", light, word, said)
+
+
+# What to do next
+
+
+@dataclass(frozen=True)
+class Next:
+    """What to do: a claim, why, the line of Python, the command, about labels, and classes."""
+
+    claim: str
+    sentence: str
+    python: str
+    command: str
+    labels: str
+    classes: tuple[str, ...]
+
+
+OPTIONS = "--validation validation.csv --target target.csv"
+
+
+def next_steps(facts: Facts, names: tuple[str, ...], options: str | None) -> Next:
+    """Say what to do with the verdict."""
+    claim, sentence = _step(facts)
+    return Next(
+        claim,
+        sentence,
+        _python(facts),
+        _command(facts, options or OPTIONS),
+        _labels(facts),
+        tuple(classes_to_look_at(facts, names)),
+    )
+
+
+def _step(facts: Facts) -> tuple[str, str]:
+    found = facts.assessment
+    if found is None and facts.estimate.method == KNOWN:
+        return "Adapt, if you trust the given shares", "The report cannot tell whether they hold."
+    if found is None:
+        return (
+            "Get a verdict from labelled validation",
+            "Validation is data with labels that the classifier was not trained on.",
+        )
+    if found.verdict == "adapt":
+        return "Adapt with one line", "Use the adapted probabilities in place of the old ones."
+    if found.verdict == "leave":
+        return "Keep the predictions, and look again later", "With new target data, assess again:"
+    needed = _labels_needed(facts)
+    if needed is None:
+        return "Get more data before you adapt", found.advice
+    return f"Label about {count(needed)} target rows to settle it", found.advice
+
+
+def _python(facts: Facts) -> str:
+    origin = facts.estimate.source_priors_from
+    given = origin == "given" or "agrees with source_priors" in origin
+    known = ", source_priors=source_priors" if given else ""
+    method = facts.estimate.method
+    if facts.assessment is None and method == KNOWN:
+        return "adapted = ps.adapt_proba(y_proba_target, source_priors, target_priors)"
+    how = "" if method == "auto" or facts.assessment is None else f', method="{method}"'
+    data = f"y_proba_val, y_val, y_proba_target{known}{how}"
+    if facts.verdict == "adapt":
+        return f"adapted = ps.assess({data}).adapt(y_proba_target)"
+    labels = ", y_target=labels" if facts.verdict == "unclear" else ""
+    return f"found = ps.assess({data}{labels})"
+
+
+def _command(facts: Facts, options: str) -> str:
+    if facts.verdict == "adapt" or facts.estimate.method == KNOWN:
+        return f"priorshift adapt {options} --output adapted.csv"
+    return f"priorshift assess {options}"
+
+
+def _labels_needed(facts: Facts) -> int | None:
+    """Return how many labelled target rows would settle it, if that is known and feasible."""
+    if facts.assessment is None or not facts.changed_decisions:
+        return None
+    needed = labels_needed(facts.assessment.gain.value, facts.changed_decisions)
+    return needed if needed <= facts.n_target else None
+
+
+def _labels(facts: Facts) -> str:
+    found = facts.assessment
+    if found is None:
+        return ""
+    if found.verdict == "leave":
+        return "No more labels are needed."
+    if found.verdict == "adapt" and found.gain.low > 0:
+        return "No more labels are needed: the gain is clear without them."
+    needed = _labels_needed(facts)
+    if needed is None:
+        return "More labelled rows, of validation and target, would make it clearer."
+    verb = "confirm" if found.verdict == "adapt" else "settle"
+    return (
+        f"About {plural(needed, 'labelled target row')}, drawn at random, would {verb} it with a "
+        "chance of four in five: pass their labels as y_target."
+    )
+
+
+def classes_to_look_at(facts: Facts, names: tuple[str, ...]) -> list[str]:
+    """Name the classes of which little is known."""
+    found = [
+        _unseen(facts, names),
+        _zero(facts, names),
+        _few_validation(facts, names),
+        _widest(facts, names),
+        ""
+        if facts.diagnostics is None or not facts.diagnostics.confusable
+        else _confusable(facts.diagnostics, names),
+    ]
+    return [sentence for sentence in found if sentence]
 
 
 def _unseen(facts: Facts, names: tuple[str, ...]) -> str:
@@ -107,40 +609,18 @@ def _unseen(facts: Facts, names: tuple[str, ...]) -> str:
     if not unseen.any():
         return ""
     return (
-        f"Validation has no sample of {_some(names, np.flatnonzero(unseen))}: a confusion matrix "
-        "says nothing of such a class."
-    )
-
-
-def _negative(facts: Facts, names: tuple[str, ...]) -> str:
-    raw = facts.estimate.raw
-    if raw is None or not (raw < -ROUNDING).any():
-        return ""
-    worst, n_negative = int(np.argmin(raw)), int(np.count_nonzero(raw < -ROUNDING))
-    return (
-        f"Before clipping, {plural(n_negative, 'entry', 'entries')} of the solution "
-        f"{'was' if n_negative == 1 else 'were'} negative (the lowest {number(raw[worst])}, "
-        f"{quoted(names[worst])}): a sign of noise, or of more than prior shift."
+        f"Validation has no sample of {_some(names, np.flatnonzero(unseen))}: add some, as nothing "
+        "is known of how such a class is mistaken."
     )
 
 
 def _zero(facts: Facts, names: tuple[str, ...]) -> str:
     gone = np.flatnonzero((facts.estimate.priors <= ZERO) & (facts.estimate.source_priors > ZERO))
-    if not gone.size or facts.left_alone:
+    if not gone.size or not facts.adapts:
         return ""
     return (
-        f"The estimated prior of {_some(names, gone)} is 0: adapted predictions never choose "
+        f"The estimated share of {_some(names, gone)} is 0: adapted predictions never choose "
         "such a class. A hyper-prior (scm-m, map) keeps it possible."
-    )
-
-
-def _few_target(facts: Facts) -> str:
-    K, rows = facts.estimate.classes.size, facts.estimate.n_target
-    if not 0 < rows < ROWS_A_CLASS * K:
-        return ""
-    return (
-        f"The target has {plural(rows, 'row')} for {plural(K, 'class', 'classes')}: chance alone "
-        "moves shares by that little data, rare classes most of all."
     )
 
 
@@ -157,45 +637,14 @@ def _few_validation(facts: Facts, names: tuple[str, ...]) -> str:
     )
 
 
-def _calibration(facts: Facts) -> str:
-    reliability = facts.reliability
-    if reliability is None or reliability.error < POOR_CALIBRATION:
+def _widest(facts: Facts, names: tuple[str, ...]) -> str:
+    interval = facts.estimate.interval
+    if interval is None or not facts.adapts:
         return ""
-    if facts.estimate.calibrator is not None:
-        return ""
-    trusting = traits_of(facts.estimate.method).trusts_outputs
-    if facts.left_alone and not trusting:
-        return ""
-    trust = (
-        f"{facts.estimate.method} trusts the probabilities"
-        if trusting
-        else "adaptation multiplies the probabilities"
-    )
-    return (
-        f"On validation confidence and accuracy differ by {number(100 * reliability.error)} "
-        f"percentage points on average, and {trust}: calibrate validation and target first "
-        "(priorshift.BCTS)."
-    )
-
-
-def _sources(facts: Facts) -> str:
-    if "taken to be drawn" not in facts.estimate.source_priors_from:
-        return ""
-    return (
-        f"The source priors are the {facts.estimate.source_priors_from}. If validation is balanced "
-        "otherwise than the training set was, pass source_priors."
-    )
-
-
-def _no_interval(facts: Facts) -> str:
-    if facts.estimate.method == KNOWN:
-        return "The priors were given: this report cannot tell whether they are right."
-    if facts.estimate.interval is not None:
-        return ""
-    return (
-        "These are point estimates: nothing here says how much of a change is chance, so read "
-        "small changes with care."
-    )
+    width = interval[:, 1] - interval[:, 0]
+    k = int(width.argmax())
+    low, high = (short_percent(bound) for bound in interval[k].tolist())
+    return f"The share of {quoted(names[k])} is the least certain: {low} to {high}."
 
 
 def _some(names: tuple[str, ...], which: Indices, most: int = 3) -> str:
@@ -206,321 +655,14 @@ def _some(names: tuple[str, ...], which: Indices, most: int = 3) -> str:
     return f"{plural(which.size, 'class', 'classes')} ({shown}, …)"
 
 
-FEW_ROWS = 30
-"""Effective validation rows below which an estimate rests on little."""
-MAX_PAIRS = 5
-"""Pairs of classes that are named."""
+# Details
 
 
-@dataclass(frozen=True)
-class Judgement:
-    """A section: its answer, its numbers, and more to say."""
-
-    answer: str
-    numbers: tuple[tuple[str, str], ...]
-    findings: tuple[str, ...]
-
-
-def shift_judgement(facts: Facts) -> Judgement | None:
-    """Say whether there is a shift, if that was tested."""
-    test = facts.test
-    if test is None or facts.trust is None:
-        return None
-    low, high = test.effect_interval
-    least = test.detectable_effect
-    said = [_compared(test, given=facts.trust.given)]
-    if test.assumption is not None:
-        said.append(test.assumption.verdict)
-    return Judgement(
-        replace(test, assumption=None).verdict,  # which is said in a sentence of its own
-        (
-            ("p-value", f"{test.p_value:.3f}"),
-            ("effect size, total variation", number(test.effect_size)),
-            (f"{_level(1 - test.alpha)} interval of it", f"{number(low, 2)} to {number(high, 2)}"),
-            (f"power for a shift of {number(test.alternative, 2)}", percent(test.power)),
-            ("shift seen 4 times of 5", "none" if least is None else number(least)),
-        ),
-        (*said, *(f"{note[0].upper()}{note[1:]}" for note in map(shown_text, test.notes))),
-    )
-
-
-def trust_judgement(facts: Facts, names: tuple[str, ...]) -> Judgement | None:
-    """Say what the estimate is worth, if that was diagnosed."""
-    found = facts.diagnostics
-    if found is None:
-        return None
-    before, after, gain = found.accuracy_before, found.accuracy_after, found.accuracy_gain
-    level = f"at {_level(found.confidence_level)} confidence"
-    numbers = [
-        ("expected accuracy before", percent(before.value)),
-        ("expected accuracy after", percent(after.value)),
-        ("smallest singular value", number(found.smallest_singular_value)),
-        ("condition number", number(found.condition_number)),
-        ("effective sample size", number(found.effective_sample_size)),
-    ]
-    if facts.left_alone:
-        answer = (
-            f"Predictions are left alone, and {_range(before)} of the decisions on the target are "
-            f"expected to be right, {level}."
-        )
-    else:
-        answer = (
-            f"Of the decisions on the target, {_range(before)} are expected to be right before "
-            f"adapting, {_range(after)} after it, {level}. {_helps(gain)}"
-        )
-    return Judgement(answer, tuple(numbers), tuple(_findings(found, names)))
-
-
-def _findings(found: Diagnostics, names: tuple[str, ...]) -> list[str]:
-    few = found.effective_sample_size < FEW_ROWS
-    smallest = found.smallest_singular_value
-    growth = f"{number(1 / smallest)} times" if smallest > ROUNDING else "without bound"
-    return [
-        "Expected accuracy is that of each class on validation, weighted by the estimated priors, "
-        "less what these flatter themselves by: no label of the target is used.",
-        f"At the estimated priors, {plural(found.n_val, 'validation row')} are worth "
-        f"{number(found.effective_sample_size)} (effective sample size)"
-        + (": the estimate rests on few samples." if few else "."),
-        "Where the soft confusion matrix is inverted, noise in the mean prediction can grow "
-        f"{growth} (one over its smallest singular value).",
-        _confusable(found, names),
-    ]
-
-
-def _confusable(found: Diagnostics, names: tuple[str, ...]) -> str:
-    pairs = [" and ".join(quoted(shown_text(str(c))) for c in pair) for pair in found.confusable]
-    if not pairs:
-        return "Validation tells every two classes apart."
-    more = "; …" if len(pairs) > MAX_PAIRS else ""
-    return (
-        f"{plural(len(pairs), 'pair')} of {plural(len(names), 'class', 'classes')} cannot be told "
-        "apart on validation, so that little more than the sum of their priors is known: "
-        f"{'; '.join(pairs[:MAX_PAIRS])}{more}."
-    )
-
-
-def _compared(test: ShiftTest, *, given: bool) -> str:
-    """Say what was compared with what, and where the p-value comes from."""
-    drawn = (
-        f"{plural(test.n_resamples, 'random exchange')} of rows between the two"
-        if test.method == "permutation"
-        else f"{plural(test.n_resamples, 'draw')} of the noise of both"
-    )
-    source = "the label frequencies given" if given else "validation"
-    return (
-        f"The class balance of {plural(test.n_target, 'target row')} is compared with that of "
-        f"{source}, by mean probabilities; validation has {plural(test.n_val, 'row')}. The p-value "
-        f"comes from {drawn}."
-    )
-
-
-def _helps(gain: Expected) -> str:
-    size = f"{points(gain.value)} points, {points(gain.low)} to {points(gain.high)}"
-    if gain.low > 0:
-        return f"Adapting is expected to help ({size})."
-    if gain.high < 0:
-        return f"Adapting is expected to harm ({size})."
-    return f"Whether adapting helps cannot be told from these data ({size})."
-
-
-def _range(share: Expected) -> str:
-    return f"{percent(share.value)} ({percent(share.low)} to {percent(share.high)})"
-
-
-def _level(share: float) -> str:
-    return f"{100 * share:g}%"
-
-
-MOVERS = 3
-"""Classes named a direction."""
-WORTH_NAMING = 5e-4
-"""Change of a prior, as a share, below which no class is named."""
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """Sentences for a person."""
-
-    headline: str
-    findings: tuple[str, ...]
-    cautions: tuple[str, ...]
-
-
-def verdict(facts: Facts, names: tuple[str, ...]) -> Verdict:
-    """Say what was found."""
-    headline, decided = _headline(facts), _decided(facts)
-    # what becomes of predictions comes first where nothing does, else how far the balance moved
-    sentences = [decided, headline] if facts.left_alone else [headline, decided]
-    lead, *second = filter(None, sentences)
-    findings = [
-        *second,
-        *_movers(facts, names),
-        _solver(facts),
-        *_agreement(facts),
-        *_condition(facts),
-        *_decisions(facts),
-        *_truth(facts),
-    ]
-    return Verdict(lead, tuple(findings), tuple(cautions(facts, names)))
-
-
-def conditioning(value: float) -> str:
-    """Say what a condition number means for the estimate."""
-    if not np.isfinite(value):
-        return "singular, so decisions alone cannot tell some classes apart"
-    if value < 5:
-        return "well conditioned, so decisions tell the classes apart"
-    if value < 30:
-        return "fairly conditioned, so noise in the decisions is amplified moderately"
-    if value < 1000:
-        return "poorly conditioned, so noise in the decisions may be amplified many times"
-    return "nearly singular, so decisions hardly tell some classes apart"
-
-
-def gains_and_losses(facts: Facts, names: tuple[str, ...]) -> str:
-    """Say which classes gain and lose most decisions."""
-    if facts.decisions is None:
-        return ""
-    difference = facts.decisions.difference
-    order = movers(difference)
-    before, after = facts.decisions.before, facts.decisions.after
-    parts = [
-        f"{quoted(names[k])} {verb} most ({count(before[k])} before, {count(after[k])} after)"
-        for verb, which in (("gains", difference > 0), ("loses", difference < 0))
-        for k in order[which[order]][:1]
-    ]
-    return f"{'; '.join(parts)}." if parts else "Every class keeps as many decisions as it had."
-
-
-def left_out(facts: Facts) -> list[tuple[str, str]]:
-    """List what the report lacks, and what to pass for it."""
-    wishes = (
-        (facts.decisions, "how decisions change", "y_proba_target"),
-        (
-            facts.mistakes,
-            "confusion matrix and calibration",
-            "y_proba_val and y_val, or --validation",
-        ),
-        (
-            facts.trust,
-            "whether there is a shift, and whether the estimate can be trusted",
-            "y_proba_val, y_val and y_proba_target, or --validation",
-        ),
-        (facts.comparison, "whether methods agree", "comparison=priorshift.evaluation.compare(…)"),
-        (
-            facts.truth,
-            "scores on the target’s labels, if there are any",
-            "y_target, or a --target with labels",
-        ),
-    )
-    return [(what, arguments) for fact, what, arguments in wishes if fact is None]
-
-
-def condition_sentences(facts: Facts) -> list[str]:
-    """Say what the condition numbers of the confusion matrix are, and what they mean."""
-    mistakes = facts.mistakes
-    if mistakes is None:
-        return []
-    hard, soft = mistakes.condition_hard, mistakes.condition_soft
-    meanings = list(dict.fromkeys([conditioning(hard), conditioning(soft)]))
-    numbers = f"{number(hard)} with hard decisions, {number(soft)} with soft ones"
-    if len(meanings) == 1:
-        sentences = [f"Its condition number is {numbers}: {meanings[0]}."]
-    else:
-        sentences = [
-            f"Its condition number is {numbers}.",
-            f"With hard decisions it is {meanings[0]}.",
-            f"With soft ones it is {meanings[1]}.",
-        ]
-    own = facts.estimate.condition_number
-    if own is not None and number(own) not in (number(hard), number(soft)):
-        sentences.append(
-            f"The matrix that {facts.estimate.method} inverted has a condition number of "
-            f"{number(own)}."
-        )
-    return sentences
-
-
-def ratio_sentence(facts: Facts) -> str:
-    """Say what the ratio does to predictions."""
-    estimate = facts.estimate
-    if facts.left_alone:
-        return (
-            "The ratio is target over source. Predictions are left alone: it does not touch them."
-        )
-    what = "predicted probabilities" if estimate.calibrator is None else "calibrated probabilities"
-    power = "" if estimate.strength == 1 else f", to the power of {number(estimate.strength)},"
-    return (
-        f"The ratio is target over source: what {what} are multiplied by{power} before each row is "
-        "scaled to sum 1."
-    )
-
-
-def interval_sentence(facts: Facts) -> str:
-    """Say what the bounds of the priors are, if there are any."""
-    estimate = facts.estimate
-    if estimate.interval is None:
-        return ""
-    level = estimate.confidence_level
-    at = "" if level is None else f" at {100 * level:g}% confidence"
-    said = f"Lower and upper are bounds of each prior{at}."
-    if traits_of(estimate.method).trusts_outputs:
-        said += " They suppose that the predicted probabilities are calibrated."
-    return said
-
-
-def used_condition(facts: Facts) -> float | None:
-    """Return the condition number that bears on this estimate, if it is known."""
-    if facts.estimate.condition_number is not None:
-        return facts.estimate.condition_number
-    method = traits_of(facts.estimate.method)
-    if facts.mistakes is None or not method.fit_is_counts:
-        return None
-    soft = method._decision == "soft"
-    return facts.mistakes.condition_soft if soft else facts.mistakes.condition_hard
-
-
-def _decided(facts: Facts) -> str:
-    """Return what the estimate decided of itself, if it did."""
-    decision = facts.estimate.decision
-    if decision is not None:
-        return str(decision["sentence"])
-    if facts.left_alone and facts.shift.total_variation:
-        return "Predictions are left alone: this estimate sees no evidence of a shift."
-    return ""
-
-
-def _headline(facts: Facts) -> str:
-    distance = facts.shift.total_variation
-    if distance == 0:
-        return "Target and source priors are the same: nothing would be adapted."
-    sizes = ((0.02, "hardly moved"), (0.1, "moved a little"), (0.3, "moved markedly"))
-    size = next((words for most, words in sizes if distance < most), "moved far")
-    by = "With the priors given" if facts.estimate.method == KNOWN else "By this estimate"
-    return (
-        f"{by} the class balance has {size}: to get from the source balance to that "
-        f"of the target, {percent(distance)} of all cases have to change class."
-    )
-
-
-def _movers(facts: Facts, names: tuple[str, ...]) -> list[str]:
-    """Name the classes that grew and shrank most."""
-    change, order = facts.shift.change, facts.shift.by_size
-    grew = order[change[order] >= WORTH_NAMING][:MOVERS]
-    shrank = order[change[order] <= -WORTH_NAMING][:MOVERS]
-    sentences = []
-    if grew.size:
-        sentences.append(f"Grew most: {_paths(facts, names, grew)}.")
-    if shrank.size:
-        sentences.append(f"Shrank most: {_paths(facts, names, shrank)}.")
-    return sentences
-
-
-def _paths(facts: Facts, names: tuple[str, ...], which: Indices) -> str:
-    source, priors = facts.estimate.source_priors, facts.estimate.priors
-    return listed(
-        [f"{quoted(names[k])} from {percent(source[k])} to {percent(priors[k])}" for k in which]
-    )
+def worth_knowing(facts: Facts, names: tuple[str, ...]) -> list[str]:
+    """Say what the estimate rests on, for those who read on."""
+    found = [_solver(facts), _negative(facts, names), _few_target(facts), _sources(facts)]
+    cautions = [caution[0].upper() + caution[1:] for caution in facts.estimate.cautions]
+    return [*cautions, *(sentence for sentence in found if sentence)]
 
 
 def _solver(facts: Facts) -> str:
@@ -553,57 +695,94 @@ def _solver(facts: Facts) -> str:
     return f"The solver stopped short of its tolerance{short}: the answer is not certified."
 
 
-def _agreement(facts: Facts) -> list[str]:
-    judged = facts.estimating
-    if len(judged) < 2:
+def _negative(facts: Facts, names: tuple[str, ...]) -> str:
+    raw = facts.estimate.raw
+    if raw is None or not (raw < -ROUNDING).any():
+        return ""
+    worst, n_negative = int(np.argmin(raw)), int(np.count_nonzero(raw < -ROUNDING))
+    return (
+        f"Before clipping, {plural(n_negative, 'entry', 'entries')} of the solution "
+        f"{'was' if n_negative == 1 else 'were'} negative (the lowest {number(raw[worst])}, "
+        f"{quoted(names[worst])}): a sign of noise, or of more than prior shift."
+    )
+
+
+def _few_target(facts: Facts) -> str:
+    K, rows = facts.estimate.classes.size, facts.estimate.n_target
+    if not 0 < rows < ROWS_PER_CLASS * K:
+        return ""
+    return (
+        f"The target has {plural(rows, 'row')} for {plural(K, 'class', 'classes')}: with so few, "
+        "chance alone moves shares, most of all those of rare classes."
+    )
+
+
+def _sources(facts: Facts) -> str:
+    if "taken to be drawn" not in facts.estimate.source_priors_from:
+        return ""
+    return (
+        f"The source priors are the {facts.estimate.source_priors_from}. If the classes of "
+        "validation are balanced otherwise than the training set was, pass source_priors."
+    )
+
+
+def conditioning(value: float) -> str:
+    """Say what a condition number means for the estimate."""
+    if not np.isfinite(value):
+        return "singular, so decisions alone cannot tell some classes apart"
+    if value < 5:
+        return "well conditioned, so decisions tell the classes apart"
+    if value < 30:
+        return "fairly conditioned, so noise in the decisions is amplified moderately"
+    if value < 1000:
+        return "poorly conditioned, so noise in the decisions may be amplified many times"
+    return "nearly singular, so decisions hardly tell some classes apart"
+
+
+def condition_sentences(facts: Facts) -> list[str]:
+    """Say what the condition numbers of the confusion matrix are, and what they mean."""
+    mistakes = facts.mistakes
+    if mistakes is None:
         return []
-    mean = float(np.mean([r.agreement for r in judged]))
-    farthest = judged[0]
-    closeness = "closely" if mean >= 0.95 else "roughly" if mean >= 0.85 else "poorly"
-    return [
-        f"The {plural(len(judged), 'method')} compared agree {closeness}: on average a method "
-        f"shares {percent(mean)} of its prior mass with the mean of the others; "
-        f"{farthest.method} stands farthest from them, with {percent(farthest.agreement)}."
-    ]
-
-
-def _condition(facts: Facts) -> list[str]:
-    value = used_condition(facts)
-    if value is None:
-        return []
-    return [f"The confusion matrix is {conditioning(value)} (condition number {number(value)})."]
-
-
-def _decisions(facts: Facts) -> list[str]:
-    decisions = facts.decisions
-    if decisions is None:
-        return []
-    if facts.left_alone:
-        kept = f"{plural(decisions.n_rows, 'decision')} on the target"
-        return [f"Predictions are left alone: the {kept} stay as they are."]
-    if decisions.n_changed == 0:
-        return [f"Adapting changes none of the {count(decisions.n_rows)} decisions on the target."]
-    share = decisions.n_changed / decisions.n_rows
-    return [
-        f"Adapting changes {count(decisions.n_changed)} of {plural(decisions.n_rows, 'decision')} "
-        f"on the target ({percent(share)})."
-    ]
-
-
-def _truth(facts: Facts) -> list[str]:
-    truth = facts.truth
-    if truth is None:
-        return []
-    errors = f"{number(truth.before.l1_error)} to {number(truth.after.l1_error)}"
-    if facts.left_alone:
-        return [
-            f"On the target’s labels, predictions are right in {percent(truth.before.accuracy)} of "
-            f"all cases, left alone. The L1 error of the priors goes from {errors}."
+    hard, soft = mistakes.condition_hard, mistakes.condition_soft
+    meanings = list(dict.fromkeys([conditioning(hard), conditioning(soft)]))
+    numbers = f"{number(hard)} with hard decisions, {number(soft)} with soft ones"
+    if len(meanings) == 1:
+        sentences = [f"Its condition number is {numbers}: {meanings[0]}."]
+    else:
+        sentences = [
+            f"Its condition number is {numbers}.",
+            f"With hard decisions it is {meanings[0]}.",
+            f"With soft ones it is {meanings[1]}.",
         ]
-    gain = truth.after.accuracy - truth.before.accuracy
-    verb = "raises" if gain > 0 else "lowers" if gain < 0 else "keeps"
+    own = facts.estimate.condition_number
+    if own is not None and number(own) not in (number(hard), number(soft)):
+        sentences.append(
+            f"The matrix that {facts.estimate.method} inverted has a condition number of "
+            f"{number(own)}."
+        )
+    return sentences
+
+
+def left_out(facts: Facts) -> list[tuple[str, str]]:
+    """List what the report lacks, and what to pass for it."""
+    wishes = (
+        (
+            facts.assessment,
+            "Verdict, expected accuracy and tests",
+            "y_proba_val, y_val and y_proba_target, or --validation",
+        ),
+        (facts.decisions, "Which decisions change", "y_proba_target, or --target"),
+        (
+            facts.mistakes,
+            "Calibration and confusion matrix",
+            "y_proba_val and y_val, or --validation",
+        ),
+        (facts.comparison, "Whether methods agree", "comparison=priorshift.evaluation.compare(…)"),
+        (facts.truth, "Scores on the target’s labels", "y_target, or a --target with labels"),
+    )
     return [
-        f"On the target’s labels, adapting {verb} accuracy: {percent(truth.before.accuracy)} "
-        f"before, {percent(truth.after.accuracy)} after ({points(gain)} points). The L1 error of "
-        f"the priors goes from {errors}."
+        (what, arguments)
+        for fact, what, arguments in wishes
+        if fact is None and not (what.startswith("Verdict") and facts.estimate.method == KNOWN)
     ]

@@ -301,7 +301,7 @@ def read_tensors(path: Path) -> Any:
     stream = io.BytesIO(path.read_bytes())
     try:
         zipped = stream.getvalue().startswith(b"PK\x03\x04")
-        return _filled(_zipped(stream) if zipped else _sequential(stream))
+        return _filled(_zipped(stream) if zipped else _sequential(stream), {})
     except MemoryError:
         raise
     except Exception as error:  # zipfile may raise anything on a damaged file
@@ -344,14 +344,23 @@ def _require_little(little: bool) -> None:
         raise ValueError("its numbers are not in little-endian order")
 
 
-def _filled(value: Any) -> Any:
-    """Replace descriptions of tensors by arrays."""
+def _filled(value: Any, done: dict[int, Any]) -> Any:
+    """Replace descriptions of tensors by arrays; what occurs many times is replaced once.
+
+    Lists of a list twice, of a list twice, and so on, would otherwise fill any memory.
+    """
+    if id(value) not in done:
+        done[id(value)] = _replaced(value, done)
+    return done[id(value)]
+
+
+def _replaced(value: Any, done: dict[int, Any]) -> Any:
     if isinstance(value, _Tensor):
         return _array(value)
     if type(value) is dict:
-        return {key: _filled(inner) for key, inner in value.items()}
+        return {key: _filled(inner, done) for key, inner in value.items()}
     if type(value) in (list, tuple):
-        return type(value)(map(_filled, value))
+        return type(value)(_filled(inner, done) for inner in value)
     return value
 
 

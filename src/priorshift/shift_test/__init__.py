@@ -2,6 +2,16 @@
 
 from priorshift.shift_test._assumption import check_assumption
 from priorshift.shift_test._detect import detect_shift
+from priorshift.shift_test._noise import effective_size
 from priorshift.shift_test._results import AssumptionTest, ShiftTest
+from priorshift.shift_test._samples import Samples, read_samples
 
-__all__ = ["AssumptionTest", "ShiftTest", "check_assumption", "detect_shift"]
+__all__ = [
+    "AssumptionTest",
+    "Samples",
+    "ShiftTest",
+    "check_assumption",
+    "detect_shift",
+    "effective_size",
+    "read_samples",
+]

@@ -56,7 +56,7 @@ def dirichlet_posterior(
             e = np.exp(_mean_log(alpha + counts))
             _, slope = problem.evaluate(e, exact=False)
             new = tempering * e * slope
-            moved = float(np.abs(new - counts).sum() / mass)
+            moved = float(np.abs(new - counts).sum() / mass) if mass > 0 else 0.0
             counts, n_iter = new, n_iter + 1
         mean_log = _mean_log(alpha + counts)
         likelihood, _ = problem.evaluate(np.exp(mean_log))

@@ -30,7 +30,7 @@ class IntervalRequest:
     confidence_level : float
         Nominal coverage, inside (0, 1).
     rng : numpy.random.Generator
-        Whence resamples and posterior draws come.
+        Where resamples and posterior draws come from.
     method : {"auto", "asymptotic", "bootstrap", "bayesian"}
     n_resamples : int
         Resamples of a bootstrap, or draws kept of a posterior.
@@ -62,6 +62,11 @@ class IntervalRequest:
         check_choice(method, INTERVAL_METHODS, "interval_method")
         check_choice(estimand, ESTIMANDS, "estimand")
         check_choice(simultaneous, (True, False), "simultaneous")
+        if method == "bootstrap" and estimand == "sample":
+            raise ValueError(
+                "a bootstrap resamples the target, so it can only speak of the population; for "
+                "estimand='sample' use interval_method='asymptotic' or 'bayesian'."
+            )
         return cls(
             confidence_level,
             np.random.default_rng(random_state),

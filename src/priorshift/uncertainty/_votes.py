@@ -29,7 +29,7 @@ from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Indices, Mask, Vector
 from priorshift.execution import Rows, map_reduce, map_rows, single_threaded_blas
 from priorshift.solvers import invert
-from priorshift.statistics import Confusion, Decision
+from priorshift.statistics import Confusion, Decision, model_columns
 from priorshift.uncertainty._interval import IntervalRequest, PriorInterval
 
 JOINED_ROWS = 2.0
@@ -97,10 +97,10 @@ class Votes:
         already.
         """
         weight = np.ones(y.size) if sample_weight is None else sample_weight
-        as_given, chances = _Chances(y_proba, weight), _Chances(y_proba, weight, recalibrate)
+        chances = _Chances(y_proba, weight, recalibrate)
         n = confusion.class_weights**2 / np.bincount(y, weight**2, confusion.class_weights.size)
         with single_threaded_blas():
-            model = _model_columns(as_given, confusion.decision)
+            model = model_columns(y_proba, weight, confusion.decision)
             B = invert(_joined(confusion.conditional, model, n))
             own, modelled = _moments_by_class(chances, y, B, confusion.decision)
             mean, square = _target_moments(y_proba_target, B, confusion.decision)
@@ -248,7 +248,7 @@ class _Chances:
 
     y_proba: Floats
     weight: Vector
-    recalibrate: Recalibrate | None = None
+    recalibrate: Recalibrate | None
 
     def of(self, rows: slice) -> Vector:
         """Return weighted chances of a block, (rows, K)."""
@@ -304,22 +304,6 @@ def _moments_by_class(
     own /= np.bincount(y, chances.weight, minlength=K)[:, None]
     model /= np.maximum(mass, np.finfo(np.float64).tiny)[:, None]
     return own, model
-
-
-def _model_columns(chances: _Chances, decision: Decision) -> Vector:
-    """Return the mean decision under each class as the classifier itself sees it, (K, K)."""
-    n, K = chances.y_proba.shape
-    unchanged = np.eye(K)
-
-    def kernel(part: slice) -> Vector:
-        sums = np.zeros((K, K))
-        for rows in row_blocks(part, K, 2**23):
-            sums += _decide(chances.y_proba[rows], unchanged, decision).T @ chances.of(rows)
-        return sums
-
-    sums = np.sum(map_rows(kernel, n, work=n * K**2 / 16, n_parts=2), axis=0)
-    mass = sums.sum(axis=0)
-    return np.divide(sums, mass, out=unchanged, where=mass > 0)
 
 
 def _joined(C: Vector, model: Vector, n: Vector) -> Vector:

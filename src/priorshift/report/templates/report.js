@@ -1,5 +1,6 @@
 "use strict";
-/* Tables sort by their headers and filter by name. Without this script they are read as they are. */
+/* Tables sort by their headers and filter by name; folds open on paper, and where a link leads into
+   one. Without this script the page is read as it is. */
 (() => {
   const collator = new Intl.Collator("en", { numeric: true, sensitivity: "base" });
   const status = document.getElementById("status");
@@ -57,4 +58,26 @@
     });
     box.hidden = false;
   }
+
+  const folds = Array.from(document.querySelectorAll("details"));
+  let closed = [];
+  const unfold = () => {
+    closed.push(...folds.filter((fold) => !fold.open));
+    for (const fold of closed) fold.open = true;
+  };
+  const refold = () => {
+    for (const fold of closed) fold.open = false;
+    closed = [];
+  };
+  addEventListener("beforeprint", unfold);
+  addEventListener("afterprint", refold);
+  matchMedia("print").addEventListener("change", (paper) => (paper.matches ? unfold() : refold()));
+
+  const follow = () => {
+    const found = document.getElementById(location.hash.slice(1));
+    const fold = found && found.closest("details");
+    if (fold) fold.open = true;
+  };
+  addEventListener("hashchange", follow);
+  follow();
 })();

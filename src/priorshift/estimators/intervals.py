@@ -1,22 +1,22 @@
-"""Which interval belongs to which estimator: the default of `PriorEstimator._interval`.
+"""The intervals that families of estimators share: by moments, by likelihood, by resampling.
 
-Loaded when an interval is asked for. Every method that compares decisions with a confusion matrix,
-with a hyper-prior or not, has the interval of the moments q = C p, which covers the truth whatever
-the hyper-prior pulls to; EM and MAP have that of the posterior likelihood; all others a bootstrap.
+An estimator supplies its interval in `_interval`. By default, a method that compares decisions with
+a confusion matrix is bounded by the moments q = C p, with a hyper-prior or not: such an interval
+covers the truth whatever the hyper-prior pulls to. All others have a bootstrap. EM and MAP are
+bounded by the likelihood of the posteriors.
 """
 
 from copy import copy
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from priorshift._typing import Floats, Indices, Vector
-from priorshift._validation import check_alpha, some
+from priorshift._typing import Floats, Vector
+from priorshift._validation import some
 from priorshift.adaptation import prior_ratio
 from priorshift.calibration import CalibrationMap, best_temperature
-from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.counts import Validation
-from priorshift.estimators.em import EM, MAP
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.execution import Rows, Table
@@ -37,6 +37,9 @@ from priorshift.uncertainty import (
     stratified_weights,
 )
 
+if TYPE_CHECKING:
+    from priorshift.estimators.base import PriorEstimator
+
 MLE_TOL = 0.01
 """Gap in nats of the maximum of a likelihood, where the estimate itself is not it."""
 
@@ -44,67 +47,8 @@ RESAMPLE_TOL = 0.05
 """Gap in nats of a resample: at most a third of a standard error, and far less on average."""
 
 
-def interval_of(
-    estimator: PriorEstimator, y_proba: Rows, found: PriorEstimate, request: IntervalRequest
-) -> PriorInterval:
-    """Find the interval of an estimate on clean rows of the target."""
-    _check_request(estimator, request)
-    if estimator.counts_suffice:
-        return _of_decisions(estimator, y_proba, found, request)
-    in_memory = _in_memory(estimator, y_proba)
-    if isinstance(estimator, EM | MAP):
-        bounds = _of_posteriors(estimator, in_memory, found, request)
-        return replace(bounds, caution=_caution_of_calibration(estimator))
-    if request.method in ("asymptotic", "bayesian") or request.estimand == "sample":
-        raise ValueError(
-            f"{type(estimator).__name__} has intervals by bootstrap only, and of the population's "
-            "share; use interval_method='bootstrap'."
-        )
-    return _by_resampling_rows(estimator, in_memory, found, request)
-
-
-def interval_of_counts(
-    estimator: PriorEstimator,
-    counts: DecisionCounts,
-    found: PriorEstimate,
-    request: IntervalRequest,
-) -> PriorInterval:
-    """Find the interval of an estimate from counts of hard decisions on the target."""
-    _check_request(estimator, request)
-    if counts.decision != "hard":
-        raise ValueError(
-            "summed probabilities do not tell how much single rows differ, and an interval needs "
-            "that; use estimate(y_proba, confidence_level=...), or a method of hard decisions "
-            "such as CM-L, for which counts suffice."
-        )
-    return _of_counts(estimator, counts, found, request)
-
-
-def _check_request(estimator: PriorEstimator, request: IntervalRequest) -> None:
-    if estimator.estimates_nothing:
-        raise ValueError(
-            "NoAdaptation estimates nothing, so there is no interval; leave out confidence_level."
-        )
-    if request.method == "bootstrap" and request.estimand == "sample":
-        raise ValueError(
-            "a bootstrap resamples the target, so it can only speak of the population; for "
-            "estimand='sample' use interval_method='asymptotic' or 'bayesian'."
-        )
-
-
-def _in_memory(estimator: PriorEstimator, y_proba: Rows) -> Floats:
-    """Refuse a table where rows are gone through in any order."""
-    if isinstance(y_proba, Table):
-        raise ValueError(
-            f"this interval of {type(estimator).__name__} needs the rows of the target in memory; "
-            "give an array or a memory map, or use the asymptotic interval of a method with a "
-            "confusion matrix such as SCM-L."
-        )
-    return y_proba
-
-
-def _of_decisions(
-    estimator: PriorEstimator, y_proba: Rows, found: PriorEstimate, request: IntervalRequest
+def interval_by_moments(
+    estimator: "PriorEstimator", y_proba: Rows, found: PriorEstimate, request: IntervalRequest
 ) -> PriorInterval:
     """Bound priors by the moments q = C p, or by the joint posterior of C and p."""
     confusion = estimator.confusion_
@@ -114,7 +58,7 @@ def _of_decisions(
         unseen = some(estimator.classes_[~confusion.seen].tolist())
         raise ValueError(
             f"validation has no sample of class {unseen}, so a confusion matrix cannot say how "
-            "sure its prior is; add samples, use EM with source_priors, or take "
+            "sure its prior is; add samples, use EM with source_priors, or use "
             "interval_method='bootstrap', which trusts the predictions for that class."
         )
     if confusion.decision == "hard" or request.method == "bayesian":
@@ -123,15 +67,79 @@ def _of_decisions(
     if request.method == "bootstrap":
         in_memory = _in_memory(estimator, y_proba)
         return _by_resampling_moments(estimator, in_memory, found, request)
-    rows, y = _validation_of(estimator)
-    recalibrate = _temperature(estimator, rows, y).apply
-    votes = Votes.of(confusion, y_proba, rows.y_proba, y, rows.sample_weight, recalibrate)
+    rows = estimator._labelled_rows()
+    recalibrate = _temperature(estimator, rows).apply
+    votes = Votes.of(confusion, y_proba, rows.y_proba, rows.labels, rows.sample_weight, recalibrate)
     _warn_if_weak(estimator, votes)
     return votes.interval(found.priors, request)
 
 
+def interval_by_counts(
+    estimator: "PriorEstimator",
+    counts: DecisionCounts,
+    found: PriorEstimate,
+    request: IntervalRequest,
+) -> PriorInterval:
+    """Bound priors by counts of hard decisions on the target."""
+    if counts.decision != "hard":
+        raise ValueError(
+            "summed probabilities do not tell how much single rows differ, and an interval needs "
+            "that; use estimate(y_proba, confidence_level=...), or a method of hard decisions "
+            "such as CM-L, for which counts suffice."
+        )
+    return _of_counts(estimator, counts, found, request)
+
+
+def interval_by_likelihood(
+    estimator: "PriorEstimator", y_proba: Rows, found: PriorEstimate, request: IntervalRequest
+) -> PriorInterval:
+    """Bound priors by the likelihood of the posteriors, which assumes calibrated outputs.
+
+    Where the labels of validation refute that, the interval says so, with a warning.
+    """
+    if request.method == "bayesian":
+        raise ValueError(
+            f"{type(estimator).__name__} has no Bayesian interval; use "
+            "interval_method='asymptotic' or 'bootstrap', or CM-M and SCM-M for a posterior."
+        )
+    in_memory = _in_memory(estimator, y_proba)
+    if request.method == "bootstrap":
+        bounds = _by_resampling_rows(estimator, in_memory, found, request)
+    else:
+        source, mle = estimator.source_priors_, found.priors
+        problem = Mixture.of(in_memory, scale=prior_ratio(np.ones_like(source), source))
+        if found.status != "certified" or (estimator._hyper_prior != 1).any():
+            mle = maximise(problem, tol=MLE_TOL, start=found.priors).value
+        noise = _noise_of(estimator)
+        bounds = likelihood_interval(problem, mle, found.priors, request, source, noise)
+    return replace(bounds, caution=_caution_of_calibration(estimator))
+
+
+def interval_by_resampling(
+    estimator: "PriorEstimator", y_proba: Rows, found: PriorEstimate, request: IntervalRequest
+) -> PriorInterval:
+    """Bound priors by a bootstrap of validation and target, for any estimator."""
+    if request.method in ("asymptotic", "bayesian") or request.estimand == "sample":
+        raise ValueError(
+            f"{type(estimator).__name__} has intervals by bootstrap only, and of the population's "
+            "share; use interval_method='bootstrap'."
+        )
+    return _by_resampling_rows(estimator, _in_memory(estimator, y_proba), found, request)
+
+
+def _in_memory(estimator: "PriorEstimator", y_proba: Rows) -> Floats:
+    """Refuse a table where rows are read in any order."""
+    if isinstance(y_proba, Table):
+        raise ValueError(
+            f"this interval of {type(estimator).__name__} needs the rows of the target in memory; "
+            "give an array or a memory map, or use the asymptotic interval of a method with a "
+            "confusion matrix such as SCM-L."
+        )
+    return y_proba
+
+
 def _of_counts(
-    estimator: PriorEstimator,
+    estimator: "PriorEstimator",
     counts: DecisionCounts,
     found: PriorEstimate,
     request: IntervalRequest,
@@ -148,27 +156,24 @@ def _of_counts(
         validation = confusion.counts * (confusion.n_samples / confusion.class_weights.sum())
         decisions = HardDecisions(validation, target, pooled_columns(validation))
     else:
-        rows, y = _validation_of(estimator)
-        confusion = Confusion.from_arrays(
-            rows.y_proba, y, decision="hard", sample_weight=rows.sample_weight
-        )
+        rows = estimator._labelled_rows()
+        confusion = rows.confusion("hard")
         weight = rows.balanced_weight(estimator._given.label_priors(estimator.classes_))
-        chances = _temperature(estimator, rows, y).apply(rows.y_proba)
+        chances = _temperature(estimator, rows).apply(rows.y_proba)
         model, tempered = (model_columns(of, weight, "hard") for of in (rows.y_proba, chances))
-        decisions = HardDecisions(_effective(confusion, rows, y), target, model, tempered)
+        decisions = HardDecisions(_effective(confusion, rows), target, model, tempered)
     if request.method in ("auto", "asymptotic"):
         _warn_if_weak(estimator, decisions.votes)
     return decisions.interval(found.priors, request)
 
 
-def _temperature(estimator: PriorEstimator, rows: Validation, y: Indices) -> CalibrationMap:
+def _temperature(estimator: "PriorEstimator", rows: Validation) -> CalibrationMap:
     """Return the temperature that makes outputs on validation chances of each class."""
-    weight = np.ones(y.size) if rows.sample_weight is None else rows.sample_weight
     source = estimator._given.label_priors(estimator.classes_)
-    return best_temperature(rows.y_proba, y, weight, source)
+    return best_temperature(rows.y_proba, rows.labels, rows.weight, source)
 
 
-def _warn_if_weak(estimator: PriorEstimator, votes: Votes) -> None:
+def _warn_if_weak(estimator: "PriorEstimator", votes: Votes) -> None:
     if votes.weak:
         warn_user(
             f"{estimator.name}: with so few validation samples the confusion matrix hardly tells "
@@ -179,11 +184,11 @@ def _warn_if_weak(estimator: PriorEstimator, votes: Votes) -> None:
 
 
 def _by_resampling_moments(
-    estimator: PriorEstimator, y_proba: Floats, found: PriorEstimate, request: IntervalRequest
+    estimator: "PriorEstimator", y_proba: Floats, found: PriorEstimate, request: IntervalRequest
 ) -> PriorInterval:
     """Resample validation within classes, and the target, as weights of what is summed."""
-    rows, y = _validation_of(estimator)
-    K = estimator.classes_.size
+    rows, K = estimator._labelled_rows(), estimator.classes_.size
+    y = rows.labels
 
     def replicate(rng: np.random.Generator) -> Vector:
         weight = stratified_weights(y, K, rng)
@@ -201,41 +206,22 @@ def _by_resampling_moments(
     return bootstrap_interval(draws, centre, found.priors, y_proba.shape[0], request)
 
 
-def _effective(confusion: Confusion, rows: Validation, y: Indices) -> Vector:
+def _effective(confusion: Confusion, rows: Validation) -> Vector:
     """Scale the counts of weighted rows to as many as they are worth."""
     if rows.sample_weight is None:
         return confusion.counts
-    squares = np.bincount(y, rows.sample_weight**2, minlength=confusion.class_weights.size)
+    squares = np.bincount(
+        rows.labels, rows.sample_weight**2, minlength=confusion.class_weights.size
+    )
     return confusion.counts * (confusion.class_weights / squares)
 
 
-def _of_posteriors(
-    estimator: EM | MAP, y_proba: Floats, found: PriorEstimate, request: IntervalRequest
-) -> PriorInterval:
-    """Bound priors by the likelihood of calibrated posteriors."""
-    if request.method == "bayesian":
-        raise ValueError(
-            f"{type(estimator).__name__} has no Bayesian interval; use "
-            "interval_method='asymptotic' or 'bootstrap', or CM-M and SCM-M for a posterior."
-        )
-    if request.method == "bootstrap":
-        return _by_resampling_rows(estimator, y_proba, found, request)
-    source = estimator.source_priors_
-    problem = Mixture.of(y_proba, scale=prior_ratio(np.ones_like(source), source))
-    mle = found.priors
-    if isinstance(estimator, MAP) or found.status != "certified":
-        mle = maximise(problem, tol=MLE_TOL, start=found.priors).value
-    return likelihood_interval(problem, mle, found.priors, request, source, _noise_of(estimator))
-
-
-def _caution_of_calibration(estimator: PriorEstimator) -> str | None:
+def _caution_of_calibration(estimator: "PriorEstimator") -> str | None:
     """Say, and warn, that the labels of validation refute what this interval assumes."""
     rows = estimator._validation
     if rows is None or rows.y is None:
         return None
-    source_priors, label_priors = estimator._given
-    source = estimator.source_priors_ if source_priors is not None else None
-    source = estimator.source_label_priors_ if label_priors is not None else source
+    source = estimator._given.label_priors(estimator.classes_)
     found = refute_calibration(rows.y_proba, rows.y, rows.sample_weight, source)
     if found is None:
         return None
@@ -248,7 +234,7 @@ def _caution_of_calibration(estimator: PriorEstimator) -> str | None:
     return caution
 
 
-def _noise_of(estimator: PriorEstimator) -> SourceNoise | None:
+def _noise_of(estimator: "PriorEstimator") -> SourceNoise | None:
     """Return the rows that the source priors were averaged from; None if they were given."""
     source_priors, label_priors = estimator._given
     if source_priors is not None:
@@ -259,7 +245,7 @@ def _noise_of(estimator: PriorEstimator) -> SourceNoise | None:
             f"{type(estimator).__name__} took its source priors from validation rows that "
             "partial_fit does not keep, so their noise is unknown; give source_priors, or use fit."
         )
-    weight = np.ones(rows.y_proba.shape[0]) if rows.sample_weight is None else rows.sample_weight
+    weight = rows.weight
     if label_priors is None or rows.y is None:
         return SourceNoise(rows.y_proba, weight / weight.sum())
     mass = np.bincount(rows.y, weight, minlength=estimator.classes_.size)
@@ -276,9 +262,9 @@ def _noise_of(estimator: PriorEstimator) -> SourceNoise | None:
 
 
 def _by_resampling_rows(
-    estimator: PriorEstimator, y_proba: Floats, found: PriorEstimate, request: IntervalRequest
+    estimator: "PriorEstimator", y_proba: Floats, found: PriorEstimate, request: IntervalRequest
 ) -> PriorInterval:
-    """Resample rows, and fit and estimate anew: for any estimator, one copy of the rows a thread.
+    """Resample rows, and fit and estimate anew: for any estimator, one copy of the rows per thread.
 
     Validation keeps its class sizes where decisions are compared by class.
     """
@@ -315,16 +301,10 @@ def _by_resampling_rows(
     return bootstrap_interval(draws, found.priors, found.priors, n, request)
 
 
-def _maximum(estimator: PriorEstimator, y_proba: Floats, weights: Vector, start: Vector) -> Vector:
+def _maximum(
+    estimator: "PriorEstimator", y_proba: Floats, weights: Vector, start: Vector
+) -> Vector:
     """Maximise the posterior likelihood of weighted rows, from near the answer and uncopied."""
     scale = prior_ratio(np.ones_like(start), estimator.source_priors_)
-    alpha = check_alpha(getattr(estimator, "alpha", 1.0), start.size)
-    problem = Mixture.of(y_proba, scale=scale, weights=weights, alpha=alpha)
+    problem = Mixture.of(y_proba, scale=scale, weights=weights, alpha=estimator._hyper_prior)
     return maximise(problem, tol=RESAMPLE_TOL, start=start).value
-
-
-def _validation_of(estimator: PriorEstimator) -> tuple[Validation, Indices]:
-    """Return the labelled validation rows."""
-    rows = estimator._labelled_rows()
-    assert rows.y is not None
-    return rows, rows.y
