@@ -1,18 +1,14 @@
 """EM where the labels of some target samples are known."""
 
-from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln
 from sklearn.utils.validation import check_is_fitted
 
-from priorshift._typing import Indices, Labels, Mask, Vector
+from priorshift._typing import Indices, Labels, Mask
 from priorshift._validation import (
     as_array,
-    check_choice,
-    check_fraction,
     check_proba,
     check_source_mass,
     encode_labels,
@@ -20,26 +16,12 @@ from priorshift._validation import (
     is_missing,
     read_labels,
 )
-from priorshift.adaptation import prior_ratio
-from priorshift.calibration import FAMILIES
-from priorshift.estimators.base import Fitting, Learned, PriorEstimator
-from priorshift.estimators.calibrated import CalibratedEM
-from priorshift.estimators.counts import Validation
+from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.em import posterior_problem
 from priorshift.estimators.references import SAERENS
 from priorshift.estimators.result import PriorEstimate
 from priorshift.execution import Rows
-from priorshift.solvers import Mixture, Solution
-from priorshift.uncertainty import refute_calibration
-
-HALVINGS = 12
-"""How often the weight of unlabelled rows may be halved before it is 0."""
-
-TOLERATED = 2.0
-"""Nats by which labels may be less likely than under the best weight."""
-
-LEAST_WEIGHT = 1e-12
-"""Of an unlabelled row: a weight of 0 would leave the problem without rows."""
+from priorshift.solvers import Solution
 
 
 class SemiSupervisedEM(PriorEstimator):
@@ -47,25 +29,14 @@ class SemiSupervisedEM(PriorEstimator):
 
     With :math:`n_k` labelled samples of class k, and the other samples i unlabelled, it maximises
 
-    .. math:: \lambda \sum_i \log \sum_k \frac{f_k(x_i)}{p_{T,k}} p_k + \sum_k n_k \log p_k
+    .. math:: \sum_i \log \sum_k \frac{f_k(x_i)}{p_{T,k}} p_k + \sum_k n_k \log p_k
 
     to a certificate: the mixture problem with :math:`\alpha_k = 1 + n_k`. It is EM without labels,
     and label frequencies without unlabelled samples. The samples to label must have been chosen at
     random from the target: not by class, not by confidence.
 
-    EM trusts outputs to be calibrated. Where a labelled validation set refutes that, outputs are
-    calibrated first; and where the labels of the target contradict what EM finds without them,
-    unlabelled samples count for less (:math:`\lambda < 1`).
-
     Parameters
     ----------
-    calibrator : {"auto", "bcts", "ts", "vs"} or None, default="auto"
-        How to calibrate on the validation set given to `fit`: see `CalibratedEM`. "auto" is "bcts"
-        where validation refutes that outputs are calibrated, and None where it does not, or where
-        there is no labelled validation set.
-    unlabelled_weight : float in [0, 1] or "auto", default="auto"
-        :math:`\lambda`, what an unlabelled sample counts for. "auto" is the largest power of 1/2
-        under which the known labels are not much less likely than under the best one.
     tol : float, default=0.01
         Duality gap in nats to reach.
     max_iter : int, default=1000
@@ -90,42 +61,8 @@ class SemiSupervisedEM(PriorEstimator):
     reference = SAERENS
     trusts_outputs = True
 
-    def __init__(
-        self,
-        *,
-        calibrator: Literal["auto", "bcts", "ts", "vs"] | None = "auto",
-        unlabelled_weight: float | Literal["auto"] = "auto",
-        tol: float = 0.01,
-        max_iter: int = 1000,
-    ) -> None:
-        self.calibrator, self.unlabelled_weight = calibrator, unlabelled_weight
+    def __init__(self, *, tol: float = 0.01, max_iter: int = 1000) -> None:
         self.tol, self.max_iter = tol, max_iter
-
-    @property
-    def _denominator(self) -> Vector:
-        return self.source_priors_ if self._calibrated is None else self._calibrated.source_priors_
-
-    def _learn(self, fitting: Fitting) -> Learned:
-        classes, given, counts, rows = fitting
-        if self.calibrator not in ("auto", None):
-            check_choice(self.calibrator, tuple(FAMILIES), "calibrator")
-        calibrated = None
-        if rows is not None and rows.y is not None and self._must_calibrate(rows, fitting):
-            known: Any = {"auto": "bcts"}
-            name = known.get(self.calibrator, self.calibrator)
-            calibrated = CalibratedEM(calibrator=name, tol=self.tol, max_iter=self.max_iter)
-            calibrated._settle(classes, given, calibrated._count(rows, given), rows)
-        return {"_calibrated": calibrated}, counts
-
-    def _must_calibrate(self, rows: Validation, fitting: Fitting) -> bool:
-        if self.calibrator != "auto":
-            return self.calibrator is not None
-        source = fitting.given.label_priors(fitting.classes)
-        return refute_calibration(rows.y_proba, rows.labels, rows.sample_weight, source) is not None
-
-    def _warn_of_mismatch(self, rows: Validation) -> None:
-        if self._calibrated is None:
-            super()._warn_of_mismatch(rows)
 
     def estimate(
         self,
@@ -144,7 +81,7 @@ class SemiSupervisedEM(PriorEstimator):
         y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
             Predicted probabilities on the target, labelled samples included.
         confidence_level, random_state, **options
-            As for `PriorEstimator.estimate`; an interval cannot be made with labels.
+            As for `PriorEstimator.estimate`; intervals are to be had without labels only.
         y_target : array-like of shape (n_samples,), optional
             Labels, with `unlabelled` where none is known; None is EM.
         unlabelled : object, optional
@@ -159,11 +96,13 @@ class SemiSupervisedEM(PriorEstimator):
         check_is_fitted(self)
         if confidence_level is not None:
             raise ValueError(
-                "there is no interval with y_target, because a bootstrap resamples rows without "
-                "their labels; leave out confidence_level or y_target."
+                "confidence_level cannot be had with y_target, since a bootstrap resamples rows "
+                "without their labels; leave out one of the two."
             )
         values = in_class_order(check_proba(y_proba), self.classes_)
-        check_source_mass(self._denominator, values, self.classes_, origin=self.source_priors_from_)
+        check_source_mass(
+            self.source_priors_, values, self.classes_, origin=self.source_priors_from_
+        )
         known = _known(y_target, unlabelled, values.shape[0])
         labels = _encode(y_target, known, self.classes_)
         return self._most_likely(values, known, labels)
@@ -188,63 +127,13 @@ class SemiSupervisedEM(PriorEstimator):
 
     def _most_likely(self, y_proba: Rows, known: Mask, labels: Indices) -> PriorEstimate:
         counts = np.bincount(labels, minlength=self.classes_.size).astype(np.float64)
-        calibrated = self._calibrated
         if known.all():
             solution = Solution(counts / counts.sum(), "direct")
         else:
             rows = y_proba if not known.any() else np.asarray(y_proba)[~known]
-            rows = rows if calibrated is None else calibrated._calibrated(rows)
-            solution = self._maximise(self._problem(rows, counts), self._denominator)
-        result = self._result(solution.value, solution, y_proba.shape[0])
-        if calibrated is None:
-            return result
-        return replace(
-            result,
-            calibrator=calibrated.recalibration_,
-            source_priors_from=calibrated.source_priors_from_,
-        )
-
-    def _problem(self, rows: Rows, counts: Vector) -> Mixture:
-        """Build the problem, with unlabelled rows weighted as the labels allow."""
-        alone = posterior_problem(rows, self._denominator)
-        if not counts.any():
-            return alone
-        weight = self.unlabelled_weight
-        if isinstance(weight, str):
-            check_choice(weight, ("auto",), "unlabelled_weight")
-            priors = self._maximise(alone, self._denominator).value
-            weight = weight_of_unlabelled(counts, priors, rows.shape[0])
-        weight = max(check_fraction(weight, "unlabelled_weight"), LEAST_WEIGHT)
-        return Mixture.of(
-            rows,
-            scale=prior_ratio(np.ones_like(counts), self._denominator),
-            weights=None if weight == 1 else np.full(rows.shape[0], weight),
-            alpha=1 + counts,
-        )
-
-
-def weight_of_unlabelled(counts: Vector, priors: Vector, n_unlabelled: int) -> float:
-    r"""Return what an unlabelled row may count for, given labels of the same target.
-
-    If n unlabelled rows lead to the priors p, they are worth a Dirichlet distribution
-    :math:`\mathrm{Dir}(\lambda n p + 1/2)`, under which the labels have a likelihood. The weight is
-    the largest that is not much less likely than the best.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> labels = np.array([70.0, 30.0])
-    >>> weight_of_unlabelled(labels, np.array([0.7, 0.3]), 1000)
-    1.0
-    >>> weight_of_unlabelled(labels, np.array([0.3, 0.7]), 1000)
-    0.0078125
-    """
-    weights = np.append(0.5 ** np.arange(HALVINGS), 0.0)
-    a = weights[:, None] * n_unlabelled * priors + 0.5
-    total = a.sum(axis=1)
-    nats = gammaln(total) - gammaln(total + counts.sum())
-    nats += (gammaln(a + counts) - gammaln(a)).sum(axis=1)
-    return float(weights[np.argmax(nats >= nats.max() - TOLERATED)])
+            problem = posterior_problem(rows, self.source_priors_, 1 + counts)
+            solution = self._maximise(problem, self.source_priors_)
+        return self._result(solution.value, solution, y_proba.shape[0])
 
 
 def _known(y_target: ArrayLike, unlabelled: Any, n_samples: int) -> Mask:
@@ -253,7 +142,7 @@ def _known(y_target: ArrayLike, unlabelled: Any, n_samples: int) -> Mask:
     if labels.shape != (n_samples,):
         raise ValueError(
             f"y_target has shape {labels.shape} but there are {n_samples} rows of predictions; "
-            "give one entry per row, and `unlabelled` where the label is not known."
+            "give one entry a row, and `unlabelled` where the label is not known."
         )
     if unlabelled is None:
         return ~np.fromiter((is_missing(label) for label in labels), bool, n_samples)
