@@ -223,8 +223,6 @@ class Repeats:
     """Rows of validation and of the target, (2, n_groups)."""
     share: Vector
     """Of the target among the rows of both sides with the same decision, per group."""
-    surest: Mask
-    """Groups that are, on either side, as sure as any row with their decision, (2, n_groups)."""
 
     @classmethod
     def of(cls, samples: Samples) -> "Repeats":
@@ -249,38 +247,35 @@ class Repeats:
         counts = np.stack(
             [np.bincount(side[side >= 0], minlength=n_groups) for side in (groups[:n], groups[n:])]
         )
-        K, decided = rows.shape[1], predicted[maybe[first[size > 1]]]
-        by_side = [np.bincount(side, minlength=K) for side in (predicted[:n], predicted[n:])]
-        share = (by_side[1] / np.maximum(by_side[0] + by_side[1], 1))[decided]
-        most = np.zeros((2, K))
-        np.maximum.at(most[0], predicted[:n], largest[:n])
-        np.maximum.at(most[1], predicted[n:], largest[n:])
-        surest = largest[maybe[first[size > 1]]] >= most[:, decided]
-        return cls(groups[:n], groups[n:], counts, share, surest)
+        by_side = [
+            np.bincount(side, minlength=rows.shape[1]) for side in (predicted[:n], predicted[n:])
+        ]
+        of_target = by_side[1] / np.maximum(by_side[0] + by_side[1], 1)
+        share = of_target[predicted[maybe[first[size > 1]]]]
+        return cls(groups[:n], groups[n:], counts, share)
 
     def repeated(self, side: int) -> bool:
         r"""Tell whether one side (0 validation, 1 target) was drawn with replacement.
 
-        Classifiers tie by themselves. Networks saturate, so the surest rows of a decision are not
-        judged. Forests vote in steps, but such ties do not respect sides: of t equal rows, all are
-        on one side with probability :math:`\rho^t`, :math:`\rho` its share of all rows. Rows that
-        were drawn twice leave far fewer groups with rows on both sides than that.
+        Classifiers tie by themselves: forests vote in steps, networks saturate. Such ties do not
+        respect sides: of t equal rows, all are on one side with probability :math:`\rho^t`,
+        :math:`\rho` its share of all rows. Rows that were drawn twice leave far fewer groups with
+        rows on both sides than that.
         """
         share = self.share if side else 1 - self.share
-        groups = (self.counts[side] > 0) & ~self.surest[side]
+        groups = self.counts[side] > 0
         chance = share[groups] ** self.counts[:, groups].sum(axis=0)
         expected = float((1 - chance).sum())
         noise = float(np.sqrt((chance * (1 - chance)).sum()))
         both = np.count_nonzero(self.counts[1 - side][groups])
         return bool(both < expected / 2 and both < expected - 4 * noise)
 
-    def rows(self, side: int) -> tuple[Mask, Mask]:
-        """Mark the rows of a side that tie with the other side, and those that repeat a row."""
+    def kept(self, side: int) -> Mask:
+        """Mark one row per group that is on this side alone, and every row that repeats none."""
         group = self.group_target if side else self.group_val
         first = np.zeros(group.size, bool)
         first[np.unique(group, return_index=True)[1]] = True
-        grouped, alone = group >= 0, self.counts[1 - side][group] == 0
-        return grouped & ~alone, grouped & alone & ~first & ~self.surest[side][group]
+        return (group < 0) | (first & (self.counts[1 - side][group] == 0))
 
 
 def without_repeats(samples: Samples) -> tuple[Samples, int, int]:
@@ -294,10 +289,11 @@ def without_repeats(samples: Samples) -> tuple[Samples, int, int]:
     repeated = [found.repeated(side) for side in (0, 1)]
     if not any(repeated):
         return samples, 0, 0
-    kept, number = [], []
-    for side in (0, 1):
-        tied, again = found.rows(side)
-        again &= repeated[side]
-        kept.append(~(tied | again))
-        number.append(int(np.count_nonzero(again)))
+    kept = [found.kept(side) for side in (0, 1)]
+    number = []
+    for side, group in enumerate((found.group_val, found.group_target)):
+        tied = (group >= 0) & (found.counts[1 - side][group] > 0)
+        if not repeated[side]:
+            kept[side] = ~tied
+        number.append(int(np.count_nonzero(~kept[side] & ~tied)))
     return samples.rows(kept[0], kept[1]), number[0], number[1]
