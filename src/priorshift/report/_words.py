@@ -191,6 +191,8 @@ def _moved(before: float, after: float) -> str:
     if after <= ZERO:
         return "disappeared"
     ratio = after / before
+    if ratio < 1e-3:
+        return "all but disappeared"
     if ratio >= 1.9:
         known = {2: "roughly doubled", 3: "roughly tripled"}
         return known.get(round(ratio), f"grew {number(ratio, 2)}-fold")
