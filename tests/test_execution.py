@@ -25,6 +25,8 @@ from priorshift.execution import (
 )
 
 MUCH = 2.0 * _threads.SERIAL_WORK
+HANGS = 600
+"""Seconds after which something hangs rather than waits, however busy the machine is."""
 needs_blas_threads = pytest.mark.usefixtures("two_blas_threads")
 
 
@@ -181,21 +183,21 @@ def test_holds_from_several_threads_let_go_with_the_last(order):
     def hold(k):
         with single_threaded_blas():
             entered.set()
-            may_leave[k].wait(10)
+            may_leave[k].wait(HANGS)
             seen.append(blas_threads())
         left[k].set()
-        end.wait(10)  # alive, as the threads of a pool are
+        end.wait(HANGS)  # alive, as the threads of a pool are
 
     threads = [threading.Thread(target=hold, args=(k,)) for k in range(3)]
     try:
         for thread in threads:
             entered.clear()
             thread.start()
-            assert entered.wait(10)
+            assert entered.wait(HANGS)
         for k in order:
             assert blas_threads() == {1}  # whoever entered first, the others still hold
             may_leave[k].set()
-            assert left[k].wait(10)
+            assert left[k].wait(HANGS)
         assert seen == [{1}] * 3
         assert blas_threads() == {2}
     finally:
@@ -267,7 +269,7 @@ def in_a_child(question):
         answer = 99
         try:
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            signal.alarm(120)
+            signal.alarm(HANGS)
             answer = int(question())
         finally:
             os._exit(answer)
@@ -300,12 +302,12 @@ def test_a_child_is_not_held_by_threads_it_does_not_have():
     def hold():
         with single_threaded_blas():
             entered.set()
-            end.wait(120)
+            end.wait(HANGS)
 
     thread = threading.Thread(target=hold)
     thread.start()
     try:
-        assert entered.wait(120)
+        assert entered.wait(HANGS)
         assert in_a_child(held_again) == 1
         assert blas_threads() == {1}  # the parent's thread still holds
     finally:
@@ -370,7 +372,7 @@ def test_children_of_a_process_whose_threads_estimate():
         env={**os.environ, **threads},
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=HANGS,
         check=False,
     )
     assert (done.stdout.strip(), done.stderr) == ("20", "")
