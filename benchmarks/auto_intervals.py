@@ -44,8 +44,8 @@ class Cell(NamedTuple):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--simulated", type=int, default=200, help="replicates per cell")
-    parser.add_argument("--real", type=int, default=40, help="replicates per cell")
+    parser.add_argument("--simulated", type=int, default=200, help="replicates per cell, or 0")
+    parser.add_argument("--real", type=int, default=40, help="replicates per cell, or 0")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     options = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
@@ -92,7 +92,7 @@ def covering(interval: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
 
 
 def simulated_cells(replicates: int) -> Iterator[Cell]:
-    for K in (2, 3, 10):
+    for K in (2, 3, 10) if replicates else ():
         for kind in KINDS:
             name = f"simulated, {kind}, {PER_CLASS} rows per class"
             yield Cell(name, K, simulated_tasks(K, kind, replicates), True)
@@ -122,7 +122,7 @@ def distorted(task: Task, power: float, spread: float, seed: int) -> Task:
 
 
 def real_cells(options: argparse.Namespace) -> Iterator[Cell]:
-    if not options.data.is_dir():
+    if not options.data.is_dir() or not options.real:
         return
     pools = {name: read(options.data) for name, (read, K) in POOLS.items() if K <= MOST_CLASSES}
     pools |= {name: zoo(options.data, name) for name in ZOO}

@@ -549,14 +549,15 @@ def following(estimate: PriorEstimate, verdict: Verdict) -> PriorEstimate:
 def unexplained(test: ShiftTest | None, diagnostics: Diagnostics | None) -> float:
     r"""Return the share of the target that no change of priors explains, 0 unless it is refuted.
 
-    With the test's squared distance :math:`T` over :math:`f` degrees of freedom, M target rows
-    and m effective validation rows, Pearson's :math:`\phi^2 = (T - f)(1/M + 1/m)`, and half of
-    :math:`\phi` bounds the total variation distance.
+    The test's statistic T is twice a mean square of f deviations, in standard errors: chance alone
+    makes it about 2. With M target rows and m effective validation rows,
+    :math:`\phi^2 = f (T / 2 - 1) (1/M + 1/m)` is like Pearson's, and half of :math:`\phi` bounds
+    the share of rows that moved.
     """
     found = None if test is None else test.assumption
     if found is None or not found.rejected or diagnostics is None:
         return 0.0
-    excess = max(0.0, found.statistic - found.degrees_of_freedom)
+    excess = found.degrees_of_freedom * max(0.0, found.statistic / 2 - 1)
     noise = 1 / found.n_target + 1 / max(1.0, diagnostics.effective_sample_size)
     return float(min(1.0, 0.5 * np.sqrt(excess * noise)))
 

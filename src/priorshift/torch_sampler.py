@@ -11,7 +11,9 @@ from priorshift.adaptation import RandomState, sample_indices
 
 
 class PriorSampler(Sampler[int]):
-    """Draw training samples, with replacement, so that each epoch follows the target priors.
+    """Draw training samples so that each epoch follows the target priors.
+
+    Rows of a class repeat only after all of them were drawn: see `sample_indices`.
 
     Parameters
     ----------

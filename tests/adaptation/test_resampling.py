@@ -86,6 +86,17 @@ def test_draws_are_uniform_within_a_class():
         assert chisquare(times[y == k]).pvalue > 1e-3
 
 
+def test_rows_repeat_only_after_all_of_their_class_were_drawn():
+    y = np.random.default_rng(1).permutation(np.repeat([0, 1, 2], [300, 300, 20]))
+    drawn = ps.sample_indices(y, [0.4, 0.4, 0.2], 250, random_state=0)
+    times = np.bincount(drawn, minlength=y.size)
+    assert times[y < 2].max() == 1
+    wanted = np.bincount(y[drawn], minlength=3)[2]
+    assert wanted > 20  # more than the class has: every row at least once, none far more often
+    assert times[y == 2].min() == wanted // 20
+    assert times[y == 2].max() == -(-wanted // 20)
+
+
 def test_draws_come_in_random_order():
     y = np.repeat([0, 1], [50, 50])
     drawn = ps.sample_indices(y, [0.5, 0.5], 2000, random_state=0)

@@ -302,7 +302,7 @@ def test_bad_labels_are_named():
         est.estimate(y_proba, y_target=[0])
     with pytest.raises(ValueError, match=r"labelled part of y_target has a label outside .* -1"):
         est.estimate(y_proba, y_target=[0, -1])
-    with pytest.raises(ValueError, match="cannot be had with y_target"):
+    with pytest.raises(ValueError, match="there is no interval with y_target"):
         est.estimate(y_proba, y_target=[0, None], confidence_level=0.9)
 
 

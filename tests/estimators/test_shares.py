@@ -191,11 +191,14 @@ def test_float32_and_rare_classes_do_no_harm(simulation, rng):
 @pytest.mark.parametrize("estimand", ["population", "sample"])
 def test_the_interval_by_hand(estimand):
     """Half-widths that solve the equation of the docstring at each bound."""
-    priors, unit, none = np.array([0.3, 0.7]), np.eye(2), np.zeros((0, 2))
-    shares = Shares(priors, 0.002 * unit, 0.0004 * unit, none, 1.0, 1, True)
-    votes = Votes(
-        np.array([0.36, 0.64]), np.full(2, 0.2), np.zeros((2, 2)), np.zeros((2, 2)), 200, np.ones(2)
+    priors, unit, none, nothing = (
+        np.array([0.3, 0.7]),
+        np.eye(2),
+        np.zeros((0, 2)),
+        np.zeros((2, 2)),
     )
+    shares = Shares(priors, 0.002 * unit, 0.0004 * unit, none, 1.0, 1, True)
+    votes = Votes(np.array([0.36, 0.64]), np.full(2, 0.2), nothing, nothing, 200, np.ones(2))
     request = IntervalRequest(0.95, np.random.default_rng(0), estimand=estimand)
     found = share_interval(priors, shares, np.full(2, 0.0001), votes, 5, request)
     z, tail = norm.ppf(0.975), t.ppf(0.975, 4)
@@ -210,11 +213,16 @@ def test_the_interval_by_hand(estimand):
 
 
 def test_moments_that_agree_add_nothing():
-    priors, unit, none = np.array([0.3, 0.7]), np.eye(2), np.zeros((0, 2))
+    priors, unit, none, nothing = (
+        np.array([0.3, 0.7]),
+        np.eye(2),
+        np.zeros((0, 2)),
+        np.zeros((2, 2)),
+    )
     shares = Shares(priors, 0.002 * unit, 0 * unit, none, 1.0, 1, True)
     request = IntervalRequest(0.95, np.random.default_rng(0))
     near, exact = (
-        Votes(raw, np.full(2, 0.2), np.zeros((2, 2)), np.zeros((2, 2)), 200, np.ones(2))
+        Votes(raw, np.full(2, 0.2), nothing, nothing, 200, np.ones(2))
         for raw in (np.array([0.31, 0.69]), priors)
     )
     found = [share_interval(priors, shares, np.zeros(2), one, 5, request) for one in (near, exact)]

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 from sklearn import metrics
 
 import priorshift as ps
@@ -98,6 +99,18 @@ def test_every_method_runs_and_is_scored(data, monkeypatch):
         assert result.error is None
     np.testing.assert_array_equal(comparison.truth, ps.priors_from_labels(y, classes=CLASSES))
     assert list(comparison.estimates) == ps.available_estimators()
+
+
+def test_a_sparse_target_is_scored_as_the_array_is(data):
+    *validation, y_proba, y = data
+    y_proba = np.where(y_proba < 0.05, 0, y_proba)
+    y_proba /= y_proba.sum(axis=1, keepdims=True)
+    dense, sparse = (
+        compare(*validation, target, y_target=y, methods=["na", "scm-l"], classes=CLASSES)
+        for target in (y_proba, csr_array(y_proba))
+    )
+    for one, other in zip(dense.results, sparse.results, strict=True):
+        np.testing.assert_allclose(astuple(one.scores), astuple(other.scores), atol=1e-4)
 
 
 def test_without_labels_nothing_is_scored(data):

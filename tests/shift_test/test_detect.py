@@ -7,12 +7,10 @@ import pytest
 from scipy.stats import binom, hypergeom
 
 import priorshift as ps
-from priorshift.shift_test import ShiftTest, detect_shift
-from priorshift.shift_test._least_squares import nearest_mixtures
-from priorshift.shift_test._noise import draw_noise, draw_permutations
-from priorshift.shift_test._power import Power, critical_value, directions, p_value
-from priorshift.shift_test._samples import read_samples
-from priorshift.shift_test._statistic import Moments, whiten
+from priorshift.shift_test import ShiftTest, detect_shift, read_samples
+from priorshift.shift_test._detect import beyond_noise, directions
+from priorshift.shift_test._moments import Moments, draw_noise, draw_permutations, whiten
+from priorshift.shift_test._power import Power, critical_value, p_value
 
 DECISIONS = ["soft", "hard"]
 
@@ -219,7 +217,8 @@ def test_power_is_what_a_two_sample_test_would_have(rng):
     samples = read_samples(coins(200, n), y, coins(200, M))
     moments = Moments.of(samples, "hard", np.array([0.5, 0.5]))
     noise = draw_permutations(samples, "hard", 4999, rng) @ moments.whitener
-    power = Power(moments, np.zeros(2), noise, 0.05, rng)
+    ways = directions(moments.priors, rng) @ moments.C.T @ moments.whitener
+    power = Power(noise, ways, 0.05)
     sd = np.sqrt(0.25 * (1 / n + 1 / M))
     for size in (0.05, 0.1):
         expected = norm.sf(1.96 - size / sd) + norm.cdf(-1.96 - size / sd)
@@ -258,6 +257,81 @@ def test_effect_size_is_found_and_its_interval_holds_it(simulate, rng):
     assert test.effect_interval[0] < truth < test.effect_interval[1]
     scml = ps.SCML().fit(y_proba_val, y_val).estimate(y_proba)
     np.testing.assert_allclose(test.priors, scml.priors, atol=1e-4)  # one solution inside
+
+
+def draw_effects(K, per_class, n_target, priors, n, simulate):
+    """Return effect sizes, plain distances and intervals of n simulated targets."""
+    world, source, found = simulate(K, dim=5), np.full(K, 1 / K), []
+    for seed in range(n):
+        rng = np.random.default_rng([seed, 12])
+        y_val = rng.choice(K, per_class * K)
+        y_proba_val = _predict(world, y_val, rng)
+        y_proba = _predict(world, rng.choice(K, n_target, p=priors), rng)
+        test = detect_shift(
+            y_proba_val,
+            y_val,
+            y_proba,
+            source_label_priors=source,
+            classes=np.arange(K),
+            n_resamples=99,
+            random_state=seed,
+        )
+        plain = np.abs(test.priors - source).sum() / 2
+        found.append([test.effect_size, plain, *test.effect_interval])
+        assert test.rejected or test.effect_interval[0] == 0
+    return np.array(found).T
+
+
+def test_without_a_shift_the_effect_is_small_and_its_interval_covers_0(simulate):
+    """The plain distance of 26 classes is large by noise alone."""
+    effect, plain, low, high = draw_effects(26, 30, 50, np.full(26, 1 / 26), 40, simulate)
+    assert plain.mean() > 0.3
+    assert effect.mean() < 0.5 * plain.mean()
+    assert np.count_nonzero(low > 0) <= binom(40, 0.05).ppf(0.999)
+    assert (effect <= high).all()
+    assert (low <= effect).all()
+
+
+def test_with_a_shift_the_effect_is_that_of_the_truth(simulate):
+    """One class of 26 grows by 0.3."""
+    priors = np.append(1 / 26 + 0.3, np.full(25, (1 - 1 / 26 - 0.3) / 25))
+    effect, plain, low, high = draw_effects(26, 30, 500, priors, 30, simulate)
+    assert abs(effect.mean() - 0.3) < 0.03
+    assert abs(effect.mean() - 0.3) < plain.mean() - 0.3  # noise adds to the plain distance
+    missed = np.count_nonzero((low > 0.3) | (high < 0.3))
+    assert missed <= binom(30, 0.1).ppf(0.999)
+
+
+def test_what_noise_explains_is_taken_off_and_the_rest_sums_to_0(rng):
+    for _ in range(20):
+        difference = rng.dirichlet(np.ones(6)) - rng.dirichlet(np.ones(6))
+        kept = beyond_noise(difference, np.full(6, 0.1))
+        assert abs(kept.sum()) < 1e-12
+        assert (np.abs(kept) <= np.abs(difference) + 1e-12).all()
+        assert (kept * difference >= 0).all()
+    assert not beyond_noise(np.array([0.05, -0.05]), np.full(2, 0.1)).any()
+
+
+def test_a_rounded_target_is_compared_with_validation_rounded_alike(simulate, rng):
+    world = simulate(4)
+    f, y = world.draw(world.source_priors, 300, rng)
+    g, _ = world.draw(world.source_priors, 300, rng)
+    coarse = g.round(2)
+    coarse /= coarse.sum(axis=1, keepdims=True)
+    alike = f.round(2)
+    alike /= alike.sum(axis=1, keepdims=True)
+    test = detect_shift(f, y, coarse, random_state=0)
+    same = detect_shift(alike, y, coarse, random_state=0)
+    assert test.statistic == pytest.approx(same.statistic, rel=1e-9)
+    assert "rounded to 2 decimals" in test.notes[0]
+    assert same.notes == ()
+
+
+def test_repeated_rows_are_noted(data):
+    f, y, g = data
+    test = detect_shift(f, y, np.repeat(g, 2, axis=0), random_state=0, n_resamples=99)
+    assert "the target has 250 repeated rows" in test.notes[0]
+    assert detect_shift(f, y, g, random_state=0, n_resamples=99).notes == ()
 
 
 def test_verdicts(simulate):
@@ -362,12 +436,3 @@ def test_bad_input_is_refused(data, change, message):
     named = dict(zip(("y_proba_val", "y_val", "y_proba_target"), data, strict=True))
     with pytest.raises(ValueError, match=message):
         detect_shift(**{**named, **change})
-
-
-def test_columns_of_rounding_alone_divide_by_no_0():
-    A = np.array([[1.0, 1e-16], [2.0, -1e-16]])
-    found = nearest_mixtures(A, np.array([[-5.0, 1.0], [-3.0, 2.0]]), np.full(2, 0.5))
-    np.testing.assert_allclose(found.sum(axis=0), 1)
-    assert (found >= 0).all()
-    alone = nearest_mixtures(np.array([[1e-16]]), np.array([[3.0, -3.0]]), np.ones(1))
-    np.testing.assert_allclose(alone, [[1.0, 1.0]])

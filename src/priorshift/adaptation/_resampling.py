@@ -5,7 +5,7 @@ classifier each class as often as the target has it, either by weighting samples
 
 .. math:: w_i = p_E(y_i) / p_N(y_i), \qquad p_N(k) = N_k / N,
 
-or by drawing them with those weights.
+or by drawing as many rows of each class as its prior asks for.
 """
 
 from typing import Any
@@ -60,14 +60,22 @@ def sample_indices(
     classes: ArrayLike | None = None,
     random_state: RandomState = None,
 ) -> Indices:
-    """Draw training samples, with replacement, so that their classes follow the target priors.
+    """Draw samples so that their classes follow the target priors, without replacement if possible.
+
+    The number of rows per class is multinomial. No row of a class is drawn twice before every row
+    of it was drawn once: rows repeat only where a class has fewer rows than are drawn from it, and
+    then all of them equally often, give or take one.
 
     Parameters
     ----------
-    y, target_priors, classes
-        As in `sample_weights`.
+    y : array-like of shape (n_samples,)
+        Labels.
+    target_priors : array-like of shape (n_classes,) or mapping from class to prior
+        Priors that the draw should follow.
     n_samples : int, optional
-        How many to draw; by default as many as there are.
+        How many rows to draw; by default as many as there are.
+    classes : array-like of shape (n_classes,), optional
+        Class names in the order of `target_priors`; by default the sorted labels.
     random_state : None, int or numpy.random.Generator, optional
 
     Returns
@@ -83,12 +91,20 @@ def sample_indices(
     >>> drawn = ps.sample_indices(y, [0.5, 0.5], 10_000, random_state=0)
     >>> bool(abs(y[drawn].mean() - 0.5) < 0.02)
     True
+    >>> few = ps.sample_indices(y, [0.5, 0.5], 150, random_state=0)
+    >>> np.unique(few).size  # both classes have rows enough: none repeats
+    150
     """
     index, priors = _check(y, target_priors, classes)
     n_drawn = index.size if n_samples is None else check_count(n_samples, "n_samples")
-    cumulated = np.cumsum(_weights(index, priors))
     rng = np.random.default_rng(random_state)
-    return np.searchsorted(cumulated, rng.random(n_drawn) * cumulated[-1], side="right")
+    wanted = rng.multinomial(n_drawn, priors / priors.sum())
+    shuffled = rng.permutation(index.size)
+    by_class = shuffled[np.argsort(index[shuffled], kind="stable")]
+    label, size = index[by_class], np.bincount(index, minlength=priors.size)
+    rank = np.arange(index.size) - (np.cumsum(size) - size)[label]
+    times = wanted[label] // size[label] + (rank < wanted[label] % size[label])
+    return rng.permutation(np.repeat(by_class, times))
 
 
 def _weights(index: Indices, priors: Vector) -> Vector:

@@ -9,8 +9,7 @@ from priorshift.diagnostics._confusable import confusable_pairs
 from priorshift.diagnostics._resampling import resample
 from priorshift.diagnostics._result import Diagnostics
 from priorshift.estimators import PriorEstimate
-from priorshift.shift_test._noise import effective_size
-from priorshift.shift_test._samples import read_samples
+from priorshift.shift_test import read_samples
 from priorshift.solvers import condition_number
 from priorshift.statistics import Decision
 
@@ -93,7 +92,7 @@ def diagnose(
         n_target=samples.n_target,
         smallest_singular_value=float(np.linalg.svd(C, compute_uv=False)[-1]),
         condition_number=condition_number(C),
-        effective_sample_size=effective_size(samples, priors),
+        effective_sample_size=samples.effective_size(priors),
         confusable=tuple((label[a], label[b]) for a, b in pairs),
         unseen_classes=tuple(samples.classes[~seen].tolist()),
         accuracy_before=expected_score(before, y, *known, (0.0, 1.0)),

@@ -17,7 +17,7 @@ from priorshift._validation import (
     read_labels,
 )
 from priorshift.estimators import PriorEstimate
-from priorshift.execution import Block, Rows, map_reduce
+from priorshift.execution import Block, DenseBlocks, Rows, SparseTable, map_reduce
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,8 @@ def score(y_proba: ArrayLike, y: ArrayLike, priors: Any, *, classes: ArrayLike) 
 
 def score_adapted(estimate: PriorEstimate, rows: Rows, index: Indices) -> Scores:
     """Adapt clean rows and score them against true column numbers, block by block."""
+    if isinstance(rows, SparseTable):
+        rows = DenseBlocks(rows)
     hits, loss = map_reduce(_AdaptedBlock(estimate, index), rows)
     return _scores(hits, loss, index, estimate.priors)
 

@@ -14,7 +14,7 @@ import numpy as np
 from priorshift._typing import Vector
 from priorshift.plotting import ComparisonDisplay, ConfusionDisplay, ReliabilityDisplay
 from priorshift.report._facts import Facts
-from priorshift.text import short_percent
+from priorshift.text import short_percent, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -177,6 +177,9 @@ MAX_SHARES = 12
 
 TOP_MOVERS = 10
 
+LONGEST_NAME = 28
+"""Characters; of a longer name the middle is left out, as names differ at either end."""
+
 MARGINS = 1.0, 98.0
 """Where the scale of the picture begins and ends, in per cent of its width."""
 
@@ -225,7 +228,7 @@ def picture(facts: Facts, names: tuple[str, ...]) -> Picture:
     largest = _scale(max(float(column[shown].max()) for column in columns))
     rows = tuple(
         _share(
-            names[k],
+            shorten(names[k], LONGEST_NAME),
             float(estimate.source_priors[k]),
             float(estimate.priors[k]),
             None if estimate.interval is None else tuple(estimate.interval[k].tolist()),

@@ -191,6 +191,8 @@ def _moved(before: float, after: float) -> str:
     if after <= ZERO:
         return "disappeared"
     ratio = after / before
+    if ratio < 1e-3:
+        return "all but disappeared"
     if ratio >= 1.9:
         known = {2: "roughly doubled", 3: "roughly tripled"}
         return known.get(round(ratio), f"grew {number(ratio, 2)}-fold")
@@ -429,11 +431,6 @@ def _sample_check(facts: Facts, names: tuple[str, ...]) -> Check | None:
         "smallest singular value).",
         _confusable(found, names),
     ]
-    if found.priors_exact:
-        notes.append(
-            "The intervals of accuracy take the target's shares as exact; with a confidence_level "
-            "they include their noise."
-        )
     numbers = (
         ("effective sample size", number(size)),
         ("smallest singular value", number(smallest)),
@@ -666,7 +663,8 @@ def _some(names: tuple[str, ...], which: Indices, most: int = 3) -> str:
 def worth_knowing(facts: Facts, names: tuple[str, ...]) -> list[str]:
     """Say what the estimate rests on, for those who read on."""
     found = [_solver(facts), _negative(facts, names), _few_target(facts), _sources(facts)]
-    return [sentence for sentence in found if sentence]
+    cautions = [caution[0].upper() + caution[1:] for caution in facts.estimate.cautions]
+    return [*cautions, *(sentence for sentence in found if sentence)]
 
 
 def _solver(facts: Facts) -> str:

@@ -1,7 +1,15 @@
-"""Is there a shift, and is it a shift of priors? Tests that need no labels of the target."""
+"""Is there a shift, and is it a shift of priors alone? Tests that need no labels of the target."""
 
 from priorshift.shift_test._assumption import check_assumption
 from priorshift.shift_test._detect import detect_shift
 from priorshift.shift_test._results import AssumptionTest, ShiftTest
+from priorshift.shift_test._samples import Samples, read_samples
 
-__all__ = ["AssumptionTest", "ShiftTest", "check_assumption", "detect_shift"]
+__all__ = [
+    "AssumptionTest",
+    "Samples",
+    "ShiftTest",
+    "check_assumption",
+    "detect_shift",
+    "read_samples",
+]

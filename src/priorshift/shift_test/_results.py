@@ -1,4 +1,4 @@
-"""ShiftTest and AssumptionTest: what the tests found, in numbers and in words."""
+"""ShiftTest and AssumptionTest: what the tests found, in numbers and in sentences."""
 
 from dataclasses import dataclass, fields
 from html import escape
@@ -9,7 +9,78 @@ from numpy.typing import NDArray
 
 from priorshift._frozen import FrozenArrays
 from priorshift._typing import Vector
-from priorshift.shift_test._words import assumption_verdict, shift_verdict
+
+ENOUGH_POWER = 0.8
+WEAK = 0.1
+"""Mean change of rank of confidence: a test that misses smaller ones is weak."""
+
+
+def rows(n: int) -> str:
+    """Return a number of rows."""
+    return "1 target row" if n == 1 else f"{n:,} target rows"
+
+
+def p_text(p_value: float) -> str:
+    """Return a p-value as it is written."""
+    return f"p = {p_value:.3f}" if p_value < 0.0995 else f"p = {p_value:.2f}"
+
+
+def shift_verdict(
+    *,
+    p_value: float,
+    alpha: float,
+    effect_size: float,
+    effect_interval: tuple[float, float],
+    power: float,
+    alternative: float,
+    detectable_effect: float | None,
+    n_target: int,
+) -> str:
+    """Say whether there is a shift, how large, or what would have been seen."""
+    if p_value <= alpha:
+        low, high = effect_interval
+        return (
+            f"Evidence of a shift ({p_text(p_value)}): a distance of {effect_size:.2f} between "
+            f"target and source priors ({low:.2f} to {high:.2f})."
+        )
+    nothing = f"No evidence of a shift ({p_text(p_value)})"
+    if detectable_effect is None:
+        return (
+            f"{nothing}, but {rows(n_target)} and this validation set are too few to detect any: "
+            "do not adapt."
+        )
+    seen = (
+        f"with {rows(n_target)} a shift of {detectable_effect:.2f} would be seen 4 times out of 5"
+    )
+    if power >= ENOUGH_POWER:
+        return f"{nothing}; {seen}."
+    return (
+        f"{nothing}, but a shift of {alternative:.2f} would be seen with probability {power:.2f} "
+        f"only ({seen}): too few samples to tell, do not adapt."
+    )
+
+
+def assumption_verdict(p_value: float | None, alpha: float, detectable: float | None) -> str:
+    """Say whether a change of priors explains the target, or what would have been seen."""
+    if p_value is None:
+        return (
+            "Too few samples to check whether only the priors changed: validation has too few of "
+            "the classes that the target has, no class is predicted often enough, or the "
+            "classifier is equally sure of all rows."
+        )
+    if p_value <= alpha:
+        return (
+            f"The target is not explained by a change of priors alone ({p_text(p_value)}): how "
+            "confident the classifier is within its decisions changed too, so p(x|y) moved. "
+            "Estimated priors may be wrong; look at the data before you adapt."
+        )
+    explained = f"A change of priors alone explains the target ({p_text(p_value)})"
+    if detectable is None:
+        return f"{explained}, but with so few rows the test would hardly notice anything else."
+    seen = f"a change of confidence by {100 * detectable:.0f} percentiles"
+    if detectable > WEAK:
+        return f"{explained}, but the test is weak here: it would miss less than {seen}."
+    return f"{explained}; {seen} would be seen 4 times out of 5."
 
 
 class _Finding(FrozenArrays):
@@ -66,23 +137,33 @@ class AssumptionTest(_Finding):
     Attributes
     ----------
     statistic : float
-        Weighted squared distance between the cells' shares in the target and on validation
-        re-weighted to the estimated priors.
+        Mean square of the target's deviations from the nearest mixture of classes, in standard
+        errors: of all decisions together, plus of each decision.
     p_value : float or None
-        None where there are no more cells than classes: then every target can be explained.
+        How often the statistic is as large where only the priors changed. None where there are too
+        few rows to tell.
     degrees_of_freedom : int
-        Cells beyond the number of classes.
+        Numbers that were compared.
     alpha : float
         Level of the test.
     n_cells : int
-        Cells of predicted class and confidence.
+        Decisions (predicted classes) that were compared one by one, as both sides have enough rows
+        of them.
     n_val, n_target : int
         Rows of validation and target.
     n_resamples : int
         Draws of the null distribution.
     classes : ndarray of shape (n_classes,)
     priors : ndarray of shape (n_classes,)
-        The priors that explain the target best.
+        The priors that explain the target best; of its distinct rows, if it repeats some.
+    detectable_effect : float or None
+        Change of confidence that is detected 4 times out of 5, as a mean change of rank: 0.05
+        means that rows move up, or down, by 5 percentiles among the rows with the same decision.
+        None if no change is.
+    n_repeated_val, n_repeated_target : int
+        Repeated rows of a side that was drawn with replacement: each counts once.
+    notes : tuple of str
+        What the user should know of the inputs.
     """
 
     statistic: float
@@ -95,6 +176,10 @@ class AssumptionTest(_Finding):
     n_resamples: int
     classes: NDArray[Any]
     priors: Vector
+    detectable_effect: float | None = None
+    n_repeated_val: int = 0
+    n_repeated_target: int = 0
+    notes: tuple[str, ...] = ()
 
     @property
     def rejected(self) -> bool:
@@ -104,16 +189,27 @@ class AssumptionTest(_Finding):
     @property
     def verdict(self) -> str:
         """The finding as a sentence."""
-        return assumption_verdict(self.p_value, self.alpha)
+        said = assumption_verdict(self.p_value, self.alpha, self.detectable_effect)
+        for side, n in (
+            ("Validation", self.n_repeated_val),
+            ("The target", self.n_repeated_target),
+        ):
+            if n:
+                said += f" {side} has {n:,} repeated rows, which were left out."
+        return said
 
     def _rows(self) -> list[tuple[str, str]]:
         p_value = "-" if self.p_value is None else f"{self.p_value:.4g}"
-        return [
+        effect = self.detectable_effect
+        least = "none" if effect is None else f"a change of {100 * effect:.1f} percentiles"
+        rows = [
             ("p-value", f"{p_value} (level {self.alpha:g}, {self.n_resamples} resamples)"),
             ("statistic", f"{self.statistic:.4g}"),
-            ("degrees of freedom", f"{self.degrees_of_freedom} ({self.n_cells} cells)"),
+            ("degrees of freedom", f"{self.degrees_of_freedom} ({self.n_cells} decisions)"),
+            ("detected 4 times of 5", least),
             ("rows", f"{self.n_val} validation, {self.n_target} target"),
         ]
+        return rows + [("note", note) for note in self.notes]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -123,7 +219,7 @@ class ShiftTest(_Finding):
     Attributes
     ----------
     statistic : float
-        T, how far the target's decisions are from what the source priors foretell.
+        T, how far the target's decisions are from what the source priors predict.
     p_value : float
         How often T is as large where there is no shift.
     degrees_of_freedom : int
@@ -131,11 +227,12 @@ class ShiftTest(_Finding):
     alpha : float
         Level of the test.
     effect_size : float
-        Total variation distance between estimated target priors and source label priors: the
-        share of samples whose class would have to change.
+        Total variation distance between target priors and source label priors: the share of
+        samples whose class would have to change. It is debiased: `priors`, which hold noise, are
+        farther from the source than the target's true priors are.
     effect_interval : tuple of float
-        Of the effect size, at confidence 1 - alpha or more. It may reach 0 even if the test
-        rejects: it holds the noise of all priors, the test only asks whether one of them moved.
+        Of the effect size, at confidence 1 - alpha. It contains 0 unless the test rejects; it may
+        contain 0 even then.
     power : float
         How often a shift of size `alternative` is detected with these sample sizes.
     alternative : float
@@ -156,7 +253,7 @@ class ShiftTest(_Finding):
     priors : ndarray of shape (n_classes,)
         Estimated target priors, noisy where classes are hard to tell apart.
     assumption : AssumptionTest or None
-        Whether a change of priors alone explains the target, if that was asked.
+        Whether a change of priors alone explains the target, if you asked for it.
     notes : tuple of str
         What the user should know of the inputs.
     """
