@@ -79,7 +79,8 @@ def diagnose(
     before = (samples.y_proba_val.argmax(axis=1) == y).astype(np.float64)
     adapted = estimate.adapt(Predictions.from_checked(samples.y_proba_val))
     after = (adapted.argmax(axis=1) == y).astype(np.float64)
-    resampled = resample(estimate, priors, samples.y_proba_val, y, samples.y_proba_target)
+    rows = samples.y_proba_val, y, samples.y_proba_target
+    resampled = resample(estimate, priors, *rows, samples.counted("soft"))
     known = (priors, resampled.covariance, confidence_level)
     optimism = resampled.optimism
     C = samples.confusion(decision)[:, seen]

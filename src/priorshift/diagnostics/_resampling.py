@@ -57,7 +57,12 @@ class Resampled:
 
 
 def resample(
-    estimate: PriorEstimate, priors: Vector, y_proba: Floats, y: Indices, y_proba_target: Floats
+    estimate: PriorEstimate,
+    priors: Vector,
+    y_proba: Floats,
+    y: Indices,
+    y_proba_target: Floats,
+    soft: Confusion | None = None,
 ) -> Resampled:
     """Draw priors and the optimism of adapting to them.
 
@@ -69,6 +74,8 @@ def resample(
     y_proba, y : ndarray of shape (n, K) and (n,)
         Validation.
     y_proba_target : ndarray of shape (m, K)
+    soft : Confusion, optional
+        Of validation, if it is counted already.
     """
     rng, K = np.random.default_rng(0), priors.size
     if not estimate.n_target:  # known from elsewhere: no target led to it
@@ -77,7 +84,10 @@ def resample(
     rule = _Rule.of(estimate, y_proba)
     size = np.maximum(np.bincount(y, minlength=K), 1)
     weights = [stratified_weights(y, K, rng) for _ in range(N_RESAMPLES)]
-    drawn = _moved(estimate, priors, _moments(weights, y_proba, y, y_proba_target, seen, rng))
+    soft = soft or Confusion.from_arrays(y_proba, y, decision="soft")
+    centre = soft.conditional[:, seen]
+    moves = _moments(weights, y_proba, y, y_proba_target, centre, seen, rng)
+    drawn = _moved(estimate, priors, moves)
     optimism = np.empty(N_RESAMPLES)
     for b, (p, weight) in enumerate(zip(drawn, weights, strict=True)):
         right = (rule.decide(p) == y).astype(np.float64)
@@ -113,12 +123,12 @@ def _moments(
     y_proba: Floats,
     y: Indices,
     y_proba_target: Floats,
+    C: Vector,
     seen: Mask,
     rng: np.random.Generator,
 ) -> Vector:
     """Return moves of the priors by maximum likelihood of the soft decisions, (resamples, K)."""
     K, M = seen.size, y_proba_target.shape[0]
-    C = Confusion.from_arrays(y_proba, y, decision="soft").conditional[:, seen]
     q = DecisionCounts.from_arrays(y_proba_target, decision="soft").frequencies
     centre = _solve(C, q, M)
     spread = _spread(y_proba_target, q) / M  # of the mean, not of a row
