@@ -184,10 +184,10 @@ def test_folds_open_on_paper_and_close_again(visit):
     page = visit("pets")
     assert page.locator("details[open]").count() == 0
     page.emulate_media(media="print")
-    page.wait_for_function("!document.querySelector('details:not([open])')")
+    page.locator("details:not([open])").first.wait_for(state="detached")
     assert page.locator("#confusion figure").is_visible()
     page.emulate_media(media="screen")
-    page.wait_for_function("!document.querySelector('details[open]')")
+    page.locator("details[open]").first.wait_for(state="detached")
 
 
 def test_figures_follow_the_colour_scheme(visit):
