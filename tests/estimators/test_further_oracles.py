@@ -17,7 +17,7 @@ from priorshift.estimators import (
     SemiSupervisedEM,
     ShrunkSCML,
 )
-from priorshift.estimators.elsa import _Equations
+from priorshift.estimators.least_squares import _Equations
 from priorshift.solvers import evident_variance, maximise_jointly, shrunk_least_squares
 
 TARGET = np.array([0.1, 0.2, 0.3, 0.4])

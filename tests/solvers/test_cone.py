@@ -6,7 +6,12 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from priorshift.solvers import _cone, regularised_ratio, simplex_least_squares, solve_linear
+from priorshift.solvers import (
+    _least_squares,
+    regularised_ratio,
+    simplex_least_squares,
+    solve_linear,
+)
 
 PENALTIES = [1e-4, 3e-3, 0.1]
 
@@ -85,7 +90,7 @@ def test_bound_of_a_ratio_never_exceeds_the_minimum(zoo, rng, kind):
         assert solution.objective - solution.gap <= theirs + 1e-9
         for kappa in (1e-6, 1e-2, 1.0):
             w = rng.exponential(size=6) * (rng.random(6) < 0.7)
-            assert _cone._dual_bound(J, q, penalty, w, kappa) <= theirs + 1e-9
+            assert _least_squares._dual_bound(J, q, penalty, w, kappa) <= theirs + 1e-9
 
 
 def test_a_large_penalty_means_no_shift(zoo, kind):
@@ -121,7 +126,7 @@ def test_a_singular_matrix_shares_what_it_cannot_tell_apart(zoo):
 def test_a_ratio_found_too_soon_has_a_true_gap(monkeypatch, zoo):
     J, q = draw(zoo, "diagonal", "sparse", 10)
     best = regularised_ratio(J, q, 3e-3, tol=1e-6)
-    monkeypatch.setattr(_cone, "QP_STEPS", 3)
+    monkeypatch.setattr(_least_squares, "QP_STEPS", 3)
     early = regularised_ratio(J, q, 3e-3, tol=1e-6)
     assert early.status == "not_converged"
     assert early.gap >= early.objective - best.objective > 1e-6
@@ -155,7 +160,7 @@ def test_least_squares_stopped_too_soon_have_a_true_gap(monkeypatch, zoo, rng):
     C = zoo.confusion("diagonal", 10, rng)
     q = zoo.counts("sparse", C, rng) / 1000
     best = simplex_least_squares(C, q, tol=1e-9)
-    monkeypatch.setattr(_cone, "QP_STEPS", 3)
+    monkeypatch.setattr(_least_squares, "QP_STEPS", 3)
     early = simplex_least_squares(C, q, tol=1e-9)
     assert early.status == "not_converged"
     assert early.gap >= early.objective - best.objective > 1e-9
@@ -171,7 +176,7 @@ def test_quadratic_programme_meets_its_optimality_conditions(rng, constrained, r
     B = rng.standard_normal((rank, 15))
     G, h = scale * B.T @ B, scale * B.T @ rng.standard_normal(rank)  # bounded below at any rank
     total = rng.uniform(0.5, 2, 15) if constrained else None
-    x, n_steps = _cone.quadratic_programme(G, h, total)
+    x, n_steps = _least_squares.quadratic_programme(G, h, total)
     assert n_steps <= 16
     assert x.min() >= 0
     slope = (G @ x - h) / scale

@@ -3,7 +3,7 @@
 import numpy as np
 
 from priorshift.solvers import nearest_mixtures, simplex_least_squares
-from priorshift.solvers._nearest_mixtures import SMALL_GAP
+from priorshift.solvers._least_squares import SMALL_GAP
 
 
 def excess(A, b, p):

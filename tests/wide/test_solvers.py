@@ -9,7 +9,7 @@ from scipy.sparse import csr_array, random_array
 import priorshift as ps
 from priorshift.execution import SparseBlock, SparseTable
 from priorshift.solvers import Mixture, _certified, _matrix_free, maximise
-from priorshift.solvers import _sparse_linear as linear
+from priorshift.solvers import _linear as linear
 from priorshift.solvers._certified import leap, matrix_free
 from priorshift.solvers._matrix_free import conjugate_gradients
 
@@ -33,9 +33,9 @@ def problem_of(rng, n=600, K=30, alpha=1.0, weights=None, base=True, dtype=np.fl
 def test_matrix_free_steps_end_where_dense_ones_do(alpha, base, sampled, rng, monkeypatch):
     sparse, dense = problem_of(rng, alpha=alpha, base=base)
     if sampled:
-        monkeypatch.setattr("priorshift.solvers._interior_point.MIN_ROWS", 1)
-        monkeypatch.setattr("priorshift.solvers._interior_point.ROWS_PER_CLASS", 6)
-        monkeypatch.setattr("priorshift.solvers._interior_point.FEW_CLASSES", 2)
+        monkeypatch.setattr("priorshift.solvers._mixture.MIN_ROWS", 1)
+        monkeypatch.setattr("priorshift.solvers._mixture.ROWS_PER_CLASS", 6)
+        monkeypatch.setattr("priorshift.solvers._mixture.FEW_CLASSES", 2)
     start = np.full(30, 1 / 30)
     point, n_iter = matrix_free(sparse, start, 1e-8, 500)
     exact = maximise(dense, tol=1e-10)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from priorshift._frozen import refuse_nan
+from priorshift._results import refuse_nan
 from priorshift._typing import Floats, Indices, Vector
 from priorshift._validation import (
     Predictions,

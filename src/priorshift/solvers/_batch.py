@@ -22,10 +22,9 @@ from priorshift.solvers._interior_point import (
     SHORTEN,
     TINY,
     direction,
-    inside,
     reach,
 )
-from priorshift.solvers._mixture import Mixture
+from priorshift.solvers._mixture import Mixture, inside
 from priorshift.solvers._solution import Solutions
 
 OUTER_CLASSES = 64

@@ -14,8 +14,7 @@ import numpy as np
 
 from priorshift._typing import Vector
 from priorshift.execution import SparseBlock
-from priorshift.solvers._interior_point import Curvature, Point
-from priorshift.solvers._mixture import Mixture
+from priorshift.solvers._mixture import Curvature, Mixture, Point
 
 MANY_CLASSES = 500
 """From here on, sparse rows are solved without a Hessian: at K = 1000 three times as fast, at

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Indices, Labels, Vector
+from priorshift.execution import row_blocks
 
 LEVEL = 0.05
 LEAST = 1e-12

@@ -6,9 +6,8 @@ import numpy as np
 
 from priorshift._typing import Vector
 from priorshift.solvers import solve_linear
+from priorshift.uncertainty._bayesian import credible_interval, posterior_draws
 from priorshift.uncertainty._bootstrap import bootstrap_draws, bootstrap_interval
-from priorshift.uncertainty._credible import credible_interval
-from priorshift.uncertainty._gibbs import posterior_draws
 from priorshift.uncertainty._interval import IntervalRequest, PriorInterval
 from priorshift.uncertainty._votes import Votes
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import ndtri
 
-from priorshift._frozen import refuse_nan
+from priorshift._results import refuse_nan
 from priorshift._typing import Vector
 from priorshift._validation import check_choice, check_count, check_level
 

@@ -20,9 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
-from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Indices, Mask, Vector
-from priorshift.execution import Table, map_rows, multiply, single_threaded_blas
+from priorshift.execution import Table, map_rows, multiply, row_blocks, single_threaded_blas
 from priorshift.solvers import Mixture
 from priorshift.uncertainty._interval import IntervalRequest, PriorInterval, wilson_bounds
 
