@@ -87,7 +87,7 @@ class Auto(PriorEstimator):
 
     Parameters
     ----------
-    caution : float, default=1.5
+    caution : float, default=1.0
         Standard errors by which adapting must be expected to help.
     cv : int, default=5
         Folds for calibrating validation out of fold.
@@ -124,7 +124,7 @@ class Auto(PriorEstimator):
     def __init__(
         self,
         *,
-        caution: float = 1.5,
+        caution: float = 1.0,
         cv: int = 5,
         random_state: int | np.random.Generator | None = None,
     ) -> None:

@@ -7,10 +7,8 @@ the gain is
 .. math:: G = \sum_k p_k d_k.
 
 Few samples of a class say little, so 20 more join them as the target's own posteriors expect them.
-The variance has four parts: that of the differences, that of the priors given the calibrator, the
-jackknife's over calibrators that were fitted without each fold, with the priors each leads to, and
-where validation contradicts the target's posteriors beyond its own noise, what the model's samples
-then do to the gain, squared.
+The variance has three parts: that of the differences, that of the priors given the calibrator, and
+the jackknife's over calibrators that were fitted without each fold, with the priors each leads to.
 """
 
 from collections.abc import Sequence
@@ -80,16 +78,11 @@ def expected_gain(
     size = np.bincount(y, weight, K)
     model = _modelled(target, ratio)
     n = size + MODEL_SAMPLES
-    total = np.bincount(y, weight * difference, K)
-    d = (total + MODEL_SAMPLES * model.mean) / n
+    d = (np.bincount(y, weight * difference, K) + MODEL_SAMPLES * model.mean) / n
     square = (np.bincount(y, weight * difference**2, K) + MODEL_SAMPLES * model.square) / n
-    spread = priors**2 * np.maximum(square - d**2, 0.0)
-    variance = float((spread / n).sum() + d @ noise @ d)
+    variance = float((priors**2 * np.maximum(square - d**2, 0.0) / n).sum())
+    variance += float(d @ noise @ d)
     variance += _variance_of_refits(refits, source_priors, target, model)
-    seen = size > 0
-    apart = float(priors[seen] @ (total[seen] / size[seen] - model.mean[seen]))
-    beyond = max(apart**2 - float((spread[seen] / size[seen]).sum()), 0.0)
-    variance += float(priors @ (MODEL_SAMPLES / n)) ** 2 * beyond
     return Gain(float(priors @ d), float(np.sqrt(variance)), model.changed)
 
 
