@@ -51,6 +51,9 @@ JACKKNIFE_ROWS = 5000
 SURELY = 2.0
 """Standard errors by which a temperature must lower log loss where decisions are left alone."""
 
+CORRECTED = 1.5
+"""Factor of `caution` where predictions contradict the labels of validation."""
+
 MOMENTS_SHARE = 0.2
 """Share of an interval's error that belongs to the moments of calibrated outputs."""
 
@@ -88,7 +91,8 @@ class Auto(PriorEstimator):
     Parameters
     ----------
     caution : float, default=1.0
-        Standard errors by which adapting must be expected to help.
+        Standard errors by which adapting must be expected to help; half as many again where
+        predictions contradict validation's labels, because the correction rests on few of them.
     cv : int, default=5
         Folds for calibrating validation out of fold.
     random_state : None, int or Generator, default=None
@@ -308,7 +312,8 @@ class Auto(PriorEstimator):
 
     def _judge(self, shares: Shares, gain: Gain) -> Reason:
         """Tell why to adapt, or why not; warn of a class that nothing is known of."""
-        if gain.mean <= self.caution * gain.standard_error:
+        caution = self.caution * (1.0 if self._mismatch is None else CORRECTED)
+        if gain.mean <= caution * gain.standard_error:
             return "unsure" if self._moved(shares) else "no shift"
         unknown = self._unknown_classes()
         if not unknown:
