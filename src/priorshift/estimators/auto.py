@@ -7,10 +7,8 @@ adaptation on validation samples of class k, out of fold, and p the target prior
 .. math:: G = \sum_k p_k d_k.
 
 Few samples of a class say little, so 20 more join them, as the target's own posteriors expect them.
-The variance has four parts: that of the differences; that of the priors given the calibrator; the
-jackknife's over calibrators fitted without each fold, with the priors each leads to; and, where
-validation contradicts the target's posteriors beyond its own noise, the squared effect of the
-model's samples on the gain.
+The variance has three parts: that of the differences, that of the priors given the calibrator, and
+the jackknife's over calibrators fitted without each fold, with the priors each leads to.
 """
 
 from collections.abc import Sequence
@@ -66,6 +64,9 @@ JACKKNIFE_ROWS = 5000
 
 SURELY = 2.0
 """Standard errors by which a temperature must lower log loss where decisions are left alone."""
+
+CORRECTED = 1.5
+"""Factor of `caution` where predictions contradict the labels of validation."""
 
 MOMENTS_SHARE = 0.2
 """Share of an interval's error that belongs to the moments of calibrated outputs."""
@@ -131,16 +132,11 @@ def expected_gain(
     size = np.bincount(y, weight, K)
     model = _modelled(target, ratio)
     n = size + MODEL_SAMPLES
-    total = np.bincount(y, weight * difference, K)
-    d = (total + MODEL_SAMPLES * model.mean) / n
+    d = (np.bincount(y, weight * difference, K) + MODEL_SAMPLES * model.mean) / n
     square = (np.bincount(y, weight * difference**2, K) + MODEL_SAMPLES * model.square) / n
-    spread = priors**2 * np.maximum(square - d**2, 0.0)
-    variance = float((spread / n).sum() + d @ noise @ d)
+    variance = float((priors**2 * np.maximum(square - d**2, 0.0) / n).sum())
+    variance += float(d @ noise @ d)
     variance += _variance_of_refits(refits, source_priors, target, model)
-    seen = size > 0
-    apart = float(priors[seen] @ (total[seen] / size[seen] - model.mean[seen]))
-    beyond = max(apart**2 - float((spread[seen] / size[seen]).sum()), 0.0)
-    variance += float(priors @ (MODEL_SAMPLES / n)) ** 2 * beyond
     return Gain(float(priors @ d), float(np.sqrt(variance)), model.changed)
 
 
@@ -236,8 +232,9 @@ class Auto(PriorEstimator):
 
     Parameters
     ----------
-    caution : float, default=1.5
-        Standard errors by which adapting must be expected to help.
+    caution : float, default=1.0
+        Standard errors by which adapting must be expected to help; half as many again where
+        predictions contradict validation's labels, because the correction rests on few of them.
     cv : int, default=5
         Folds for calibrating validation out of fold.
     random_state : None, int or Generator, default=None
@@ -273,7 +270,7 @@ class Auto(PriorEstimator):
     def __init__(
         self,
         *,
-        caution: float = 1.5,
+        caution: float = 1.0,
         cv: int = 5,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
@@ -457,7 +454,8 @@ class Auto(PriorEstimator):
 
     def _judge(self, shares: Shares, gain: Gain) -> Reason:
         """Tell why to adapt, or why not; warn of a class that nothing is known of."""
-        if gain.mean <= self.caution * gain.standard_error:
+        caution = self.caution * (1.0 if self._mismatch is None else CORRECTED)
+        if gain.mean <= caution * gain.standard_error:
             return "unsure" if self._moved(shares) else "no shift"
         unknown = self._unknown_classes()
         if not unknown:
