@@ -1,15 +1,11 @@
-"""The mixture problem and linear systems of very many classes, against dense solvers."""
-
-import warnings
+"""The mixture problem of very many classes, against dense solvers."""
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array, random_array
+from scipy.sparse import csr_array
 
-import priorshift as ps
 from priorshift.execution import SparseBlock, SparseTable
 from priorshift.solvers import Mixture, _certified, _matrix_free, maximise
-from priorshift.solvers import _linear as linear
 from priorshift.solvers._certified import leap, matrix_free
 from priorshift.solvers._matrix_free import conjugate_gradients
 
@@ -115,105 +111,3 @@ def test_what_gradients_teach_is_met_exactly(rng):
     operator.correct(v, 0.5)
     assert operator @ x == pytest.approx(plain + 0.5 * (v @ x) * v)
     assert operator.diagonal == pytest.approx(1 + 0.5 * v**2)
-
-
-# Linear systems
-
-
-def matrix(rng, kind, K=40):
-    """Draw a sparse matrix, with a rest of rank one or without."""
-    dense = random_array((K, K), density=0.1, rng=rng).toarray() + np.diag(1 + rng.random(K))
-    if kind == "singular":
-        dense[:, 3] = dense[:, 5]
-    if kind == "empty row":
-        dense[7] = 0
-    block = SparseBlock(csr_array(dense))
-    if kind == "spread":
-        block = SparseBlock(block.csr, rng.random(K), rng.random(K))
-    return block
-
-
-@pytest.mark.parametrize("kind", ["plain", "spread"])
-@pytest.mark.parametrize("full", [False, True])
-def test_systems_are_solved_as_dense_ones(kind, full, rng, monkeypatch):
-    M = matrix(rng, kind)
-    q = rng.random(40)
-    if full:
-        monkeypatch.setattr(linear, "MOST_SCORES", 0)
-    assert linear.solve_sparse(M, q) == pytest.approx(np.linalg.solve(M.toarray(), q), abs=1e-9)
-    condition = linear.sparse_condition(M)
-    true = np.linalg.cond(M.toarray(), None if full else 1)
-    assert (1 if full else 0.3 * true) <= condition <= 1.001 * true
-
-
-@pytest.mark.parametrize("kind", ["singular", "empty row"])
-def test_singular_systems_get_the_solution_of_the_pseudo_inverse(kind, rng):
-    M, q = matrix(rng, kind), rng.random(40)
-    assert linear.sparse_condition(M) == np.inf
-    expected = np.linalg.pinv(M.toarray()) @ q
-    assert linear.solve_sparse(M, q) == pytest.approx(expected, abs=1e-7)
-
-
-def test_systems_that_are_not_square_are_least_squares(rng):
-    M, q = matrix(rng, "spread")[:, np.arange(30)], rng.random(40)
-    expected = np.linalg.lstsq(M.toarray(), q, rcond=None)[0]
-    assert linear.solve_sparse(M, q) == pytest.approx(expected, abs=1e-9)
-    assert linear.sparse_condition(M[np.arange(20)]) == np.inf
-
-
-def test_steps_that_run_out_are_told(rng, monkeypatch):
-    monkeypatch.setattr(linear, "MOST_STEPS", 2)
-    monkeypatch.setattr(linear, "MOST_SCORES", 0)
-    with pytest.warns(ps.ConvergenceWarning, match="not solved after 2 steps"):
-        linear.solve_sparse(matrix(rng, "plain"), rng.random(40))
-
-
-def test_a_singular_confusion_matrix_is_warned_of(rng, monkeypatch):
-    from priorshift import statistics
-    from priorshift.estimators import base
-
-    for module in (statistics, base):
-        monkeypatch.setattr(module, "DENSE_CLASSES", 2)
-    rows = csr_array(np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 0.0]]))
-    est = ps.CM().fit(rows, [0, 1, 2])
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        shift = est.estimate(rows)
-    assert any("singular" in str(one.message) for one in caught)
-    assert shift.condition_number == np.inf
-    assert shift.priors == pytest.approx([1 / 3, 1 / 3, 1 / 3])
-
-
-@pytest.mark.parametrize("prior", [1e-9, 1e-12, 1e-25])
-def test_a_source_prior_that_the_rest_would_drown_is_refused(prior):
-    """Class 1 is listed with next to nothing: its share of the rest cancels, times 1 / prior."""
-    rng = np.random.default_rng(0)
-    ids = np.array([[1, *rng.permutation([0, 2, 3, 4])[:2]] for _ in range(60)])
-    scores = rng.dirichlet(np.full(4, 0.2), 60)[:, :3]
-    scores[:, 0] *= 1e-12
-    best = ps.TopK(ids, scores, 5, rest="spread")
-    source = np.array([0.25, prior, 0.25, 0.25, 0.25])
-    em = ps.EM().fit(source_priors=source / source.sum())
-    if prior < 1e-10:
-        with pytest.raises(ValueError, match=r"for class 1 .* loses .* rest='drop'"):
-            em.estimate(best)
-        assert em.estimate(best.toarray()).status == "certified"
-    else:
-        np.testing.assert_allclose(
-            em.estimate(best).priors, em.estimate(best.toarray()).priors, atol=1e-4
-        )
-
-
-def test_a_rest_that_was_adapted_drowns_larger_source_priors():
-    """Its trend has the factor 1 / prior already; to estimate again would square it."""
-    listed = csr_array(np.array([[0, 1], [0, 1], [1, 1e-20], [0, 1e-30], [1, 0], [0, 0.5]]))
-    em = ps.EM().fit(source_priors=[1 - 1e-9, 1e-9])
-    best = ps.TopK.from_csr(listed, rest="spread")
-    shift = em.estimate(best)
-    adapted = shift.adapt(best)
-    with pytest.raises(ValueError, match=r"for class 1 .* loses .* rest='drop'"):
-        em.estimate(adapted)
-    assert np.isfinite(em.estimate(adapted.toarray()).priors).all()
-    mild = ps.EM().fit(source_priors=[0.9, 0.1])
-    again = mild.estimate(mild.estimate(best).adapt(best))
-    assert again.status == "certified"
