@@ -248,10 +248,6 @@ class ConformalSets(BaseEstimator):
             Class names in the order of the columns.
         sample_weight : array-like of shape (n_samples,), optional
             Weights; a row of weight 2 counts as two rows.
-
-        Returns
-        -------
-        self
         """
         check_choice(self.score, SCORES, "score")
         self._require_one_source(target_priors, estimate, source_priors)

@@ -93,10 +93,6 @@ def diagnose(
     confidence_level : float, default=0.95
         Of the intervals of expected accuracy.
 
-    Returns
-    -------
-    Diagnostics
-
     Examples
     --------
     >>> import priorshift as ps

@@ -253,10 +253,6 @@ class PriorEstimator(BaseEstimator):
             Weight of each validation sample.
         positive_class : object, optional
             Whose probability a 1-D `y_proba` is.
-
-        Returns
-        -------
-        self
         """
         given = Given(source_priors, source_label_priors)
         if y_proba is None:
@@ -537,10 +533,6 @@ class PriorEstimator(BaseEstimator):
             What the interval is of: the share in the population that the target was drawn from, or
             the share realised in these very rows.
 
-        Returns
-        -------
-        PriorEstimate
-
         Notes
         -----
         Methods with a confusion matrix are bounded by the moments q = C p, without hyper-prior or
@@ -602,10 +594,6 @@ class PriorEstimator(BaseEstimator):
             the order of `classes_`.
         confidence_level, random_state, interval_method, n_resamples, simultaneous, estimand
             As in `estimate`; for hard decisions, whose noise their counts tell.
-
-        Returns
-        -------
-        PriorEstimate
 
         Examples
         --------
@@ -798,11 +786,8 @@ class PriorEstimator(BaseEstimator):
             priors=priors,
             source_priors=self._denominator,
             source_priors_from=self.source_priors_from_,
-            status=solution.status,
-            gap=solution.gap,
-            n_iter=solution.n_iter,
-            objective=solution.objective,
             n_target=n_target,
+            **solution.certificate,
             **more,
         )
 

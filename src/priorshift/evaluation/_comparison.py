@@ -165,10 +165,6 @@ def compare(
     progress : callable, optional
         Wraps the methods while they run, such as `tqdm.tqdm`.
 
-    Returns
-    -------
-    Comparison
-
     Examples
     --------
     >>> from priorshift.datasets import load_fashion_lt

@@ -60,10 +60,6 @@ def score(y_proba: ArrayLike, y: ArrayLike, priors: Any, *, classes: ArrayLike) 
     classes : array-like of shape (n_classes,)
         Class names in the order of the columns.
 
-    Returns
-    -------
-    Scores
-
     Examples
     --------
     >>> from priorshift.evaluation import score

@@ -101,10 +101,12 @@ def map_parts(kernel: Callable[[Part], Result], parts: list[Part]) -> list[Resul
 def times(block: Any, x: Floats) -> Any:
     """Return `block @ x` in the precision of the block.
 
-    NumPy's warning of invalid values is left out. For five columns of float32, OpenBLAS 0.3.31 on
-    AVX-512 also multiplies stack memory that it never wrote. The product is right, but what
+    In float32, NumPy's warning of invalid values is switched off: for five columns, OpenBLAS 0.3.31
+    on AVX-512 also multiplies stack memory that it never wrote. The product is right, but what
     happens to lie there may raise the floating-point flag.
     """
+    if block.dtype == np.float64:
+        return block @ x
     with np.errstate(invalid="ignore"):
         return block @ x.astype(block.dtype, copy=False)
 

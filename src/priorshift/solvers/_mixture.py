@@ -15,7 +15,7 @@ weight 0 are dropped, or when equal rows are merged and their weights added.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
@@ -303,18 +303,22 @@ class Curvature:
     def __init__(self, problem: Mixture) -> None:
         self.problem = problem
         self.n_rows = max(ROWS_PER_CLASS * problem.n_classes, MIN_ROWS)
-        self.H: Vector | None = None
+        self.H: Any = None  # what multiplies as a matrix, once it is known
 
     @property
     def exact(self) -> bool:
         """Whether every Hessian is computed afresh from all rows."""
         return self.n_rows >= self.problem.A.shape[0] or self.problem.n_classes <= FEW_CLASSES
 
+    @property
+    def sampled(self) -> int | None:
+        """How many rows the Hessian is computed from; None for all of them."""
+        return None if self.exact else self.n_rows
+
     def refresh(self, point: Point) -> None:
         """Compute the Hessian at a point, from all rows or a sample of them."""
         self.H = None  # make room for the new one
-        n_rows = None if self.exact else self.n_rows
-        self.H = self.problem.hessian(point.p, n_rows, point.likelihood_gradient)
+        self.H = self.problem.hessian(point.p, self.sampled, point.likelihood_gradient)
         self.H /= self.problem.total
 
     def learn(self, before: Point, after: Point) -> None:
@@ -324,10 +328,14 @@ class Curvature:
         step = after.p - before.p
         change = (before.likelihood_gradient - after.likelihood_gradient) / self.problem.total
         predicted = self.H @ step
-        expected, seen = step @ predicted, step @ change
+        expected, seen = float(step @ predicted), float(step @ change)
         if seen > 1e-8 * expected > 0:
-            self.H += np.outer(change, change / seen)
-            self.H -= np.outer(predicted, predicted / expected)
+            self._correct(change, seen)
+            self._correct(predicted, -expected)
+
+    def _correct(self, vector: Vector, divisor: float) -> None:
+        """Add vector vector^T / divisor to H."""
+        self.H += np.outer(vector, vector / divisor)
 
     def solver(self, diagonal: Vector) -> Callable[[Vector], Vector]:
         """Return what solves (H + diag(diagonal)) x = b."""
@@ -379,19 +387,29 @@ class _Impossible:
 
 
 @dataclass(frozen=True)
-class _Evaluate:
-    """Return the likelihood of a block, and its gradient by the scaled p."""
+class RowKernel:
+    """Base of kernels that need each row's likelihood `a_i . mixed`, `mixed` being the scaled p."""
 
-    mixed: Vector
+    mixed: Vector  # (K,), or one column per p
     weights: Vector | None
     hidden: Vector | None
 
-    def __call__(self, block: Block, rows: slice) -> tuple[float, Vector]:
+    def likelihoods(self, block: Block, rows: slice) -> tuple[Vector | None, Vector]:
+        """Return the weights of a block's rows, None for 1, and their likelihoods."""
         u = times(block, self.mixed)
-        u = u.astype(np.float64, copy=False)
-        w: Vector | None = None if self.weights is None else self.weights[rows]
         if self.hidden is not None:
-            w, u = pass_over(block, u, self.hidden)
+            return pass_over(block, u, self.hidden)
+        if self.weights is None:
+            return None, u
+        return self.weights[rows].reshape(-1, *[1] * (u.ndim - 1)), u
+
+
+class _Evaluate(RowKernel):
+    """Return the likelihood of a block, and its gradient by the scaled p."""
+
+    def __call__(self, block: Block, rows: slice) -> tuple[float, Vector]:
+        w, u = self.likelihoods(block, rows)
+        u = u.astype(np.float64, copy=False)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             logs, slopes = np.log(u), (1.0 if w is None else w) / u
             likelihood = float((logs if w is None else w * logs).sum())
@@ -399,22 +417,17 @@ class _Evaluate:
 
 
 @dataclass(frozen=True)
-class _Gram:
+class _Gram(RowKernel):
     """Return `sum_i w_i/(a_i.p)^2 a_i a_i^T` of a block, scaled if a scale is given."""
 
-    mixed: Vector
-    weights: Vector | None
-    hidden: Vector | None
     scale: Vector | None
 
     def __call__(self, block: Block, rows: slice) -> Vector:
-        u = times(block, self.mixed)
-        w: Vector | float = 1.0 if self.weights is None else self.weights[rows]
-        if self.hidden is not None:
-            w, u = pass_over(block, u, self.hidden)
+        w, u = self.likelihoods(block, rows)
         if self.scale is not None:
             block = block * self.scale.astype(block.dtype)
-        block = block * (np.sqrt(w) / u)[:, None].astype(block.dtype, copy=False)
+        root = 1.0 if w is None else np.sqrt(w)
+        block = block * (root / u)[:, None].astype(block.dtype, copy=False)
         return block.T @ block
 
 

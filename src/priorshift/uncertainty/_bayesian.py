@@ -37,18 +37,10 @@ SLICE = 0.1
 
 @dataclass(frozen=True)
 class PosteriorDraws:
-    """Draws of a posterior, round by round; draws N_CHAINS apart are of the same chain.
+    """Draws of a posterior, round by round; draws N_CHAINS apart are of the same chain."""
 
-    Attributes
-    ----------
-    priors : ndarray of shape (n_draws, K)
-        Of the population's shares.
-    realised : ndarray of shape (n_draws, K)
-        Of the shares among the target's own rows.
-    """
-
-    priors: Vector
-    realised: Vector
+    priors: Vector  # the population's shares, (n_draws, K)
+    realised: Vector  # the shares among the target's own rows, (n_draws, K)
 
 
 def posterior_draws(
@@ -79,10 +71,6 @@ def posterior_draws(
     thin : int, default=10
         Rounds from one draw of a chain to its next.
     random_state : None, int or numpy.random.Generator, optional
-
-    Returns
-    -------
-    PosteriorDraws
 
     Examples
     --------
@@ -122,24 +110,12 @@ def posterior_draws(
 
 @dataclass(frozen=True)
 class _Cells:
-    """The cells of C that are possible, decision by decision, the likeliest class first.
+    """The cells of C that are possible, decision by decision, the likeliest class first."""
 
-    Attributes
-    ----------
-    fixed : ndarray of shape (D, W)
-        Validation and pseudo-counts of each decision's W likeliest classes; 0 where it has fewer.
-    of_class : ndarray of shape (D, W)
-        Which classes these are.
-    member : csr_array of shape (K, D * W)
-        1 where a cell is of a class: sums cells by class.
-    counts : ndarray of shape (D,)
-        Decisions of the target.
-    """
-
-    fixed: Vector
-    of_class: Indices
-    member: csr_array
-    counts: Indices
+    fixed: Vector  # validation and pseudo-counts of each decision's W likeliest classes, (D, W)
+    of_class: Indices  # which classes these are, (D, W)
+    member: csr_array  # 1 where a cell belongs to a class, (K, D * W): sums cells by class
+    counts: Indices  # decisions of the target, (D,)
 
     @classmethod
     def of(cls, fixed: Vector, counts: Indices) -> "_Cells":
