@@ -65,8 +65,11 @@ JACKKNIFE_ROWS = 5000
 SURELY = 2.0
 """Standard errors by which a temperature must lower log loss where decisions are left alone."""
 
-CORRECTED = 1.5
-"""Factor of `caution` where predictions contradict the labels of validation."""
+SMALL_SHIFT = 0.2
+MORE_CAUTION = 1.5
+"""Total variation below which a shift is small, and the factor of `caution` where it is, or where
+predictions contradict the labels of validation: what adapting gains then comes from a calibrator
+that was fitted to these few labels."""
 
 MOMENTS_SHARE = 0.2
 """Share of an interval's error that belongs to the moments of calibrated outputs."""
@@ -233,8 +236,9 @@ class Auto(PriorEstimator):
     Parameters
     ----------
     caution : float, default=1.0
-        Standard errors by which adapting must be expected to help; half as many again where
-        predictions contradict validation's labels, because the correction rests on few of them.
+        Standard errors by which adapting must be expected to help. It counts half as much again
+        where the gain rests on the calibrator rather than on the shift: where less than a fifth
+        of the rows moved to other classes, or predictions contradict validation's labels.
     cv : int, default=5
         Folds for calibrating validation out of fold.
     random_state : None, int or Generator, default=None
@@ -454,8 +458,7 @@ class Auto(PriorEstimator):
 
     def _judge(self, shares: Shares, gain: Gain) -> Reason:
         """Tell why to adapt, or why not; warn of a class that nothing is known of."""
-        caution = self.caution * (1.0 if self._mismatch is None else CORRECTED)
-        if gain.mean <= caution * gain.standard_error:
+        if gain.mean <= self._caution(shares) * gain.standard_error:
             return "unsure" if self._moved(shares) else "no shift"
         unknown = self._unknown_classes()
         if not unknown:
@@ -465,6 +468,12 @@ class Auto(PriorEstimator):
             PriorShiftWarning,
         )
         return "unknown class"
+
+    def _caution(self, shares: Shares) -> float:
+        """Return the standard errors that the gain must exceed."""
+        moved = 0.5 * np.abs(shares.priors - self._balance.priors).sum()
+        by_calibrating = moved < SMALL_SHIFT or self._mismatch is not None
+        return float(self.caution * (MORE_CAUTION if by_calibrating else 1.0))
 
     def _moved(self, shares: Shares) -> bool:
         """Tell whether shares differ from the source's beyond noise, all classes together."""
