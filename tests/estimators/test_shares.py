@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 from scipy.stats import norm, t
 
 from priorshift.calibration import CalibrationMap
-from priorshift.estimators.gain import (
+from priorshift.estimators.auto import (
     MODEL_SAMPLES,
     Refit,
     Sample,

@@ -13,8 +13,8 @@ import numpy as np
 from priorshift._typing import Labels, Vector
 from priorshift._validation import check_choice, check_positive
 from priorshift.adaptation import prior_ratio
-from priorshift.estimators.base import Batch, Known, PriorEstimator
-from priorshift.estimators.counts import TargetCounts, ValidationCounts
+from priorshift.estimators.base import Batch, PriorEstimator
+from priorshift.estimators.counts import Known, TargetCounts, ValidationCounts
 from priorshift.estimators.references import GUIDE, LIPTON, SAERENS
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, warn_user
