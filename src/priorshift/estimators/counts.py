@@ -271,6 +271,11 @@ class TargetCounts:
         """Whether all of the target belongs to classes that validation never saw."""
         return bool(self.counts.counts.sum() <= NONE_LEFT * self.counts.n_samples)
 
+    def among_seen(self, priors: Vector) -> Vector:
+        """Return each seen class's share of the seen classes, even if all of `priors` are 0."""
+        share = np.maximum(priors[self.seen], np.finfo(np.float64).tiny)
+        return np.asarray(share / share.sum())
+
     def complete(self, seen_priors: Vector) -> Vector:
         """Join priors of the seen classes, which sum to 1, with those of the others."""
         return _complete(seen_priors, self.seen, self.unseen_priors)

@@ -219,8 +219,7 @@ def from_ratio(
     estimator: PriorEstimator, target: TargetCounts, solve: RatioSolver, *, clip: bool = True
 ) -> PriorEstimate:
     """Solve for the ratio among the classes that were seen, and turn it into priors."""
-    source = estimator.source_priors_[target.seen]
-    source = source / source.sum()
+    source = target.among_seen(estimator.source_priors_)
     J = estimator._columns[:, target.seen] * source
     condition = judge_condition(estimator, J)
     raw, solution = solve(J, target.counts.frequencies, source)
