@@ -148,7 +148,7 @@ def resample(
     weights = [stratified_weights(y, K, rng) for _ in range(N_RESAMPLES)]
     soft = soft or Confusion.from_arrays(y_proba, y, decision="soft")
     centre = soft.conditional[:, seen]
-    moves = _moments(weights, y_proba, y, y_proba_target, centre, seen, rng)
+    moves = _resampled_moves(weights, y_proba, y, y_proba_target, centre, seen, rng)
     drawn = _moved(estimate, priors, moves)
     optimism = np.empty(N_RESAMPLES)
     for b, (p, weight) in enumerate(zip(drawn, weights, strict=True)):
@@ -180,7 +180,7 @@ class _Rule:
         return decisions
 
 
-def _moments(
+def _resampled_moves(
     weights: list[Vector],
     y_proba: Floats,
     y: Indices,
