@@ -27,6 +27,7 @@ from priorshift.adaptation import (
     like_input,
     prior_ratio,
     reweight,
+    total_variation,
 )
 from priorshift.calibration import Calibration, CalibrationAverage, CalibrationMap
 from priorshift.execution import SparseTable, is_dask_array, map_chunks
@@ -131,6 +132,11 @@ class PriorEstimate(FrozenArrays):
     def ratio(self) -> Vector:
         """Importance weight of each class: priors / source_priors."""
         return prior_ratio(self.priors, self.source_priors)
+
+    @property
+    def total_variation(self) -> float:
+        """How far the priors moved: the share of cases that belong to other classes than before."""
+        return float(total_variation(self.priors, self.source_priors))
 
     def with_interval(self, bounds: PriorInterval, request: IntervalRequest) -> "PriorEstimate":
         """Return the same estimate with an interval, and how it was asked for."""
@@ -285,6 +291,7 @@ def as_dict(found: PriorEstimate) -> dict[str, Any]:
             value = value.name
         named[field.name] = plain(value)
     named["ratio"] = dict(zip(classes, found.ratio.tolist(), strict=True))
+    named["total_variation"] = found.total_variation
     return named
 
 

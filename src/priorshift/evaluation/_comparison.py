@@ -17,6 +17,7 @@ from priorshift._validation import (
     ordered,
     read_labels,
 )
+from priorshift.adaptation import total_variation
 from priorshift.estimators import (
     NoAdaptation,
     PriorEstimate,
@@ -257,7 +258,7 @@ def _with_agreement(results: list[MethodResult]) -> Iterable[MethodResult]:
         if result.method in said and len(said) > 1:
             own = said[result.method]
             others = (total - own) / (len(said) - 1)
-            agreement = float(1 - np.abs(own - others).sum() / 2)
+            agreement = float(1 - total_variation(own, others))
         yield replace(result, agreement=agreement)
 
 

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from priorshift._frames import Backend, make_frame
 from priorshift._typing import Indices, Mask, Vector
 from priorshift._validation import check_classes, check_priors
+from priorshift.adaptation import total_variation
 from priorshift.plotting.style import (
     SERIES_COLOURS,
     VERMILLION,
@@ -166,7 +167,7 @@ class MonitorDisplay(Display):
     def summary(self, max_classes: int = MAX_CLASSES) -> str:
         """Say in words how long it was, how many alarms there were, and what is not shown."""
         n_steps, n_alarms = self.priors.shape[0], int(self.raised.sum())
-        distance = 0.5 * float(np.abs(self.priors[-1] - self.source_priors).sum())
+        distance = float(total_variation(self.priors[-1], self.source_priors))
         alarms = "no alarm" if not n_alarms else f"{n_alarms} alarm{'s' if n_alarms > 1 else ''}"
         steps = "1 step" if n_steps == 1 else f"{n_steps:,} steps"
         text = f"{steps}, {alarms}; total variation at the end {short_percent(distance)}"
