@@ -9,7 +9,8 @@ the share of the target that no change of priors explains (0 unless the assumpti
 is how far the gain may be off. Labels of the target, if you have some, measure the gain directly;
 both are averaged by precision.
 
-- **adapt** if :math:`g > 1.2\, e`;
+- **adapt** if :math:`g > 1.2\, e`, unless there is no evidence that the class balance changed and g
+  is below one point of accuracy;
 - **leave** if there is nothing to gain: there is no evidence that the class balance changed, or
   :math:`g + 1.64\, e` is below one point of accuracy;
 - **unclear** otherwise: the class balance changed, but whether adapting helps cannot be told. The
@@ -773,7 +774,7 @@ class Evidence:
         mean, error = self.mean_and_error
         if self.unknown_classes:
             return "unclear"
-        if mean > CAUTION * error:
+        if mean > CAUTION * error and not (self.no_shift and mean < WORTH):
             return "adapt"
         if self.no_shift or mean + 1.64 * error < WORTH:
             return "leave"

@@ -291,7 +291,6 @@ def as_dict(found: PriorEstimate) -> dict[str, Any]:
             value = value.name
         named[field.name] = plain(value)
     named["ratio"] = dict(zip(classes, found.ratio.tolist(), strict=True))
-    named["total_variation"] = found.total_variation
     return named
 
 
