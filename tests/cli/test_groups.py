@@ -267,8 +267,9 @@ def test_every_group_has_the_verdict_of_its_rows(two_sites, ask, ok):
     for site, path in alone.items():
         assert ask("assess", *known, "--target", path)["verdict"] == found[site]
     result = ok(*named, "--target", target)
-    lines = {line.split()[0]: line.split()[2] for line in result.stdout.splitlines() if line}
-    assert (lines["home"], lines["away"]) == ("leave", "adapt")
+    rows = [line.split() for line in result.stdout.splitlines()]
+    assert ["home", "1500", "leave"] in [row[:3] for row in rows]
+    assert ["away", "1500", "adapt"] in [row[:3] for row in rows]
     assert "All groups together: " in result.stdout
     assert "verdict: whether to adapt the group" in result.stderr
 
@@ -298,7 +299,7 @@ def test_too_many_groups_say_which_have_a_verdict(two_sites, run, monkeypatch):
     named = ("--validation", validation, "--target", target, "--group-column", "site")
     result = run("groups", *named, "--pooling", "none", "--json")
     found = {entry["group"]: entry["verdict"] for entry in json.loads(result.stdout)["groups"]}
-    assert sorted(map(str, found.values())) == ["None", "adapt"]
+    assert sorted(verdict is None for verdict in found.values()) == [False, True]
     assert "1 of 2 groups have a verdict, those that moved most" in result.stderr
 
 

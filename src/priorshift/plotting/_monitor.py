@@ -17,7 +17,6 @@ from priorshift.plotting.style import (
     bare,
     by,
     farthest,
-    ink,
     label_time,
     name_ends,
     positions,
@@ -37,7 +36,9 @@ MAX_CLASSES = 8
 
 
 class MonitorDisplay(Display):
-    """Show class priors over time, one line a class, with the alarms that were raised.
+    """Show class priors over time, one line per class, with the alarms that were raised.
+
+    A circle at the left, in the colour of its class, is the source prior.
 
     Parameters
     ----------
@@ -186,15 +187,15 @@ class MonitorDisplay(Display):
                 clip_on=False,
                 **series_style(at),
             )
-        ax.plot(
+        colours = [series_style(at)["color"] for at in range(chosen.size)]
+        ax.scatter(
             [when[0]] * chosen.size,
             self.source_priors[chosen],
-            ls="none",
+            s=36,
             marker="o",
-            mfc="none",
-            mec=ink(),
-            ms=6,
-            mew=1.3,
+            facecolors="none",
+            edgecolors=colours,
+            linewidths=1.5,
             clip_on=False,
             label="source",
         )
