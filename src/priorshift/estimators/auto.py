@@ -261,6 +261,7 @@ class Auto(PriorEstimator):
     """
 
     name = "auto"
+    headline = "Auto"
     summary = (
         "calibrates, estimates, shrinks towards the source priors as far as the evidence supports, "
         "and adapts only where that is expected to help"

@@ -118,6 +118,8 @@ class PriorEstimator(BaseEstimator):
         What the method does, as one sentence without its subject: "inverts the confusion matrix".
     reference : Reference or None, default=None
         The paper that proposed it.
+    headline : str, default=""
+        For the few methods to look at first where many are compared: what to call them there.
     counts_suffice : bool
         Whether counts of target decisions suffice, so that the target can be counted in parts: by
         default, whether priors are found in `_solve`. `needs_rows` tells whether that holds for
@@ -154,6 +156,7 @@ class PriorEstimator(BaseEstimator):
     other_names: ClassVar[tuple[str, ...]] = ()
     summary: ClassVar[str] = ""
     reference: ClassVar[Reference | None] = None
+    headline: ClassVar[str] = ""
     keeps_rows: ClassVar[bool] = False
     calibrates: ClassVar[bool] = False
     trusts_outputs: ClassVar[bool] = False

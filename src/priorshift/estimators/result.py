@@ -26,6 +26,7 @@ from priorshift.adaptation import (
     like_input,
     prior_ratio,
     reweight,
+    total_variation,
 )
 from priorshift.calibration import Calibration, CalibrationAverage, CalibrationMap
 from priorshift.execution import SparseTable, is_dask_array, map_chunks
@@ -130,6 +131,11 @@ class PriorEstimate(FrozenArrays):
     def ratio(self) -> Vector:
         """Importance weight of each class: priors / source_priors."""
         return prior_ratio(self.priors, self.source_priors)
+
+    @property
+    def total_variation(self) -> float:
+        """How far the priors moved: the share of cases that belong to other classes than before."""
+        return float(total_variation(self.priors, self.source_priors))
 
     def with_interval(self, bounds: PriorInterval, request: IntervalRequest) -> "PriorEstimate":
         """Return the same estimate with an interval, and how it was asked for."""

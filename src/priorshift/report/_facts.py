@@ -402,7 +402,7 @@ def shift_of(estimate: PriorEstimate) -> Shift:
     r"""Measure the shift: :math:`\mathrm{TV} = \frac12 \sum_k |p_k - s_k|`."""
     change = estimate.priors - estimate.source_priors
     size = np.abs(change)
-    return Shift(change, float(size.sum() / 2), movers(size))
+    return Shift(change, estimate.total_variation, movers(size))
 
 
 def decisions_of(routes: Any) -> Decisions:
