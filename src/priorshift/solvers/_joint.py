@@ -9,7 +9,7 @@ over p and the columns of C in the simplex. It is concave in p for a given C and
 p, not in both: what is found is a stationary point, the one that the validation matrix leads to.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,8 +28,7 @@ EXACT = 1e-9
 """A change of p, in L1, that rounding alone explains."""
 
 
-@dataclass(frozen=True)
-class JointProblem:
+class JointProblem(NamedTuple):
     """Validation counts V (K, K), target counts n (K,) and hyper-prior alpha (K,)."""
 
     V: Vector
