@@ -308,7 +308,7 @@ class Auto(PriorEstimator):
         return self
 
     def _helpful(self, calibrator: CalibrationMap) -> Vector:
-        """Return per class the weight of validation, and moments of the nats that a map saves."""
+        """Return per class the weight of validation, and the nats that a map saves, and squared."""
         values, labels, weight = self._rows()
         sums = np.zeros((3, self.classes_.size))
         for rows, before in label_losses(values, labels):
