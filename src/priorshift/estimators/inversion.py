@@ -166,7 +166,7 @@ class BBSE(PriorEstimator):
 
     @property
     def batch(self) -> Batch | None:  # type: ignore[override]
-        """How many groups are solved at once; the constrained form takes one at a time."""
+        """How groups are solved together; the constrained form solves one at a time."""
         return None if self.constrained else "inversion"
 
     def _sources(self, counts: ValidationCounts | None, known: Known) -> tuple[Vector, str]:
@@ -257,7 +257,7 @@ def label_sources(counts: ValidationCounts | None, known: Known) -> tuple[Vector
 
 
 def judge_condition(estimator: PriorEstimator, M: Vector) -> float:
-    """Return the condition number, with a warning where the matrix tells classes not apart."""
+    """Return the condition number; warn if the matrix cannot tell some classes apart."""
     condition = condition_number(M)
     if np.isinf(condition):
         warn_user(

@@ -99,7 +99,7 @@ def likelihood_interval(
     request : IntervalRequest
     source_priors : ndarray of shape (K,)
     source_noise : SourceNoise, optional
-        Whence the source priors come; without, they are taken as exact.
+        Where the source priors come from; without it, they are taken as exact.
     """
     with single_threaded_blas():
         return _likelihood_interval(problem, mle, priors, request, source_priors, source_noise)
