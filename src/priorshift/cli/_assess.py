@@ -14,7 +14,7 @@ from priorshift.cli._documents import (
     priors_as_csv,
     show_priors,
 )
-from priorshift.cli._errors import Command, in_options
+from priorshift.cli._errors import command, in_options
 from priorshift.cli._options import (
     Request,
     confidence_option,
@@ -26,10 +26,9 @@ from priorshift.cli._options import (
 from priorshift.cli._task import open_task
 
 
-@click.command(
-    cls=Command,
-    short_help="Say whether to adapt, and why. Start here.",
-    epilog="\b\nExample:\n  priorshift assess --validation validation.csv --target target.csv",
+@command(
+    "assess --validation validation.csv --target target.csv",
+    "Say whether to adapt, and why. Start here.",
 )
 @data_options(validation="Required.")
 @method_option()

@@ -1,4 +1,4 @@
-r"""Class shares from calibrated posteriors, with all that is uncertain about them.
+r"""Class shares from calibrated posteriors, with their whole uncertainty.
 
 The likelihood of the target's rows says what p is, as far as the posteriors are right. How far the
 calibrator is from right shows when it is fitted without each of F folds: with p_f the estimate
@@ -29,12 +29,12 @@ CONCENTRATIONS = (1.0, 10.0, 100.0)
 """Pseudo-counts per class of the Dirichlet priors; one of c counts 1 / c as much as one of 1."""
 
 PSEUDO_COUNT = 0.5
-"""What each class has before the target is looked at, so that no estimate lies on the boundary."""
+"""Added to each class, so that no estimate lies on the boundary."""
 
 TOL = 0.01
 LEAST_TEMPERING = 1e-6
 TINY_SHARE = 1e-9
-"""What a class starts with at least: none is lost for good."""
+"""Least share that a class starts with: at 0 it could never come back."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Shares:
 
     @property
     def covariance(self) -> Vector:
-        """All that is uncertain."""
+        """The whole covariance."""
         return self.noise + self.jackknife
 
     def mixed(self, other: "Shares", share: float) -> "Shares":
@@ -133,7 +133,7 @@ def share_interval(
     n_folds: int,
     request: IntervalRequest,
 ) -> PriorInterval:
-    r"""Bound shares by all that is uncertain about them.
+    r"""Bound shares by their whole uncertainty.
 
     With z the normal quantile and t that of :math:`F - 1` degrees of freedom, as F folds tell no
     better, the squared half-width of class k is
