@@ -55,6 +55,9 @@ Batch = Literal["likelihood", "inversion", "posteriors", "calibrated"]
 Reproduced = Callable[..., Solution]
 """A solver as published: takes a problem, a start, `tol` and `n_steps`."""
 
+COUNTS_KEY = "evidence"
+"""Under which a saved fit describes its counts; the name is that of the first files."""
+
 NOTICEABLE = 0.01
 """A prior worth a warning when it cannot reach the predictions; a hyper-prior's share is less."""
 
@@ -428,7 +431,7 @@ class PriorEstimator(BaseEstimator):
         state = {
             "given": [value is not None for value in self._given],
             "source_priors_from": self.source_priors_from_,
-            "evidence": described,
+            COUNTS_KEY: described,
         }
         return state, arrays
 
@@ -436,7 +439,7 @@ class PriorEstimator(BaseEstimator):
         """Set the fit that `_fit_state` described, to the last bit."""
         sources = arrays["source_priors"], arrays["source_label_priors"]
         given = [p if known else None for p, known in zip(sources, state["given"], strict=True)]
-        counts = ValidationCounts.from_arrays(state["evidence"], arrays)
+        counts = ValidationCounts.from_arrays(state[COUNTS_KEY], arrays)
         self._settle(arrays["classes"], (given[0], given[1]), counts)
         # settling scales priors to sum to 1 again, which may change the last bit
         self.source_priors_, self.source_label_priors_ = sources

@@ -195,7 +195,7 @@ class Mixture:
     @cached_property
     def _wide(self) -> bool:
         """Whether scales differ so much that squares of rows without them leave float32."""
-        return bool(self.scale.max() > WIDE * self.scale.min(where=self.scale > 0, initial=np.inf))
+        return bool(self.scale.max() > WIDE * self.scale.min())
 
     def hessian_rows(self, p: Vector, n_rows: int | None, slope: Vector) -> Block:
         r"""Return rows B whose :math:`B^T B` is the Hessian, or the estimate from a sample."""
@@ -401,7 +401,8 @@ class RowKernel:
             return pass_over(block, u, self.hidden)
         if self.weights is None:
             return None, u
-        return self.weights[rows].reshape(-1, *[1] * (u.ndim - 1)), u
+        w = self.weights[rows]
+        return (w if u.ndim == 1 else w[:, None]), u
 
 
 class _Evaluate(RowKernel):
