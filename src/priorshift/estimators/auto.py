@@ -395,10 +395,11 @@ class Auto(PriorEstimator):
         values, labels, weight = self._rows()
         order = self._calibration.order
         same = weight.size and (weight == weight[0]).all()
+        short: Any = labels.astype(np.int32)
         return Sample(
             self._calibration.y_proba,
             decide(values, np.ones(values.shape[1]))[order],
-            labels.astype(np.int32)[order],
+            short[order],
             np.broadcast_to(weight[0], weight.shape) if same else weight[order],
         )
 
