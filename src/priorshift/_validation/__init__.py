@@ -19,6 +19,7 @@ from priorshift._validation._classes import (
     read_labels,
     settle_classes,
 )
+from priorshift._validation._columns import match_columns
 from priorshift._validation._predictions import (
     Predictions,
     check_logits,
@@ -67,6 +68,7 @@ __all__ = [
     "in_class_order",
     "is_missing",
     "known_labels",
+    "match_columns",
     "ordered",
     "read_labels",
     "settle_classes",

@@ -1,0 +1,88 @@
+"""Headers that add something to the class names: `p_cat`, `cat_prob`, `score.cat`."""
+
+from collections.abc import Collection, Iterator, Sequence
+
+from priorshift._validation._reading import some
+
+
+def match_columns(columns: Sequence[str], classes: Collection[str]) -> dict[str, str] | None:
+    """Find the column of each class, by name or by a common prefix and suffix.
+
+    Names that are the classes themselves come first. Otherwise, all class columns must share the
+    same prefix and suffix, and every class in `classes` must have a column. Columns of the same
+    form are classes too, even if `classes` lacks them: validation need not have seen every class.
+
+    Returns
+    -------
+    dict from class to column, in the order of the columns, or None if there is no match
+
+    Examples
+    --------
+    >>> match_columns(["id", "p_cat", "p_dog", "p_fox"], ["dog", "cat"])
+    {'cat': 'p_cat', 'dog': 'p_dog', 'fox': 'p_fox'}
+    >>> match_columns(["cat", "dog"], ["dog", "cat"])
+    {'cat': 'cat', 'dog': 'dog'}
+    >>> match_columns(["id", "score"], ["dog", "cat"])
+    """
+    if not classes:
+        return None
+    if set(classes) <= set(columns):
+        return {name: name for name in columns}
+    found = [_of_form(columns, *form) for form in _forms(columns, classes)]
+    if len(found) > 1:
+        forms = " or ".join(f"({some(one.values())})" for one in found)
+        raise ValueError(
+            f"several sets of columns match the classes {some(sorted(classes))}: {forms}; choose "
+            "one of them by name."
+        )
+    return found[0] if found else None
+
+
+def _forms(columns: Sequence[str], classes: Collection[str]) -> list[tuple[str, str]]:
+    """Find pairs of prefix and suffix that make a column of every class."""
+    probe = max(classes, key=len)  # the longest occurs in the fewest columns by chance
+    present = set(columns)
+    candidates = dict.fromkeys(form for name in columns for form in _around(name, probe))
+    return [
+        (prefix, suffix)
+        for prefix, suffix in candidates
+        if all(
+            prefix + name + suffix in present and _stands_apart(prefix, name, suffix)
+            for name in classes
+        )
+    ]
+
+
+def _around(column: str, name: str) -> Iterator[tuple[str, str]]:
+    """Yield what stands before and after each occurrence of a name."""
+    at = column.find(name)
+    while at >= 0:
+        yield column[:at], column[at + len(name) :]
+        at = column.find(name, at + 1)
+
+
+def _of_form(columns: Sequence[str], prefix: str, suffix: str) -> dict[str, str]:
+    """Return all columns with a prefix and a suffix, by what stands between."""
+    found = {}
+    for column in columns:
+        name = column[len(prefix) : len(column) - len(suffix)]
+        if prefix + name + suffix == column and _stands_apart(prefix, name, suffix):
+            found[name] = column
+    return found
+
+
+def _stands_apart(prefix: str, name: str, suffix: str) -> bool:
+    """Tell whether a name ends where its column's prefix and suffix begin, and not in a word.
+
+    `p_1` and `p1` hold the class 1, but `p_11` does not, and `scat` holds no cat.
+    """
+    if not name:
+        return False
+    before = not prefix or _is_edge(prefix[-1], name[0])
+    return before and (not suffix or _is_edge(name[-1], suffix[0]))
+
+
+def _is_edge(one: str, other: str) -> bool:
+    if not one.isalnum() or not other.isalnum():
+        return True
+    return one.isdigit() != other.isdigit() or (one.islower() and other.isupper())
