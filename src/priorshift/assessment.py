@@ -409,10 +409,11 @@ class Data:
 
 
 def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, classes: Any) -> Data:
-    validation = check_proba(y_proba_val, "y_proba_val")
-    labels = read_labels(y_val, validation.values.shape[0], "y_val")
+    labels = read_labels(y_val, None, "y_val")
+    validation = check_proba(y_proba_val, "y_proba_val", classes=classes, labels=labels)
+    labels = read_labels(labels, validation.values.shape[0], "y_val")
     names = settle_classes(validation, labels, classes)
-    target = check_proba(y_proba_target, "y_proba_target", tables=True)
+    target = check_proba(y_proba_target, "y_proba_target", tables=True, classes=names)
     target = ordered(target, names, "y_proba_target")
     n, K = target.shape
     index = np.arange(n)

@@ -5,9 +5,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from torch.utils.data import Sampler
 
+from priorshift._extras import missing
 from priorshift.adaptation import RandomState, sample_indices
+
+try:
+    from torch.utils.data import Sampler
+except ImportError:
+    raise missing("PriorSampler", "torch", "torch") from None
 
 
 class PriorSampler(Sampler[int]):

@@ -227,7 +227,7 @@ def test_other_files_are_refused(tmp_path, name):
 def test_a_missing_pyarrow_is_named(tmp_path, monkeypatch):
     write(tmp_path / "t.parquet", table())
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ImportError, match=r"pip install 'priorshift\[tables\]'"):
+    with pytest.raises(ImportError, match="pip install narwhals pyarrow"):
         _ = open_predictions(tmp_path / "t.parquet").names
 
 

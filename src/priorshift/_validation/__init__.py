@@ -15,6 +15,7 @@ from priorshift._validation._classes import (
     classes_of_priors,
     encode_labels,
     in_class_order,
+    like_input,
     ordered,
     read_labels,
     settle_classes,
@@ -29,6 +30,7 @@ from priorshift._validation._predictions import (
 )
 from priorshift._validation._reading import (
     as_array,
+    as_mapping,
     check_alpha,
     check_choice,
     check_count,
@@ -46,6 +48,7 @@ __all__ = [
     "NO_PRIOR",
     "Predictions",
     "as_array",
+    "as_mapping",
     "check_alpha",
     "check_choice",
     "check_classes",
@@ -68,6 +71,7 @@ __all__ = [
     "in_class_order",
     "is_missing",
     "known_labels",
+    "like_input",
     "match_columns",
     "ordered",
     "read_labels",

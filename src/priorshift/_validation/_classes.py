@@ -137,6 +137,23 @@ def ordered(predictions: Predictions, classes: Labels, name: str = "y_proba") ->
     return replace(predictions, values=values, names=tuple(classes.tolist()))
 
 
+def like_input(predictions: Predictions, adapted: Any, classes: Labels) -> Any:
+    """Return new probabilities, whose columns are `classes`, in the kind and order of the input.
+
+    A frame gets them in its own columns, and keeps its index and all other columns; for 1-D input
+    it is the positive class's column.
+    """
+    frame, names = predictions.frame, predictions.names
+    if predictions.binary:
+        adapted = adapted[:, 1].copy()
+    if frame is None:
+        return adapted
+    at = {str(label): i for i, label in enumerate(classes.tolist())}
+    if names is not None and at.keys() == set(map(str, names)):
+        adapted = adapted[:, [at[str(column)] for column in names]]
+    return frame.with_numbers(adapted)
+
+
 def read_labels(y: ArrayLike, n_samples: int | None = None, name: str = "y") -> Labels:
     """Read labels as a 1-D array, one per row of the predictions if there are any."""
     labels = as_labels(y, name)

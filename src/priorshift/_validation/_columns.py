@@ -1,8 +1,53 @@
 """Headers that add something to the class names: `p_cat`, `cat_prob`, `score.cat`."""
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+
+from priorshift._typing import Labels
 from priorshift._validation._reading import some
+
+
+@dataclass(frozen=True)
+class Sought:
+    """Which columns of a frame to read: those of some classes, or of all that labels suggest.
+
+    Attributes
+    ----------
+    classes : ndarray or None
+        The classes, if they are known.
+    labels : ndarray or None
+        Labels, if only they are known: there may be further classes.
+    """
+
+    classes: Labels | None = None
+    labels: Labels | None = None
+
+    def among(self, columns: Sequence[Any]) -> dict[Any, Any] | None:
+        """Find the columns, by class and in their order; None for all of them.
+
+        Examples
+        --------
+        >>> Sought(classes=np.array(["cat", "dog"])).among(["id", "dog", "cat"])
+        {'dog': 'dog', 'cat': 'cat'}
+        >>> Sought(labels=np.array([0, 1, 1])).among(["p_0", "p_1", "p_2", "site"])
+        {'0': 'p_0', '1': 'p_1', '2': 'p_2'}
+        """
+        by_text = {str(column): column for column in columns}
+        known = self.labels if self.classes is None else self.classes
+        wanted = [] if known is None else list(map(str, np.unique(known).tolist()))
+        found = match_columns(list(by_text), wanted)
+        if found is None or (self.classes is None and found.keys() == by_text.keys()):
+            return None
+        if self.classes is not None:
+            found = {name: column for name, column in found.items() if name in set(wanted)}
+        # a column that is called as its class keeps its type: 0 rather than "0"
+        return {
+            by_text[column] if name == column else name: by_text[column]
+            for name, column in found.items()
+        }
 
 
 def match_columns(columns: Sequence[str], classes: Collection[str]) -> dict[str, str] | None:

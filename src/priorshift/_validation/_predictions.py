@@ -13,9 +13,13 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from scipy.sparse import issparse
 
-from priorshift._typing import Floats, Mask
+from priorshift._frames import Frame
+from priorshift._typing import Floats, Labels, Mask
+from priorshift._validation._columns import Sought
 from priorshift._validation._reading import (
     SUM_TOLERANCE,
+    Choose,
+    as_labels,
     read_numbers,
     require_plain,
     require_unique,
@@ -41,12 +45,15 @@ class Predictions:
         Whether the input was 1-D: the probability of the positive class alone.
     passed : {"proba", "logits"} or None
         The check that the rows passed; None if nobody checked them.
+    frame : Frame or None
+        The caller's frame that they were read from: see `like_input`.
     """
 
     values: Any
     names: tuple[Any, ...] | None = None
     binary: bool = False
     passed: Literal["proba", "logits"] | None = None
+    frame: Frame | None = None
     _made: dict[Any, tuple[tuple[Any, ...], Any]] = field(
         default_factory=dict, init=False, repr=False
     )
@@ -91,11 +98,19 @@ class Predictions:
         return result
 
 
-def check_proba(y_proba: Any, name: str = "y_proba", *, tables: bool = False) -> Predictions:
+def check_proba(
+    y_proba: Any,
+    name: str = "y_proba",
+    *,
+    tables: bool = False,
+    classes: Any = None,
+    labels: Labels | None = None,
+) -> Predictions:
     """Check a matrix of probabilities, or the 1-D probability of a positive class, once.
 
     With `tables`, predictions that are read in blocks pass as well: files, sparse matrices, Dask
-    arrays.
+    arrays. Of a frame, the columns of `classes` are read, or those that `labels` suggest: by name,
+    or by a common prefix or suffix.
     """
     if isinstance(y_proba, Predictions):
         if y_proba.passed == "proba":
@@ -108,21 +123,26 @@ def check_proba(y_proba: Any, name: str = "y_proba", *, tables: bool = False) ->
         _require_matrix(table, table.names, name)
         _require_distributions(table, name)
         return Predictions(table, table.names, passed="proba")
-    values, names = read_numbers(y_proba, name)
+    values, names, frame = read_numbers(y_proba, name, columns_of(classes, labels))
     if values.ndim == 1:
         _require_unit_interval(values, name)
         both = np.column_stack([1 - values, values])
-        return Predictions(both, binary=True, passed="proba")
+        return Predictions(both, binary=True, passed="proba", frame=frame)
     _require_matrix(values, names, name)
     _require_distributions(values, name)
-    return Predictions(values, names, passed="proba")
+    return Predictions(values, names, passed="proba", frame=frame)
 
 
-def check_logits(logits: Any, name: str = "logits") -> Predictions:
+def columns_of(classes: Any, labels: Labels | None = None) -> Choose:
+    """Tell which columns of a frame to read."""
+    return Sought(None if classes is None else as_labels(classes, "classes"), labels).among
+
+
+def check_logits(logits: Any, name: str = "logits", *, classes: Any = None) -> Predictions:
     """Check a matrix of logits or log-probabilities, where -inf stands for probability 0."""
     if isinstance(logits, Predictions) and logits.passed == "logits":
         return logits
-    values, names = read_numbers(logits, name)
+    values, names, frame = read_numbers(logits, name, columns_of(classes))
     _require_matrix(values, names, name)
     # NaN and +inf survive into a row's maximum; a row of only -inf has no distribution
     bad = np.flatnonzero(~np.isfinite(values.max(axis=1)))
@@ -131,21 +151,21 @@ def check_logits(logits: Any, name: str = "logits") -> Predictions:
             f"{name} has NaN, +inf, or nothing but -inf in row {bad[0]} ({bad.size} such rows); "
             "remove or repair these rows."
         )
-    return Predictions(values, names, passed="logits")
+    return Predictions(values, names, passed="logits", frame=frame)
 
 
 def check_outputs(
-    outputs: Any, *, from_proba: bool, name: str, sparse: bool = False
+    outputs: Any, *, from_proba: bool, name: str, sparse: bool = False, classes: Any = None
 ) -> Predictions:
     """Check classifier outputs that are probabilities or logits, as the caller says.
 
     With `sparse`, probabilities may be a sparse matrix or table as well.
     """
     if not from_proba:
-        return check_logits(outputs, name)
+        return check_logits(outputs, name, classes=classes)
     values = outputs.values if isinstance(outputs, Predictions) else outputs
     sparse = sparse and (issparse(values) or isinstance(values, SparseTable))
-    return check_proba(outputs, name, tables=sparse)
+    return check_proba(outputs, name, tables=sparse, classes=classes)
 
 
 def _read_table(values: Any, name: str) -> Table | None:
@@ -245,7 +265,7 @@ def check_matrix(y_proba: Any, name: str = "y_proba") -> Any:
     if table is not None:
         _require_matrix(table, table.names, name)
         return table
-    values, names = read_numbers(y_proba, name)
+    values, names, _ = read_numbers(y_proba, name)
     _require_matrix(values, names, name)
     return values
 

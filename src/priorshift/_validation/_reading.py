@@ -1,12 +1,15 @@
 """Read numbers and labels from arrays, lists, frames and columns; check parameters."""
 
+from collections.abc import Callable, Sequence
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from priorshift._typing import NUMBERS, Floats, Labels, Vector, float_type
+from priorshift._extras import missing
+from priorshift._frames import Frame
+from priorshift._typing import NUMBERS, Labels, Vector, float_type
 from priorshift.execution import Table
 
 SUM_TOLERANCE = 1e-3
@@ -17,9 +20,24 @@ LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
 """Sums of weights that can be squared without overflow or underflow."""
 
 
-def read_numbers(values: Any, name: str) -> tuple[Floats, tuple[Any, ...] | None]:
-    """Read numbers from an array, a list, or an eager frame (then with its header)."""
-    values, names = from_frame(values, name)
+Choose = Callable[[Sequence[Any]], dict[Any, Any] | None]
+"""Tells which columns of a frame to read, by class and in their order; None for all of them."""
+
+
+class Numbers(NamedTuple):
+    """Numbers, the names of their columns if they have any, and the frame they are from."""
+
+    values: Any
+    names: tuple[Any, ...] | None = None
+    frame: Frame | None = None
+
+
+def read_numbers(values: Any, name: str, choose: Choose | None = None) -> Numbers:
+    """Read numbers from an array, a list, or an eager frame.
+
+    Of a frame, `choose` tells which columns to read; by default all.
+    """
+    values, names, frame = from_frame(values, name, choose)
     require_plain(values, name)
     array = as_array(values, name)
     if array.dtype.kind not in NUMBERS:
@@ -31,7 +49,7 @@ def read_numbers(values: Any, name: str) -> tuple[Floats, tuple[Any, ...] | None
         raise ValueError(f"{name} is empty (shape {array.shape}); give at least one row.")
     if array.dtype not in (np.float32, np.float64):
         array = array.astype(float_type(array.dtype))
-    return array, names
+    return Numbers(array, names, frame)
 
 
 def as_array(values: Any, name: str, dtype: Any = None) -> np.ndarray[Any, Any]:
@@ -45,19 +63,18 @@ def as_array(values: Any, name: str, dtype: Any = None) -> np.ndarray[Any, Any]:
         ) from None
 
 
-def from_frame(values: Any, name: str) -> tuple[Any, tuple[Any, ...] | None]:
+def from_frame(values: Any, name: str, choose: Choose | None = None) -> Numbers:
     """Unpack a pandas, polars or Arrow table or column; return anything else unchanged."""
     if isinstance(values, np.ndarray | list | tuple):
-        return values, None
+        return Numbers(values)
     _require_computed(values, name)
     try:
         import narwhals as nw
     except ImportError:
         if hasattr(values, "columns"):
-            raise ValueError(
-                f"{name} is a frame, which needs narwhals: pip install 'priorshift[tables]'."
-            ) from None
-        return values, None
+            needed = missing(f"{name} is a frame, which", "narwhals", "tables")
+            raise ValueError(str(needed)) from None
+        return Numbers(values)
     try:
         native = nw.from_native(values, pass_through=True, allow_series=True)
     except ValueError as error:  # a header with duplicates
@@ -65,13 +82,25 @@ def from_frame(values: Any, name: str) -> tuple[Any, tuple[Any, ...] | None]:
     if isinstance(native, nw.LazyFrame):
         raise ValueError(f"{name} is a lazy frame; collect it first, for example with .collect().")
     if isinstance(native, nw.DataFrame):
-        if not native.columns:
-            raise ValueError(f"{name} is a frame without columns; give one column per class.")
-        _require_one_level(native.columns, name)
-        return _frame_values(native), tuple(native.columns)
+        return _read_frame(native, name, choose)
     if isinstance(native, nw.Series):
-        return native.to_numpy(), None
-    return values, None
+        return Numbers(native.to_numpy(), None, Frame(native))
+    return Numbers(values)
+
+
+def _read_frame(frame: Any, name: str, choose: Choose | None) -> Numbers:
+    """Read the columns of a narwhals frame that are chosen, called by their classes."""
+    columns = tuple(frame.columns)
+    if not columns:
+        raise ValueError(f"{name} is a frame without columns; give one column per class.")
+    _require_one_level(columns, name)
+    try:
+        found = None if choose is None else choose(columns)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    names, chosen = (columns, columns) if found is None else (tuple(found), tuple(found.values()))
+    read = frame if chosen == columns else frame[:, [columns.index(each) for each in chosen]]
+    return Numbers(_frame_values(read), names, Frame(frame, chosen))
 
 
 def _frame_values(frame: Any) -> np.ndarray[Any, Any]:
@@ -84,7 +113,7 @@ def _frame_values(frame: Any) -> np.ndarray[Any, Any]:
 
 
 def as_labels(values: Any, name: str) -> Labels:
-    unpacked, _ = from_frame(values, name)
+    unpacked = from_frame(values, name).values
     require_plain(unpacked, name)
     # a list as objects first, or NumPy would turn ["a", nan] into the strings "a" and "nan"
     labels = as_array(unpacked, name, object if isinstance(unpacked, list | tuple) else None)
@@ -199,7 +228,7 @@ def check_sample_weight(sample_weight: ArrayLike | None, n_samples: int) -> Vect
     """Check weights: one per row, finite, not negative, not all 0."""
     if sample_weight is None:
         return None
-    values, _ = read_numbers(sample_weight, "sample_weight")
+    values = read_numbers(sample_weight, "sample_weight").values
     if values.shape != (n_samples,):
         raise ValueError(
             f"sample_weight has shape {values.shape} but there are {n_samples} rows; give one "

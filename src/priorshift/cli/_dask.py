@@ -9,6 +9,7 @@ from typing import Any
 import click
 import numpy as np
 
+from priorshift._extras import missing
 from priorshift._typing import Floats
 from priorshift._validation import check_logits
 from priorshift.adaptation import reweight
@@ -30,7 +31,7 @@ def connected(address: str | None) -> Iterator[Any]:
     try:
         from distributed import Client
     except ImportError:
-        raise click.UsageError("--dask needs Dask: pip install 'priorshift[dask]'.") from None
+        raise click.UsageError(str(missing("--dask", "distributed", "dask"))) from None
     try:
         client = Client(address, timeout=CONNECT_SECONDS)
     except (OSError, ValueError) as error:

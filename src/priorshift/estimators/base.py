@@ -378,9 +378,11 @@ class PriorEstimator(BaseEstimator):
                 "source_label_priors without source_priors need validation labels y: the mean "
                 "prediction of each class is weighted by them."
             )
-        predictions = check_proba(y_proba, tables=True)
+        labels = None if y is None else read_labels(y)
+        predictions = check_proba(y_proba, tables=True, classes=classes, labels=labels)
         n_samples = predictions.values.shape[0]
-        labels = None if y is None else read_labels(y, n_samples)
+        if labels is not None:
+            labels = read_labels(labels, n_samples)
         names = settle_classes(predictions, labels, classes, positive_class)
         predictions = ordered(predictions, names)
         values = self._as_taken(predictions.values, kept=self.keeps_rows)
@@ -611,7 +613,8 @@ class PriorEstimator(BaseEstimator):
             simultaneous=simultaneous,
             estimand=estimand,
         )
-        values = in_class_order(check_proba(y_proba, tables=True), self.classes_)
+        predictions = check_proba(y_proba, tables=True, classes=self.classes_)
+        values = in_class_order(predictions, self.classes_)
         values = self._as_taken(values)
         check_source_mass(self._denominator, values, self.classes_, origin=self.source_priors_from_)
         if request is None:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._blocks import row_slices
+from priorshift._extras import missing
 from priorshift._typing import Floats, float_type
 from priorshift._version import __version__
 from priorshift.execution import Rows
@@ -334,7 +335,7 @@ def readable(where: str) -> Iterator[Any]:
     try:
         import pyarrow as pa
     except ImportError:
-        raise ImportError(f"{where} needs pyarrow: pip install 'priorshift[tables]'") from None
+        raise missing(where, "pyarrow", "tables") from None
     try:
         yield pa
     except (pa.lib.ArrowException, OSError, UnicodeDecodeError) as error:  # text may be damaged

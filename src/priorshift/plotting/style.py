@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from priorshift._extras import missing
 from priorshift._typing import Indices, Mask, Vector
 from priorshift._validation import check_count
 from priorshift.text import movers
@@ -35,7 +36,7 @@ def require_matplotlib() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        raise ImportError("plots need Matplotlib: pip install 'priorshift[plot]'") from None
+        raise missing("a plot", "matplotlib", "plot") from None
 
 
 def ink() -> str:

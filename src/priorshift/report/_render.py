@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
+from priorshift._extras import missing
 from priorshift.assessment import Assessment
 from priorshift.estimators import PriorEstimate
 from priorshift.evaluation import Comparison
@@ -155,7 +156,7 @@ def require_packages() -> None:
         import jinja2  # noqa: F401
         import matplotlib  # noqa: F401
     except ImportError as error:
-        raise ImportError(f"reports need {error.name}: pip install 'priorshift[report]'") from None
+        raise missing("a report", error.name or "jinja2", "report") from None
 
 
 def _render(facts: Facts, about: dict[str, Any], options: str | None) -> str:

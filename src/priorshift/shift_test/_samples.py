@@ -95,10 +95,12 @@ def read_samples(
     classes: ArrayLike | None = None,
 ) -> Samples:
     """Check predictions and labels; at least two target rows and two rows of some class."""
-    validation = check_proba(y_proba_val, "y_proba_val")
-    labels = read_labels(y_val, validation.values.shape[0], "y_val")
+    labels = read_labels(y_val, None, "y_val")
+    validation = check_proba(y_proba_val, "y_proba_val", classes=classes, labels=labels)
+    labels = read_labels(labels, validation.values.shape[0], "y_val")
     names = settle_classes(validation, labels, classes)
-    target = in_class_order(check_proba(y_proba_target, "y_proba_target"), names, "y_proba_target")
+    target = check_proba(y_proba_target, "y_proba_target", classes=names)
+    target = in_class_order(target, names, "y_proba_target")
     samples = Samples(
         names,
         ordered(validation, names, "y_proba_val"),
