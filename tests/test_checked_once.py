@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 import priorshift as ps
 from priorshift import statistics
-from priorshift._validation import Predictions, _predictions, check_logits, check_proba, ordered
+from priorshift._validation import Predictions, _inputs, check_logits, check_proba, ordered
 from priorshift.cli import _classes, main
 from priorshift.evaluation import compare
 from priorshift.execution import ArrayTable, Table
@@ -37,13 +37,13 @@ def data(simulate, rng):
 def scans(monkeypatch):
     """Count how often the values of predictions are scanned, by their number of rows."""
     counted = Counter()
-    scan = _predictions._Distributions.__call__
+    scan = _inputs._Distributions.__call__
 
     def counting(self, block, rows):
         counted[rows.stop] += rows.start == 0  # the tests below have one block each
         return scan(self, block, rows)
 
-    monkeypatch.setattr(_predictions._Distributions, "__call__", counting)
+    monkeypatch.setattr(_inputs._Distributions, "__call__", counting)
     return counted
 
 

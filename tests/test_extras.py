@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import priorshift as ps
-from priorshift._extras import EXTRAS
+from priorshift.exceptions import EXTRAS
 
 ROOT = Path(__file__).parent.parent
 

@@ -11,10 +11,16 @@ from typing import Any, Literal
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
-from priorshift._blocks import BLOCK_BYTES
-from priorshift._typing import Floats, Indices, Mask, Vector, are_numbers
-from priorshift._validation import as_array, check_choice, check_count, check_indices, check_matrix
+from priorshift._typing import Floats, Indices, Mask, Vector
+from priorshift._validation import (
+    check_choice,
+    check_count,
+    check_counts,
+    check_indices,
+    check_matrix,
+)
 from priorshift.execution import (
+    BLOCK_BYTES,
     DENSE_CLASSES,
     Block,
     Rows,
@@ -27,7 +33,6 @@ Decision = Literal["hard", "soft"]
 
 RowWeight = Vector | Callable[[Block], Vector] | None
 """A weight for every row: as an array, as a function of blocks, or 1."""
-
 
 GRAM_BYTES = 2**23
 """Blocks of rows whose products are summed: large enough for matrix products to be fast."""
@@ -66,15 +71,7 @@ class DecisionCounts:
     def __post_init__(self) -> None:
         check_choice(self.decision, ("hard", "soft"), "decision")
         check_count(self.n_samples, "n_samples", least=0)
-        counts = as_array(self.counts, "counts")
-        if counts.ndim != 1 or not are_numbers(counts.dtype):
-            raise ValueError(
-                "counts must be one number per class; got an array of shape "
-                f"{counts.shape} and type {counts.dtype}."
-            )
-        if not (np.isfinite(counts) & (counts >= 0)).all():
-            raise ValueError(f"counts must be finite and at least 0; got {counts}.")
-        object.__setattr__(self, "counts", counts)
+        object.__setattr__(self, "counts", check_counts(self.counts))
 
     @classmethod
     def from_arrays(

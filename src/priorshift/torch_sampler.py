@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from priorshift._extras import missing
 from priorshift.adaptation import RandomState, sample_indices
+from priorshift.exceptions import missing
 
 try:
     from torch.utils.data import Sampler

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from priorshift._blocks import row_blocks
 from priorshift._typing import Indices, Vector
 from priorshift._validation import (
     NO_PRIOR,
@@ -26,7 +25,7 @@ from priorshift._validation import (
     settle_classes,
 )
 from priorshift.exceptions import PriorShiftWarning, warn_user
-from priorshift.execution import SparseTable, is_dask_array, map_chunks
+from priorshift.execution import SparseTable, is_dask_array, map_chunks, row_blocks
 from priorshift.statistics import DecisionCounts
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import click
 import numpy as np
 
-from priorshift._extras import missing
 from priorshift._typing import Floats
 from priorshift._validation import check_logits
 from priorshift.adaptation import reweight
+from priorshift.exceptions import missing
 from priorshift.execution import DaskTable, Table, map_chunks
 from priorshift.io import PredictionFile
 

@@ -15,7 +15,6 @@ from priorshift._validation import (
     check_choice,
     check_count,
     check_positive,
-    check_priors,
     check_proba,
     check_sample_weight,
     check_source_mass,
@@ -28,10 +27,14 @@ from priorshift._validation import (
     some,
 )
 from priorshift.estimators.counts import (
+    Given,
+    Known,
+    Mismatch,
     SeenTarget,
     TargetCounts,
     Validation,
     ValidationCounts,
+    mismatch_of,
 )
 from priorshift.estimators.intervals import (
     interval_by_counts,
@@ -40,7 +43,6 @@ from priorshift.estimators.intervals import (
 )
 from priorshift.estimators.references import Reference
 from priorshift.estimators.result import PriorEstimate
-from priorshift.estimators.source import Mismatch, mismatch_of
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
 from priorshift.execution import DENSE_CLASSES, DenseBlocks, Rows, SparseTable, Table, take_rows
 from priorshift.solvers import Mixture, Solution, maximise
@@ -58,46 +60,6 @@ NOTICEABLE = 0.01
 
 MOST_CELLS = 2**25
 """Numbers of a sparse validation set that is made an array, for methods that keep its rows."""
-
-
-class Given(NamedTuple):
-    """Priors of the training set, as you gave them to `fit`."""
-
-    source_priors: Any = None
-    source_label_priors: Any = None
-
-    @property
-    def any(self) -> bool:
-        """Whether you gave either of them."""
-        return self.source_priors is not None or self.source_label_priors is not None
-
-    @property
-    def needs_soft(self) -> bool:
-        """Whether source priors are validation's mean prediction, re-weighted to label priors."""
-        return self.source_priors is None and self.source_label_priors is not None
-
-    def checked(self, classes: Labels) -> "Known":
-        """Return them as vectors in class order."""
-        return Known(
-            _checked(self.source_priors, classes, "source_priors"),
-            _checked(self.source_label_priors, classes, "source_label_priors"),
-        )
-
-    def label_priors(self, classes: Labels) -> Vector | None:
-        """Return the best account of the training labels: label priors, else source priors."""
-        return self.checked(classes).best_labels
-
-
-class Known(NamedTuple):
-    """Priors of the training set, checked: by mean prediction and by labels."""
-
-    source: Vector | None
-    labels: Vector | None
-
-    @property
-    def best_labels(self) -> Vector | None:
-        """Label priors, else source priors."""
-        return self.source if self.labels is None else self.labels
 
 
 class Fitting(NamedTuple):
@@ -291,10 +253,6 @@ class PriorEstimator(BaseEstimator):
             Weight of each validation sample.
         positive_class : object, optional
             Whose probability a 1-D `y_proba` is.
-
-        Returns
-        -------
-        self
         """
         given = Given(source_priors, source_label_priors)
         if y_proba is None:
@@ -577,10 +535,6 @@ class PriorEstimator(BaseEstimator):
             What the interval is of: the share in the population that the target was drawn from, or
             the share realised in these very rows.
 
-        Returns
-        -------
-        PriorEstimate
-
         Notes
         -----
         Methods with a confusion matrix are bounded by the moments q = C p, without hyper-prior or
@@ -643,10 +597,6 @@ class PriorEstimator(BaseEstimator):
             the order of `classes_`.
         confidence_level, random_state, interval_method, n_resamples, simultaneous, estimand
             As in `estimate`; for hard decisions, whose noise their counts tell.
-
-        Returns
-        -------
-        PriorEstimate
 
         Examples
         --------
@@ -839,11 +789,8 @@ class PriorEstimator(BaseEstimator):
             priors=priors,
             source_priors=self._denominator,
             source_priors_from=self.source_priors_from_,
-            status=solution.status,
-            gap=solution.gap,
-            n_iter=solution.n_iter,
-            objective=solution.objective,
             n_target=n_target,
+            **solution.certificate,
             **more,
         )
 
@@ -859,7 +806,3 @@ def interval_request(
     if confidence_level is None:
         return None
     return IntervalRequest.of(confidence_level, random_state, *(DEFAULT_OPTIONS | options).values())
-
-
-def _checked(priors: Any, classes: Labels, name: str) -> Vector | None:
-    return None if priors is None else check_priors(priors, classes, name)

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from priorshift._frames import Backend, make_frame
-from priorshift._frozen import FrozenArrays
+from priorshift._results import Backend, FrozenArrays, make_frame
 from priorshift._typing import Indices, Vector
 from priorshift._validation import (
     check_fraction,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from priorshift._frames import Backend, make_frame
+from priorshift._results import Backend, make_frame
 from priorshift._typing import Vector
 from priorshift._validation import (
     check_proba,
@@ -164,10 +164,6 @@ def compare(
         As for `PriorEstimator.fit`.
     progress : callable, optional
         Wraps the methods while they run, such as `tqdm.tqdm`.
-
-    Returns
-    -------
-    Comparison
 
     Examples
     --------

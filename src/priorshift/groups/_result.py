@@ -8,8 +8,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from priorshift._frames import Backend, make_frame
-from priorshift._frozen import FrozenArrays
+from priorshift._results import Backend, FrozenArrays, make_frame
 from priorshift._typing import Indices, Labels, Mask, Vector
 from priorshift._validation import (
     check_choice,

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from priorshift._blocks import row_slices
-from priorshift._extras import missing
 from priorshift._typing import Floats, float_type
 from priorshift._version import __version__
-from priorshift.execution import Rows
+from priorshift.exceptions import missing
+from priorshift.execution import Rows, row_slices
 from priorshift.io import _base
 from priorshift.io._arrow_rows import ArrowRows, ColumnTable, ParquetRows, StreamRows, stacked
 from priorshift.io._base import ADAPTED, Copy, PredictionFile, order_of, require_distinct

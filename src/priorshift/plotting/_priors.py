@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from priorshift._frames import Backend, make_frame
+from priorshift._results import Backend, make_frame
 from priorshift._typing import Indices, Vector
 from priorshift._validation import NO_PRIOR, check_classes, check_priors
 from priorshift.adaptation import prior_ratio

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from priorshift._frames import Backend, make_frame
+from priorshift._results import Backend, make_frame
 from priorshift._typing import Vector
 from priorshift._validation import check_choice, check_count
 from priorshift.diagnostics import HISTOGRAM_EDGES, Reliability, Strategy, calibration_error

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from priorshift._extras import missing
 from priorshift._typing import Indices, Mask, Vector
 from priorshift._validation import check_count
+from priorshift.exceptions import missing
 from priorshift.text import movers
 
 if TYPE_CHECKING:

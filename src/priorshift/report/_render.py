@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
-from priorshift._extras import missing
 from priorshift.assessment import Assessment
 from priorshift.estimators import PriorEstimate
 from priorshift.evaluation import Comparison
+from priorshift.exceptions import missing
 from priorshift.io import write_text
 from priorshift.report._content import about_report, as_json, page_content, report_data
 from priorshift.report._facts import Facts, check_inputs, gather

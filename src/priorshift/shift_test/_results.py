@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from priorshift._frozen import FrozenArrays
+from priorshift._results import FrozenArrays
 from priorshift._typing import Vector
 
 ENOUGH_POWER = 0.8

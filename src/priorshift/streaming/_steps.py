@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from priorshift._frames import Backend, make_frame
-from priorshift._frozen import refuse_nan
+from priorshift._results import Backend, make_frame, refuse_nan
 from priorshift._typing import Indices, Mask, Vector
 from priorshift.estimators import PriorEstimate
 

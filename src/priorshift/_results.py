@@ -1,10 +1,13 @@
-"""Results that nobody can change by accident, and that never hold a NaN."""
+"""What all results share: nobody changes them by accident, they hold no NaN, and become frames."""
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any
+from importlib import import_module
+from typing import Any, Literal
 
 import numpy as np
+
+from priorshift.exceptions import missing
 
 
 class FrozenArrays:
@@ -74,3 +77,17 @@ def _has_nan(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return any(map(_has_nan, value))
     return isinstance(value, float) and value != value
+
+
+Backend = Literal["pandas", "polars", "pyarrow"]
+
+
+def make_frame(columns: dict[str, Any], backend: Backend = "pandas") -> Any:
+    """Return the columns as a frame of the named library."""
+    try:
+        import narwhals as nw
+
+        import_module(backend)
+    except ImportError as error:
+        raise missing("a frame", error.name or backend, "tables") from None
+    return nw.from_dict(columns, backend=backend).to_native()
