@@ -15,11 +15,14 @@ from priorshift._validation._classes import (
     classes_of_priors,
     encode_labels,
     in_class_order,
+    is_named,
     known_labels,
     like_input,
+    order_in_words,
     ordered,
     read_labels,
     settle_classes,
+    warn_of_missing_names,
 )
 from priorshift._validation._frames import match_columns
 from priorshift._validation._inputs import (
@@ -70,11 +73,14 @@ __all__ = [
     "encode_labels",
     "in_class_order",
     "is_missing",
+    "is_named",
     "known_labels",
     "like_input",
     "match_columns",
+    "order_in_words",
     "ordered",
     "read_labels",
     "settle_classes",
     "some",
+    "warn_of_missing_names",
 ]

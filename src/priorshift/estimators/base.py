@@ -21,10 +21,13 @@ from priorshift._validation import (
     classes_of_priors,
     encode_labels,
     in_class_order,
+    is_named,
+    order_in_words,
     ordered,
     read_labels,
     settle_classes,
     some,
+    warn_of_missing_names,
 )
 from priorshift.estimators.counts import (
     Given,
@@ -158,6 +161,8 @@ class PriorEstimator(BaseEstimator):
     raw_is: ClassVar[Literal["priors", "ratio"]] = "priors"
     gap_unit: ClassVar[Literal["nats", ""]] = "nats"
     batch: ClassVar[Batch | None] = None
+    _named = False
+    """Whether the columns given to `fit` had names, so that later ones should have them too."""
 
     def __init_subclass__(cls, **more: Any) -> None:
         """Drop an inherited `batch` where a subclass finds priors in another way."""
@@ -260,6 +265,9 @@ class PriorEstimator(BaseEstimator):
         names, rows = self._read(y_proba, y, classes, sample_weight, given, positive_class)
         kept = None if isinstance(rows.y_proba, Table) else rows
         self._settle(names, given, self._count(rows, given), kept)
+        self._named = is_named(y_proba)
+        if (said := order_in_words(rows.y_proba, rows.y, names)) is not None:
+            warn_user(said, PriorShiftWarning)
         self._warn_of_mismatch(rows)
         return self
 
@@ -568,6 +576,8 @@ class PriorEstimator(BaseEstimator):
             estimand=estimand,
         )
         predictions = check_proba(y_proba, tables=True, classes=self.classes_)
+        if self._named:
+            warn_of_missing_names(y_proba, predictions, self.classes_, "y_proba")
         values = in_class_order(predictions, self.classes_)
         values = self._as_taken(values)
         check_source_mass(self._denominator, values, self.classes_, origin=self.source_priors_from_)

@@ -17,9 +17,11 @@ from priorshift._validation import (
     check_proba,
     encode_labels,
     in_class_order,
+    is_named,
     ordered,
     read_labels,
     settle_classes,
+    warn_of_missing_names,
 )
 from priorshift.execution import row_blocks
 from priorshift.statistics import Confusion, Decision, DecisionCounts
@@ -100,6 +102,8 @@ def read_samples(
     labels = read_labels(labels, validation.values.shape[0], "y_val")
     names = settle_classes(validation, labels, classes)
     target = check_proba(y_proba_target, "y_proba_target", classes=names)
+    if is_named(y_proba_val):
+        warn_of_missing_names(y_proba_target, target, names, "y_proba_target")
     target = in_class_order(target, names, "y_proba_target")
     samples = Samples(
         names,
