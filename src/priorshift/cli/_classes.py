@@ -17,6 +17,7 @@ from priorshift._validation import (
     some,
 )
 from priorshift.adaptation import reweight
+from priorshift.cli._columns import HEAD_ROWS, rounding
 from priorshift.cli._dask import cluster_rows
 from priorshift.execution import Block, Blocks, Table, map_reduce, take_rows
 from priorshift.io import PredictionFile, are_whole, as_text
@@ -130,10 +131,9 @@ def _checked(
         if columns is not None and _sets_differ(files, columns):
             raise ValueError(_different(files)) from None
         negative = 0 not in values.shape and bool(map_reduce(_count_negative, values))
-        hint = "Add --logits if these are logits. "
-        if not negative:
-            rounded = "sums to" in str(error)
-            hint = "Add --renormalise if they were rounded. " if rounded else ""
+        hint = "Add --logits if these are logits. " if negative else ""
+        if not negative and _are_rounded(values):
+            hint = "Add --renormalise if they were rounded. "
         raise ValueError(f"{error} {hint}{explain_columns(files, columns)}".strip()) from None
 
 
@@ -203,6 +203,15 @@ class ProbabilityTable(Table):
 def _softmax(values: Floats, where: str) -> Floats:
     logits = check_logits(values, name=where).values
     return reweight(logits, np.ones(logits.shape[1]), from_logits=True)
+
+
+def _are_rounded(values: Any) -> bool:
+    """Tell whether the first rows sum to nearly 1, as rounded probabilities do."""
+    n = min(HEAD_ROWS, values.shape[0])
+    head = values.read(slice(0, n)) if isinstance(values, Table) else values[:n]
+    with np.errstate(all="ignore"):
+        far = np.abs(np.asarray(head, np.float64).sum(axis=1) - 1)
+    return bool(n and (far <= rounding(values.shape[1])).all())
 
 
 def _count_negative(block: Block, rows: slice) -> int:  # noqa: ARG001

@@ -38,9 +38,6 @@ HEAD_ROWS = 1000
 SUM_TOLERANCE = 1e-3
 """How far rows may sum from 1, as everywhere."""
 
-ROUNDED = 0.05
-"""How far the sums of rounded probabilities may be from 1, to be recognised as such."""
-
 
 @dataclass(frozen=True)
 class Meaning:
@@ -115,7 +112,7 @@ def by_class(
     columns: list[Mapping[str, str] | None] = [meaning.columns] * len(files)
     if meaning.columns is None and meaning.chosen is None:
         columns = [_matched(file, known) for file in files]
-        if not any(columns) and _all_single(files):
+        if not any(columns) and _one_column(files, known):
             return _binary(files, known, meaning)
         if all(found is None or _is_as_named(found) for found in columns):
             columns = [_without_others(files, known, meaning)] * len(files)
@@ -123,6 +120,11 @@ def by_class(
         ClassView.of(file, names if file.is_table else None, renormalise=meaning.renormalise)
         for file, names in zip(files, columns, strict=True)
     )
+
+
+def rounding(n_classes: int) -> float:
+    """Return how far rows of probabilities with 2 decimals may sum from 1."""
+    return max(0.02, 0.005 * n_classes)
 
 
 def label_hint(file: PredictionFile) -> str:
@@ -176,7 +178,7 @@ def _without_others(
     if not usable or not others or len(classes) < max(2, len(known)):
         return None
     head = files[0].head(HEAD_ROWS, common)
-    far = ROUNDED if meaning.renormalise else SUM_TOLERANCE
+    far = rounding(len(classes)) if meaning.renormalise else SUM_TOLERANCE
     of_classes = head[:, [common.index(name) for name in classes]]
     if _sum_to_one(head, far) or not _sum_to_one(of_classes, far):
         return None
@@ -200,11 +202,25 @@ def _sum_to_one(rows: Floats, far: float) -> bool:
     return bool(rows.size and (np.abs(rows.sum(axis=1) - 1) <= far).all())
 
 
-def _all_single(files: Sequence[PredictionFile]) -> bool:
-    """Tell whether the files have one column of predictions in common."""
-    if all(file.is_table for file in files):
-        return len(_common(files)) == 1
-    return all(file.single for file in files)
+def _one_column(files: Sequence[PredictionFile], known: Sequence[str]) -> bool:
+    """Tell whether the files have one column of predictions in common.
+
+    Beside two labels, that is the only column of tables whose numbers may be probabilities.
+    """
+    if not all(file.is_table for file in files):
+        return all(file.single for file in files)
+    columns = _common(files) if len(known) != 2 else _probabilities(files)
+    return len(columns) == 1
+
+
+def _probabilities(files: Sequence[PredictionFile]) -> list[str]:
+    """Return the columns that may hold probabilities: an id or an age does not."""
+    common = _common(files)
+    if not common or any(file.kind == "logits" for file in files):
+        return common
+    heads = [file.head(HEAD_ROWS, common) for file in files]
+    fine = np.all([((head >= 0) & (head <= 1)).all(axis=0) for head in heads], axis=0)
+    return [name for name, good in zip(common, fine, strict=True) if good]
 
 
 def _binary(
@@ -235,8 +251,10 @@ def _binary(
 
 
 def _only_column(tables: Sequence[PredictionFile], known: Sequence[str]) -> str:
-    """Return the one column of numbers that tables have in common."""
+    """Return the one column that tables have in common and that may hold probabilities."""
     common = _common(tables)
+    if len(common) > 1:
+        common = _probabilities(tables)
     if len(common) != 1:
         example = known[-1] if known else "1"
         raise ValueError(

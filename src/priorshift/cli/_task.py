@@ -200,7 +200,7 @@ def open_task(request: Request) -> Iterator[Task]:
     """Open the files, settle the classes, read validation and priors."""
     with _without_stdin(request) as request, connected(request.dask) as client:
         paths = [path for path in (request.validation, request.target) if path is not None]
-        opened = [_open(path, request) for path in paths]
+        opened = [open_file(path, request) for path in paths]
         validation = opened[0] if len(opened) > 1 else None
         raw, where = None, ""
         if validation is not None:
@@ -252,7 +252,7 @@ def _with_priors(task: Task, validation: PredictionFile | None, request: Request
     return replace(task, **named)
 
 
-def _open(path: Path, request: Request) -> PredictionFile:
+def open_file(path: Path, request: Request) -> PredictionFile:
     """Open a file, and tell what was assumed of it."""
     file = open_predictions(
         path,
@@ -274,7 +274,7 @@ def _open(path: Path, request: Request) -> PredictionFile:
 
 def open_like(path: Path, task: Task) -> PredictionFile:
     """Open a further file of the target, with the classes and options of the task."""
-    file = _open(path, task.request)
+    file = open_file(path, task.request)
     meaning = Meaning.of(
         task.request.class_columns, task.request.positive_class, task.request.renormalise, [file]
     )
@@ -285,7 +285,7 @@ def _validation_labels(validation: PredictionFile, request: Request) -> tuple[An
     """Read the labels of validation, and say where they are from."""
     file = validation
     if request.labels is not None:
-        file = _open(request.labels, request)
+        file = open_file(request.labels, request)
     raw, where = file.labels(), f"{file.label_column!r} in {file.where}"
     if raw is None:
         raise ValueError(

@@ -122,6 +122,10 @@ class PredictionFile(ABC):
         """
         return self.values(names)
 
+    def stored_names(self, names: Sequence[str] | None) -> Sequence[str] | None:
+        """Return what the file itself calls the columns of some classes; None without names."""
+        return names if self.is_table else None
+
     def head(self, n_rows: int, names: Sequence[str] | None = None) -> Floats:
         """Read the predictions of the first rows only."""
         rows = self.rows(names)

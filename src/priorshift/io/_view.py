@@ -90,11 +90,11 @@ class ClassView(PredictionFile):
 
     def values(self, names: Sequence[str] | None) -> Floats:
         """Read the predictions, one column per class."""
-        return self._function(names)(self.file.values(self._stored(names)))
+        return self._function(names)(self.file.values(self.stored_names(names)))
 
     def rows(self, names: Sequence[str] | None = None) -> Rows:
         """Return the predictions as the file does, in blocks where it can."""
-        rows, function = self.file.rows(self._stored(names)), self._function(names)
+        rows, function = self.file.rows(self.stored_names(names)), self._function(names)
         if not isinstance(rows, Table):
             return function(rows)
         if function.changes_nothing:
@@ -104,7 +104,7 @@ class ClassView(PredictionFile):
 
     def head(self, n_rows: int, names: Sequence[str] | None = None) -> Floats:
         """Read the predictions of the first rows only."""
-        return self._function(names)(self.file.head(n_rows, self._stored(names)))
+        return self._function(names)(self.file.head(n_rows, self.stored_names(names)))
 
     def labels(self) -> NDArray[Any] | None:
         """Read the labels."""
@@ -120,7 +120,7 @@ class ClassView(PredictionFile):
 
     def _rewrite(self, copy: Copy) -> None:
         around = _Around(self._function(copy.names), copy.function)
-        self.file._rewrite(replace(copy, names=self._stored(copy.names), function=around))
+        self.file._rewrite(replace(copy, names=self.stored_names(copy.names), function=around))
 
     def _function(self, names: Sequence[str] | None) -> "Meant":
         """Return what to do to a block of the file's rows."""
@@ -129,8 +129,8 @@ class ClassView(PredictionFile):
         at = order_of(self.binary[1:], names or self.binary, self.where)[0]
         return Meant(at, logits=self.kind == "logits")
 
-    def _stored(self, names: Sequence[str] | None) -> Sequence[str] | None:
-        """Return the file's own names of some classes."""
+    def stored_names(self, names: Sequence[str] | None) -> Sequence[str] | None:
+        """Return what the file itself calls the columns of some classes; of two, the positive."""
         if self.columns is None:
             return None if self.binary is not None else names
         wanted = self.binary[1:] if self.binary is not None else names or self.columns
