@@ -173,7 +173,7 @@ def test_rows_whose_likelihood_would_underflow_are_as_good_as_0():
 
 
 def test_a_hessian_has_no_nan_from_classes_that_are_hidden():
-    """A row's large probability of a class of scale 0 counts for nothing, however small the rest."""
+    """A row's large probability of a class of scale 0 counts for nothing."""
     A = np.array([[1e-159, 1.0, 0.0], [0.5, 0.2, 0.3]])
     problem = Mixture.of(A, scale=np.array([2.0, 0.0, 1.0]))
     p = np.array([0.5, 0.2, 0.3])

@@ -174,6 +174,20 @@ def prior_ratio(target_priors: Vector, source_priors: Vector) -> Vector:
     return np.divide(target_priors, source_priors, out=np.zeros_like(source_priors), where=had)
 
 
+def total_variation(priors: Vector, others: Vector) -> Vector:
+    r"""Return the share of cases that would have to change class, the last axis being classes.
+
+    .. math:: \tfrac12 \sum_k |p_k - q_k|
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> float(total_variation(np.array([0.5, 0.5]), np.array([0.8, 0.2])).round(3))
+    0.3
+    """
+    return np.asarray(0.5 * np.abs(priors - others).sum(axis=-1))
+
+
 def reweight(
     values: Any, ratio: Vector, *, from_logits: bool = False, codes: Indices | None = None
 ) -> Any:

@@ -58,6 +58,9 @@ Batch = Literal["likelihood", "inversion", "posteriors", "calibrated"]
 Reproduced = Callable[..., Solution]
 """A solver as published: takes a problem, a start, `tol` and `n_steps`."""
 
+COUNTS_KEY = "evidence"
+"""Under which a saved fit describes its counts; the name is that of the first files."""
+
 NOTICEABLE = 0.01
 """A prior worth a warning when it cannot reach the predictions; a hyper-prior's share is less."""
 
@@ -118,6 +121,8 @@ class PriorEstimator(BaseEstimator):
         What the method does, as one sentence without its subject: "inverts the confusion matrix".
     reference : Reference or None, default=None
         The paper that proposed it.
+    headline : str, default=""
+        For the few methods to look at first where many are compared: what to call them there.
     counts_suffice : bool
         Whether counts of target decisions suffice, so that the target can be counted in parts: by
         default, whether priors are found in `_solve`. `needs_rows` tells whether that holds for
@@ -154,6 +159,7 @@ class PriorEstimator(BaseEstimator):
     other_names: ClassVar[tuple[str, ...]] = ()
     summary: ClassVar[str] = ""
     reference: ClassVar[Reference | None] = None
+    headline: ClassVar[str] = ""
     keeps_rows: ClassVar[bool] = False
     calibrates: ClassVar[bool] = False
     trusts_outputs: ClassVar[bool] = False
@@ -435,7 +441,7 @@ class PriorEstimator(BaseEstimator):
         state = {
             "given": [value is not None for value in self._given],
             "source_priors_from": self.source_priors_from_,
-            "evidence": described,
+            COUNTS_KEY: described,
         }
         return state, arrays
 
@@ -443,7 +449,7 @@ class PriorEstimator(BaseEstimator):
         """Set the fit that `_fit_state` described, to the last bit."""
         sources = arrays["source_priors"], arrays["source_label_priors"]
         given = [p if known else None for p, known in zip(sources, state["given"], strict=True)]
-        counts = ValidationCounts.from_arrays(state["evidence"], arrays)
+        counts = ValidationCounts.from_arrays(state[COUNTS_KEY], arrays)
         self._settle(arrays["classes"], (given[0], given[1]), counts)
         # settling scales priors to sum to 1 again, which may change the last bit
         self.source_priors_, self.source_label_priors_ = sources

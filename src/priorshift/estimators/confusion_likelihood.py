@@ -111,6 +111,7 @@ class SCML(CML):
     """
 
     name = "scm-l"
+    headline = "SCM-L"
     _decision = "soft"
     summary = "maximises the likelihood of soft decisions under the confusion matrix"
 

@@ -77,6 +77,7 @@ class EM(PriorEstimator):
     """
 
     name = "em"
+    headline = "EM"
     summary = "maximises the likelihood of the predicted probabilities"
     reference = SAERENS
     takes_sparse = True
@@ -130,6 +131,7 @@ class MAP(EM):
     """
 
     name = "map"
+    headline = ""
     summary = "maximises the posterior of the predicted probabilities under a hyper-prior"
     reference = SULC
     _reproduced: ClassVar[dict[str, Reproduced]] = {"paper": gradient_ascent}

@@ -19,7 +19,7 @@ from priorshift._validation import (
     like_input,
     some,
 )
-from priorshift.adaptation import prior_ratio, reweight
+from priorshift.adaptation import prior_ratio, reweight, total_variation
 from priorshift.estimators import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
 from priorshift.groups._labels import match_groups, match_or_pool, read_groups
@@ -139,7 +139,7 @@ class GroupEstimates(FrozenArrays):
     @property
     def distance(self) -> Vector:
         """Total variation distance of each group's priors from the pooled ones."""
-        return 0.5 * np.abs(self.priors - self.pooled.priors).sum(axis=1)
+        return total_variation(self.priors, self.pooled.priors)
 
     def __len__(self) -> int:
         return self.groups.size

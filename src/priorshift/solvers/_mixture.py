@@ -401,7 +401,8 @@ class RowKernel:
             return pass_over(block, u, self.hidden)
         if self.weights is None:
             return None, u
-        return self.weights[rows].reshape(-1, *[1] * (u.ndim - 1)), u
+        w = self.weights[rows]
+        return (w if u.ndim == 1 else w[:, None]), u
 
 
 class _Evaluate(RowKernel):
