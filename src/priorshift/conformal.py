@@ -307,7 +307,7 @@ class ConformalSets(BaseEstimator):
             Which classes each set holds, in the order of `classes_`.
         """
         thresholds = self.thresholds(confidence_level)
-        values = in_class_order(check_proba(y_proba), self.classes_)
+        values = in_class_order(check_proba(y_proba, classes=self.classes_), self.classes_)
         values = adapt_scored(values, self.classes_, *self._priors)
         always = np.isposinf(thresholds)
         if always.any():

@@ -54,7 +54,7 @@ def show_assessment(found: Assessment) -> None:
     """Print the verdict, the reasons and the priors."""
     say(found.sentence)
     for reason in found.reasons:
-        note(f"- {in_options(reason)}")
+        say(f"- {in_options(reason)}")
     show_priors(found.estimate)
     for message in found.warnings:
         note(f"Warning: {in_options(message)}")

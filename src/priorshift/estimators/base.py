@@ -21,10 +21,13 @@ from priorshift._validation import (
     classes_of_priors,
     encode_labels,
     in_class_order,
+    is_named,
+    order_in_words,
     ordered,
     read_labels,
     settle_classes,
     some,
+    warn_of_missing_names,
 )
 from priorshift.estimators.counts import (
     Given,
@@ -164,6 +167,8 @@ class PriorEstimator(BaseEstimator):
     raw_is: ClassVar[Literal["priors", "ratio"]] = "priors"
     gap_unit: ClassVar[Literal["nats", ""]] = "nats"
     batch: ClassVar[Batch | None] = None
+    _named = False
+    """Whether the columns given to `fit` had names, so that later ones should have them too."""
 
     def __init_subclass__(cls, **more: Any) -> None:
         """Drop an inherited `batch` where a subclass finds priors in another way."""
@@ -266,6 +271,9 @@ class PriorEstimator(BaseEstimator):
         names, rows = self._read(y_proba, y, classes, sample_weight, given, positive_class)
         kept = None if isinstance(rows.y_proba, Table) else rows
         self._settle(names, given, self._count(rows, given), kept)
+        self._named = is_named(y_proba)
+        if (said := order_in_words(rows.y_proba, rows.y, names)) is not None:
+            warn_user(said, PriorShiftWarning)
         self._warn_of_mismatch(rows)
         return self
 
@@ -342,9 +350,11 @@ class PriorEstimator(BaseEstimator):
                 "source_label_priors without source_priors need validation labels y: the mean "
                 "prediction of each class is weighted by them."
             )
-        predictions = check_proba(y_proba, tables=True)
+        labels = None if y is None else read_labels(y)
+        predictions = check_proba(y_proba, tables=True, classes=classes, labels=labels)
         n_samples = predictions.values.shape[0]
-        labels = None if y is None else read_labels(y, n_samples)
+        if labels is not None:
+            labels = read_labels(labels, n_samples)
         names = settle_classes(predictions, labels, classes, positive_class)
         predictions = ordered(predictions, names)
         values = self._as_taken(predictions.values, kept=self.keeps_rows)
@@ -571,7 +581,10 @@ class PriorEstimator(BaseEstimator):
             simultaneous=simultaneous,
             estimand=estimand,
         )
-        values = in_class_order(check_proba(y_proba, tables=True), self.classes_)
+        predictions = check_proba(y_proba, tables=True, classes=self.classes_)
+        if self._named:
+            warn_of_missing_names(y_proba, predictions, self.classes_, "y_proba")
+        values = in_class_order(predictions, self.classes_)
         values = self._as_taken(values)
         check_source_mass(self._denominator, values, self.classes_, origin=self.source_priors_from_)
         if request is None:

@@ -128,7 +128,8 @@ def share_interval(
     priors: Vector,
     shares: Shares,
     spread: Vector,
-    votes: Votes,
+    votes: Votes | None,
+    n_target: int,
     n_folds: int,
     request: IntervalRequest,
 ) -> PriorInterval:
@@ -142,12 +143,15 @@ def share_interval(
     :math:`S` is the variance of shares over the maps that are averaged (`spread`). J and S are
     doubled, because a ridge that is chosen well leaves a squared bias as large as the variance.
     :math:`B_k = ((m_k - p_k)^2 - V_k)_+` is how far the moments of calibrated outputs, of variance
-    V, contradict the estimate beyond their own noise. The noise of the labels themselves, which
-    :math:`\Omega` has in it, is taken at the bound, as in Wilson's interval.
+    V, contradict the estimate beyond their own noise; without `votes`, where a class has no labels,
+    nothing contradicts it. The noise of the labels themselves, which :math:`\Omega` has in it, is
+    taken at the bound, as in Wilson's interval.
     """
-    n, z = votes.n_target, request.z(priors.size)
+    n, z = n_target, request.z(priors.size)
     tail = stdtrit(n_folds - 1, ndtr(z))
-    contradiction = np.maximum((votes.raw - priors) ** 2 - votes.variance("population"), 0.0)
+    contradiction = np.zeros_like(priors)
+    if votes is not None:
+        contradiction = np.maximum((votes.raw - priors) ** 2 - votes.variance("population"), 0.0)
     calibration = 2 * (shares.jackknife.diagonal() + spread)
     labels = priors * (1 - priors) / n
     beyond = np.maximum(shares.noise.diagonal() - labels, 0.0) + contradiction

@@ -126,6 +126,11 @@ class MappedTable(Table):
     dtype: np.dtype[Any]
     names: tuple[Any, ...] | None
 
+    @property
+    def portable(self) -> bool:  # type: ignore[override]
+        """Whether the other table is: functions are small."""
+        return self.table.portable
+
     def blocks(self, part: slice, n_rows: int) -> Blocks:
         """Yield the function of each block of the other table."""
         return _through(self.function, self.table.blocks(part, n_rows))
