@@ -368,9 +368,10 @@ ITEMS = {
         "check_assumption: power, 50 rows per class",
         noisy,
         (
-            Simulated("calibrated", 10, 0.85, tail(10, 10), 50),
-            Simulated("calibrated", 26, 0.77, tail(26, 10), 50),
-            Simulated("calibrated", 100, 0.77, tail(100, 10), 50),
+            Simulated("85 % accurate", 10, 0.85, tail(10, 10), 50),
+            Simulated("60 % accurate", 10, 0.6, tail(10, 10), 50),
+            Simulated("60 % accurate", 26, 0.6, tail(26, 10), 50),
+            Simulated("60 % accurate", 60, 0.6, tail(60, 10), 50),
         ),
         some(50, "optdigits", "letter", "CIFAR"),
         {
