@@ -85,7 +85,7 @@ def files(task: Task, seed: int) -> Values:
         "rejects as it is, %": rejects(assumption(task, task.y_proba, seed)),
         "rejects rounded to 4 decimals, %": rejects(assumption(task, task.y_proba.round(4), seed)),
         "rejects repeated rows, %": rejects(again),
-        "names repeated rows, %": 100.0 * ("repeated rows" in again.verdict),
+        "names repeated rows, %": 100.0 * ("repeated rows" in again.sentence),
         "distinct rows of sample_indices, %": 100.0 * np.unique(drawn).size / drawn.size,
     }
 
@@ -226,7 +226,8 @@ class Item:
     simulated: tuple[Simulated, ...]
     real: Callable[[dict[str, Pool]], list[Resplit]]
     before: dict[str, str] = field(default_factory=dict)
-    """By quantity; a quantity with its cell's number of classes or rows goes first."""
+    """By quantity, where it goes for some cells only followed by ", 26 classes" or the end of
+    their name."""
 
 
 def some(per_class: int, *words: str, **options: Any) -> Callable[[dict[str, Pool]], list[Resplit]]:
@@ -310,7 +311,7 @@ ITEMS = {
             Simulated("biased", 10, 0.85, tail(10, 100), 10, bias=0.7),
         ),
         some(10),
-        {"Auto covers, %": "94 to 100", "Auto's width / EM's": "7 to 10"},
+        {"Auto covers, %": "94 to 100", "Auto's width / EM's, calibrated": "7 to 10"},
     ),
     5: Item(
         "EM's intervals, 30 rows per class",
@@ -321,7 +322,11 @@ ITEMS = {
             Simulated("not sure enough", 10, 0.85, tail(10, 100), 30, slope=0.5),
         ),
         some(30),
-        {"EM covers, %": "44 to 56", "says that calibration is refuted, %": "0"},
+        {
+            "EM covers, %, too sure": "44 to 56",
+            "EM covers, %, not sure enough": "44 to 56",
+            "says that calibration is refuted, %": "never",
+        },
     ),
     6: Item(
         "simultaneous=True, 100 rows per class",
@@ -421,8 +426,8 @@ def shown(quantity: str, values: list[Any]) -> str:
 
 def quoted(item: Item, quantity: str, cell: Cell) -> str:
     """Return what the audit found."""
-    size = cell.name.rpartition(", ")[2]
-    keys = (f"{quantity}, {cell.K} classes", f"{quantity}, {size}", quantity)
+    end = cell.name.rpartition(", ")[2]
+    keys = (f"{quantity}, {cell.K} classes", f"{quantity}, {end}", quantity)
     return next((item.before[key] for key in keys if key in item.before), "")
 
 

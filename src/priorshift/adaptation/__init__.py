@@ -15,6 +15,7 @@ from priorshift.adaptation._adapt import (
     priors_from_labels,
     priors_from_predictions,
     reweight,
+    total_variation,
 )
 from priorshift.adaptation._resampling import RandomState, sample_indices, sample_weights
 from priorshift.adaptation._uncertain import ProbaInterval, adapt_proba_interval
@@ -31,4 +32,5 @@ __all__ = [
     "reweight",
     "sample_indices",
     "sample_weights",
+    "total_variation",
 ]

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
-from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Vector
-from priorshift.execution import Table
+from priorshift.execution import Table, row_blocks
 
 TINY = float(np.finfo(np.float32).tiny)
 """The smallest normal float32, 1.2e-38: a smaller probability counts as this."""

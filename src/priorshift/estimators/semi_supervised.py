@@ -24,9 +24,8 @@ from priorshift._validation import (
 from priorshift.adaptation import prior_ratio
 from priorshift.calibration import FAMILIES
 from priorshift.estimators.base import Fitting, Learned, PriorEstimator
-from priorshift.estimators.calibrated import CalibratedEM
 from priorshift.estimators.counts import Validation
-from priorshift.estimators.em import posterior_problem
+from priorshift.estimators.em import CalibratedEM, posterior_problem
 from priorshift.estimators.references import SAERENS
 from priorshift.estimators.result import PriorEstimate
 from priorshift.execution import Rows
