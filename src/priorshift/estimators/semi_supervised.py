@@ -164,7 +164,7 @@ class SemiSupervisedEM(PriorEstimator):
                 "there is no interval with y_target, because a bootstrap resamples rows without "
                 "their labels; leave out confidence_level or y_target."
             )
-        values = in_class_order(check_proba(y_proba), self.classes_)
+        values = in_class_order(check_proba(y_proba, classes=self.classes_), self.classes_)
         check_source_mass(self._denominator, values, self.classes_, origin=self.source_priors_from_)
         known = _known(y_target, unlabelled, values.shape[0])
         labels = _encode(y_target, known, self.classes_)
