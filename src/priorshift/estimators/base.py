@@ -160,7 +160,6 @@ class PriorEstimator(BaseEstimator):
     summary: ClassVar[str] = ""
     reference: ClassVar[Reference | None] = None
     headline: ClassVar[str] = ""
-    keeps_rows: ClassVar[bool] = False
     calibrates: ClassVar[bool] = False
     trusts_outputs: ClassVar[bool] = False
     estimates_nothing: ClassVar[bool] = False
@@ -183,6 +182,11 @@ class PriorEstimator(BaseEstimator):
         cls = type(self)
         by_counts = cls._estimate is PriorEstimator._estimate
         return by_counts and cls._solve is not PriorEstimator._solve
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether `fit` keeps validation row by row."""
+        return False
 
     @property
     def fit_is_counts(self) -> bool:
