@@ -468,10 +468,11 @@ def is_named(y_proba: Any) -> bool:
     """Tell whether predictions are a frame with names, rather than numbers, for its columns."""
     if isinstance(y_proba, Predictions):
         return y_proba.frame is not None and not are_positions(y_proba.names or ())
-    if isinstance(y_proba, np.ndarray | list | tuple) or not hasattr(y_proba, "columns"):
+    if isinstance(y_proba, np.ndarray | list | tuple | Table):
         return False
-    names = getattr(y_proba, "column_names", y_proba.columns)  # Arrow's columns are the data
-    return not are_positions(tuple(names))
+    # Arrow's `columns` are the data
+    names = getattr(y_proba, "column_names", getattr(y_proba, "columns", None))
+    return names is not None and not callable(names) and not are_positions(tuple(names))
 
 
 def warn_of_missing_names(given: Any, read: Predictions, classes: Labels, name: str) -> None:

@@ -160,7 +160,6 @@ class PriorEstimator(BaseEstimator):
     summary: ClassVar[str] = ""
     reference: ClassVar[Reference | None] = None
     headline: ClassVar[str] = ""
-    keeps_rows: ClassVar[bool] = False
     calibrates: ClassVar[bool] = False
     trusts_outputs: ClassVar[bool] = False
     estimates_nothing: ClassVar[bool] = False
@@ -168,7 +167,7 @@ class PriorEstimator(BaseEstimator):
     gap_unit: ClassVar[Literal["nats", ""]] = "nats"
     batch: ClassVar[Batch | None] = None
     _named = False
-    """Whether the columns given to `fit` had names, so that later ones should have them too."""
+    """Whether the columns of validation had names, so that those of the target should have them."""
 
     def __init_subclass__(cls, **more: Any) -> None:
         """Drop an inherited `batch` where a subclass finds priors in another way."""
@@ -183,6 +182,11 @@ class PriorEstimator(BaseEstimator):
         cls = type(self)
         by_counts = cls._estimate is PriorEstimator._estimate
         return by_counts and cls._solve is not PriorEstimator._solve
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether `fit` keeps validation row by row."""
+        return False
 
     @property
     def fit_is_counts(self) -> bool:
@@ -270,8 +274,7 @@ class PriorEstimator(BaseEstimator):
             return self._settle(self._classes_without_rows(source_priors, classes), given, None)
         names, rows = self._read(y_proba, y, classes, sample_weight, given, positive_class)
         kept = None if isinstance(rows.y_proba, Table) else rows
-        self._settle(names, given, self._count(rows, given), kept)
-        self._named = is_named(y_proba)
+        self._settle(names, given, self._count(rows, given), kept, named=is_named(y_proba))
         if (said := order_in_words(rows.y_proba, rows.y, names)) is not None:
             warn_user(said, PriorShiftWarning)
         self._warn_of_mismatch(rows)
@@ -409,6 +412,8 @@ class PriorEstimator(BaseEstimator):
         given: tuple[Any, Any],
         counts: ValidationCounts | None,
         rows: Validation | None = None,
+        *,
+        named: bool = False,
     ) -> Self:
         """Set all fitted attributes together, so that a failed fit changes nothing.
 
@@ -420,6 +425,7 @@ class PriorEstimator(BaseEstimator):
         learned, in_use = self._learn(Fitting(classes, given, counts, rows))
         source, origin = self._sources(in_use, known)
         self._given, self._counts, self._validation = given, counts, rows
+        self._named = named
         self.classes_, self.n_features_in_ = classes, classes.size
         self.source_priors_, self.source_priors_from_ = source, origin
         self.source_label_priors_ = source if known.labels is None else known.labels
