@@ -364,12 +364,7 @@ class _LargestMass:
 
 
 def known_labels(
-    y_target: Any,
-    classes: Labels,
-    n_samples: int,
-    unlabelled: Any = None,
-    *,
-    minus_one: bool = True,
+    y_target: Any, classes: Labels, n: int, unlabelled: Any = None, *, minus_one: bool = True
 ) -> tuple[Indices, Indices]:
     """Return which rows have a label, and these labels as positions in `classes`.
 
@@ -389,9 +384,9 @@ def known_labels(
     if y_target is None:
         return nothing, nothing
     labels = _as_objects(y_target)
-    if labels.shape != (n_samples,):
+    if labels.shape != (n,):
         raise ValueError(
-            f"y_target has shape {labels.shape} but there are {n_samples} rows of predictions; "
+            f"y_target has shape {labels.shape} but there are {n} rows of predictions; "
             "give one entry per row, and None where the label is unknown."
         )
     rows = np.flatnonzero(_is_known(labels, classes, unlabelled, minus_one))

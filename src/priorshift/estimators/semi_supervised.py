@@ -148,10 +148,6 @@ class SemiSupervisedEM(PriorEstimator):
             Labels, with `unlabelled` where none is known; None is EM.
         unlabelled : object, optional
             What stands for an unknown label, such as -1; by default None and NaN do.
-
-        Returns
-        -------
-        PriorEstimate
         """
         if y_target is None:
             return super().estimate(y_proba, confidence_level, random_state, **options)

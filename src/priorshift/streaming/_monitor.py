@@ -154,10 +154,6 @@ class PriorMonitor(BaseEstimator):
         source_label_priors : array-like of shape (n_classes,) or mapping, optional
             Label frequencies of the training set. By default, alarms compare the stream with
             validation; with these, with validation at that class balance.
-
-        Returns
-        -------
-        self
         """
         self._check_parameters()
         estimator = SCML() if self.estimator is None else clone(self.estimator)
@@ -196,10 +192,6 @@ class PriorMonitor(BaseEstimator):
             When the batch was observed, for history, plot and report.
         adapt : bool, default=True
             Whether to adapt the batch's probabilities to the new estimate.
-
-        Returns
-        -------
-        MonitorStep
         """
         check_is_fitted(self)
         when = plain_time(time)
