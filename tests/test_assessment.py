@@ -95,11 +95,11 @@ def test_a_class_that_nothing_is_known_of_is_unclear(shifted):
 
 @pytest.mark.slow
 def test_verdicts_are_right_on_simulated_truth():
-    outcomes = [judge(simulate(7_000_000 + seed), "auto") for seed in range(40)]
+    outcomes = [judge(simulate(7_000_000 + seed), "auto") for seed in range(24)]
     adapted = [one for one in outcomes if one.verdict == "adapt"]
     left = [one for one in outcomes if one.verdict == "leave"]
-    assert len(adapted) >= 8
-    assert len(left) >= 8
+    assert len(adapted) >= 5
+    assert len(left) >= 5
     assert np.mean([right(one) for one in adapted]) >= 0.8
     assert np.mean([right(one) for one in left]) >= 0.8
     assert np.mean([one.gain for one in adapted]) > np.mean([one.gain for one in left]) + 1

@@ -36,10 +36,13 @@ from priorshift._validation import (
     Predictions,
     check_proba,
     encode_labels,
+    is_named,
     known_labels,
+    order_in_words,
     ordered,
     read_labels,
     settle_classes,
+    warn_of_missing_names,
 )
 from priorshift.diagnostics import Diagnostics, Expected, diagnose
 from priorshift.estimators import PriorEstimate, PriorEstimator, get_estimator
@@ -497,21 +500,28 @@ class Data:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Say what was looked at, if that was not everything."""
+        """Say that columns seem to be mixed up, and what was looked at if not everything."""
+        notes = []
+        said = order_in_words(self.y_proba_val.values, self.y_val, self.classes)
+        if said is not None:
+            notes.append(f"Before anything else: {said}")
         looked_at = self.y_proba_target.shape[0]
-        if looked_at == self.n_target:
-            return ()
-        return (
-            f"All of this rests on {looked_at:,} of the target's {self.n_target:,} rows, drawn at "
-            "random.",
-        )
+        if looked_at < self.n_target:
+            notes.append(
+                f"All of this rests on {looked_at:,} of the target's {self.n_target:,} rows, drawn "
+                "at random."
+            )
+        return tuple(notes)
 
 
 def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, classes: Any) -> Data:
-    validation = check_proba(y_proba_val, "y_proba_val")
-    labels = read_labels(y_val, validation.values.shape[0], "y_val")
+    labels = read_labels(y_val, None, "y_val")
+    validation = check_proba(y_proba_val, "y_proba_val", classes=classes, labels=labels)
+    labels = read_labels(labels, validation.values.shape[0], "y_val")
     names = settle_classes(validation, labels, classes)
-    target = check_proba(y_proba_target, "y_proba_target", tables=True)
+    target = check_proba(y_proba_target, "y_proba_target", tables=True, classes=names)
+    if is_named(y_proba_val):
+        warn_of_missing_names(y_proba_target, target, names, "y_proba_target")
     target = ordered(target, names, "y_proba_target")
     n, K = target.shape
     index = draw_rows(n, K)
@@ -703,17 +713,29 @@ def assumption_in_words(test: ShiftTest | None, diagnostics: Diagnostics | None)
     found = None if test is None else test.assumption
     if found is None:
         return ""
+    repeats = repeats_in_words(found)
     if found.p_value is None:
         return (
             f"There are too few rows to check that only the class balance changed: {found.n_val:,} "
-            f"of validation and {found.n_target:,} of the target."
+            f"of validation and {found.n_target:,} of the target.{repeats}"
         )
     if not found.rejected:
-        return f"A change of class balance alone explains the target (p = {found.p_value:.2f})."
+        explained = "A change of class balance alone explains the target"
+        return f"{explained} (p = {found.p_value:.2f}).{repeats}"
     return (
         f"A change of class balance alone does not explain the target (p = {found.p_value:.3f}):"
         f" up to {unexplained(test, diagnostics):.0%} of it looks different within its classes. "
-        "The verdict allows for that."
+        f"The verdict allows for that.{repeats}"
+    )
+
+
+def repeats_in_words(found: AssumptionTest) -> str:
+    """Say how many rows repeat others, if any do: intervals count each of them."""
+    sides = {"Validation": found.n_repeated_val, "The target": found.n_repeated_target}
+    return "".join(
+        f" {side} has {n:,} repeated rows: intervals are too narrow if these are copies."
+        for side, n in sides.items()
+        if n
     )
 
 
