@@ -134,7 +134,7 @@ class Ladder:
 
     @classmethod
     def of_classes(cls, scores: Vector, y: Indices, weight: Vector, n_classes: int) -> Self:
-        """Make every class a group of its own."""
+        """Make every class its own group."""
         counts = np.bincount(y, weight, n_classes)
         seen = (counts > 0).astype(np.float64)
         with np.errstate(divide="ignore"):

@@ -83,7 +83,7 @@ def predictions_of(model: Any, X: Any, classes: Labels) -> Predictions:
     y_proba, name = model.predict_proba(X), f"predict_proba of {name}"
     if np.shape(y_proba)[1:] != classes.shape:
         raise ValueError(
-            f"{name} has shape {np.shape(y_proba)}; one column a class is needed: "
+            f"{name} has shape {np.shape(y_proba)}; one column per class is needed: "
             f"{some(found.tolist())}."
         )
     checked = check_proba(y_proba, name)
@@ -140,7 +140,7 @@ def _check_calibrator(calibrator: Any) -> None:
 
 
 def read_training(X: Any, y: Any, owner: str) -> tuple[Any, Labels]:
-    """Check labels, and that there is one a row; leave the rows to the inner estimator."""
+    """Check labels, and that there is one per row; leave the rows to the inner estimator."""
     if y is None:
         raise ValueError(f"{owner} requires y to be passed, but the target y is None.")
     labels = column_or_1d(as_array(y, "y"), warn=True)

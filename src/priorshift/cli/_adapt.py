@@ -21,7 +21,7 @@ from priorshift.assessment import following
 from priorshift.calibration import CalibrationAverage, CalibrationMap
 from priorshift.cli._console import busy, emit, note, progress
 from priorshift.cli._documents import document
-from priorshift.cli._errors import Command
+from priorshift.cli._errors import command
 from priorshift.cli._options import (
     Request,
     check_copy,
@@ -124,11 +124,9 @@ TEXT = (".csv", ".tsv")
 """Formats that can go to stdout."""
 
 
-@click.command(
-    cls=Command,
-    short_help="Adapt predictions to estimated or known priors.",
-    epilog="\b\nExample:\n"
-    "  priorshift adapt --validation validation.csv --target target.csv --output adapted.csv",
+@command(
+    "adapt --validation validation.csv --target target.csv --output adapted.csv",
+    "Adapt predictions to estimated or known priors.",
 )
 @data_options(validation="EM, MAP and --known-priors can do without.")
 @method_option()

@@ -138,7 +138,7 @@ def _checked(
 
 
 def read_text_labels(raw: NDArray[Any], n_rows: int, where: str) -> Labels:
-    """Check labels, one a row, and turn them into text."""
+    """Check labels, one per row, and turn them into text."""
     labels = as_text(read_labels(raw, n_rows, where))
     empty = np.flatnonzero(labels == "")
     if empty.size:

@@ -13,7 +13,7 @@ from priorshift._validation import Predictions
 from priorshift.assessment import Assessment, Verdict, Verdicts, adapting, draw_rows
 from priorshift.cli._console import busy, note, progress, say, show_table
 from priorshift.cli._documents import check_suffix, document, hand_out, verdict_of
-from priorshift.cli._errors import Command
+from priorshift.cli._errors import command
 from priorshift.cli._options import (
     OutputPath,
     Request,
@@ -189,11 +189,9 @@ def read_pooling(_: click.Context, param: click.Parameter, value: str) -> float 
     return rows
 
 
-@click.command(
-    cls=Command,
-    short_help="Estimate the priors of each site, week or device.",
-    epilog="\b\nExample:\n"
-    "  priorshift groups --validation validation.csv --target target.csv --group-column part",
+@command(
+    "groups --validation validation.csv --target target.csv --group-column part",
+    "Estimate the priors of each site, week or device.",
 )
 @data_options(validation="EM and MAP can do without.")
 @click.option(

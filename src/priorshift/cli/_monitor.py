@@ -19,7 +19,7 @@ from priorshift._validation import Predictions, some
 from priorshift.assessment import Verdict, Verdicts
 from priorshift.cli._console import emit, note, stdout
 from priorshift.cli._documents import document
-from priorshift.cli._errors import SHIFTED, Command
+from priorshift.cli._errors import SHIFTED, command
 from priorshift.cli._options import (
     OutputPath,
     Request,
@@ -401,12 +401,9 @@ def draw(followed: PriorMonitor, path: Path) -> None:
         figure.savefig(temporary, dpi=150)
 
 
-@click.command(
-    cls=Command,
-    short_help="Follow the class priors over time, with alarms.",
-    epilog="\b\nExample:\n"
-    "  priorshift monitor --validation validation.csv --target target.csv --every 500 "
-    "--output monitor.html",
+@command(
+    "monitor --validation validation.csv --target target.csv --every 500 --output monitor.html",
+    "Follow the class priors over time, with alarms.",
 )
 @data_options(validation="Needed unless --state goes on.", folder=True)
 @click.option(

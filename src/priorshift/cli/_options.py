@@ -246,23 +246,19 @@ def fail_option(when: str) -> Decorator:
     )
 
 
-def dask_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add a cluster to work on."""
-    return click.option(
-        "--dask",
-        metavar="ADDRESS",
-        help="Read and go through the target on the workers of this Dask scheduler, such as "
-        "tcp://host:8786. They must see the file by the same path.",
-    )(command)
+dask_option: Decorator = click.option(
+    "--dask",
+    metavar="ADDRESS",
+    help="Read and go through the target on the workers of this Dask scheduler, such as "
+    "tcp://host:8786. They must see the file by the same path.",
+)
 
 
-def confidence_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add intervals."""
-    return click.option(
-        "--confidence-level",
-        type=SHARE,
-        help="Give every prior an interval of this confidence, such as 0.95.",
-    )(command)
+confidence_option: Decorator = click.option(
+    "--confidence-level",
+    type=SHARE,
+    help="Give every prior an interval of this confidence, such as 0.95.",
+)
 
 
 def interval_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -275,19 +271,15 @@ def interval_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return confidence_option(method(command))
 
 
-def known_priors_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add priors to adapt to instead of an estimate."""
-    return click.option(
-        "--known-priors",
-        metavar="FILE|NAME=VALUE,...",
-        help="Adapt to these priors instead of estimating them. One class may be left out: it "
-        "gets what remains of 1.",
-    )(command)
+known_priors_option: Decorator = click.option(
+    "--known-priors",
+    metavar="FILE|NAME=VALUE,...",
+    help="Adapt to these priors instead of estimating them. One class may be left out: it "
+    "gets what remains of 1.",
+)
 
 
-def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add output for machines."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def output_option(what: str, *suffixes: str) -> Decorator:
@@ -306,6 +298,4 @@ def html_option(what: str, default: Path | None = None) -> Decorator:
     )
 
 
-def title_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add a heading."""
-    return click.option("--title", help="Heading of the report.")(command)
+title_option: Decorator = click.option("--title", help="Heading of the report.")

@@ -53,7 +53,7 @@ from priorshift.statistics import Decision, DecisionCounts
 from priorshift.uncertainty import Estimand, IntervalMethod, IntervalRequest, PriorInterval
 
 Batch = Literal["likelihood", "inversion", "posteriors", "calibrated"]
-"""How the priors of many groups are found at once."""
+"""How the priors of many groups are estimated together."""
 
 Reproduced = Callable[..., Solution]
 """A solver as published: takes a problem, a start, `tol` and `n_steps`."""
@@ -103,8 +103,8 @@ class PriorEstimator(BaseEstimator):
 
     A subclass has a `name`, says which confusion matrix it needs (`_decision`: "hard", "soft", or
     None for none), and finds priors in one of two methods. `_solve` gets counts of target
-    decisions; the base class then handles sparse rows, counts that were made apart, and classes
-    that validation lacks. `_estimate` gets clean target predictions instead, row by row. A method
+    decisions; the base class then handles sparse rows, counts made elsewhere, and classes that
+    validation lacks. `_estimate` gets clean target predictions instead, row by row. A method
     that learns more than counts from validation returns it from `_learn`.
 
     Everything else that reports, groups, monitors and commands need to know about a method is in
@@ -147,7 +147,7 @@ class PriorEstimator(BaseEstimator):
     raw_is : {"priors", "ratio"}, default="priors"
         What `PriorEstimate.raw` holds.
     gap_unit : {"nats", ""}, default="nats"
-        Unit of `PriorEstimate.gap`; "" for a method with an objective of its own.
+        Unit of `PriorEstimate.gap`; "" for a method with another objective.
     batch : {"likelihood", "inversion", "posteriors", "calibrated"} or None, default=None
         How `estimate_groups` solves for all groups at once: by the likelihood of counts under the
         columns `_columns`, by inverting them, by the likelihood of the posteriors, or by soft
@@ -160,7 +160,6 @@ class PriorEstimator(BaseEstimator):
     summary: ClassVar[str] = ""
     reference: ClassVar[Reference | None] = None
     headline: ClassVar[str] = ""
-    keeps_rows: ClassVar[bool] = False
     calibrates: ClassVar[bool] = False
     trusts_outputs: ClassVar[bool] = False
     estimates_nothing: ClassVar[bool] = False
@@ -185,6 +184,11 @@ class PriorEstimator(BaseEstimator):
         return by_counts and cls._solve is not PriorEstimator._solve
 
     @property
+    def keeps_rows(self) -> bool:
+        """Whether `fit` keeps validation row by row."""
+        return False
+
+    @property
     def fit_is_counts(self) -> bool:
         """Whether what `fit` learns is no more than counts."""
         return self.counts_suffice and not self.keeps_rows
@@ -201,10 +205,10 @@ class PriorEstimator(BaseEstimator):
 
     @property
     def needs_rows(self) -> bool:
-        """Whether the method, as fitted, needs rows of the target: `estimate_counts` will not do.
+        """Whether the fitted method needs rows of the target, so that `estimate_counts` raises.
 
-        EM and MAP always do, and every method if validation lacks a class, whose share shows in
-        rows alone.
+        EM and MAP always do, and every method does if validation lacks a class, whose share only
+        rows can show.
         """
         check_is_fitted(self)
         return not (self.counts_suffice and self.confusion_.seen.all())
@@ -226,7 +230,7 @@ class PriorEstimator(BaseEstimator):
 
     @property
     def _denominator(self) -> Vector:
-        """Priors that outputs stand for once they are calibrated, if the method calibrates."""
+        """Priors under which outputs are posteriors, once the method has calibrated them."""
         return self.source_priors_
 
     # Fitting
@@ -288,8 +292,8 @@ class PriorEstimator(BaseEstimator):
     ) -> Self:
         """Add a batch of validation data; only what the method needs of it is kept.
 
-        The first call needs `classes`, and takes the source priors as `fit` does. However you cut
-        the data into batches, the result is that of one `fit` on all of them.
+        The first call needs `classes` and accepts source priors as `fit` does. The result does not
+        depend on how you cut the data into batches: it is that of one `fit` on all of them.
         """
         first, given = not hasattr(self, "classes_"), Given(source_priors, source_label_priors)
         if first:
@@ -327,7 +331,7 @@ class PriorEstimator(BaseEstimator):
             raise ValueError(f"{name} needs a validation set: fit(y_proba, y).")
         if source_priors is None:
             raise ValueError(
-                f"{name} needs source priors, or predictions to take them from: "
+                f"{name} needs source priors, or predictions to estimate them from: "
                 "fit(source_priors=...) or fit(y_proba)."
             )
         return classes_of_priors(source_priors, classes)
@@ -368,7 +372,7 @@ class PriorEstimator(BaseEstimator):
         return names, rows
 
     def _as_taken(self, values: Rows, *, kept: bool = False) -> Any:
-        """Return predictions as the method can take them, or say which methods can.
+        """Return predictions in the form that the method can use, or say which methods can.
 
         Beyond `DENSE_CLASSES` classes only `wide` methods can. Up to there, a method without
         `takes_sparse` reads sparse rows as arrays, a few at a time; rows that it keeps must be few.
@@ -411,7 +415,7 @@ class PriorEstimator(BaseEstimator):
         *,
         named: bool = False,
     ) -> Self:
-        """Set what was fitted, all at once, so that a failed fit changes nothing.
+        """Set all fitted attributes together, so that a failed fit changes nothing.
 
         The priors trained under are known by mean prediction (p^f, the ratio's denominator) and by
         labels (p^N).
@@ -459,7 +463,7 @@ class PriorEstimator(BaseEstimator):
         return self
 
     def _sources(self, counts: ValidationCounts | None, known: Known) -> tuple[Vector, str]:
-        """Settle the denominator of the ratio, and say where it is from."""
+        """Choose the denominator of the ratio, and say where it comes from."""
         if known.source is not None:
             return known.source, "given"
         assert counts is not None
@@ -604,9 +608,9 @@ class PriorEstimator(BaseEstimator):
     ) -> PriorEstimate:
         """Estimate the target priors from how often each class was decided for.
 
-        It is what `estimate` gives on the rows that were counted, and parts of the target can be
-        counted apart, in any order and anywhere, and added. For the methods that rest on a
-        confusion matrix, unless validation lacks a class: see `needs_rows`.
+        The result is that of `estimate` on the rows that were counted. You can count parts of the
+        target separately, in any order and on any machine, and add them. It works for methods with
+        a confusion matrix, unless validation lacks a class: see `needs_rows`.
 
         Parameters
         ----------
@@ -710,7 +714,7 @@ class PriorEstimator(BaseEstimator):
     # What methods use
 
     def _few_classes(self, values: Rows) -> Any:
-        """Return predictions as intervals can take them: they need dense matrices of classes."""
+        """Return predictions in the form that intervals, which need dense matrices, can use."""
         if not isinstance(values, SparseTable):
             return values
         if values.shape[1] > DENSE_CLASSES:
@@ -818,7 +822,7 @@ def interval_request(
     random_state: int | np.random.Generator | None,
     **options: Unpack[IntervalOptions],
 ) -> IntervalRequest | None:
-    """Check how an interval is to be made; None if there is to be none."""
+    """Check the options of an interval; return None if none is asked for."""
     if strange := options.keys() - DEFAULT_OPTIONS.keys():
         raise TypeError(f"there is no option {some(sorted(strange))}; see estimate for all.")
     if confidence_level is None:

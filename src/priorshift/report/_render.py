@@ -86,11 +86,6 @@ def render_report(
     created : datetime, optional
         Date of the report, by default now. All else depends on the arguments alone.
 
-    Returns
-    -------
-    str
-        HTML.
-
     Examples
     --------
     >>> import numpy as np
