@@ -68,7 +68,7 @@ ENOUGH_POWER = 0.8
 """Chance of noticing a shift from which on not noticing one is evidence that there is none."""
 
 SOME_LABELS = 100
-"""Labels of the target to ask for at least."""
+"""Labels of the target to ask for where nothing is known of the changed decisions."""
 
 FEW_ROWS = 30
 """Validation rows, at the estimated priors, below which more of them would help most."""
@@ -748,14 +748,16 @@ def labels_needed(gain: float, changed: float) -> int:
 
     .. math:: n = (\text{caution} + 0.84)^2 \, c / g^2
 
-    on. Gains below one point of accuracy are not worth the labels: g counts as at least that.
+    on. Gains below one point of accuracy are not worth the labels: g counts as at least that. Fewer
+    than 30 labels are never enough: the expected gain may be wrong.
 
     Examples
     --------
     >>> labels_needed(0.04, 0.1)
     261
     """
-    return int(np.ceil((CAUTION + float(ndtri(0.8))) ** 2 * changed / max(abs(gain), WORTH) ** 2))
+    needed = (CAUTION + float(ndtri(0.8))) ** 2 * changed / max(abs(gain), WORTH) ** 2
+    return max(FEW_ROWS, int(np.ceil(needed)))
 
 
 @dataclass(frozen=True)
@@ -946,7 +948,7 @@ class Evidence:
         decided = self.estimate.decision
         if decided is None:
             return f"at least {SOME_LABELS}"
-        needed = max(SOME_LABELS, labels_needed(self.gain.value, decided["changed_decisions"]))
+        needed = labels_needed(self.gain.value, decided["changed_decisions"])
         return f"about {min(needed, self.sizes.n_target):,}"
 
 
