@@ -30,7 +30,7 @@ from priorshift.cli._columns import Meaning, by_class, label_hint, names_of
 from priorshift.cli._console import note
 from priorshift.cli._dask import connected
 from priorshift.cli._options import Request
-from priorshift.cli._priors import read_priors
+from priorshift.cli._priors import names_in_pairs, read_priors
 from priorshift.estimators import NoAdaptation, PriorEstimate, PriorEstimator, get_estimator
 from priorshift.execution import SAMPLE_SEED, Table, sample_in_memory, sample_sentence
 from priorshift.io import PredictionFile, open_predictions
@@ -214,8 +214,10 @@ def open_task(request: Request) -> Iterator[Task]:
         meaning = Meaning.of(
             request.class_columns, request.positive_class, request.renormalise, opened
         )
-        files = by_class(opened, names_of(raw) or request.known_classes, meaning)
+        files = by_class(opened, names_of(raw) or _named_classes(request), meaning)
         columns = class_columns(files, meaning.chosen)
+        if columns is not None and set(request.known_classes) <= set(columns):
+            columns = request.known_classes or columns
         _tell_assumptions(files, columns, request.class_columns)
         y_proba_val, y_val = None, None
         if raw is not None:
@@ -226,6 +228,12 @@ def open_task(request: Request) -> Iterator[Task]:
             y_val = known_labels(y_val, classes, where, explain_columns(files, columns))
         task = Task(request, classes, files, columns, y_proba_val, y_val, client=client)
         yield _with_priors(task, validation, request)
+
+
+def _named_classes(request: Request) -> tuple[str, ...]:
+    """Return the classes that a saved state, or priors as NAME=VALUE, name."""
+    given = (request.source_priors, request.source_label_priors, request.known_priors)
+    return request.known_classes or max(map(names_in_pairs, given), key=len)
 
 
 def _tell_assumptions(
