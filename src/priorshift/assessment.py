@@ -382,7 +382,7 @@ def _weighed(
     )
 
 
-class Tested(NamedTuple):
+class Findings(NamedTuple):
     """What a verdict needs of a `ShiftTest`."""
 
     rejected: bool
@@ -460,12 +460,12 @@ class Verdicts:
             )
         except ValueError:  # too few rows
             return evidence.verdict
-        evidence = replace(evidence, test=Tested(rejected, None))
+        evidence = replace(evidence, test=Findings(rejected, None))
         settled = not rejected and measured is None and evidence.verdict == "leave"
         if settled or data.classes.size > MOST_CLASSES_OF_ASSUMPTION:
             return evidence.verdict  # whatever else changed
         found = check_assumption(*rows, classes=data.classes, random_state=0)
-        return replace(evidence, test=Tested(rejected, found)).verdict
+        return replace(evidence, test=Findings(rejected, found)).verdict
 
 
 class Sizes(NamedTuple):
@@ -672,7 +672,7 @@ def following(estimate: PriorEstimate, verdict: Verdict) -> PriorEstimate:
     return replace(estimate, strength=0.0, calibrator=None)
 
 
-def unexplained(test: ShiftTest | Tested | None, diagnostics: Diagnostics | None) -> float:
+def unexplained(test: ShiftTest | Findings | None, diagnostics: Diagnostics | None) -> float:
     r"""Return the share of the target that no change of priors explains, 0 unless it is refuted.
 
     The test's statistic T is twice a mean square of f deviations, in standard errors: chance alone
@@ -765,7 +765,7 @@ class Evidence:
     """All that a verdict is made from."""
 
     estimate: PriorEstimate
-    test: ShiftTest | Tested | None
+    test: ShiftTest | Findings | None
     diagnostics: Diagnostics | None
     measured: Measured | None
     sizes: Sizes
