@@ -17,6 +17,7 @@ from priorshift._validation._classes import (
     in_class_order,
     known_labels,
     ordered,
+    read_decisions,
     read_labels,
     settle_classes,
 )
@@ -68,6 +69,7 @@ __all__ = [
     "is_missing",
     "known_labels",
     "ordered",
+    "read_decisions",
     "read_labels",
     "settle_classes",
     "some",

@@ -384,6 +384,7 @@ def check_proba(y_proba: Any, name: str = "y_proba", *, tables: bool = False) ->
         _require_matrix(table, table.names, name)
         _require_distributions(table, name)
         return Predictions(table, table.names, passed="proba")
+    _refuse_labels(y_proba, name)
     values, names = read_numbers(y_proba, name)
     if values.ndim == 1:
         _require_unit_interval(values, name)
@@ -444,6 +445,24 @@ def _require_matrix(values: Rows, names: tuple[Any, ...] | None, name: str) -> N
         raise ValueError(f"{name} has one column; pass a 1-D array or one column per class.")
     if names is not None:
         require_unique(list(names), f"the header of {name}")
+
+
+def _refuse_labels(values: Any, name: str) -> None:
+    """Refuse a 1-D array of labels: text, truth values or whole numbers are no probabilities."""
+    unpacked, _ = from_frame(values, name)
+    if not isinstance(unpacked, np.ndarray | list | tuple):
+        return
+    array = as_array(unpacked, name)
+    kind = array.dtype.kind
+    if kind == "O" and array.ndim == 1 and all(isinstance(value, str) for value in array[:1]):
+        kind = "U"
+    if array.ndim == 1 and array.size and kind in "iubUST":
+        raise ValueError(
+            f"{name} is 1-D and holds {'text' if kind in 'UST' else 'whole numbers'}, such as "
+            f"{array[0].item() if hasattr(array[0], 'item') else array[0]!r}: these look like "
+            "labels. Pass decisions as y_pred= (y_pred_val= and y_pred_target= of assess), and "
+            "probabilities of the positive class as floats."
+        )
 
 
 def _require_unit_interval(values: Floats, name: str) -> None:

@@ -135,6 +135,19 @@ def traits_of(name: str) -> PriorEstimator:
     return PriorEstimator()
 
 
+def decision_methods() -> list[str]:
+    """Return the names of the methods that need no probabilities, decisions being enough.
+
+    Examples
+    --------
+    >>> from priorshift.estimators.registry import decision_methods
+    >>> decision_methods()
+    ['cm', 'cm-l', 'cm-m', 'joint', 'bbse', 'rlls']
+    """
+    _load_entry_points()
+    return [name for name, cls in _ESTIMATORS.items() if not cls().needs_probabilities]
+
+
 @cache  # once a process
 def _load_entry_points() -> None:
     """Register the estimators of other packages; one that fails is named and left out."""
