@@ -49,12 +49,12 @@ def scans(monkeypatch):
 
 @pytest.fixture
 def confusions(monkeypatch):
-    """Count how often probabilities are summed by label over all rows, each with weight 1."""
+    """Count how often probabilities are summed by label over all rows, and how often weighted."""
     counted = Counter()
     add_up = statistics._SumByClass.__call__
 
     def counting(self, block, rows):
-        counted[rows.stop] += self.weight is None and rows.start == 0
+        counted[rows.stop if self.weight is None else "weighted"] += rows.start == 0
         return add_up(self, block, rows)
 
     monkeypatch.setattr(statistics._SumByClass, "__call__", counting)
@@ -121,6 +121,7 @@ def test_assess_checks_and_counts_once(data, scans, confusions):
     assert scans == {N_VAL: 1, N_TARGET: 1}
     # as it is, squared for the variance of each class, and once more for what diagnose redraws
     assert confusions[N_VAL] <= 3
+    assert confusions["weighted"] <= 2  # all redraws in one pass, and weighted by probabilities
 
 
 @pytest.mark.usefixtures("blank_figures")
@@ -132,6 +133,7 @@ def test_a_report_checks_and_counts_once(data, scans, confusions):
     assert scans == {N_VAL: 1, N_TARGET: 1}
     # as it is, squared for the variance of each class, and once more for what diagnose redraws
     assert confusions[N_VAL] <= 3
+    assert confusions["weighted"] <= 2  # all redraws in one pass, and weighted by probabilities
 
 
 @pytest.mark.usefixtures("blank_figures")

@@ -787,15 +787,7 @@ class Evidence:
         if verdict == "adapt":
             return f"Adapt: {self._changed()}accuracy should rise {self._from_to()}."
         if verdict == "leave":
-            if self.no_shift:
-                return (
-                    "Leave the predictions as they are: there is no evidence that the class "
-                    "balance changed."
-                )
-            return (
-                "Leave the predictions as they are: the class balance changed, but "
-                f"adapting would gain {_points(max(0.0, gain.high))} points of accuracy at most."
-            )
+            return f"Leave the predictions as they are: {self._nothing_to_gain()}."
         if self.unknown_classes:
             return (
                 f"Unclear: validation has no row of class {some(self.unknown_classes, 3)}, so "
@@ -812,6 +804,15 @@ class Evidence:
             f"{_signed(gain.low)} to {_signed(gain.high)} points."
         )
 
+    def _nothing_to_gain(self) -> str:
+        mean, error = self.mean_and_error
+        little = mean + 1.64 * error < WORTH
+        if self.no_shift and not (self.test is None and little):
+            return "there is no evidence that the class balance changed"
+        changed = "" if self.test is None else "the class balance changed, but "
+        most = _points(max(0.001, self.gain.high))
+        return f"{changed}adapting would gain {most} points of accuracy at most"
+
     def _changed(self) -> str:
         shifted = self.test is not None and self.test.rejected
         return "the class balance has changed, and " if shifted else ""
@@ -824,7 +825,7 @@ class Evidence:
         before = self.diagnostics.accuracy_before.value
         after = min(1.0, before + gain.value)
         digits = 0 if round(100 * before) != round(100 * after) else 1
-        return f"from about {100 * before:.{digits}f} % to {100 * after:.{digits}f} % ({span})"
+        return f"from about {before:.{digits}%} to {after:.{digits}%} ({span})"
 
     @property
     def reasons(self) -> tuple[str, ...]:

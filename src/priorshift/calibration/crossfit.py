@@ -72,7 +72,7 @@ def by_fold(
 ) -> tuple[Indices, tuple[slice, ...]]:
     """Return rows ordered fold by fold, and where each fold lies."""
     folds = deal_folds(y, min(n_folds, y.size), stratified, random_state)
-    order = np.argsort(folds, kind="stable")
+    order = np.argsort(folds, kind="stable").astype(np.min_scalar_type(y.size))  # it is kept
     ends = np.cumsum(np.bincount(folds)).tolist()
     return order, tuple(slice(a, b) for a, b in zip([0, *ends[:-1]], ends, strict=True))
 

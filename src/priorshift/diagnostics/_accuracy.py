@@ -32,7 +32,7 @@ from priorshift.diagnostics._result import Expected
 from priorshift.estimators import PriorEstimate
 from priorshift.execution import row_blocks
 from priorshift.solvers import Mixture, maximise
-from priorshift.statistics import Confusion, DecisionCounts
+from priorshift.statistics import Confusion, DecisionCounts, reweighted_columns
 from priorshift.uncertainty import stratified_weights
 
 DOUBT = 0.5
@@ -195,10 +195,9 @@ def _resampled_moves(
     centre = _solve(C, q, M)
     spread = _spread(y_proba_target, q) / M  # of the mean, not of a row
     moves = np.zeros((len(weights), K))
-    for b, weight in enumerate(weights):
-        resampled = Confusion.from_arrays(y_proba, y, decision="soft", sample_weight=weight)
+    for b, resampled in enumerate(reweighted_columns(y_proba, y, weights)):
         noisy = np.maximum(q + spread @ rng.standard_normal(K), 0)
-        moves[b, seen] = _solve(resampled.conditional[:, seen], noisy, M) - centre
+        moves[b, seen] = _solve(resampled[:, seen], noisy, M) - centre
     return moves
 
 

@@ -308,7 +308,7 @@ class Auto(PriorEstimator):
         return self
 
     def _helpful(self, calibrator: CalibrationMap) -> Vector:
-        """Return per class the weight of validation, and moments of the nats that a map saves."""
+        """Return per class the weight of validation, and the nats that a map saves, and squared."""
         values, labels, weight = self._rows()
         sums = np.zeros((3, self.classes_.size))
         for rows, before in label_losses(values, labels):
@@ -394,11 +394,13 @@ class Auto(PriorEstimator):
     def _sample(self) -> Sample:
         values, labels, weight = self._rows()
         order = self._calibration.order
+        same = weight.size and (weight == weight[0]).all()
+        short: Any = labels.astype(np.int32)
         return Sample(
             self._calibration.y_proba,
             decide(values, np.ones(values.shape[1]))[order],
-            labels[order],
-            weight[order],
+            short[order],
+            np.broadcast_to(weight[0], weight.shape) if same else weight[order],
         )
 
     def _interval(

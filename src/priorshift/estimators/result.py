@@ -247,6 +247,12 @@ class PriorEstimate(FrozenArrays):
     def report(self, path: str | PathLike[str], **data: Any) -> Path:
         """Write the estimate as one self-contained HTML file.
 
+        The page holds what there are data for, and says what its other sections need. From the
+        estimate alone: the class shares and how they were found. With `y_proba_val` and `y_val`:
+        confusion matrix and calibration. With `y_proba_target`: which decisions change. With all
+        three: the verdict, accuracy before and after, and the tests. `Assessment.report` has the
+        verdict without them.
+
         Parameters
         ----------
         path : str or path-like

@@ -387,7 +387,7 @@ def gather(inputs: Inputs) -> Facts:
         truth=truth,
         comparison=inputs.comparison,
         n_val=_rows_of(inputs.proba_val, assessment, "n_val"),
-        n_target=inputs.estimate.n_target or _rows_of(inputs.proba_target, assessment, "n_target"),
+        n_target=_rows_of(inputs.proba_target, assessment, "n_target") or inputs.estimate.n_target,
         warnings=tuple(dict.fromkeys(warned)),
     )
 
