@@ -7,6 +7,7 @@ are checked once: see `Predictions`. Their type follows one rule: see `float_typ
 
 from priorshift._validation._classes import (
     NO_PRIOR,
+    as_decisions,
     check_classes,
     check_indices,
     check_priors,
@@ -45,6 +46,7 @@ __all__ = [
     "NO_PRIOR",
     "Predictions",
     "as_array",
+    "as_decisions",
     "check_alpha",
     "check_choice",
     "check_classes",

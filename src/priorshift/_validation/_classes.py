@@ -140,6 +140,19 @@ def read_decisions(
     return names, found, None if labels is None else encode_labels(labels, names)
 
 
+def as_decisions(y_pred: Any, classes: Labels) -> Predictions:
+    """Read decisions for `classes` as rows that can go wherever predictions go.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> as_decisions(["b", "a"], np.array(["a", "b"])).decided
+    array([1, 0])
+    """
+    _, decided, _ = read_decisions(y_pred, classes=classes)
+    return Predictions.from_decisions(decided, classes.size)
+
+
 def in_class_order(predictions: Predictions, classes: Labels, name: str = "y_proba") -> Any:
     """Return the values of `ordered`: an array or a table."""
     return ordered(predictions, classes, name).values

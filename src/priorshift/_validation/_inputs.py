@@ -8,22 +8,35 @@ is for use within a call: it stands for the rows as they were when they were che
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 
-from priorshift._typing import NUMBERS, Floats, Labels, Mask, Vector, float_type
-from priorshift.execution import Block, Rows, SparseTable, Table, as_table, map_reduce
+from priorshift._typing import NUMBERS, Floats, Indices, Labels, Mask, Vector, float_type
+from priorshift.execution import (
+    Block,
+    DenseBlocks,
+    Rows,
+    SparseBlock,
+    SparseTable,
+    Table,
+    as_table,
+    map_reduce,
+    take_rows,
+)
 
 SUM_TOLERANCE = 1e-3
 """How far a row of probabilities, or a vector of priors, may sum from 1."""
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
 """Sums of weights that can be squared without overflow or underflow."""
+
+ONE_HOT_NUMBERS = 2**24
+"""Rows times classes up to which decisions are spread out in memory where rows are needed."""
 
 SHOWN_ROWS = 64
 """Sparse rows that are made an array to explain what is wrong with them."""
@@ -317,12 +330,15 @@ class Predictions:
         Whether the input was 1-D: the probability of the positive class alone.
     passed : {"proba", "logits"} or None
         The check that the rows passed; None if nobody checked them.
+    decided : ndarray of shape (n_samples,) or None
+        Column of each row's 1, if the rows stand for decisions without probabilities.
     """
 
     values: Any
     names: tuple[Any, ...] | None = None
     binary: bool = False
     passed: Literal["proba", "logits"] | None = None
+    decided: Indices | None = None
     _made: dict[Any, tuple[tuple[Any, ...], Any]] = field(
         default_factory=dict, init=False, repr=False
     )
@@ -331,6 +347,32 @@ class Predictions:
     def from_checked(cls, values: Rows) -> "Predictions":
         """Wrap rows that were made or taken from checked ones, and so need no check."""
         return cls(values, passed="proba")
+
+    @classmethod
+    def from_decisions(cls, decided: Indices, n_classes: int) -> "Predictions":
+        """Wrap decisions as rows with one 1 each; many rows are made block by block.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> Predictions.from_decisions(np.array([1, 0]), 3).values
+        array([[0., 1., 0.],
+               [1., 0., 0.]], dtype=float32)
+        """
+        n = decided.size
+        ones = np.ones(n, np.float32), decided, np.arange(n + 1)
+        rows = SparseTable(SparseBlock(csr_array(ones, shape=(n, n_classes))))
+        few = n * n_classes <= ONE_HOT_NUMBERS
+        return cls(
+            rows.whole.toarray() if few else DenseBlocks(rows), None, False, "proba", decided
+        )
+
+    def take(self, rows: Indices) -> "Predictions":
+        """Return some rows, in memory, as what they are."""
+        if self.decided is not None:
+            return Predictions.from_decisions(self.decided[rows], self.shape[1])
+        kept = take_rows(self.values, rows) if isinstance(self.values, Table) else self.values[rows]
+        return replace(self, values=kept)
 
     @property
     def shape(self) -> tuple[int, int]:

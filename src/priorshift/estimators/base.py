@@ -8,9 +8,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from priorshift._typing import Labels, Mask, Vector
+from priorshift._typing import Indices, Labels, Mask, Vector
 from priorshift._validation import (
     NO_PRIOR,
+    Predictions,
     check_alpha,
     check_choice,
     check_count,
@@ -292,7 +293,7 @@ class PriorEstimator(BaseEstimator):
             Whose probability a 1-D `y_proba` is.
         """
         given = Given(source_priors, source_label_priors)
-        if y_pred is not None:
+        if y_pred is not None or _are_decisions(y_proba):
             names, counts = self._count_decisions(y_pred, y, classes, sample_weight, y_proba)
             return self._settle(names, given, counts)
         if y_proba is None:
@@ -353,28 +354,33 @@ class PriorEstimator(BaseEstimator):
 
     def _count_decisions(
         self,
-        y_pred: ArrayLike,
+        y_pred: Any,
         y: ArrayLike | None,
         classes: ArrayLike | None,
         sample_weight: ArrayLike | None,
         y_proba: Any,
     ) -> tuple[Labels, ValidationCounts]:
         """Check decisions and labels of validation; return the classes and what was counted."""
-        self._require_decisions(y_proba)
+        self._require_decisions(y_pred, y_proba)
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} needs validation labels: fit(y_pred=..., y=...)."
             )
-        names, decided, labels = read_decisions(y_pred, y, classes)
+        if y_pred is None:
+            named, decided = read_labels(y, y_proba.shape[0]), y_proba.decided
+            names = settle_classes(y_proba, named, classes)
+            labels: Indices | None = encode_labels(named, names)
+        else:
+            names, decided, labels = read_decisions(y_pred, y, classes)
         assert labels is not None
         self._require_room(names.size)
         weight = check_sample_weight(sample_weight, labels.size)
         confusion = Confusion.from_decisions(decided, labels, names.size, weight)
         return names, ValidationCounts.of_decisions(confusion)
 
-    def _require_decisions(self, y_proba: Any) -> None:
+    def _require_decisions(self, y_pred: Any, y_proba: Any) -> None:
         """Refuse decisions where they do not suffice, or where probabilities are given as well."""
-        if y_proba is not None:
+        if y_pred is not None and y_proba is not None:
             raise ValueError("y_proba and y_pred are two ways to give the same; pass one of them.")
         if self.needs_probabilities:
             from priorshift.estimators.registry import decision_methods
@@ -657,16 +663,11 @@ class PriorEstimator(BaseEstimator):
             simultaneous=simultaneous,
             estimand=estimand,
         )
-        if y_pred is not None:
-            self._require_decisions(y_proba)
-            _, decided, _ = read_decisions(y_pred, classes=self.classes_)
-            counts = DecisionCounts.from_decisions(decided, self.classes_.size)
-            return self._from_counts(counts, request)
-        if y_proba is None:
+        if y_proba is None and y_pred is None:
             raise ValueError("the target is missing; pass y_proba, or decisions as y_pred=.")
+        if y_pred is not None or self._decisions_only or _are_decisions(y_proba):
+            return self._from_counts(self._decisions_of(y_pred, y_proba), request)
         values = in_class_order(check_proba(y_proba, tables=True), self.classes_)
-        if self._decisions_only:
-            return self._from_counts(DecisionCounts.from_arrays(values, decision="hard"), request)
         values = self._as_taken(values)
         check_source_mass(self._denominator, values, self.classes_, origin=self.source_priors_from_)
         if request is None:
@@ -715,6 +716,17 @@ class PriorEstimator(BaseEstimator):
             )
         return self._from_counts(counts, request)
 
+    def _decisions_of(self, y_pred: Any, y_proba: Any) -> DecisionCounts:
+        """Count the decisions of the target, given as such or by their probabilities."""
+        self._require_decisions(y_pred, y_proba)
+        if y_pred is not None:
+            _, decided, _ = read_decisions(y_pred, classes=self.classes_)
+            return DecisionCounts.from_decisions(decided, self.classes_.size)
+        rows = ordered(check_proba(y_proba, tables=True), self.classes_)
+        if rows.decided is not None:
+            return DecisionCounts.from_decisions(rows.decided, self.classes_.size)
+        return DecisionCounts.from_arrays(rows.values, decision="hard")
+
     def _from_counts(
         self, counts: DecisionCounts, request: IntervalRequest | None
     ) -> PriorEstimate:
@@ -742,6 +754,8 @@ class PriorEstimator(BaseEstimator):
 
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
         """Turn clean target predictions into an estimate: by default, count them and `_solve`."""
+        if self._decisions_only:
+            return self._estimate_counts(DecisionCounts.from_arrays(y_proba, decision="hard"))
         target = self._seen_target(y_proba, "a confusion matrix").count(self.confusion_.decision)
         if not target.empty:
             return self._solve(target)
@@ -911,6 +925,11 @@ class PriorEstimator(BaseEstimator):
             **solution.certificate,
             **more,
         )
+
+
+def _are_decisions(y_proba: Any) -> bool:
+    """Tell whether rows that were checked before stand for decisions without probabilities."""
+    return isinstance(y_proba, Predictions) and y_proba.decided is not None
 
 
 def interval_request(

@@ -170,6 +170,18 @@ def _of_counts(
     return bounds if seen.all() else _with_unseen(bounds, estimator)
 
 
+def votes_of_validation(estimator: "PriorEstimator") -> Votes:
+    """Return what validation says of votes, which needs no row of the target."""
+    if estimator._decision == "hard" and estimator._validation is None:
+        validation = _in_samples(estimator.confusion_)
+        target = validation.sum(axis=1)
+        return HardDecisions(validation, target, pooled_columns(validation)).votes
+    rows = estimator._labelled_rows()
+    return Votes.of(
+        estimator.confusion_, rows.y_proba[:1], rows.y_proba, rows.labels, rows.sample_weight
+    )
+
+
 def _in_samples(confusion: Confusion) -> Vector:
     """Return decisions by class, in as many samples as the columns are worth."""
     sizes = np.minimum(confusion.sizes, EXACT)
