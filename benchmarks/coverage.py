@@ -65,7 +65,7 @@ def main() -> None:
     parser.add_argument("--intervals", nargs="+", default=["asymptotic", "bootstrap", "bayesian"])
     parser.add_argument("--replicates", type=int, help="at K = 10; a tenth at K = 100")
     parser.add_argument("--pools", nargs="*", help="real outputs whose name has one of these")
-    parser.add_argument("--per-class", type=int, help="validation samples a class")
+    parser.add_argument("--per-class", type=int, help="validation samples per class")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     options = parser.parse_args()
     warnings.simplefilter("ignore", ps.PriorShiftWarning)

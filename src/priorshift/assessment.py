@@ -37,12 +37,14 @@ from priorshift._validation import (
     as_decisions,
     check_proba,
     encode_labels,
+    is_named,
     known_labels,
+    order_in_words,
     ordered,
     read_decisions,
     read_labels,
     settle_classes,
-    some,
+    warn_of_missing_names,
 )
 from priorshift.diagnostics import Diagnostics, Expected, diagnose
 from priorshift.estimators import PriorEstimate, PriorEstimator, get_estimator
@@ -54,6 +56,7 @@ from priorshift.shift_test import (
     detect_shift,
     is_shifted,
 )
+from priorshift.text import plural, quoted, shorten
 
 Verdict = Literal["adapt", "leave", "unclear"]
 
@@ -66,11 +69,14 @@ WORTH = 0.01
 ENOUGH_POWER = 0.8
 """Chance of noticing a shift from which on not noticing one is evidence that there is none."""
 
+SOME_LABELS = 100
+"""Labels of the target to ask for at least."""
+
 FEW_ROWS = 30
 """Validation rows, at the estimated priors, below which more of them would help most."""
 
 SAMPLE_NUMBERS = 10_000_000
-"""Rows times classes that are assessed of a target that is read in blocks."""
+"""Rows times classes of the target that are assessed: of a larger one a sample."""
 
 MOST_CLASSES, MOST_CLASSES_OF_ASSUMPTION = 500, 200
 """Classes beyond which the tests take too long."""
@@ -80,8 +86,11 @@ BY_DECISIONS = (
     "Labels of some target rows can."
 )
 
-MANY_NUMBERS, MOST_NUMBERS = 2_000_000, 40_000_000
-"""Rows times classes beyond which the shift test draws fewer resamples, or is left out."""
+MANY_NUMBERS, MOST_NUMBERS = 2_000_000, 10_000_000
+"""Rows times classes beyond which tests draw fewer resamples, or sides are thinned for them."""
+
+BUDGET = 40_000_000
+"""Rows times classes that verdicts on many groups or windows go through in all."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -444,7 +453,7 @@ class Verdicts:
         y_val: ArrayLike,
         source_label_priors: Any = None,
         *,
-        budget: int = MOST_NUMBERS,
+        budget: int = BUDGET,
     ) -> None:
         self.validation = check_proba(y_proba_val, "y_proba_val"), y_val
         self.source_label_priors, self.budget = source_label_priors, budget
@@ -530,26 +539,32 @@ class Data:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Say what was looked at, if that was not everything."""
+        """Say that columns seem to be mixed up, and what was looked at if not everything."""
+        notes = []
+        said = order_in_words(self.y_proba_val.values, self.y_val, self.classes)
+        if said is not None:
+            notes.append(f"Before anything else: {said}")
         looked_at = self.y_proba_target.shape[0]
-        if looked_at == self.n_target:
-            return ()
-        return (
-            f"All of this rests on {looked_at:,} of the target's {self.n_target:,} rows, drawn at "
-            "random.",
-        )
+        if looked_at < self.n_target:
+            notes.append(
+                f"All of this rests on {looked_at:,} of the target's {self.n_target:,} rows, drawn "
+                "at random."
+            )
+        return tuple(notes)
 
 
 def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, classes: Any) -> Data:
-    validation = check_proba(y_proba_val, "y_proba_val")
-    labels = read_labels(y_val, validation.values.shape[0], "y_val")
+    labels = read_labels(y_val, None, "y_val")
+    validation = check_proba(y_proba_val, "y_proba_val", classes=classes, labels=labels)
+    labels = read_labels(labels, validation.values.shape[0], "y_val")
     names = settle_classes(validation, labels, classes)
-    target = check_proba(y_proba_target, "y_proba_target", tables=True)
+    target = check_proba(y_proba_target, "y_proba_target", tables=True, classes=names)
+    if is_named(y_proba_val):
+        warn_of_missing_names(y_proba_target, target, names, "y_proba_target")
     target = ordered(target, names, "y_proba_target")
     n, K = target.shape
-    index = np.arange(n)
-    if isinstance(target.values, Table):
-        index = draw_rows(n, K)
+    index = draw_rows(n, K)
+    if isinstance(target.values, Table) or index.size < n:
         target = target.take(index)
     known, truth = known_labels(y_target, names, n)
     position = np.searchsorted(index, known)
@@ -623,17 +638,18 @@ def _tested(
 ) -> tuple[ShiftTest | None, tuple[str, ...]]:
     """Test for a shift and for nothing but a shift, where that does not take too long."""
     K = data.classes.size
-    numbers = (data.y_val.size + data.y_proba_target.shape[0]) * (K + 10)
-    if K > MOST_CLASSES or numbers > MOST_NUMBERS:
+    if K > MOST_CLASSES:
         return None, (
             f"The tests are left out: with {K:,} classes they would take too long. See "
             "priorshift.detect_shift.",
         )
+    y_proba_val, y_val, y_proba_target = _thinned(data)
+    numbers = (y_val.size + y_proba_target.shape[0]) * (K + 10)
     try:
         test = detect_shift(
-            data.y_proba_val,
-            data.classes[data.y_val],
-            data.y_proba_target,
+            y_proba_val,
+            y_val,
+            y_proba_target,
             classes=data.classes,
             n_resamples=999 if numbers <= MANY_NUMBERS else 199,
             assumption=K <= MOST_CLASSES_OF_ASSUMPTION,
@@ -643,6 +659,20 @@ def _tested(
     except ValueError as error:
         return None, (f"There is no test: {error}",)
     return test, ()
+
+
+def _thinned(data: Data) -> tuple[Predictions, Labels, Predictions]:
+    """Return both sides for the tests, or a random part of one that is too large."""
+    most = MOST_NUMBERS // (data.classes.size + 10)
+    rng = np.random.default_rng(0)
+    sides = [data.y_proba_val, data.y_proba_target]
+    labels = data.classes[data.y_val]
+    for at, side in enumerate(sides):
+        if side.shape[0] > most:
+            rows = np.sort(rng.choice(side.shape[0], most, replace=False))
+            sides[at] = Predictions.from_checked(side.values[rows])
+            labels = labels[rows] if at == 0 else labels
+    return sides[0], labels, sides[1]
 
 
 def _measured(data: Data, estimate: PriorEstimate, level: float) -> Measured | None:
@@ -720,14 +750,29 @@ def assumption_in_words(test: ShiftTest | None, diagnostics: Diagnostics | None)
     found = None if test is None else test.assumption
     if found is None:
         return ""
+    repeats = repeats_in_words(found)
     if found.p_value is None:
-        return "There are too few rows to check that only the class balance changed."
+        return (
+            f"There are too few rows to check that only the class balance changed: {found.n_val:,} "
+            f"of validation and {found.n_target:,} of the target.{repeats}"
+        )
     if not found.rejected:
-        return f"A change of class balance alone explains the target (p = {found.p_value:.2f})."
+        explained = "A change of class balance alone explains the target"
+        return f"{explained} (p = {found.p_value:.2f}).{repeats}"
     return (
         f"A change of class balance alone does not explain the target (p = {found.p_value:.3f}):"
         f" up to {unexplained(test, diagnostics):.0%} of it looks different within its classes. "
-        "The verdict allows for that."
+        f"The verdict allows for that.{repeats}"
+    )
+
+
+def repeats_in_words(found: AssumptionTest) -> str:
+    """Say how many rows repeat others, if any do: intervals count each of them."""
+    sides = {"Validation": found.n_repeated_val, "The target": found.n_repeated_target}
+    return "".join(
+        f" {side} has {n:,} repeated rows: intervals are too narrow if these are copies."
+        for side, n in sides.items()
+        if n
     )
 
 
@@ -837,8 +882,8 @@ class Evidence:
             return f"Leave the predictions as they are: {self._nothing_to_gain()}."
         if self.unknown_classes:
             return (
-                f"Unclear: validation has no row of class {some(self.unknown_classes, 3)}, so "
-                "adapting to the new class balance would be a guess."
+                f"Unclear: validation has no row of {self._unknown()}, so adapting to the new "
+                "class balance would be a guess."
             )
         if self.unexplained > self.expected[1]:
             return (
@@ -850,6 +895,11 @@ class Evidence:
             "change by "
             f"{_signed(gain.low)} to {_signed(gain.high)} points."
         )
+
+    def _unknown(self) -> str:
+        first, *others = self.unknown_classes
+        more = f" and {plural(len(others), 'other')}" if others else ""
+        return f"class {quoted(str(first))}{more}"
 
     def _nothing_to_gain(self) -> str:
         mean, error = self.mean_and_error
@@ -935,19 +985,29 @@ class Evidence:
         if self.verdict != "unclear":
             return ""
         if self.unknown_classes:
-            return "Add validation rows of the missing classes, or give source_priors."
+            missing = plural(len(self.unknown_classes), "missing class", "missing classes")
+            return f"Add validation rows of the {missing}, or give source_priors."
         n_val, rarest, name, n_target = self.sizes
         few = (
             self.diagnostics is not None and self.diagnostics.effective_sample_size < FEW_ROWS
         ) or rarest < FEW_ROWS
         if few:
             return (
-                f"More labelled validation rows would help most: class {name} has {rarest} of "
-                f"{n_val:,}."
+                "More labelled validation rows would help most: class "
+                f"{shorten(name)} has {rarest} of {n_val:,}."
             )
         if n_target < FEW_ROWS * self.estimate.classes.size:
             return f"More target rows would help most: there are {n_target:,}."
-        return "Labels of some target rows would help most: pass them as y_target."
+        return f"Labels of {self._labels} target rows would help most: pass them as y_target."
+
+    @property
+    def _labels(self) -> str:
+        """How many labels would settle an unclear verdict, as far as that is known."""
+        decided = self.estimate.decision
+        if decided is None:
+            return f"at least {SOME_LABELS}"
+        needed = max(SOME_LABELS, labels_needed(self.gain.value, decided["changed_decisions"]))
+        return f"about {min(needed, self.sizes.n_target):,}"
 
 
 def _mean_and_error(share: Expected, level: float) -> tuple[float, float]:

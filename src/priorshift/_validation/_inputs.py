@@ -10,13 +10,15 @@ is for use within a call: it stands for the rows as they were when they were che
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, issparse
 
 from priorshift._typing import NUMBERS, Floats, Indices, Labels, Mask, Vector, float_type
+from priorshift._validation._frames import Frame, class_columns
+from priorshift.exceptions import missing
 from priorshift.execution import (
     Block,
     DenseBlocks,
@@ -42,9 +44,20 @@ SHOWN_ROWS = 64
 """Sparse rows that are made an array to explain what is wrong with them."""
 
 
-def read_numbers(values: Any, name: str) -> tuple[Floats, tuple[Any, ...] | None]:
-    """Read numbers from an array, a list, or an eager frame (then with its header)."""
-    values, names = from_frame(values, name)
+class Numbers(NamedTuple):
+    """Numbers, the names of their columns if they have any, and the frame they are from."""
+
+    values: Any
+    names: tuple[Any, ...] | None = None
+    frame: Frame | None = None
+
+
+def read_numbers(values: Any, name: str, classes: Any = None, labels: Any = None) -> Numbers:
+    """Read numbers from an array, a list, or an eager frame.
+
+    Of a frame, the columns of `classes` are read, or those that `labels` suggest; by default all.
+    """
+    values, names, frame = from_frame(values, name, classes, labels)
     require_plain(values, name)
     array = as_array(values, name)
     if array.dtype.kind not in NUMBERS:
@@ -56,7 +69,7 @@ def read_numbers(values: Any, name: str) -> tuple[Floats, tuple[Any, ...] | None
         raise ValueError(f"{name} is empty (shape {array.shape}); give at least one row.")
     if array.dtype not in (np.float32, np.float64):
         array = array.astype(float_type(array.dtype))
-    return array, names
+    return Numbers(array, names, frame)
 
 
 def as_array(values: Any, name: str, dtype: Any = None) -> np.ndarray[Any, Any]:
@@ -70,19 +83,18 @@ def as_array(values: Any, name: str, dtype: Any = None) -> np.ndarray[Any, Any]:
         ) from None
 
 
-def from_frame(values: Any, name: str) -> tuple[Any, tuple[Any, ...] | None]:
+def from_frame(values: Any, name: str, classes: Any = None, labels: Any = None) -> Numbers:
     """Unpack a pandas, polars or Arrow table or column; return anything else unchanged."""
     if isinstance(values, np.ndarray | list | tuple):
-        return values, None
+        return Numbers(values)
     _require_computed(values, name)
     try:
         import narwhals as nw
     except ImportError:
         if hasattr(values, "columns"):
-            raise ValueError(
-                f"{name} is a frame, which needs narwhals: pip install 'priorshift[tables]'."
-            ) from None
-        return values, None
+            needed = missing(f"{name} is a frame, which", "narwhals", "tables")
+            raise ValueError(str(needed)) from None
+        return Numbers(values)
     try:
         native = nw.from_native(values, pass_through=True, allow_series=True)
     except ValueError as error:  # a header with duplicates
@@ -90,13 +102,26 @@ def from_frame(values: Any, name: str) -> tuple[Any, tuple[Any, ...] | None]:
     if isinstance(native, nw.LazyFrame):
         raise ValueError(f"{name} is a lazy frame; collect it first, for example with .collect().")
     if isinstance(native, nw.DataFrame):
-        if not native.columns:
-            raise ValueError(f"{name} is a frame without columns; give one column per class.")
-        _require_one_level(native.columns, name)
-        return _frame_values(native), tuple(native.columns)
+        known = None if classes is None else as_labels(classes, "classes")
+        return _read_frame(native, name, known, labels)
     if isinstance(native, nw.Series):
-        return native.to_numpy(), None
-    return values, None
+        return Numbers(native.to_numpy(), None, Frame(native))
+    return Numbers(values)
+
+
+def _read_frame(frame: Any, name: str, classes: Labels | None, labels: Labels | None) -> Numbers:
+    """Read the columns of a narwhals frame that are classes, called by them."""
+    columns = tuple(frame.columns)
+    if not columns:
+        raise ValueError(f"{name} is a frame without columns; give one column per class.")
+    _require_one_level(columns, name)
+    try:
+        found = class_columns(columns, classes, labels)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    names, chosen = (columns, columns) if found is None else (tuple(found), tuple(found.values()))
+    read = frame if chosen == columns else frame[:, [columns.index(each) for each in chosen]]
+    return Numbers(_frame_values(read), names, Frame(frame, chosen))
 
 
 def _frame_values(frame: Any) -> np.ndarray[Any, Any]:
@@ -109,7 +134,7 @@ def _frame_values(frame: Any) -> np.ndarray[Any, Any]:
 
 
 def as_labels(values: Any, name: str) -> Labels:
-    unpacked, _ = from_frame(values, name)
+    unpacked = from_frame(values, name).values
     require_plain(unpacked, name)
     # a list as objects first, or NumPy would turn ["a", nan] into the strings "a" and "nan"
     labels = as_array(unpacked, name, object if isinstance(unpacked, list | tuple) else None)
@@ -224,7 +249,7 @@ def check_sample_weight(sample_weight: ArrayLike | None, n_samples: int) -> Vect
     """Check weights: one per row, finite, not negative, not all 0."""
     if sample_weight is None:
         return None
-    values, _ = read_numbers(sample_weight, "sample_weight")
+    values = read_numbers(sample_weight, "sample_weight").values
     if values.shape != (n_samples,):
         raise ValueError(
             f"sample_weight has shape {values.shape} but there are {n_samples} rows; give one "
@@ -330,6 +355,8 @@ class Predictions:
         Whether the input was 1-D: the probability of the positive class alone.
     passed : {"proba", "logits"} or None
         The check that the rows passed; None if nobody checked them.
+    frame : Frame or None
+        The caller's frame that they were read from: see `like_input`.
     decided : ndarray of shape (n_samples,) or None
         Column of each row's 1, if the rows stand for decisions without probabilities.
     """
@@ -338,6 +365,7 @@ class Predictions:
     names: tuple[Any, ...] | None = None
     binary: bool = False
     passed: Literal["proba", "logits"] | None = None
+    frame: Frame | None = None
     decided: Indices | None = None
     _made: dict[Any, tuple[tuple[Any, ...], Any]] = field(
         default_factory=dict, init=False, repr=False
@@ -363,9 +391,8 @@ class Predictions:
         ones = np.ones(n, np.float32), decided, np.arange(n + 1)
         rows = SparseTable(SparseBlock(csr_array(ones, shape=(n, n_classes))))
         few = n * n_classes <= ONE_HOT_NUMBERS
-        return cls(
-            rows.whole.toarray() if few else DenseBlocks(rows), None, False, "proba", decided
-        )
+        values = rows.whole.toarray() if few else DenseBlocks(rows)
+        return cls(values, passed="proba", decided=decided)
 
     def take(self, rows: Indices) -> "Predictions":
         """Return some rows, in memory, as what they are."""
@@ -409,11 +436,19 @@ class Predictions:
         return result
 
 
-def check_proba(y_proba: Any, name: str = "y_proba", *, tables: bool = False) -> Predictions:
+def check_proba(
+    y_proba: Any,
+    name: str = "y_proba",
+    *,
+    tables: bool = False,
+    classes: Any = None,
+    labels: Labels | None = None,
+) -> Predictions:
     """Check a matrix of probabilities, or the 1-D probability of a positive class, once.
 
     With `tables`, predictions that are read in blocks pass as well: files, sparse matrices, Dask
-    arrays.
+    arrays. Of a frame, the columns of `classes` are read, or those that `labels` suggest: by name,
+    or by a common prefix or suffix.
     """
     if isinstance(y_proba, Predictions):
         if y_proba.passed == "proba":
@@ -427,21 +462,21 @@ def check_proba(y_proba: Any, name: str = "y_proba", *, tables: bool = False) ->
         _require_distributions(table, name)
         return Predictions(table, table.names, passed="proba")
     _refuse_labels(y_proba, name)
-    values, names = read_numbers(y_proba, name)
+    values, names, frame = read_numbers(y_proba, name, classes, labels)
     if values.ndim == 1:
         _require_unit_interval(values, name)
         both = np.column_stack([1 - values, values])
-        return Predictions(both, binary=True, passed="proba")
+        return Predictions(both, binary=True, passed="proba", frame=frame)
     _require_matrix(values, names, name)
     _require_distributions(values, name)
-    return Predictions(values, names, passed="proba")
+    return Predictions(values, names, passed="proba", frame=frame)
 
 
-def check_logits(logits: Any, name: str = "logits") -> Predictions:
+def check_logits(logits: Any, name: str = "logits", *, classes: Any = None) -> Predictions:
     """Check a matrix of logits or log-probabilities, where -inf stands for probability 0."""
     if isinstance(logits, Predictions) and logits.passed == "logits":
         return logits
-    values, names = read_numbers(logits, name)
+    values, names, frame = read_numbers(logits, name, classes)
     _require_matrix(values, names, name)
     # NaN and +inf survive into a row's maximum; a row of only -inf has no distribution
     bad = np.flatnonzero(~np.isfinite(values.max(axis=1)))
@@ -450,21 +485,21 @@ def check_logits(logits: Any, name: str = "logits") -> Predictions:
             f"{name} has NaN, +inf, or nothing but -inf in row {bad[0]} ({bad.size} such rows); "
             "remove or repair these rows."
         )
-    return Predictions(values, names, passed="logits")
+    return Predictions(values, names, passed="logits", frame=frame)
 
 
 def check_outputs(
-    outputs: Any, *, from_proba: bool, name: str, sparse: bool = False
+    outputs: Any, *, from_proba: bool, name: str, sparse: bool = False, classes: Any = None
 ) -> Predictions:
     """Check classifier outputs that are probabilities or logits, as the caller says.
 
     With `sparse`, probabilities may be a sparse matrix or table as well.
     """
     if not from_proba:
-        return check_logits(outputs, name)
+        return check_logits(outputs, name, classes=classes)
     values = outputs.values if isinstance(outputs, Predictions) else outputs
     sparse = sparse and (issparse(values) or isinstance(values, SparseTable))
-    return check_proba(outputs, name, tables=sparse)
+    return check_proba(outputs, name, tables=sparse, classes=classes)
 
 
 def _read_table(values: Any, name: str) -> Table | None:
@@ -491,19 +526,18 @@ def _require_matrix(values: Rows, names: tuple[Any, ...] | None, name: str) -> N
 
 def _refuse_labels(values: Any, name: str) -> None:
     """Refuse a 1-D array of labels: text, truth values or whole numbers are no probabilities."""
-    unpacked, _ = from_frame(values, name)
-    if not isinstance(unpacked, np.ndarray | list | tuple):
+    if not isinstance(values, list | tuple) and len(getattr(values, "shape", ())) != 1:
         return
-    array = as_array(unpacked, name)
-    kind = array.dtype.kind
-    if kind == "O" and array.ndim == 1 and all(isinstance(value, str) for value in array[:1]):
-        kind = "U"
-    if array.ndim == 1 and array.size and kind in "iubUST":
+    array = as_array(from_frame(values, name)[0], name)
+    if array.ndim != 1 or not array.size:
+        return
+    first = array[:1].tolist()[0]
+    text = isinstance(first, str | bytes)
+    if text or array.dtype.kind in "iub":
         raise ValueError(
-            f"{name} is 1-D and holds {'text' if kind in 'UST' else 'whole numbers'}, such as "
-            f"{array[0].item() if hasattr(array[0], 'item') else array[0]!r}: these look like "
-            "labels. Pass decisions as y_pred= (y_pred_val= and y_pred_target= of assess), and "
-            "probabilities of the positive class as floats."
+            f"{name} is 1-D and holds {'text' if text else 'whole numbers'}, such as {first!r}: "
+            "these look like labels. Pass decisions as y_pred= (in assess, y_pred_val= and "
+            "y_pred_target=), and probabilities of the positive class as floats."
         )
 
 
@@ -582,7 +616,7 @@ def check_matrix(y_proba: Any, name: str = "y_proba") -> Any:
     if table is not None:
         _require_matrix(table, table.names, name)
         return table
-    values, names = read_numbers(y_proba, name)
+    values, names, _ = read_numbers(y_proba, name)
     _require_matrix(values, names, name)
     return values
 

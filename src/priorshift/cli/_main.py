@@ -5,6 +5,7 @@ import click
 from priorshift._version import __version__
 from priorshift.cli._adapt import adapt
 from priorshift.cli._assess import assess
+from priorshift.cli._check import check
 from priorshift.cli._compare import compare
 from priorshift.cli._demo import demo
 from priorshift.cli._errors import Program
@@ -29,7 +30,7 @@ def main() -> None:
     """
 
 
-for command in (demo, assess, estimate, adapt, groups, compare, test, report, monitor):
+for command in (demo, check, assess, estimate, adapt, groups, compare, test, report, monitor):
     main.add_command(command)
 # by name, because the laboratory is built on top of everything here
 main.elsewhere = dict.fromkeys(("benchmark", "train"), "priorshift.reproduction.commands")

@@ -26,6 +26,7 @@ from priorshift.cli._classes import (
     read_rows,
     read_text_labels,
 )
+from priorshift.cli._columns import Meaning, by_class, label_hint, names_of
 from priorshift.cli._console import note
 from priorshift.cli._dask import connected
 from priorshift.cli._options import Request
@@ -204,17 +205,22 @@ class Task:
 def open_task(request: Request) -> Iterator[Task]:
     """Open the files, settle the classes, read validation and priors."""
     with _without_stdin(request) as request, connected(request.dask) as client:
-        target = _open(request.target, request)
-        validation = None if request.validation is None else _open(request.validation, request)
-        files = (target,) if validation is None else (validation, target)
-        columns = class_columns(files, request.class_columns)
+        paths = [path for path in (request.validation, request.target) if path is not None]
+        opened = [open_file(path, request) for path in paths]
+        validation = opened[0] if len(opened) > 1 else None
+        raw, where = None, ""
+        if validation is not None:
+            raw, where = _validation_labels(validation, request)
+        meaning = Meaning.of(
+            request.class_columns, request.positive_class, request.renormalise, opened
+        )
+        files = by_class(opened, names_of(raw) or request.known_classes, meaning)
+        columns = class_columns(files, meaning.chosen)
         _tell_assumptions(files, columns, request.class_columns)
-        y_proba_val, y_val, raw = None, None, None
-        if validation:
-            y_proba_val = read_probabilities(validation, columns, files)
-            found, where = _validation_labels(validation, request)
-            raw = read_labels(found, y_proba_val.shape[0], where)
-            y_val = read_text_labels(raw, raw.size, where)
+        y_proba_val, y_val = None, None
+        if raw is not None:
+            y_proba_val = read_probabilities(files[0], columns, files)
+            y_val = read_text_labels(raw, y_proba_val.shape[0], where)
         classes = name_classes(columns, files[0], raw)
         if y_val is not None:
             y_val = known_labels(y_val, classes, where, explain_columns(files, columns))
@@ -252,27 +258,47 @@ def _with_priors(task: Task, validation: PredictionFile | None, request: Request
     return replace(task, **named)
 
 
-def _open(path: Path, request: Request) -> PredictionFile:
-    return open_predictions(
+def open_file(path: Path, request: Request) -> PredictionFile:
+    """Open a file, and tell what was assumed of it."""
+    file = open_predictions(
         path,
         label_column=request.label_column,
         logits=request.logits,
         title="stdin" if path == request.stdin else "",
+        ignored=request.not_classes,
     )
+    for remark in file.remarks:
+        note(remark)
+    if file.adapted is not None:
+        note(
+            f"Warning: {file.where} was adapted already, by priorshift {file.adapted}: its "
+            "predictions follow other priors than the classifier's. Use the predictions that it "
+            "was made from."
+        )
+    return file
+
+
+def open_like(path: Path, task: Task) -> PredictionFile:
+    """Open a further file of the target, with the classes and options of the task."""
+    file = open_file(path, task.request)
+    meaning = Meaning.of(
+        task.request.class_columns, task.request.positive_class, task.request.renormalise, [file]
+    )
+    return by_class([file], task.classes.tolist(), meaning)[0]
 
 
 def _validation_labels(validation: PredictionFile, request: Request) -> tuple[Any, str]:
     """Read the labels of validation, and say where they are from."""
     file = validation
     if request.labels is not None:
-        file = _open(request.labels, request)
+        file = open_file(request.labels, request)
     raw, where = file.labels(), f"{file.label_column!r} in {file.where}"
     if raw is None:
         raise ValueError(
             f"{file.where} has no labels (column or key {file.label_column!r}); name them with "
-            "--label-column, or a file of them with --labels."
+            f"--label-column, or a file of them with --labels.{label_hint(file)}"
         )
-    return raw, where
+    return read_labels(raw, None, where), where
 
 
 @contextmanager

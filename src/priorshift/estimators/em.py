@@ -339,7 +339,7 @@ class CalibratedEM(PriorEstimator):
         assert rows is not None
         ordered = rows.in_canonical_order()
         chosen = self._calibrate(ordered, given.label_priors(classes))
-        # calibrating must not bring to life what validation neither has nor ever sees predicted
+        # calibrating must not create mass for classes that validation neither has nor predicts
         dead = (counts.predicted.counts <= 0) & ~counts.by_class.seen
         learned = {"recalibration_": chosen.map, "ridge_": chosen.ridge}
         return learned, _counts_of(ordered, chosen.y_proba, dead)
@@ -381,10 +381,10 @@ class CalibratedEM(PriorEstimator):
     def _interval(
         self, y_proba: Rows, found: PriorEstimate, request: IntervalRequest
     ) -> PriorInterval:
-        """Bound the priors as EM does, the calibrator given; a bootstrap fits it anew."""
+        """Bound the priors as EM does, the calibrator given; a bootstrap refits it."""
         if request.method == "bootstrap":
             fixed = copy(self)
-            fixed.ridge = self.ridge_  # choosing it anew for every resample would take too long
+            fixed.ridge = self.ridge_  # choosing it again for every resample would take too long
             return super(CalibratedEM, fixed)._interval(y_proba, found, request)
         rows, apply = self._validation_rows(), self.recalibration_.apply
         em = EM(tol=self.tol, max_iter=self.max_iter).fit(

@@ -289,7 +289,7 @@ def _noise_of(estimator: "PriorEstimator") -> SourceNoise | None:
 def _by_resampling_rows(
     estimator: "PriorEstimator", y_proba: Floats, found: PriorEstimate, request: IntervalRequest
 ) -> PriorInterval:
-    """Resample rows, and fit and estimate anew: for any estimator, one copy of the rows per thread.
+    """Resample rows, fit and estimate again: for any estimator, one copy of the rows per thread.
 
     Validation keeps its class sizes where decisions are compared by class.
     """

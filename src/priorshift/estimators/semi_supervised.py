@@ -99,7 +99,7 @@ class SemiSupervisedEM(PriorEstimator):
                 "confidence_level cannot be had with y_target, since a bootstrap resamples rows "
                 "without their labels; leave out one of the two."
             )
-        values = in_class_order(check_proba(y_proba), self.classes_)
+        values = in_class_order(check_proba(y_proba, classes=self.classes_), self.classes_)
         check_source_mass(
             self.source_priors_, values, self.classes_, origin=self.source_priors_from_
         )

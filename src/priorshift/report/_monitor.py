@@ -84,9 +84,9 @@ def sentences(history: MonitorHistory, names: Sequence[str]) -> list[str]:
         f"most {level_in_words(history)}. That holds if rows are independent draws."
     )
     said.append(
-        "An alarm says that classes are decided for with other frequencies. A change of priors "
-        "does that, and so does a change of what the classes look like: compare with “priorshift "
-        "test” before adapting."
+        "An alarm means that the classes are predicted at different rates than before. Changed "
+        "priors cause that, but so do classes that look different: run “priorshift test” before "
+        "adapting."
     )
     return said
 
@@ -204,7 +204,7 @@ def draw_monitor_figures(history: MonitorHistory) -> dict[str, FigureOf]:
         }
 
 
-_PRIORS = "Class priors over time, one line a class; the tables below have the numbers."
+_PRIORS = "Class priors over time, one line per class; the tables below have the numbers."
 _EVIDENCE = "Evidence of a change over time; the table below has the numbers."
 
 
@@ -284,11 +284,6 @@ def render_monitor_report(
         What was warned of on the way.
     created : datetime, optional
         Date of the report, by default now. All else depends on the arguments alone.
-
-    Returns
-    -------
-    str
-        HTML.
 
     Examples
     --------

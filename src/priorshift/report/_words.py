@@ -721,7 +721,7 @@ def _sources(facts: Facts) -> str:
         return ""
     return (
         f"The source priors are the {facts.estimate.source_priors_from}. If the classes of "
-        "validation are balanced otherwise than the training set was, pass source_priors."
+        "validation have other shares than in the training set, pass source_priors."
     )
 
 

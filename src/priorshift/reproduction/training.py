@@ -319,6 +319,6 @@ def require_torch() -> Any:
         import torch
     except ImportError as error:
         raise ImportError(
-            "training needs PyTorch, which is missing: pip install 'priorshift[train]'"
+            "training needs PyTorch, which is missing: pip install torch pillow"
         ) from error
     return torch

@@ -17,9 +17,11 @@ from priorshift._validation import (
     check_proba,
     encode_labels,
     in_class_order,
+    is_named,
     ordered,
     read_labels,
     settle_classes,
+    warn_of_missing_names,
 )
 from priorshift.execution import row_blocks
 from priorshift.statistics import Confusion, Decision, DecisionCounts
@@ -95,10 +97,14 @@ def read_samples(
     classes: ArrayLike | None = None,
 ) -> Samples:
     """Check predictions and labels; at least two target rows and two rows of some class."""
-    validation = check_proba(y_proba_val, "y_proba_val")
-    labels = read_labels(y_val, validation.values.shape[0], "y_val")
+    labels = read_labels(y_val, None, "y_val")
+    validation = check_proba(y_proba_val, "y_proba_val", classes=classes, labels=labels)
+    labels = read_labels(labels, validation.values.shape[0], "y_val")
     names = settle_classes(validation, labels, classes)
-    target = in_class_order(check_proba(y_proba_target, "y_proba_target"), names, "y_proba_target")
+    target = check_proba(y_proba_target, "y_proba_target", classes=names)
+    if is_named(y_proba_val):
+        warn_of_missing_names(y_proba_target, target, names, "y_proba_target")
+    target = in_class_order(target, names, "y_proba_target")
     samples = Samples(
         names,
         ordered(validation, names, "y_proba_val"),

@@ -243,7 +243,7 @@ class PriorMonitor(BaseEstimator):
         if y_pred is not None or estimator._decisions_only:
             hard = estimator._decisions_of(y_pred, y_proba)
             return hard, hard
-        values = in_class_order(check_proba(y_proba), self.classes_)
+        values = in_class_order(check_proba(y_proba, classes=self.classes_), self.classes_)
         check_source_mass(self.source_priors_, values, self.classes_)
         hard = DecisionCounts.from_arrays(values, decision="hard")
         if estimator.confusion_.decision == "hard":
@@ -350,6 +350,6 @@ def _hard_confusion(estimator: PriorEstimator, y_proba: Any, y: Any) -> Confusio
     """Count the hard decisions of validation by class; an estimator of decisions has done so."""
     if estimator._decisions_only:
         return estimator.confusion_
-    values = in_class_order(check_proba(y_proba), estimator.classes_)
+    values = in_class_order(check_proba(y_proba, classes=estimator.classes_), estimator.classes_)
     index = encode_labels(read_labels(y, values.shape[0]), estimator.classes_)
     return Confusion.from_arrays(values, index, decision="hard")
