@@ -26,7 +26,7 @@ from priorshift.solvers import (
     simplex_least_squares,
     solve_linear,
 )
-from priorshift.statistics import Decision
+from priorshift.statistics import Decision, DecisionCounts
 from priorshift.uncertainty import IntervalRequest, PriorInterval
 
 ROUNDING = 1e-9
@@ -47,11 +47,20 @@ class NoAdaptation(PriorEstimator):
     summary = "leaves the predictions alone"
     reference = GUIDE
     takes_sparse = True
+    needs_probabilities = False
     estimates_nothing = True
 
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
+        return self._unchanged(y_proba.shape[0])
+
+    def _estimate_counts(self, counts: DecisionCounts) -> PriorEstimate:
+        if self._decisions_only:
+            return self._unchanged(counts.n_samples)
+        return super()._estimate_counts(counts)
+
+    def _unchanged(self, n_target: int) -> PriorEstimate:
         solution = Solution(self.source_priors_, "direct")
-        return self._result(solution.value, solution, y_proba.shape[0])
+        return self._result(solution.value, solution, n_target)
 
     def _interval(
         self,

@@ -145,7 +145,8 @@ def decision_methods() -> list[str]:
     ['cm', 'cm-l', 'cm-m', 'bbse', 'rlls', 'joint']
     """
     _load_entry_points()
-    return [name for name, cls in _ESTIMATORS.items() if not cls().needs_probabilities]
+    methods = {name: cls() for name, cls in _ESTIMATORS.items() if not cls.estimates_nothing}
+    return [name for name, method in methods.items() if not method.needs_probabilities]
 
 
 @cache  # once per process
