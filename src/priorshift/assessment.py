@@ -70,7 +70,7 @@ ENOUGH_POWER = 0.8
 """Chance of noticing a shift from which on not noticing one is evidence that there is none."""
 
 SOME_LABELS = 100
-"""Labels of the target to ask for at least."""
+"""Labels of the target to ask for where nothing is known of the changed decisions."""
 
 FEW_ROWS = 30
 """Validation rows, at the estimated priors, below which more of them would help most."""
@@ -414,7 +414,7 @@ def _weighed(
     )
 
 
-class Tested(NamedTuple):
+class Findings(NamedTuple):
     """What a verdict needs of a `ShiftTest`."""
 
     rejected: bool
@@ -494,12 +494,12 @@ class Verdicts:
             )
         except ValueError:  # too few rows
             return evidence.verdict
-        evidence = replace(evidence, test=Tested(rejected, None))
+        evidence = replace(evidence, test=Findings(rejected, None))
         settled = not rejected and measured is None and evidence.verdict == "leave"
         if settled or data.classes.size > MOST_CLASSES_OF_ASSUMPTION:
             return evidence.verdict  # whatever else changed
         found = check_assumption(*rows, classes=data.classes, random_state=0)
-        return replace(evidence, test=Tested(rejected, found)).verdict
+        return replace(evidence, test=Findings(rejected, found)).verdict
 
 
 class Sizes(NamedTuple):
@@ -709,7 +709,7 @@ def following(estimate: PriorEstimate, verdict: Verdict) -> PriorEstimate:
     return replace(estimate, strength=0.0, calibrator=None)
 
 
-def unexplained(test: ShiftTest | Tested | None, diagnostics: Diagnostics | None) -> float:
+def unexplained(test: ShiftTest | Findings | None, diagnostics: Diagnostics | None) -> float:
     r"""Return the share of the target that no change of priors explains, 0 unless it is refuted.
 
     The test's statistic T is twice a mean square of f deviations, in standard errors: chance alone
@@ -785,14 +785,16 @@ def labels_needed(gain: float, changed: float) -> int:
 
     .. math:: n = (\text{caution} + 0.84)^2 \, c / g^2
 
-    on. Gains below one point of accuracy are not worth the labels: g counts as at least that.
+    on. Gains below one point of accuracy are not worth the labels: g counts as at least that. Fewer
+    than 30 labels are never enough: the expected gain may be wrong.
 
     Examples
     --------
     >>> labels_needed(0.04, 0.1)
     261
     """
-    return int(np.ceil((CAUTION + float(ndtri(0.8))) ** 2 * changed / max(abs(gain), WORTH) ** 2))
+    needed = (CAUTION + float(ndtri(0.8))) ** 2 * changed / max(abs(gain), WORTH) ** 2
+    return max(FEW_ROWS, int(np.ceil(needed)))
 
 
 @dataclass(frozen=True)
@@ -800,7 +802,7 @@ class Evidence:
     """All that a verdict is made from."""
 
     estimate: PriorEstimate
-    test: ShiftTest | Tested | None
+    test: ShiftTest | Findings | None
     diagnostics: Diagnostics | None
     measured: Measured | None
     sizes: Sizes
@@ -1006,7 +1008,7 @@ class Evidence:
         decided = self.estimate.decision
         if decided is None:
             return f"at least {SOME_LABELS}"
-        needed = max(SOME_LABELS, labels_needed(self.gain.value, decided["changed_decisions"]))
+        needed = labels_needed(self.gain.value, decided["changed_decisions"])
         return f"about {min(needed, self.sizes.n_target):,}"
 
 

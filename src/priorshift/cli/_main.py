@@ -20,7 +20,7 @@ from priorshift.cli._shift import test
     cls=Program,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Start with: priorshift assess --validation validation.csv --target target.csv\n\n"
-    "To try it on example data: priorshift demo --output demo.html --save-data .",
+    "To try it on example data: priorshift demo --save-data .",
 )
 @click.version_option(__version__, prog_name="priorshift")
 def main() -> None:

@@ -36,7 +36,7 @@ from priorshift.cli._columns import Meaning, by_class, label_hint, names_of
 from priorshift.cli._console import note
 from priorshift.cli._dask import connected
 from priorshift.cli._options import Request
-from priorshift.cli._priors import read_priors
+from priorshift.cli._priors import names_in_pairs, read_priors
 from priorshift.estimators import (
     NoAdaptation,
     PriorEstimate,
@@ -243,8 +243,10 @@ def open_task(request: Request) -> Iterator[Task]:
         meaning = Meaning.of(
             request.class_columns, request.positive_class, request.renormalise, opened
         )
-        files = by_class(opened, names_of(raw) or request.known_classes, meaning)
+        files = by_class(opened, names_of(raw) or _named_classes(request), meaning)
         columns = class_columns(files, meaning.chosen)
+        if columns is not None and set(request.known_classes) <= set(columns):
+            columns = request.known_classes or columns
         _tell_assumptions(files, columns, request.class_columns)
         y_proba_val, y_val = None, None
         if raw is not None:
@@ -282,6 +284,12 @@ def predicted_labels(file: PredictionFile, column: str) -> tuple[Labels, str]:
             "--predicted-column."
         )
     return read_text_labels(read_labels(raw, None, where), raw.size, where), where
+
+
+def _named_classes(request: Request) -> tuple[str, ...]:
+    """Return the classes that a saved state, or priors as NAME=VALUE, name."""
+    given = (request.source_priors, request.source_label_priors, request.known_priors)
+    return request.known_classes or max(map(names_in_pairs, given), key=len)
 
 
 def _tell_assumptions(

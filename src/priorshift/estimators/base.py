@@ -174,7 +174,6 @@ class PriorEstimator(BaseEstimator):
     summary: ClassVar[str] = ""
     reference: ClassVar[Reference | None] = None
     headline: ClassVar[str] = ""
-    keeps_rows: ClassVar[bool] = False
     calibrates: ClassVar[bool] = False
     trusts_outputs: ClassVar[bool] = False
     estimates_nothing: ClassVar[bool] = False
@@ -202,6 +201,11 @@ class PriorEstimator(BaseEstimator):
     def needs_probabilities(self) -> bool:
         """Whether the method needs `y_proba`, not decisions `y_pred` alone."""
         return not (self.counts_suffice and self._decision == "hard")
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether `fit` keeps validation row by row."""
+        return False
 
     @property
     def fit_is_counts(self) -> bool:

@@ -12,7 +12,7 @@ used. Pooling leaves less of it, as if the group had more rows; validation's noi
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -58,8 +58,7 @@ LEAST_ROWS = 1e-9
 """Rows of a group that has none: its bounds become 0 and 1."""
 
 
-@dataclass(frozen=True)
-class _Rows:
+class _Rows(NamedTuple):
     """Clean target rows in class order, with the number of each row's group."""
 
     y_proba: Any
@@ -118,10 +117,6 @@ def estimate_groups(
         For example 0.95, to give every prior an interval. Not for EM and MAP.
     sample_weight : array-like of shape (n_samples,), optional
         A row of weight 2 counts as two rows.
-
-    Returns
-    -------
-    GroupEstimates
 
     Examples
     --------
@@ -212,7 +207,7 @@ def _from_calibrated(estimator: PriorEstimator, rows: _Rows, asked: _Asked) -> G
         raise ValueError(f"{type(estimator).__name__} takes no sample_weight; use SCM-L.")
     whole = estimator.estimate(rows.y_proba)
     soft, calibrator = estimator._soft_decisions()
-    rows = replace(rows, y_proba=calibrator.apply(rows.y_proba))
+    rows = rows._replace(y_proba=calibrator.apply(rows.y_proba))
     if _is_each_alone(soft, rows, asked):
         found = _estimate_each(soft, rows)
     else:

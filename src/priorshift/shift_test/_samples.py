@@ -140,6 +140,9 @@ def decision_blocks(y_proba: Floats, decision: Decision) -> Iterator[tuple[slice
 MOST_DECIMALS = 6
 """Finer than that, float32 and float64 disagree."""
 
+SATURATED = 1e-3
+"""Confidence below the surest row's: so near to it, rounded rows are often equal by chance."""
+
 N_ROWS = 64
 """Rows that are looked at for a grid that a division hides."""
 
@@ -229,6 +232,8 @@ class Repeats:
     """Rows of validation and of the target, (2, n_groups)."""
     share: Vector
     """Of the target among the rows of both sides with the same decision, per group."""
+    surest: Mask
+    """Groups that are all but as sure as any row with their decision, per side, (2, n_groups)."""
 
     @classmethod
     def of(cls, samples: Samples) -> "Repeats":
@@ -253,23 +258,25 @@ class Repeats:
         counts = np.stack(
             [np.bincount(side[side >= 0], minlength=n_groups) for side in (groups[:n], groups[n:])]
         )
-        by_side = [
-            np.bincount(side, minlength=rows.shape[1]) for side in (predicted[:n], predicted[n:])
-        ]
-        of_target = by_side[1] / np.maximum(by_side[0] + by_side[1], 1)
-        share = of_target[predicted[maybe[first[size > 1]]]]
-        return cls(groups[:n], groups[n:], counts, share)
+        K, decided = rows.shape[1], predicted[maybe[first[size > 1]]]
+        by_side = [np.bincount(side, minlength=K) for side in (predicted[:n], predicted[n:])]
+        share = (by_side[1] / np.maximum(by_side[0] + by_side[1], 1))[decided]
+        most = np.zeros((2, K))
+        np.maximum.at(most[0], predicted[:n], largest[:n])
+        np.maximum.at(most[1], predicted[n:], largest[n:])
+        surest = largest[maybe[first[size > 1]]] >= most[:, decided] - SATURATED
+        return cls(groups[:n], groups[n:], counts, share, surest)
 
     def repeated(self, side: int) -> bool:
         r"""Tell whether one side (0 validation, 1 target) was drawn with replacement.
 
-        Classifiers tie by themselves: forests vote in steps, networks saturate. Such ties do not
-        respect sides: of t equal rows, all are on one side with probability :math:`\rho^t`,
-        :math:`\rho` its share of all rows. Rows that were drawn twice leave far fewer groups with
-        rows on both sides than that.
+        Classifiers tie by themselves. Networks saturate, so the surest rows of a decision are not
+        judged. Forests vote in steps, but such ties do not respect sides: of t equal rows, all are
+        on one side with probability :math:`\rho^t`, :math:`\rho` its share of all rows. Rows that
+        were drawn twice leave far fewer groups with rows on both sides than that.
         """
         share = self.share if side else 1 - self.share
-        groups = self.counts[side] > 0
+        groups = (self.counts[side] > 0) & ~self.surest[side]
         chance = share[groups] ** self.counts[:, groups].sum(axis=0)
         expected = float((1 - chance).sum())
         noise = float(np.sqrt((chance * (1 - chance)).sum()))

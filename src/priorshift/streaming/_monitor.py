@@ -156,10 +156,6 @@ class PriorMonitor(BaseEstimator):
         source_label_priors : array-like of shape (n_classes,) or mapping, optional
             Label frequencies of the training set. By default, alarms compare the stream with
             validation; with these, with validation at that class balance.
-
-        Returns
-        -------
-        self
         """
         self._check_parameters()
         default = SCML() if y_pred is None else CML()
@@ -206,10 +202,6 @@ class PriorMonitor(BaseEstimator):
             When the batch was observed, for history, plot and report.
         adapt : bool, default=True
             Whether to adapt the batch's probabilities to the new estimate.
-
-        Returns
-        -------
-        MonitorStep
         """
         check_is_fitted(self)
         when = plain_time(time)
