@@ -112,6 +112,57 @@ def classes_of_labels(labels: Labels, classes: ArrayLike | None = None) -> Label
     return named
 
 
+def read_decisions(
+    y_pred: ArrayLike, y: ArrayLike | None = None, classes: ArrayLike | None = None
+) -> tuple[Labels, Indices, Indices | None]:
+    """Read decisions, and labels if there are any; return classes and both as positions in them.
+
+    Without `classes`, the sorted decisions and labels name the classes.
+
+    Examples
+    --------
+    >>> read_decisions(["good", "bad", "good"], ["good", "good", "bad"])
+    (array(['bad', 'good'], dtype='<U4'), array([1, 0, 1]), array([1, 1, 0]))
+    """
+    decided = read_labels(y_pred, name="y_pred")
+    labels = None if y is None else as_labels(y, "y")
+    if labels is not None and labels.size != decided.size:
+        raise ValueError(
+            f"y has {labels.size} labels but y_pred has {decided.size} decisions; give one of "
+            "each per row."
+        )
+    if classes is None:
+        both = [decided] if labels is None else [decided, labels]
+        if len({each.dtype.kind == "U" for each in both}) == 2:
+            raise ValueError(
+                f"y_pred and y have different types (y_pred: {some(decided[:3].tolist())}; y: "
+                f"{some(both[1][:3].tolist())}); use the same names in both."
+            )
+        names = np.unique(np.concatenate(both))
+    else:
+        names = classes_of_labels(decided, classes)
+    if names.size < 2:
+        raise ValueError(
+            f"y_pred and y know one class only ({some(names.tolist())}); name all classes with "
+            "classes=."
+        )
+    found = encode_labels(decided, names, "y_pred")
+    return names, found, None if labels is None else encode_labels(labels, names)
+
+
+def as_decisions(y_pred: Any, classes: Labels) -> Predictions:
+    """Read decisions for `classes` as rows that can go wherever predictions go.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> as_decisions(["b", "a"], np.array(["a", "b"])).decided
+    array([1, 0])
+    """
+    _, decided, _ = read_decisions(y_pred, classes=classes)
+    return Predictions.from_decisions(decided, classes.size)
+
+
 def in_class_order(predictions: Predictions, classes: Labels, name: str = "y_proba") -> Any:
     """Return the values of `ordered`: an array or a table."""
     return ordered(predictions, classes, name).values

@@ -14,7 +14,13 @@ import click
 import numpy as np
 
 from priorshift._typing import Labels, Vector
-from priorshift._validation import Predictions, read_labels, some
+from priorshift._validation import (
+    Predictions,
+    as_decisions,
+    read_decisions,
+    read_labels,
+    some,
+)
 from priorshift.assessment import Assessment, Verdicts, assess
 from priorshift.cli._classes import (
     Columns,
@@ -31,7 +37,13 @@ from priorshift.cli._console import note
 from priorshift.cli._dask import connected
 from priorshift.cli._options import Request
 from priorshift.cli._priors import names_in_pairs, read_priors
-from priorshift.estimators import NoAdaptation, PriorEstimate, PriorEstimator, get_estimator
+from priorshift.estimators import (
+    NoAdaptation,
+    PriorEstimate,
+    PriorEstimator,
+    get_estimator,
+    traits_of,
+)
 from priorshift.execution import SAMPLE_SEED, Table, sample_in_memory, sample_sentence
 from priorshift.io import PredictionFile, open_predictions
 
@@ -72,6 +84,8 @@ def with_bounds(found: PriorEstimate, bounds: PriorEstimate) -> PriorEstimate:
         simultaneous=bounds.simultaneous,
     )
 
+
+COMMANDLINE = click.core.ParameterSource.COMMANDLINE
 
 CONFIDENCE_LEVEL = 0.95
 """Of the intervals of an assessment, unless another is asked for."""
@@ -124,6 +138,8 @@ class Task:
 
     def target_proba(self) -> Predictions:
         """Read the target's probabilities into memory, checked."""
+        if self.request.predicted_column is not None:
+            return self.target_rows()
         return read_probabilities(self.target, self.columns, self.files)
 
     def target_rows(self) -> Predictions:
@@ -132,6 +148,9 @@ class Task:
 
     @cached_property
     def _target_rows(self) -> Predictions:
+        if self.request.predicted_column is not None:
+            decided, where = predicted_labels(self.target, self.request.predicted_column)
+            return as_decisions(known_labels(decided, self.classes, where), self.classes)
         return read_rows(self.target, self.columns, self.files, self.client)
 
     def target_labels(self) -> Labels | None:
@@ -146,9 +165,16 @@ class Task:
             note(f"The target's labels are not used: {error}")
             return None
 
+    def suitable(self, method: str) -> str:
+        """Return the method; for decisions, CM-L in place of a default that needs probabilities."""
+        ctx = click.get_current_context(silent=True)
+        chosen = ctx is not None and ctx.get_parameter_source("method") == COMMANDLINE
+        default = self.request.predicted_column is not None and not chosen
+        return "cm-l" if default and traits_of(method).needs_probabilities else method
+
     def fitted(self, method: str) -> PriorEstimator:
         """Fit a method to validation, or to what is known of the source."""
-        estimator = get_estimator(method)
+        estimator = get_estimator(self.suitable(method))
         try:
             return estimator.fit(self.y_proba_val, self.y_val, **self.given)
         except ValueError:
@@ -176,7 +202,7 @@ class Task:
             self.y_proba_val,
             self.y_val,
             self.target_rows(),
-            method=method,
+            method=self.suitable(method),
             y_target=self.target_labels(),
             confidence_level=self.request.confidence_level or CONFIDENCE_LEVEL,
             **self.given,
@@ -211,6 +237,9 @@ def open_task(request: Request) -> Iterator[Task]:
         raw, where = None, ""
         if validation is not None:
             raw, where = _validation_labels(validation, request)
+        if request.predicted_column is not None:
+            yield _with_priors(_decided(request, opened, raw, where), validation, request)
+            return
         meaning = Meaning.of(
             request.class_columns, request.positive_class, request.renormalise, opened
         )
@@ -228,6 +257,33 @@ def open_task(request: Request) -> Iterator[Task]:
             y_val = known_labels(y_val, classes, where, explain_columns(files, columns))
         task = Task(request, classes, files, columns, y_proba_val, y_val, client=client)
         yield _with_priors(task, validation, request)
+
+
+def _decided(request: Request, opened: Sequence[PredictionFile], raw: Any, where: str) -> Task:
+    """Read decisions and labels of validation; all of them together name the classes."""
+    assert request.predicted_column is not None
+    known = np.array(request.known_classes)
+    if raw is None:
+        if not known.size:
+            raise click.UsageError("decisions (--predicted-column) need --validation.")
+        return Task(request, known, tuple(opened), None)
+    decided, _ = predicted_labels(opened[0], request.predicted_column)
+    y_val = read_text_labels(raw, decided.size, where)
+    classes, index, _ = read_decisions(decided, y_val, known if known.size else None)
+    rows = Predictions.from_decisions(index, classes.size)
+    return Task(request, classes, tuple(opened), None, rows, y_val)
+
+
+def predicted_labels(file: PredictionFile, column: str) -> tuple[Labels, str]:
+    """Read decisions as text, and say where they are from."""
+    where = f"{column!r} in {file.where}"
+    raw = file.vector(column)
+    if raw is None:
+        raise ValueError(
+            f"{file.where} has no column {column!r}; name the column of the decisions with "
+            "--predicted-column."
+        )
+    return read_text_labels(read_labels(raw, None, where), raw.size, where), where
 
 
 def _named_classes(request: Request) -> tuple[str, ...]:
@@ -289,6 +345,8 @@ def open_file(path: Path, request: Request) -> PredictionFile:
 def open_like(path: Path, task: Task) -> PredictionFile:
     """Open a further file of the target, with the classes and options of the task."""
     file = open_file(path, task.request)
+    if task.request.predicted_column is not None:
+        return file
     meaning = Meaning.of(
         task.request.class_columns, task.request.positive_class, task.request.renormalise, [file]
     )

@@ -128,7 +128,7 @@ class SemiSupervisedEM(PriorEstimator):
 
     def estimate(
         self,
-        y_proba: ArrayLike,
+        y_proba: ArrayLike | None = None,
         confidence_level: float | None = None,
         random_state: int | np.random.Generator | None = None,
         *,
