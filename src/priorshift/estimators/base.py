@@ -751,11 +751,11 @@ class PriorEstimator(BaseEstimator):
         self, counts: DecisionCounts, request: IntervalRequest | None
     ) -> PriorEstimate:
         """Estimate from counts, with an interval if it is asked for."""
-        if request is not None and isinstance(self.confusion_.counts, SparseBlock):
-            self._refuse_interval(self.classes_.size)
         found = self._estimate_counts(counts)
         if request is None:
             return found
+        if isinstance(self.confusion_.counts, SparseBlock):
+            self._refuse_interval(self.classes_.size)
         return found.with_interval(self._interval_of_counts(counts, found, request), request)
 
     def adapt(self, y_proba: ArrayLike, *, strength: float = 1.0) -> NDArray[Any]:
