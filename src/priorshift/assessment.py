@@ -35,6 +35,7 @@ from priorshift._typing import Indices, Labels, Vector
 from priorshift._validation import (
     Predictions,
     as_decisions,
+    check_level,
     check_proba,
     encode_labels,
     is_named,
@@ -307,6 +308,7 @@ def assess(
     'adapt'
     >>> adapted = found.adapt(data.y_proba_target)
     """
+    check_level(confidence_level, "confidence_level")
     given = {"source_priors": source_priors, "source_label_priors": source_label_priors}
     if y_pred_val is not None or y_pred_target is not None:
         _require_pair(y_pred_val, y_pred_target, y_val, y_proba_val, y_proba_target)
@@ -378,6 +380,7 @@ random_state
     >>> weigh(shift, data.y_proba_val, data.y_val, data.y_proba_target).verdict
     'adapt'
     """
+    check_level(confidence_level, "confidence_level")
     data = _read(y_proba_val, y_val, y_proba_target, y_target, estimate.classes)
     # source priors that come from validation are no second opinion on it
     known = estimate.source_priors if estimate.source_priors_from == "given" else None

@@ -802,10 +802,10 @@ class PriorEstimator(BaseEstimator):
         self, counts: DecisionCounts, request: IntervalRequest | None
     ) -> PriorEstimate:
         """Estimate from counts, with an interval if it is asked for."""
-        if request is not None and isinstance(self.confusion_.counts, SparseBlock):
-            self._refuse_interval(self.classes_.size)
         found = self._estimate_counts(counts)
         if request is not None:
+            if isinstance(self.confusion_.counts, SparseBlock):
+                self._refuse_interval(self.classes_.size)
             found = found.with_interval(self._interval_of_counts(counts, found, request), request)
         if self._decisions_only and np.isinf(self.confusion_.sizes).any():
             found = replace(found, cautions=(*found.cautions, EXACT_RATES))
