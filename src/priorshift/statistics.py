@@ -15,10 +15,13 @@ from scipy.sparse import coo_array, csr_array
 from priorshift._typing import Floats, Indices, Labels, Mask, Vector
 from priorshift._validation import (
     check_choice,
+    check_classes,
     check_count,
     check_counts,
+    check_fraction,
     check_indices,
     check_matrix,
+    check_table,
 )
 from priorshift.execution import (
     BLOCK_BYTES,
@@ -40,6 +43,9 @@ GRAM_BYTES = 2**23
 
 MANY_CELLS = 2**18
 """Cells of the confusion matrices that are counted in one pass under different weights."""
+
+EXACT = 1e12
+"""Samples that stand for rates that are known exactly: their noise is nothing beside any other."""
 
 GEMM_SPEED_UP = 16
 """A product of matrices takes far less time per multiplication than one with a vector."""
@@ -222,6 +228,84 @@ class Confusion:
         counts = _cells(decided, y, n_classes, sample_weight, sparse=sparse)
         return cls._of_labels(counts, y, "hard", sample_weight)
 
+    @classmethod
+    def from_counts(cls, matrix: Any, classes: Any = None) -> "Confusion":
+        """Use a confusion matrix that you have: rows are decisions, columns true classes.
+
+        It is scikit-learn's matrix transposed: ``from_counts(confusion_matrix(y, y_pred).T)``.
+
+        Parameters
+        ----------
+        matrix : array-like of shape (n_classes, n_classes)
+            `matrix[i, k]` samples of class k were decided to be i.
+        classes : array-like of shape (n_classes,), optional
+            Names of the classes; by default 0..n_classes-1.
+
+        Examples
+        --------
+        >>> import priorshift as ps
+        >>> study = ps.Confusion.from_counts([[95, 10], [5, 90]], classes=["healthy", "sick"])
+        >>> study.conditional
+        array([[0.95, 0.1 ],
+               [0.05, 0.9 ]])
+        >>> ps.CML().fit(confusion=study).estimate_counts([880, 120]).priors.round(3)
+        array([0.918, 0.082])
+        """
+        counts = check_table(matrix)
+        names = None if classes is None else check_classes(classes, counts.shape[0])
+        return cls(counts, counts.sum(axis=0), "hard", round(counts.sum()), None, names)
+
+    @classmethod
+    def from_rates(
+        cls,
+        *,
+        sensitivity: float,
+        specificity: float,
+        n_positive: int | None = None,
+        n_negative: int | None = None,
+        classes: Any = None,
+    ) -> "Confusion":
+        """Use the known error rates of a test for two classes, negative and positive.
+
+        Parameters
+        ----------
+        sensitivity : float
+            Share of positives that the test finds.
+        specificity : float
+            Share of negatives that it clears.
+        n_positive, n_negative : int, optional
+            Known positives and negatives that the rates were measured on; intervals then carry
+            the uncertainty of the rates. By default the rates are exact.
+        classes : array-like of shape (2,), optional
+            Names of the negative and the positive class; by default 0 and 1.
+
+        Examples
+        --------
+        >>> import priorshift as ps
+        >>> test = ps.Confusion.from_rates(sensitivity=0.9, specificity=0.95)
+        >>> test.conditional
+        array([[0.95, 0.1 ],
+               [0.05, 0.9 ]])
+        >>> test.exact
+        True
+        """
+        right = np.array(
+            [check_fraction(specificity, "specificity"), check_fraction(sensitivity, "sensitivity")]
+        )
+        if right.sum() <= 1:
+            raise ValueError(
+                f"sensitivity ({sensitivity}) and specificity ({specificity}) sum to "
+                f"{right.sum():.4g}: such a test tells nothing about the classes, or the opposite. "
+                "They must sum to more than 1; are they given as shares, and not swapped?"
+            )
+        given = {"n_negative": n_negative, "n_positive": n_positive}
+        sizes = [0 if n is None else check_count(n, name) for name, n in given.items()]
+        weights = np.array([float(n or 1) for n in sizes])
+        rates = np.array([[right[0], 1 - right[1]], [1 - right[0], right[1]]])
+        names = None if classes is None else check_classes(classes, 2)
+        squares = np.array(sizes, dtype=np.float64)
+        return cls(rates * weights, weights, "hard", sum(sizes), squares, names)
+
     @property
     def seen(self) -> Mask:
         """Which classes have samples."""
@@ -256,6 +340,13 @@ class Confusion:
     def exact(self) -> bool:
         """Whether the rates are known exactly, and add no noise."""
         return self.squares is not None and not self.squares.any()
+
+    def in_samples(self) -> Vector:
+        """Return decisions by class, in as many samples as the columns are worth."""
+        sizes = np.minimum(self.sizes, EXACT)
+        scale = np.divide(sizes, self.class_weights, out=np.zeros_like(sizes), where=self.seen)
+        scaled: Vector = self.counts * scale
+        return scaled
 
     @property
     def _squares(self) -> Vector:

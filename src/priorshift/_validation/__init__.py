@@ -44,6 +44,7 @@ from priorshift._validation._inputs import (
     check_proba,
     check_resamples,
     check_sample_weight,
+    check_table,
     is_missing,
     some,
 )
@@ -71,6 +72,7 @@ __all__ = [
     "check_resamples",
     "check_sample_weight",
     "check_source_mass",
+    "check_table",
     "classes_of_labels",
     "classes_of_priors",
     "encode_labels",

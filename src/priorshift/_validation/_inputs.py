@@ -320,6 +320,32 @@ def check_counts(counts: Any) -> Vector:
     return values
 
 
+def check_table(matrix: Any) -> Vector:
+    """Check counts of decisions by true class: a square matrix, finite and at least 0."""
+    values = as_array(from_frame(matrix, "matrix")[0], "matrix")
+    square = values.ndim == 2 and values.shape[0] == values.shape[1] and values.shape[0] >= 2
+    if not square or values.dtype.kind not in NUMBERS:
+        raise ValueError(
+            "matrix must be square, one row per decision and one column per true class; got shape "
+            f"{values.shape} and type {values.dtype}."
+        )
+    bad = np.argwhere(~(np.isfinite(values) & (values >= 0)))
+    if bad.size:
+        row, column = bad[0]
+        raise ValueError(
+            f"matrix must hold counts, finite and at least 0; got {values[row, column]} at row "
+            f"{row}, column {column}."
+        )
+    table: Vector = values.astype(np.float64)
+    if table.max() <= 1:
+        raise ValueError(
+            "matrix looks like rates, not counts: its largest entry is "
+            f"{table.max():.4g}. Give how many samples were counted; for known rates of two "
+            "classes use Confusion.from_rates."
+        )
+    return table
+
+
 def check_alpha(alpha: Any, n_classes: int) -> Vector:
     """Check the parameters of a Dirichlet hyper-prior: one number, or one per class, above 0."""
     values = as_array(alpha, "alpha")

@@ -1,6 +1,7 @@
 """PriorEstimator: what all methods share, from validation and target to a PriorEstimate."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, NamedTuple, NoReturn, Self, TypedDict, Unpack
 
 import numpy as np
@@ -14,7 +15,9 @@ from priorshift._validation import (
     Predictions,
     check_alpha,
     check_choice,
+    check_classes,
     check_count,
+    check_counts,
     check_positive,
     check_proba,
     check_sample_weight,
@@ -71,6 +74,11 @@ Reproduced = Callable[..., Solution]
 
 COUNTS_KEY = "evidence"
 """Under which a saved fit describes its counts; the name is that of the first files."""
+
+EXACT_RATES = (
+    "error rates that were given without the number of samples they were measured on are taken to "
+    "be exact: the interval leaves out what they may be wrong by."
+)
 
 NOTICEABLE = 0.01
 """A prior worth a warning when it cannot reach the predictions; a hyper-prior's share is less."""
@@ -267,6 +275,7 @@ class PriorEstimator(BaseEstimator):
         y: ArrayLike | None = None,
         *,
         y_pred: ArrayLike | None = None,
+        confusion: Confusion | None = None,
         source_priors: Any = None,
         source_label_priors: Any = None,
         classes: ArrayLike | None = None,
@@ -287,6 +296,9 @@ class PriorEstimator(BaseEstimator):
             CM-L, CM-M, BBSE, RLLS, Joint): labels of any kind, such as the verdicts of a judge or
             of a rule. Without `classes`, all decisions and labels together, sorted, name the
             classes; source priors are the label frequencies of validation.
+        confusion : Confusion, optional
+            A confusion matrix that you have instead of a validation set, for the same methods: see
+            `Confusion.from_counts` and `Confusion.from_rates`.
         source_priors : array-like of shape (n_classes,) or mapping, optional
             Priors the classifier was trained under, best its mean prediction on the training set.
             By default validation is assumed to be drawn as the training set was, and its mean
@@ -302,6 +314,12 @@ class PriorEstimator(BaseEstimator):
             Whose probability a 1-D `y_proba` is.
         """
         given = Given(source_priors, source_label_priors)
+        if confusion is not None:
+            _refuse_more(
+                {"y_proba": y_proba, "y": y, "y_pred": y_pred, "sample_weight": sample_weight}
+            )
+            names, counts = self._known_confusion(confusion, classes)
+            return self._settle(names, given, counts)
         if y_pred is not None or _are_decisions(y_proba):
             names, counts = self._count_decisions(y_pred, y, classes, sample_weight, y_proba)
             return self._settle(names, given, counts)
@@ -387,6 +405,27 @@ class PriorEstimator(BaseEstimator):
         self._require_room(names.size)
         weight = check_sample_weight(sample_weight, labels.size)
         confusion = Confusion.from_decisions(decided, labels, names.size, weight)
+        return names, ValidationCounts.of_decisions(confusion)
+
+    def _known_confusion(
+        self, confusion: Confusion, classes: ArrayLike | None
+    ) -> tuple[Labels, ValidationCounts]:
+        """Check a confusion matrix that was given; return its classes and itself as counts."""
+        if not isinstance(confusion, Confusion):
+            raise ValueError(
+                "confusion must be a Confusion, as Confusion.from_counts(matrix) or "
+                f"Confusion.from_rates(...) return; got {type(confusion).__name__}."
+            )
+        self._require_decisions(None, None)
+        if confusion.decision != "hard":
+            raise ValueError(
+                "confusion counts soft decisions, whose spread it does not tell; give one of hard "
+                "decisions, as Confusion.from_counts does."
+            )
+        K = confusion.class_weights.size
+        named = confusion.classes if classes is None else classes
+        names = np.arange(K) if named is None else check_classes(named, K)
+        self._require_room(K)
         return names, ValidationCounts.of_decisions(confusion)
 
     def _require_decisions(self, y_pred: Any, y_proba: Any) -> None:
@@ -697,7 +736,7 @@ class PriorEstimator(BaseEstimator):
 
     def estimate_counts(
         self,
-        counts: DecisionCounts,
+        counts: DecisionCounts | ArrayLike,
         confidence_level: float | None = None,
         random_state: int | np.random.Generator | None = None,
         **options: Unpack[IntervalOptions],
@@ -728,12 +767,24 @@ class PriorEstimator(BaseEstimator):
         """
         check_is_fitted(self)
         request = interval_request(confidence_level, random_state, **options)
-        if not isinstance(counts, DecisionCounts):
+        return self._from_counts(self._as_counts(counts), request)
+
+    def _as_counts(self, counts: Any) -> DecisionCounts:
+        """Read a plain vector as numbers of hard decisions, for the methods that compare these."""
+        if isinstance(counts, DecisionCounts):
+            return counts
+        if self.needs_probabilities:
             raise ValueError(
                 "counts must be DecisionCounts, as DecisionCounts.from_arrays(y_proba, "
                 f"decision=...) returns; got {type(counts).__name__}."
             )
-        return self._from_counts(counts, request)
+        values = check_counts(counts)
+        if (values % 1).any():
+            raise ValueError(
+                "counts must be whole numbers, how often each class was decided for; got "
+                f"{values}. Multiply shares by the number of rows."
+            )
+        return DecisionCounts(values.astype(np.float64), "hard", int(values.sum()))
 
     def _decisions_of(self, y_pred: Any, y_proba: Any) -> DecisionCounts:
         """Count the decisions of the target, given as such or by their probabilities."""
@@ -752,11 +803,13 @@ class PriorEstimator(BaseEstimator):
     ) -> PriorEstimate:
         """Estimate from counts, with an interval if it is asked for."""
         found = self._estimate_counts(counts)
-        if request is None:
-            return found
-        if isinstance(self.confusion_.counts, SparseBlock):
-            self._refuse_interval(self.classes_.size)
-        return found.with_interval(self._interval_of_counts(counts, found, request), request)
+        if request is not None:
+            if isinstance(self.confusion_.counts, SparseBlock):
+                self._refuse_interval(self.classes_.size)
+            found = found.with_interval(self._interval_of_counts(counts, found, request), request)
+        if self._decisions_only and np.isinf(self.confusion_.sizes).any():
+            found = replace(found, cautions=(*found.cautions, EXACT_RATES))
+        return found
 
     def adapt(self, y_proba: ArrayLike, *, strength: float = 1.0) -> NDArray[Any]:
         """Estimate the target priors and adapt the same predictions to them.
@@ -944,6 +997,14 @@ class PriorEstimator(BaseEstimator):
             n_target=n_target,
             **solution.certificate,
             **more,
+        )
+
+
+def _refuse_more(given: dict[str, Any]) -> None:
+    """Refuse data beside a confusion matrix that was given."""
+    if more := [name for name, value in given.items() if value is not None]:
+        raise ValueError(
+            f"confusion= takes the place of a validation set; leave out {', '.join(more)}."
         )
 
 

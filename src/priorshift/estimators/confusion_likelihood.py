@@ -314,7 +314,9 @@ class JointLikelihood(PriorEstimator):
         alpha = self._hyper_prior[target.seen]
         if (alpha < 1).any():
             raise ValueError(f"alpha must be at least 1 for {self.name}; got {self.alpha!r}.")
-        counted = self.confusion_.counts + self.shrinkage_ * self.model_confusion_
+        confusion = self.confusion_
+        counts = confusion.in_samples() if self._decisions_only else confusion.counts
+        counted = counts + self.shrinkage_ * self.model_confusion_
         V, n = counted[:, target.seen], target.counts.counts
         _report_impossible(Mixture.of(V, weights=n), float(n.sum()))
         start = target.among_seen(self.source_priors_)
@@ -365,7 +367,7 @@ def _learn_shrinkage(
     if fitting.rows is None:
         assert fitting.counts is not None
         confusion = fitting.counts.by_class
-        model = pooled_columns(confusion.counts)
+        model = pooled_columns(confusion.in_samples())
         strength = _strength(shrinkage, partial(likeliest_strength, confusion, model))
         return {"shrinkage_": strength, "model_confusion_": model}
     rows = fitting.rows.in_canonical_order()
@@ -417,7 +419,8 @@ def likeliest_strength(confusion: Confusion, model: Vector) -> float:
     >>> likeliest_strength(Confusion(V, V.sum(axis=0), "hard", 20), np.full((2, 2), 0.5))
     5.0
     """
-    V, n = confusion.counts, confusion.class_weights
+    V = confusion.in_samples()
+    n = V.sum(axis=0)
     likelihoods = []
     for strength in STRENGTHS:
         left = np.maximum(V - 1, 0) + strength * model

@@ -46,9 +46,6 @@ MLE_TOL = 0.01
 RESAMPLE_TOL = 0.05
 """Gap in nats of a resample: at most a third of a standard error, and far less on average."""
 
-EXACT = 1e12
-"""Samples that stand for rates that are known exactly: their noise is nothing beside any other."""
-
 
 def interval_by_moments(
     estimator: "PriorEstimator", y_proba: Rows, found: PriorEstimate, request: IntervalRequest
@@ -154,14 +151,14 @@ def _of_counts(
     """
     target = counts.frequencies * counts.n_samples
     if estimator._decision == "hard" and estimator._validation is None:
-        validation = _in_samples(estimator.confusion_)
+        validation = estimator.confusion_.in_samples()
         decisions = HardDecisions(validation, target, pooled_columns(validation))
     else:
         rows = estimator._labelled_rows()
         weight = rows.balanced_weight(estimator._given.label_priors(estimator.classes_))
         chances = _temperature(estimator, rows).apply(rows.y_proba)
         model, tempered = (model_columns(of, weight, "hard") for of in (rows.y_proba, chances))
-        decisions = HardDecisions(_in_samples(rows.confusion("hard")), target, model, tempered)
+        decisions = HardDecisions(rows.confusion("hard").in_samples(), target, model, tempered)
     seen = estimator.confusion_.seen
     decisions = decisions.among(seen)
     if request.method in ("auto", "asymptotic"):
@@ -173,21 +170,13 @@ def _of_counts(
 def votes_of_validation(estimator: "PriorEstimator") -> Votes:
     """Return what validation says of votes, which needs no row of the target."""
     if estimator._decision == "hard" and estimator._validation is None:
-        validation = _in_samples(estimator.confusion_)
+        validation = estimator.confusion_.in_samples()
         target = validation.sum(axis=1)
         return HardDecisions(validation, target, pooled_columns(validation)).votes
     rows = estimator._labelled_rows()
     return Votes.of(
         estimator.confusion_, rows.y_proba[:1], rows.y_proba, rows.labels, rows.sample_weight
     )
-
-
-def _in_samples(confusion: Confusion) -> Vector:
-    """Return decisions by class, in as many samples as the columns are worth."""
-    sizes = np.minimum(confusion.sizes, EXACT)
-    scale = np.divide(sizes, confusion.class_weights, out=np.zeros_like(sizes), where=sizes > 0)
-    scaled: Vector = confusion.counts * scale
-    return scaled
 
 
 def _with_unseen(bounds: PriorInterval, estimator: "PriorEstimator") -> PriorInterval:

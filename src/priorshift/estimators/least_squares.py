@@ -141,7 +141,8 @@ class RLLS(PriorEstimator):
         """Return rho: how far J may be from the truth with probability 1 - delta."""
         delta = check_fraction(check_positive(self.delta, "delta"), "delta")
         log_term = 2 * np.log(2 * self.classes_.size / delta)
-        n = self.confusion_.class_weights.sum()
+        confusion = self.confusion_
+        n = confusion.in_samples().sum() if confusion.exact else confusion.class_weights.sum()
         return float(3 * (log_term / (3 * n) + np.sqrt(log_term / n)))
 
 
