@@ -26,6 +26,7 @@ from priorshift.estimators import (
     register_estimator,
 )
 from priorshift.estimators.methods import *  # noqa: F403
+from priorshift.estimators.ppi import labels_needed
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
 from priorshift.execution import TopK
 from priorshift.groups import GroupCounts, GroupEstimates, estimate_groups
@@ -66,6 +67,7 @@ __all__ = [
     "diagnose",
     "estimate_groups",
     "get_estimator",
+    "labels_needed",
     "priors_from_labels",
     "priors_from_predictions",
     "register_estimator",
