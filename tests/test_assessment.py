@@ -3,9 +3,11 @@
 import json
 import pickle
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.stats import kstest
 
 import priorshift as ps
 from benchmarks.verdicts import judge, right, simulate, table
@@ -301,3 +303,80 @@ def test_one_row_is_no_reason_to_adapt(shifted):
     y_proba_val, y_val, y_proba, _ = shifted
     estimate = ps.SCML().fit(y_proba_val, y_val).estimate(y_proba)
     assert assessment.Verdicts(y_proba_val, y_val).on(estimate, y_proba[:1]) == "unclear"
+
+
+# Labels of some target rows
+
+
+def drifted_judge(rng, n, priors, right):
+    """Return one-sided probabilities of a judge who is right this often in each class."""
+    y = rng.choice(2, n, p=priors)
+    decided = np.where(rng.random(n) < np.asarray(right)[y], y, 1 - y)
+    sure = rng.uniform(0.6, 0.95, n)
+    return np.column_stack([np.where(decided == 0, sure, 1 - sure)] * 2) * [1, -1] + [0, 1], y
+
+
+def labelled(rng, right, n_labelled=400):
+    y_proba_val, y_val = drifted_judge(rng, 2000, [0.5, 0.5], [0.9, 0.85])
+    y_proba, y = drifted_judge(rng, 4000, [0.8, 0.2], right)
+    y_target = np.where(np.arange(y.size) < n_labelled, y, -1)
+    return ps.assess(y_proba_val, y_val, y_proba, y_target=y_target), y_proba, y_target
+
+
+def test_labels_bear_out_an_estimate_that_holds(rng):
+    found, y_proba, y_target = labelled(rng, [0.9, 0.85])
+    low, high = found.ppi.interval.T
+    assert ((low <= found.estimate.priors) & (found.estimate.priors <= high)).all()
+    expected = (
+        ps.PPI().fit(classes=[0, 1]).estimate(y_proba, 0.95, y_target=y_target, simultaneous=True)
+    )
+    np.testing.assert_allclose(found.ppi.interval, expected.interval)
+    assert found.measured.p_value > 0.05
+    assert found.measured.expected_before == pytest.approx(found.measured.before.value, abs=0.06)
+    said = " ".join(found.reasons)
+    assert "as good as on validation" in said
+    assert "inside the intervals of PPI" in said
+    better = found.estimate if "those by auto" in said else found.ppi
+    assert found.shares_to_report is better
+
+
+def test_labels_refute_an_estimate_that_does_not_hold(rng):
+    found, *_ = labelled(rng, [0.65, 0.97])
+    said = " ".join(found.reasons)
+    assert found.measured.p_value < 0.01
+    assert "not as on validation" in said
+    assert "Report PPI's shares" in said
+    assert found.shares_to_report is found.ppi
+    assert found.ppi.interval[1, 0] <= 0.2 <= found.ppi.interval[1, 1]
+    assert found.to_dict()["ppi"]["method"] == "ppi"
+
+
+def test_the_test_of_decisions_is_that_of_cochran_mantel_and_haenszel(rng):
+    """Uniform where the assumption holds, whatever the class balance."""
+    p_values = []
+    for _ in range(300):
+        sizes, rates = (400, 150), [0.9, 0.7]
+        y_val, y = rng.choice(2, sizes[0]), rng.choice(2, sizes[1], p=[0.8, 0.2])
+        right_val = rng.random(sizes[0]) < np.asarray(rates)[y_val]
+        right = (rng.random(sizes[1]) < np.asarray(rates)[y]).astype(float)
+        decided = np.where(right_val, y_val, 1 - y_val)
+        data = SimpleNamespace(
+            classes=np.arange(2),
+            y_proba_val=SimpleNamespace(values=np.eye(2)[decided]),
+            y_val=y_val,
+            y_target=y,
+        )
+        p_values.append(assessment._as_on_validation(data, right)[1])
+    assert kstest(p_values, "uniform").pvalue > 0.001
+    assert np.mean(np.array(p_values) < 0.05) < 0.1
+
+
+def test_ppi_can_be_the_method_of_an_assessment(rng):
+    y_proba_val, y_val = drifted_judge(rng, 1000, [0.5, 0.5], [0.9, 0.9])
+    y_proba, y = drifted_judge(rng, 2000, [0.9, 0.1], [0.9, 0.9])
+    y_target = np.where(np.arange(y.size) < 300, y, -1)
+    found = ps.assess(y_proba_val, y_val, y_proba, y_target=y_target, method="ppi")
+    assert found.estimate.method == "ppi"
+    assert found.estimate.interval_method == "prediction-powered"
+    with pytest.raises(ValueError, match="needs labels of some rows"):
+        ps.assess(y_proba_val, y_val, y_proba, method="ppi")

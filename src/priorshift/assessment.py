@@ -7,7 +7,8 @@ the share of the target that no change of priors explains (0 unless the assumpti
 .. math:: e = \sqrt{s^2 + u^2}
 
 is how far the gain may be off. Labels of the target, if you have some, measure the gain directly;
-both are averaged by precision.
+both are averaged by precision. They also say what the class shares are whatever changed (`PPI`):
+where its interval and that of the estimate lie apart, u is at least how far apart.
 
 - **adapt** if :math:`g > 1.2\, e`, unless there is no evidence that the class balance changed and g
   is below one point of accuracy;
@@ -28,7 +29,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 from sklearn.base import clone
 
 from priorshift._typing import Indices, Labels, Vector
@@ -43,7 +44,7 @@ from priorshift._validation import (
     some,
 )
 from priorshift.diagnostics import Diagnostics, Expected, diagnose
-from priorshift.estimators import PriorEstimate, PriorEstimator, get_estimator
+from priorshift.estimators import PPI, PriorEstimate, PriorEstimator, get_estimator
 from priorshift.execution import Table, take_rows
 from priorshift.shift_test import (
     AssumptionTest,
@@ -101,6 +102,9 @@ class Assessment:
         Expected accuracy before and after, and what the estimate rests on.
     measured : Measured or None
         Accuracy on the labelled rows of the target, if there are any.
+    ppi : PriorEstimate or None
+        Class shares by these labels and all predictions, whatever changed: see `PPI`. The
+        intervals hold for all classes together.
     n_val, n_target : int
         Rows of validation and target.
     rows_looked_at : int
@@ -120,6 +124,7 @@ class Assessment:
     assumption_test: AssumptionTest | None
     diagnostics: Diagnostics | None
     measured: "Measured | None"
+    ppi: PriorEstimate | None
     n_val: int
     n_target: int
     rows_looked_at: int
@@ -144,6 +149,18 @@ class Assessment:
         value = min(1.0, max(0.0, before.value + self.gain.value))
         low, high = found.low - found.value, found.high - found.value
         return Expected(value, max(0.0, value + low), min(1.0, value + high))
+
+    @property
+    def shares_to_report(self) -> PriorEstimate:
+        """Which class shares to report: PPI's where labels of the target contradict the estimate.
+
+        Where both agree, those of the smaller standard errors.
+        """
+        return (
+            self.estimate
+            if prefers_estimate(self.estimate, self.ppi)
+            else self.ppi or self.estimate
+        )
 
     def adapt(self, y_proba: ArrayLike, **options: Any) -> NDArray[Any]:
         """Do what the verdict says: adapt predictions, or leave their decisions alone.
@@ -171,7 +188,7 @@ class Assessment:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON."""
-        parts = ("estimate", "shift_test", "assumption_test", "diagnostics", "measured")
+        parts = ("estimate", "shift_test", "assumption_test", "diagnostics", "measured", "ppi")
         found = {name: getattr(self, name) for name in parts}
         return {
             "verdict": self.verdict,
@@ -208,17 +225,29 @@ class Measured:
         Labelled rows.
     before, after, gain : Expected
         Shares of right decisions and their difference, with intervals.
+    expected_before : float or None
+        Accuracy before adapting that validation promises on these rows, from that on each class.
+    p_value : float or None
+        Of the hypothesis that it holds: that decisions within classes are as good as on
+        validation. None where no class has rows enough.
     """
 
     n_labelled: int
     before: Expected
     after: Expected
     gain: Expected
+    expected_before: float | None = None
+    p_value: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON."""
         named = {name: getattr(self, name).to_dict() for name in ("before", "after", "gain")}
-        return {"n_labelled": self.n_labelled, **named}
+        return {
+            "n_labelled": self.n_labelled,
+            **named,
+            "expected_before": self.expected_before,
+            "p_value": self.p_value,
+        }
 
 
 def assess(
@@ -292,7 +321,7 @@ def assess(
         fitted = _estimator(method, random_state).fit(
             data.y_proba_val, data.classes[data.y_val], classes=data.classes, **given
         )
-        estimate, no_interval = _estimated(fitted, data.y_proba_target, confidence_level, seed)
+        estimate, no_interval = _estimated(fitted, data, confidence_level, seed)
     found = _weighed(data, estimate, given, confidence_level, seed)
     return replace(
         found,
@@ -353,7 +382,8 @@ def _weighed(
         diagnostics, why = _diagnosed(data, estimate, level)
         test, left_out = _tested(data, given, seed)
         measured = _measured(data, estimate, level)
-    evidence = Evidence(estimate, test, diagnostics, measured, data.sizes, level)
+        ppi = _powered(data, estimate, level)
+    evidence = Evidence(estimate, test, diagnostics, measured, data.sizes, level, ppi)
     verdict = evidence.verdict
     return Assessment(
         verdict=verdict,
@@ -365,6 +395,7 @@ def _weighed(
         assumption_test=None if test is None else test.assumption,
         diagnostics=diagnostics,
         measured=measured,
+        ppi=ppi,
         n_val=data.y_val.size,
         n_target=data.n_target,
         rows_looked_at=data.y_proba_target.shape[0],
@@ -442,8 +473,8 @@ class Verdicts:
     def _weighed(self, data: "Data", estimate: PriorEstimate) -> Verdict:
         level = 0.95
         diagnostics, _ = _diagnosed(data, estimate, level)
-        measured = _measured(data, estimate, level)
-        evidence = Evidence(estimate, None, diagnostics, measured, data.sizes, level)
+        measured, ppi = _measured(data, estimate, level), _powered(data, estimate, level)
+        evidence = Evidence(estimate, None, diagnostics, measured, data.sizes, level, ppi)
         rows = (data.y_proba_val, data.classes[data.y_val], data.y_proba_target)
         try:
             rejected = is_shifted(
@@ -481,6 +512,13 @@ class Data:
     y_target: Indices
     """Their labels."""
     n_target: int
+
+    @property
+    def labels(self) -> NDArray[np.object_]:
+        """Labels of the target by name; None where there is none."""
+        labels = np.full(self.y_proba_target.shape[0], None, dtype=object)
+        labels[self.labelled] = self.classes[self.y_target]
+        return labels
 
     @property
     def sizes(self) -> Sizes:
@@ -544,13 +582,15 @@ def _estimator(method: str | PriorEstimator, random_state: Any) -> PriorEstimato
 
 
 def _estimated(
-    fitted: PriorEstimator, y_proba: Predictions, level: float, seed: Any
+    fitted: PriorEstimator, data: Data, level: float, seed: Any
 ) -> tuple[PriorEstimate, tuple[str, ...]]:
     """Estimate with an interval; without one, and saying so, where the method has none."""
+    labels: Any = {"y_target": data.labels} if fitted.needs_target_labels else {}
     try:
-        return fitted.estimate(y_proba, level, seed), ()
+        return fitted.estimate(data.y_proba_target, level, seed, **labels), ()
     except ValueError as error:
-        return fitted.estimate(y_proba), (f"There is no interval: {error}",)
+        found = fitted.estimate(data.y_proba_target, **labels)
+        return found, (f"There is no interval: {error}",)
 
 
 @contextmanager
@@ -623,7 +663,71 @@ def _measured(data: Data, estimate: PriorEstimate, level: float) -> Measured | N
         mean = float(scores.mean())
         return Expected(mean, max(least, mean - reach * error), min(1.0, mean + reach * error))
 
-    return Measured(n, expected(before, 0.0), expected(after, 0.0), expected(after - before, -1.0))
+    return Measured(
+        n,
+        expected(before, 0.0),
+        expected(after, 0.0),
+        expected(after - before, -1.0),
+        *_as_on_validation(data, before),
+    )
+
+
+def _as_on_validation(data: Data, right: Vector) -> tuple[float | None, float | None]:
+    r"""Test whether decisions within classes are as good as on validation.
+
+    The test of Cochran (1954), and Mantel and Haenszel (1959): with :math:`a_k` of :math:`n_k`
+    labelled rows of class k decided rightly, and :math:`A_k` of all :math:`T_k`, validation's
+    :math:`m_k` among them,
+
+    .. math:: \chi^2 = \frac{(\sum_k a_k - n_k A_k / T_k)^2}
+              {\sum_k n_k m_k A_k (T_k - A_k) / (T_k^2 (T_k - 1))}.
+
+    Returns the accuracy that validation promises on these rows, and the p-value.
+    """
+    K, val = data.classes.size, data.y_proba_val.values
+    hits = np.bincount(data.y_val, val.argmax(axis=1) == data.y_val, K)
+    m, n = np.bincount(data.y_val, minlength=K), np.bincount(data.y_target, minlength=K)
+    both = (m > 0) & (n > 0)
+    if not both.any():
+        return None, None
+    hits, m, n = hits[both], m[both].astype(np.float64), n[both].astype(np.float64)
+    found = np.bincount(data.y_target, right, K)[both]
+    A, T = hits + found, m + n
+    variance = float((n * m * A * (T - A) / (T**2 * np.maximum(T - 1, 1))).sum())
+    promised = float((n * hits / m).sum() / n.sum())
+    if variance <= 0:
+        return promised, None
+    return promised, float(2 * ndtr(-abs((found - n * A / T).sum()) / np.sqrt(variance)))
+
+
+def _powered(data: Data, estimate: PriorEstimate, level: float) -> PriorEstimate | None:
+    """Estimate shares by the labels of the target, for all classes together."""
+    if data.labelled.size < 2:
+        return None
+    ppi = PPI().fit(classes=data.classes, source_priors=estimate.source_priors)
+    return ppi.estimate(
+        data.y_proba_target, confidence_level=level, y_target=data.labels, simultaneous=True
+    )
+
+
+def outside(ppi: PriorEstimate | None, low: Vector, high: Vector) -> Vector:
+    """Return how far bounds of each share lie outside the interval that labels give it."""
+    if ppi is None or ppi.interval is None:
+        return np.zeros_like(low)
+    least, most = ppi.interval.T
+    return np.maximum(np.maximum(least - high, low - most), 0.0)
+
+
+def prefers_estimate(estimate: PriorEstimate, ppi: PriorEstimate | None) -> bool:
+    """Tell whether to report an estimate rather than the shares that labels and predictions give.
+
+    Inside their intervals, those of the smaller standard errors are the better report.
+    """
+    if ppi is None or ppi.standard_error is None:
+        return True
+    if outside(ppi, estimate.priors, estimate.priors).any() or estimate.standard_error is None:
+        return False
+    return bool(estimate.standard_error.mean() <= np.mean(ppi.standard_error))
 
 
 def adapting(estimate: PriorEstimate) -> PriorEstimate:
@@ -721,11 +825,15 @@ class Evidence:
     measured: Measured | None
     sizes: Sizes
     confidence_level: float
+    ppi: PriorEstimate | None = None
 
     @property
     def unexplained(self) -> float:
-        """Share of the target that no change of priors explains."""
-        return unexplained(self.test, self.diagnostics)
+        """Share of the target that no change of priors explains, by the test or by labels."""
+        found = self.estimate
+        low, high = (found.priors,) * 2 if found.interval is None else found.interval.T
+        by_labels = float(outside(self.ppi, low, high).sum())
+        return min(1.0, max(unexplained(self.test, self.diagnostics), by_labels))
 
     @property
     def expected(self) -> tuple[float, float]:
@@ -836,6 +944,8 @@ class Evidence:
             assumption_in_words(test, self.diagnostics),
             self._of_gain(),
             self._of_labels(),
+            self._of_decisions(),
+            self._of_shares(),
         ]
         said += [self._of_mismatch(), self.advice]
         return tuple(sentence for sentence in said if sentence)
@@ -860,6 +970,42 @@ class Evidence:
         return (
             f"On {found.n_labelled:,} labelled rows of the target, accuracy is "
             f"{found.before.value:.1%} before and {found.after.value:.1%} after adapting."
+        )
+
+    def _of_decisions(self) -> str:
+        """Say whether labels of the target bear out that only the class balance changed."""
+        found = self.measured
+        if found is None or found.p_value is None or found.expected_before is None:
+            return ""
+        if found.p_value > 1 - self.confidence_level:
+            return (
+                "Within classes, decisions on them are as good as on validation "
+                f"(p = {found.p_value:.2f})."
+            )
+        return (
+            f"Within classes, decisions on them are not as on validation, which promises "
+            f"{found.expected_before:.1%} (p = {found.p_value:.3f}): more than the class balance "
+            "changed."
+        )
+
+    def _of_shares(self) -> str:
+        """Say whether the shares agree with what labels say of them, and which to report."""
+        if self.ppi is None or self.ppi.interval is None:
+            return ""
+        shares, name = self.estimate.priors, self.estimate.method
+        apart = outside(self.ppi, shares, shares)
+        if apart.any():
+            k = int(apart.argmax())
+            low, high = self.ppi.interval[k]
+            return (
+                f"Those labels and all predictions (PPI) put class {self.estimate.classes[k]} at "
+                f"{low:.1%} to {high:.1%}, whatever changed; {name} says "
+                f"{shares[k]:.1%}. Report PPI's shares."
+            )
+        better = name if prefers_estimate(self.estimate, self.ppi) else "PPI"
+        return (
+            f"The shares by {name} are inside the intervals of PPI, which hold whatever changed. "
+            f"Report those by {better}: their standard errors are smaller."
         )
 
     def _of_mismatch(self) -> str:

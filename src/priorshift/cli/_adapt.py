@@ -30,6 +30,7 @@ from priorshift.cli._options import (
     known_priors_option,
     method_option,
     output_option,
+    target_labels_option,
 )
 from priorshift.cli._task import Task, open_task
 from priorshift.estimators import PriorEstimate
@@ -125,7 +126,8 @@ NEED_A_FILE = (".npy", ".arrow", ".feather", ".parquet")
     "  priorshift adapt --validation validation.csv --target target.csv --output adapted.csv",
 )
 @data_options(validation="EM, MAP and --known-priors can do without.")
-@method_option()
+@target_labels_option
+@method_option(target_labels=True)
 @known_priors_option
 @output_option("File for the adapted predictions, in the target's format [default: CSV to stdout].")
 @json_option

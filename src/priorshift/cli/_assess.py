@@ -22,6 +22,7 @@ from priorshift.cli._options import (
     json_option,
     method_option,
     output_option,
+    target_labels_option,
 )
 from priorshift.cli._task import open_task
 
@@ -32,7 +33,8 @@ from priorshift.cli._task import open_task
     epilog="\b\nExample:\n  priorshift assess --validation validation.csv --target target.csv",
 )
 @data_options(validation="Required.")
-@method_option()
+@target_labels_option
+@method_option(target_labels=True)
 @confidence_option
 @output_option("Write a .json or .csv file instead of printing.")
 @json_option

@@ -24,6 +24,7 @@ from priorshift.cli._options import (
     json_option,
     method_option,
     output_option,
+    target_labels_option,
 )
 from priorshift.cli._task import open_task
 
@@ -34,7 +35,8 @@ from priorshift.cli._task import open_task
 )
 @data_options(validation="EM and MAP can do without.")
 @dask_option
-@method_option()
+@target_labels_option
+@method_option(target_labels=True)
 @interval_options
 @output_option("Write a .json or .csv file instead of printing.")
 @json_option

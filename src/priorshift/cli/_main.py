@@ -11,6 +11,7 @@ from priorshift.cli._errors import Program
 from priorshift.cli._estimate import estimate
 from priorshift.cli._groups import groups
 from priorshift.cli._monitor import monitor
+from priorshift.cli._plan import plan
 from priorshift.cli._report import report
 from priorshift.cli._shift import test
 
@@ -29,7 +30,7 @@ def main() -> None:
     """
 
 
-for command in (demo, assess, estimate, adapt, groups, compare, test, report, monitor):
+for command in (demo, assess, estimate, adapt, groups, compare, test, report, monitor, plan):
     main.add_command(command)
 # by name, because the laboratory is built on top of everything here
 main.elsewhere = dict.fromkeys(("benchmark", "train"), "priorshift.reproduction.commands")

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 import numpy as np
+from numpy.typing import NDArray
 
 from priorshift._typing import Labels, Vector
 from priorshift._validation import Predictions, read_labels, some
@@ -25,6 +26,7 @@ from priorshift.cli._classes import (
     read_probabilities,
     read_rows,
     read_text_labels,
+    some_labels,
 )
 from priorshift.cli._console import note
 from priorshift.cli._dask import connected
@@ -133,17 +135,29 @@ class Task:
     def _target_rows(self) -> Predictions:
         return read_rows(self.target, self.columns, self.files, self.client)
 
-    def target_labels(self) -> Labels | None:
-        """Read the target's labels, if every row has one that is a class."""
-        raw = self.target.labels()
+    def target_labels(self) -> NDArray[np.object_] | None:
+        """Read the target's labels, if it has any; None stands for those that are unknown.
+
+        Only in a column that the user named for it may some be unknown.
+        """
+        raw, where = self.target.labels(), f"{self.target.label_column!r} in {self.target.where}"
+        if self.request.target_label_column is not None:
+            if raw is None:
+                raise ValueError(f"there is no {where}; see --target-label-column.")
+            return some_labels(raw, self.classes, where)
         if raw is None:
             return None
-        where = f"{self.target.label_column!r} in {self.target.where}"
         try:
-            return known_labels(read_text_labels(raw, raw.size, where), self.classes, where)
+            labels = known_labels(read_text_labels(raw, raw.size, where), self.classes, where)
         except ValueError as error:
             note(f"The target's labels are not used: {error}")
             return None
+        return labels.astype(object)
+
+    def all_target_labels(self) -> NDArray[np.object_] | None:
+        """Read the target's labels, if every row has one."""
+        labels = self.target_labels()
+        return None if labels is None or any(label is None for label in labels) else labels
 
     def fitted(self, method: str) -> PriorEstimator:
         """Fit a method to validation, or to what is known of the source."""
@@ -163,6 +177,14 @@ class Task:
             return self._known()
         estimator = self.fitted(method)
         rows, asked = self.target_rows(), self.request.interval
+        if estimator.needs_target_labels:
+            labels: dict[str, Any] = {"y_target": self.target_labels()}
+            if labels["y_target"] is None:
+                raise click.UsageError(
+                    f"{method} needs labels of some target rows; name their column with "
+                    "--target-label-column."
+                )
+            return estimator.estimate(rows, **labels, **asked)
         if asked and isinstance(rows.values, Table):
             return estimate_with_interval(estimator, rows, asked)
         return estimator.estimate(rows, random_state=0, **asked)
@@ -203,18 +225,16 @@ class Task:
 @contextmanager
 def open_task(request: Request) -> Iterator[Task]:
     """Open the files, settle the classes, read validation and priors."""
-    with _without_stdin(request) as request, connected(request.dask) as client:
-        target = _open(request.target, request)
-        validation = None if request.validation is None else _open(request.validation, request)
+    with without_stdin(request) as request, connected(request.dask) as client:
+        target = open_file(request.target, request)
+        validation = None if request.validation is None else open_file(request.validation, request)
         files = (target,) if validation is None else (validation, target)
         columns = class_columns(files, request.class_columns)
         _tell_assumptions(files, columns, request.class_columns)
         y_proba_val, y_val, raw = None, None, None
         if validation:
             y_proba_val = read_probabilities(validation, columns, files)
-            found, where = _validation_labels(validation, request)
-            raw = read_labels(found, y_proba_val.shape[0], where)
-            y_val = read_text_labels(raw, raw.size, where)
+            y_val, raw, where = validation_labels(validation, request, y_proba_val.shape[0])
         classes = name_classes(columns, files[0], raw)
         if y_val is not None:
             y_val = known_labels(y_val, classes, where, explain_columns(files, columns))
@@ -252,31 +272,38 @@ def _with_priors(task: Task, validation: PredictionFile | None, request: Request
     return replace(task, **named)
 
 
-def _open(path: Path, request: Request) -> PredictionFile:
+def open_file(path: Path, request: Request) -> PredictionFile:
+    """Open a file of predictions or labels, as the options say."""
+    column = request.label_column
+    if path == request.target and request.target_label_column is not None:
+        column = request.target_label_column
     return open_predictions(
         path,
-        label_column=request.label_column,
+        label_column=column,
         logits=request.logits,
         title="stdin" if path == request.stdin else "",
     )
 
 
-def _validation_labels(validation: PredictionFile, request: Request) -> tuple[Any, str]:
-    """Read the labels of validation, and say where they are from."""
+def validation_labels(
+    validation: PredictionFile, request: Request, n_rows: int
+) -> tuple[Labels, NDArray[Any], str]:
+    """Read the labels of validation, as text and as they are, and say where they are from."""
     file = validation
     if request.labels is not None:
-        file = _open(request.labels, request)
-    raw, where = file.labels(), f"{file.label_column!r} in {file.where}"
-    if raw is None:
+        file = open_file(request.labels, request)
+    found, where = file.labels(), f"{file.label_column!r} in {file.where}"
+    if found is None:
         raise ValueError(
             f"{file.where} has no labels (column or key {file.label_column!r}); name them with "
             "--label-column, or a file of them with --labels."
         )
-    return raw, where
+    raw = read_labels(found, n_rows, where)
+    return read_text_labels(raw, raw.size, where), raw, where
 
 
 @contextmanager
-def _without_stdin(request: Request) -> Iterator[Request]:
+def without_stdin(request: Request) -> Iterator[Request]:
     """Put CSV from stdin into a temporary file, as it is read more than once."""
     files = {name: getattr(request, name) for name in ("validation", "target", "labels")}
     dashed = [name for name, path in files.items() if path == Path("-")]
