@@ -91,17 +91,17 @@ def test_a_class_that_nothing_is_known_of_is_unclear(shifted):
     kept = y_val != 2
     found = ps.assess(y_proba_val[kept], NAMES[y_val[kept]], y_proba, classes=NAMES)
     assert found.verdict == "unclear"
-    assert "no row of class 'cat'" in found.sentence.replace('"', "'") or "cat" in found.sentence
+    assert "no row of class “cat”, so adapting" in found.sentence
     assert any("source_priors" in reason for reason in found.reasons)
 
 
 @pytest.mark.slow
 def test_verdicts_are_right_on_simulated_truth():
-    outcomes = [judge(simulate(7_000_000 + seed), "auto") for seed in range(40)]
+    outcomes = [judge(simulate(7_000_000 + seed), "auto") for seed in range(24)]
     adapted = [one for one in outcomes if one.verdict == "adapt"]
     left = [one for one in outcomes if one.verdict == "leave"]
-    assert len(adapted) >= 8
-    assert len(left) >= 8
+    assert len(adapted) >= 5
+    assert len(left) >= 5
     assert np.mean([right(one) for one in adapted]) >= 0.8
     assert np.mean([right(one) for one in left]) >= 0.8
     assert np.mean([one.gain for one in adapted]) > np.mean([one.gain for one in left]) + 1
@@ -115,6 +115,33 @@ def test_the_sentence_is_short_and_plain(found):
     assert len(found.sentence) < 200
     for jargon in ("nats", "pseudo", "posterior", "likelihood", "p ="):
         assert jargon not in found.sentence
+
+
+def test_the_sentence_is_short_whatever_classes_are_called(shifted):
+    y_proba_val, y_val, y_proba, _ = shifted
+    names, kept = np.array([letter * 300 for letter in "abc"]), y_val == 0
+    found = ps.assess(y_proba_val[kept], names[y_val[kept]], y_proba, classes=names)
+    assert "and 1 other" in found.sentence
+    assert len(found.sentence) < 200
+
+
+def unclear(kind):
+    rng = np.random.default_rng(8)
+    few, many = draw(rng, 25, SOURCE), draw(rng, 3000, SOURCE)
+    return {
+        "few validation rows": (*few, draw(rng, 400, [0.4, 0.4, 0.2])[0]),
+        "more changed": (*many, draw(rng, 3000, TARGET, moved=1.5)[0]),
+        "few target rows": (*many, draw(rng, 40, TARGET)[0]),
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", ["few validation rows", "more changed", "few target rows"])
+@pytest.mark.parametrize("method", ["auto", "scm-l"])
+def test_every_reason_of_an_unclear_verdict_has_a_number(kind, method):
+    found = ps.assess(*unclear(kind), classes=range(K), method=method)
+    assert len(found.sentence) < 200
+    for reason in found.reasons:
+        assert any(letter.isdigit() for letter in reason), reason
 
 
 def test_every_reason_is_a_sentence_with_a_number(found):
@@ -201,6 +228,25 @@ def test_a_target_read_in_blocks_is_assessed_by_a_sample(shifted, monkeypatch):
     assert found.rows_looked_at < 1500 < found.n_target == 3000
     assert found.measured.n_labelled == found.rows_looked_at
     assert any("of the target's 3,000 rows" in reason for reason in found.reasons)
+    assert found.verdict == "adapt"
+
+
+def test_a_large_array_is_assessed_by_a_sample(shifted, monkeypatch):
+    y_proba_val, y_val, y_proba, y = shifted
+    monkeypatch.setattr(assessment, "SAMPLE_NUMBERS", 1500 * K)
+    found = ps.assess(y_proba_val, y_val, y_proba, y_target=y)
+    again = ps.assess(y_proba_val, y_val, ArrayTable(y_proba), y_target=y)
+    assert found.to_dict() == again.to_dict()
+    assert found.rows_looked_at < 1500
+
+
+def test_sides_are_thinned_for_the_tests_not_left_out(shifted, monkeypatch):
+    y_proba_val, y_val, y_proba, _ = shifted
+    monkeypatch.setattr(assessment, "MOST_NUMBERS", 1000 * (K + 10))
+    found = ps.assess(y_proba_val, y_val, y_proba, method="scm-l")
+    assert (found.shift_test.n_val, found.shift_test.n_target) == (1000, 1000)
+    assert found.shift_test.rejected
+    assert (found.n_val, found.rows_looked_at) == (2000, 3000)
     assert found.verdict == "adapt"
 
 
@@ -308,50 +354,42 @@ def test_one_row_is_no_reason_to_adapt(shifted):
 # Labels of some target rows
 
 
-def drifted_judge(rng, n, priors, right):
-    """Return one-sided probabilities of a judge who is right this often in each class."""
-    y = rng.choice(2, n, p=priors)
-    decided = np.where(rng.random(n) < np.asarray(right)[y], y, 1 - y)
-    sure = rng.uniform(0.6, 0.95, n)
-    return np.column_stack([np.where(decided == 0, sure, 1 - sure)] * 2) * [1, -1] + [0, 1], y
-
-
-def labelled(rng, right, n_labelled=400):
-    y_proba_val, y_val = drifted_judge(rng, 2000, [0.5, 0.5], [0.9, 0.85])
-    y_proba, y = drifted_judge(rng, 4000, [0.8, 0.2], right)
+def with_labels(rng, n_labelled=400, **drift):
+    y_proba_val, y_val = draw(rng, 1500, SOURCE)
+    y_proba, y = draw(rng, 4000, TARGET, **drift)
     y_target = np.where(np.arange(y.size) < n_labelled, y, -1)
     return ps.assess(y_proba_val, y_val, y_proba, y_target=y_target), y_proba, y_target
 
 
 def test_labels_bear_out_an_estimate_that_holds(rng):
-    found, y_proba, y_target = labelled(rng, [0.9, 0.85])
+    found, y_proba, y_target = with_labels(rng)
     low, high = found.ppi.interval.T
     assert ((low <= found.estimate.priors) & (found.estimate.priors <= high)).all()
-    expected = (
-        ps.PPI().fit(classes=[0, 1]).estimate(y_proba, 0.95, y_target=y_target, simultaneous=True)
-    )
+    ppi = ps.PPI().fit(classes=[0, 1, 2])
+    expected = ppi.estimate(y_proba, 0.95, y_target=y_target, simultaneous=True)
     np.testing.assert_allclose(found.ppi.interval, expected.interval)
     assert found.measured.p_value > 0.05
     assert found.measured.expected_before == pytest.approx(found.measured.before.value, abs=0.06)
     said = " ".join(found.reasons)
     assert "as good as on validation" in said
     assert "inside the intervals of PPI" in said
-    better = found.estimate if "those by auto" in said else found.ppi
-    assert found.shares_to_report is better
+    assert found.shares_to_report is (found.estimate if "those by auto" in said else found.ppi)
 
 
 def test_labels_refute_an_estimate_that_does_not_hold(rng):
-    found, *_ = labelled(rng, [0.65, 0.97])
+    found, *_ = with_labels(rng, moved=np.array([1.0, -0.5]))
     said = " ".join(found.reasons)
     assert found.measured.p_value < 0.01
     assert "not as on validation" in said
     assert "Report PPI's shares" in said
     assert found.shares_to_report is found.ppi
-    assert found.ppi.interval[1, 0] <= 0.2 <= found.ppi.interval[1, 1]
+    assert (
+        np.abs(found.ppi.priors - TARGET).sum() < 0.5 * np.abs(found.estimate.priors - TARGET).sum()
+    )
     assert found.to_dict()["ppi"]["method"] == "ppi"
 
 
-def test_the_test_of_decisions_is_that_of_cochran_mantel_and_haenszel(rng):
+def test_the_test_of_decisions_errs_as_often_as_it_says(rng):
     """Uniform where the assumption holds, whatever the class balance."""
     p_values = []
     for _ in range(300):
@@ -371,12 +409,11 @@ def test_the_test_of_decisions_is_that_of_cochran_mantel_and_haenszel(rng):
     assert np.mean(np.array(p_values) < 0.05) < 0.1
 
 
-def test_ppi_can_be_the_method_of_an_assessment(rng):
-    y_proba_val, y_val = drifted_judge(rng, 1000, [0.5, 0.5], [0.9, 0.9])
-    y_proba, y = drifted_judge(rng, 2000, [0.9, 0.1], [0.9, 0.9])
+def test_ppi_can_be_the_method_of_an_assessment(shifted):
+    y_proba_val, y_val, y_proba, y = shifted
     y_target = np.where(np.arange(y.size) < 300, y, -1)
     found = ps.assess(y_proba_val, y_val, y_proba, y_target=y_target, method="ppi")
-    assert found.estimate.method == "ppi"
+    assert found.verdict == "adapt"
     assert found.estimate.interval_method == "prediction-powered"
     with pytest.raises(ValueError, match="needs labels of some rows"):
         ps.assess(y_proba_val, y_val, y_proba, method="ppi")

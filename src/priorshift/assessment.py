@@ -29,7 +29,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import chdtrc, ndtri
 from sklearn.base import clone
 
 from priorshift._typing import Indices, Labels, Vector
@@ -37,11 +37,13 @@ from priorshift._validation import (
     Predictions,
     check_proba,
     encode_labels,
+    is_named,
     known_labels,
+    order_in_words,
     ordered,
     read_labels,
     settle_classes,
-    some,
+    warn_of_missing_names,
 )
 from priorshift.diagnostics import Diagnostics, Expected, diagnose
 from priorshift.estimators import PPI, PriorEstimate, PriorEstimator, get_estimator
@@ -53,6 +55,7 @@ from priorshift.shift_test import (
     detect_shift,
     is_shifted,
 )
+from priorshift.text import plural, quoted, shorten
 
 Verdict = Literal["adapt", "leave", "unclear"]
 
@@ -65,17 +68,23 @@ WORTH = 0.01
 ENOUGH_POWER = 0.8
 """Chance of noticing a shift from which on not noticing one is evidence that there is none."""
 
+SOME_LABELS = 100
+"""Labels of the target to ask for where nothing is known of the changed decisions."""
+
 FEW_ROWS = 30
 """Validation rows, at the estimated priors, below which more of them would help most."""
 
 SAMPLE_NUMBERS = 10_000_000
-"""Rows times classes that are assessed of a target that is read in blocks."""
+"""Rows times classes of the target that are assessed: of a larger one a sample."""
 
 MOST_CLASSES, MOST_CLASSES_OF_ASSUMPTION = 500, 200
 """Classes beyond which the tests take too long."""
 
-MANY_NUMBERS, MOST_NUMBERS = 2_000_000, 40_000_000
-"""Rows times classes beyond which the shift test draws fewer resamples, or is left out."""
+MANY_NUMBERS, MOST_NUMBERS = 2_000_000, 10_000_000
+"""Rows times classes beyond which tests draw fewer resamples, or sides are thinned for them."""
+
+BUDGET = 40_000_000
+"""Rows times classes that verdicts on many groups or windows go through in all."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -443,7 +452,7 @@ class Verdicts:
         y_val: ArrayLike,
         source_label_priors: Any = None,
         *,
-        budget: int = MOST_NUMBERS,
+        budget: int = BUDGET,
     ) -> None:
         self.validation = check_proba(y_proba_val, "y_proba_val"), y_val
         self.source_label_priors, self.budget = source_label_priors, budget
@@ -529,27 +538,35 @@ class Data:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Say what was looked at, if that was not everything."""
+        """Say that columns seem to be mixed up, and what was looked at if not everything."""
+        notes = []
+        said = order_in_words(self.y_proba_val.values, self.y_val, self.classes)
+        if said is not None:
+            notes.append(f"Before anything else: {said}")
         looked_at = self.y_proba_target.shape[0]
-        if looked_at == self.n_target:
-            return ()
-        return (
-            f"All of this rests on {looked_at:,} of the target's {self.n_target:,} rows, drawn at "
-            "random.",
-        )
+        if looked_at < self.n_target:
+            notes.append(
+                f"All of this rests on {looked_at:,} of the target's {self.n_target:,} rows, drawn "
+                "at random."
+            )
+        return tuple(notes)
 
 
 def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, classes: Any) -> Data:
-    validation = check_proba(y_proba_val, "y_proba_val")
-    labels = read_labels(y_val, validation.values.shape[0], "y_val")
+    labels = read_labels(y_val, None, "y_val")
+    validation = check_proba(y_proba_val, "y_proba_val", classes=classes, labels=labels)
+    labels = read_labels(labels, validation.values.shape[0], "y_val")
     names = settle_classes(validation, labels, classes)
-    target = check_proba(y_proba_target, "y_proba_target", tables=True)
+    target = check_proba(y_proba_target, "y_proba_target", tables=True, classes=names)
+    if is_named(y_proba_val):
+        warn_of_missing_names(y_proba_target, target, names, "y_proba_target")
     target = ordered(target, names, "y_proba_target")
     n, K = target.shape
-    index = np.arange(n)
+    index = draw_rows(n, K)
     if isinstance(target.values, Table):
-        index = draw_rows(n, K)
         target = Predictions.from_checked(take_rows(target.values, index))
+    elif index.size < n:
+        target = Predictions.from_checked(target.values[index])
     known, truth = known_labels(y_target, names, n)
     position = np.searchsorted(index, known)
     kept = (position < index.size) & (index[np.minimum(position, index.size - 1)] == known)
@@ -624,17 +641,18 @@ def _tested(
 ) -> tuple[ShiftTest | None, tuple[str, ...]]:
     """Test for a shift and for nothing but a shift, where that does not take too long."""
     K = data.classes.size
-    numbers = (data.y_val.size + data.y_proba_target.shape[0]) * (K + 10)
-    if K > MOST_CLASSES or numbers > MOST_NUMBERS:
+    if K > MOST_CLASSES:
         return None, (
             f"The tests are left out: with {K:,} classes they would take too long. See "
             "priorshift.detect_shift.",
         )
+    y_proba_val, y_val, y_proba_target = _thinned(data)
+    numbers = (y_val.size + y_proba_target.shape[0]) * (K + 10)
     try:
         test = detect_shift(
-            data.y_proba_val,
-            data.classes[data.y_val],
-            data.y_proba_target,
+            y_proba_val,
+            y_val,
+            y_proba_target,
             classes=data.classes,
             n_resamples=999 if numbers <= MANY_NUMBERS else 199,
             assumption=K <= MOST_CLASSES_OF_ASSUMPTION,
@@ -644,6 +662,20 @@ def _tested(
     except ValueError as error:
         return None, (f"There is no test: {error}",)
     return test, ()
+
+
+def _thinned(data: Data) -> tuple[Predictions, Labels, Predictions]:
+    """Return both sides for the tests, or a random part of one that is too large."""
+    most = MOST_NUMBERS // (data.classes.size + 10)
+    rng = np.random.default_rng(0)
+    sides = [data.y_proba_val, data.y_proba_target]
+    labels = data.classes[data.y_val]
+    for at, side in enumerate(sides):
+        if side.shape[0] > most:
+            rows = np.sort(rng.choice(side.shape[0], most, replace=False))
+            sides[at] = Predictions.from_checked(side.values[rows])
+            labels = labels[rows] if at == 0 else labels
+    return sides[0], labels, sides[1]
 
 
 def _measured(data: Data, estimate: PriorEstimate, level: float) -> Measured | None:
@@ -675,12 +707,14 @@ def _measured(data: Data, estimate: PriorEstimate, level: float) -> Measured | N
 def _as_on_validation(data: Data, right: Vector) -> tuple[float | None, float | None]:
     r"""Test whether decisions within classes are as good as on validation.
 
-    The test of Cochran (1954), and Mantel and Haenszel (1959): with :math:`a_k` of :math:`n_k`
-    labelled rows of class k decided rightly, and :math:`A_k` of all :math:`T_k`, validation's
-    :math:`m_k` among them,
+    With :math:`a_k` of :math:`n_k` labelled rows of class k decided rightly, and :math:`A_k` of all
+    :math:`T_k`, validation's :math:`m_k` among them, the sum over K classes
 
-    .. math:: \chi^2 = \frac{(\sum_k a_k - n_k A_k / T_k)^2}
-              {\sum_k n_k m_k A_k (T_k - A_k) / (T_k^2 (T_k - 1))}.
+    .. math:: \chi^2_K = \sum_k \frac{(a_k - n_k A_k / T_k)^2}{n_k m_k A_k (T_k - A_k) /
+              (T_k^2 (T_k - 1))}
+
+    compares each class by the moments of the hypergeometric distribution, as in the test of
+    Cochran, Mantel and Haenszel (1959), but whatever the direction.
 
     Returns the accuracy that validation promises on these rows, and the p-value.
     """
@@ -691,13 +725,15 @@ def _as_on_validation(data: Data, right: Vector) -> tuple[float | None, float | 
     if not both.any():
         return None, None
     hits, m, n = hits[both], m[both].astype(np.float64), n[both].astype(np.float64)
+    promised = float((n * hits / m).sum() / n.sum())
     found = np.bincount(data.y_target, right, K)[both]
     A, T = hits + found, m + n
-    variance = float((n * m * A * (T - A) / (T**2 * np.maximum(T - 1, 1))).sum())
-    promised = float((n * hits / m).sum() / n.sum())
-    if variance <= 0:
+    variance = n * m * A * (T - A) / (T**2 * np.maximum(T - 1, 1))
+    tells = variance > 0  # not where all are right, or all wrong
+    if not tells.any():
         return promised, None
-    return promised, float(2 * ndtr(-abs((found - n * A / T).sum()) / np.sqrt(variance)))
+    square = (found - n * A / T)[tells] ** 2 / variance[tells]
+    return promised, float(chdtrc(np.count_nonzero(tells), square.sum()))
 
 
 def _powered(data: Data, estimate: PriorEstimate, level: float) -> PriorEstimate | None:
@@ -785,14 +821,29 @@ def assumption_in_words(test: ShiftTest | None, diagnostics: Diagnostics | None)
     found = None if test is None else test.assumption
     if found is None:
         return ""
+    repeats = repeats_in_words(found)
     if found.p_value is None:
-        return "There are too few rows to check that only the class balance changed."
+        return (
+            f"There are too few rows to check that only the class balance changed: {found.n_val:,} "
+            f"of validation and {found.n_target:,} of the target.{repeats}"
+        )
     if not found.rejected:
-        return f"A change of class balance alone explains the target (p = {found.p_value:.2f})."
+        explained = "A change of class balance alone explains the target"
+        return f"{explained} (p = {found.p_value:.2f}).{repeats}"
     return (
         f"A change of class balance alone does not explain the target (p = {found.p_value:.3f}):"
         f" up to {unexplained(test, diagnostics):.0%} of it looks different within its classes. "
-        "The verdict allows for that."
+        f"The verdict allows for that.{repeats}"
+    )
+
+
+def repeats_in_words(found: AssumptionTest) -> str:
+    """Say how many rows repeat others, if any do: intervals count each of them."""
+    sides = {"Validation": found.n_repeated_val, "The target": found.n_repeated_target}
+    return "".join(
+        f" {side} has {n:,} repeated rows: intervals are too narrow if these are copies."
+        for side, n in sides.items()
+        if n
     )
 
 
@@ -805,14 +856,16 @@ def labels_needed(gain: float, changed: float) -> int:
 
     .. math:: n = (\text{caution} + 0.84)^2 \, c / g^2
 
-    on. Gains below one point of accuracy are not worth the labels: g counts as at least that.
+    on. Gains below one point of accuracy are not worth the labels: g counts as at least that. Fewer
+    than 30 labels are never enough: the expected gain may be wrong.
 
     Examples
     --------
     >>> labels_needed(0.04, 0.1)
     261
     """
-    return int(np.ceil((CAUTION + float(ndtri(0.8))) ** 2 * changed / max(abs(gain), WORTH) ** 2))
+    needed = (CAUTION + float(ndtri(0.8))) ** 2 * changed / max(abs(gain), WORTH) ** 2
+    return max(FEW_ROWS, int(np.ceil(needed)))
 
 
 @dataclass(frozen=True)
@@ -898,8 +951,8 @@ class Evidence:
             return f"Leave the predictions as they are: {self._nothing_to_gain()}."
         if self.unknown_classes:
             return (
-                f"Unclear: validation has no row of class {some(self.unknown_classes, 3)}, so "
-                "adapting to the new class balance would be a guess."
+                f"Unclear: validation has no row of {self._unknown()}, so adapting to the new "
+                "class balance would be a guess."
             )
         if self.unexplained > self.expected[1]:
             return (
@@ -911,6 +964,11 @@ class Evidence:
             "change by "
             f"{_signed(gain.low)} to {_signed(gain.high)} points."
         )
+
+    def _unknown(self) -> str:
+        first, *others = self.unknown_classes
+        more = f" and {plural(len(others), 'other')}" if others else ""
+        return f"class {quoted(str(first))}{more}"
 
     def _nothing_to_gain(self) -> str:
         mean, error = self.mean_and_error
@@ -1019,19 +1077,29 @@ class Evidence:
         if self.verdict != "unclear":
             return ""
         if self.unknown_classes:
-            return "Add validation rows of the missing classes, or give source_priors."
+            missing = plural(len(self.unknown_classes), "missing class", "missing classes")
+            return f"Add validation rows of the {missing}, or give source_priors."
         n_val, rarest, name, n_target = self.sizes
         few = (
             self.diagnostics is not None and self.diagnostics.effective_sample_size < FEW_ROWS
         ) or rarest < FEW_ROWS
         if few:
             return (
-                f"More labelled validation rows would help most: class {name} has {rarest} of "
-                f"{n_val:,}."
+                "More labelled validation rows would help most: class "
+                f"{shorten(name)} has {rarest} of {n_val:,}."
             )
         if n_target < FEW_ROWS * self.estimate.classes.size:
             return f"More target rows would help most: there are {n_target:,}."
-        return "Labels of some target rows would help most: pass them as y_target."
+        return f"Labels of {self._labels} target rows would help most: pass them as y_target."
+
+    @property
+    def _labels(self) -> str:
+        """How many labels would settle an unclear verdict, as far as that is known."""
+        decided = self.estimate.decision
+        if decided is None:
+            return f"at least {SOME_LABELS}"
+        needed = labels_needed(self.gain.value, decided["changed_decisions"])
+        return f"about {min(needed, self.sizes.n_target):,}"
 
 
 def _mean_and_error(share: Expected, level: float) -> tuple[float, float]:

@@ -1,7 +1,7 @@
 r"""Mergeable statistics of a classifier's outputs: all that confusion-matrix methods need.
 
-Each is a sum over rows, so parts of the data can be counted apart, in any order and anywhere, and
-added with `+`. Decisions are hard (argmax) or soft (the predicted probabilities themselves).
+Each is a sum over rows, so parts of the data can be counted separately, in any order and on any
+machine, and added with `+`. Decisions are hard (argmax) or soft (the predicted probabilities).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -191,7 +191,7 @@ class Confusion:
         )
 
     def joint(self, priors: Vector | None = None) -> Any:
-        """Return J = C diag(priors), by default for the samples' own class balance."""
+        """Return J = C diag(priors), by default at the class balance of the samples."""
         return self.conditional * (self.class_frequencies if priors is None else priors)
 
     def __add__(self, other: "Confusion") -> "Confusion":
@@ -373,7 +373,7 @@ class _SumByClass:
 def _sparse_counts(
     table: SparseTable, y: Indices, decision: Decision, weight: Vector | None
 ) -> Vector | SparseBlock:
-    """Count without a row in full; the counts of very many classes stay sparse themselves."""
+    """Count without making rows dense; the counts of very many classes stay sparse themselves."""
     n, K = table.shape
     if decision == "hard":
         ones = np.ones(n) if weight is None else weight

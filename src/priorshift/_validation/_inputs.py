@@ -10,13 +10,15 @@ is for use within a call: it stands for the rows as they were when they were che
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 
 from priorshift._typing import NUMBERS, Floats, Labels, Mask, Vector, float_type
+from priorshift._validation._frames import Frame, class_columns
+from priorshift.exceptions import missing
 from priorshift.execution import Block, Rows, SparseTable, Table, as_table, map_reduce
 
 SUM_TOLERANCE = 1e-3
@@ -29,9 +31,20 @@ SHOWN_ROWS = 64
 """Sparse rows that are made an array to explain what is wrong with them."""
 
 
-def read_numbers(values: Any, name: str) -> tuple[Floats, tuple[Any, ...] | None]:
-    """Read numbers from an array, a list, or an eager frame (then with its header)."""
-    values, names = from_frame(values, name)
+class Numbers(NamedTuple):
+    """Numbers, the names of their columns if they have any, and the frame they are from."""
+
+    values: Any
+    names: tuple[Any, ...] | None = None
+    frame: Frame | None = None
+
+
+def read_numbers(values: Any, name: str, classes: Any = None, labels: Any = None) -> Numbers:
+    """Read numbers from an array, a list, or an eager frame.
+
+    Of a frame, the columns of `classes` are read, or those that `labels` suggest; by default all.
+    """
+    values, names, frame = from_frame(values, name, classes, labels)
     require_plain(values, name)
     array = as_array(values, name)
     if array.dtype.kind not in NUMBERS:
@@ -43,7 +56,7 @@ def read_numbers(values: Any, name: str) -> tuple[Floats, tuple[Any, ...] | None
         raise ValueError(f"{name} is empty (shape {array.shape}); give at least one row.")
     if array.dtype not in (np.float32, np.float64):
         array = array.astype(float_type(array.dtype))
-    return array, names
+    return Numbers(array, names, frame)
 
 
 def as_array(values: Any, name: str, dtype: Any = None) -> np.ndarray[Any, Any]:
@@ -57,19 +70,18 @@ def as_array(values: Any, name: str, dtype: Any = None) -> np.ndarray[Any, Any]:
         ) from None
 
 
-def from_frame(values: Any, name: str) -> tuple[Any, tuple[Any, ...] | None]:
+def from_frame(values: Any, name: str, classes: Any = None, labels: Any = None) -> Numbers:
     """Unpack a pandas, polars or Arrow table or column; return anything else unchanged."""
     if isinstance(values, np.ndarray | list | tuple):
-        return values, None
+        return Numbers(values)
     _require_computed(values, name)
     try:
         import narwhals as nw
     except ImportError:
         if hasattr(values, "columns"):
-            raise ValueError(
-                f"{name} is a frame, which needs narwhals: pip install 'priorshift[tables]'."
-            ) from None
-        return values, None
+            needed = missing(f"{name} is a frame, which", "narwhals", "tables")
+            raise ValueError(str(needed)) from None
+        return Numbers(values)
     try:
         native = nw.from_native(values, pass_through=True, allow_series=True)
     except ValueError as error:  # a header with duplicates
@@ -77,13 +89,26 @@ def from_frame(values: Any, name: str) -> tuple[Any, tuple[Any, ...] | None]:
     if isinstance(native, nw.LazyFrame):
         raise ValueError(f"{name} is a lazy frame; collect it first, for example with .collect().")
     if isinstance(native, nw.DataFrame):
-        if not native.columns:
-            raise ValueError(f"{name} is a frame without columns; give one column per class.")
-        _require_one_level(native.columns, name)
-        return _frame_values(native), tuple(native.columns)
+        known = None if classes is None else as_labels(classes, "classes")
+        return _read_frame(native, name, known, labels)
     if isinstance(native, nw.Series):
-        return native.to_numpy(), None
-    return values, None
+        return Numbers(native.to_numpy(), None, Frame(native))
+    return Numbers(values)
+
+
+def _read_frame(frame: Any, name: str, classes: Labels | None, labels: Labels | None) -> Numbers:
+    """Read the columns of a narwhals frame that are classes, called by them."""
+    columns = tuple(frame.columns)
+    if not columns:
+        raise ValueError(f"{name} is a frame without columns; give one column per class.")
+    _require_one_level(columns, name)
+    try:
+        found = class_columns(columns, classes, labels)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    names, chosen = (columns, columns) if found is None else (tuple(found), tuple(found.values()))
+    read = frame if chosen == columns else frame[:, [columns.index(each) for each in chosen]]
+    return Numbers(_frame_values(read), names, Frame(frame, chosen))
 
 
 def _frame_values(frame: Any) -> np.ndarray[Any, Any]:
@@ -96,7 +121,7 @@ def _frame_values(frame: Any) -> np.ndarray[Any, Any]:
 
 
 def as_labels(values: Any, name: str) -> Labels:
-    unpacked, _ = from_frame(values, name)
+    unpacked = from_frame(values, name).values
     require_plain(unpacked, name)
     # a list as objects first, or NumPy would turn ["a", nan] into the strings "a" and "nan"
     labels = as_array(unpacked, name, object if isinstance(unpacked, list | tuple) else None)
@@ -211,7 +236,7 @@ def check_sample_weight(sample_weight: ArrayLike | None, n_samples: int) -> Vect
     """Check weights: one per row, finite, not negative, not all 0."""
     if sample_weight is None:
         return None
-    values, _ = read_numbers(sample_weight, "sample_weight")
+    values = read_numbers(sample_weight, "sample_weight").values
     if values.shape != (n_samples,):
         raise ValueError(
             f"sample_weight has shape {values.shape} but there are {n_samples} rows; give one "
@@ -317,12 +342,15 @@ class Predictions:
         Whether the input was 1-D: the probability of the positive class alone.
     passed : {"proba", "logits"} or None
         The check that the rows passed; None if nobody checked them.
+    frame : Frame or None
+        The caller's frame that they were read from: see `like_input`.
     """
 
     values: Any
     names: tuple[Any, ...] | None = None
     binary: bool = False
     passed: Literal["proba", "logits"] | None = None
+    frame: Frame | None = None
     _made: dict[Any, tuple[tuple[Any, ...], Any]] = field(
         default_factory=dict, init=False, repr=False
     )
@@ -367,11 +395,19 @@ class Predictions:
         return result
 
 
-def check_proba(y_proba: Any, name: str = "y_proba", *, tables: bool = False) -> Predictions:
+def check_proba(
+    y_proba: Any,
+    name: str = "y_proba",
+    *,
+    tables: bool = False,
+    classes: Any = None,
+    labels: Labels | None = None,
+) -> Predictions:
     """Check a matrix of probabilities, or the 1-D probability of a positive class, once.
 
     With `tables`, predictions that are read in blocks pass as well: files, sparse matrices, Dask
-    arrays.
+    arrays. Of a frame, the columns of `classes` are read, or those that `labels` suggest: by name,
+    or by a common prefix or suffix.
     """
     if isinstance(y_proba, Predictions):
         if y_proba.passed == "proba":
@@ -384,21 +420,21 @@ def check_proba(y_proba: Any, name: str = "y_proba", *, tables: bool = False) ->
         _require_matrix(table, table.names, name)
         _require_distributions(table, name)
         return Predictions(table, table.names, passed="proba")
-    values, names = read_numbers(y_proba, name)
+    values, names, frame = read_numbers(y_proba, name, classes, labels)
     if values.ndim == 1:
         _require_unit_interval(values, name)
         both = np.column_stack([1 - values, values])
-        return Predictions(both, binary=True, passed="proba")
+        return Predictions(both, binary=True, passed="proba", frame=frame)
     _require_matrix(values, names, name)
     _require_distributions(values, name)
-    return Predictions(values, names, passed="proba")
+    return Predictions(values, names, passed="proba", frame=frame)
 
 
-def check_logits(logits: Any, name: str = "logits") -> Predictions:
+def check_logits(logits: Any, name: str = "logits", *, classes: Any = None) -> Predictions:
     """Check a matrix of logits or log-probabilities, where -inf stands for probability 0."""
     if isinstance(logits, Predictions) and logits.passed == "logits":
         return logits
-    values, names = read_numbers(logits, name)
+    values, names, frame = read_numbers(logits, name, classes)
     _require_matrix(values, names, name)
     # NaN and +inf survive into a row's maximum; a row of only -inf has no distribution
     bad = np.flatnonzero(~np.isfinite(values.max(axis=1)))
@@ -407,21 +443,21 @@ def check_logits(logits: Any, name: str = "logits") -> Predictions:
             f"{name} has NaN, +inf, or nothing but -inf in row {bad[0]} ({bad.size} such rows); "
             "remove or repair these rows."
         )
-    return Predictions(values, names, passed="logits")
+    return Predictions(values, names, passed="logits", frame=frame)
 
 
 def check_outputs(
-    outputs: Any, *, from_proba: bool, name: str, sparse: bool = False
+    outputs: Any, *, from_proba: bool, name: str, sparse: bool = False, classes: Any = None
 ) -> Predictions:
     """Check classifier outputs that are probabilities or logits, as the caller says.
 
     With `sparse`, probabilities may be a sparse matrix or table as well.
     """
     if not from_proba:
-        return check_logits(outputs, name)
+        return check_logits(outputs, name, classes=classes)
     values = outputs.values if isinstance(outputs, Predictions) else outputs
     sparse = sparse and (issparse(values) or isinstance(values, SparseTable))
-    return check_proba(outputs, name, tables=sparse)
+    return check_proba(outputs, name, tables=sparse, classes=classes)
 
 
 def _read_table(values: Any, name: str) -> Table | None:
@@ -521,7 +557,7 @@ def check_matrix(y_proba: Any, name: str = "y_proba") -> Any:
     if table is not None:
         _require_matrix(table, table.names, name)
         return table
-    values, names = read_numbers(y_proba, name)
+    values, names, _ = read_numbers(y_proba, name)
     _require_matrix(values, names, name)
     return values
 

@@ -10,7 +10,6 @@ within bounds; `sample_weights` and `sample_indices` prepare training data inste
 
 from priorshift.adaptation._adapt import (
     adapt_proba,
-    like_input,
     prior_ratio,
     priors_from_labels,
     priors_from_predictions,
@@ -25,7 +24,6 @@ __all__ = [
     "RandomState",
     "adapt_proba",
     "adapt_proba_interval",
-    "like_input",
     "prior_ratio",
     "priors_from_labels",
     "priors_from_predictions",

@@ -17,7 +17,7 @@ from priorshift.cli._documents import (
     tell_warnings,
     verdict_of,
 )
-from priorshift.cli._errors import Command
+from priorshift.cli._errors import command
 from priorshift.cli._options import (
     DEFAULT_METHOD,
     Request,
@@ -33,12 +33,11 @@ from priorshift.evaluation import Comparison
 from priorshift.evaluation import compare as compare_methods
 
 
-@click.command(
-    cls=Command,
-    short_help="Run every method on the same data.",
-    epilog="\b\nExample:\n  priorshift compare --validation validation.csv --target target.csv",
+@command(
+    "compare --validation validation.csv --target target.csv",
+    "Run every method on the same data.",
 )
-@data_options(validation="It is needed.")
+@data_options(validation="Required.")
 @dask_option
 @target_labels_option
 @methods_option("Only these methods (may be repeated) [default: all].")

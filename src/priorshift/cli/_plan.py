@@ -8,29 +8,17 @@ import numpy as np
 
 from priorshift._typing import Labels
 from priorshift._validation import encode_labels
-from priorshift.cli._classes import (
-    class_columns,
-    explain_columns,
-    known_labels,
-    name_classes,
-    read_probabilities,
-)
 from priorshift.cli._console import emit, note, say
 from priorshift.cli._documents import document
-from priorshift.cli._errors import Command
+from priorshift.cli._errors import command
 from priorshift.cli._options import INPUT, SHARE, Request, defaulted, json_option
 from priorshift.cli._priors import read_priors
-from priorshift.cli._task import CONFIDENCE_LEVEL, open_file, validation_labels, without_stdin
+from priorshift.cli._task import CONFIDENCE_LEVEL, open_task
 from priorshift.estimators.ppi import LabelsNeeded, labels_needed
 from priorshift.statistics import Confusion
 
 
-@click.command(
-    cls=Command,
-    short_help="Say how many target rows to label.",
-    epilog="\b\nExamples:\n  priorshift plan --width 0.04\n"
-    "  priorshift plan --width 0.04 --validation validation.csv",
-)
+@command("plan --width 0.04 --validation validation.csv", "Say how many target rows to label.")
 @click.option(
     "--width",
     type=SHARE,
@@ -40,7 +28,7 @@ from priorshift.statistics import Confusion
 @defaulted("--confidence-level", SHARE, CONFIDENCE_LEVEL, "Confidence level of the interval.")
 @click.option(
     "--validation",
-    type=INPUT,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Labelled predictions: their class balance is planned for, and how many fewer labels "
     "the method ppi needs.",
 )
@@ -66,7 +54,7 @@ def plan(
     """Say how many rows of the target to label, for class shares within a given width."""
     confusion, shares = None, None
     if validation is not None:
-        confusion, classes = _decided(Request(target=validation, **named))
+        confusion, classes = _decided(validation, named)
         shares = None if priors is None else read_priors(priors, classes, "--priors")
     elif priors is not None:
         shares = _named(priors)
@@ -88,17 +76,14 @@ def plan(
     _show(found, width, confidence_level)
 
 
-def _decided(request: Request) -> tuple[Confusion, Labels]:
+def _decided(validation: Path, named: dict[str, Any]) -> tuple[Confusion, Labels]:
     """Count the decisions on validation by class."""
-    with without_stdin(request) as request:
-        file = open_file(request.target, request)
-        columns = class_columns((file,), request.class_columns)
-        y_proba = read_probabilities(file, columns, (file,))
-        labels, raw, where = validation_labels(file, request, y_proba.shape[0])
-    classes = name_classes(columns, file, raw)
-    labels = known_labels(labels, classes, where, explain_columns((file,), columns))
-    index = encode_labels(labels, classes)
-    return Confusion.from_arrays(y_proba.values, index, decision="hard"), classes
+    with open_task(Request(target=validation, validation=validation, **named)) as task:
+        assert task.y_proba_val is not None
+        assert task.y_val is not None
+        index = encode_labels(task.y_val, task.classes)
+        confusion = Confusion.from_arrays(task.y_proba_val.values, index, decision="hard")
+        return confusion, task.classes
 
 
 def _named(text: str) -> Any:

@@ -28,6 +28,7 @@ from priorshift.cli._classes import (
     read_text_labels,
     some_labels,
 )
+from priorshift.cli._columns import Meaning, by_class, label_hint, names_of
 from priorshift.cli._console import note
 from priorshift.cli._dask import connected
 from priorshift.cli._options import Request
@@ -225,16 +226,23 @@ class Task:
 @contextmanager
 def open_task(request: Request) -> Iterator[Task]:
     """Open the files, settle the classes, read validation and priors."""
-    with without_stdin(request) as request, connected(request.dask) as client:
-        target = open_file(request.target, request)
-        validation = None if request.validation is None else open_file(request.validation, request)
-        files = (target,) if validation is None else (validation, target)
-        columns = class_columns(files, request.class_columns)
+    with _without_stdin(request) as request, connected(request.dask) as client:
+        paths = [path for path in (request.validation, request.target) if path is not None]
+        opened = [open_file(path, request) for path in paths]
+        validation = opened[0] if len(opened) > 1 else None
+        raw, where = None, ""
+        if validation is not None:
+            raw, where = _validation_labels(validation, request)
+        meaning = Meaning.of(
+            request.class_columns, request.positive_class, request.renormalise, opened
+        )
+        files = by_class(opened, names_of(raw) or request.known_classes, meaning)
+        columns = class_columns(files, meaning.chosen)
         _tell_assumptions(files, columns, request.class_columns)
-        y_proba_val, y_val, raw = None, None, None
-        if validation:
-            y_proba_val = read_probabilities(validation, columns, files)
-            y_val, raw, where = validation_labels(validation, request, y_proba_val.shape[0])
+        y_proba_val, y_val = None, None
+        if raw is not None:
+            y_proba_val = read_probabilities(files[0], columns, files)
+            y_val = read_text_labels(raw, y_proba_val.shape[0], where)
         classes = name_classes(columns, files[0], raw)
         if y_val is not None:
             y_val = known_labels(y_val, classes, where, explain_columns(files, columns))
@@ -273,37 +281,53 @@ def _with_priors(task: Task, validation: PredictionFile | None, request: Request
 
 
 def open_file(path: Path, request: Request) -> PredictionFile:
-    """Open a file of predictions or labels, as the options say."""
+    """Open a file, and tell what was assumed of it."""
     column = request.label_column
     if path == request.target and request.target_label_column is not None:
         column = request.target_label_column
-    return open_predictions(
+    file = open_predictions(
         path,
         label_column=column,
         logits=request.logits,
         title="stdin" if path == request.stdin else "",
+        ignored=request.not_classes,
     )
+    for remark in file.remarks:
+        note(remark)
+    if file.adapted is not None:
+        note(
+            f"Warning: {file.where} was adapted already, by priorshift {file.adapted}: its "
+            "predictions follow other priors than the classifier's. Use the predictions that it "
+            "was made from."
+        )
+    return file
 
 
-def validation_labels(
-    validation: PredictionFile, request: Request, n_rows: int
-) -> tuple[Labels, NDArray[Any], str]:
-    """Read the labels of validation, as text and as they are, and say where they are from."""
+def open_like(path: Path, task: Task) -> PredictionFile:
+    """Open a further file of the target, with the classes and options of the task."""
+    file = open_file(path, task.request)
+    meaning = Meaning.of(
+        task.request.class_columns, task.request.positive_class, task.request.renormalise, [file]
+    )
+    return by_class([file], task.classes.tolist(), meaning)[0]
+
+
+def _validation_labels(validation: PredictionFile, request: Request) -> tuple[Any, str]:
+    """Read the labels of validation, and say where they are from."""
     file = validation
     if request.labels is not None:
         file = open_file(request.labels, request)
-    found, where = file.labels(), f"{file.label_column!r} in {file.where}"
-    if found is None:
+    raw, where = file.labels(), f"{file.label_column!r} in {file.where}"
+    if raw is None:
         raise ValueError(
             f"{file.where} has no labels (column or key {file.label_column!r}); name them with "
-            "--label-column, or a file of them with --labels."
+            f"--label-column, or a file of them with --labels.{label_hint(file)}"
         )
-    raw = read_labels(found, n_rows, where)
-    return read_text_labels(raw, raw.size, where), raw, where
+    return read_labels(raw, None, where), where
 
 
 @contextmanager
-def without_stdin(request: Request) -> Iterator[Request]:
+def _without_stdin(request: Request) -> Iterator[Request]:
     """Put CSV from stdin into a temporary file, as it is read more than once."""
     files = {name: getattr(request, name) for name in ("validation", "target", "labels")}
     dashed = [name for name, path in files.items() if path == Path("-")]

@@ -21,10 +21,13 @@ from priorshift._validation import (
     classes_of_priors,
     encode_labels,
     in_class_order,
+    is_named,
+    order_in_words,
     ordered,
     read_labels,
     settle_classes,
     some,
+    warn_of_missing_names,
 )
 from priorshift.estimators.counts import (
     Given,
@@ -50,7 +53,7 @@ from priorshift.statistics import Decision, DecisionCounts
 from priorshift.uncertainty import Estimand, IntervalMethod, IntervalRequest, PriorInterval
 
 Batch = Literal["likelihood", "inversion", "posteriors", "calibrated"]
-"""How the priors of many groups are found at once."""
+"""How the priors of many groups are estimated together."""
 
 Reproduced = Callable[..., Solution]
 """A solver as published: takes a problem, a start, `tol` and `n_steps`."""
@@ -100,8 +103,8 @@ class PriorEstimator(BaseEstimator):
 
     A subclass has a `name`, says which confusion matrix it needs (`_decision`: "hard", "soft", or
     None for none), and finds priors in one of two methods. `_solve` gets counts of target
-    decisions; the base class then handles sparse rows, counts that were made apart, and classes
-    that validation lacks. `_estimate` gets clean target predictions instead, row by row. A method
+    decisions; the base class then handles sparse rows, counts made elsewhere, and classes that
+    validation lacks. `_estimate` gets clean target predictions instead, row by row. A method
     that learns more than counts from validation returns it from `_learn`.
 
     Everything else that reports, groups, monitors and commands need to know about a method is in
@@ -146,7 +149,7 @@ class PriorEstimator(BaseEstimator):
     raw_is : {"priors", "ratio"}, default="priors"
         What `PriorEstimate.raw` holds.
     gap_unit : {"nats", ""}, default="nats"
-        Unit of `PriorEstimate.gap`; "" for a method with an objective of its own.
+        Unit of `PriorEstimate.gap`; "" for a method with another objective.
     batch : {"likelihood", "inversion", "posteriors", "calibrated"} or None, default=None
         How `estimate_groups` solves for all groups at once: by the likelihood of counts under the
         columns `_columns`, by inverting them, by the likelihood of the posteriors, or by soft
@@ -159,7 +162,6 @@ class PriorEstimator(BaseEstimator):
     summary: ClassVar[str] = ""
     reference: ClassVar[Reference | None] = None
     headline: ClassVar[str] = ""
-    keeps_rows: ClassVar[bool] = False
     calibrates: ClassVar[bool] = False
     trusts_outputs: ClassVar[bool] = False
     estimates_nothing: ClassVar[bool] = False
@@ -167,6 +169,8 @@ class PriorEstimator(BaseEstimator):
     raw_is: ClassVar[Literal["priors", "ratio"]] = "priors"
     gap_unit: ClassVar[Literal["nats", ""]] = "nats"
     batch: ClassVar[Batch | None] = None
+    _named = False
+    """Whether the columns of validation had names, so that those of the target should have them."""
 
     def __init_subclass__(cls, **more: Any) -> None:
         """Drop an inherited `batch` where a subclass finds priors in another way."""
@@ -181,6 +185,11 @@ class PriorEstimator(BaseEstimator):
         cls = type(self)
         by_counts = cls._estimate is PriorEstimator._estimate
         return by_counts and cls._solve is not PriorEstimator._solve
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether `fit` keeps validation row by row."""
+        return False
 
     @property
     def fit_is_counts(self) -> bool:
@@ -199,10 +208,10 @@ class PriorEstimator(BaseEstimator):
 
     @property
     def needs_rows(self) -> bool:
-        """Whether the method, as fitted, needs rows of the target: `estimate_counts` will not do.
+        """Whether the fitted method needs rows of the target, so that `estimate_counts` raises.
 
-        EM and MAP always do, and every method if validation lacks a class, whose share shows in
-        rows alone.
+        EM and MAP always do, and every method does if validation lacks a class, whose share only
+        rows can show.
         """
         check_is_fitted(self)
         return not (self.counts_suffice and self.confusion_.seen.all())
@@ -224,7 +233,7 @@ class PriorEstimator(BaseEstimator):
 
     @property
     def _denominator(self) -> Vector:
-        """Priors that outputs stand for once they are calibrated, if the method calibrates."""
+        """Priors under which outputs are posteriors, once the method has calibrated them."""
         return self.source_priors_
 
     # Fitting
@@ -268,7 +277,9 @@ class PriorEstimator(BaseEstimator):
             return self._settle(self._classes_without_rows(source_priors, classes), given, None)
         names, rows = self._read(y_proba, y, classes, sample_weight, given, positive_class)
         kept = None if isinstance(rows.y_proba, Table) else rows
-        self._settle(names, given, self._count(rows, given), kept)
+        self._settle(names, given, self._count(rows, given), kept, named=is_named(y_proba))
+        if (said := order_in_words(rows.y_proba, rows.y, names)) is not None:
+            warn_user(said, PriorShiftWarning)
         self._warn_of_mismatch(rows)
         return self
 
@@ -284,8 +295,8 @@ class PriorEstimator(BaseEstimator):
     ) -> Self:
         """Add a batch of validation data; only what the method needs of it is kept.
 
-        The first call needs `classes`, and takes the source priors as `fit` does. However you cut
-        the data into batches, the result is that of one `fit` on all of them.
+        The first call needs `classes` and accepts source priors as `fit` does. The result does not
+        depend on how you cut the data into batches: it is that of one `fit` on all of them.
         """
         first, given = not hasattr(self, "classes_"), Given(source_priors, source_label_priors)
         if first:
@@ -323,7 +334,7 @@ class PriorEstimator(BaseEstimator):
             raise ValueError(f"{name} needs a validation set: fit(y_proba, y).")
         if source_priors is None:
             raise ValueError(
-                f"{name} needs source priors, or predictions to take them from: "
+                f"{name} needs source priors, or predictions to estimate them from: "
                 "fit(source_priors=...) or fit(y_proba)."
             )
         return classes_of_priors(source_priors, classes)
@@ -345,9 +356,11 @@ class PriorEstimator(BaseEstimator):
                 "source_label_priors without source_priors need validation labels y: the mean "
                 "prediction of each class is weighted by them."
             )
-        predictions = check_proba(y_proba, tables=True)
+        labels = None if y is None else read_labels(y)
+        predictions = check_proba(y_proba, tables=True, classes=classes, labels=labels)
         n_samples = predictions.values.shape[0]
-        labels = None if y is None else read_labels(y, n_samples)
+        if labels is not None:
+            labels = read_labels(labels, n_samples)
         names = settle_classes(predictions, labels, classes, positive_class)
         predictions = ordered(predictions, names)
         values = self._as_taken(predictions.values, kept=self.keeps_rows)
@@ -362,7 +375,7 @@ class PriorEstimator(BaseEstimator):
         return names, rows
 
     def _as_taken(self, values: Rows, *, kept: bool = False) -> Any:
-        """Return predictions as the method can take them, or say which methods can.
+        """Return predictions in the form that the method can use, or say which methods can.
 
         Beyond `DENSE_CLASSES` classes only `wide` methods can. Up to there, a method without
         `takes_sparse` reads sparse rows as arrays, a few at a time; rows that it keeps must be few.
@@ -402,8 +415,10 @@ class PriorEstimator(BaseEstimator):
         given: tuple[Any, Any],
         counts: ValidationCounts | None,
         rows: Validation | None = None,
+        *,
+        named: bool = False,
     ) -> Self:
-        """Set what was fitted, all at once, so that a failed fit changes nothing.
+        """Set all fitted attributes together, so that a failed fit changes nothing.
 
         The priors trained under are known by mean prediction (p^f, the ratio's denominator) and by
         labels (p^N).
@@ -413,6 +428,7 @@ class PriorEstimator(BaseEstimator):
         learned, in_use = self._learn(Fitting(classes, given, counts, rows))
         source, origin = self._sources(in_use, known)
         self._given, self._counts, self._validation = given, counts, rows
+        self._named = named
         self.classes_, self.n_features_in_ = classes, classes.size
         self.source_priors_, self.source_priors_from_ = source, origin
         self.source_label_priors_ = source if known.labels is None else known.labels
@@ -450,7 +466,7 @@ class PriorEstimator(BaseEstimator):
         return self
 
     def _sources(self, counts: ValidationCounts | None, known: Known) -> tuple[Vector, str]:
-        """Settle the denominator of the ratio, and say where it is from."""
+        """Choose the denominator of the ratio, and say where it comes from."""
         if known.source is not None:
             return known.source, "given"
         assert counts is not None
@@ -574,7 +590,10 @@ class PriorEstimator(BaseEstimator):
             simultaneous=simultaneous,
             estimand=estimand,
         )
-        values = in_class_order(check_proba(y_proba, tables=True), self.classes_)
+        predictions = check_proba(y_proba, tables=True, classes=self.classes_)
+        if self._named:
+            warn_of_missing_names(y_proba, predictions, self.classes_, "y_proba")
+        values = in_class_order(predictions, self.classes_)
         values = self._as_taken(values)
         check_source_mass(self._denominator, values, self.classes_, origin=self.source_priors_from_)
         if request is None:
@@ -592,9 +611,9 @@ class PriorEstimator(BaseEstimator):
     ) -> PriorEstimate:
         """Estimate the target priors from how often each class was decided for.
 
-        It is what `estimate` gives on the rows that were counted, and parts of the target can be
-        counted apart, in any order and anywhere, and added. For the methods that rest on a
-        confusion matrix, unless validation lacks a class: see `needs_rows`.
+        The result is that of `estimate` on the rows that were counted. You can count parts of the
+        target separately, in any order and on any machine, and add them. It works for methods with
+        a confusion matrix, unless validation lacks a class: see `needs_rows`.
 
         Parameters
         ----------
@@ -698,7 +717,7 @@ class PriorEstimator(BaseEstimator):
     # What methods use
 
     def _few_classes(self, values: Rows) -> Any:
-        """Return predictions as intervals can take them: they need dense matrices of classes."""
+        """Return predictions in the form that intervals, which need dense matrices, can use."""
         if not isinstance(values, SparseTable):
             return values
         if values.shape[1] > DENSE_CLASSES:
@@ -812,7 +831,7 @@ def interval_request(
     random_state: int | np.random.Generator | None,
     **options: Unpack[IntervalOptions],
 ) -> IntervalRequest | None:
-    """Check how an interval is to be made; None if there is to be none."""
+    """Check the options of an interval; return None if none is asked for."""
     if strange := options.keys() - DEFAULT_OPTIONS.keys():
         raise TypeError(f"there is no option {some(sorted(strange))}; see estimate for all.")
     if confidence_level is None:

@@ -1,4 +1,4 @@
-r"""CM-L, SCM-L, CM-M, SCM-M and kin: the likelihood of decisions under a confusion matrix.
+r"""CM-L, SCM-L, CM-M, SCM-M and relatives: the likelihood of decisions under a confusion matrix.
 
 .. math:: \max_{p \in \Delta}\ \sum_i n_i \log (C p)_i + \sum_k (\alpha_k - 1) \log p_k
 
@@ -51,7 +51,7 @@ STRENGTHS = np.array([0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0,
 N_FOLDS = 5
 
 EMPTY = 1e-12
-"""What an impossible decision counts for when likelihoods are compared."""
+"""Probability that an impossible decision counts as when likelihoods are compared."""
 
 
 class CML(PriorEstimator):

@@ -31,7 +31,7 @@ CONTRADICTS = 4.0
 """Standard errors by which a mean prediction contradicts labels."""
 
 NOTABLE, FACTOR = 0.05, 2.0
-"""Least difference of a share, and least factor, that is worth a word."""
+"""Least difference of a share, and least factor, that is worth a warning."""
 
 
 class Validation(NamedTuple):
@@ -78,7 +78,7 @@ class Validation(NamedTuple):
         return Validation(self.y_proba[rows], self.labels[rows], weight)
 
     def in_canonical_order(self) -> "Validation":
-        """Sort rows by what does not depend on the order of rows or classes; nor do folds then."""
+        """Sort rows independently of the order of rows and classes, so that folds are, too."""
         own = self.y_proba[np.arange(self.labels.size), self.labels]
         return self.take(np.lexsort((self.y_proba.max(axis=1), own)))
 
@@ -323,7 +323,7 @@ class Given(NamedTuple):
         )
 
     def label_priors(self, classes: Labels) -> Vector | None:
-        """Return the best account of the training labels: label priors, else source priors."""
+        """Return what is known about the training labels: label priors, else source priors."""
         return self.checked(classes).best_labels
 
 
@@ -345,7 +345,7 @@ def _checked(priors: Any, classes: Labels, name: str) -> Vector | None:
 
 @dataclass(frozen=True)
 class SourceBalance:
-    """Label priors of the source, where they are from in words, and whether anyone told them."""
+    """Label priors of the source, where they come from in words, and whether they were given."""
 
     priors: Vector
     words: str
@@ -359,11 +359,11 @@ def source_balance(
     source_priors: Vector | None,
     label_priors: Vector | None,
 ) -> SourceBalance:
-    """Settle which class balance calibrated outputs stand for.
+    """Choose the class balance under which calibrated outputs are posteriors.
 
     Label priors if they are given. Source priors are what the classifier predicts on average: if
     that is what it predicts on validation, validation is drawn as the training set was, and its
-    labels tell the balance; otherwise they are taken for label priors themselves.
+    labels tell the balance; otherwise they are used as label priors themselves.
     """
     if label_priors is not None:
         return SourceBalance(label_priors, "source_label_priors, as given", True)
@@ -409,7 +409,7 @@ def mismatch_of(predicted: Vector, labelled: Vector, n: float) -> Mismatch | Non
 
     Only for a validation set that is drawn as the training set was. The variance of
     :math:`f_k - [y = k]` is at most the mean of :math:`f_k + [y = k]`, so means alone will do.
-    Classes that validation lacks are another matter, with a warning of its own.
+    Classes that validation lacks have their own warning.
     """
     predicted = np.where(labelled > 0, predicted, 0.0)
     predicted = predicted / (predicted.sum() or 1.0)

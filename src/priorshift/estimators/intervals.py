@@ -152,7 +152,7 @@ def _of_counts(
     target = counts.frequencies * counts.n_samples
     if estimator._decision == "hard" and estimator._validation is None:
         confusion = estimator.confusion_
-        # without rows, weights are taken to be even
+        # without rows, weights are assumed to be equal
         validation = confusion.counts * (confusion.n_samples / confusion.class_weights.sum())
         decisions = HardDecisions(validation, target, pooled_columns(validation))
     else:
@@ -207,7 +207,7 @@ def _by_resampling_moments(
 
 
 def _effective(confusion: Confusion, rows: Validation) -> Vector:
-    """Scale the counts of weighted rows to as many as they are worth."""
+    """Scale the counts of weighted rows to their effective number."""
     if rows.sample_weight is None:
         return confusion.counts
     squares = np.bincount(
@@ -264,7 +264,7 @@ def _noise_of(estimator: "PriorEstimator") -> SourceNoise | None:
 def _by_resampling_rows(
     estimator: "PriorEstimator", y_proba: Floats, found: PriorEstimate, request: IntervalRequest
 ) -> PriorInterval:
-    """Resample rows, and fit and estimate anew: for any estimator, one copy of the rows per thread.
+    """Resample rows, fit and estimate again: for any estimator, one copy of the rows per thread.
 
     Validation keeps its class sizes where decisions are compared by class.
     """

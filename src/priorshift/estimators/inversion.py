@@ -104,8 +104,14 @@ class SCM(CM):
     --------
     >>> import priorshift as ps
     >>> scm = ps.SCM().fit([[0.8, 0.2], [0.2, 0.8]], [0, 1])
-    >>> scm.estimate([[0.8, 0.2], [0.8, 0.2], [0.2, 0.8]]).priors.round(3)
+    >>> shift = scm.estimate([[0.8, 0.2], [0.8, 0.2], [0.2, 0.8]])
+    >>> shift.priors.round(3)
     array([0.667, 0.333])
+
+    Noise of the decisions is magnified by at most the condition number of the matrix:
+
+    >>> round(shift.condition_number, 2)
+    1.67
     """
 
     name = "scm"
@@ -160,7 +166,7 @@ class BBSE(PriorEstimator):
 
     @property
     def batch(self) -> Batch | None:  # type: ignore[override]
-        """How many groups are solved at once; the constrained form takes one at a time."""
+        """How groups are solved together; the constrained form solves one at a time."""
         return None if self.constrained else "inversion"
 
     def _sources(self, counts: ValidationCounts | None, known: Known) -> tuple[Vector, str]:
@@ -182,9 +188,10 @@ class BBSES(BBSE):
     Examples
     --------
     >>> import priorshift as ps
-    >>> bbse = ps.BBSES().fit([[0.8, 0.2], [0.2, 0.8]], [0, 1])
-    >>> bbse.estimate([[0.8, 0.2], [0.8, 0.2], [0.2, 0.8]]).ratio.round(3)
-    array([1.333, 0.667])
+    >>> bbse = ps.BBSES(constrained=True).fit([[0.8, 0.2], [0.2, 0.8]], [0, 1])
+    >>> shift = bbse.estimate([[0.9, 0.1]])  # more extreme than any mixture of the two classes
+    >>> shift.ratio.round(3), shift.status
+    (array([2., 0.]), 'certified')
     """
 
     name = "bbse-s"
@@ -250,7 +257,7 @@ def label_sources(counts: ValidationCounts | None, known: Known) -> tuple[Vector
 
 
 def judge_condition(estimator: PriorEstimator, M: Vector) -> float:
-    """Return the condition number, with a warning where the matrix tells classes not apart."""
+    """Return the condition number; warn if the matrix cannot tell some classes apart."""
     condition = condition_number(M)
     if np.isinf(condition):
         warn_user(

@@ -173,7 +173,7 @@ class PPI(PriorEstimator):
                 f"PPI has an interval of its own, not a {request.method} one; leave out "
                 "interval_method."
             )
-        predictions = check_proba(y_proba, tables=True)
+        predictions = check_proba(y_proba, tables=True, classes=self.classes_)
         values = self._as_taken(in_class_order(predictions, self.classes_))
         if self.source_priors_ is not None:
             check_source_mass(

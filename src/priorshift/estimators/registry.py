@@ -31,8 +31,8 @@ def register_estimator(cls: Estimator) -> Estimator:
     Parameters
     ----------
     cls : subclass of PriorEstimator
-        With a `name` that no other estimator has. A class defined anew, as in a notebook, takes
-        the place of what it was.
+        With a `name` that no other estimator has. A class that is defined again, as in a
+        notebook, replaces its old version.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def register_estimator(cls: Estimator) -> Estimator:
 
 
 def available_estimators(*, target_labels: bool = False) -> list[str]:
-    """Return the names that `get_estimator` takes.
+    """Return the names that `get_estimator` accepts.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def traits_of(name: str) -> PriorEstimator:
     return PriorEstimator()
 
 
-@cache  # once a process
+@cache  # once per process
 def _load_entry_points() -> None:
     """Register the estimators of other packages; one that fails is named and left out."""
     for point in entry_points(group=GROUP):

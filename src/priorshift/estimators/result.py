@@ -18,12 +18,12 @@ from priorshift._validation import (
     check_outputs,
     check_source_mass,
     in_class_order,
+    like_input,
     some,
 )
 from priorshift.adaptation import (
     ProbaInterval,
     adapt_proba_interval,
-    like_input,
     prior_ratio,
     reweight,
     total_variation,
@@ -156,15 +156,14 @@ class PriorEstimate(FrozenArrays):
             cautions=self.cautions + (() if bounds.caution is None else (bounds.caution,)),
         )
 
-    def adapt(
-        self, y_proba: ArrayLike, *, from_logits: bool = False, strength: float = 1.0
-    ) -> NDArray[Any]:
+    def adapt(self, y_proba: ArrayLike, *, from_logits: bool = False, strength: float = 1.0) -> Any:
         """Adapt predictions to the estimated priors.
 
         Parameters
         ----------
         y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-            Predicted probabilities of any samples of the target.
+            Predicted probabilities of any samples of the target. Columns of a frame are matched to
+            the classes by name.
         from_logits : bool, default=False
             Whether `y_proba` holds logits or log-probabilities instead.
         strength : float in [0, 1], default=1
@@ -174,15 +173,20 @@ class PriorEstimate(FrozenArrays):
         Returns
         -------
         ndarray of the shape of `y_proba`
-            Adapted probabilities; a sparse matrix for a sparse matrix, and a `TopK` for a `TopK`
-            whose rest is spread.
+            Adapted probabilities. A frame for a frame, with its index, its order of columns and its
+            other columns; a sparse matrix for a sparse matrix, and a `TopK` for a `TopK` whose rest
+            is spread.
         """
         if is_dask_array(y_proba):
             again = partial(self.adapt, from_logits=from_logits, strength=strength)
             return map_chunks(again, y_proba)
         self._require_source()
         predictions = check_outputs(
-            y_proba, from_proba=not from_logits, name="y_proba", sparse=True
+            y_proba,
+            from_proba=not from_logits,
+            name="y_proba",
+            sparse=True,
+            classes=self.classes,
         )
         values = in_class_order(predictions, self.classes)
         check_source_mass(
@@ -201,7 +205,8 @@ class PriorEstimate(FrozenArrays):
             values = self.calibrator.apply(values, from_logits=from_logits)
             from_logits = False
         ratio = self.ratio ** (self.strength * check_fraction(strength, "strength"))
-        return like_input(predictions, reweight(values, ratio, from_logits=from_logits))
+        adapted = reweight(values, ratio, from_logits=from_logits)
+        return like_input(predictions, adapted, self.classes)
 
     def adapt_interval(self, y_proba: ArrayLike) -> ProbaInterval:
         """Adapt predictions, with bounds that come from the interval of the priors.
@@ -221,7 +226,7 @@ class PriorEstimate(FrozenArrays):
                 "there is no interval; ask for one: estimate(..., confidence_level=0.95)."
             )
         self._require_source()
-        predictions = check_outputs(y_proba, from_proba=True, name="y_proba")
+        predictions = check_outputs(y_proba, from_proba=True, name="y_proba", classes=self.classes)
         values = in_class_order(predictions, self.classes)
         if self.calibrator is not None:
             values = self.calibrator.apply(values)
@@ -239,7 +244,7 @@ class PriorEstimate(FrozenArrays):
             strength=self.strength,
             classes=self.classes,
         )
-        return ProbaInterval(*(like_input(predictions, part) for part in found))
+        return ProbaInterval(*(like_input(predictions, part, self.classes) for part in found))
 
     def _require_source(self) -> None:
         if self.source_priors is None:

@@ -15,6 +15,7 @@ from priorshift._validation import (
     check_proba,
     known_labels,
     ordered,
+    read_labels,
 )
 from priorshift.adaptation import total_variation
 from priorshift.estimators import (
@@ -235,9 +236,13 @@ def compare(
         "classes": classes,
     }
     # refuse bad data here, once; what a single method refuses is in its row
-    validation = check_proba(y_proba_val, "y_proba_val", tables=True)
+    labels = read_labels(y_val, None, "y_val")
+    validation = check_proba(
+        y_proba_val, "y_proba_val", tables=True, classes=classes, labels=labels
+    )
     settled = NoAdaptation().fit(validation, y_val, **given).classes_
-    target = ordered(check_proba(y_proba_target, tables=True), settled, "y_proba_target")
+    target = check_proba(y_proba_target, tables=True, classes=settled)
+    target = ordered(target, settled, "y_proba_target")
     labelled, index = known_labels(y_target, settled, target.shape[0])
     truth = np.bincount(index, minlength=settled.size) / index.size if index.size else None
     rows = _labelled_rows(target.values, labelled)

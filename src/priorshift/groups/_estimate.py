@@ -162,7 +162,7 @@ def _read(estimator: PriorEstimator, y_proba: Any, groups: Any, sample_weight: A
     """Check rows, groups and weights; methods with a confusion matrix read rows in blocks."""
     if groups is None:
         raise ValueError("groups is missing; pass the group of each row.")
-    read = check_proba(y_proba, tables=estimator.counts_suffice)
+    read = check_proba(y_proba, tables=estimator.counts_suffice, classes=estimator.classes_)
     values = in_class_order(read, estimator.classes_)
     check_source_mass(
         estimator._denominator,

@@ -33,7 +33,7 @@ MAX_CLASSES = 20
 
 
 class PriorsDisplay(Display):
-    """Show how class priors moved from source to target, one row a class.
+    """Show how class priors moved from source to target, one row per class.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class PriorsDisplay(Display):
         return self
 
     def frame(self, backend: Backend = "pandas") -> Any:
-        """Return one row a class, in class order, as a frame of the named library."""
+        """Return one row per class, in class order, as a frame of the named library."""
         columns = {
             "class": self.classes,
             "source_prior": self.source_priors,

@@ -201,7 +201,7 @@ def _part(
             raise ValueError(f"y_{part} needs the predictions it belongs to: pass y_proba_{part}.")
         return None, None
     name = f"y_proba_{part}"
-    predictions = check_proba(y_proba, name, tables=part == "target")
+    predictions = check_proba(y_proba, name, tables=part == "target", classes=estimate.classes)
     predictions = ordered(predictions, estimate.classes, name)
     if y is None:
         return predictions, None

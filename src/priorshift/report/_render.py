@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from priorshift.assessment import Assessment
 from priorshift.estimators import PriorEstimate
 from priorshift.evaluation import Comparison
+from priorshift.exceptions import missing
 from priorshift.io import write_text
 from priorshift.report._content import about_report, as_json, page_content, report_data
 from priorshift.report._facts import Facts, check_inputs, gather
@@ -85,11 +86,6 @@ def render_report(
     created : datetime, optional
         Date of the report, by default now. All else depends on the arguments alone.
 
-    Returns
-    -------
-    str
-        HTML.
-
     Examples
     --------
     >>> import numpy as np
@@ -155,7 +151,7 @@ def require_packages() -> None:
         import jinja2  # noqa: F401
         import matplotlib  # noqa: F401
     except ImportError as error:
-        raise ImportError(f"reports need {error.name}: pip install 'priorshift[report]'") from None
+        raise missing("a report", error.name or "jinja2", "report") from None
 
 
 def _render(facts: Facts, about: dict[str, Any], options: str | None) -> str:

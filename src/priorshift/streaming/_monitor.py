@@ -172,7 +172,9 @@ class PriorMonitor(BaseEstimator):
             )
         if estimator.needs_rows:
             estimator.estimate_counts(DecisionCounts(np.zeros(0), "hard", 0))  # says why it cannot
-        values = in_class_order(check_proba(y_proba), estimator.classes_)
+        values = in_class_order(
+            check_proba(y_proba, classes=estimator.classes_), estimator.classes_
+        )
         index = encode_labels(read_labels(y, values.shape[0]), estimator.classes_)
         rng = np.random.default_rng(self.random_state)
         reference = source_decisions(
@@ -201,7 +203,7 @@ class PriorMonitor(BaseEstimator):
         """
         check_is_fitted(self)
         when = plain_time(time)
-        values = in_class_order(check_proba(y_proba), self.classes_)
+        values = in_class_order(check_proba(y_proba, classes=self.classes_), self.classes_)
         check_source_mass(self.source_priors_, values, self.classes_)
         hard = DecisionCounts.from_arrays(values, decision="hard")
         counts = hard

@@ -162,7 +162,7 @@ def _run(
 
 
 def _maximum(model: _Cells, alpha: Vector, C: Vector, rng: np.random.Generator) -> Vector:
-    """Return near-maximal p for each chain's own C and a target drawn anew: a spread-out start."""
+    """Return near-maximal p for each chain's own C and a newly drawn target: a spread-out start."""
     drawn = rng.standard_gamma(np.broadcast_to(model.counts + 0.5, (len(C), model.counts.size)))
     drawn *= (model.counts.sum() / drawn.sum(axis=1))[:, None]
     p = np.full((len(C), alpha.size), 1 / alpha.size)

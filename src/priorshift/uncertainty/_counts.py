@@ -56,7 +56,7 @@ class HardDecisions:
         return self.votes.interval(priors, request)
 
     def _bootstrap(self, priors: Vector, request: IntervalRequest) -> PriorInterval:
-        """Draw counts anew: resampling rows within classes comes to the same."""
+        """Draw new counts: resampling rows within classes amounts to the same."""
         sizes = np.maximum(np.rint(self.validation.sum(axis=0)), 1).astype(np.int64)
         columns = self.validation / self.validation.sum(axis=0)
         q, n_target = self.target / self.target.sum(), int(np.rint(self.target.sum()))
