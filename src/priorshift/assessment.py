@@ -16,6 +16,9 @@ where its interval and that of the estimate lie apart, u is at least how far apa
   :math:`g + 1.64\, e` is below one point of accuracy;
 - **unclear** otherwise: the class balance changed, but whether adapting helps cannot be told. The
   reasons say what would make it clear.
+
+With `costs`, the gain is what adapting saves per row, and an average error's cost takes the place
+of a point's hundred; with another `goal`, the gain is in that.
 """
 
 import warnings
@@ -45,7 +48,8 @@ from priorshift._validation import (
     settle_classes,
     warn_of_missing_names,
 )
-from priorshift.diagnostics import Diagnostics, Expected, diagnose
+from priorshift.adaptation import Goal, GoalName, log_savings
+from priorshift.diagnostics import Diagnostics, Expected, diagnose, expected_score
 from priorshift.estimators import PPI, PriorEstimate, PriorEstimator, get_estimator
 from priorshift.execution import Table, take_rows
 from priorshift.shift_test import (
@@ -58,6 +62,8 @@ from priorshift.shift_test import (
 from priorshift.text import plural, quoted, shorten
 
 Verdict = Literal["adapt", "leave", "unclear"]
+
+ACCURACY = Goal("accuracy")
 
 CAUTION = 1.2
 """Standard errors that the gain must exceed, as in Auto."""
@@ -100,7 +106,8 @@ class Assessment:
     reasons : tuple of str
         What it rests on, one sentence each, and what would help where it is unclear.
     gain : Expected
-        Change of accuracy by adapting, with its interval: 0.05 is 5 points.
+        Change of accuracy by adapting, with its interval: 0.05 is 5 points. With another goal,
+        by how much balanced accuracy rises, or log loss or the expected cost per row falls.
     estimate : PriorEstimate
         The target's class priors with intervals. Its `strength` follows the verdict.
     shift_test : ShiftTest or None
@@ -122,6 +129,8 @@ class Assessment:
         What was warned of on the way.
     advice : str
         What would make an unclear verdict clear, in one sentence; empty otherwise.
+    goal : {"accuracy", "balanced_accuracy", "log_loss", "cost"}
+        What the gain is in.
     """
 
     verdict: Verdict
@@ -139,6 +148,7 @@ class Assessment:
     rows_looked_at: int
     warnings: tuple[str, ...] = ()
     advice: str = ""
+    goal: str = "accuracy"
 
     @property
     def accuracy_before(self) -> Expected | None:
@@ -155,6 +165,8 @@ class Assessment:
         if self.diagnostics is None:
             return None
         before, found = self.diagnostics.accuracy_before, self.diagnostics.accuracy_after
+        if self.goal != "accuracy":
+            return found
         value = min(1.0, max(0.0, before.value + self.gain.value))
         low, high = found.low - found.value, found.high - found.value
         return Expected(value, max(0.0, value + low), min(1.0, value + high))
@@ -203,6 +215,7 @@ class Assessment:
             "verdict": self.verdict,
             "sentence": self.sentence,
             "reasons": list(self.reasons),
+            "goal": self.goal,
             "gain": self.gain.to_dict(),
             "n_val": self.n_val,
             "n_target": self.n_target,
@@ -269,6 +282,8 @@ def assess(
     classes: ArrayLike | None = None,
     method: str | PriorEstimator = "auto",
     y_target: ArrayLike | None = None,
+    costs: Any = None,
+    goal: GoalName = "accuracy",
     confidence_level: float = 0.95,
     random_state: int | np.random.Generator | None = None,
 ) -> Assessment:
@@ -298,6 +313,11 @@ def assess(
     y_target : array-like of shape (n_target,), optional
         Labels of the target, if you have some: None or NaN where a label is unknown, or -1 where
         that is no class.
+    costs : array-like of shape (n_classes, n_classes) or mapping, optional
+        What errors cost, as for `decide`: the verdict then rests on expected cost, of decisions
+        that weigh it, instead of accuracy.
+    goal : {"accuracy", "balanced_accuracy", "log_loss"}, default="accuracy"
+        What adapting is to improve, without `costs`.
     confidence_level : float, default=0.95
         Of all intervals.
     random_state : None, int or numpy.random.Generator, optional
@@ -327,11 +347,15 @@ def assess(
     data = _read(y_proba_val, y_val, y_proba_target, y_target, classes)
     seed = 0 if random_state is None else random_state
     with _collected() as told:
-        fitted = _estimator(method, random_state).fit(
+        estimator, aim = _estimator(method, random_state, costs, goal), (costs, goal)
+        if "goal" in estimator.get_params():
+            aim = (estimator.get_params()["costs"], estimator.get_params()["goal"])
+        aimed = Goal.of(*aim, data.classes)
+        fitted = estimator.fit(
             data.y_proba_val, data.classes[data.y_val], classes=data.classes, **given
         )
         estimate, no_interval = _estimated(fitted, data, confidence_level, seed)
-    found = _weighed(data, estimate, given, confidence_level, seed)
+    found = _weighed(data, estimate, given, confidence_level, seed, aimed)
     return replace(
         found,
         reasons=(*found.reasons, *no_interval),
@@ -384,15 +408,22 @@ random_state
 
 
 def _weighed(
-    data: "Data", estimate: PriorEstimate, given: dict[str, Any], level: float, seed: Any
+    data: "Data",
+    estimate: PriorEstimate,
+    given: dict[str, Any],
+    level: float,
+    seed: Any,
+    goal: Goal = ACCURACY,
 ) -> Assessment:
     """Gather the evidence about an estimate, and weigh it."""
     with _collected() as told:
         diagnostics, why = _diagnosed(data, estimate, level)
         test, left_out = _tested(data, given, seed)
-        measured = _measured(data, estimate, level)
+        goal = goal.at(estimate.priors)
+        measured = _measured(data, estimate, level, goal)
         ppi = _powered(data, estimate, level)
-    evidence = Evidence(estimate, test, diagnostics, measured, data.sizes, level, ppi)
+        saved = _saved_on_validation(data, estimate, level, goal)
+    evidence = Evidence(estimate, test, diagnostics, measured, data.sizes, level, ppi, goal, saved)
     verdict = evidence.verdict
     return Assessment(
         verdict=verdict,
@@ -410,6 +441,7 @@ def _weighed(
         rows_looked_at=data.y_proba_target.shape[0],
         warnings=tuple(told),
         advice=evidence.advice,
+        goal=goal.name,
     )
 
 
@@ -589,12 +621,16 @@ def draw_rows(n: int, n_classes: int) -> Indices:
     return np.unique(np.random.default_rng(0).integers(n, size=n_rows))
 
 
-def _estimator(method: str | PriorEstimator, random_state: Any) -> PriorEstimator:
-    if isinstance(method, PriorEstimator):
-        return clone(method)
-    estimator = get_estimator(method)
-    if random_state is not None and "random_state" in estimator.get_params():
+def _estimator(
+    method: str | PriorEstimator, random_state: Any, costs: Any, goal: GoalName
+) -> PriorEstimator:
+    named = isinstance(method, str)
+    estimator: PriorEstimator = get_estimator(method) if isinstance(method, str) else clone(method)
+    known = estimator.get_params()
+    if named and random_state is not None and "random_state" in known:
         estimator.set_params(random_state=random_state)
+    if "goal" in known and (costs is not None or goal != "accuracy"):
+        estimator.set_params(costs=costs, goal=goal)
     return estimator
 
 
@@ -678,15 +714,18 @@ def _thinned(data: Data) -> tuple[Predictions, Labels, Predictions]:
     return sides[0], labels, sides[1]
 
 
-def _measured(data: Data, estimate: PriorEstimate, level: float) -> Measured | None:
-    """Measure accuracy on labelled rows of the target, before adapting and after."""
+def _measured(
+    data: Data, estimate: PriorEstimate, level: float, goal: Goal = ACCURACY
+) -> Measured | None:
+    """Measure accuracy on labelled rows of the target, before adapting and after, and the gain."""
     n = data.labelled.size
     if n < 2:
         return None
     rows = data.y_proba_target.values[data.labelled]
-    before = (rows.argmax(axis=1) == data.y_target).astype(np.float64)
     adapted = adapting(estimate).adapt(Predictions.from_checked(rows))
-    after = (adapted.argmax(axis=1) == data.y_target).astype(np.float64)
+    before, after = (
+        (goal.decide(one) == data.y_target).astype(np.float64) for one in (rows, adapted)
+    )
     reach = float(ndtri((1 + level) / 2))
 
     def expected(scores: Vector, least: float) -> Expected:
@@ -699,12 +738,55 @@ def _measured(data: Data, estimate: PriorEstimate, level: float) -> Measured | N
         n,
         expected(before, 0.0),
         expected(after, 0.0),
-        expected(after - before, -1.0),
-        *_as_on_validation(data, before),
+        _mean_saved(_saved(rows, adapted, data.y_target, goal), level)
+        if goal.name != "accuracy"
+        else expected(after - before, -1.0),
+        *_as_on_validation(data, before, goal),
     )
 
 
-def _as_on_validation(data: Data, right: Vector) -> tuple[float | None, float | None]:
+def _saved(before: Any, after: Any, y: Indices, goal: Goal) -> Vector:
+    """Return what adapting saves on rows whose class is known."""
+    if goal.by_decisions:
+        return goal.saved(y, goal.decide(before), goal.decide(after))
+    at = np.arange(y.size)
+    return log_savings(before[at, y], after[at, y])
+
+
+def _mean_saved(saved: Vector, level: float) -> Expected:
+    mean, reach = float(saved.mean()), float(ndtri((1 + level) / 2))
+    error = float(np.sqrt((saved.var() + 1 / saved.size) / saved.size))
+    return Expected(mean, mean - reach * error, mean + reach * error)
+
+
+def _saved_on_validation(
+    data: Data, estimate: PriorEstimate, level: float, goal: Goal
+) -> Expected | None:
+    """Return the gain in another goal than accuracy, where the method does not say it itself.
+
+    Per class as on validation; the estimate that made the rule also scores it.
+    """
+    decided = estimate.decision
+    if goal.name == "accuracy" or (decided is not None and decided["goal"] == goal.name):
+        return None
+    rows = data.y_proba_val.values
+    adapted = adapting(estimate).adapt(Predictions.from_checked(rows))
+    saved = _saved(rows, adapted, data.y_val, goal)
+    error = estimate.standard_error
+    K = data.classes.size
+    noise = (
+        np.zeros((K, K)) if error is None or goal.name == "balanced_accuracy" else np.diag(error**2)
+    )
+    most = max(goal.scale, float(np.abs(saved).max(initial=0.0)))
+    seen = np.bincount(data.y_val, minlength=K) > 0
+    return expected_score(
+        saved, data.y_val, np.where(seen, estimate.priors, 0.0), noise, level, (-most, most)
+    )
+
+
+def _as_on_validation(
+    data: Data, right: Vector, goal: Goal = ACCURACY
+) -> tuple[float | None, float | None]:
     r"""Test whether decisions within classes are as good as on validation.
 
     With :math:`a_k` of :math:`n_k` labelled rows of class k decided rightly, and :math:`A_k` of all
@@ -719,7 +801,7 @@ def _as_on_validation(data: Data, right: Vector) -> tuple[float | None, float | 
     Returns the accuracy that validation promises on these rows, and the p-value.
     """
     K, val = data.classes.size, data.y_proba_val.values
-    hits = np.bincount(data.y_val, val.argmax(axis=1) == data.y_val, K)
+    hits = np.bincount(data.y_val, goal.decide(val) == data.y_val, K)
     m, n = np.bincount(data.y_val, minlength=K), np.bincount(data.y_target, minlength=K)
     both = (m > 0) & (n > 0)
     if not both.any():
@@ -879,6 +961,9 @@ class Evidence:
     sizes: Sizes
     confidence_level: float
     ppi: PriorEstimate | None = None
+    goal: Goal = ACCURACY
+    saved: Expected | None = None
+    """Gain in the goal by validation, where the estimate does not say it."""
 
     @property
     def unexplained(self) -> float:
@@ -892,8 +977,10 @@ class Evidence:
     def expected(self) -> tuple[float, float]:
         """Expected gain and its standard error, before any label of the target."""
         decided = self.estimate.decision
-        if decided is not None:
+        if decided is not None and decided["goal"] == self.goal.name:
             return decided["expected_gain"], decided["expected_gain_se"]
+        if self.saved is not None:
+            return _mean_and_error(self.saved, self.confidence_level)
         if self.diagnostics is None:
             return 0.0, 1.0
         return _mean_and_error(self.diagnostics.accuracy_gain, self.diagnostics.confidence_level)
@@ -902,7 +989,7 @@ class Evidence:
     def mean_and_error(self) -> tuple[float, float]:
         """Gain by all evidence, and how far it may be off."""
         mean, error = self.expected
-        error = float(np.hypot(error, self.unexplained))
+        error = float(np.hypot(error, self.unexplained * self.goal.scale))
         if self.measured is None:
             return mean, error
         seen, noise = _mean_and_error(self.measured.gain, self.confidence_level)
@@ -914,7 +1001,13 @@ class Evidence:
         """Gain by all evidence, with its interval."""
         mean, error = self.mean_and_error
         reach = float(ndtri((1 + self.confidence_level) / 2)) * error
-        return Expected(mean, max(-1.0, mean - reach), min(1.0, mean + reach))
+        most = 1.0 if self.goal.in_points else np.inf
+        return Expected(mean, max(-most, mean - reach), min(most, mean + reach))
+
+    @property
+    def worth(self) -> float:
+        """Gain below which adapting is not worth it."""
+        return WORTH * self.goal.scale
 
     @property
     def no_shift(self) -> bool:
@@ -935,18 +1028,19 @@ class Evidence:
         mean, error = self.mean_and_error
         if self.unknown_classes:
             return "unclear"
-        if mean > CAUTION * error and not (self.no_shift and mean < WORTH):
+        if mean > CAUTION * error and not (self.no_shift and mean < self.worth):
             return "adapt"
-        if self.no_shift or mean + 1.64 * error < WORTH:
+        if self.no_shift or mean + 1.64 * error < self.worth:
             return "leave"
         return "unclear"
 
     @property
     def sentence(self) -> str:
         """Say what to do, for a reader who knows no statistics."""
-        verdict, gain = self.verdict, self.gain
+        verdict = self.verdict
         if verdict == "adapt":
-            return f"Adapt: {self._changed()}accuracy should rise {self._from_to()}."
+            how = "rise" if self.goal.in_points else "fall"
+            return f"Adapt: {self._changed()}{self.goal.word} should {how} {self._from_to()}."
         if verdict == "leave":
             return f"Leave the predictions as they are: {self._nothing_to_gain()}."
         if self.unknown_classes:
@@ -960,9 +1054,8 @@ class Evidence:
                 "its classes, so adapting may help or harm."
             )
         return (
-            "Unclear: the class balance changed, but adapting may help or harm. Accuracy would "
-            "change by "
-            f"{_signed(gain.low)} to {_signed(gain.high)} points."
+            "Unclear: the class balance changed, but adapting may help or harm. "
+            f"{self.goal.word.capitalize()} would change by {self._span()}."
         )
 
     def _unknown(self) -> str:
@@ -972,26 +1065,37 @@ class Evidence:
 
     def _nothing_to_gain(self) -> str:
         mean, error = self.mean_and_error
-        little = mean + 1.64 * error < WORTH
+        little = mean + 1.64 * error < self.worth
         if self.no_shift and not (self.test is None and little):
             return "there is no evidence that the class balance changed"
         changed = "" if self.test is None else "the class balance changed, but "
-        most = _points(max(0.001, self.gain.high))
-        return f"{changed}adapting would gain {most} points of accuracy at most"
+        if not self.goal.in_points:
+            most = max(0.0, self.gain.high)
+            return f"{changed}adapting would lower {self.goal.word} by {most:.2g} at most"
+        most_points = _points(max(0.001, self.gain.high))
+        return f"{changed}adapting would gain {most_points} points of {self.goal.word} at most"
 
     def _changed(self) -> str:
         shifted = self.test is not None and self.test.rejected
         return "the class balance has changed, and " if shifted else ""
 
     def _from_to(self) -> str:
-        gain = self.gain
-        span = f"{_signed(gain.low)} to {_signed(gain.high)} points"
-        if self.diagnostics is None:
+        gain, span = self.gain, self._span()
+        if not self.goal.in_points:
+            return f"by about {gain.value:.3g} (change {span})"
+        if self.diagnostics is None or self.goal.name != "accuracy":
             return f"by about {_points(gain.value)} points ({span})"
         before = self.diagnostics.accuracy_before.value
         after = min(1.0, before + gain.value)
         digits = 0 if round(100 * before) != round(100 * after) else 1
         return f"from about {before:.{digits}%} to {after:.{digits}%} ({span})"
+
+    def _span(self) -> str:
+        """Say between which bounds the goal would change."""
+        gain = self.gain
+        if not self.goal.in_points:
+            return f"{-gain.high:+.2g} to {-gain.low:+.2g}"
+        return f"{_signed(gain.low)} to {_signed(gain.high)} points"
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -1016,9 +1120,12 @@ class Evidence:
             if changed is None
             else (f" {changed['changed_decisions']:.0%} of the decisions would change.")
         )
+        by = f"{_signed(mean)} points, give or take {_points(error)}"
+        if not self.goal.in_points:
+            by = f"{-mean:+.3g}, give or take {error:.2g}"
         return (
-            f"By validation, adapting should change accuracy by {_signed(mean)} points, give or "
-            f"take {_points(error)} (one standard error).{tail}"
+            f"By validation, adapting should change {self.goal.word} by {by} (one standard "
+            f"error).{tail}"
         )
 
     def _of_labels(self) -> str:
