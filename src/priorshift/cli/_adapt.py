@@ -25,6 +25,7 @@ from priorshift.cli._errors import command
 from priorshift.cli._options import (
     Request,
     check_copy,
+    costs_option,
     data_options,
     is_file,
     json_option,
@@ -131,6 +132,7 @@ TEXT = (".csv", ".tsv")
 )
 @data_options(validation="EM, MAP and --known-priors can do without.")
 @target_labels_option
+@costs_option
 @method_option(target_labels=True)
 @known_priors_option
 @output_option("File for the adapted predictions, in the target's format [default: CSV to stdout].")

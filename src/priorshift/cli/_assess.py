@@ -18,6 +18,7 @@ from priorshift.cli._errors import command, in_options
 from priorshift.cli._options import (
     Request,
     confidence_option,
+    costs_option,
     data_options,
     json_option,
     method_option,
@@ -33,6 +34,7 @@ from priorshift.cli._task import open_task
 )
 @data_options(validation="Required.")
 @target_labels_option
+@costs_option
 @method_option(target_labels=True)
 @confidence_option
 @output_option("Write a .json or .csv file instead of printing.")

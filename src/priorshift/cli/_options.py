@@ -91,6 +91,7 @@ class Request:
     logits: bool = False
     label_column: str | None = None
     target_label_column: str | None = None
+    costs: Path | None = None
     class_columns: str | None = None
     positive_class: str | None = None
     renormalise: bool = False
@@ -254,6 +255,15 @@ def fail_option(when: str) -> Decorator:
         "--fail-on-shift", is_flag=True, help=f"End with exit code {SHIFTED} if {when}."
     )
 
+
+costs_option: Decorator = click.option(
+    "--costs",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="What errors cost: a .csv table with a row per true class and a column per decision, or "
+    '.json such as {"ill": {"well": 10}}; other errors cost 1. The verdict then rests on expected '
+    "cost instead of accuracy.",
+)
+"""Adds prices of errors."""
 
 target_labels_option: Decorator = click.option(
     "--target-label-column",

@@ -32,7 +32,7 @@ from priorshift.cli._columns import Meaning, by_class, label_hint, names_of
 from priorshift.cli._console import note
 from priorshift.cli._dask import connected
 from priorshift.cli._options import Request
-from priorshift.cli._priors import read_priors
+from priorshift.cli._priors import read_costs, read_priors
 from priorshift.estimators import NoAdaptation, PriorEstimate, PriorEstimator, get_estimator
 from priorshift.execution import SAMPLE_SEED, Table, sample_in_memory, sample_sentence
 from priorshift.io import PredictionFile, open_predictions
@@ -160,9 +160,17 @@ class Task:
         labels = self.target_labels()
         return None if labels is None or any(label is None for label in labels) else labels
 
+    @cached_property
+    def costs(self) -> Vector | None:
+        """What errors cost, if the user said so."""
+        path = self.request.costs
+        return None if path is None else read_costs(path, self.classes)
+
     def fitted(self, method: str) -> PriorEstimator:
         """Fit a method to validation, or to what is known of the source."""
         estimator = get_estimator(method)
+        if self.costs is not None and "costs" in estimator.get_params():
+            estimator.set_params(costs=self.costs)
         try:
             return estimator.fit(self.y_proba_val, self.y_val, **self.given)
         except ValueError:
@@ -200,6 +208,7 @@ class Task:
             self.target_rows(),
             method=method,
             y_target=self.target_labels(),
+            costs=self.costs,
             confidence_level=self.request.confidence_level or CONFIDENCE_LEVEL,
             **self.given,
         )
