@@ -351,6 +351,13 @@ def test_one_row_is_no_reason_to_adapt(shifted):
     assert assessment.Verdicts(y_proba_val, y_val).on(estimate, y_proba[:1]) == "unclear"
 
 
+@pytest.mark.parametrize("level", [-1, 0, 1, float("nan"), "x"])
+def test_a_confidence_level_is_checked_first(shifted, level):
+    y_proba_val, y_val, y_proba, _ = shifted
+    with pytest.raises(ValueError, match="confidence_level must be"):
+        ps.assess(y_proba_val, NAMES[y_val], y_proba, confidence_level=level)
+
+
 # Labels of some target rows
 
 

@@ -815,7 +815,7 @@ def test_models_that_give_the_wrong_columns():
         def predict_proba(self, X):
             return np.full(len(X), 0.5)
 
-    with pytest.raises(ValueError, match=r"shape \(800,\); one column a class is needed: 'ant'"):
+    with pytest.raises(ValueError, match=r"shape \(800,\); one column per class is needed: 'ant'"):
         PriorAdaptedClassifier.from_fitted(Positive()).fit(X_VAL, Y_VAL)
 
     class Renamed(GaussianNB):

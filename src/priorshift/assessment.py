@@ -38,12 +38,15 @@ from sklearn.base import clone
 from priorshift._typing import Indices, Labels, Vector
 from priorshift._validation import (
     Predictions,
+    as_decisions,
+    check_level,
     check_proba,
     encode_labels,
     is_named,
     known_labels,
     order_in_words,
     ordered,
+    read_decisions,
     read_labels,
     settle_classes,
     warn_of_missing_names,
@@ -51,7 +54,7 @@ from priorshift._validation import (
 from priorshift.adaptation import Goal, GoalName, log_savings
 from priorshift.diagnostics import Diagnostics, Expected, diagnose, expected_score
 from priorshift.estimators import PPI, PriorEstimate, PriorEstimator, get_estimator
-from priorshift.execution import Table, take_rows
+from priorshift.execution import Table
 from priorshift.shift_test import (
     AssumptionTest,
     ShiftTest,
@@ -85,6 +88,11 @@ SAMPLE_NUMBERS = 10_000_000
 
 MOST_CLASSES, MOST_CLASSES_OF_ASSUMPTION = 500, 200
 """Classes beyond which the tests take too long."""
+
+BY_DECISIONS = (
+    "That the decisions err as they did on validation is assumed: decisions alone cannot show it. "
+    "Labels of some target rows can."
+)
 
 MANY_NUMBERS, MOST_NUMBERS = 2_000_000, 10_000_000
 """Rows times classes beyond which tests draw fewer resamples, or sides are thinned for them."""
@@ -273,10 +281,12 @@ class Measured:
 
 
 def assess(
-    y_proba_val: ArrayLike,
-    y_val: ArrayLike,
-    y_proba_target: ArrayLike,
+    y_proba_val: ArrayLike | None = None,
+    y_val: ArrayLike | None = None,
+    y_proba_target: ArrayLike | None = None,
     *,
+    y_pred_val: ArrayLike | None = None,
+    y_pred_target: ArrayLike | None = None,
     source_priors: Any = None,
     source_label_priors: Any = None,
     classes: ArrayLike | None = None,
@@ -302,6 +312,9 @@ def assess(
     y_proba_target : array-like of shape (n_target, n_classes) or (n_target,)
         Predicted probabilities on the target, from the same classifier. A target that is read in
         blocks is assessed by a sample of its rows.
+    y_pred_val, y_pred_target : array-like of shape (n_val,) and (n_target,), optional
+        Decisions on validation and target instead of probabilities. They cannot be adapted one by
+        one; the assessment is about the class shares, corrected for the errors of the decisions.
     source_priors : array-like of shape (n_classes,) or mapping, optional
         Priors the classifier was trained under, as `fit` takes them.
     source_label_priors : array-like of shape (n_classes,) or mapping, optional
@@ -309,7 +322,8 @@ def assess(
     classes : array-like of shape (n_classes,), optional
         Class names in the order of the columns.
     method : str or PriorEstimator, default="auto"
-        How to estimate the priors: a name, or an estimator that is not fitted.
+        How to estimate the priors: a name, or an estimator that is not fitted. For decisions,
+        "auto" is CM-L.
     y_target : array-like of shape (n_target,), optional
         Labels of the target, if you have some: None or NaN where a label is unknown, or -1 where
         that is no class.
@@ -343,8 +357,16 @@ def assess(
     'adapt'
     >>> adapted = found.adapt(data.y_proba_target)
     """
+    check_level(confidence_level, "confidence_level")
     given = {"source_priors": source_priors, "source_label_priors": source_label_priors}
+    if y_pred_val is not None or y_pred_target is not None:
+        _require_pair(y_pred_val, y_pred_target, y_val, y_proba_val, y_proba_target)
+        classes, decided, _ = read_decisions(y_pred_val, y_val, classes)  # type: ignore[arg-type]
+        y_proba_val = Predictions.from_decisions(decided, classes.size)
+        y_proba_target = as_decisions(y_pred_target, classes)
     data = _read(y_proba_val, y_val, y_proba_target, y_target, classes)
+    if data.decisions and method == "auto":
+        method = "cm-l"
     seed = 0 if random_state is None else random_state
     with _collected() as told:
         estimator, aim = _estimator(method, random_state, costs, goal), (costs, goal)
@@ -361,6 +383,18 @@ def assess(
         reasons=(*found.reasons, *no_interval),
         warnings=tuple(dict.fromkeys((*told, *found.warnings))),
     )
+
+
+def _require_pair(
+    y_pred_val: Any, y_pred_target: Any, y_val: Any, y_proba_val: Any, y_proba_target: Any
+) -> None:
+    """Refuse decisions of one part only, or with probabilities beside them."""
+    if y_proba_val is not None or y_proba_target is not None:
+        raise ValueError("y_proba and y_pred are two ways to give the same; pass one of them.")
+    if y_pred_val is None or y_pred_target is None or y_val is None:
+        raise ValueError(
+            "an assessment of decisions needs y_pred_val, y_val and y_pred_target; one is missing."
+        )
 
 
 def weigh(
@@ -399,6 +433,7 @@ random_state
     >>> weigh(shift, data.y_proba_val, data.y_val, data.y_proba_target).verdict
     'adapt'
     """
+    check_level(confidence_level, "confidence_level")
     data = _read(y_proba_val, y_val, y_proba_target, y_target, estimate.classes)
     # source priors that come from validation are no second opinion on it
     known = estimate.source_priors if estimate.source_priors_from == "given" else None
@@ -423,7 +458,18 @@ def _weighed(
         measured = _measured(data, estimate, level, goal)
         ppi = _powered(data, estimate, level)
         saved = _saved_on_validation(data, estimate, level, goal)
-    evidence = Evidence(estimate, test, diagnostics, measured, data.sizes, level, ppi, goal, saved)
+    evidence = Evidence(
+        estimate,
+        test,
+        diagnostics,
+        measured,
+        data.sizes,
+        level,
+        data.decisions,
+        ppi,
+        goal,
+        saved,
+    )
     verdict = evidence.verdict
     return Assessment(
         verdict=verdict,
@@ -445,7 +491,7 @@ def _weighed(
     )
 
 
-class Tested(NamedTuple):
+class Findings(NamedTuple):
     """What a verdict needs of a `ShiftTest`."""
 
     rejected: bool
@@ -515,7 +561,9 @@ class Verdicts:
         level = 0.95
         diagnostics, _ = _diagnosed(data, estimate, level)
         measured, ppi = _measured(data, estimate, level), _powered(data, estimate, level)
-        evidence = Evidence(estimate, None, diagnostics, measured, data.sizes, level, ppi)
+        evidence = Evidence(
+            estimate, None, diagnostics, measured, data.sizes, level, data.decisions, ppi
+        )
         rows = (data.y_proba_val, data.classes[data.y_val], data.y_proba_target)
         try:
             rejected = is_shifted(
@@ -523,12 +571,12 @@ class Verdicts:
             )
         except ValueError:  # too few rows
             return evidence.verdict
-        evidence = replace(evidence, test=Tested(rejected, None))
+        evidence = replace(evidence, test=Findings(rejected, None))
         settled = not rejected and measured is None and evidence.verdict == "leave"
         if settled or data.classes.size > MOST_CLASSES_OF_ASSUMPTION:
             return evidence.verdict  # whatever else changed
         found = check_assumption(*rows, classes=data.classes, random_state=0)
-        return replace(evidence, test=Tested(rejected, found)).verdict
+        return replace(evidence, test=Findings(rejected, found)).verdict
 
 
 class Sizes(NamedTuple):
@@ -560,6 +608,11 @@ class Data:
         labels = np.full(self.y_proba_target.shape[0], None, dtype=object)
         labels[self.labelled] = self.classes[self.y_target]
         return labels
+
+    @property
+    def decisions(self) -> bool:
+        """Whether rows are decisions, without probabilities."""
+        return self.y_proba_target.decided is not None
 
     @property
     def sizes(self) -> Sizes:
@@ -595,10 +648,8 @@ def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, clas
     target = ordered(target, names, "y_proba_target")
     n, K = target.shape
     index = draw_rows(n, K)
-    if isinstance(target.values, Table):
-        target = Predictions.from_checked(take_rows(target.values, index))
-    elif index.size < n:
-        target = Predictions.from_checked(target.values[index])
+    if isinstance(target.values, Table) or index.size < n:
+        target = target.take(index)
     known, truth = known_labels(y_target, names, n)
     position = np.searchsorted(index, known)
     kept = (position < index.size) & (index[np.minimum(position, index.size - 1)] == known)
@@ -862,7 +913,7 @@ def following(estimate: PriorEstimate, verdict: Verdict) -> PriorEstimate:
     return replace(estimate, strength=0.0, calibrator=None)
 
 
-def unexplained(test: ShiftTest | Tested | None, diagnostics: Diagnostics | None) -> float:
+def unexplained(test: ShiftTest | Findings | None, diagnostics: Diagnostics | None) -> float:
     r"""Return the share of the target that no change of priors explains, 0 unless it is refuted.
 
     The test's statistic T is twice a mean square of f deviations, in standard errors: chance alone
@@ -955,11 +1006,13 @@ class Evidence:
     """All that a verdict is made from."""
 
     estimate: PriorEstimate
-    test: ShiftTest | Tested | None
+    test: ShiftTest | Findings | None
     diagnostics: Diagnostics | None
     measured: Measured | None
     sizes: Sizes
     confidence_level: float
+    decisions: bool = False
+    """Whether there are decisions only: no probabilities, so nothing to adapt."""
     ppi: PriorEstimate | None = None
     goal: Goal = ACCURACY
     saved: Expected | None = None
@@ -988,6 +1041,8 @@ class Evidence:
     @property
     def mean_and_error(self) -> tuple[float, float]:
         """Gain by all evidence, and how far it may be off."""
+        if self.decisions:
+            return 0.0, 0.0
         mean, error = self.expected
         error = float(np.hypot(error, self.unexplained * self.goal.scale))
         if self.measured is None:
@@ -1024,7 +1079,9 @@ class Evidence:
 
     @property
     def verdict(self) -> Verdict:
-        """Weigh gain, noise and tests."""
+        """Weigh gain, noise and tests; decisions cannot be adapted, and are always left."""
+        if self.decisions:
+            return "leave"
         mean, error = self.mean_and_error
         if self.unknown_classes:
             return "unclear"
@@ -1038,6 +1095,8 @@ class Evidence:
     def sentence(self) -> str:
         """Say what to do, for a reader who knows no statistics."""
         verdict = self.verdict
+        if self.decisions:
+            return self._of_decisions()
         if verdict == "adapt":
             how = "rise" if self.goal.in_points else "fall"
             return f"Adapt: {self._changed()}{self.goal.word} should {how} {self._from_to()}."
@@ -1075,6 +1134,16 @@ class Evidence:
         most_points = _points(max(0.001, self.gain.high))
         return f"{changed}adapting would gain {most_points} points of {self.goal.word} at most"
 
+    def _of_decisions(self) -> str:
+        """Say what there is to learn from decisions: the shares, corrected for their errors."""
+        corrected = "The estimated shares are corrected for the errors of the decisions: use them."
+        if self.no_shift:
+            changed = "There is no evidence that the class balance changed."
+        else:
+            changed = "The class balance changed." if self.test is not None else ""
+        said = "Leave the decisions as they are: without probabilities nothing can be adapted. "
+        return f"{said}{changed} {corrected}".replace("  ", " ")
+
     def _changed(self) -> str:
         shifted = self.test is not None and self.test.rejected
         return "the class balance has changed, and " if shifted else ""
@@ -1103,10 +1172,10 @@ class Evidence:
         test = self.test if isinstance(self.test, ShiftTest) else None
         said = [
             shift_in_words(test, self.estimate),
-            assumption_in_words(test, self.diagnostics),
-            self._of_gain(),
+            BY_DECISIONS if self.decisions else assumption_in_words(test, self.diagnostics),
+            "" if self.decisions else self._of_gain(),
             self._of_labels(),
-            self._of_decisions(),
+            self._of_accuracy(),
             self._of_shares(),
         ]
         said += [self._of_mismatch(), self.advice]
@@ -1132,12 +1201,17 @@ class Evidence:
         found = self.measured
         if found is None:
             return ""
+        if self.decisions:
+            return (
+                f"On {found.n_labelled:,} labelled rows of the target, {found.before.value:.1%} of "
+                "the decisions are right."
+            )
         return (
             f"On {found.n_labelled:,} labelled rows of the target, accuracy is "
             f"{found.before.value:.1%} before and {found.after.value:.1%} after adapting."
         )
 
-    def _of_decisions(self) -> str:
+    def _of_accuracy(self) -> str:
         """Say whether labels of the target bear out that only the class balance changed."""
         found = self.measured
         if found is None or found.p_value is None or found.expected_before is None:

@@ -277,3 +277,33 @@ def test_every_command_reads_such_files(data, write, ok, command, tmp_path):
     files = ("--validation", validation, "--target", target, "--renormalise")
     result = ok(command, *files, *options.get(command, ()))
     assert "p_ant" not in result.stdout.replace(",".join(columns), "")
+
+
+def test_priors_name_the_classes_where_there_are_no_labels(data, write, ask):
+    columns = [f"p_{name}" for name in data.classes]
+    target = write("t.csv", data.y_proba, classes=columns)
+    priors = "ant=0.5,bee=0.3,cow=0.2"
+    answer = ask("estimate", "--target", target, "--source-priors", priors, "--method", "em")
+    em = ps.EM().fit(source_priors=[0.5, 0.3, 0.2], classes=data.classes).estimate(data.y_proba)
+    assert answer["priors"] == pytest.approx(em.to_dict()["priors"])
+
+
+def test_predictions_on_the_training_set_may_have_a_prefix(data, named, write, ask):
+    files = named(data, [f"p_{name}" for name in data.classes])
+    training = write(
+        "training.csv", data.y_proba_val, classes=[f"q_{name}" for name in data.classes]
+    )
+    answer = ask("estimate", *files, "--source-priors", training)
+    mean = data.y_proba_val.mean(axis=0)
+    assert list(answer["source_priors"].values()) == pytest.approx(mean.tolist())
+
+
+def test_a_saved_monitor_finds_its_classes_again(data, named, write, ok, tmp_path):
+    files = named(data, [f"p_{name}" for name in data.classes])
+    state = ("--every", "50", "--state", tmp_path / "state.npz")
+    ok("monitor", *files, *state)
+    order = [2, 0, 1]
+    columns = [f"{name}_prob" for name in data.classes[order]]
+    target = write("u.csv", data.y_proba[:, order], classes=columns, age=range(200))
+    result = ok("monitor", "--target", target, "--every", "50", "--time-column", "age", *state[2:])
+    assert result.exit_code == 0

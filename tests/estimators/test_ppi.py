@@ -117,6 +117,18 @@ def test_tables_and_sparse_rows_give_the_same(rng):
     assert single.interval == pytest.approx(found.interval, abs=1e-5)
 
 
+def test_decisions_are_one_hot_rows(rng):
+    y_proba, y_target, _, _ = target(rng)
+    decided = y_proba.argmax(axis=1)
+    expected = estimate(np.eye(3)[decided], y_target, confidence_level=0.95)
+    ppi = ps.PPI().fit(classes=CLASSES)
+    named = np.array(CLASSES)[decided]
+    found = ppi.estimate(y_pred=named, y_target=y_target, confidence_level=0.95)
+    assert found.interval == pytest.approx(expected.interval, abs=1e-9)
+    with pytest.raises(ValueError, match="one of them"):
+        ppi.estimate(y_proba, y_pred=named, y_target=y_target)
+
+
 def test_equal_weights_are_no_weights(rng):
     y_proba, y_target, _, _ = target(rng)
     found = estimate(y_proba, y_target, confidence_level=0.95)

@@ -7,6 +7,7 @@ are checked once: see `Predictions`. Their type follows one rule: see `float_typ
 
 from priorshift._validation._classes import (
     NO_PRIOR,
+    as_decisions,
     check_classes,
     check_indices,
     check_priors,
@@ -20,6 +21,7 @@ from priorshift._validation._classes import (
     like_input,
     order_in_words,
     ordered,
+    read_decisions,
     read_labels,
     settle_classes,
     warn_of_missing_names,
@@ -50,6 +52,7 @@ __all__ = [
     "NO_PRIOR",
     "Predictions",
     "as_array",
+    "as_decisions",
     "as_mapping",
     "check_alpha",
     "check_choice",
@@ -79,6 +82,7 @@ __all__ = [
     "match_columns",
     "order_in_words",
     "ordered",
+    "read_decisions",
     "read_labels",
     "settle_classes",
     "some",

@@ -112,6 +112,57 @@ def classes_of_labels(labels: Labels, classes: ArrayLike | None = None) -> Label
     return named
 
 
+def read_decisions(
+    y_pred: ArrayLike, y: ArrayLike | None = None, classes: ArrayLike | None = None
+) -> tuple[Labels, Indices, Indices | None]:
+    """Read decisions, and labels if there are any; return classes and both as positions in them.
+
+    Without `classes`, the sorted decisions and labels name the classes.
+
+    Examples
+    --------
+    >>> read_decisions(["good", "bad", "good"], ["good", "good", "bad"])
+    (array(['bad', 'good'], dtype='<U4'), array([1, 0, 1]), array([1, 1, 0]))
+    """
+    decided = read_labels(y_pred, name="y_pred")
+    labels = None if y is None else as_labels(y, "y")
+    if labels is not None and labels.size != decided.size:
+        raise ValueError(
+            f"y has {labels.size} labels but y_pred has {decided.size} decisions; give one of "
+            "each per row."
+        )
+    if classes is None:
+        both = [decided] if labels is None else [decided, labels]
+        if len({each.dtype.kind == "U" for each in both}) == 2:
+            raise ValueError(
+                f"y_pred and y have different types (y_pred: {some(decided[:3].tolist())}; y: "
+                f"{some(both[1][:3].tolist())}); use the same names in both."
+            )
+        names = np.unique(np.concatenate(both))
+    else:
+        names = classes_of_labels(decided, classes)
+    if names.size < 2:
+        raise ValueError(
+            f"y_pred and y know one class only ({some(names.tolist())}); name all classes with "
+            "classes=."
+        )
+    found = encode_labels(decided, names, "y_pred")
+    return names, found, None if labels is None else encode_labels(labels, names)
+
+
+def as_decisions(y_pred: Any, classes: Labels) -> Predictions:
+    """Read decisions for `classes` as rows that can go wherever predictions go.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> as_decisions(["b", "a"], np.array(["a", "b"])).decided
+    array([1, 0])
+    """
+    _, decided, _ = read_decisions(y_pred, classes=classes)
+    return Predictions.from_decisions(decided, classes.size)
+
+
 def in_class_order(predictions: Predictions, classes: Labels, name: str = "y_proba") -> Any:
     """Return the values of `ordered`: an array or a table."""
     return ordered(predictions, classes, name).values
@@ -364,12 +415,12 @@ class _LargestMass:
 
 
 def known_labels(
-    y_target: Any, classes: Labels, n_samples: int, unlabelled: Any = None
+    y_target: Any, classes: Labels, n: int, unlabelled: Any = None, *, minus_one: bool = True
 ) -> tuple[Indices, Indices]:
     """Return which rows have a label, and these labels as positions in `classes`.
 
-    None and NaN stand for an unknown label, and so does -1 unless it is a class; `unlabelled`
-    names something else that does.
+    None and NaN mean that the label is unknown, and so does -1 unless it is a class, or you say
+    `minus_one=False`; `unlabelled` names something else that means it.
 
     Examples
     --------
@@ -384,12 +435,12 @@ def known_labels(
     if y_target is None:
         return nothing, nothing
     labels = _as_objects(y_target)
-    if labels.shape != (n_samples,):
+    if labels.shape != (n,):
         raise ValueError(
-            f"y_target has shape {labels.shape} but there are {n_samples} rows of predictions; "
+            f"y_target has shape {labels.shape} but there are {n} rows of predictions; "
             "give one entry per row, and None where the label is unknown."
         )
-    rows = np.flatnonzero(_is_known(labels, classes, unlabelled))
+    rows = np.flatnonzero(_is_known(labels, classes, unlabelled, minus_one))
     if not rows.size:
         return nothing, nothing
     known = read_labels(labels[rows], name="the labelled part of y_target")
@@ -398,11 +449,13 @@ def known_labels(
     return rows, encode_labels(known, classes, "the labelled part of y_target")
 
 
-def _is_known(labels: NDArray[np.object_], classes: Labels, unlabelled: Any) -> Mask:
+def _is_known(
+    labels: NDArray[np.object_], classes: Labels, unlabelled: Any, minus_one: bool
+) -> Mask:
     if unlabelled is not None:
         return np.fromiter((label != unlabelled for label in labels), bool, labels.size)
     known = ~np.fromiter((is_missing(label) for label in labels), bool, labels.size)
-    if classes.dtype.kind in "iuf" and MISSING_NUMBER not in classes.tolist():
+    if minus_one and classes.dtype.kind in "iuf" and MISSING_NUMBER not in classes.tolist():
         known &= np.fromiter((_differs(label) for label in labels), bool, labels.size)
     return known
 

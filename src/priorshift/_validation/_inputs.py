@@ -8,24 +8,37 @@ is for use within a call: it stands for the rows as they were when they were che
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 
-from priorshift._typing import NUMBERS, Floats, Labels, Mask, Vector, float_type
+from priorshift._typing import NUMBERS, Floats, Indices, Labels, Mask, Vector, float_type
 from priorshift._validation._frames import Frame, class_columns
 from priorshift.exceptions import missing
-from priorshift.execution import Block, Rows, SparseTable, Table, as_table, map_reduce
+from priorshift.execution import (
+    Block,
+    DenseBlocks,
+    Rows,
+    SparseBlock,
+    SparseTable,
+    Table,
+    as_table,
+    map_reduce,
+    take_rows,
+)
 
 SUM_TOLERANCE = 1e-3
 """How far a row of probabilities, or a vector of priors, may sum from 1."""
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
 """Sums of weights that can be squared without overflow or underflow."""
+
+ONE_HOT_NUMBERS = 2**24
+"""Rows times classes up to which decisions are spread out in memory where rows are needed."""
 
 SHOWN_ROWS = 64
 """Sparse rows that are made an array to explain what is wrong with them."""
@@ -344,6 +357,8 @@ class Predictions:
         The check that the rows passed; None if nobody checked them.
     frame : Frame or None
         The caller's frame that they were read from: see `like_input`.
+    decided : ndarray of shape (n_samples,) or None
+        Column of each row's 1, if the rows stand for decisions without probabilities.
     """
 
     values: Any
@@ -351,6 +366,7 @@ class Predictions:
     binary: bool = False
     passed: Literal["proba", "logits"] | None = None
     frame: Frame | None = None
+    decided: Indices | None = None
     _made: dict[Any, tuple[tuple[Any, ...], Any]] = field(
         default_factory=dict, init=False, repr=False
     )
@@ -359,6 +375,31 @@ class Predictions:
     def from_checked(cls, values: Rows) -> "Predictions":
         """Wrap rows that were made or taken from checked ones, and so need no check."""
         return cls(values, passed="proba")
+
+    @classmethod
+    def from_decisions(cls, decided: Indices, n_classes: int) -> "Predictions":
+        """Wrap decisions as rows with one 1 each; many rows are made block by block.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> Predictions.from_decisions(np.array([1, 0]), 3).values
+        array([[0., 1., 0.],
+               [1., 0., 0.]], dtype=float32)
+        """
+        n = decided.size
+        ones = np.ones(n, np.float32), decided, np.arange(n + 1)
+        rows = SparseTable(SparseBlock(csr_array(ones, shape=(n, n_classes))))
+        few = n * n_classes <= ONE_HOT_NUMBERS
+        values = rows.whole.toarray() if few else DenseBlocks(rows)
+        return cls(values, passed="proba", decided=decided)
+
+    def take(self, rows: Indices) -> "Predictions":
+        """Return some rows, in memory, as what they are."""
+        if self.decided is not None:
+            return Predictions.from_decisions(self.decided[rows], self.shape[1])
+        kept = take_rows(self.values, rows) if isinstance(self.values, Table) else self.values[rows]
+        return replace(self, values=kept)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -420,6 +461,7 @@ def check_proba(
         _require_matrix(table, table.names, name)
         _require_distributions(table, name)
         return Predictions(table, table.names, passed="proba")
+    _refuse_labels(y_proba, name)
     values, names, frame = read_numbers(y_proba, name, classes, labels)
     if values.ndim == 1:
         _require_unit_interval(values, name)
@@ -480,6 +522,23 @@ def _require_matrix(values: Rows, names: tuple[Any, ...] | None, name: str) -> N
         raise ValueError(f"{name} has one column; pass a 1-D array or one column per class.")
     if names is not None:
         require_unique(list(names), f"the header of {name}")
+
+
+def _refuse_labels(values: Any, name: str) -> None:
+    """Refuse a 1-D array of labels: text, truth values or whole numbers are no probabilities."""
+    if not isinstance(values, list | tuple) and len(getattr(values, "shape", ())) != 1:
+        return
+    array = as_array(from_frame(values, name)[0], name)
+    if array.ndim != 1 or not array.size:
+        return
+    first = array[:1].tolist()[0]
+    text = isinstance(first, str | bytes)
+    if text or array.dtype.kind in "iub":
+        raise ValueError(
+            f"{name} is 1-D and holds {'text' if text else 'whole numbers'}, such as {first!r}: "
+            "these look like labels. Pass decisions as y_pred= (in assess, y_pred_val= and "
+            "y_pred_target=), and probabilities of the positive class as floats."
+        )
 
 
 def _require_unit_interval(values: Floats, name: str) -> None:

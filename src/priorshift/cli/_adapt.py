@@ -141,6 +141,11 @@ TEXT = (".csv", ".tsv")
 def adapt(method: str, output: Path | None, overwrite: bool, as_json: bool, **named: Any) -> None:
     """Adapt predictions to estimated or known class priors; other columns are kept."""
     request = Request(**named)
+    if request.predicted_column is not None:
+        raise click.UsageError(
+            "decisions without probabilities cannot be adapted; use priorshift estimate for the "
+            "class shares."
+        )
     to_stdout = output is None or str(output) == "-"
     _check_usage(request, output, to_stdout, as_json, overwrite)
     with open_task(request) as task, _destination(task, method, output, to_stdout) as partial:

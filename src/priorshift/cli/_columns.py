@@ -111,7 +111,7 @@ def by_class(
         return _binary(files, known, meaning)
     columns: list[Mapping[str, str] | None] = [meaning.columns] * len(files)
     if meaning.columns is None and meaning.chosen is None:
-        columns = [_matched(file, known) for file in files]
+        columns = [matched(file, known) for file in files]
         if not any(columns) and _one_column(files, known):
             return _binary(files, known, meaning)
         if all(found is None or _is_as_named(found) for found in columns):
@@ -141,7 +141,7 @@ def names_of(labels: Labels | None) -> tuple[str, ...]:
     return tuple(name for name in np.unique(as_text(labels)).tolist() if name)
 
 
-def _matched(file: PredictionFile, known: Sequence[str]) -> dict[str, str] | None:
+def matched(file: PredictionFile, known: Sequence[str]) -> dict[str, str] | None:
     """Match columns to classes; None where they do not match, or have no names."""
     if file.names is None:
         return None

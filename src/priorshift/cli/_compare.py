@@ -29,6 +29,7 @@ from priorshift.cli._options import (
     target_labels_option,
 )
 from priorshift.cli._task import Task, open_task
+from priorshift.estimators import decision_methods
 from priorshift.evaluation import Comparison
 from priorshift.evaluation import compare as compare_methods
 
@@ -67,6 +68,8 @@ def compare_on(task: Task, methods: Sequence[str] | None = None) -> Comparison:
     """Run methods on a task, with a progress bar."""
     if task.y_proba_val is None or task.y_val is None:
         raise click.UsageError("comparing methods needs --validation.")
+    if methods is None and task.request.predicted_column is not None:
+        methods = decision_methods()
     with progress("Estimating") as bar:
 
         def followed(names: Sequence[str]) -> Iterable[str]:

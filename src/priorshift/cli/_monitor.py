@@ -305,7 +305,7 @@ def _judged(
 
 def _begin(task: Task, settings: dict[str, Any]) -> PriorMonitor:
     options = dict(settings)
-    estimator = get_estimator(options.pop("method"))
+    estimator = get_estimator(task.suitable(options.pop("method")))
     monitor = PriorMonitor(estimator, random_state=0, **options)
     assert task.y_proba_val is not None
     assert task.y_val is not None

@@ -92,6 +92,7 @@ class Request:
     label_column: str | None = None
     target_label_column: str | None = None
     costs: Path | None = None
+    predicted_column: str | None = None
     class_columns: str | None = None
     positive_class: str | None = None
     renormalise: bool = False
@@ -111,6 +112,12 @@ class Request:
     def __post_init__(self) -> None:
         if self.interval_method is not None and self.confidence_level is None:
             raise click.UsageError("--interval-method needs a --confidence-level.")
+        probabilities = self.logits or self.class_columns or self.positive_class or self.dask
+        if self.predicted_column is not None and probabilities:
+            raise click.UsageError(
+                "--predicted-column is for decisions without probabilities; leave out --logits, "
+                "--class-columns, --positive-class and --dask."
+            )
 
     @property
     def interval(self) -> dict[str, Any]:
@@ -167,6 +174,11 @@ def data_options(validation: str, *, folder: bool = False) -> Decorator:
             "--labels", type=INPUT, help="Labels of validation, where its file has no room (npy)."
         ),
         *column_options,
+        click.option(
+            "--predicted-column",
+            metavar="NAME",
+            help="Column of decisions, where there are no probabilities; auto is then cm-l.",
+        ),
         click.option(
             "--source-priors",
             metavar="FILE|NAME=VALUE,...",

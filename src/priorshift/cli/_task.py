@@ -15,7 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Labels, Vector
-from priorshift._validation import Predictions, read_labels, some
+from priorshift._validation import (
+    Predictions,
+    as_decisions,
+    read_decisions,
+    read_labels,
+    some,
+)
 from priorshift.assessment import Assessment, Verdicts, assess
 from priorshift.cli._classes import (
     Columns,
@@ -32,8 +38,14 @@ from priorshift.cli._columns import Meaning, by_class, label_hint, names_of
 from priorshift.cli._console import note
 from priorshift.cli._dask import connected
 from priorshift.cli._options import Request
-from priorshift.cli._priors import read_costs, read_priors
-from priorshift.estimators import NoAdaptation, PriorEstimate, PriorEstimator, get_estimator
+from priorshift.cli._priors import names_in_pairs, read_costs, read_priors
+from priorshift.estimators import (
+    NoAdaptation,
+    PriorEstimate,
+    PriorEstimator,
+    get_estimator,
+    traits_of,
+)
 from priorshift.execution import SAMPLE_SEED, Table, sample_in_memory, sample_sentence
 from priorshift.io import PredictionFile, open_predictions
 
@@ -74,6 +86,8 @@ def with_bounds(found: PriorEstimate, bounds: PriorEstimate) -> PriorEstimate:
         simultaneous=bounds.simultaneous,
     )
 
+
+COMMANDLINE = click.core.ParameterSource.COMMANDLINE
 
 CONFIDENCE_LEVEL = 0.95
 """Of the intervals of an assessment, unless another is asked for."""
@@ -126,6 +140,8 @@ class Task:
 
     def target_proba(self) -> Predictions:
         """Read the target's probabilities into memory, checked."""
+        if self.request.predicted_column is not None:
+            return self.target_rows()
         return read_probabilities(self.target, self.columns, self.files)
 
     def target_rows(self) -> Predictions:
@@ -134,6 +150,9 @@ class Task:
 
     @cached_property
     def _target_rows(self) -> Predictions:
+        if self.request.predicted_column is not None:
+            decided, where = predicted_labels(self.target, self.request.predicted_column)
+            return as_decisions(known_labels(decided, self.classes, where), self.classes)
         return read_rows(self.target, self.columns, self.files, self.client)
 
     def target_labels(self) -> NDArray[np.object_] | None:
@@ -166,9 +185,16 @@ class Task:
         path = self.request.costs
         return None if path is None else read_costs(path, self.classes)
 
+    def suitable(self, method: str) -> str:
+        """Return the method; for decisions, CM-L in place of a default that needs probabilities."""
+        ctx = click.get_current_context(silent=True)
+        chosen = ctx is not None and ctx.get_parameter_source("method") == COMMANDLINE
+        default = self.request.predicted_column is not None and not chosen
+        return "cm-l" if default and traits_of(method).needs_probabilities else method
+
     def fitted(self, method: str) -> PriorEstimator:
         """Fit a method to validation, or to what is known of the source."""
-        estimator = get_estimator(method)
+        estimator = get_estimator(self.suitable(method))
         if self.costs is not None and "costs" in estimator.get_params():
             estimator.set_params(costs=self.costs)
         try:
@@ -206,7 +232,7 @@ class Task:
             self.y_proba_val,
             self.y_val,
             self.target_rows(),
-            method=method,
+            method=self.suitable(method),
             y_target=self.target_labels(),
             costs=self.costs,
             confidence_level=self.request.confidence_level or CONFIDENCE_LEVEL,
@@ -242,11 +268,16 @@ def open_task(request: Request) -> Iterator[Task]:
         raw, where = None, ""
         if validation is not None:
             raw, where = _validation_labels(validation, request)
+        if request.predicted_column is not None:
+            yield _with_priors(_decided(request, opened, raw, where), validation, request)
+            return
         meaning = Meaning.of(
             request.class_columns, request.positive_class, request.renormalise, opened
         )
-        files = by_class(opened, names_of(raw) or request.known_classes, meaning)
+        files = by_class(opened, names_of(raw) or _named_classes(request), meaning)
         columns = class_columns(files, meaning.chosen)
+        if columns is not None and set(request.known_classes) <= set(columns):
+            columns = request.known_classes or columns
         _tell_assumptions(files, columns, request.class_columns)
         y_proba_val, y_val = None, None
         if raw is not None:
@@ -257,6 +288,39 @@ def open_task(request: Request) -> Iterator[Task]:
             y_val = known_labels(y_val, classes, where, explain_columns(files, columns))
         task = Task(request, classes, files, columns, y_proba_val, y_val, client=client)
         yield _with_priors(task, validation, request)
+
+
+def _decided(request: Request, opened: Sequence[PredictionFile], raw: Any, where: str) -> Task:
+    """Read decisions and labels of validation; all of them together name the classes."""
+    assert request.predicted_column is not None
+    known = np.array(request.known_classes)
+    if raw is None:
+        if not known.size:
+            raise click.UsageError("decisions (--predicted-column) need --validation.")
+        return Task(request, known, tuple(opened), None)
+    decided, _ = predicted_labels(opened[0], request.predicted_column)
+    y_val = read_text_labels(raw, decided.size, where)
+    classes, index, _ = read_decisions(decided, y_val, known if known.size else None)
+    rows = Predictions.from_decisions(index, classes.size)
+    return Task(request, classes, tuple(opened), None, rows, y_val)
+
+
+def predicted_labels(file: PredictionFile, column: str) -> tuple[Labels, str]:
+    """Read decisions as text, and say where they are from."""
+    where = f"{column!r} in {file.where}"
+    raw = file.vector(column)
+    if raw is None:
+        raise ValueError(
+            f"{file.where} has no column {column!r}; name the column of the decisions with "
+            "--predicted-column."
+        )
+    return read_text_labels(read_labels(raw, None, where), raw.size, where), where
+
+
+def _named_classes(request: Request) -> tuple[str, ...]:
+    """Return the classes that a saved state, or priors as NAME=VALUE, name."""
+    given = (request.source_priors, request.source_label_priors, request.known_priors)
+    return request.known_classes or max(map(names_in_pairs, given), key=len)
 
 
 def _tell_assumptions(
@@ -315,6 +379,8 @@ def open_file(path: Path, request: Request) -> PredictionFile:
 def open_like(path: Path, task: Task) -> PredictionFile:
     """Open a further file of the target, with the classes and options of the task."""
     file = open_file(path, task.request)
+    if task.request.predicted_column is not None:
+        return file
     meaning = Meaning.of(
         task.request.class_columns, task.request.positive_class, task.request.renormalise, [file]
     )

@@ -1,16 +1,17 @@
 """PriorEstimator: what all methods share, from validation and target to a PriorEstimate."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Literal, NamedTuple, Self, TypedDict, Unpack
+from typing import Any, ClassVar, Literal, NamedTuple, NoReturn, Self, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from priorshift._typing import Labels, Mask, Vector
+from priorshift._typing import Indices, Labels, Mask, Vector
 from priorshift._validation import (
     NO_PRIOR,
+    Predictions,
     check_alpha,
     check_choice,
     check_count,
@@ -24,6 +25,7 @@ from priorshift._validation import (
     is_named,
     order_in_words,
     ordered,
+    read_decisions,
     read_labels,
     settle_classes,
     some,
@@ -37,6 +39,7 @@ from priorshift.estimators.counts import (
     TargetCounts,
     Validation,
     ValidationCounts,
+    label_sources,
     mismatch_of,
 )
 from priorshift.estimators.intervals import (
@@ -47,9 +50,17 @@ from priorshift.estimators.intervals import (
 from priorshift.estimators.references import Reference
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
-from priorshift.execution import DENSE_CLASSES, DenseBlocks, Rows, SparseTable, Table, take_rows
+from priorshift.execution import (
+    DENSE_CLASSES,
+    DenseBlocks,
+    Rows,
+    SparseBlock,
+    SparseTable,
+    Table,
+    take_rows,
+)
 from priorshift.solvers import Mixture, Solution, maximise
-from priorshift.statistics import Decision, DecisionCounts
+from priorshift.statistics import Confusion, Decision, DecisionCounts
 from priorshift.uncertainty import Estimand, IntervalMethod, IntervalRequest, PriorInterval
 
 Batch = Literal["likelihood", "inversion", "posteriors", "calibrated"]
@@ -127,6 +138,9 @@ class PriorEstimator(BaseEstimator):
         Whether counts of target decisions suffice, so that the target can be counted in parts: by
         default, whether priors are found in `_solve`. `needs_rows` tells whether that holds for
         the method as fitted.
+    needs_probabilities : bool
+        Whether `fit` and `estimate` need `y_proba`; where they do not, decisions `y_pred` do. By
+        default, unless counts of hard decisions suffice.
     keeps_rows : bool, default=False
         Whether `fit` keeps validation row by row.
     fit_is_counts : bool
@@ -187,6 +201,11 @@ class PriorEstimator(BaseEstimator):
         return by_counts and cls._solve is not PriorEstimator._solve
 
     @property
+    def needs_probabilities(self) -> bool:
+        """Whether the method needs `y_proba`, not decisions `y_pred` alone."""
+        return not (self.counts_suffice and self._decision == "hard")
+
+    @property
     def keeps_rows(self) -> bool:
         """Whether `fit` keeps validation row by row."""
         return False
@@ -211,10 +230,17 @@ class PriorEstimator(BaseEstimator):
         """Whether the fitted method needs rows of the target, so that `estimate_counts` raises.
 
         EM and MAP always do, and every method does if validation lacks a class, whose share only
-        rows can show.
+        rows can show. A method that was fitted on decisions has counts and nothing else.
         """
         check_is_fitted(self)
+        if self._decisions_only:
+            return False
         return not (self.counts_suffice and self.confusion_.seen.all())
+
+    @property
+    def _decisions_only(self) -> bool:
+        """Whether the method was fitted on decisions, without probabilities."""
+        return self._counts is not None and self._counts.decisions_only
 
     @property
     def _decision(self) -> Decision | None:
@@ -243,6 +269,7 @@ class PriorEstimator(BaseEstimator):
         y_proba: ArrayLike | None = None,
         y: ArrayLike | None = None,
         *,
+        y_pred: ArrayLike | None = None,
         source_priors: Any = None,
         source_label_priors: Any = None,
         classes: ArrayLike | None = None,
@@ -258,6 +285,11 @@ class PriorEstimator(BaseEstimator):
             EM and MAP need none if you give `source_priors`.
         y : array-like of shape (n_samples,), optional
             Validation labels. The validation set may have any class balance.
+        y_pred : array-like of shape (n_samples,), optional
+            Decisions on validation instead of `y_proba`, for the methods of hard decisions (CM,
+            CM-L, CM-M, BBSE, RLLS, Joint): labels of any kind, such as the verdicts of a judge or
+            of a rule. Without `classes`, all decisions and labels together, sorted, name the
+            classes; source priors are the label frequencies of validation.
         source_priors : array-like of shape (n_classes,) or mapping, optional
             Priors the classifier was trained under, best its mean prediction on the training set.
             By default validation is assumed to be drawn as the training set was, and its mean
@@ -273,6 +305,9 @@ class PriorEstimator(BaseEstimator):
             Whose probability a 1-D `y_proba` is.
         """
         given = Given(source_priors, source_label_priors)
+        if y_pred is not None or _are_decisions(y_proba):
+            names, counts = self._count_decisions(y_pred, y, classes, sample_weight, y_proba)
+            return self._settle(names, given, counts)
         if y_proba is None:
             return self._settle(self._classes_without_rows(source_priors, classes), given, None)
         names, rows = self._read(y_proba, y, classes, sample_weight, given, positive_class)
@@ -285,9 +320,10 @@ class PriorEstimator(BaseEstimator):
 
     def partial_fit(
         self,
-        y_proba: ArrayLike,
-        y: ArrayLike,
+        y_proba: ArrayLike | None = None,
+        y: ArrayLike | None = None,
         *,
+        y_pred: ArrayLike | None = None,
         source_priors: Any = None,
         source_label_priors: Any = None,
         classes: ArrayLike | None = None,
@@ -305,11 +341,14 @@ class PriorEstimator(BaseEstimator):
         else:
             self._refuse_changes(given, classes)
             given, classes = self._given, self.classes_
-        names, rows = self._read(y_proba, y, classes, sample_weight, given)
-        counts = self._count(rows, given)
+        if y_pred is not None:
+            names, counts = self._count_decisions(y_pred, y, classes, sample_weight, y_proba)
+        else:
+            names, rows = self._read(y_proba, y, classes, sample_weight, given)
+            counts = self._count(rows, given)
         if not first and self._counts is not None:
             counts = self._counts + counts
-        if not self.keeps_rows:
+        if y_pred is not None or not self.keeps_rows:
             return self._settle(names, given, counts)
         kept = None if first else self._validation
         return self._settle(names, given, counts, rows if kept is None else kept.joined(rows))
@@ -327,6 +366,44 @@ class PriorEstimator(BaseEstimator):
                 f"{some(self.classes_.tolist())}."
             )
 
+    def _count_decisions(
+        self,
+        y_pred: Any,
+        y: ArrayLike | None,
+        classes: ArrayLike | None,
+        sample_weight: ArrayLike | None,
+        y_proba: Any,
+    ) -> tuple[Labels, ValidationCounts]:
+        """Check decisions and labels of validation; return the classes and what was counted."""
+        self._require_decisions(y_pred, y_proba)
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} needs validation labels: fit(y_pred=..., y=...)."
+            )
+        if y_pred is None:
+            named, decided = read_labels(y, y_proba.shape[0]), y_proba.decided
+            names = settle_classes(y_proba, named, classes)
+            labels: Indices | None = encode_labels(named, names)
+        else:
+            names, decided, labels = read_decisions(y_pred, y, classes)
+        assert labels is not None
+        self._require_room(names.size)
+        weight = check_sample_weight(sample_weight, labels.size)
+        confusion = Confusion.from_decisions(decided, labels, names.size, weight)
+        return names, ValidationCounts.of_decisions(confusion)
+
+    def _require_decisions(self, y_pred: Any, y_proba: Any) -> None:
+        """Refuse decisions where they do not suffice, or where probabilities are given as well."""
+        if y_pred is not None and y_proba is not None:
+            raise ValueError("y_proba and y_pred are two ways to give the same; pass one of them.")
+        if self.needs_probabilities:
+            from priorshift.estimators.registry import decision_methods
+
+            raise ValueError(
+                f"{type(self).__name__} needs predicted probabilities (y_proba); decisions "
+                f"(y_pred) suffice for {', '.join(decision_methods())}."
+            )
+
     def _classes_without_rows(self, source_priors: Any, classes: ArrayLike | None) -> Labels:
         """Name the classes where there is no validation set, only source priors."""
         name = type(self).__name__
@@ -341,7 +418,7 @@ class PriorEstimator(BaseEstimator):
 
     def _read(
         self,
-        y_proba: ArrayLike,
+        y_proba: ArrayLike | None,
         y: ArrayLike | None,
         classes: ArrayLike | None,
         sample_weight: ArrayLike | None,
@@ -383,12 +460,7 @@ class PriorEstimator(BaseEstimator):
         if not isinstance(values, SparseTable):
             return values
         n, K = values.shape
-        if K > DENSE_CLASSES and not self.wide:
-            raise ValueError(
-                f"{self!r} needs dense matrices of classes by classes, and {K} classes are too "
-                f"many for that (sparse predictions may have at most {DENSE_CLASSES}); use a "
-                "method that needs none, such as SCM-L or EM."
-            )
+        self._require_room(K)
         if kept and n * K > MOST_CELLS:
             raise ValueError(
                 f"{type(self).__name__} needs validation row by row, as an array of {n} x {K} "
@@ -396,6 +468,15 @@ class PriorEstimator(BaseEstimator):
                 "such as SCM-L."
             )
         return values if self.takes_sparse else DenseBlocks(values)
+
+    def _require_room(self, K: int) -> None:
+        """Refuse very many classes where dense matrices of classes by classes are needed."""
+        if K > DENSE_CLASSES and not self.wide:
+            raise ValueError(
+                f"{self!r} needs dense matrices of classes by classes, and {K} classes are too "
+                f"many for that (sparse predictions may have at most {DENSE_CLASSES}); use a "
+                "method that needs none, such as SCM-L or EM."
+            )
 
     def _count(self, rows: Validation, given: Given) -> ValidationCounts:
         """Return the sums over clean validation rows."""
@@ -467,6 +548,8 @@ class PriorEstimator(BaseEstimator):
 
     def _sources(self, counts: ValidationCounts | None, known: Known) -> tuple[Vector, str]:
         """Choose the denominator of the ratio, and say where it comes from."""
+        if counts is not None and counts.decisions_only:
+            return label_sources(counts, known)
         if known.source is not None:
             return known.source, "given"
         assert counts is not None
@@ -523,10 +606,11 @@ class PriorEstimator(BaseEstimator):
 
     def estimate(
         self,
-        y_proba: ArrayLike,
+        y_proba: ArrayLike | None = None,
         confidence_level: float | None = None,
         random_state: int | np.random.Generator | None = None,
         *,
+        y_pred: ArrayLike | None = None,
         interval_method: IntervalMethod = "auto",
         n_resamples: int = 300,
         simultaneous: bool = False,
@@ -543,6 +627,8 @@ class PriorEstimator(BaseEstimator):
             target. By default there are none, and they cost nothing.
         random_state : None, int or numpy.random.Generator, optional
             For the intervals that draw: an int gives the same ones every time.
+        y_pred : array-like of shape (n_samples,), optional
+            Decisions on the target instead of `y_proba`, for the methods of hard decisions.
         interval_method : {"auto", "asymptotic", "bootstrap", "bayesian"}, default="auto"
             "asymptotic" are standard errors in closed form for methods with a confusion matrix,
             and likelihood ratios for EM and MAP, which assume calibrated outputs; "bootstrap"
@@ -580,6 +666,12 @@ class PriorEstimator(BaseEstimator):
         >>> shift.interval.round(2)
         array([[0.35, 0.65],
                [0.35, 0.65]])
+
+        Decisions without probabilities do as well:
+
+        >>> cm = ps.CM().fit(y_pred=decisions, y=y_val)
+        >>> cm.estimate(y_pred=np.repeat([0, 1], [100, 100])).priors.round(3)
+        array([0.5, 0.5])
         """
         check_is_fitted(self)
         request = interval_request(
@@ -590,6 +682,10 @@ class PriorEstimator(BaseEstimator):
             simultaneous=simultaneous,
             estimand=estimand,
         )
+        if y_proba is None and y_pred is None:
+            raise ValueError("the target is missing; pass y_proba, or decisions as y_pred=.")
+        if y_pred is not None or self._decisions_only or _are_decisions(y_proba):
+            return self._from_counts(self._decisions_of(y_pred, y_proba), request)
         predictions = check_proba(y_proba, tables=True, classes=self.classes_)
         if self._named:
             warn_of_missing_names(y_proba, predictions, self.classes_, "y_proba")
@@ -640,9 +736,29 @@ class PriorEstimator(BaseEstimator):
                 "counts must be DecisionCounts, as DecisionCounts.from_arrays(y_proba, "
                 f"decision=...) returns; got {type(counts).__name__}."
             )
+        return self._from_counts(counts, request)
+
+    def _decisions_of(self, y_pred: Any, y_proba: Any) -> DecisionCounts:
+        """Count the decisions of the target, given as such or by their probabilities."""
+        self._require_decisions(y_pred, y_proba)
+        if y_pred is not None:
+            _, decided, _ = read_decisions(y_pred, classes=self.classes_)
+            return DecisionCounts.from_decisions(decided, self.classes_.size)
+        rows = check_proba(y_proba, tables=True, classes=self.classes_)
+        rows = ordered(rows, self.classes_)
+        if rows.decided is not None:
+            return DecisionCounts.from_decisions(rows.decided, self.classes_.size)
+        return DecisionCounts.from_arrays(rows.values, decision="hard")
+
+    def _from_counts(
+        self, counts: DecisionCounts, request: IntervalRequest | None
+    ) -> PriorEstimate:
+        """Estimate from counts, with an interval if it is asked for."""
         found = self._estimate_counts(counts)
         if request is None:
             return found
+        if isinstance(self.confusion_.counts, SparseBlock):
+            self._refuse_interval(self.classes_.size)
         return found.with_interval(self._interval_of_counts(counts, found, request), request)
 
     def adapt(self, y_proba: ArrayLike, *, strength: float = 1.0) -> NDArray[Any]:
@@ -661,6 +777,8 @@ class PriorEstimator(BaseEstimator):
 
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
         """Turn clean target predictions into an estimate: by default, count them and `_solve`."""
+        if self._decisions_only:
+            return self._estimate_counts(DecisionCounts.from_arrays(y_proba, decision="hard"))
         target = self._seen_target(y_proba, "a confusion matrix").count(self.confusion_.decision)
         if not target.empty:
             return self._solve(target)
@@ -679,7 +797,7 @@ class PriorEstimator(BaseEstimator):
                 "SCM-L."
             )
         seen = self.confusion_.seen
-        if not seen.all():
+        if self.needs_rows:
             raise ValueError(
                 f"validation has no sample of class {some(self.classes_[~seen].tolist())}, whose "
                 "share shows in rows of the target alone, not in counts; use estimate(y_proba)."
@@ -693,12 +811,20 @@ class PriorEstimator(BaseEstimator):
             )
         if not values.any() or not counts.n_samples:
             raise ValueError("counts are 0 for every class, or of no rows; count at least one row.")
-        check_source_mass(
-            self.source_priors_,
-            counts.frequencies[None],
-            self.classes_,
-            origin=self.source_priors_from_,
-        )
+        if not self._decisions_only:
+            check_source_mass(
+                self.source_priors_,
+                counts.frequencies[None],
+                self.classes_,
+                origin=self.source_priors_from_,
+            )
+        elif not seen.all():
+            warn_user(
+                f"validation has no sample of class {some(self.classes_[~seen].tolist())}: "
+                "decisions alone cannot tell its share, which is taken to be 0. Add labelled "
+                "samples of it if it occurs.",
+                PriorShiftWarning,
+            )
         return self._solve(TargetCounts(counts, seen, np.zeros(seen.size)))
 
     def _interval(
@@ -721,12 +847,16 @@ class PriorEstimator(BaseEstimator):
         if not isinstance(values, SparseTable):
             return values
         if values.shape[1] > DENSE_CLASSES:
-            raise ValueError(
-                f"an interval of {type(self).__name__} needs dense matrices of classes by classes, "
-                f"and {values.shape[1]} classes are too many for that (sparse predictions may have "
-                f"at most {DENSE_CLASSES}); leave out confidence_level."
-            )
+            self._refuse_interval(values.shape[1])
         return DenseBlocks(values)
+
+    def _refuse_interval(self, K: int) -> NoReturn:
+        """Refuse an interval of very many classes."""
+        raise ValueError(
+            f"an interval of {type(self).__name__} needs dense matrices of classes by classes, "
+            f"and {K} classes are too many for that (sparse predictions may have at most "
+            f"{DENSE_CLASSES}); leave out confidence_level."
+        )
 
     def _seen_target(self, y_proba: Rows, who: str) -> SeenTarget:
         """Set aside, softly and with a warning, the classes that validation lacks."""
@@ -824,6 +954,11 @@ class PriorEstimator(BaseEstimator):
 def _is_zero(source_priors: Vector | None) -> Any:
     """Tell which classes are known to have had no prior in the source."""
     return False if source_priors is None else source_priors <= NO_PRIOR
+
+
+def _are_decisions(y_proba: Any) -> bool:
+    """Tell whether rows that were checked before stand for decisions without probabilities."""
+    return isinstance(y_proba, Predictions) and y_proba.decided is not None
 
 
 def interval_request(

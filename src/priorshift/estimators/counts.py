@@ -108,7 +108,7 @@ class ValidationCounts:
     Attributes
     ----------
     predicted : DecisionCounts
-        Summed predictions of all rows.
+        Summed predictions of all rows; counts of hard decisions where there are no probabilities.
     confusion : Confusion or None
         Decisions by class, of the kind that the method compares.
     soft : Confusion or None
@@ -135,6 +135,17 @@ class ValidationCounts:
             soft = confusion if decision == "soft" else rows.confusion("soft")
         return cls(predicted, confusion, soft)
 
+    @classmethod
+    def of_decisions(cls, confusion: Confusion) -> "ValidationCounts":
+        """Take counts of hard decisions for all there is: no probabilities were given."""
+        counts = confusion.counts.sum(axis=1)
+        return cls(DecisionCounts(counts, "hard", confusion.n_samples), confusion)
+
+    @property
+    def decisions_only(self) -> bool:
+        """Whether validation was decisions, without probabilities."""
+        return self.predicted.decision == "hard"
+
     @property
     def by_class(self) -> Confusion:
         """The confusion matrix, where the method could not have been fitted without it."""
@@ -146,11 +157,10 @@ class ValidationCounts:
         named = {field.name: getattr(self, field.name) for field in fields(ValidationCounts)}
         parts = {name: part for name, part in named.items() if part is not None}
         arrays = {f"{name}.counts": part.counts for name, part in parts.items()}
-        arrays |= {
-            f"{name}.class_weights": part.class_weights
-            for name, part in parts.items()
-            if isinstance(part, Confusion)
-        }
+        for name, part in parts.items():
+            for more in ("class_weights", "squares"):
+                if getattr(part, more, None) is not None:
+                    arrays[f"{name}.{more}"] = getattr(part, more)
         return {name: [part.decision, part.n_samples] for name, part in parts.items()}, arrays
 
     @classmethod
@@ -164,7 +174,7 @@ class ValidationCounts:
             parts[name] = (
                 DecisionCounts(counts, decision, n_samples)
                 if weights is None
-                else Confusion(counts, weights, decision, n_samples)
+                else Confusion(counts, weights, decision, n_samples, arrays.get(f"{name}.squares"))
             )
         return cls(**parts)
 
@@ -341,6 +351,20 @@ class Known(NamedTuple):
 
 def _checked(priors: Any, classes: Labels, name: str) -> Vector | None:
     return None if priors is None else check_priors(priors, classes, name)
+
+
+def label_sources(counts: ValidationCounts | None, known: Known) -> tuple[Vector, str]:
+    """Use the balance of labels as source priors: what a ratio from J is a ratio to."""
+    if known.labels is not None:
+        return known.labels, "source_label_priors"
+    if known.source is not None:
+        return known.source, "given"
+    assert counts is not None
+    if counts.decisions_only:
+        return counts.by_class.class_frequencies, "label frequencies of validation"
+    predicted, confusion = counts.predicted.frequencies, counts.by_class
+    labels = confusion.class_frequencies * predicted[confusion.seen].sum()
+    return np.where(confusion.seen, labels, predicted), "label frequencies of validation"
 
 
 @dataclass(frozen=True)

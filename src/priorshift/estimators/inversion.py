@@ -14,7 +14,7 @@ from priorshift._typing import Labels, Vector
 from priorshift._validation import check_choice, check_positive
 from priorshift.adaptation import prior_ratio
 from priorshift.estimators.base import Batch, PriorEstimator
-from priorshift.estimators.counts import Known, TargetCounts, ValidationCounts
+from priorshift.estimators.counts import Known, TargetCounts, ValidationCounts, label_sources
 from priorshift.estimators.references import GUIDE, LIPTON, SAERENS
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, warn_user
@@ -26,7 +26,7 @@ from priorshift.solvers import (
     simplex_least_squares,
     solve_linear,
 )
-from priorshift.statistics import Decision
+from priorshift.statistics import Decision, DecisionCounts
 from priorshift.uncertainty import IntervalRequest, PriorInterval
 
 ROUNDING = 1e-9
@@ -47,11 +47,20 @@ class NoAdaptation(PriorEstimator):
     summary = "leaves the predictions alone"
     reference = GUIDE
     takes_sparse = True
+    needs_probabilities = False
     estimates_nothing = True
 
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
+        return self._unchanged(y_proba.shape[0])
+
+    def _estimate_counts(self, counts: DecisionCounts) -> PriorEstimate:
+        if self._decisions_only:
+            return self._unchanged(counts.n_samples)
+        return super()._estimate_counts(counts)
+
+    def _unchanged(self, n_target: int) -> PriorEstimate:
         solution = Solution(self.source_priors_, "direct")
-        return self._result(solution.value, solution, y_proba.shape[0])
+        return self._result(solution.value, solution, n_target)
 
     def _interval(
         self,
@@ -242,18 +251,6 @@ def from_ratio(
         raw=prior_ratio(as_priors, estimator.source_priors_),
         condition_number=condition,
     )
-
-
-def label_sources(counts: ValidationCounts | None, known: Known) -> tuple[Vector, str]:
-    """Use the balance of labels as source priors: what a ratio from J is a ratio to."""
-    if known.labels is not None:
-        return known.labels, "source_label_priors"
-    if known.source is not None:
-        return known.source, "given"
-    assert counts is not None
-    predicted, confusion = counts.predicted.frequencies, counts.by_class
-    labels = confusion.class_frequencies * predicted[confusion.seen].sum()
-    return np.where(confusion.seen, labels, predicted), "label frequencies of validation"
 
 
 def judge_condition(estimator: PriorEstimator, M: Vector) -> float:

@@ -19,8 +19,9 @@ from priorshift.estimators.counts import (
     TargetCounts,
     Validation,
     ValidationCounts,
+    label_sources,
 )
-from priorshift.estimators.inversion import from_ratio, judge_condition, label_sources, say_clipped
+from priorshift.estimators.inversion import from_ratio, judge_condition, say_clipped
 from priorshift.estimators.references import AZIZZADENESHELI, GUIDE, TIAN
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user

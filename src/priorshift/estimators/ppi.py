@@ -28,6 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 from priorshift._typing import Floats, Indices, Labels, Vector
 from priorshift._validation import (
     as_array,
+    as_decisions,
     check_fraction,
     check_level,
     check_priors,
@@ -86,10 +87,10 @@ class PPI(PriorEstimator):
 
     >>> import numpy as np
     >>> import priorshift as ps
-    >>> y_proba = np.eye(2)[[0, 0, 1, 1, 0, 0, 0, 0, 1, 1]]
+    >>> y_pred = np.array(["ham", "spam"])[[0, 0, 1, 1, 0, 0, 0, 0, 1, 1]]
     >>> y_target = ["ham", "ham", "spam", "ham", None, None, None, None, None, None]
     >>> ppi = ps.PPI(weight=1).fit(classes=["ham", "spam"])
-    >>> shift = ppi.estimate(y_proba, y_target=y_target, confidence_level=0.95)
+    >>> shift = ppi.estimate(y_pred=y_pred, y_target=y_target, confidence_level=0.95)
     >>> shift.priors.round(3)
     array([0.917, 0.083])
     >>> shift.ratio is None  # nothing is known of the source
@@ -132,10 +133,11 @@ class PPI(PriorEstimator):
 
     def estimate(
         self,
-        y_proba: ArrayLike,
+        y_proba: ArrayLike | None = None,
         confidence_level: float | None = None,
         random_state: int | np.random.Generator | None = None,
         *,
+        y_pred: ArrayLike | None = None,
         y_target: ArrayLike | None = None,
         unlabelled: Any = None,
         sample_weight: ArrayLike | None = None,
@@ -146,12 +148,13 @@ class PPI(PriorEstimator):
         Parameters
         ----------
         y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-            Predicted probabilities on the target, labelled rows included. One-hot rows are
-            decisions.
+            Predicted probabilities on the target, labelled rows included.
         confidence_level : float, optional
             Such as 0.95: fill in `interval` and `standard_error`.
         random_state : optional
             Not used: nothing is drawn.
+        y_pred : array-like of shape (n_samples,), optional
+            Decisions on the target, in place of `y_proba`.
         y_target : array-like of shape (n_samples,)
             Labels: None or NaN where a label is unknown, or -1 where that is no class.
         unlabelled : object, optional
@@ -173,7 +176,10 @@ class PPI(PriorEstimator):
                 f"PPI has an interval of its own, not a {request.method} one; leave out "
                 "interval_method."
             )
-        predictions = check_proba(y_proba, tables=True, classes=self.classes_)
+        if (y_proba is None) == (y_pred is None):
+            raise ValueError("pass y_proba, or decisions as y_pred=: one of them.")
+        given: Any = y_proba if y_pred is None else as_decisions(y_pred, self.classes_)
+        predictions = check_proba(given, tables=True, classes=self.classes_)
         values = self._as_taken(in_class_order(predictions, self.classes_))
         if self.source_priors_ is not None:
             check_source_mass(

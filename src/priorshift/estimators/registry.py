@@ -143,6 +143,20 @@ def traits_of(name: str) -> PriorEstimator:
     return PriorEstimator()
 
 
+def decision_methods() -> list[str]:
+    """Return the names of the methods that need no probabilities, decisions being enough.
+
+    Examples
+    --------
+    >>> from priorshift.estimators.registry import decision_methods
+    >>> decision_methods()
+    ['cm', 'cm-l', 'cm-m', 'bbse', 'rlls', 'joint']
+    """
+    _load_entry_points()
+    methods = {name: cls() for name, cls in _ESTIMATORS.items() if not cls.estimates_nothing}
+    return [name for name, method in methods.items() if not method.needs_probabilities]
+
+
 @cache  # once per process
 def _load_entry_points() -> None:
     """Register the estimators of other packages; one that fails is named and left out."""

@@ -9,17 +9,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 from sklearn.utils.validation import check_is_fitted
 
-from priorshift._typing import Indices, Labels, Mask, Vector
+from priorshift._typing import Indices, Mask, Vector
 from priorshift._validation import (
-    as_array,
     check_choice,
     check_fraction,
     check_proba,
     check_source_mass,
-    encode_labels,
     in_class_order,
-    is_missing,
-    read_labels,
+    known_labels,
 )
 from priorshift.adaptation import prior_ratio
 from priorshift.calibration import FAMILIES
@@ -131,7 +128,7 @@ class SemiSupervisedEM(PriorEstimator):
 
     def estimate(
         self,
-        y_proba: ArrayLike,
+        y_proba: ArrayLike | None = None,
         confidence_level: float | None = None,
         random_state: int | np.random.Generator | None = None,
         *,
@@ -151,10 +148,6 @@ class SemiSupervisedEM(PriorEstimator):
             Labels, with `unlabelled` where none is known; None is EM.
         unlabelled : object, optional
             What stands for an unknown label, such as -1; by default None and NaN do.
-
-        Returns
-        -------
-        PriorEstimate
         """
         if y_target is None:
             return super().estimate(y_proba, confidence_level, random_state, **options)
@@ -166,9 +159,9 @@ class SemiSupervisedEM(PriorEstimator):
             )
         values = in_class_order(check_proba(y_proba, classes=self.classes_), self.classes_)
         check_source_mass(self._denominator, values, self.classes_, origin=self.source_priors_from_)
-        known = _known(y_target, unlabelled, values.shape[0])
-        labels = _encode(y_target, known, self.classes_)
-        return self._most_likely(values, known, labels)
+        n_samples = values.shape[0]
+        rows, labels = known_labels(y_target, self.classes_, n_samples, unlabelled, minus_one=False)
+        return self._most_likely(values, np.isin(np.arange(n_samples), rows), labels)
 
     def adapt(
         self,
@@ -260,32 +253,3 @@ def weight_of_unlabelled(counts: Vector, priors: Vector, n_unlabelled: int) -> f
     nats = gammaln(total) - gammaln(total + counts.sum())
     nats += (gammaln(a + counts) - gammaln(a)).sum(axis=1)
     return float(weights[np.argmax(nats >= nats.max() - TOLERATED)])
-
-
-def _known(y_target: ArrayLike, unlabelled: Any, n_samples: int) -> Mask:
-    """Tell which labels are known."""
-    labels = _as_objects(y_target)
-    if labels.shape != (n_samples,):
-        raise ValueError(
-            f"y_target has shape {labels.shape} but there are {n_samples} rows of predictions; "
-            "give one entry per row, and `unlabelled` where the label is not known."
-        )
-    if unlabelled is None:
-        return ~np.fromiter((is_missing(label) for label in labels), bool, n_samples)
-    return np.fromiter((label != unlabelled for label in labels), bool, n_samples)
-
-
-def _encode(y_target: ArrayLike, known: Mask, classes: Labels) -> Indices:
-    """Turn the known labels into indices of `classes`."""
-    if not known.any():
-        return np.zeros(0, dtype=np.intp)
-    labels = read_labels(_as_objects(y_target)[known], name="the labelled part of y_target")
-    if labels.dtype.kind == "f" and classes.dtype.kind in "iu" and (labels % 1 == 0).all():
-        labels = labels.astype(np.int64)  # a column with NaN holds its whole numbers as floats
-    return encode_labels(labels, classes, "the labelled part of y_target")
-
-
-def _as_objects(y_target: Any) -> NDArray[np.object_]:
-    """Return labels as Python objects, so that None and NaN survive beside strings."""
-    values = y_target.to_numpy() if hasattr(y_target, "to_numpy") else y_target
-    return as_array(values, "y_target", object)

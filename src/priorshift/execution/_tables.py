@@ -36,10 +36,8 @@ Done = Callable[[int], None]
 READ_ROWS = 2**14
 """Rows that are copied at once when a part of a table is read into an array."""
 
-SAMPLE_NUMBERS = 10_000_000
-"""Rows times classes of a sample."""
-FEWEST_ROWS = 1000
-SAMPLE_SEED = 0
+SAMPLE_NUMBERS, FEWEST_ROWS, SAMPLE_SEED = 10_000_000, 1000, 0
+"""Rows times classes of a sample, its fewest rows, and where its random numbers start."""
 
 
 class Table(ABC):

@@ -158,10 +158,6 @@ class ComparisonDisplay(Display):
         max_classes : int, default=12
             Where there are more classes, priors are drawn only of those that methods differ on
             most.
-
-        Returns
-        -------
-        self
         """
         check_choice(kind, ("auto", "priors", "distance"), "kind")
         check_count(max_classes, "max_classes")

@@ -136,10 +136,6 @@ class GroupsDisplay(Display):
         ax : matplotlib Axes, optional
         max_groups : int, default=20
         max_classes : int, default=4
-
-        Returns
-        -------
-        self
         """
         rows, columns = self.movers(max_groups), self.varying(max_classes)
         ax = self._axes(ax, self.figsize(max_groups, max_classes))

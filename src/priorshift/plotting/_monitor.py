@@ -138,10 +138,6 @@ class MonitorDisplay(Display):
         ----------
         ax : matplotlib Axes, optional
         max_classes : int, default=8
-
-        Returns
-        -------
-        self
         """
         chosen = self.movers(max_classes)
         ax = self._axes(ax, self.figsize())

@@ -111,10 +111,6 @@ class PriorsDisplay(Display):
         ----------
         ax : matplotlib Axes, optional
         max_classes : int, default=20
-
-        Returns
-        -------
-        self
         """
         rows = self.movers(max_classes)
         ax = self._axes(ax, self.figsize(max_classes))

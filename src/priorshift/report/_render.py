@@ -36,6 +36,8 @@ def render_report(
     y_val: ArrayLike | None = None,
     y_proba_target: ArrayLike | None = None,
     y_target: ArrayLike | None = None,
+    y_pred_val: ArrayLike | None = None,
+    y_pred_target: ArrayLike | None = None,
     comparison: Comparison | None = None,
     source_label_priors: Any = None,
     title: str | None = None,
@@ -68,6 +70,9 @@ def render_report(
         Predicted probabilities on the target: for how decisions change.
     y_target : array-like of shape (n_target,), optional
         The target's labels, if there are any: for scores.
+    y_pred_val, y_pred_target : array-like of shape (n_val,) and (n_target,), optional
+        Decisions instead of probabilities: there are no pages on calibration then, nor on decisions
+        that change.
     comparison : Comparison, optional
         Other methods on the same data, from `priorshift.evaluation.compare`.
     source_label_priors : array-like of shape (n_classes,) or mapping, optional
@@ -106,6 +111,8 @@ def render_report(
             y_val=y_val,
             y_proba_target=y_proba_target,
             y_target=y_target,
+            y_pred_val=y_pred_val,
+            y_pred_target=y_pred_target,
             comparison=comparison,
             source_label_priors=source_label_priors,
             warned=tuple(map(str, warnings)),

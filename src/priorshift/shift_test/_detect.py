@@ -103,10 +103,6 @@ def detect_shift(
         Also test whether a change of priors alone explains the target: see `check_assumption`.
     random_state : None, int or numpy.random.Generator, optional
 
-    Returns
-    -------
-    ShiftTest
-
     Examples
     --------
     >>> import priorshift as ps
