@@ -93,6 +93,7 @@ def test_the_rates_are_exact_or_not_and_the_result_says_which():
     exact = prevalence(120, 1000, rates(0.9, 0.95))
     assert "taken to be exact" in exact.cautions[0]
     assert "taken to be exact" in repr(exact)
+    assert "taken to be equal" in exact.source_priors_from
     widths = [np.ptp(exact.interval[1])]
     for n in (10**6, 1000, 100, 30):
         found = prevalence(120, 1000, rates(0.9, 0.95, n_positive=n, n_negative=n))

@@ -75,6 +75,9 @@ Reproduced = Callable[..., Solution]
 COUNTS_KEY = "evidence"
 """Under which a saved fit describes its counts; the name is that of the first files."""
 
+CONFUSION_SOURCE = "class frequencies of the confusion matrix that was given"
+UNKNOWN_SOURCE = "taken to be equal, as error rates say nothing of them"
+
 EXACT_RATES = (
     "error rates that were given without the number of samples they were measured on are taken to "
     "be exact: the interval leaves out what they may be wrong by."
@@ -319,7 +322,10 @@ class PriorEstimator(BaseEstimator):
                 {"y_proba": y_proba, "y": y, "y_pred": y_pred, "sample_weight": sample_weight}
             )
             names, counts = self._known_confusion(confusion, classes)
-            return self._settle(names, given, counts)
+            self._settle(names, given, counts)
+            if not given.any:
+                self.source_priors_from_ = UNKNOWN_SOURCE if confusion.exact else CONFUSION_SOURCE
+            return self
         if y_pred is not None or _are_decisions(y_proba):
             names, counts = self._count_decisions(y_pred, y, classes, sample_weight, y_proba)
             return self._settle(names, given, counts)
