@@ -3,9 +3,11 @@
 import json
 import pickle
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.stats import kstest
 
 import priorshift as ps
 from benchmarks.verdicts import judge, right, simulate, table
@@ -354,3 +356,71 @@ def test_a_confidence_level_is_checked_first(shifted, level):
     y_proba_val, y_val, y_proba, _ = shifted
     with pytest.raises(ValueError, match="confidence_level must be"):
         ps.assess(y_proba_val, NAMES[y_val], y_proba, confidence_level=level)
+
+
+# Labels of some target rows
+
+
+def with_labels(rng, n_labelled=400, **drift):
+    y_proba_val, y_val = draw(rng, 1500, SOURCE)
+    y_proba, y = draw(rng, 4000, TARGET, **drift)
+    y_target = np.where(np.arange(y.size) < n_labelled, y, -1)
+    return ps.assess(y_proba_val, y_val, y_proba, y_target=y_target), y_proba, y_target
+
+
+def test_labels_bear_out_an_estimate_that_holds(rng):
+    found, y_proba, y_target = with_labels(rng)
+    low, high = found.ppi.interval.T
+    assert ((low <= found.estimate.priors) & (found.estimate.priors <= high)).all()
+    ppi = ps.PPI().fit(classes=[0, 1, 2])
+    expected = ppi.estimate(y_proba, 0.95, y_target=y_target, simultaneous=True)
+    np.testing.assert_allclose(found.ppi.interval, expected.interval)
+    assert found.measured.p_value > 0.05
+    assert found.measured.expected_before == pytest.approx(found.measured.before.value, abs=0.06)
+    said = " ".join(found.reasons)
+    assert "as good as on validation" in said
+    assert "inside the intervals of PPI" in said
+    assert found.shares_to_report is (found.estimate if "those by auto" in said else found.ppi)
+
+
+def test_labels_refute_an_estimate_that_does_not_hold(rng):
+    found, *_ = with_labels(rng, moved=np.array([1.0, -0.5]))
+    said = " ".join(found.reasons)
+    assert found.measured.p_value < 0.01
+    assert "not as on validation" in said
+    assert "Report PPI's shares" in said
+    assert found.shares_to_report is found.ppi
+    assert (
+        np.abs(found.ppi.priors - TARGET).sum() < 0.5 * np.abs(found.estimate.priors - TARGET).sum()
+    )
+    assert found.to_dict()["ppi"]["method"] == "ppi"
+
+
+def test_the_test_of_decisions_errs_as_often_as_it_says(rng):
+    """Uniform where the assumption holds, whatever the class balance."""
+    p_values = []
+    for _ in range(300):
+        sizes, rates = (400, 150), [0.9, 0.7]
+        y_val, y = rng.choice(2, sizes[0]), rng.choice(2, sizes[1], p=[0.8, 0.2])
+        right_val = rng.random(sizes[0]) < np.asarray(rates)[y_val]
+        right = (rng.random(sizes[1]) < np.asarray(rates)[y]).astype(float)
+        decided = np.where(right_val, y_val, 1 - y_val)
+        data = SimpleNamespace(
+            classes=np.arange(2),
+            y_proba_val=SimpleNamespace(values=np.eye(2)[decided]),
+            y_val=y_val,
+            y_target=y,
+        )
+        p_values.append(assessment._as_on_validation(data, right)[1])
+    assert kstest(p_values, "uniform").pvalue > 0.001
+    assert np.mean(np.array(p_values) < 0.05) < 0.1
+
+
+def test_ppi_can_be_the_method_of_an_assessment(shifted):
+    y_proba_val, y_val, y_proba, y = shifted
+    y_target = np.where(np.arange(y.size) < 300, y, -1)
+    found = ps.assess(y_proba_val, y_val, y_proba, y_target=y_target, method="ppi")
+    assert found.verdict == "adapt"
+    assert found.estimate.interval_method == "prediction-powered"
+    with pytest.raises(ValueError, match="needs labels of some rows"):
+        ps.assess(y_proba_val, y_val, y_proba, method="ppi")

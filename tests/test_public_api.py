@@ -37,6 +37,7 @@ METHODS = {
     "em-labels": "SemiSupervisedEM",
     "em-bcts": "CalibratedEM",
     "scm-l-shrunk": "ShrunkSCML",
+    "ppi": "PPI",
 }
 
 
@@ -105,13 +106,15 @@ def test_every_method_has_its_name_and_class():
         est = ps.get_estimator(name)
         assert type(est) is getattr(ps, class_name)
         assert est.name == name
-    assert set(METHODS) <= set(ps.available_estimators())
+    assert set(METHODS) <= set(ps.available_estimators(target_labels=True))
+    assert "ppi" not in ps.available_estimators()  # it needs labels of the target
     concrete = {
         thing
         for thing in vars(ps).values()
         if inspect.isclass(thing) and issubclass(thing, ps.PriorEstimator)
     } - {ps.PriorEstimator}
-    assert {type(ps.get_estimator(name)) for name in ps.available_estimators()} == concrete
+    every = ps.available_estimators(target_labels=True)
+    assert {type(ps.get_estimator(name)) for name in every} == concrete
 
 
 def test_the_list_of_names_is_a_copy():
@@ -202,7 +205,7 @@ def test_parameters_have_the_same_names_everywhere(method):
     shared = {"alpha", "tol", "max_iter", "solver", "random_state", "n_jobs"}
     own = {"bbse": {"constrained"}, "bbse-s": {"constrained"}}
     own["rlls"] = {"regularization", "delta", "gamma", "decision"}
-    own["auto"] = {"caution", "cv"}
+    own["auto"] = {"caution", "cv", "costs", "goal"}
     own["mapls"] = {"data_weight"}
     own |= {name: {"shrinkage"} for name in ("joint", "gls", "scm-l-shrunk")}
     own["em-bcts"] = {"calibrator", "ridge", "cv"}

@@ -7,6 +7,7 @@ from priorshift.adaptation import (
     ProbaInterval,
     adapt_proba,
     adapt_proba_interval,
+    decide,
     priors_from_labels,
     priors_from_predictions,
     sample_indices,
@@ -26,6 +27,7 @@ from priorshift.estimators import (
     register_estimator,
 )
 from priorshift.estimators.methods import *  # noqa: F403
+from priorshift.estimators.ppi import labels_needed
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
 from priorshift.execution import TopK
 from priorshift.groups import GroupCounts, GroupEstimates, estimate_groups
@@ -62,10 +64,12 @@ __all__ = [
     "assess",
     "available_estimators",
     "check_assumption",
+    "decide",
     "detect_shift",
     "diagnose",
     "estimate_groups",
     "get_estimator",
+    "labels_needed",
     "priors_from_labels",
     "priors_from_predictions",
     "register_estimator",

@@ -7,7 +7,8 @@ the share of the target that no change of priors explains (0 unless the assumpti
 .. math:: e = \sqrt{s^2 + u^2}
 
 is how far the gain may be off. Labels of the target, if you have some, measure the gain directly;
-both are averaged by precision.
+both are averaged by precision. They also say what the class shares are whatever changed (`PPI`):
+where its interval and that of the estimate lie apart, u is at least how far apart.
 
 - **adapt** if :math:`g > 1.2\, e`, unless there is no evidence that the class balance changed and g
   is below one point of accuracy;
@@ -15,6 +16,9 @@ both are averaged by precision.
   :math:`g + 1.64\, e` is below one point of accuracy;
 - **unclear** otherwise: the class balance changed, but whether adapting helps cannot be told. The
   reasons say what would make it clear.
+
+With `costs`, the gain is what adapting saves per row, and an average error's cost takes the place
+of a point's hundred; with another `goal`, the gain is in that.
 """
 
 import warnings
@@ -28,7 +32,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
+from scipy.special import chdtrc, ndtri
 from sklearn.base import clone
 
 from priorshift._typing import Indices, Labels, Vector
@@ -47,8 +51,9 @@ from priorshift._validation import (
     settle_classes,
     warn_of_missing_names,
 )
-from priorshift.diagnostics import Diagnostics, Expected, diagnose
-from priorshift.estimators import PriorEstimate, PriorEstimator, get_estimator
+from priorshift.adaptation import Goal, GoalName, log_savings
+from priorshift.diagnostics import Diagnostics, Expected, diagnose, expected_score
+from priorshift.estimators import PPI, PriorEstimate, PriorEstimator, get_estimator
 from priorshift.execution import Table
 from priorshift.shift_test import (
     AssumptionTest,
@@ -60,6 +65,8 @@ from priorshift.shift_test import (
 from priorshift.text import plural, quoted, shorten
 
 Verdict = Literal["adapt", "leave", "unclear"]
+
+ACCURACY = Goal("accuracy")
 
 CAUTION = 1.2
 """Standard errors that the gain must exceed, as in Auto."""
@@ -107,7 +114,8 @@ class Assessment:
     reasons : tuple of str
         What it rests on, one sentence each, and what would help where it is unclear.
     gain : Expected
-        Change of accuracy by adapting, with its interval: 0.05 is 5 points.
+        Change of accuracy by adapting, with its interval: 0.05 is 5 points. With another goal,
+        by how much balanced accuracy rises, or log loss or the expected cost per row falls.
     estimate : PriorEstimate
         The target's class priors with intervals. Its `strength` follows the verdict.
     shift_test : ShiftTest or None
@@ -118,6 +126,9 @@ class Assessment:
         Expected accuracy before and after, and what the estimate rests on.
     measured : Measured or None
         Accuracy on the labelled rows of the target, if there are any.
+    ppi : PriorEstimate or None
+        Class shares by these labels and all predictions, whatever changed: see `PPI`. The
+        intervals hold for all classes together.
     n_val, n_target : int
         Rows of validation and target.
     rows_looked_at : int
@@ -126,6 +137,8 @@ class Assessment:
         What was warned of on the way.
     advice : str
         What would make an unclear verdict clear, in one sentence; empty otherwise.
+    goal : {"accuracy", "balanced_accuracy", "log_loss", "cost"}
+        What the gain is in.
     """
 
     verdict: Verdict
@@ -137,11 +150,13 @@ class Assessment:
     assumption_test: AssumptionTest | None
     diagnostics: Diagnostics | None
     measured: "Measured | None"
+    ppi: PriorEstimate | None
     n_val: int
     n_target: int
     rows_looked_at: int
     warnings: tuple[str, ...] = ()
     advice: str = ""
+    goal: str = "accuracy"
 
     @property
     def accuracy_before(self) -> Expected | None:
@@ -158,9 +173,23 @@ class Assessment:
         if self.diagnostics is None:
             return None
         before, found = self.diagnostics.accuracy_before, self.diagnostics.accuracy_after
+        if self.goal != "accuracy":
+            return found
         value = min(1.0, max(0.0, before.value + self.gain.value))
         low, high = found.low - found.value, found.high - found.value
         return Expected(value, max(0.0, value + low), min(1.0, value + high))
+
+    @property
+    def shares_to_report(self) -> PriorEstimate:
+        """Which class shares to report: PPI's where labels of the target contradict the estimate.
+
+        Where both agree, those of the smaller standard errors.
+        """
+        return (
+            self.estimate
+            if prefers_estimate(self.estimate, self.ppi)
+            else self.ppi or self.estimate
+        )
 
     def adapt(self, y_proba: ArrayLike, **options: Any) -> NDArray[Any]:
         """Do what the verdict says: adapt predictions, or leave their decisions alone.
@@ -188,12 +217,13 @@ class Assessment:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON."""
-        parts = ("estimate", "shift_test", "assumption_test", "diagnostics", "measured")
+        parts = ("estimate", "shift_test", "assumption_test", "diagnostics", "measured", "ppi")
         found = {name: getattr(self, name) for name in parts}
         return {
             "verdict": self.verdict,
             "sentence": self.sentence,
             "reasons": list(self.reasons),
+            "goal": self.goal,
             "gain": self.gain.to_dict(),
             "n_val": self.n_val,
             "n_target": self.n_target,
@@ -225,17 +255,29 @@ class Measured:
         Labelled rows.
     before, after, gain : Expected
         Shares of right decisions and their difference, with intervals.
+    expected_before : float or None
+        Accuracy before adapting that validation promises on these rows, from that on each class.
+    p_value : float or None
+        Of the hypothesis that it holds: that decisions within classes are as good as on
+        validation. None where no class has rows enough.
     """
 
     n_labelled: int
     before: Expected
     after: Expected
     gain: Expected
+    expected_before: float | None = None
+    p_value: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON."""
         named = {name: getattr(self, name).to_dict() for name in ("before", "after", "gain")}
-        return {"n_labelled": self.n_labelled, **named}
+        return {
+            "n_labelled": self.n_labelled,
+            **named,
+            "expected_before": self.expected_before,
+            "p_value": self.p_value,
+        }
 
 
 def assess(
@@ -250,6 +292,8 @@ def assess(
     classes: ArrayLike | None = None,
     method: str | PriorEstimator = "auto",
     y_target: ArrayLike | None = None,
+    costs: Any = None,
+    goal: GoalName = "accuracy",
     confidence_level: float = 0.95,
     random_state: int | np.random.Generator | None = None,
 ) -> Assessment:
@@ -283,6 +327,11 @@ def assess(
     y_target : array-like of shape (n_target,), optional
         Labels of the target, if you have some: None or NaN where a label is unknown, or -1 where
         that is no class.
+    costs : array-like of shape (n_classes, n_classes) or mapping, optional
+        What errors cost, as for `decide`: the verdict then rests on expected cost, of decisions
+        that weigh it, instead of accuracy.
+    goal : {"accuracy", "balanced_accuracy", "log_loss"}, default="accuracy"
+        What adapting is to improve, without `costs`.
     confidence_level : float, default=0.95
         Of all intervals.
     random_state : None, int or numpy.random.Generator, optional
@@ -320,11 +369,15 @@ def assess(
         method = "cm-l"
     seed = 0 if random_state is None else random_state
     with _collected() as told:
-        fitted = _estimator(method, random_state).fit(
+        estimator, aim = _estimator(method, random_state, costs, goal), (costs, goal)
+        if "goal" in estimator.get_params():
+            aim = (estimator.get_params()["costs"], estimator.get_params()["goal"])
+        aimed = Goal.of(*aim, data.classes)
+        fitted = estimator.fit(
             data.y_proba_val, data.classes[data.y_val], classes=data.classes, **given
         )
-        estimate, no_interval = _estimated(fitted, data.y_proba_target, confidence_level, seed)
-    found = _weighed(data, estimate, given, confidence_level, seed)
+        estimate, no_interval = _estimated(fitted, data, confidence_level, seed)
+    found = _weighed(data, estimate, given, confidence_level, seed, aimed)
     return replace(
         found,
         reasons=(*found.reasons, *no_interval),
@@ -390,14 +443,33 @@ random_state
 
 
 def _weighed(
-    data: "Data", estimate: PriorEstimate, given: dict[str, Any], level: float, seed: Any
+    data: "Data",
+    estimate: PriorEstimate,
+    given: dict[str, Any],
+    level: float,
+    seed: Any,
+    goal: Goal = ACCURACY,
 ) -> Assessment:
     """Gather the evidence about an estimate, and weigh it."""
     with _collected() as told:
         diagnostics, why = _diagnosed(data, estimate, level)
         test, left_out = _tested(data, given, seed)
-        measured = _measured(data, estimate, level)
-    evidence = Evidence(estimate, test, diagnostics, measured, data.sizes, level, data.decisions)
+        goal = goal.at(estimate.priors)
+        measured = _measured(data, estimate, level, goal)
+        ppi = _powered(data, estimate, level)
+        saved = _saved_on_validation(data, estimate, level, goal)
+    evidence = Evidence(
+        estimate,
+        test,
+        diagnostics,
+        measured,
+        data.sizes,
+        level,
+        data.decisions,
+        ppi,
+        goal,
+        saved,
+    )
     verdict = evidence.verdict
     return Assessment(
         verdict=verdict,
@@ -409,11 +481,13 @@ def _weighed(
         assumption_test=None if test is None else test.assumption,
         diagnostics=diagnostics,
         measured=measured,
+        ppi=ppi,
         n_val=data.y_val.size,
         n_target=data.n_target,
         rows_looked_at=data.y_proba_target.shape[0],
         warnings=tuple(told),
         advice=evidence.advice,
+        goal=goal.name,
     )
 
 
@@ -486,9 +560,9 @@ class Verdicts:
     def _weighed(self, data: "Data", estimate: PriorEstimate) -> Verdict:
         level = 0.95
         diagnostics, _ = _diagnosed(data, estimate, level)
-        measured = _measured(data, estimate, level)
+        measured, ppi = _measured(data, estimate, level), _powered(data, estimate, level)
         evidence = Evidence(
-            estimate, None, diagnostics, measured, data.sizes, level, data.decisions
+            estimate, None, diagnostics, measured, data.sizes, level, data.decisions, ppi
         )
         rows = (data.y_proba_val, data.classes[data.y_val], data.y_proba_target)
         try:
@@ -527,6 +601,13 @@ class Data:
     y_target: Indices
     """Their labels."""
     n_target: int
+
+    @property
+    def labels(self) -> NDArray[np.object_]:
+        """Labels of the target by name; None where there is none."""
+        labels = np.full(self.y_proba_target.shape[0], None, dtype=object)
+        labels[self.labelled] = self.classes[self.y_target]
+        return labels
 
     @property
     def decisions(self) -> bool:
@@ -591,23 +672,29 @@ def draw_rows(n: int, n_classes: int) -> Indices:
     return np.unique(np.random.default_rng(0).integers(n, size=n_rows))
 
 
-def _estimator(method: str | PriorEstimator, random_state: Any) -> PriorEstimator:
-    if isinstance(method, PriorEstimator):
-        return clone(method)
-    estimator = get_estimator(method)
-    if random_state is not None and "random_state" in estimator.get_params():
+def _estimator(
+    method: str | PriorEstimator, random_state: Any, costs: Any, goal: GoalName
+) -> PriorEstimator:
+    named = isinstance(method, str)
+    estimator: PriorEstimator = get_estimator(method) if isinstance(method, str) else clone(method)
+    known = estimator.get_params()
+    if named and random_state is not None and "random_state" in known:
         estimator.set_params(random_state=random_state)
+    if "goal" in known and (costs is not None or goal != "accuracy"):
+        estimator.set_params(costs=costs, goal=goal)
     return estimator
 
 
 def _estimated(
-    fitted: PriorEstimator, y_proba: Predictions, level: float, seed: Any
+    fitted: PriorEstimator, data: Data, level: float, seed: Any
 ) -> tuple[PriorEstimate, tuple[str, ...]]:
     """Estimate with an interval; without one, and saying so, where the method has none."""
+    labels: Any = {"y_target": data.labels} if fitted.needs_target_labels else {}
     try:
-        return fitted.estimate(y_proba, level, seed), ()
+        return fitted.estimate(data.y_proba_target, level, seed, **labels), ()
     except ValueError as error:
-        return fitted.estimate(y_proba), (f"There is no interval: {error}",)
+        found = fitted.estimate(data.y_proba_target, **labels)
+        return found, (f"There is no interval: {error}",)
 
 
 @contextmanager
@@ -678,15 +765,18 @@ def _thinned(data: Data) -> tuple[Predictions, Labels, Predictions]:
     return sides[0], labels, sides[1]
 
 
-def _measured(data: Data, estimate: PriorEstimate, level: float) -> Measured | None:
-    """Measure accuracy on labelled rows of the target, before adapting and after."""
+def _measured(
+    data: Data, estimate: PriorEstimate, level: float, goal: Goal = ACCURACY
+) -> Measured | None:
+    """Measure accuracy on labelled rows of the target, before adapting and after, and the gain."""
     n = data.labelled.size
     if n < 2:
         return None
     rows = data.y_proba_target.values[data.labelled]
-    before = (rows.argmax(axis=1) == data.y_target).astype(np.float64)
     adapted = adapting(estimate).adapt(Predictions.from_checked(rows))
-    after = (adapted.argmax(axis=1) == data.y_target).astype(np.float64)
+    before, after = (
+        (goal.decide(one) == data.y_target).astype(np.float64) for one in (rows, adapted)
+    )
     reach = float(ndtri((1 + level) / 2))
 
     def expected(scores: Vector, least: float) -> Expected:
@@ -695,7 +785,118 @@ def _measured(data: Data, estimate: PriorEstimate, level: float) -> Measured | N
         mean = float(scores.mean())
         return Expected(mean, max(least, mean - reach * error), min(1.0, mean + reach * error))
 
-    return Measured(n, expected(before, 0.0), expected(after, 0.0), expected(after - before, -1.0))
+    return Measured(
+        n,
+        expected(before, 0.0),
+        expected(after, 0.0),
+        _mean_saved(_saved(rows, adapted, data.y_target, goal), level)
+        if goal.name != "accuracy"
+        else expected(after - before, -1.0),
+        *_as_on_validation(data, before, goal),
+    )
+
+
+def _saved(before: Any, after: Any, y: Indices, goal: Goal) -> Vector:
+    """Return what adapting saves on rows whose class is known."""
+    if goal.by_decisions:
+        return goal.saved(y, goal.decide(before), goal.decide(after))
+    at = np.arange(y.size)
+    return log_savings(before[at, y], after[at, y])
+
+
+def _mean_saved(saved: Vector, level: float) -> Expected:
+    mean, reach = float(saved.mean()), float(ndtri((1 + level) / 2))
+    error = float(np.sqrt((saved.var() + 1 / saved.size) / saved.size))
+    return Expected(mean, mean - reach * error, mean + reach * error)
+
+
+def _saved_on_validation(
+    data: Data, estimate: PriorEstimate, level: float, goal: Goal
+) -> Expected | None:
+    """Return the gain in another goal than accuracy, where the method does not say it itself.
+
+    Per class as on validation; the estimate that made the rule also scores it.
+    """
+    decided = estimate.decision
+    if goal.name == "accuracy" or (decided is not None and decided["goal"] == goal.name):
+        return None
+    rows = data.y_proba_val.values
+    adapted = adapting(estimate).adapt(Predictions.from_checked(rows))
+    saved = _saved(rows, adapted, data.y_val, goal)
+    error = estimate.standard_error
+    K = data.classes.size
+    noise = (
+        np.zeros((K, K)) if error is None or goal.name == "balanced_accuracy" else np.diag(error**2)
+    )
+    most = max(goal.scale, float(np.abs(saved).max(initial=0.0)))
+    seen = np.bincount(data.y_val, minlength=K) > 0
+    return expected_score(
+        saved, data.y_val, np.where(seen, estimate.priors, 0.0), noise, level, (-most, most)
+    )
+
+
+def _as_on_validation(
+    data: Data, right: Vector, goal: Goal = ACCURACY
+) -> tuple[float | None, float | None]:
+    r"""Test whether decisions within classes are as good as on validation.
+
+    With :math:`a_k` of :math:`n_k` labelled rows of class k decided rightly, and :math:`A_k` of all
+    :math:`T_k`, validation's :math:`m_k` among them, the sum over K classes
+
+    .. math:: \chi^2_K = \sum_k \frac{(a_k - n_k A_k / T_k)^2}{n_k m_k A_k (T_k - A_k) /
+              (T_k^2 (T_k - 1))}
+
+    compares each class by the moments of the hypergeometric distribution, as in the test of
+    Cochran, Mantel and Haenszel (1959), but whatever the direction.
+
+    Returns the accuracy that validation promises on these rows, and the p-value.
+    """
+    K, val = data.classes.size, data.y_proba_val.values
+    hits = np.bincount(data.y_val, goal.decide(val) == data.y_val, K)
+    m, n = np.bincount(data.y_val, minlength=K), np.bincount(data.y_target, minlength=K)
+    both = (m > 0) & (n > 0)
+    if not both.any():
+        return None, None
+    hits, m, n = hits[both], m[both].astype(np.float64), n[both].astype(np.float64)
+    promised = float((n * hits / m).sum() / n.sum())
+    found = np.bincount(data.y_target, right, K)[both]
+    A, T = hits + found, m + n
+    variance = n * m * A * (T - A) / (T**2 * np.maximum(T - 1, 1))
+    tells = variance > 0  # not where all are right, or all wrong
+    if not tells.any():
+        return promised, None
+    square = (found - n * A / T)[tells] ** 2 / variance[tells]
+    return promised, float(chdtrc(np.count_nonzero(tells), square.sum()))
+
+
+def _powered(data: Data, estimate: PriorEstimate, level: float) -> PriorEstimate | None:
+    """Estimate shares by the labels of the target, for all classes together."""
+    if data.labelled.size < 2:
+        return None
+    ppi = PPI().fit(classes=data.classes, source_priors=estimate.source_priors)
+    return ppi.estimate(
+        data.y_proba_target, confidence_level=level, y_target=data.labels, simultaneous=True
+    )
+
+
+def outside(ppi: PriorEstimate | None, low: Vector, high: Vector) -> Vector:
+    """Return how far bounds of each share lie outside the interval that labels give it."""
+    if ppi is None or ppi.interval is None:
+        return np.zeros_like(low)
+    least, most = ppi.interval.T
+    return np.maximum(np.maximum(least - high, low - most), 0.0)
+
+
+def prefers_estimate(estimate: PriorEstimate, ppi: PriorEstimate | None) -> bool:
+    """Tell whether to report an estimate rather than the shares that labels and predictions give.
+
+    Inside their intervals, those of the smaller standard errors are the better report.
+    """
+    if ppi is None or ppi.standard_error is None:
+        return True
+    if outside(ppi, estimate.priors, estimate.priors).any() or estimate.standard_error is None:
+        return False
+    return bool(estimate.standard_error.mean() <= np.mean(ppi.standard_error))
 
 
 def adapting(estimate: PriorEstimate) -> PriorEstimate:
@@ -812,18 +1013,27 @@ class Evidence:
     confidence_level: float
     decisions: bool = False
     """Whether there are decisions only: no probabilities, so nothing to adapt."""
+    ppi: PriorEstimate | None = None
+    goal: Goal = ACCURACY
+    saved: Expected | None = None
+    """Gain in the goal by validation, where the estimate does not say it."""
 
     @property
     def unexplained(self) -> float:
-        """Share of the target that no change of priors explains."""
-        return unexplained(self.test, self.diagnostics)
+        """Share of the target that no change of priors explains, by the test or by labels."""
+        found = self.estimate
+        low, high = (found.priors,) * 2 if found.interval is None else found.interval.T
+        by_labels = float(outside(self.ppi, low, high).sum())
+        return min(1.0, max(unexplained(self.test, self.diagnostics), by_labels))
 
     @property
     def expected(self) -> tuple[float, float]:
         """Expected gain and its standard error, before any label of the target."""
         decided = self.estimate.decision
-        if decided is not None:
+        if decided is not None and decided["goal"] == self.goal.name:
             return decided["expected_gain"], decided["expected_gain_se"]
+        if self.saved is not None:
+            return _mean_and_error(self.saved, self.confidence_level)
         if self.diagnostics is None:
             return 0.0, 1.0
         return _mean_and_error(self.diagnostics.accuracy_gain, self.diagnostics.confidence_level)
@@ -834,7 +1044,7 @@ class Evidence:
         if self.decisions:
             return 0.0, 0.0
         mean, error = self.expected
-        error = float(np.hypot(error, self.unexplained))
+        error = float(np.hypot(error, self.unexplained * self.goal.scale))
         if self.measured is None:
             return mean, error
         seen, noise = _mean_and_error(self.measured.gain, self.confidence_level)
@@ -846,7 +1056,13 @@ class Evidence:
         """Gain by all evidence, with its interval."""
         mean, error = self.mean_and_error
         reach = float(ndtri((1 + self.confidence_level) / 2)) * error
-        return Expected(mean, max(-1.0, mean - reach), min(1.0, mean + reach))
+        most = 1.0 if self.goal.in_points else np.inf
+        return Expected(mean, max(-most, mean - reach), min(most, mean + reach))
+
+    @property
+    def worth(self) -> float:
+        """Gain below which adapting is not worth it."""
+        return WORTH * self.goal.scale
 
     @property
     def no_shift(self) -> bool:
@@ -869,20 +1085,21 @@ class Evidence:
         mean, error = self.mean_and_error
         if self.unknown_classes:
             return "unclear"
-        if mean > CAUTION * error and not (self.no_shift and mean < WORTH):
+        if mean > CAUTION * error and not (self.no_shift and mean < self.worth):
             return "adapt"
-        if self.no_shift or mean + 1.64 * error < WORTH:
+        if self.no_shift or mean + 1.64 * error < self.worth:
             return "leave"
         return "unclear"
 
     @property
     def sentence(self) -> str:
         """Say what to do, for a reader who knows no statistics."""
-        verdict, gain = self.verdict, self.gain
+        verdict = self.verdict
         if self.decisions:
             return self._of_decisions()
         if verdict == "adapt":
-            return f"Adapt: {self._changed()}accuracy should rise {self._from_to()}."
+            how = "rise" if self.goal.in_points else "fall"
+            return f"Adapt: {self._changed()}{self.goal.word} should {how} {self._from_to()}."
         if verdict == "leave":
             return f"Leave the predictions as they are: {self._nothing_to_gain()}."
         if self.unknown_classes:
@@ -896,9 +1113,8 @@ class Evidence:
                 "its classes, so adapting may help or harm."
             )
         return (
-            "Unclear: the class balance changed, but adapting may help or harm. Accuracy would "
-            "change by "
-            f"{_signed(gain.low)} to {_signed(gain.high)} points."
+            "Unclear: the class balance changed, but adapting may help or harm. "
+            f"{self.goal.word.capitalize()} would change by {self._span()}."
         )
 
     def _unknown(self) -> str:
@@ -908,12 +1124,15 @@ class Evidence:
 
     def _nothing_to_gain(self) -> str:
         mean, error = self.mean_and_error
-        little = mean + 1.64 * error < WORTH
+        little = mean + 1.64 * error < self.worth
         if self.no_shift and not (self.test is None and little):
             return "there is no evidence that the class balance changed"
         changed = "" if self.test is None else "the class balance changed, but "
-        most = _points(max(0.001, self.gain.high))
-        return f"{changed}adapting would gain {most} points of accuracy at most"
+        if not self.goal.in_points:
+            most = max(0.0, self.gain.high)
+            return f"{changed}adapting would lower {self.goal.word} by {most:.2g} at most"
+        most_points = _points(max(0.001, self.gain.high))
+        return f"{changed}adapting would gain {most_points} points of {self.goal.word} at most"
 
     def _of_decisions(self) -> str:
         """Say what there is to learn from decisions: the shares, corrected for their errors."""
@@ -930,14 +1149,22 @@ class Evidence:
         return "the class balance has changed, and " if shifted else ""
 
     def _from_to(self) -> str:
-        gain = self.gain
-        span = f"{_signed(gain.low)} to {_signed(gain.high)} points"
-        if self.diagnostics is None:
+        gain, span = self.gain, self._span()
+        if not self.goal.in_points:
+            return f"by about {gain.value:.3g} (change {span})"
+        if self.diagnostics is None or self.goal.name != "accuracy":
             return f"by about {_points(gain.value)} points ({span})"
         before = self.diagnostics.accuracy_before.value
         after = min(1.0, before + gain.value)
         digits = 0 if round(100 * before) != round(100 * after) else 1
         return f"from about {before:.{digits}%} to {after:.{digits}%} ({span})"
+
+    def _span(self) -> str:
+        """Say between which bounds the goal would change."""
+        gain = self.gain
+        if not self.goal.in_points:
+            return f"{-gain.high:+.2g} to {-gain.low:+.2g}"
+        return f"{_signed(gain.low)} to {_signed(gain.high)} points"
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -948,6 +1175,8 @@ class Evidence:
             BY_DECISIONS if self.decisions else assumption_in_words(test, self.diagnostics),
             "" if self.decisions else self._of_gain(),
             self._of_labels(),
+            self._of_accuracy(),
+            self._of_shares(),
         ]
         said += [self._of_mismatch(), self.advice]
         return tuple(sentence for sentence in said if sentence)
@@ -960,9 +1189,12 @@ class Evidence:
             if changed is None
             else (f" {changed['changed_decisions']:.0%} of the decisions would change.")
         )
+        by = f"{_signed(mean)} points, give or take {_points(error)}"
+        if not self.goal.in_points:
+            by = f"{-mean:+.3g}, give or take {error:.2g}"
         return (
-            f"By validation, adapting should change accuracy by {_signed(mean)} points, give or "
-            f"take {_points(error)} (one standard error).{tail}"
+            f"By validation, adapting should change {self.goal.word} by {by} (one standard "
+            f"error).{tail}"
         )
 
     def _of_labels(self) -> str:
@@ -977,6 +1209,42 @@ class Evidence:
         return (
             f"On {found.n_labelled:,} labelled rows of the target, accuracy is "
             f"{found.before.value:.1%} before and {found.after.value:.1%} after adapting."
+        )
+
+    def _of_accuracy(self) -> str:
+        """Say whether labels of the target bear out that only the class balance changed."""
+        found = self.measured
+        if found is None or found.p_value is None or found.expected_before is None:
+            return ""
+        if found.p_value > 1 - self.confidence_level:
+            return (
+                "Within classes, decisions on them are as good as on validation "
+                f"(p = {found.p_value:.2f})."
+            )
+        return (
+            f"Within classes, decisions on them are not as on validation, which promises "
+            f"{found.expected_before:.1%} (p = {found.p_value:.3f}): more than the class balance "
+            "changed."
+        )
+
+    def _of_shares(self) -> str:
+        """Say whether the shares agree with what labels say of them, and which to report."""
+        if self.ppi is None or self.ppi.interval is None:
+            return ""
+        shares, name = self.estimate.priors, self.estimate.method
+        apart = outside(self.ppi, shares, shares)
+        if apart.any():
+            k = int(apart.argmax())
+            low, high = self.ppi.interval[k]
+            return (
+                f"Those labels and all predictions (PPI) put class {self.estimate.classes[k]} at "
+                f"{low:.1%} to {high:.1%}, whatever changed; {name} says "
+                f"{shares[k]:.1%}. Report PPI's shares."
+            )
+        better = name if prefers_estimate(self.estimate, self.ppi) else "PPI"
+        return (
+            f"The shares by {name} are inside the intervals of PPI, which hold whatever changed. "
+            f"Report those by {better}: their standard errors are smaller."
         )
 
     def _of_mismatch(self) -> str:

@@ -88,8 +88,10 @@ def test_every_method_runs_and_is_scored(data, monkeypatch):
     y_proba_val, y_val, y_proba, y = data
     monkeypatch.setattr(_comparison.time, "perf_counter", count().__next__)
     comparison = compare(y_proba_val, y_val, y_proba, y, classes=CLASSES)
-    assert [result.method for result in comparison.results] == ps.available_estimators()
-    for result in comparison.results:
+    every = ps.available_estimators(target_labels=True)
+    assert [result.method for result in comparison.results] == every
+    assert every[-1] == "ppi"
+    for result in comparison.results[:-1]:
         est = ps.get_estimator(result.method).fit(y_proba_val, y_val, classes=CLASSES)
         shift = est.estimate(y_proba)
         np.testing.assert_array_equal(result.estimate.priors, shift.priors)
@@ -98,7 +100,29 @@ def test_every_method_runs_and_is_scored(data, monkeypatch):
         assert result.seconds == 1  # the clock was read twice
         assert result.error is None
     np.testing.assert_array_equal(comparison.truth, ps.priors_from_labels(y, classes=CLASSES))
-    assert list(comparison.estimates) == ps.available_estimators()
+    assert list(comparison.estimates) == every
+
+
+def test_ppi_is_shown_where_there_are_labels(data):
+    y_proba_val, y_val, y_proba, y = data
+    some = np.where(np.arange(y.size) < 60, y.astype(object), None)
+    comparison = compare(
+        y_proba_val, y_val, y_proba, some, classes=CLASSES, methods=["na", "scm-l", "ppi"]
+    )
+    *others, ppi = comparison.results
+    expected = ps.PPI().fit(classes=CLASSES).estimate(y_proba, y_target=some)
+    np.testing.assert_array_equal(ppi.estimate.priors, expected.priors)
+    assert ppi.scores.l1_error is None  # it used the labels
+    np.testing.assert_array_equal(comparison.truth, ps.priors_from_labels(y[:60], classes=CLASSES))
+    for result in others:
+        adapted = result.estimate.adapt(y_proba)[:60]
+        expected = score(adapted, y[:60], result.estimate.priors, classes=CLASSES)
+        assert astuple(result.scores) == pytest.approx(astuple(expected), abs=1e-12)
+    assert "by the target's labels ppi" not in comparison.conclusion.lower()
+    header, rows = comparison.table()
+    assert rows[-1][header.index("L1 error")] == ""
+    without = compare(y_proba_val, y_val, y_proba, classes=CLASSES, methods=["ppi"])
+    assert "y_target=" in without.results[0].error
 
 
 def test_a_sparse_target_is_scored_as_the_array_is(data):

@@ -79,7 +79,13 @@ def monitor_display(K, rng):
     )
 
 
+def cost_display(K, rng):
+    share = np.linspace(0, 1, 21)
+    return plotting.CostDisplay(share, 1 + share, 4 * share * (1 - share), names(K)[0], source=0.5)
+
+
 MAKERS = {
+    "costs": cost_display,
     "groups": groups_display,
     "monitor": monitor_display,
     "priors": priors_display,

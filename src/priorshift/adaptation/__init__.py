@@ -5,7 +5,8 @@ By Bayes' rule, with an appearance model p(x|y) that did not change (eq. adapt_p
 .. math:: p_E(y \mid x) \propto p_T(y \mid x)\, \frac{p_E(y)}{p_T(y)}.
 
 `adapt_proba` does this for known priors, `adapt_proba_interval` for priors that are known only
-within bounds; `sample_weights` and `sample_indices` prepare training data instead.
+within bounds. `decide` weighs the costs of errors. `sample_weights` and `sample_indices` prepare
+training data instead.
 """
 
 from priorshift.adaptation._adapt import (
@@ -16,14 +17,30 @@ from priorshift.adaptation._adapt import (
     reweight,
     total_variation,
 )
+from priorshift.adaptation._costs import (
+    GOALS,
+    Goal,
+    GoalName,
+    cheapest,
+    check_costs,
+    decide,
+    log_savings,
+)
 from priorshift.adaptation._resampling import RandomState, sample_indices, sample_weights
 from priorshift.adaptation._uncertain import ProbaInterval, adapt_proba_interval
 
 __all__ = [
+    "GOALS",
+    "Goal",
+    "GoalName",
     "ProbaInterval",
     "RandomState",
     "adapt_proba",
     "adapt_proba_interval",
+    "cheapest",
+    "check_costs",
+    "decide",
+    "log_savings",
     "prior_ratio",
     "priors_from_labels",
     "priors_from_predictions",

@@ -25,7 +25,7 @@ from priorshift._validation import (
     like_input,
     some,
 )
-from priorshift.adaptation import adapt_proba
+from priorshift.adaptation import adapt_proba, cheapest, check_costs
 from priorshift.classifier._predictions import (
     Fold,
     calibrate,
@@ -173,6 +173,9 @@ class PriorAdaptedClassifier(ClassifierWrapper):
         Give them for a classifier with class weights: the shares of the weighted classes.
         A calibrator whose `fit` takes `source_label_priors`, as ours do, is given them as such, or
         it would move the predictions to the balance of the validation data.
+    costs : array-like of shape (n_classes, n_classes) or mapping, default=None
+        What errors cost, as for `decide`, in the order of `classes_`: `predict` then decides for
+        the class of least expected cost, and the default `Auto` judges the gain by it.
     cv : int, splitter or iterable of (train, test), default=5
         Folds for out-of-fold predictions; a number means stratified folds. Every row must be a
         test row exactly once, and every class among the training rows of every fold, so it needs 2
@@ -236,6 +239,7 @@ class PriorAdaptedClassifier(ClassifierWrapper):
         prior_estimator: PriorEstimator | None = None,
         calibrator: Any = None,
         source_priors: Any = None,
+        costs: Any = None,
         cv: Any = 5,
         n_jobs: int | None = None,
     ) -> None:
@@ -243,6 +247,7 @@ class PriorAdaptedClassifier(ClassifierWrapper):
         self.prior_estimator = prior_estimator
         self.calibrator = calibrator
         self.source_priors = source_priors
+        self.costs = costs
         self.cv = cv
         self.n_jobs = n_jobs
 
@@ -309,7 +314,10 @@ class PriorAdaptedClassifier(ClassifierWrapper):
                 source_priors=source,
                 weight=weight,
             )
-        prior_estimator = Auto() if self.prior_estimator is None else clone(self.prior_estimator)
+        costs = check_costs(self.costs, classes, classes.size)
+        prior_estimator = (
+            Auto(costs=costs) if self.prior_estimator is None else clone(self.prior_estimator)
+        )
         checked = Predictions.from_checked(y_proba)
         prior_estimator.fit(
             checked, labels, classes=classes, source_priors=source, sample_weight=weight
@@ -317,6 +325,7 @@ class PriorAdaptedClassifier(ClassifierWrapper):
         # all at once and last, so that a failed fit changes nothing
         self.estimator_, self.classes_ = estimator, classes
         self.calibrator_, self.prior_estimator_ = calibrator, prior_estimator
+        self._costs = costs
         self.source_priors_ = prior_estimator.source_priors_
         return self._follow(self.source_priors_)
 
@@ -400,7 +409,7 @@ class PriorAdaptedClassifier(ClassifierWrapper):
 
     @available_if(_predicts_proba)  # type: ignore[untyped-decorator]
     def predict(self, X: Any) -> Labels:
-        """Predict the most probable class under `target_priors_`.
+        """Predict the most probable class under `target_priors_`, or that of least expected cost.
 
         Parameters
         ----------
@@ -411,7 +420,7 @@ class PriorAdaptedClassifier(ClassifierWrapper):
         ndarray of shape (n_samples,)
         """
         y_proba = self._adapted(self._source_proba(X))  # first: it says what is wrong before fit
-        return self.classes_[y_proba.argmax(axis=1)]
+        return self.classes_[cheapest(y_proba, self._costs)]
 
     def _adapted(self, y_proba: Floats) -> Floats:
         """Adapt predictions under the source priors to `target_priors_`."""

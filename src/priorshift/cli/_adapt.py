@@ -25,6 +25,7 @@ from priorshift.cli._errors import command
 from priorshift.cli._options import (
     Request,
     check_copy,
+    costs_option,
     data_options,
     is_file,
     json_option,
@@ -32,6 +33,7 @@ from priorshift.cli._options import (
     method_option,
     output_option,
     overwrite_option,
+    target_labels_option,
     target_suffix,
 )
 from priorshift.cli._task import Task, open_task
@@ -129,7 +131,9 @@ TEXT = (".csv", ".tsv")
     "Adapt predictions to estimated or known priors.",
 )
 @data_options(validation="EM, MAP and --known-priors can do without.")
-@method_option()
+@target_labels_option
+@costs_option
+@method_option(target_labels=True)
 @known_priors_option
 @output_option("File for the adapted predictions, in the target's format [default: CSV to stdout].")
 @overwrite_option

@@ -18,10 +18,12 @@ from priorshift.cli._errors import command, in_options
 from priorshift.cli._options import (
     Request,
     confidence_option,
+    costs_option,
     data_options,
     json_option,
     method_option,
     output_option,
+    target_labels_option,
 )
 from priorshift.cli._task import open_task
 
@@ -31,7 +33,9 @@ from priorshift.cli._task import open_task
     "Say whether to adapt, and why. Start here.",
 )
 @data_options(validation="Required.")
-@method_option()
+@target_labels_option
+@costs_option
+@method_option(target_labels=True)
 @confidence_option
 @output_option("Write a .json or .csv file instead of printing.")
 @json_option

@@ -12,6 +12,7 @@ from priorshift._validation import (
     Predictions,
     check_logits,
     check_proba,
+    is_missing,
     read_labels,
     settle_classes,
     some,
@@ -23,6 +24,9 @@ from priorshift.execution import Block, Blocks, Table, map_reduce, take_rows
 from priorshift.io import PredictionFile, are_whole, as_text
 
 Columns = tuple[str, ...] | None
+
+MINUS_ONE = ("-1", "-1.0")
+"""How a table may write that a label is not known."""
 
 IN_MEMORY_BYTES = 2**27
 """Size of predictions up to which they are read at once: everything is quicker then."""
@@ -146,6 +150,24 @@ def read_text_labels(raw: NDArray[Any], n_rows: int, where: str) -> Labels:
             f"{where} has no label at row {empty[0]} ({empty.size} missing); drop these rows."
         )
     return labels
+
+
+def some_labels(raw: NDArray[Any], classes: Labels, where: str) -> NDArray[np.object_] | None:
+    """Check labels of which some are missing, and turn them into text; None stands for those.
+
+    Nothing, NaN and an empty cell are missing, and so is -1 where it is no class. None is returned
+    where all are.
+    """
+    values = raw.astype(object)
+    known = ~np.fromiter((is_missing(value) or value == "" for value in values), bool, raw.size)
+    if "-1" not in classes:
+        known &= np.fromiter((str(value) not in MINUS_ONE for value in values), bool, raw.size)
+    if not known.any():
+        return None
+    found = np.full(raw.size, None, dtype=object)
+    labels = np.array(values[known].tolist())
+    found[known] = known_labels(read_text_labels(labels, labels.size, where), classes, where)
+    return found
 
 
 def known_labels(labels: Labels, classes: Labels, where: str, explanation: str = "") -> Labels:

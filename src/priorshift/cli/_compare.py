@@ -26,6 +26,7 @@ from priorshift.cli._options import (
     json_option,
     methods_option,
     output_option,
+    target_labels_option,
 )
 from priorshift.cli._task import Task, open_task
 from priorshift.estimators import decision_methods
@@ -39,6 +40,7 @@ from priorshift.evaluation import compare as compare_methods
 )
 @data_options(validation="Required.")
 @dask_option
+@target_labels_option
 @methods_option("Only these methods (may be repeated) [default: all].")
 @output_option("Write a .json or .csv file instead of printing.")
 @json_option

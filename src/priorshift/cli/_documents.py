@@ -14,7 +14,7 @@ from priorshift.assessment import Assessment
 from priorshift.cli._console import emit, note, say, show_table
 from priorshift.cli._errors import in_options
 from priorshift.estimators import PriorEstimate
-from priorshift.estimators.result import columns_of
+from priorshift.estimators.result import change_of, columns_of
 from priorshift.evaluation import Comparison, Scores
 from priorshift.io import write_text
 from priorshift.text import csv_table, movers
@@ -85,25 +85,27 @@ def show_priors(shift: PriorEstimate) -> None:
     order = np.arange(shift.classes.size)
     title = f"Priors by {shift.method}"
     if order.size > SHOWN_CLASSES:
-        order = movers(shift.priors - shift.source_priors, SHOWN_CLASSES)
+        order = movers(change_of(shift), SHOWN_CLASSES)
         title += f": the {SHOWN_CLASSES} of {shift.classes.size} classes that moved most"
-    rows = [
-        (
-            str(shift.classes[k]),
-            f"{100 * shift.source_priors[k]:.2f} %",
-            f"{100 * shift.priors[k]:.2f} %",
-            f"{100 * (shift.priors[k] - shift.source_priors[k]):+.2f}",
-            f"{shift.ratio[k]:.3g}",
-            *_bounds(shift, int(k)),
-        )
-        for k in order
-    ]
+    rows = [(str(shift.classes[k]), *_moved(shift, int(k)), *_bounds(shift, int(k))) for k in order]
     header = ["class", "source", "target", "points", "ratio"]
+    if shift.source_priors is None:
+        header = ["class", "target"]
     if shift.confidence_level is not None:
         header.append(f"{100 * shift.confidence_level:g} % interval")
     show_table(title, header, rows)
     for line in notes_of(shift):
         note(line)
+
+
+def _moved(shift: PriorEstimate, k: int) -> list[str]:
+    """Return the share of a class and, where its source is known, how it moved."""
+    share = f"{100 * shift.priors[k]:.2f} %"
+    if shift.source_priors is None:
+        return [share]
+    source = shift.source_priors[k]
+    moved = f"{100 * (shift.priors[k] - source):+.2f}"
+    return [f"{100 * source:.2f} %", share, moved, f"{shift.ratio[k]:.3g}"]
 
 
 def _bounds(shift: PriorEstimate, k: int) -> list[str]:

@@ -35,6 +35,7 @@ OPTIONS = {
     "source_priors": "--source-priors",
     "source_label_priors": "--source-label-priors",
     "confidence_level": "--confidence-level",
+    "y_target": "--target-label-column",
     "n_resamples": "--resamples",
 }
 """What an argument of the library is called here."""

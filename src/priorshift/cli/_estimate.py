@@ -16,12 +16,14 @@ from priorshift.cli._documents import (
 from priorshift.cli._errors import command
 from priorshift.cli._options import (
     Request,
+    costs_option,
     dask_option,
     data_options,
     interval_options,
     json_option,
     method_option,
     output_option,
+    target_labels_option,
 )
 from priorshift.cli._task import open_task
 
@@ -31,7 +33,9 @@ from priorshift.cli._task import open_task
 )
 @data_options(validation="EM and MAP can do without.")
 @dask_option
-@method_option()
+@target_labels_option
+@costs_option
+@method_option(target_labels=True)
 @interval_options
 @output_option("Write a .json or .csv file instead of printing.")
 @json_option

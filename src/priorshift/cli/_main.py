@@ -12,6 +12,7 @@ from priorshift.cli._errors import Program
 from priorshift.cli._estimate import estimate
 from priorshift.cli._groups import groups
 from priorshift.cli._monitor import monitor
+from priorshift.cli._plan import plan
 from priorshift.cli._prevalence import prevalence
 from priorshift.cli._report import report
 from priorshift.cli._shift import test
@@ -43,6 +44,7 @@ for command in (
     report,
     monitor,
     prevalence,
+    plan,
 ):
     main.add_command(command)
 # by name, because the laboratory is built on top of everything here

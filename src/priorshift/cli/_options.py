@@ -90,6 +90,8 @@ class Request:
     labels: Path | None = None
     logits: bool = False
     label_column: str | None = None
+    target_label_column: str | None = None
+    costs: Path | None = None
     predicted_column: str | None = None
     class_columns: str | None = None
     positive_class: str | None = None
@@ -201,14 +203,20 @@ def data_options(validation: str, *, folder: bool = False) -> Decorator:
 class MethodChoice(click.Choice[str]):
     """The registered methods that a command can use, looked up when they are needed."""
 
-    def __init__(self, usable: Callable[[PriorEstimator], bool] = lambda _: True) -> None:
-        self.usable = usable
+    def __init__(
+        self,
+        usable: Callable[[PriorEstimator], bool] = lambda _: True,
+        *,
+        target_labels: bool = False,
+    ) -> None:
+        self.usable, self.target_labels = usable, target_labels
         super().__init__(())
 
     @property
     def choices(self) -> tuple[str, ...]:
         """Names of the methods whose traits the command can use."""
-        return tuple(name for name in available_estimators() if self.usable(traits_of(name)))
+        names = available_estimators(target_labels=self.target_labels)
+        return tuple(name for name in names if self.usable(traits_of(name)))
 
     @choices.setter
     def choices(self, _: object) -> None:
@@ -219,11 +227,13 @@ def method_option(
     usable: Callable[[PriorEstimator], bool] = lambda _: True,
     default: str = DEFAULT_METHOD,
     more: str = ".",
+    *,
+    target_labels: bool = False,
 ) -> Decorator:
     """Add the choice of one method, of all or of those that a command can use."""
     return click.option(
         "--method",
-        type=MethodChoice(usable),
+        type=MethodChoice(usable, target_labels=target_labels),
         default=default,
         show_default=True,
         help=f"How to estimate the target priors{more}",
@@ -235,7 +245,7 @@ def methods_option(what: str) -> Decorator:
     return click.option(
         "--method",
         "methods",
-        type=MethodChoice(),
+        type=MethodChoice(target_labels=True),
         multiple=True,
         help=what,
     )
@@ -257,6 +267,23 @@ def fail_option(when: str) -> Decorator:
         "--fail-on-shift", is_flag=True, help=f"End with exit code {SHIFTED} if {when}."
     )
 
+
+costs_option: Decorator = click.option(
+    "--costs",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="What errors cost: a .csv table with a row per true class and a column per decision, or "
+    '.json such as {"ill": {"well": 10}}; other errors cost 1. The verdict then rests on expected '
+    "cost instead of accuracy.",
+)
+"""Adds prices of errors."""
+
+target_labels_option: Decorator = click.option(
+    "--target-label-column",
+    metavar="NAME",
+    help="Column of the target with the labels that you have; a cell is empty where you have none. "
+    "The method ppi needs some [default: --label-column, if no cell is empty].",
+)
+"""Adds labels of some rows of the target."""
 
 dask_option: Decorator = click.option(
     "--dask",

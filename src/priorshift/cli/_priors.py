@@ -1,4 +1,4 @@
-"""Priors from the command line: name=value pairs, or a file."""
+"""Priors and costs from the command line: name=value pairs, or a file."""
 
 import csv
 import json
@@ -10,7 +10,7 @@ import numpy as np
 
 from priorshift._typing import Labels, Vector
 from priorshift._validation import check_priors, some
-from priorshift.adaptation import priors_from_labels, priors_from_predictions
+from priorshift.adaptation import check_costs, priors_from_labels, priors_from_predictions
 from priorshift.cli._classes import known_labels, read_probabilities, read_text_labels
 from priorshift.cli._columns import matched
 from priorshift.io import ClassView, PredictionFile, as_text, open_predictions
@@ -51,6 +51,37 @@ def read_priors(text: str, classes: Labels, option: str, *, logits: bool = False
         columns = matched(file, classes.tolist()) if file.is_table else None
         found = _from_file(ClassView.of(file, columns), classes, option)
     return check_priors(found, classes, f"{option} {path}")
+
+
+def read_costs(path: Path, classes: Labels) -> Vector:
+    """Read what errors cost, rows true classes and columns decisions, in the order of `classes`.
+
+    A .json file maps true classes to decisions to costs. A table has one column per decision, and
+    the true classes in its first column.
+    """
+    try:
+        if path.suffix.lower() == ".json":
+            found = json.loads(path.read_text(encoding="utf-8"))
+            pairs = {(true, d): cost for true, row in found.items() for d, cost in row.items()}
+        else:
+            with path.open(encoding="utf-8-sig", newline="") as stream:
+                (_, *decisions), *rows = list(csv.reader(stream))
+            pairs = {
+                (true, d.strip()): cost
+                for true, *row in rows
+                for d, cost in zip(decisions, row, strict=True)
+            }
+    except (ValueError, AttributeError, TypeError) as error:
+        raise ValueError(
+            f"{path} does not hold costs ({error}); write a .csv table with a row per true class "
+            'and a column per decision, or .json such as {"ill": {"well": 10}}.'
+        ) from None
+    try:
+        matrix = check_costs(pairs, classes, classes.size)
+    except ValueError as error:
+        raise ValueError(f"--costs {path}: {error}") from None
+    assert matrix is not None
+    return matrix
 
 
 def _is_file(text: str) -> bool:

@@ -23,6 +23,7 @@ from priorshift.cli._options import (
     json_option,
     known_priors_option,
     method_option,
+    target_labels_option,
     title_option,
 )
 from priorshift.cli._task import Task, open_task, with_bounds
@@ -37,7 +38,8 @@ from priorshift.report import require_packages, write_report
 )
 @data_options(validation="EM, MAP and --known-priors can do without.")
 @dask_option
-@method_option()
+@target_labels_option
+@method_option(target_labels=True)
 @known_priors_option
 @interval_options
 @html_option("HTML file to write.", Path("report.html"))
@@ -93,7 +95,7 @@ def report_on(
             y_proba_val=task.y_proba_val,
             y_val=task.y_val,
             y_proba_target=task.target_rows(),
-            y_target=task.target_labels(),
+            y_target=task.all_target_labels(),
             comparison=comparison,
             title=title,
             command=command,

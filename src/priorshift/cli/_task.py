@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 import numpy as np
+from numpy.typing import NDArray
 
 from priorshift._typing import Labels, Vector
 from priorshift._validation import (
@@ -31,12 +32,13 @@ from priorshift.cli._classes import (
     read_probabilities,
     read_rows,
     read_text_labels,
+    some_labels,
 )
 from priorshift.cli._columns import Meaning, by_class, label_hint, names_of
 from priorshift.cli._console import note
 from priorshift.cli._dask import connected
 from priorshift.cli._options import Request
-from priorshift.cli._priors import names_in_pairs, read_priors
+from priorshift.cli._priors import names_in_pairs, read_costs, read_priors
 from priorshift.estimators import (
     NoAdaptation,
     PriorEstimate,
@@ -153,17 +155,35 @@ class Task:
             return as_decisions(known_labels(decided, self.classes, where), self.classes)
         return read_rows(self.target, self.columns, self.files, self.client)
 
-    def target_labels(self) -> Labels | None:
-        """Read the target's labels, if every row has one that is a class."""
-        raw = self.target.labels()
+    def target_labels(self) -> NDArray[np.object_] | None:
+        """Read the target's labels, if it has any; None stands for those that are unknown.
+
+        Only in a column that the user named for it may some be unknown.
+        """
+        raw, where = self.target.labels(), f"{self.target.label_column!r} in {self.target.where}"
+        if self.request.target_label_column is not None:
+            if raw is None:
+                raise ValueError(f"there is no {where}; see --target-label-column.")
+            return some_labels(raw, self.classes, where)
         if raw is None:
             return None
-        where = f"{self.target.label_column!r} in {self.target.where}"
         try:
-            return known_labels(read_text_labels(raw, raw.size, where), self.classes, where)
+            labels = known_labels(read_text_labels(raw, raw.size, where), self.classes, where)
         except ValueError as error:
             note(f"The target's labels are not used: {error}")
             return None
+        return labels.astype(object)
+
+    def all_target_labels(self) -> NDArray[np.object_] | None:
+        """Read the target's labels, if every row has one."""
+        labels = self.target_labels()
+        return None if labels is None or any(label is None for label in labels) else labels
+
+    @cached_property
+    def costs(self) -> Vector | None:
+        """What errors cost, if the user said so."""
+        path = self.request.costs
+        return None if path is None else read_costs(path, self.classes)
 
     def suitable(self, method: str) -> str:
         """Return the method; for decisions, CM-L in place of a default that needs probabilities."""
@@ -175,6 +195,8 @@ class Task:
     def fitted(self, method: str) -> PriorEstimator:
         """Fit a method to validation, or to what is known of the source."""
         estimator = get_estimator(self.suitable(method))
+        if self.costs is not None and "costs" in estimator.get_params():
+            estimator.set_params(costs=self.costs)
         try:
             return estimator.fit(self.y_proba_val, self.y_val, **self.given)
         except ValueError:
@@ -190,6 +212,14 @@ class Task:
             return self._known()
         estimator = self.fitted(method)
         rows, asked = self.target_rows(), self.request.interval
+        if estimator.needs_target_labels:
+            labels: dict[str, Any] = {"y_target": self.target_labels()}
+            if labels["y_target"] is None:
+                raise click.UsageError(
+                    f"{method} needs labels of some target rows; name their column with "
+                    "--target-label-column."
+                )
+            return estimator.estimate(rows, **labels, **asked)
         if asked and isinstance(rows.values, Table):
             return estimate_with_interval(estimator, rows, asked)
         return estimator.estimate(rows, random_state=0, **asked)
@@ -204,6 +234,7 @@ class Task:
             self.target_rows(),
             method=self.suitable(method),
             y_target=self.target_labels(),
+            costs=self.costs,
             confidence_level=self.request.confidence_level or CONFIDENCE_LEVEL,
             **self.given,
         )
@@ -324,9 +355,12 @@ def _with_priors(task: Task, validation: PredictionFile | None, request: Request
 
 def open_file(path: Path, request: Request) -> PredictionFile:
     """Open a file, and tell what was assumed of it."""
+    column = request.label_column
+    if path == request.target and request.target_label_column is not None:
+        column = request.target_label_column
     file = open_predictions(
         path,
-        label_column=request.label_column,
+        label_column=column,
         logits=request.logits,
         title="stdin" if path == request.stdin else "",
         ignored=request.not_classes,

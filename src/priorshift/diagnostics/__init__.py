@@ -1,6 +1,6 @@
 """What an estimate is worth: conditioning, confusable classes, expected accuracy."""
 
-from priorshift.diagnostics._accuracy import Expected
+from priorshift.diagnostics._accuracy import Expected, expected_score
 from priorshift.diagnostics._diagnose import Diagnostics, diagnose
 from priorshift.diagnostics._reliability import (
     HISTOGRAM_EDGES,
@@ -19,4 +19,5 @@ __all__ = [
     "assign_bins",
     "calibration_error",
     "diagnose",
+    "expected_score",
 ]

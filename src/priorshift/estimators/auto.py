@@ -1,8 +1,9 @@
 r"""Auto: decide whether and how to adapt, from validation and target alone.
 
-It adapts where it expects a gain in accuracy, judged without target labels. Under prior shift a
-rule's accuracy on each class is the same on validation and target. With d_k the difference to no
-adaptation on validation samples of class k, out of fold, and p the target priors, the gain is
+It adapts where it expects a gain in accuracy, or lower costs, judged without target labels. Under
+prior shift what a rule's decisions cost on each class is the same on validation and target. With
+d_k what adapting saves on validation samples of class k, out of fold, and p the target priors, the
+gain is
 
 .. math:: G = \sum_k p_k d_k.
 
@@ -21,7 +22,7 @@ from scipy.special import expit
 
 from priorshift._typing import Floats, Indices, Vector
 from priorshift._validation import NO_PRIOR, check_count, check_positive, some
-from priorshift.adaptation import prior_ratio
+from priorshift.adaptation import Goal, GoalName, log_savings, prior_ratio
 from priorshift.calibration import (
     Calibration,
     CalibrationAverage,
@@ -82,8 +83,11 @@ all rows if that is small or at most half as large as they are, else of a sample
 large together with its copy, and of at most so many numbers of a table."""
 
 
+ACCURACY = Goal("accuracy")
+
+
 class Gain(NamedTuple):
-    """Expected gain in accuracy, its standard error, and the share of decisions that change."""
+    """Expected gain, its standard error, and the share of decisions that change."""
 
     mean: float
     standard_error: float
@@ -97,12 +101,16 @@ class Gain(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """Validation: outputs calibrated out of fold, decisions without adaptation, labels, weights."""
+    """Validation: outputs calibrated out of fold, decisions without adaptation, labels, weights.
+
+    `of_truth` is what outputs gave the true class as they came; for log loss.
+    """
 
     y_proba: Floats
     decisions: Indices
     y: Indices
     weight: Vector
+    of_truth: Vector | None = None
 
 
 class Target(NamedTuple):
@@ -126,80 +134,97 @@ def expected_gain(
     sample: Sample,
     target: Target,
     refits: Sequence[Refit] = (),
+    goal: Goal = ACCURACY,
 ) -> Gain:
     """Return what adapting to `priors` gains; `noise` is their covariance given the calibrator."""
-    ratio = prior_ratio(priors, source_priors)
-    K, (y_proba, before, y, weight) = priors.size, sample
-    after = decide(y_proba, ratio)
-    difference = np.subtract(after == y, before == y, dtype=np.int8)
+    ratio, goal = prior_ratio(priors, source_priors), goal.at(priors)
+    K, y, weight = priors.size, sample.y, sample.weight
+    difference = _saved(sample, ratio, goal)
     size = np.bincount(y, weight, K)
-    model = _modelled(target, ratio)
+    model = _modelled(target, ratio, goal)
     n = size + MODEL_SAMPLES
     d = (np.bincount(y, weight * difference, K) + MODEL_SAMPLES * model.mean) / n
     square = (np.bincount(y, weight * difference**2, K) + MODEL_SAMPLES * model.square) / n
     variance = float((priors**2 * np.maximum(square - d**2, 0.0) / n).sum())
-    variance += float(d @ noise @ d)
-    variance += _variance_of_refits(refits, source_priors, target, model)
+    if goal.name != "balanced_accuracy":  # in which classes count alike, whatever their shares
+        variance += float(d @ noise @ d)
+    variance += _variance_of_refits(refits, source_priors, target, model, goal)
     return Gain(float(priors @ d), float(np.sqrt(variance)), model.changed)
 
 
-def decide(y_proba: Floats, ratio: Vector) -> Indices:
+def decide(y_proba: Floats, ratio: Vector, goal: Goal = ACCURACY) -> Indices:
     """Return the class that each row is decided for after adapting."""
     factor = ratio.astype(y_proba.dtype)
     decisions: Any = np.empty(y_proba.shape[0], np.int32)
     for rows in row_blocks(*y_proba.shape):
-        decisions[rows] = (y_proba[rows] * factor).argmax(axis=1)
+        decisions[rows] = goal.decide(y_proba[rows] * factor)
     return decisions
 
 
+def _saved(sample: Sample, ratio: Vector, goal: Goal) -> Vector:
+    """Return what adapting saves on each row of validation."""
+    if goal.by_decisions or sample.of_truth is None:
+        return goal.saved(sample.y, sample.decisions, decide(sample.y_proba, ratio, goal))
+    after = np.empty(sample.y.size)
+    for rows in row_blocks(*sample.y_proba.shape):
+        adapted, labels = _adapted(sample.y_proba[rows], ratio), sample.y[rows]
+        after[rows] = adapted[np.arange(labels.size), labels]
+    return log_savings(sample.of_truth, after)
+
+
 class _Modelled(NamedTuple):
-    """What posteriors of the target expect of each class, and where decisions change."""
+    """What posteriors of the target expect of each class, and the rows that make a difference."""
 
     mean: Vector
     square: Vector
     changed: float
+    ratio: Vector
     rows: Indices
-    new: Indices
     old: Indices
+    new: Indices
+
+    def savings(self, target: Target, part: slice, goal: Goal) -> Vector:
+        """Return what adapting saves on some of these rows, by true class."""
+        if goal.by_decisions:
+            return goal.savings(self.old[part], self.new[part], self.mean.size)
+        rows = self.rows[part]
+        return log_savings(target.y_proba[rows], _adapted(target.calibrated[rows], self.ratio))
 
 
-def _modelled(target: Target, ratio: Vector) -> _Modelled:
+def _modelled(target: Target, ratio: Vector, goal: Goal) -> _Modelled:
     n, K = target.calibrated.shape
-    old = decide(target.y_proba, np.ones(K))
-    new = decide(target.calibrated, ratio)
-    gained, lost, mass = np.zeros((3, K))
-    for block in row_blocks(n, K):
-        adapted = _adapted(target.calibrated[block], ratio)
-        mass += adapted.sum(axis=0)
-        at = np.flatnonzero(new[block] != old[block])
-        gained += np.bincount(new[block][at], adapted[at, new[block][at]], K)
-        lost += np.bincount(old[block][at], adapted[at, old[block][at]], K)
+    old = decide(target.y_proba, np.ones(K), goal)
+    new = decide(target.calibrated, ratio, goal)
     changed = np.flatnonzero(new != old)
+    rows = changed if goal.by_decisions else np.arange(n)
+    nothing, mean, square, mass = np.zeros((4, K))
+    model = _Modelled(nothing, nothing, changed.size / n, ratio, rows, old[rows], new[rows])
+    for block in row_blocks(n, K):
+        mass += _adapted(target.calibrated[block], ratio).sum(axis=0)
+    for part in row_blocks(rows.size, K):
+        adapted = _adapted(target.calibrated[rows[part]], ratio)
+        saved = model.savings(target, part, goal)
+        mean += np.einsum("ij,ij->j", adapted, saved)
+        square += np.einsum("ij,ij,ij->j", adapted, saved, saved)
     mass = np.maximum(mass, 1e-12)
-    return _Modelled(
-        (gained - lost) / mass,
-        (gained + lost) / mass,
-        changed.size / n,
-        changed,
-        new[changed],
-        old[changed],
-    )
+    return model._replace(mean=mean / mass, square=square / mass)
 
 
 def _variance_of_refits(
-    refits: Sequence[Refit], source_priors: Vector, target: Target, model: _Modelled
+    refits: Sequence[Refit], source_priors: Vector, target: Target, model: _Modelled, goal: Goal
 ) -> float:
     """Return the variance of the model's expectation of the gain, from fits without each fold."""
     F, (n, K) = len(refits), target.y_proba.shape
     if F < 2 or not model.rows.size:
         return 0.0
+    rows = model.rows.size if goal.by_decisions else min(model.rows.size, JACKKNIFE_ROWS)
+    share = model.rows.size / rows  # where every row counts, the first ones stand for all
     gains = np.zeros(F)
-    for part in row_blocks(model.rows.size, K):
-        changed, new, old = target.y_proba[model.rows[part]], model.new[part], model.old[part]
-        at = np.arange(new.size)
+    for part in row_blocks(rows, K):
+        came, saved = target.y_proba[model.rows[part]], model.savings(target, part, goal)
         for f, (calibration, priors) in enumerate(refits):
-            adapted = _adapted(calibration.apply(changed), prior_ratio(priors, source_priors))
-            gains[f] += (adapted[at, new] - adapted[at, old]).sum() / n
+            adapted = _adapted(calibration.apply(came), prior_ratio(priors, source_priors))
+            gains[f] += share * float(np.einsum("ij,ij->", adapted, saved)) / n
     apart = gains - gains.mean()
     return float((F - 1) / F * (apart**2).sum())
 
@@ -243,6 +268,12 @@ class Auto(PriorEstimator):
         Folds for calibrating validation out of fold.
     random_state : None, int or Generator, default=None
         Shuffles rows into folds; None is the same shuffle every time.
+    costs : array-like of shape (n_classes, n_classes) or mapping, default=None
+        What errors cost, as for `decide`. Decisions are then those of least expected cost, and
+        adapting must be expected to lower that cost.
+    goal : {"accuracy", "balanced_accuracy", "log_loss"}, default="accuracy"
+        What adapting must be expected to improve, without `costs`. For balanced accuracy an error
+        costs 1 over the share of its class, and decisions stay those for the most probable class.
 
     Examples
     --------
@@ -278,8 +309,11 @@ class Auto(PriorEstimator):
         caution: float = 1.0,
         cv: int = 5,
         random_state: int | np.random.Generator | None = None,
+        costs: Any = None,
+        goal: GoalName = "accuracy",
     ) -> None:
         self.caution, self.cv, self.random_state = caution, cv, random_state
+        self.costs, self.goal = costs, goal
 
     def fit(
         self, y_proba: ArrayLike | None = None, y: ArrayLike | None = None, **given: Any
@@ -288,6 +322,7 @@ class Auto(PriorEstimator):
         check_count(self.cv, "cv", least=2)
         check_positive(self.caution, "caution")
         super().fit(y_proba, y, **given)
+        self._goal = Goal.of(self.costs, self.goal, self.classes_)
         values, labels, weight = self._rows()
         self._balance = source_balance(values, labels, weight, *self._known())
         if not self._balance.priors[self.confusion_.seen].any():
@@ -361,6 +396,7 @@ class Auto(PriorEstimator):
             self._sample(),
             Target(y_proba, calibrated),
             refits,
+            self._goal,
         )
         reason = self._judge(shares, gain)
         return self._explained(shares, gain, reason, (y_proba.shape[0], n_target))
@@ -402,9 +438,10 @@ class Auto(PriorEstimator):
         short: Any = labels.astype(np.int32)
         return Sample(
             self._calibration.y_proba,
-            decide(values, np.ones(values.shape[1]))[order],
+            decide(values, np.ones(values.shape[1]), self._goal)[order],
             short[order],
             np.broadcast_to(weight[0], weight.shape) if same else weight[order],
+            values[order, short[order]].astype(np.float64),
         )
 
     def _interval(
@@ -513,6 +550,7 @@ class Auto(PriorEstimator):
             mismatch=self._mismatch,
             raw_weight=self._raw_share(),
             tempering=shares.tempering,
+            goal=self._goal,
         )
         return replace(
             result,
@@ -557,6 +595,7 @@ def state_decision(
     mismatch: str | None,
     raw_weight: float,
     tempering: float,
+    goal: Goal = ACCURACY,
 ) -> dict[str, Any]:
     """Return what was decided and why, as data and as sentences.
 
@@ -575,8 +614,9 @@ def state_decision(
         "raw_weight": raw_weight,
         "row_weight": tempering,
         "rows_looked_at": rows[0],
+        "goal": goal.name,
     }
-    sentences = [_verdict(gain, reason, unknown), *_details(facts, rows)]
+    sentences = [_verdict(gain, reason, unknown, goal), *_details(facts, rows)]
     return {**facts, "sentence": " ".join(sentences)}
 
 
@@ -590,23 +630,36 @@ def _weights(calibrator: Calibration | None) -> dict[str, float]:
     }
 
 
-def _verdict(gain: Gain, reason: Reason, unknown: list[Any]) -> str:
+def _verdict(gain: Gain, reason: Reason, unknown: list[Any], goal: Goal) -> str:
     """Say what to do, for a reader who knows no statistics."""
     if reason == "unknown class":
         return f"Leave predictions alone: {say_unknown(unknown)}. Give source_priors."
     if reason == "no shift":
         return "Leave predictions alone: the class balance has hardly changed."
+    if not goal.in_points:
+        return _verdict_in_costs(gain, reason, goal)
     low, high = (100 * bound for bound in gain.interval)
     if reason == "unsure":
         return (
             "Leave predictions alone: it is not sure that adapting helps (expected change of "
-            f"accuracy {100 * gain.mean:+.1f} points, {low:+.1f} to {high:+.1f})."
+            f"{goal.word} {100 * gain.mean:+.1f} points, {low:+.1f} to {high:+.1f})."
         )
     digits = 0 if 100 * gain.mean >= 9.5 else 1
     return (
-        f"Adapt: accuracy should rise by about {100 * gain.mean:.{digits}f} points "
+        f"Adapt: {goal.word} should rise by about {100 * gain.mean:.{digits}f} points "
         f"({low:.{digits}f} to {high:.{digits}f})."
     )
+
+
+def _verdict_in_costs(gain: Gain, reason: Reason, goal: Goal) -> str:
+    """Say the same of what is to fall: costs or log loss."""
+    low, high = gain.interval
+    if reason == "unsure":
+        return (
+            "Leave predictions alone: it is not sure that adapting helps (expected change of "
+            f"{goal.word} {-gain.mean:+.3g}, {-high:+.3g} to {-low:+.3g})."
+        )
+    return f"Adapt: {goal.word} should fall by about {gain.mean:.3g} ({low:.3g} to {high:.3g})."
 
 
 def _details(facts: dict[str, Any], rows: tuple[int, int]) -> list[str]:

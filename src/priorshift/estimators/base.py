@@ -169,6 +169,8 @@ class PriorEstimator(BaseEstimator):
         Whether the method assumes that predicted probabilities are calibrated.
     estimates_nothing : bool, default=False
         Whether it is the baseline that returns the source priors.
+    needs_target_labels : bool, default=False
+        Whether `estimate` needs labels of some target rows, `y_target`.
     raw_is : {"priors", "ratio"}, default="priors"
         What `PriorEstimate.raw` holds.
     gap_unit : {"nats", ""}, default="nats"
@@ -188,6 +190,7 @@ class PriorEstimator(BaseEstimator):
     calibrates: ClassVar[bool] = False
     trusts_outputs: ClassVar[bool] = False
     estimates_nothing: ClassVar[bool] = False
+    needs_target_labels: ClassVar[bool] = False
     raw_is: ClassVar[Literal["priors", "ratio"]] = "priors"
     gap_unit: ClassVar[Literal["nats", ""]] = "nats"
     batch: ClassVar[Batch | None] = None
@@ -987,7 +990,8 @@ class PriorEstimator(BaseEstimator):
         self, priors: Vector, solution: Solution, n_target: int, **more: Any
     ) -> PriorEstimate:
         """Wrap a solution."""
-        lost = (priors > NOTICEABLE) & (self._denominator <= NO_PRIOR)
+        source = self._denominator
+        lost = (priors > NOTICEABLE) & _is_zero(source)
         if lost.any():
             warn_user(
                 f"class {some(self.classes_[lost].tolist())} has a prior in the target but none in "
@@ -998,7 +1002,7 @@ class PriorEstimator(BaseEstimator):
             method=self.name,
             classes=self.classes_,
             priors=priors,
-            source_priors=self._denominator,
+            source_priors=source,
             source_priors_from=self.source_priors_from_,
             n_target=n_target,
             **solution.certificate,
@@ -1012,6 +1016,11 @@ def _refuse_more(given: dict[str, Any]) -> None:
         raise ValueError(
             f"confusion= takes the place of a validation set; leave out {', '.join(more)}."
         )
+
+
+def _is_zero(source_priors: Vector | None) -> Any:
+    """Tell which classes are known to have had no prior in the source."""
+    return False if source_priors is None else source_priors <= NO_PRIOR
 
 
 def _are_decisions(y_proba: Any) -> bool:

@@ -16,6 +16,7 @@ from priorshift.estimators.confusion_likelihood import (
 from priorshift.estimators.em import EM, MAP, MAPLS, CalibratedEM
 from priorshift.estimators.inversion import BBSE, BBSES, CM, SCM, NoAdaptation
 from priorshift.estimators.least_squares import ELSA, GLS, RLLS
+from priorshift.estimators.ppi import PPI
 from priorshift.estimators.semi_supervised import SemiSupervisedEM
 
 __all__ = [  # noqa: RUF022 - in the order in which methods are listed everywhere
@@ -39,4 +40,5 @@ __all__ = [  # noqa: RUF022 - in the order in which methods are listed everywher
     "SemiSupervisedEM",
     "CalibratedEM",
     "ShrunkSCML",
+    "PPI",
 ]

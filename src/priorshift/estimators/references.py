@@ -28,3 +28,6 @@ YE = Reference(
 ALEXANDARI = Reference(
     "Alexandari, Kundaje and Shrikumar, 2020", "https://arxiv.org/abs/1901.06852"
 )
+ANGELOPOULOS = Reference(
+    "Angelopoulos, Duchi and Zrnic, 2023 (PPI++)", "https://arxiv.org/abs/2311.01453"
+)

@@ -67,8 +67,14 @@ def register_estimator(cls: Estimator) -> Estimator:
     return cls
 
 
-def available_estimators() -> list[str]:
+def available_estimators(*, target_labels: bool = False) -> list[str]:
     """Return the names that `get_estimator` accepts.
+
+    Parameters
+    ----------
+    target_labels : bool, default=False
+        Whether to name the methods that need labels of the target too, such as "ppi". By default
+        predictions suffice for every method named.
 
     Examples
     --------
@@ -77,7 +83,9 @@ def available_estimators() -> list[str]:
     ['na', 'auto', 'cm', 'scm']
     """
     _load_entry_points()
-    return list(_ESTIMATORS)
+    return [
+        name for name, cls in _ESTIMATORS.items() if target_labels or not cls.needs_target_labels
+    ]
 
 
 def get_estimator(name: str, **params: Any) -> PriorEstimator:
@@ -86,7 +94,7 @@ def get_estimator(name: str, **params: Any) -> PriorEstimator:
     Parameters
     ----------
     name : str
-        One of `available_estimators()`.
+        One of `available_estimators(target_labels=True)`.
     **params
         Passed on to the estimator.
 

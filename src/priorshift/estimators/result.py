@@ -42,6 +42,7 @@ MADE_BY: dict[IntervalKind, str] = {
     "likelihood ratio": "likelihood ratios, which assume calibrated outputs",
     "bootstrap": "resampling validation and target",
     "bayesian": "posterior draws of priors and confusion matrix",
+    "prediction-powered": "labels and predictions of the target, whatever changed",
 }
 
 
@@ -57,8 +58,10 @@ class PriorEstimate(FrozenArrays):
         Class names, in the order of every vector here.
     priors : ndarray of shape (n_classes,)
         Estimated target priors.
-    source_priors : ndarray of shape (n_classes,)
-        Priors the classifier was trained under: the denominator of the ratio.
+    source_priors : ndarray of shape (n_classes,) or None
+        Priors the classifier was trained under: the denominator of the ratio. None where nothing
+        is known of them, as for PPI without a validation set; `ratio` and `total_variation` are
+        then None too.
     source_priors_from : str
         Where the source priors come from, in words.
     status : {"certified", "stationary", "direct", "not_converged"}
@@ -86,7 +89,8 @@ class PriorEstimate(FrozenArrays):
         Of each prior, from validation and target noise together.
     confidence_level : float or None
         Of the interval.
-    interval_method : {"asymptotic", "likelihood ratio", "bootstrap", "bayesian"} or None
+    interval_method : {"asymptotic", "likelihood ratio", "bootstrap", "bayesian", \
+"prediction-powered"} or None
         How the interval was found.
     estimand : {"population", "sample"} or None
         What the interval covers: the share in the population that the target was drawn from, or
@@ -106,7 +110,7 @@ class PriorEstimate(FrozenArrays):
     method: str
     classes: NDArray[Any]
     priors: Vector
-    source_priors: Vector
+    source_priors: Any  # a Vector, or None
     source_priors_from: str
     status: Status
     gap: float | None = None
@@ -128,13 +132,15 @@ class PriorEstimate(FrozenArrays):
     cautions: tuple[str, ...] = ()
 
     @property
-    def ratio(self) -> Vector:
-        """Importance weight of each class: priors / source_priors."""
-        return prior_ratio(self.priors, self.source_priors)
+    def ratio(self) -> Any:
+        """Importance weight of each class: priors / source_priors; None without these."""
+        return None if self.source_priors is None else prior_ratio(self.priors, self.source_priors)
 
     @property
-    def total_variation(self) -> float:
+    def total_variation(self) -> Any:
         """How far the priors moved: the share of cases that belong to other classes than before."""
+        if self.source_priors is None:
+            return None
         return float(total_variation(self.priors, self.source_priors))
 
     def with_interval(self, bounds: PriorInterval, request: IntervalRequest) -> "PriorEstimate":
@@ -174,6 +180,7 @@ class PriorEstimate(FrozenArrays):
         if is_dask_array(y_proba):
             again = partial(self.adapt, from_logits=from_logits, strength=strength)
             return map_chunks(again, y_proba)
+        self._require_source()
         predictions = check_outputs(
             y_proba,
             from_proba=not from_logits,
@@ -218,6 +225,7 @@ class PriorEstimate(FrozenArrays):
             raise ValueError(
                 "there is no interval; ask for one: estimate(..., confidence_level=0.95)."
             )
+        self._require_source()
         predictions = check_outputs(y_proba, from_proba=True, name="y_proba", classes=self.classes)
         values = in_class_order(predictions, self.classes)
         if self.calibrator is not None:
@@ -237,6 +245,14 @@ class PriorEstimate(FrozenArrays):
             classes=self.classes,
         )
         return ProbaInterval(*(like_input(predictions, part, self.classes) for part in found))
+
+    def _require_source(self) -> None:
+        if self.source_priors is None:
+            raise ValueError(
+                "nothing is known of the priors that the classifier was trained under, so "
+                "predictions cannot be adapted to new ones; give them to fit: source_priors=, or "
+                "a validation set."
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON; vectors become mappings from class."""
@@ -300,18 +316,21 @@ def as_dict(found: PriorEstimate) -> dict[str, Any]:
         elif isinstance(value, CalibrationMap | CalibrationAverage):
             value = value.name
         named[field.name] = plain(value)
-    named["ratio"] = dict(zip(classes, found.ratio.tolist(), strict=True))
+    ratio = found.ratio
+    named["ratio"] = None if ratio is None else dict(zip(classes, ratio.tolist(), strict=True))
     return named
 
 
 def columns_of(found: PriorEstimate) -> dict[str, Any]:
     """Return columns with one entry per class; bounds and errors if there are any."""
-    columns = {
-        "class": found.classes,
-        "source_prior": found.source_priors,
-        "prior": found.priors,
-        "ratio": found.ratio,
-    }
+    columns = {"class": found.classes, "prior": found.priors}
+    if found.source_priors is not None:
+        columns = {
+            "class": found.classes,
+            "source_prior": found.source_priors,
+            "prior": found.priors,
+            "ratio": found.ratio,
+        }
     if found.interval is not None:
         columns |= {"lower": found.interval[:, 0], "upper": found.interval[:, 1]}
     if found.standard_error is not None:
@@ -350,18 +369,21 @@ def interval_in_words(found: PriorEstimate) -> str:
 
 def _header(found: PriorEstimate) -> tuple[str, ...]:
     bounds = () if found.interval is None else ("lower", "upper")
+    if found.source_priors is None:
+        return ("class", "target", *bounds)
     return ("class", "source", "target", *bounds, "ratio")
 
 
 def _rows(found: PriorEstimate) -> list[tuple[str, ...]]:
-    shares = [found.source_priors, found.priors]
+    known = found.source_priors is not None
+    shares = [found.source_priors, found.priors] if known else [found.priors]
     if found.interval is not None:
         shares += [*found.interval.T]
     return [
         (
             str(found.classes[k]),
             *(f"{share[k]:.4f}" for share in shares),
-            f"{found.ratio[k]:.3g}",
+            *([f"{found.ratio[k]:.3g}"] if known else []),
         )
         for k in _shown(found)
     ]
@@ -371,7 +393,16 @@ def _shown(found: PriorEstimate) -> Indices:
     """Return the classes to show, the largest movers where there are many."""
     if found.classes.size <= MAX_ROWS:
         return np.arange(found.classes.size)
-    return movers(found.priors - found.source_priors, MAX_ROWS)
+    return movers(change_of(found), MAX_ROWS)
+
+
+def change_of(found: PriorEstimate) -> Vector:
+    """Return how far each share moved; the share itself where nothing is known of the source."""
+    return found.priors if found.source_priors is None else found.priors - found.source_priors
+
+
+def _most(found: PriorEstimate) -> str:
+    return "are largest" if found.source_priors is None else "moved most"
 
 
 def _notes(found: PriorEstimate) -> list[str]:
@@ -382,7 +413,7 @@ def _notes(found: PriorEstimate) -> list[str]:
     if found.interval is not None:
         notes.insert(0, interval_in_words(found))
     if found.classes.size > MAX_ROWS:
-        notes.insert(0, f"... the {MAX_ROWS} of {found.classes.size} classes that moved most")
+        notes.insert(0, f"... the {MAX_ROWS} of {found.classes.size} classes that {_most(found)}")
     if found.condition_number is not None:
         notes.append(f"condition number of the confusion matrix: {found.condition_number:.3g}")
     if found.unseen_classes:

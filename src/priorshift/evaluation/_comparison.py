@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from priorshift._results import Backend, make_frame
-from priorshift._typing import Vector
+from priorshift._typing import Indices, Vector
 from priorshift._validation import (
     check_proba,
-    encode_labels,
+    known_labels,
     ordered,
     read_labels,
 )
@@ -26,7 +26,7 @@ from priorshift.estimators import (
     traits_of,
 )
 from priorshift.evaluation._scores import Scores, score_adapted
-from priorshift.execution import Rows
+from priorshift.execution import Rows, Table, take_rows
 from priorshift.text import html_paragraphs, html_table, listed, short_percent, text_table
 
 Progress = Callable[[Sequence[str]], Iterable[str]]
@@ -44,7 +44,8 @@ COLUMNS = {
     "accuracy": "right decisions of adapted predictions, by the target's labels",
     "balanced": "the same, averaged over classes",
     "log loss": "of adapted predictions, lower is better",
-    "L1 error": "of the priors against the target's labels, lower is better",
+    "L1 error": "of the priors against the target's labels, lower is better; none for ppi, which "
+    "uses them",
     "time": "of fitting and estimating",
     "status": "certified: a proven optimum; stationary: one of possibly several; direct: a formula",
 }
@@ -192,9 +193,11 @@ def compare(
     y_proba_target : array-like or Table of shape (n_target, n_classes)
         Predicted probabilities on the target; a table is never loaded into memory as a whole.
     y_target : array-like of shape (n_target,), optional
-        Target labels, if you have them: every method is then scored.
+        Target labels, if you have some: None or NaN where a label is unknown, or -1 where that is
+        no class. Every method is then scored on the labelled rows, and PPI, which uses the labels,
+        is among the methods.
     methods : sequence of str, optional
-        Names of methods, by default all of `available_estimators()`.
+        Names of methods, by default all that the data suffice for.
     source_priors, source_label_priors, classes
         As for `PriorEstimator.fit`.
     progress : callable, optional
@@ -218,7 +221,8 @@ def compare(
     >>> after > before
     True
     """
-    methods = available_estimators() if methods is None else methods
+    if methods is None:
+        methods = available_estimators(target_labels=y_target is not None)
     if isinstance(methods, str) or not isinstance(methods, Iterable):
         raise ValueError(f"methods must be a list of names, such as ['scm-l']; got {methods!r}.")
     names = list(dict.fromkeys(methods))
@@ -239,32 +243,40 @@ def compare(
     settled = NoAdaptation().fit(validation, y_val, **given).classes_
     target = check_proba(y_proba_target, tables=True, classes=settled)
     target = ordered(target, settled, "y_proba_target")
-    truth, index = None, None
-    if y_target is not None:
-        labels = read_labels(y_target, target.shape[0], "y_target")
-        index = encode_labels(labels, settled, "y_target")
-        truth = np.bincount(index, minlength=settled.size) / index.size
+    labelled, index = known_labels(y_target, settled, target.shape[0])
+    truth = np.bincount(index, minlength=settled.size) / index.size if index.size else None
+    rows = _labelled_rows(target.values, labelled)
     results = []
     for name in names if progress is None else progress(names):
-        result = _run(name, (validation, y_val), target, given)
-        if index is not None and result.estimate is not None:
-            result = replace(
-                result, scores=_quietly(score_adapted, result.estimate, target.values, index)
-            )
+        result = _run(name, (validation, y_val), (target, y_target), given)
+        if index.size and result.estimate is not None:
+            scores = _quietly(score_adapted, result.estimate, rows, index)
+            if traits_of(name).needs_target_labels:
+                scores = replace(scores, l1_error=None)  # no label judges what it was used for
+            result = replace(result, scores=scores)
         results.append(result)
     return Comparison(tuple(_with_agreement(results)), settled, truth)
 
 
+def _labelled_rows(values: Rows, labelled: Indices) -> Any:
+    """Return the rows that methods are scored on."""
+    if labelled.size in (0, values.shape[0]):
+        return values
+    return take_rows(values, labelled) if isinstance(values, Table) else values[labelled]
+
+
 def _run(
-    name: str, validation: tuple[Any, Any], target: Any, given: dict[str, Any]
+    name: str, validation: tuple[Any, Any], target: tuple[Any, Any], given: dict[str, Any]
 ) -> MethodResult:
     """Fit and estimate; keep time, warnings and refusals."""
+    rows, y_target = target
+    labels = {"y_target": y_target} if traits_of(name).needs_target_labels else {}
     estimate, error = None, None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         start = time.perf_counter()
         try:
-            estimate = get_estimator(name).fit(*validation, **given).estimate(target)
+            estimate = get_estimator(name).fit(*validation, **given).estimate(rows, **labels)
         except ValueError as refusal:
             error = str(refusal)
         seconds = time.perf_counter() - start
@@ -323,7 +335,7 @@ def _row(result: MethodResult, scored: bool) -> tuple[str, ...]:
             f"{found.accuracy:.1%}",
             f"{found.balanced_accuracy:.1%}",
             f"{found.log_loss:.3f}",
-            f"{found.l1_error:.3f}",
+            "" if found.l1_error is None else f"{found.l1_error:.3f}",
         )
     return (
         result.method,
@@ -375,7 +387,11 @@ def _in_agreement(chosen: dict[str, PriorEstimate], classes: NDArray[Any]) -> st
 
 def _most_accurate(results: Iterable[MethodResult]) -> str:
     """Say which method was most accurate, where the target has labels."""
-    scored = {r.method: r.scores.accuracy for r in results if r.scores is not None}
+    scored = {
+        r.method: r.scores.accuracy
+        for r in results
+        if r.scores is not None and not traits_of(r.method).needs_target_labels
+    }
     if not scored:
         return ""
     best = max(scored, key=lambda name: scored[name])

@@ -33,14 +33,15 @@ class Scores:
     log_loss : float
         Mean of -log(probability of the true class), in nats. As in scikit-learn, probabilities
         are at least the smallest step of float64.
-    l1_error : float
-        Sum over classes of `abs(estimated - true prior)`, from 0 (perfect) to 2 (worst).
+    l1_error : float or None
+        Sum over classes of `abs(estimated - true prior)`, from 0 (perfect) to 2 (worst). None for
+        a method that used the labels.
     """
 
     accuracy: float
     balanced_accuracy: float
     log_loss: float
-    l1_error: float
+    l1_error: float | None
 
     def __post_init__(self) -> None:
         refuse_nan(self)

@@ -1,11 +1,12 @@
-"""Plots of priors, confusion, calibration, sample size and methods, as scikit-learn's displays.
+"""Plots of priors, confusion, calibration, costs, sample size and methods, as displays.
 
-Each display has `from_*` class methods that compute and plot, a constructor that takes the computed
-numbers, `plot(ax=None)` and `frame()`. Matplotlib is needed by `plot` alone.
+As in scikit-learn, each display has `from_*` class methods that compute and plot, a constructor
+that takes the computed numbers, `plot(ax=None)` and `frame()`. Only `plot` needs Matplotlib.
 """
 
 from priorshift.plotting._comparison import ComparisonDisplay
 from priorshift.plotting._confusion import ConfusionDisplay
+from priorshift.plotting._costs import CostDisplay
 from priorshift.plotting._groups import GroupsDisplay
 from priorshift.plotting._monitor import MonitorDisplay
 from priorshift.plotting._priors import PriorsDisplay
@@ -15,6 +16,7 @@ from priorshift.plotting._sample_size import SampleSizeDisplay
 __all__ = [
     "ComparisonDisplay",
     "ConfusionDisplay",
+    "CostDisplay",
     "GroupsDisplay",
     "MonitorDisplay",
     "PriorsDisplay",

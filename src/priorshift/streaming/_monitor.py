@@ -329,7 +329,7 @@ class PriorMonitor(BaseEstimator):
         self.source_priors_, self.n_features_in_ = estimator.source_priors_, K
         self._past = Past.empty(K, window=self.window, half_life=self.half_life, unit=self.unit)
         self._alarm = Alarm.against(reference, float(-np.log(self.alarm_level)), seed)
-        self._records = deque(maxlen=self.max_history)
+        self._records = deque(maxlen=int(self.max_history))
         return self
 
     def _estimate_from(self, past: Past, online: Online) -> PriorEstimate:

@@ -11,7 +11,9 @@ from priorshift._typing import Vector
 from priorshift._validation import check_choice, check_count, check_level
 
 IntervalMethod = Literal["auto", "asymptotic", "bootstrap", "bayesian"]
-IntervalKind = Literal["asymptotic", "likelihood ratio", "bootstrap", "bayesian"]
+IntervalKind = Literal[
+    "asymptotic", "likelihood ratio", "bootstrap", "bayesian", "prediction-powered"
+]
 Estimand = Literal["population", "sample"]
 
 INTERVAL_METHODS: tuple[IntervalMethod, ...] = ("auto", "asymptotic", "bootstrap", "bayesian")

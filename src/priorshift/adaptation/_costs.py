@@ -1,0 +1,277 @@
+r"""Decisions whose errors have prices, and what is at stake when predictions are adapted.
+
+With costs C, rows true classes and columns decisions, deciding d for a row of probabilities p costs
+
+.. math:: \mathrm{E}\, C_d = \sum_k p_k C_{kd}
+
+on average; the best decision has the least. Abstaining, where that is possible, has a price too.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from priorshift._typing import Indices, Labels, Vector
+from priorshift._validation import as_array, check_choice, check_classes, check_proba, some
+from priorshift.execution import Block, DenseBlocks, SparseTable, map_reduce
+
+REJECTED = -1
+"""The column number of a row that is not decided."""
+
+TIED = 1e-12
+"""Expected costs that differ by less, as a share of the largest cost, are the same."""
+
+GoalName = Literal["accuracy", "balanced_accuracy", "log_loss"]
+GOALS: tuple[GoalName, ...] = ("accuracy", "balanced_accuracy", "log_loss")
+
+WORDS = {
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced accuracy",
+    "log_loss": "log loss",
+    "cost": "the expected cost per row",
+}
+
+LEAST_PROBABILITY = float(np.finfo(np.float32).eps)
+"""Below it, a probability counts as this in a log loss."""
+
+
+def decide(
+    y_proba: ArrayLike,
+    costs: Any = None,
+    classes: ArrayLike | None = None,
+    reject: float | None = None,
+) -> NDArray[Any]:
+    r"""Decide for the class of least expected cost, row by row.
+
+    .. math:: \hat d = \operatorname*{argmin}_d \sum_k p_k C_{kd}
+
+    Of equal costs, the most probable class is decided for. Adapt probabilities first: costs are
+    weighed by them.
+
+    Parameters
+    ----------
+    y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+        Probabilities; 1-D is that of the second class.
+    costs : array-like of shape (n_classes, n_decisions) or mapping, optional
+        Rows are true classes, columns decisions. A mapping such as ``{("sick", "healthy"): 10}``
+        gives the cost of calling a sick person healthy; other errors cost 1, and right decisions
+        0. By default every error costs 1.
+    classes : array-like of shape (n_classes,), optional
+        Names of the columns, by default those of a frame.
+    reject : float, optional
+        Cost of deciding nothing: a row whose best decision costs more is rejected.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        Classes, with None for rejected rows; without names, column numbers and -1.
+
+    Examples
+    --------
+    >>> import priorshift as ps
+    >>> risk = [0.02, 0.2, 0.4, 0.9]
+    >>> ps.decide(risk, {("ill", "well"): 10}, classes=["well", "ill"])
+    array(['well', 'ill', 'ill', 'ill'], dtype='<U4')
+    >>> ps.decide(risk, reject=0.3)
+    array([ 0,  0, -1,  1])
+    """
+    predictions = check_proba(y_proba, tables=True, classes=classes)
+    rows, n_columns = predictions.values, predictions.shape[1]
+    names = predictions.names if classes is None else classes
+    named = None if names is None else check_classes(names, n_columns)
+    matrix = check_costs(costs, named, n_columns)
+    if reject is not None:
+        reject = _finite(reject, "reject")
+    if isinstance(rows, SparseTable):
+        rows = DenseBlocks(rows)
+    index: Indices = np.concatenate(map_reduce(_Decide(matrix, reject), rows, exact=True))
+    if named is None or (matrix is not None and matrix.shape[1] != n_columns):
+        return index
+    if reject is None:
+        return named[index]
+    found = named.astype(object)[np.maximum(index, 0)]
+    found[index == REJECTED] = None
+    return found
+
+
+def check_costs(costs: Any, classes: Labels | None, n_classes: int) -> Vector | None:
+    """Check costs; return them as a matrix, or None where every error costs 1."""
+    if costs is None:
+        return None
+    if isinstance(costs, Mapping):
+        return _from_pairs(costs, classes, n_classes)
+    matrix = as_array(costs, "costs")
+    if matrix.ndim != 2 or matrix.shape[0] != n_classes or matrix.dtype.kind not in "iufb":
+        raise ValueError(
+            f"costs must be a matrix with one row per true class ({n_classes}) and one column per "
+            f"decision; got shape {matrix.shape} and type {matrix.dtype}."
+        )
+    matrix = matrix.astype(np.float64)
+    bad = np.argwhere(~np.isfinite(matrix))
+    if bad.size:
+        row, column = bad[0].tolist()
+        raise ValueError(f"costs must be finite; got {matrix[row, column]} at ({row}, {column}).")
+    return matrix
+
+
+def _from_pairs(costs: Mapping[Any, Any], classes: Labels | None, n_classes: int) -> Vector:
+    names = list(range(n_classes)) if classes is None else classes.tolist()
+    place = {str(name): k for k, name in enumerate(names)}
+    matrix = 1.0 - np.eye(n_classes)
+    for pair, cost in costs.items():
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise ValueError(
+                f"costs as a mapping have keys (true class, decision); got {pair!r}. Write "
+                "{('sick', 'healthy'): 10}."
+            )
+        unknown = [name for name in pair if str(name) not in place]
+        if unknown:
+            raise ValueError(
+                f"costs name the class {some(unknown)}, but the classes are {some(names)}; pass "
+                "classes= if these are the names of columns."
+            )
+        matrix[place[str(pair[0])], place[str(pair[1])]] = _finite(cost, f"the cost of {pair!r}")
+    return matrix
+
+
+def _finite(value: Any, name: str) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = np.nan
+    if not np.isfinite(number):
+        raise ValueError(f"{name} must be a finite number; got {value!r}.")
+    return number
+
+
+@dataclass(frozen=True)
+class _Decide:
+    """Decide for a block of rows."""
+
+    costs: Vector | None
+    reject: float | None
+
+    def __call__(self, block: Block, rows: slice) -> list[Indices]:  # noqa: ARG002
+        index = cheapest(block, self.costs)
+        if self.reject is not None:
+            chosen = np.take_along_axis(_expected(block, self.costs), index[:, None], axis=1)[:, 0]
+            scale = 1.0 if self.costs is None else np.abs(self.costs).max(initial=0.0)
+            index[chosen > self.reject + TIED * scale] = REJECTED
+        return [index]
+
+
+def _expected(y_proba: Any, costs: Vector | None) -> Vector:
+    """Return the expected cost of every decision on every row."""
+    if costs is None:
+        return np.asarray(y_proba.sum(axis=1, keepdims=True) - y_proba)
+    return np.asarray(y_proba @ costs)
+
+
+def cheapest(y_proba: Any, costs: Vector | None) -> Indices:
+    """Return the decision of least expected cost for every row; of several, the most probable."""
+    if costs is None:
+        return np.asarray(y_proba.argmax(axis=1))
+    expected = _expected(y_proba, costs)
+    least = expected.min(axis=1, keepdims=True)
+    tied = expected <= least + TIED * np.abs(costs).max(initial=0.0)
+    if costs.shape[0] != costs.shape[1]:
+        return np.asarray(tied.argmax(axis=1))
+    return np.asarray(np.where(tied, y_proba, -1.0).argmax(axis=1))
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What adapting is to improve, and by how much a changed decision does.
+
+    Attributes
+    ----------
+    name : {"accuracy", "balanced_accuracy", "log_loss", "cost"}
+    costs : ndarray of shape (K, K) or None
+        Decisions are those of least expected cost; None decides for the most probable class.
+    stakes : ndarray of shape (K, K) or None
+        What decisions are judged by, rows true classes; None is 1 for every error.
+    """
+
+    name: Literal["accuracy", "balanced_accuracy", "log_loss", "cost"]
+    costs: Vector | None = None
+    stakes: Vector | None = None
+
+    @classmethod
+    def of(cls, costs: Any, goal: Any, classes: Labels) -> "Goal":
+        """Check what the user asked for."""
+        check_choice(goal, GOALS, "goal")
+        if costs is None:
+            return cls(goal)
+        if goal != "accuracy":
+            raise ValueError(
+                f"give costs or goal={goal!r}, not both: costs are a goal of their own."
+            )
+        matrix = check_costs(costs, classes, classes.size)
+        assert matrix is not None
+        if matrix.shape[1] != classes.size:
+            raise ValueError(
+                f"costs need one column per class here ({classes.size}); got {matrix.shape[1]}."
+            )
+        return cls("cost", matrix, matrix)
+
+    def at(self, priors: Vector) -> "Goal":
+        """Return the goal with its stakes at these priors of the target.
+
+        Balanced accuracy is accuracy where an error on class k weighs :math:`1 / (K p_k)`.
+        """
+        if self.name != "balanced_accuracy":
+            return self
+        weight = 1 / (priors.size * np.maximum(priors, 1e-12))
+        return replace(self, stakes=(1 - np.eye(priors.size)) * weight[:, None])
+
+    @property
+    def word(self) -> str:
+        """What it is called in sentences."""
+        return WORDS[self.name]
+
+    @property
+    def in_points(self) -> bool:
+        """Whether it is a share that is to rise, rather than a cost that is to fall."""
+        return self.name in ("accuracy", "balanced_accuracy")
+
+    @property
+    def by_decisions(self) -> bool:
+        """Whether only rows whose decision changes make a difference."""
+        return self.name != "log_loss"
+
+    @property
+    def scale(self) -> float:
+        """What an error costs on average: 1 where all errors are alike."""
+        if self.costs is None:
+            return 1.0
+        K = self.costs.shape[0]
+        excess = self.costs - self.costs.diagonal()[:, None]
+        return float(np.abs(excess).sum() / max(K * (K - 1), 1)) or 1.0
+
+    def decide(self, y_proba: Any) -> Indices:
+        """Return the column that each row is decided for."""
+        return cheapest(y_proba, self.costs)
+
+    def saved(self, y: Indices, before: Indices, after: Indices) -> Vector:
+        """Return what new decisions save on rows of known class."""
+        if self.stakes is None:
+            return np.subtract(after == y, before == y, dtype=np.float64)
+        return np.asarray(self.stakes[y, before] - self.stakes[y, after])
+
+    def savings(self, before: Indices, after: Indices, n_classes: int) -> Vector:
+        """Return what new decisions save if each class is the true one, (n_rows, K)."""
+        if self.stakes is not None:
+            return np.asarray((self.stakes[:, before] - self.stakes[:, after]).T)
+        saved, at = np.zeros((before.size, n_classes)), np.arange(before.size)
+        saved[at, after] += 1.0
+        saved[at, before] -= 1.0
+        return saved
+
+
+def log_savings(before: Any, after: Any) -> Vector:
+    """Return the nats of log loss that new probabilities save, cell by cell."""
+    before, after = (np.maximum(one, LEAST_PROBABILITY) for one in (before, after))
+    return np.asarray(np.log(after) - np.log(before), dtype=np.float64)

@@ -1,0 +1,138 @@
+"""Labels of some target rows: --target-label-column, the method ppi, and plan."""
+
+import json
+from importlib.resources import files as resources
+
+import jsonschema
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import priorshift as ps
+
+SCHEMA = json.loads(
+    resources("priorshift").joinpath("schemas/output-2.schema.json").read_text(encoding="utf-8")
+)
+
+
+def check(document):
+    jsonschema.Draft202012Validator(SCHEMA).validate(document)
+    return document
+
+
+@pytest.fixture
+def some(data):
+    """Labels of every fourth row of the target."""
+    return np.where(np.arange(data.y.size) % 4 == 0, data.y.astype(object), None)
+
+
+@pytest.fixture(params=["csv", "parquet"])
+def target(request, data, some, tmp_path):
+    """A target with a column of labels, most of them missing."""
+    columns = {name: data.y_proba[:, k] for k, name in enumerate(data.classes)}
+    columns["checked"] = some
+    path = tmp_path / f"labelled.{request.param}"
+    table = pa.table(columns)
+    if request.param == "parquet":
+        pq.write_table(table, path)
+    else:
+        table.to_pandas().to_csv(path, index=False)
+    return path
+
+
+LABELS = ("--target-label-column", "checked")
+
+
+def test_ppi_needs_no_validation(data, some, target, ask, ok):
+    answer = check(ask("estimate", "--target", target, *LABELS, "--method", "ppi"))
+    expected = ps.PPI().fit(classes=data.classes).estimate(data.y_proba, y_target=some)
+    assert answer["priors"] == pytest.approx(dict(zip(data.classes, expected.priors, strict=True)))
+    assert answer["source_priors"] is None
+    assert answer["ratio"] is None
+    shown = ok(
+        "estimate", "--target", target, *LABELS, "--method", "ppi", "--confidence-level", 0.9
+    )
+    assert "90 % interval" in shown.stdout
+    assert "source priors: unknown" in shown.stderr
+
+
+def test_ppi_beside_validation(files, target, ask, tmp_path):
+    named = ("--validation", files[0], "--target", target, *LABELS)
+    answer = check(ask("estimate", *named, "--method", "ppi", "--confidence-level", 0.95))
+    assert answer["interval_method"] == "prediction-powered"
+    assert answer["ratio"] is not None
+    adapted = ask("adapt", *named, "--method", "ppi", "--output", tmp_path / f"o{target.suffix}")
+    assert adapted["priors"] == answer["priors"]
+
+
+def test_assess_uses_the_labels(files, target, ask):
+    answer = check(ask("assess", "--validation", files[0], "--target", target, *LABELS))
+    assert answer["ppi"]["method"] == "ppi"
+    assert answer["measured"]["n_labelled"] > 2
+    assert any("PPI" in reason for reason in answer["reasons"])
+
+
+def test_compare_shows_ppi(files, target, ask):
+    named = ("--validation", files[0], "--target", target)
+    chosen = ("--method", "scm-l", "--method", "ppi")
+    methods = check(ask("compare", *named, *LABELS, *chosen))["methods"]
+    assert [method["method"] for method in methods] == ["scm-l", "ppi"]
+    assert methods[1]["scores"]["l1_error"] is None
+    without = check(ask("compare", *named, *chosen))["methods"]
+    assert without[1]["error"] is not None
+
+
+def test_minus_one_is_no_label(data, write, ask):
+    y = np.where(np.arange(data.y.size) % 4 == 0, np.unique(data.y, return_inverse=True)[1], -1)
+    target = write("t.npz", data.y_proba, y, classes=(0, 1, 2))
+    found = ask("estimate", "--target", target, "--target-label-column", "y", "--method", "ppi")
+    expected = ps.PPI().fit(classes=range(3)).estimate(data.y_proba, y_target=y)
+    assert list(found["priors"].values()) == pytest.approx(expected.priors.tolist())
+
+
+def test_errors_say_what_to_do(data, target, write, refuse):
+    named = ("--target", target, "--method", "ppi")
+    line = refuse(1, "estimate", *named, "--target-label-column", "nothing")
+    assert "nothing" in line
+    assert "--target-label-column" in line
+    assert "--target-label-column" in refuse(2, "estimate", *named)
+    strange = write("strange.csv", data.y_proba, ["yak", *data.y[1:]])
+    line = refuse(
+        1, "estimate", "--target", strange, "--target-label-column", "label", "--method", "ppi"
+    )
+    assert "yak" in line
+
+
+def test_groups_and_monitor_do_not_offer_ppi(both, refuse):
+    assert "ppi" in refuse(2, "groups", *both, "--group-column", "g", "--method", "ppi")
+
+
+# plan
+
+
+def test_plan_is_labels_needed(data, files, ask, ok):
+    answer = check(ask("plan", "--width", 0.04))
+    assert (answer["labels"], answer["with_predictions"]) == (2401, None)
+    answer = check(ask("plan", "--width", 0.04, "--validation", files[0]))
+    index = np.searchsorted(data.classes, data.y_val)
+    confusion = ps.Confusion.from_arrays(data.y_proba_val, index, decision="hard")
+    expected = ps.labels_needed(width=0.04, confusion=confusion)
+    assert (answer["labels"], answer["with_predictions"]) == (
+        expected,
+        expected.with_predictions,
+    )
+    shares = "ant=0.8,bee=0.1,cow=0.1"
+    answer = ask("plan", "--width", 0.04, "--validation", files[0], "--priors", shares)
+    expected = ps.labels_needed(width=0.04, priors=[0.8, 0.1, 0.1], confusion=confusion)
+    assert answer["with_predictions"] == expected.with_predictions
+    shown = ok("plan", "--width", 0.04, "--priors", "a=0.9,b=0.1", "--confidence-level", 0.9)
+    needed = ps.labels_needed(width=0.04, priors=[0.9, 0.1], confidence_level=0.9)
+    assert f"{needed:,} target rows" in shown.stdout
+    assert "ppi" in ok("plan", "--width", 0.1, "--validation", files[0]).stdout
+
+
+def test_plan_says_what_is_wrong(files, refuse):
+    assert "--width" in refuse(2, "plan")
+    assert "spam=0.2,ham=0.8" in refuse(2, "plan", "--width", 0.1, "--priors", "0.2")
+    assert "no labels" in refuse(1, "plan", "--width", 0.1, "--validation", files[1])
