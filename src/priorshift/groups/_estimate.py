@@ -168,7 +168,7 @@ def _read(estimator: PriorEstimator, y_proba: Any, groups: Any, sample_weight: A
         raise ValueError("groups is missing; pass the group of each row.")
     read = check_proba(y_proba, tables=estimator.counts_suffice, classes=estimator.classes_)
     values = in_class_order(read, estimator.classes_)
-    if read.decided is None:
+    if read.decided is None and not estimator._decisions_only:
         check_source_mass(
             estimator._denominator,
             values,
