@@ -869,3 +869,9 @@ def test_frames_without_columns_are_refused(frame):
 )
 def test_rows_that_sum_to_something_else_get_the_remedy_that_fits(rows, said):
     assert said in complaint(ps.priors_from_predictions, rows)
+
+
+def test_logits_may_lie_further_apart_than_floats_reach():
+    logits = np.array([[-1.7e308, 1.7e308], [1.7e308, -1.7e308]])
+    adapted = ps.adapt_proba(logits, [0.5, 0.5], [0.2, 0.8], from_logits=True)
+    np.testing.assert_array_equal(adapted, [[0, 1], [1, 0]])

@@ -2,8 +2,8 @@
 A few labels, and errors that have a price
 ==========================================
 
-Two hundred labels of the target say what the class shares are, whatever changed. And where missing a
-case costs more than a false alarm, decisions should weigh that at the prevalence at hand.
+Two hundred labels of the target say what the class shares are, whatever changed. And where missing
+a case costs more than a false alarm, decisions should weigh that at the prevalence at hand.
 """
 
 # %%

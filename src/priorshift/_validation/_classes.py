@@ -408,7 +408,8 @@ class _LargestMass:
 
     def __call__(self, block: Block, rows: slice) -> list[Vector]:  # noqa: ARG002
         if self.from_logits:
-            block = softmax(block.astype(np.float64), axis=1)
+            with np.errstate(over="ignore"):  # logits further apart than floats reach
+                block = softmax(block.astype(np.float64), axis=1)
         block = block[:, self.columns]
         largest = block.max(axis=0)
         return [largest if isinstance(largest, np.ndarray) else largest.toarray().ravel()]
