@@ -428,8 +428,8 @@ random_state
     >>> import priorshift as ps
     >>> from priorshift.assessment import weigh
     >>> data = ps.datasets.load_fashion_lt()
-    >>> known = {"source_priors": data.source_priors, "classes": data.classes}
-    >>> shift = ps.SCML().fit(data.y_proba_val, data.y_val, **known).estimate(data.y_proba_target)
+    >>> fitted = ps.SCML().fit(data.y_proba_val, data.y_val, classes=data.classes)
+    >>> shift = fitted.estimate(data.y_proba_target)
     >>> weigh(shift, data.y_proba_val, data.y_val, data.y_proba_target).verdict
     'adapt'
     """

@@ -9,8 +9,15 @@ from scipy.stats import binom, hypergeom
 import priorshift as ps
 from priorshift.shift_test import ShiftTest, detect_shift, read_samples
 from priorshift.shift_test._detect import beyond_noise, directions
-from priorshift.shift_test._moments import Moments, draw_noise, draw_permutations, whiten
-from priorshift.shift_test._power import Power, critical_value, p_value
+from priorshift.shift_test._moments import (
+    Moments,
+    Power,
+    critical_value,
+    draw_noise,
+    draw_permutations,
+    p_value,
+    whiten,
+)
 
 DECISIONS = ["soft", "hard"]
 

@@ -413,7 +413,8 @@ class PriorAdaptedClassifier(ClassifierWrapper):
 
         Parameters
         ----------
-        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+        X
+            As for `predict_proba`.
 
         Returns
         -------

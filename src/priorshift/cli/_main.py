@@ -12,8 +12,7 @@ from priorshift.cli._errors import Program
 from priorshift.cli._estimate import estimate
 from priorshift.cli._groups import groups
 from priorshift.cli._monitor import monitor
-from priorshift.cli._plan import plan
-from priorshift.cli._prevalence import prevalence
+from priorshift.cli._prevalence import plan, prevalence
 from priorshift.cli._report import report
 from priorshift.cli._shift import test
 

@@ -201,12 +201,8 @@ def diagnose(
 
     Parameters
     ----------
-    y_proba_val : array-like of shape (n_val, n_classes) or (n_val,)
-        Predicted probabilities on validation.
-    y_val : array-like of shape (n_val,)
-        Validation labels.
-    y_proba_target : array-like of shape (n_target, n_classes) or (n_target,)
-        Predicted probabilities on the target.
+    y_proba_val, y_val, y_proba_target
+        As for `priorshift.detect_shift`.
     estimate : PriorEstimate
         What to judge. Its standard errors, if it has any, say how far resampled priors are from
         it; otherwise the moments of validation and target do.
@@ -222,10 +218,9 @@ def diagnose(
     >>> import priorshift as ps
     >>> from priorshift.diagnostics import diagnose
     >>> data = ps.datasets.load_fashion_lt()
-    >>> known = {"source_priors": data.source_priors, "classes": data.classes}
-    >>> shift = ps.SCML().fit(data.y_proba_val, data.y_val, **known).estimate(data.y_proba_target)
-    >>> found = diagnose(data.y_proba_val, data.y_val, data.y_proba_target, shift)
-    >>> found.accuracy_gain.low > 0
+    >>> *validation, target = data.y_proba_val, data.y_val, data.y_proba_target
+    >>> shift = ps.SCML().fit(*validation, classes=data.classes).estimate(target)
+    >>> diagnose(*validation, target, shift).accuracy_gain.low > 0
     True
     """
     check_choice(decision, ("soft", "hard"), "decision")

@@ -14,9 +14,8 @@ likely. EM and MAP maximise each group's likelihood under a Dirichlet distributi
 :math:`1 / v - 1` around the pooled priors instead.
 """
 
-from priorshift.groups._counts import GroupCounts
+from priorshift.groups._counts import GroupCounts, read_groups
 from priorshift.groups._estimate import estimate_groups
-from priorshift.groups._labels import read_groups
 from priorshift.groups._result import GroupEstimates, pooling_in_words, wide_columns
 
 __all__ = [

@@ -35,8 +35,7 @@ from priorshift.estimators import PriorEstimate, PriorEstimator
 from priorshift.estimators.intervals import votes_of_validation
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.execution import Table
-from priorshift.groups._counts import GroupCounts, count_groups
-from priorshift.groups._labels import encode_groups, read_groups
+from priorshift.groups._counts import GroupCounts, count_groups, encode_groups, read_groups
 from priorshift.groups._pooling import Pool, Pooling, check_pooling
 from priorshift.groups._posteriors import GroupedRows, estimate_from_posteriors, require_concave
 from priorshift.groups._result import GroupEstimates, solution_as_estimate

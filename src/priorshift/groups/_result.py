@@ -22,7 +22,7 @@ from priorshift._validation import (
 from priorshift.adaptation import prior_ratio, reweight, total_variation
 from priorshift.estimators import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
-from priorshift.groups._labels import match_groups, match_or_pool, read_groups
+from priorshift.groups._counts import match_groups, match_or_pool, read_groups
 from priorshift.groups._pooling import Pool
 from priorshift.solvers import Solutions, Status
 from priorshift.text import html_paragraphs, html_table, movers, text_table

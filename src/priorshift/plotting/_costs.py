@@ -92,19 +92,16 @@ class CostDisplay(Display):
 
         Parameters
         ----------
-        y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-            Predicted probabilities on validation.
-        y : array-like of shape (n_samples,)
-            Labels; every class among them.
+        y_proba, y
+            Predicted probabilities on validation, and labels; every class must be among them.
         costs : array-like of shape (n_classes, n_classes) or mapping, optional
             As for `priorshift.decide`; by default every error costs 1.
         positive_class : object, optional
             The class whose prevalence varies, by default the last.
         source_priors : array-like of shape (n_classes,) or mapping, optional
             Priors the classifier was trained under, by default the mean prediction.
-        classes : array-like of shape (n_classes,), optional
-            Class names in the order of the columns.
-        ax : matplotlib Axes, optional
+        classes, ax
+            As for `ConfusionDisplay.from_predictions`.
         """
         labels = read_labels(y, name="y")
         predictions = check_proba(y_proba, classes=classes, labels=labels)

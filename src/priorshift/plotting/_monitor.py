@@ -136,8 +136,8 @@ class MonitorDisplay(Display):
 
         Parameters
         ----------
-        ax : matplotlib Axes, optional
-        max_classes : int, default=8
+        ax, max_classes
+            As for `from_monitor`.
         """
         chosen = self.movers(max_classes)
         ax = self._axes(ax, self.figsize())

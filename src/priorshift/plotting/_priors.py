@@ -85,10 +85,8 @@ class PriorsDisplay(Display):
         ----------
         estimate : PriorEstimate
             Its `interval` is drawn if it has one.
-        max_classes : int, default=20
-            Where there are more classes, only those that moved most are drawn.
-        ax : matplotlib Axes, optional
-            Where to draw; by default on a new pyplot figure.
+        max_classes, ax
+            As for `plot`.
         """
         display = cls(
             estimate.priors,
@@ -110,7 +108,9 @@ class PriorsDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, optional
+            Where to draw; by default on a new pyplot figure.
         max_classes : int, default=20
+            Where there are more classes, only those that moved most are drawn.
         """
         rows = self.movers(max_classes)
         ax = self._axes(ax, self.figsize(max_classes))

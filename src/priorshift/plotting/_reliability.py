@@ -110,19 +110,12 @@ class ReliabilityDisplay(Display):
 
         Parameters
         ----------
-        y : array-like of shape (n_samples,)
-            Labels.
-        y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-            Predicted probabilities. Probabilities of one class and their labels must both be
-            named: ``from_predictions(y=..., y_proba=...)``.
-        classes : array-like of shape (n_classes,), optional
-            Class names in the order of the columns; by default a frame's header, else the labels.
+        y, y_proba, classes, ax
+            As for `ConfusionDisplay.from_predictions`.
         n_bins : int, default=10
             Bins, at most: equal confidences share one.
         strategy : {"quantile", "uniform"}, default="quantile"
             Bins of equally many samples, so that none is nearly empty; or of equal width.
-        ax : matplotlib Axes, optional
-            Where to draw; by default on a new pyplot figure.
         """
         check_choice(strategy, tuple(STRATEGIES), "strategy")
         check_count(n_bins, "n_bins")

@@ -20,8 +20,7 @@ from numpy.typing import ArrayLike
 
 from priorshift._typing import Indices, Vector
 from priorshift._validation import check_level, check_resamples
-from priorshift.shift_test._moments import ENTRIES, Moments, random_signs
-from priorshift.shift_test._power import Power, p_value
+from priorshift.shift_test._moments import ENTRIES, Moments, Power, p_value, random_signs
 from priorshift.shift_test._results import AssumptionTest
 from priorshift.shift_test._samples import (
     MOST_DECIMALS,
@@ -69,19 +68,10 @@ def check_assumption(
 
     Parameters
     ----------
-    y_proba_val : array-like of shape (n_val, n_classes) or (n_val,)
-        Predicted probabilities on validation.
-    y_val : array-like of shape (n_val,)
-        Validation labels, of any class balance.
-    y_proba_target : array-like of shape (n_target, n_classes) or (n_target,)
-        Predicted probabilities on the target, from the same classifier.
-    classes : array-like of shape (n_classes,), optional
-        Class names in the order of the columns.
-    alpha : float, default=0.05
-        Level of the test.
+    y_proba_val, y_val, y_proba_target, classes, alpha, random_state
+        As for `detect_shift`; validation may have any class balance.
     n_resamples : int, default=199
         Draws of the null distribution; each estimates the priors again.
-    random_state : None, int or numpy.random.Generator, optional
 
     Examples
     --------

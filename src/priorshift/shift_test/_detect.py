@@ -26,8 +26,14 @@ from priorshift._validation import (
 from priorshift.adaptation import total_variation
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.shift_test._assumption import N_RESAMPLES, assumption_of
-from priorshift.shift_test._moments import Moments, column_noise, draw_noise, draw_permutations
-from priorshift.shift_test._power import Power, p_value
+from priorshift.shift_test._moments import (
+    Moments,
+    Power,
+    column_noise,
+    draw_noise,
+    draw_permutations,
+    p_value,
+)
 from priorshift.shift_test._results import AssumptionTest, ShiftTest
 from priorshift.shift_test._samples import (
     Samples,
@@ -173,11 +179,11 @@ random_state
 
     Examples
     --------
-    >>> import priorshift as ps
+    >>> import numpy as np
     >>> from priorshift.shift_test import is_shifted
-    >>> data = ps.datasets.load_fashion_lt()
-    >>> validation = data.y_proba_val, data.y_val
-    >>> is_shifted(*validation, data.y_proba_target[:500], classes=data.classes)
+    >>> cat, dog = [0.9, 0.1], [0.2, 0.8]
+    >>> validation = np.array([cat, dog] * 50), np.array([0, 1] * 50)
+    >>> is_shifted(*validation, np.array([cat] * 40 + [dog] * 10))
     True
     """
     samples, _ = at_one_precision(read_samples(y_proba_val, y_val, y_proba_target, classes))

@@ -12,15 +12,21 @@ needed.
 
 EM's steps are extrapolated in pairs (SQUAREM, Varadhan and Roland, 2008), never to a lower
 likelihood. Where Newton's matrix is too large or its steps do not help, the interior point of
-`_interior_point` takes over; for very many classes it forms no matrix (`_matrix_free`).
+`_interior_point` takes over; for very many classes it forms no matrix.
 """
 
 import numpy as np
 
 from priorshift._typing import Vector
 from priorshift.execution import SparseTable, single_threaded_blas
-from priorshift.solvers._interior_point import COARSE_GAP, SHORTEN, TINY, interior_point
-from priorshift.solvers._matrix_free import MANY_CLASSES, MatrixFreeCurvature
+from priorshift.solvers._interior_point import (
+    COARSE_GAP,
+    MANY_CLASSES,
+    SHORTEN,
+    TINY,
+    MatrixFreeCurvature,
+    interior_point,
+)
 from priorshift.solvers._mixture import Curvature, Mixture, Point, inside, merit
 from priorshift.solvers._solution import Solution, Status
 

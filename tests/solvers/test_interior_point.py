@@ -5,9 +5,9 @@ import pytest
 from scipy.sparse import csr_array
 
 from priorshift.execution import SparseBlock, SparseTable
-from priorshift.solvers import Mixture, _certified, _matrix_free, maximise
+from priorshift.solvers import Mixture, _certified, maximise
 from priorshift.solvers._certified import leap, matrix_free
-from priorshift.solvers._matrix_free import conjugate_gradients
+from priorshift.solvers._interior_point import Operator, conjugate_gradients
 
 
 def problem_of(rng, n=600, K=30, alpha=1.0, weights=None, base=True, dtype=np.float64):
@@ -103,9 +103,7 @@ def test_conjugate_gradients_solve_and_stop(rng):
 
 
 def test_what_gradients_teach_is_met_exactly(rng):
-    operator = _matrix_free.Operator(
-        SparseBlock(csr_array(rng.random((9, 4)))), np.ones(4), total=2.0
-    )
+    operator = Operator(SparseBlock(csr_array(rng.random((9, 4)))), np.ones(4), total=2.0)
     v, x = rng.standard_normal(4), rng.standard_normal(4)
     plain = operator @ x
     operator.correct(v, 2.0)
