@@ -130,8 +130,8 @@ def test_counts_that_cannot_be(data, counts, decision, message):
 
 def test_counts_of_no_rows_or_of_another_kind(data):
     estimator = ps.CML().fit(*data[:2])
-    with pytest.raises(ValueError, match=r"counts must be DecisionCounts.*; got list"):
-        estimator.estimate_counts([1, 2, 3, 4])
+    with pytest.raises(ValueError, match="counts"):
+        estimator.estimate_counts([1, 2, 3.5, 4])
     with pytest.raises(ValueError, match="count at least one row"):
         estimator.estimate_counts(ps.DecisionCounts(np.ones(4), "hard", 0))
     with pytest.raises(ValueError, match="n_samples must be a whole number of at least 0"):

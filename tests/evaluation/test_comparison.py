@@ -214,7 +214,7 @@ def test_bad_data_and_names_are_refused_before_anything_runs(data):
         compare(y_proba_val, y_val, y_proba, methods=[], **given)
     with pytest.raises(ValueError, match="y_proba_target has 2 columns but there are 3 classes"):
         compare(y_proba_val, y_val, np.full((4, 2), 0.5), **given)
-    with pytest.raises(ValueError, match="y_target has 5 labels but there are 200 rows"):
+    with pytest.raises(ValueError, match=r"y_target has shape \(5,\) but there are 200 rows"):
         compare(y_proba_val, y_val, y_proba, y[:5], **given)
     with pytest.raises(ValueError, match="y_target has a label outside classes: 'yak'"):
         compare(y_proba_val, y_val, y_proba, np.array(["yak", *y[1:]]), **given)

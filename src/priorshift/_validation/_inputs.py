@@ -610,7 +610,7 @@ def _explain_bad_rows(block: Block, fine: Mask, start: int, name: str) -> None:
             row, column = (int(i) for i in np.argwhere(where)[0])
             remedy = "repair or drop such rows"
             pair = block[row] if block.shape[1] == 2 else None
-            if pair is not None and pair.max() > 1 and abs(pair.sum() - 1) < SUM_TOLERANCE:
+            if pair is not None and pair.max() > 2 and abs(pair.sum() - 1) < SUM_TOLERANCE:
                 raise ValueError(
                     f"{name} has a probability above 1 ({pair.max():.6g}) at row {start + row}; if "
                     "these are percent, divide them by 100."

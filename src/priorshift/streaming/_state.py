@@ -71,9 +71,9 @@ def save_monitor(monitor: PriorMonitor, path: str | os.PathLike[str]) -> Path:
     try:
         check_state(header, arrays)  # never write what could not be read
         header["checksum"] = checksum(header, arrays)
+        arrays["header"] = np.array(json.dumps(header, allow_nan=False))
     except (TypeError, ValueError) as error:  # a parameter may be more than JSON can hold
         raise ValueError(f"this monitor cannot be saved: {error}.") from None
-    arrays["header"] = np.array(json.dumps(header, allow_nan=False))
     with atomic_path(path) as temporary, temporary.open("wb") as stream:
         np.savez(stream, **arrays)  # type: ignore[arg-type]
     return Path(path)

@@ -127,7 +127,8 @@ def _likelihood_interval(
     if request.estimand == "sample":  # labels are efficient: what is left is independent of them
         total = np.maximum(total - mle * (1 - mle) / M, 0)
     alone = present & (present.sum() == 1)  # one class takes everything: its face is a point
-    drop = 0.5 * z**2 * np.where(alone, 1.0, total / variance)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # next to no variance
+        drop = 0.5 * z**2 * np.where(alone, 1.0, total / variance)
     up, down = _reaches(problem, mle, paths, drop, variance)
     up[alone] = down[alone] = 0.0
     ends = mle[:, None] + paths[:, ~present] * up[~present]
