@@ -125,6 +125,7 @@ quality: .venv/.stamp ## measure what every method gains under simulated shifts 
 coverage: .venv/.stamp ## measure what intervals, tests and diagnostics promise, as one table (ITEMS=)
 	$(BIN)/python -m benchmarks.coverage $(if $(ITEMS),--items $(ITEMS))
 	$(BIN)/python -m benchmarks.labels
+	$(if $(ITEMS),,$(BIN)/python -m benchmarks.prevalence)
 
 bench-scale: .venv/.stamp .venv-peers/.stamp ## measure files larger than memory, many classes and groups beside the usual ways (ROWS=)
 	$(BIN)/python -m benchmarks.scale --peer-python .venv-peers/bin/python $(if $(ROWS),--rows $(ROWS))

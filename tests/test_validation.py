@@ -857,3 +857,21 @@ def test_labels_of_classes_that_the_source_never_had():
 def test_frames_without_columns_are_refused(frame):
     with pytest.raises(ValueError, match="y_proba is a frame without columns; give one column"):
         ps.EM().fit(source_priors=[0.5, 0.5]).estimate(frame)
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([[60.0, 40.0]], "if these are percent, divide them by 100"),
+        ([[0.61, 0.4]], "if they were rounded, divide rows by their sums"),
+        ([[1 - 69.7, 69.7]], "a probability above 1 (69.7)"),
+    ],
+)
+def test_rows_that_sum_to_something_else_get_the_remedy_that_fits(rows, said):
+    assert said in complaint(ps.priors_from_predictions, rows)
+
+
+def test_logits_may_lie_further_apart_than_floats_reach():
+    logits = np.array([[-1.7e308, 1.7e308], [1.7e308, -1.7e308]])
+    adapted = ps.adapt_proba(logits, [0.5, 0.5], [0.2, 0.8], from_logits=True)
+    np.testing.assert_array_equal(adapted, [[0, 1], [1, 0]])

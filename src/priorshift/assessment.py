@@ -966,7 +966,7 @@ def assumption_in_words(test: ShiftTest | None, diagnostics: Diagnostics | None)
     return (
         f"A change of class balance alone does not explain the target (p = {found.p_value:.3f}):"
         f" up to {unexplained(test, diagnostics):.0%} of it looks different within its classes. "
-        f"The verdict allows for that.{repeats}"
+        f"The verdict allows for that. (A target that was adapted already looks so too.){repeats}"
     )
 
 

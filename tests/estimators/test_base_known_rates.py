@@ -93,6 +93,12 @@ def test_the_rates_are_exact_or_not_and_the_result_says_which():
     exact = prevalence(120, 1000, rates(0.9, 0.95))
     assert "taken to be exact" in exact.cautions[0]
     assert "taken to be exact" in repr(exact)
+    assert exact.source_priors is None
+    assert exact.ratio is None
+    with pytest.raises(ValueError, match="give them to fit: source_priors="):
+        exact.adapt([[0.2, 0.8]])
+    known = ps.CML().fit(confusion=rates(0.9, 0.95), source_priors=[0.9, 0.1])
+    assert_allclose(known.estimate_counts([880, 120]).source_priors, [0.9, 0.1])
     widths = [np.ptp(exact.interval[1])]
     for n in (10**6, 1000, 100, 30):
         found = prevalence(120, 1000, rates(0.9, 0.95, n_positive=n, n_negative=n))

@@ -337,3 +337,16 @@ def test_weights_are_refused(overconfident):
     data, auto, y_proba = overconfident()
     with pytest.raises(ValueError, match="Auto takes no sample_weight"):
         estimate_groups(auto, y_proba, data.groups, sample_weight=np.ones(data.groups.size))
+
+
+def test_a_frame_after_a_frame_is_no_surprise():
+    """Columns are matched by name, so nothing is to be said of their order."""
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    y_proba = rng.dirichlet(np.ones(3), 600)
+    y = (y_proba.cumsum(axis=1) > rng.random((600, 1))).argmax(axis=1)
+    names = np.array(["ant", "bee", "cat"])
+    validation = pd.DataFrame(y_proba[:300], columns=names)
+    target = pd.DataFrame(y_proba[300:, ::-1], columns=names[::-1])
+    auto = ps.Auto().fit(validation, names[y[:300]])
+    assert len(ps.estimate_groups(auto, target, np.arange(300) % 3)) == 3

@@ -408,19 +408,20 @@ class _LargestMass:
 
     def __call__(self, block: Block, rows: slice) -> list[Vector]:  # noqa: ARG002
         if self.from_logits:
-            block = softmax(block.astype(np.float64), axis=1)
+            with np.errstate(over="ignore"):  # logits further apart than floats reach
+                block = softmax(block.astype(np.float64), axis=1)
         block = block[:, self.columns]
         largest = block.max(axis=0)
         return [largest if isinstance(largest, np.ndarray) else largest.toarray().ravel()]
 
 
 def known_labels(
-    y_target: Any, classes: Labels, n: int, unlabelled: Any = None, *, minus_one: bool = True
+    y_target: Any, classes: Labels, n: int, unlabelled: Any = None
 ) -> tuple[Indices, Indices]:
     """Return which rows have a label, and these labels as positions in `classes`.
 
-    None and NaN mean that the label is unknown, and so does -1 unless it is a class, or you say
-    `minus_one=False`; `unlabelled` names something else that means it.
+    None and NaN mean that the label is unknown, and so does -1 unless it is a class; `unlabelled`
+    names something else that means it.
 
     Examples
     --------
@@ -440,7 +441,7 @@ def known_labels(
             f"y_target has shape {labels.shape} but there are {n} rows of predictions; "
             "give one entry per row, and None where the label is unknown."
         )
-    rows = np.flatnonzero(_is_known(labels, classes, unlabelled, minus_one))
+    rows = np.flatnonzero(_is_known(labels, classes, unlabelled))
     if not rows.size:
         return nothing, nothing
     known = read_labels(labels[rows], name="the labelled part of y_target")
@@ -449,13 +450,11 @@ def known_labels(
     return rows, encode_labels(known, classes, "the labelled part of y_target")
 
 
-def _is_known(
-    labels: NDArray[np.object_], classes: Labels, unlabelled: Any, minus_one: bool
-) -> Mask:
+def _is_known(labels: NDArray[np.object_], classes: Labels, unlabelled: Any) -> Mask:
     if unlabelled is not None:
         return np.fromiter((label != unlabelled for label in labels), bool, labels.size)
     known = ~np.fromiter((is_missing(label) for label in labels), bool, labels.size)
-    if minus_one and classes.dtype.kind in "iuf" and MISSING_NUMBER not in classes.tolist():
+    if classes.dtype.kind in "iuf" and MISSING_NUMBER not in classes.tolist():
         known &= np.fromiter((_differs(label) for label in labels), bool, labels.size)
     return known
 

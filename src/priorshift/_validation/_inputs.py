@@ -609,6 +609,12 @@ def _explain_bad_rows(block: Block, fine: Mask, start: int, name: str) -> None:
         if where.any():
             row, column = (int(i) for i in np.argwhere(where)[0])
             remedy = "repair or drop such rows"
+            pair = block[row] if block.shape[1] == 2 else None
+            if pair is not None and pair.max() > 1 and abs(pair.sum() - 1) < SUM_TOLERANCE:
+                raise ValueError(
+                    f"{name} has a probability above 1 ({pair.max():.6g}) at row {start + row}; if "
+                    "these are percent, divide them by 100."
+                )
             if (block <= 0).all():
                 remedy = "all values are <= 0, as in log-probabilities: pass np.exp of them"
             elif what == "a negative value":
@@ -619,9 +625,16 @@ def _explain_bad_rows(block: Block, fine: Mask, start: int, name: str) -> None:
             )
     row = int(np.argmin(fine))
     total = block[row].sum(dtype=np.float64)
+    remedy = (
+        "if these are logits or scores, pass them through a softmax or divide rows by their sums"
+    )
+    if abs(total - 100) < 5:
+        remedy = "if these are percent, divide them by 100 (or divide rows by their sums)"
+    elif abs(total - 1) < 0.05:
+        remedy = "if they were rounded, divide rows by their sums: P / P.sum(axis=1, keepdims=True)"
     raise ValueError(
         f"row {start + row} of {name} sums to {total:.6g}, not 1 (tolerance {SUM_TOLERANCE}); "
-        "if these are logits or scores, pass them through a softmax or divide rows by their sums."
+        f"{remedy}."
     )
 
 

@@ -240,7 +240,8 @@ def _softmax_shifted(block: Vector, log_ratio: Vector) -> int:
     """Turn logits into adapted probabilities in place; return how many rows were kept."""
     lost = np.isneginf((block + log_ratio).max(axis=1))
     block += np.where(lost[:, None], 0.0, log_ratio) if lost.any() else log_ratio
-    block -= block.max(axis=1, keepdims=True)
+    with np.errstate(over="ignore"):  # logits may lie further apart than floats reach
+        block -= block.max(axis=1, keepdims=True)
     np.exp(block, out=block)
     block /= block.sum(axis=1, keepdims=True)
     return int(np.count_nonzero(lost))

@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 import click
 import numpy as np
@@ -128,9 +129,11 @@ def rounding(n_classes: int) -> float:
 
 
 def label_hint(file: PredictionFile) -> str:
-    """Suggest a column of labels, if one is called as labels often are."""
+    """Suggest a column of labels: one that is spelt alike, or called as labels often are."""
     lower = {name.lower(): name for name in reversed(file.header)}
-    found = [lower[name] for name in LABELS if name in lower and lower[name] != file.label_column]
+    found = get_close_matches(str(file.label_column), file.header, 1)
+    found += [lower[name] for name in LABELS if name in lower]
+    found = [name for name in found if name != file.label_column]
     return f" Did you mean --label-column {found[0]}?" if found else ""
 
 
@@ -209,7 +212,8 @@ def _one_column(files: Sequence[PredictionFile], known: Sequence[str]) -> bool:
     """
     if not all(file.is_table for file in files):
         return all(file.single for file in files)
-    columns = _common(files) if len(known) != 2 else _probabilities(files)
+    common = _common(files)
+    columns = common if len(known) != 2 or len(common) == 1 else _probabilities(files)
     return len(columns) == 1
 
 

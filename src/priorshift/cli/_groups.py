@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import click
 import numpy as np
 
 from priorshift._typing import Floats, Labels
-from priorshift._validation import Predictions
+from priorshift._validation import Predictions, some
 from priorshift.assessment import Assessment, Verdict, Verdicts, adapting, draw_rows
 from priorshift.cli._console import busy, note, progress, say, show_table
 from priorshift.cli._documents import check_suffix, document, hand_out, verdict_of
@@ -253,6 +254,10 @@ def groups(
     hand_out(text, output, as_json, lambda: show_groups(found, judged, group_column))
     if adapted is not None:
         note(f"Wrote {adapted}: {changed} of {labels.size} decisions changed.")
+        if others := sum(one in ("leave", "unclear") for one in judged.of_groups):
+            note(
+                f"Each group is adapted to its own priors, also {others} not judged to gain by it."
+            )
 
 
 def _labels(task: Task, group_column: str) -> Labels:
@@ -260,9 +265,13 @@ def _labels(task: Task, group_column: str) -> Labels:
     where = f"{group_column!r} in {task.target.where}"
     raw = task.target.vector(group_column)
     if raw is None:
+        hint = "An npy file has none: use npz, csv or parquet."
+        if task.target.is_table:
+            close = get_close_matches(group_column, task.target.header, 1)
+            hint = f"Did you mean {close[0]!r}?" if close else f"It has {some(task.target.header)}."
         raise ValueError(
             f"{task.target.where} has no column {group_column!r}; name the column of the groups "
-            "with --group-column. An npy file has none: use npz, csv or parquet."
+            f"with --group-column. {hint}"
         )
     try:
         labels = as_text(read_groups(raw))

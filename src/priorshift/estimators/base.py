@@ -75,6 +75,8 @@ Reproduced = Callable[..., Solution]
 COUNTS_KEY = "evidence"
 """Under which a saved fit describes its counts; the name is that of the first files."""
 
+UNKNOWN_SOURCE = "unknown: a confusion matrix alone does not tell them"
+
 EXACT_RATES = (
     "error rates that were given without the number of samples they were measured on are taken to "
     "be exact: the interval leaves out what they may be wrong by."
@@ -193,6 +195,8 @@ class PriorEstimator(BaseEstimator):
     batch: ClassVar[Batch | None] = None
     _named = False
     """Whether the columns of validation had names, so that those of the target should have them."""
+    _source_is_known = True
+    """Whether source priors are known: a confusion matrix alone does not tell them."""
 
     def __init_subclass__(cls, **more: Any) -> None:
         """Drop an inherited `batch` where a subclass finds priors in another way."""
@@ -266,9 +270,9 @@ class PriorEstimator(BaseEstimator):
         return check_alpha(getattr(self, "alpha", 1.0), self.classes_.size)
 
     @property
-    def _denominator(self) -> Vector:
-        """Priors under which outputs are posteriors, once the method has calibrated them."""
-        return self.source_priors_
+    def _denominator(self) -> Any:
+        """Priors under which outputs are posteriors, once calibrated; None where unknown."""
+        return self.source_priors_ if self._source_is_known else None
 
     # Fitting
 
@@ -322,7 +326,10 @@ class PriorEstimator(BaseEstimator):
                 {"y_proba": y_proba, "y": y, "y_pred": y_pred, "sample_weight": sample_weight}
             )
             names, counts = self._known_confusion(confusion, classes)
-            return self._settle(names, given, counts)
+            self._settle(names, given, counts)
+            if not given.any:
+                self._source_is_known, self.source_priors_from_ = False, UNKNOWN_SOURCE
+            return self
         if y_pred is not None or _are_decisions(y_proba):
             names, counts = self._count_decisions(y_pred, y, classes, sample_weight, y_proba)
             return self._settle(names, given, counts)
@@ -551,6 +558,7 @@ class PriorEstimator(BaseEstimator):
         self._named = named
         self.classes_, self.n_features_in_ = classes, classes.size
         self.source_priors_, self.source_priors_from_ = source, origin
+        self._source_is_known = True
         self.source_label_priors_ = source if known.labels is None else known.labels
         if in_use is not None and in_use.confusion is not None:
             self.confusion_ = in_use.confusion

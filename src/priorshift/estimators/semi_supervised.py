@@ -20,14 +20,21 @@ from priorshift._validation import (
 )
 from priorshift.adaptation import prior_ratio
 from priorshift.calibration import FAMILIES
-from priorshift.estimators.base import Fitting, Learned, PriorEstimator
+from priorshift.estimators.base import Fitting, Learned, PriorEstimator, interval_request
 from priorshift.estimators.counts import Validation
 from priorshift.estimators.em import CalibratedEM, posterior_problem
 from priorshift.estimators.references import SAERENS
 from priorshift.estimators.result import PriorEstimate
 from priorshift.execution import Rows
 from priorshift.solvers import Mixture, Solution
-from priorshift.uncertainty import IntervalRequest, PriorInterval, refute_calibration
+from priorshift.uncertainty import (
+    IntervalRequest,
+    PriorInterval,
+    bootstrap_draws,
+    bootstrap_interval,
+    poisson_weights,
+    refute_calibration,
+)
 
 HALVINGS = 12
 """How often the weight of unlabelled rows may be halved before it is 0."""
@@ -143,25 +150,34 @@ class SemiSupervisedEM(PriorEstimator):
         y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
             Predicted probabilities on the target, labelled samples included.
         confidence_level, random_state, **options
-            As for `PriorEstimator.estimate`; there is no interval with `y_target`.
+            As for `PriorEstimator.estimate`. With `y_target`, a bootstrap resamples labelled and
+            unlabelled rows; source priors and calibrator count as exact.
         y_target : array-like of shape (n_samples,), optional
-            Labels, with `unlabelled` where none is known; None is EM.
+            Labels: None or NaN where a label is unknown, or -1 where that is no class. Without
+            any it is EM.
         unlabelled : object, optional
-            What stands for an unknown label, such as -1; by default None and NaN do.
+            What else stands for an unknown label.
         """
         if y_target is None:
             return super().estimate(y_proba, confidence_level, random_state, **options)
         check_is_fitted(self)
-        if confidence_level is not None:
+        request = interval_request(confidence_level, random_state, **options)
+        if request is not None and (
+            request.method not in ("auto", "bootstrap") or request.estimand == "sample"
+        ):
             raise ValueError(
-                "there is no interval with y_target, because a bootstrap resamples rows without "
-                "their labels; leave out confidence_level or y_target."
+                "with y_target SemiSupervisedEM has intervals by bootstrap only, and of the "
+                "population's share; leave out interval_method and estimand."
             )
         values = in_class_order(check_proba(y_proba, classes=self.classes_), self.classes_)
         check_source_mass(self._denominator, values, self.classes_, origin=self.source_priors_from_)
         n_samples = values.shape[0]
-        rows, labels = known_labels(y_target, self.classes_, n_samples, unlabelled, minus_one=False)
-        return self._most_likely(values, np.isin(np.arange(n_samples), rows), labels)
+        rows, labels = known_labels(y_target, self.classes_, n_samples, unlabelled)
+        known = np.isin(np.arange(n_samples), rows)
+        found = self._most_likely(values, known, labels)
+        if request is None:
+            return found
+        return found.with_interval(self._resampled(values, known, labels, found, request), request)
 
     def adapt(
         self,
@@ -197,13 +213,35 @@ class SemiSupervisedEM(PriorEstimator):
         result = self._result(solution.value, solution, y_proba.shape[0])
         return result if self._calibrated is None else self._calibrated._explained(result)
 
+    def _resampled(
+        self,
+        y_proba: Rows,
+        known: Mask,
+        labels: Indices,
+        found: PriorEstimate,
+        request: IntervalRequest,
+    ) -> PriorInterval:
+        """Bound the priors by resampling labelled and unlabelled rows, each among themselves."""
+        counts = np.bincount(labels, minlength=self.classes_.size).astype(np.float64)
+        rows = None if known.all() else self._rows(y_proba, known)
+
+        def replicate(rng: np.random.Generator) -> Vector:
+            drawn = counts
+            if labels.size:
+                drawn = rng.multinomial(labels.size, counts / counts.sum()).astype(np.float64)
+            times = None if rows is None else poisson_weights(rows.shape[0], rng)
+            return self._solution(rows, drawn, times).value
+
+        draws = bootstrap_draws(replicate, request.n_resamples, request.rng)
+        return bootstrap_interval(draws, found.priors, found.priors, y_proba.shape[0], request)
+
     def _rows(self, y_proba: Rows, known: Mask) -> Rows:
         """Return the unlabelled rows, calibrated if need be."""
         rows = np.asarray(y_proba)[~known] if known.any() else y_proba
         return rows if self._calibrated is None else self._calibrated._calibrated(rows)
 
-    def _solution(self, rows: Rows | None, counts: Vector) -> Solution:
-        """Weigh unlabelled rows as the labels allow, and maximise."""
+    def _solution(self, rows: Rows | None, counts: Vector, times: Vector | None = None) -> Solution:
+        """Weigh unlabelled rows, each of them `times`, as the labels allow, and maximise."""
         source, weight, passes = self._denominator, 0.0, 0
         if rows is not None:
             weight, passes = self._settled_weight(rows, counts)
@@ -212,7 +250,7 @@ class SemiSupervisedEM(PriorEstimator):
         problem = Mixture.of(
             rows,
             scale=prior_ratio(np.ones_like(counts), source),
-            weights=None if weight == 1 else np.full(rows.shape[0], weight),
+            weights=None if weight == 1 and times is None else weight * _times(times, rows),
             alpha=1 + counts,
         )
         solution = self._maximise(problem, source)
@@ -229,6 +267,11 @@ class SemiSupervisedEM(PriorEstimator):
             return 1.0, 0
         alone = self._maximise(posterior_problem(rows, self._denominator), self._denominator)
         return weight_of_unlabelled(counts, alone.value, rows.shape[0]), alone.n_iter
+
+
+def _times(times: Vector | None, rows: Rows) -> Vector:
+    """Return how often each row counts; once by default."""
+    return np.ones(rows.shape[0]) if times is None else times
 
 
 def weight_of_unlabelled(counts: Vector, priors: Vector, n_unlabelled: int) -> float:

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from priorshift._typing import Floats, Indices, Labels, Mask, Vector
 from priorshift._validation import (
+    Predictions,
     as_decisions,
     check_count,
     check_positive,
@@ -166,7 +167,7 @@ def _read(estimator: PriorEstimator, y_proba: Any, groups: Any, sample_weight: A
         raise ValueError("groups is missing; pass the group of each row.")
     read = check_proba(y_proba, tables=estimator.counts_suffice, classes=estimator.classes_)
     values = in_class_order(read, estimator.classes_)
-    if read.decided is None:
+    if read.decided is None and not estimator._decisions_only:
         check_source_mass(
             estimator._denominator,
             values,
@@ -204,7 +205,7 @@ def _from_calibrated(estimator: PriorEstimator, rows: _Rows, asked: _Asked) -> G
     """
     if rows.weight is not None:
         raise ValueError(f"{type(estimator).__name__} takes no sample_weight; use SCM-L.")
-    whole = estimator.estimate(rows.y_proba)
+    whole = estimator.estimate(Predictions.from_checked(rows.y_proba))
     soft, calibrator = estimator._soft_decisions()
     rows = rows._replace(y_proba=calibrator.apply(rows.y_proba))
     if _is_each_alone(soft, rows, asked):
