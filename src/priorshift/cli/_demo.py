@@ -48,7 +48,13 @@ def demo(output: Path | None, save_data: Path | None, as_json: bool) -> None:
             found = task.assess(DEFAULT_METHOD)
             if output is not None:
                 report_on(
-                    task, DEFAULT_METHOD, output, "priorshift demo", TITLE, comparison, found=found
+                    task,
+                    DEFAULT_METHOD,
+                    output,
+                    found=found,
+                    command="priorshift demo",
+                    title=TITLE,
+                    comparison=comparison,
                 )
     if as_json:
         emit(document("demo", verdict_of(found), **comparison.to_dict()))

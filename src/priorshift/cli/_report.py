@@ -59,7 +59,9 @@ def report(
         with busy("Assessing"):
             found = task.assess(method)
         options = data_options_line(click.get_current_context())
-        shift = report_on(task, method, output, command, title, found=found, options=options)
+        shift = report_on(
+            task, method, output, found=found, command=command, title=title, options=options
+        )
     note(f"Wrote {output}.")
     if as_json:
         emit(document("report", verdict_of(found), **shift.to_dict(), report=str(output)))
@@ -69,11 +71,11 @@ def report_on(
     task: Task,
     method: str,
     output: Path,
+    *,
+    found: Assessment | None,
     command: str,
     title: str | None = None,
     comparison: Comparison | None = None,
-    *,
-    found: Assessment | None,
     options: str | None = None,
 ) -> PriorEstimate:
     """Compare, and write the report of an assessment or, without one, of an estimate."""

@@ -26,38 +26,28 @@ def p_text(p_value: float) -> str:
     return f"p = {p_value:.3f}" if p_value < 0.0995 else f"p = {p_value:.2f}"
 
 
-def shift_sentence(
-    *,
-    p_value: float,
-    alpha: float,
-    effect_size: float,
-    effect_interval: tuple[float, float],
-    power: float,
-    alternative: float,
-    detectable_effect: float | None,
-    n_target: int,
-) -> str:
+def shift_sentence(test: "ShiftTest") -> str:
     """Say whether there is a shift, how large, or what would have been seen."""
-    if p_value <= alpha:
-        low, high = effect_interval
+    chance, target, least = p_text(test.p_value), rows(test.n_target), test.detectable_effect
+    if test.rejected:
+        low, high = test.effect_interval
         return (
-            f"Evidence of a shift ({p_text(p_value)}): a distance of {effect_size:.2f} between "
+            f"Evidence of a shift ({chance}): a distance of {test.effect_size:.2f} between "
             f"target and source priors ({low:.2f} to {high:.2f})."
         )
-    nothing = f"No evidence of a shift ({p_text(p_value)})"
-    if detectable_effect is None:
+    nothing = f"No evidence of a shift ({chance})"
+    if least is None:
         return (
-            f"{nothing}, but {rows(n_target)} and this validation set are too few to detect any: "
+            f"{nothing}, but {target} and this validation set are too few to detect any: "
             "do not adapt because of this test."
         )
-    seen = (
-        f"with {rows(n_target)} a shift of {detectable_effect:.2f} would be seen 4 times out of 5"
-    )
-    if power >= ENOUGH_POWER:
+    seen = f"with {target} a shift of {least:.2f} would be seen 4 times out of 5"
+    if test.power >= ENOUGH_POWER:
         return f"{nothing}; {seen}."
     return (
-        f"{nothing}, but a shift of {alternative:.2f} would be seen with probability {power:.2f} "
-        f"only ({seen}): too few samples to tell; do not adapt because of this test."
+        f"{nothing}, but a shift of {test.alternative:.2f} would be seen with probability "
+        f"{test.power:.2f} only ({seen}): too few samples to tell; do not adapt because of this "
+        "test."
     )
 
 
@@ -254,19 +244,14 @@ class ShiftTest(_Finding):
         Where the null distribution comes from.
     decision : {"hard", "soft"}
         Decisions that were compared.
-    n_val, n_target : int
-        Rows of validation and target.
-    n_resamples : int
-        Draws of the null distribution.
-    classes : ndarray of shape (n_classes,)
+    n_val, n_target, n_resamples, classes, notes
+        As in `AssumptionTest`.
     source_label_priors : ndarray of shape (n_classes,)
         The null hypothesis.
     priors : ndarray of shape (n_classes,)
         Estimated target priors, noisy where classes are hard to tell apart.
     assumption : AssumptionTest or None
         Whether a change of priors alone explains the target, if you asked for it.
-    notes : tuple of str
-        What the user should know of the inputs.
     """
 
     statistic: float
@@ -297,16 +282,7 @@ class ShiftTest(_Finding):
     @property
     def sentence(self) -> str:
         """The finding in words."""
-        said = shift_sentence(
-            p_value=self.p_value,
-            alpha=self.alpha,
-            effect_size=self.effect_size,
-            effect_interval=self.effect_interval,
-            power=self.power,
-            alternative=self.alternative,
-            detectable_effect=self.detectable_effect,
-            n_target=self.n_target,
-        )
+        said = shift_sentence(self)
         if self.assumption is not None and self.assumption.rejected:
             said += " " + self.assumption.sentence
         return said
