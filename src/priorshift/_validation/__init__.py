@@ -27,22 +27,26 @@ from priorshift._validation._predictions import (
     check_proba,
 )
 from priorshift._validation._reading import (
+    SUM_TOLERANCE,
     as_array,
     check_alpha,
     check_choice,
     check_count,
     check_fraction,
     check_level,
+    check_numbers,
     check_positive,
     check_resamples,
     check_sample_weight,
     is_missing,
+    require_keys,
     some,
 )
 from priorshift._validation._target_labels import known_labels
 
 __all__ = [
     "NO_PRIOR",
+    "SUM_TOLERANCE",
     "Predictions",
     "as_array",
     "check_alpha",
@@ -54,6 +58,7 @@ __all__ = [
     "check_level",
     "check_logits",
     "check_matrix",
+    "check_numbers",
     "check_outputs",
     "check_positive",
     "check_priors",
@@ -69,6 +74,7 @@ __all__ = [
     "known_labels",
     "ordered",
     "read_labels",
+    "require_keys",
     "settle_classes",
     "some",
 ]

@@ -1,5 +1,6 @@
 """Read numbers and labels from arrays, lists, frames and columns; check parameters."""
 
+from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any
 
@@ -229,6 +230,54 @@ def check_fraction(value: float, name: str) -> float:
     if not isinstance(value, Real) or not 0 <= value <= 1:
         raise ValueError(f"{name} must be a number in [0, 1]; got {value!r}.")
     return float(value)
+
+
+def check_numbers(
+    values: Any, shapes: tuple[tuple[int, ...], ...], name: str, *, least: float = -np.inf
+) -> Vector:
+    """Check numbers that describe a formula: finite, of one of these shapes, not rescaled.
+
+    Booleans and strings are refused, also within lists, as JSON schemas refuse them.
+
+    Examples
+    --------
+    >>> check_numbers([1, 0.5], ((2,), (2, 2)), "slope")
+    array([1. , 0.5])
+    """
+    array = as_array(values, name)
+    wanted = " or ".join(" x ".join(map(str, shape)) or "one number" for shape in shapes)
+    if array.dtype.kind not in "fiu" or array.shape not in shapes or _has_bool(values):
+        raise ValueError(
+            f"{name} must hold numbers ({wanted}); got an array of shape {array.shape} and type "
+            f"{array.dtype}."
+        )
+    array = array.astype(np.float64)
+    good = np.isfinite(array) & (array >= least)
+    if not good.all():
+        at = tuple(np.argwhere(~good)[0].tolist())
+        bound = "" if least == -np.inf else f" and at least {least:g}"
+        where = f" at position {at[0] if len(at) == 1 else at}" if at else ""
+        raise ValueError(f"{name} must be finite{bound}; got {array[at]}{where}.")
+    return array
+
+
+def require_keys(found: Any, names: tuple[str, ...], what: str) -> None:
+    """Refuse a mapping that lacks a key, or has one that is unknown."""
+    if not isinstance(found, Mapping):
+        raise ValueError(f"{what} must be an object with {', '.join(names)}; got {found!r}.")
+    for title, keys in (
+        ("lacks", set(names) - set(found)),
+        ("has the unknown", set(found) - set(names)),
+    ):
+        if keys:
+            raise ValueError(f"{what} {title} {', '.join(sorted(map(repr, keys)))}.")
+
+
+def _has_bool(values: Any) -> bool:
+    """Tell whether lists hold booleans, which NumPy would turn into numbers."""
+    if isinstance(values, list | tuple):
+        return any(map(_has_bool, values))
+    return isinstance(values, bool | np.bool_)
 
 
 def check_positive(value: float, name: str) -> float:

@@ -5,7 +5,8 @@ By Bayes' rule, with an appearance model p(x|y) that did not change (eq. adapt_p
 .. math:: p_E(y \mid x) \propto p_T(y \mid x)\, \frac{p_E(y)}{p_T(y)}.
 
 `adapt_proba` does this for known priors, `adapt_proba_interval` for priors that are known only
-within bounds; `sample_weights` and `sample_indices` prepare training data instead.
+within bounds; `sample_weights` and `sample_indices` prepare training data instead. An `Adapter` is
+an adaptation that you can save and export.
 """
 
 from priorshift.adaptation._adapt import (
@@ -16,10 +17,12 @@ from priorshift.adaptation._adapt import (
     priors_from_predictions,
     reweight,
 )
+from priorshift.adaptation._adapter import Adapter
 from priorshift.adaptation._resampling import RandomState, sample_indices, sample_weights
 from priorshift.adaptation._uncertain import ProbaInterval, adapt_proba_interval
 
 __all__ = [
+    "Adapter",
     "ProbaInterval",
     "RandomState",
     "adapt_proba",

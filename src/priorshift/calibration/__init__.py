@@ -24,7 +24,13 @@ from priorshift.calibration.chosen import FAMILIES, ChosenCalibration, choose_ca
 from priorshift.calibration.crossfit import RIDGE_GRID, ridges_of
 from priorshift.calibration.floors import best_temperature
 from priorshift.calibration.likelihood import deal_folds
-from priorshift.calibration.maps import TINY, Calibration, CalibrationAverage, CalibrationMap
+from priorshift.calibration.maps import (
+    TINY,
+    Calibration,
+    CalibrationAverage,
+    CalibrationMap,
+    calibration_from_dict,
+)
 
 __all__ = [
     "BCTS",
@@ -40,6 +46,7 @@ __all__ = [
     "VectorScaling",
     "average_calibration",
     "best_temperature",
+    "calibration_from_dict",
     "choose_calibration",
     "deal_folds",
     "label_losses",

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from priorshift.cli._console import busy
+from priorshift.cli._console import busy, note
 from priorshift.cli._documents import (
     check_suffix,
     document,
@@ -24,8 +24,9 @@ from priorshift.cli._options import (
     json_option,
     method_option,
     output_option,
+    save_adapter_option,
 )
-from priorshift.cli._task import open_task
+from priorshift.cli._task import as_advised, open_task
 
 
 @click.command(
@@ -37,10 +38,12 @@ from priorshift.cli._task import open_task
 @method_option()
 @interval_options
 @output_option("Write a .json or .csv file instead of printing.")
+@save_adapter_option
 @json_option
 def estimate(
     method: str,
     output: Path | None,
+    save_adapter: Path | None,
     as_json: bool,
     **named: Any,
 ) -> None:
@@ -48,6 +51,9 @@ def estimate(
     check_suffix(output, as_json)
     with open_task(Request(**named)) as task, busy(f"Estimating by {method}"):
         shift, found = task.estimate(method), task.assess(method)
+    if save_adapter is not None:
+        as_advised(shift, found).adapter.to_json(save_adapter)
+        note(f"Wrote {save_adapter}.")
     text = {
         ".json": document("estimate", verdict_of(found), **shift.to_dict()),
         ".csv": priors_as_csv(shift),
