@@ -9,13 +9,13 @@ ONNX, PyTorch and SQL.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -270,6 +270,135 @@ class Adapter(FrozenArrays):
             hint = "; to read a file, pass a Path" if len(text) < 500 and "{" not in text else ""
             raise ValueError(f"the adapter is not JSON ({error}){hint}.") from None
         return cls.from_dict(found)
+
+    def to_onnx(
+        self,
+        path: str | PathLike[str] | None = None,
+        *,
+        from_logits: bool = False,
+        precision: Literal["float64", "float32"] = "float64",
+    ) -> Any:
+        """Return the adapter as an ONNX model (opset 17), and write it to a file (extra `onnx`).
+
+        Its input is float32 of shape (any number of samples, n_classes). Its outputs are
+        `adapted`, the adapted probabilities as float32, and `label`, the class that `decide`
+        returns.
+
+        Parameters
+        ----------
+        path : str or path-like, optional
+            The file to write, or to replace as a whole.
+        from_logits : bool, default=False
+            Whether the input holds logits or log-probabilities instead of probabilities.
+        precision : {"float64", "float32"}, default="float64"
+            What the model computes in. Some devices have no float64; in float32 results agree to
+            1e-5, unless a ratio of 0 leaves nothing but classes of tiny probability.
+
+        Returns
+        -------
+        onnx.ModelProto
+        """
+        from priorshift.adaptation._exports import to_onnx
+
+        return to_onnx(self, path, from_logits=from_logits, precision=precision)
+
+    def append_to_onnx(
+        self,
+        model: Any,
+        path: str | PathLike[str] | None = None,
+        *,
+        output: str | None = None,
+        from_logits: bool = False,
+        precision: Literal["float64", "float32"] = "float64",
+    ) -> Any:
+        """Return an ONNX model whose predictions are adapted within its graph (extra `onnx`).
+
+        Inputs and outputs keep their names and types, so that nothing changes for those who serve
+        the model. A label beside the probabilities, as skl2onnx writes it, becomes the class that
+        `decide` returns.
+
+        Parameters
+        ----------
+        model : onnx.ModelProto, str or path-like
+            A classifier of opset 13 or newer, or its file.
+        path : str or path-like, optional
+            The file to write, or to replace as a whole.
+        output : str, optional
+            Name of the output that holds the probabilities; by default the only matrix of floats.
+        from_logits : bool, default=False
+            Whether that output holds logits; it then becomes probabilities.
+        precision : {"float64", "float32"}, default="float64"
+            As in `to_onnx`.
+
+        Returns
+        -------
+        onnx.ModelProto
+        """
+        from priorshift.adaptation._exports import append_to_onnx
+
+        return append_to_onnx(
+            self, model, path, output=output, from_logits=from_logits, precision=precision
+        )
+
+    def to_torch(self, *, from_logits: bool = False) -> Any:
+        """Return the adapter as a PyTorch module, without parameters (extra `torch`).
+
+        Rows are along the last dimension. Device and dtype follow the input, gradients flow, and
+        `torch.jit.script` and `torch.export` take the module.
+
+        Parameters
+        ----------
+        from_logits : bool, default=False
+            Whether the input holds logits; the output are probabilities in any case.
+
+        Returns
+        -------
+        torch.nn.Module
+        """
+        from priorshift.adaptation._exports import to_torch
+
+        return to_torch(self, from_logits=from_logits)
+
+    def to_sql(
+        self,
+        table: str | Sequence[str],
+        columns: Sequence[str] | Mapping[Any, str],
+        dialect: Literal["ansi", "duckdb", "postgres", "spark"] = "ansi",
+        *,
+        keep: Iterable[str] = (),
+    ) -> str:
+        """Return a SELECT that adapts the probabilities in the columns of a table.
+
+        Names are quoted, so they must be written as the database stores them.
+
+        Parameters
+        ----------
+        table : str or sequence of str
+            Name of the table, such as "predictions" or "schema.predictions"; a sequence of its
+            parts where these have points.
+        columns : sequence of str, or mapping from class to str
+            Columns with the probability of each class, in class order. The adapted columns have
+            the same names.
+        dialect : {"ansi", "duckdb", "postgres", "spark"}, default="ansi"
+            "ansi" needs LN, EXP and GREATEST (SQL:2023).
+        keep : iterable of str
+            Other columns to pass through; they come first.
+
+        Returns
+        -------
+        str
+            The statement, without a semicolon, so that you can select from it.
+
+        Examples
+        --------
+        >>> import priorshift as ps
+        >>> adapter = ps.Adapter(["cat", "dog"], [0.5, 0.5], [0.75, 0.25])
+        >>> print(adapter.to_sql("pets", ["p_cat", "p_dog"], keep=["id"])[:31])
+        SELECT "id", CASE WHEN ps_total
+        """
+        from priorshift.adaptation._exports import to_sql
+
+        return to_sql(self, table, columns, dialect=dialect, keep=keep)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Rebuild from plain values: a read-only mapping cannot be pickled."""
