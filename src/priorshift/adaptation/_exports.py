@@ -462,13 +462,16 @@ def _rebuilt_module(text: str, from_logits: bool) -> Any:
 
 # SQL
 
-MOST_TERMS = 20_000
-"""Products in a statement up to which databases parse it in reasonable time."""
+MOST_CHARACTERS = 500_000
+"""Of a statement that databases still parse and plan within seconds."""
+
+TERM = 25
+"""Characters of a product, at least."""
 
 LEAST_EXPONENT = -600.0
 """Below it an exponential counts as this much: PostgreSQL refuses to underflow to 0."""
 
-LEAST_PROBABILITY = 1e-200
+LEAST_PROBABILITY = 1e-250
 """A smaller probability counts as 0 for PostgreSQL, for the same reason."""
 
 CHUNK = 50
@@ -530,18 +533,27 @@ def to_sql(
     if not parts or not all(parts):
         raise ValueError(f"table must be a name, such as 'predictions'; got {table!r}.")
     maps = _maps(adapter)
-    n_terms = sum(one.slope.size for one, _ in maps) + 3 * len(names)
-    if n_terms > MOST_TERMS:
-        raise ValueError(
-            f"the statement would have {n_terms} terms (maps of {len(names)} x {len(names)} "
-            f"classes), more than the {MOST_TERMS} that databases parse in reasonable time; use "
-            "to_onnx, to_torch, or the command `priorshift adapt --adapter` on a file."
-        )
+    _require_reason(TERM * sum(one.slope.size for one, _ in maps), adapter)
     statement = _Statement(DIALECTS[dialect], kept, tuple(names))
     statement.start(parts, names)
     if maps:
         statement.calibrate(maps)
-    return statement.finish(_ratio(adapter), names)
+    text = statement.finish(_ratio(adapter), names)
+    _require_reason(len(text), adapter)
+    return text
+
+
+def _require_reason(length: int, adapter: Adapter) -> None:
+    """Refuse a statement that is too long, and name what to use instead."""
+    if length > MOST_CHARACTERS:
+        K, maps = adapter.classes.size, _maps(adapter)
+        shapes = sorted({" x ".join(map(str, one.slope.shape)) for one, _ in maps})
+        calibrated = f", {len(maps)} calibration maps with slopes {some(shapes)}" if maps else ""
+        raise ValueError(
+            f"the statement for {K} classes{calibrated} would have about {length} characters, and "
+            f"databases take long to plan more than {MOST_CHARACTERS}; use to_onnx, to_torch, or "
+            "the command `priorshift adapt --adapter` on a file."
+        )
 
 
 class _Statement:
@@ -598,8 +610,9 @@ class _Statement:
         carried = {name: name for row in s for name in row}
         self.select({name: _greatest(s[m]) for m, name in enumerate(largest)} | carried)
         e = [self.row(f"e{m}") for m in M]
-        least = number(LEAST_EXPONENT)
-        powers = [[f"EXP(GREATEST({x} - {largest[m]}, {least}))" for x in s[m]] for m in M]
+        powers = [
+            [f"EXP({_at_least(f'{x} - {largest[m]}', LEAST_EXPONENT)})" for x in s[m]] for m in M
+        ]
         self.select(_named(e, powers))
         total = [f"{self.prefix}sum{m}" for m in M]
         carried = {name: name for row in e for name in row}
@@ -613,10 +626,10 @@ class _Statement:
     def logs(self, one: CalibrationMap) -> list[str]:
         """Return the floored logarithms of the probabilities."""
         floor = np.broadcast_to(one.floor, self.K).tolist()
-        return [
-            f"LN(GREATEST({p} + {number(least)}, {number(TINY)}))"
-            for p, least in zip(self.row("p"), floor, strict=True)
+        raised = [
+            f"{p} + {number(f)}" if f else p for p, f in zip(self.row("p"), floor, strict=True)
         ]
+        return [f"LN({_at_least(p, TINY)})" for p in raised]
 
     def finish(self, ratio: Vector, names: list[str]) -> str:
         """Multiply by the ratio and normalise; a row that loses all its mass is kept."""
@@ -644,6 +657,11 @@ def number(value: float) -> str:
     ('1e-01', '-2e+00', '0e+00')
     """
     return np.format_float_scientific(value, unique=True, trim="-")
+
+
+def _at_least(term: str, least: float) -> str:
+    """Bound a term from below; NULL stays NULL, which GREATEST would pass over."""
+    return f"CASE WHEN {term} < {number(least)} THEN {number(least)} ELSE {term} END"
 
 
 def _product(factor: float, column: str) -> str:
