@@ -7,7 +7,7 @@ object. It is for use within a call: it stands for the rows as they were when th
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -20,7 +20,18 @@ from priorshift._validation._reading import (
     require_plain,
     require_unique,
 )
-from priorshift.execution import Block, Rows, SparseTable, Table, as_table, map_reduce
+from priorshift.execution import (
+    Block,
+    Rows,
+    SparseTable,
+    Table,
+    TensorTable,
+    as_table,
+    has_array_api,
+    is_tensor,
+    map_reduce,
+    to_numpy,
+)
 
 SHOWN_ROWS = 64
 """Sparse rows that are made an array to explain what is wrong with them."""
@@ -91,11 +102,14 @@ class Predictions:
         return result
 
 
-def check_proba(y_proba: Any, name: str = "y_proba", *, tables: bool = False) -> Predictions:
+def check_proba(
+    y_proba: Any, name: str = "y_proba", *, tables: bool = False, tensors: bool = False
+) -> Predictions:
     """Check a matrix of probabilities, or the 1-D probability of a positive class, once.
 
     With `tables`, predictions that are read in blocks pass as well: files, sparse matrices, Dask
-    arrays.
+    arrays. With `tensors`, arrays of other libraries stay on their device; otherwise, and where the
+    extra `array-api` is missing and a table would do, they become NumPy arrays.
     """
     if isinstance(y_proba, Predictions):
         if y_proba.passed == "proba":
@@ -103,6 +117,8 @@ def check_proba(y_proba: Any, name: str = "y_proba", *, tables: bool = False) ->
                 require_plain(y_proba.values, name)
             return y_proba
         y_proba = y_proba.values
+    if tensors and _is_tensor(y_proba) and (not tables or has_array_api()):
+        return _check_tensor(y_proba, name)
     table = _read_table(y_proba, name) if tables else None
     if table is not None:
         _require_matrix(table, table.names, name)
@@ -118,8 +134,10 @@ def check_proba(y_proba: Any, name: str = "y_proba", *, tables: bool = False) ->
     return Predictions(values, names, passed="proba")
 
 
-def check_logits(logits: Any, name: str = "logits") -> Predictions:
+def check_logits(logits: Any, name: str = "logits", *, tensors: bool = False) -> Predictions:
     """Check a matrix of logits or log-probabilities, where -inf stands for probability 0."""
+    if tensors and _is_tensor(logits):
+        return _check_tensor(logits, name, from_logits=True)
     if isinstance(logits, Predictions) and logits.passed == "logits":
         return logits
     values, names = read_numbers(logits, name)
@@ -135,17 +153,56 @@ def check_logits(logits: Any, name: str = "logits") -> Predictions:
 
 
 def check_outputs(
-    outputs: Any, *, from_proba: bool, name: str, sparse: bool = False
+    outputs: Any, *, from_proba: bool, name: str, sparse: bool = False, tensors: bool = False
 ) -> Predictions:
     """Check classifier outputs that are probabilities or logits, as the caller says.
 
-    With `sparse`, probabilities may be a sparse matrix or table as well.
+    With `sparse`, probabilities may be a sparse matrix or table as well; with `tensors`, outputs
+    may be tensors.
     """
     if not from_proba:
-        return check_logits(outputs, name)
+        return check_logits(outputs, name, tensors=tensors)
     values = outputs.values if isinstance(outputs, Predictions) else outputs
     sparse = sparse and (issparse(values) or isinstance(values, SparseTable))
-    return check_proba(outputs, name, tables=sparse)
+    return check_proba(outputs, name, tables=sparse, tensors=tensors)
+
+
+def _check_tensor(tensor: Any, name: str, *, from_logits: bool = False) -> Predictions:
+    """Check a tensor on its device; what is wrong with it, a copy in memory explains."""
+    passed: Literal["proba", "logits"] = "logits" if from_logits else "proba"
+    wide = tensor.ndim == 2 and tensor.shape[1] >= 2
+    if 0 not in tensor.shape and (wide or (tensor.ndim == 1 and not from_logits)):
+        binary = not wide
+        table = TensorTable(_both(tensor) if binary else tensor)
+        if _is_clean(table, from_logits):
+            return Predictions(table, binary=binary, passed=passed)
+    checked = check_outputs(to_numpy(tensor), from_proba=not from_logits, name=name)
+    return replace(checked, values=TensorTable(_both(tensor) if checked.binary else tensor))
+
+
+def _both(tensor: Any) -> Any:
+    """Return the columns of both classes from that of the positive one."""
+    column = TensorTable(tensor[:, None])
+    return column.xp.concat([1 - column.array, column.array], axis=1)
+
+
+def _is_clean(table: TensorTable, from_logits: bool) -> bool:
+    """Tell whether all rows are distributions, or logits of one."""
+    xp = table.xp
+    for block in table.on_device():
+        if from_logits:
+            fine = xp.isfinite(xp.max(block, axis=1))
+        else:
+            sums = xp.sum(block, axis=1)
+            fine = (xp.abs(sums - 1) <= SUM_TOLERANCE) & (xp.min(block, axis=1) >= 0)
+        if not bool(xp.all(fine)):
+            return False
+    return True
+
+
+def _is_tensor(values: Any) -> bool:
+    """Tell, at once for what most callers pass."""
+    return type(values) not in (np.ndarray, list, tuple) and is_tensor(values)
 
 
 def _read_table(values: Any, name: str) -> Table | None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from priorshift._typing import NUMBERS, Floats, Labels, Vector, float_type
-from priorshift.execution import Table
+from priorshift.execution import Table, is_tensor, to_numpy
 
 SUM_TOLERANCE = 1e-3
 """How far a row of probabilities, or a vector of priors, may sum from 1."""
@@ -37,6 +37,8 @@ def read_numbers(values: Any, name: str) -> tuple[Floats, tuple[Any, ...] | None
 
 def as_array(values: Any, name: str, dtype: Any = None) -> np.ndarray[Any, Any]:
     """Make an array of any input, or say why that is impossible."""
+    if type(values) not in (np.ndarray, list, tuple) and is_tensor(values):
+        values = to_numpy(values)
     try:
         return np.asarray(values, dtype)
     except (ValueError, TypeError, OverflowError) as error:

@@ -24,7 +24,13 @@ from priorshift._validation import (
     settle_classes,
 )
 from priorshift.exceptions import PriorShiftWarning, warn_user
-from priorshift.execution import SparseTable, is_dask_array, map_chunks
+from priorshift.execution import (
+    SparseTable,
+    TensorTable,
+    is_dask_array,
+    map_chunks,
+    softmax_of,
+)
 from priorshift.statistics import DecisionCounts
 
 
@@ -62,9 +68,9 @@ def adapt_proba(
     Returns
     -------
     ndarray of the shape of `y_proba`, float32 where that is, else float64
-        Adapted probabilities, rows summing to 1; a sparse matrix for a sparse matrix, and a `TopK`
-        for a `TopK` whose rest is spread. A row whose classes all get a prior of 0 keeps its
-        original probabilities, with a warning.
+        Adapted probabilities, rows summing to 1; a sparse matrix for a sparse matrix, a `TopK` for
+        a `TopK` whose rest is spread, and a tensor on the same device for a tensor. A row whose
+        classes all get a prior of 0 keeps its original probabilities, with a warning.
 
     Examples
     --------
@@ -88,7 +94,9 @@ def adapt_proba(
             classes=classes,
         )
         return map_chunks(again, y_proba)
-    predictions = check_outputs(y_proba, from_proba=not from_logits, name="y_proba", sparse=True)
+    predictions = check_outputs(
+        y_proba, from_proba=not from_logits, name="y_proba", sparse=True, tensors=True
+    )
     if predictions.binary:
         source_priors, target_priors = both_classes(source_priors), both_classes(target_priors)
     names = settle_classes(predictions, classes=classes)
@@ -180,6 +188,10 @@ def reweight(
         table, n_kept = values.scaled(ratio)
         _warn_of_kept(n_kept, values.shape[0])
         return table.tocsr() if table.exact else table
+    if isinstance(values, TensorTable):
+        tensor, n_kept = _reweight_tensor(values, ratio, from_logits)
+        _warn_of_kept(n_kept, values.shape[0])
+        return tensor
     adapted = np.empty_like(values)
     n_kept = 0
     with np.errstate(divide="ignore"):
@@ -193,6 +205,24 @@ def reweight(
     return adapted
 
 
+def _reweight_tensor(table: TensorTable, ratio: Vector, from_logits: bool) -> tuple[Any, int]:
+    """Do the same on the tensor's device; return the adapted tensor, and how many rows lost."""
+    xp, adapted, n_kept = table.xp, [], 0
+    with np.errstate(divide="ignore"):
+        factor = table.constant(np.log(ratio) if from_logits else ratio)
+    for block in table.on_device():
+        if from_logits:
+            shifted = block + factor
+            lost = xp.max(shifted, axis=1, keepdims=True) == -xp.inf
+            adapted.append(softmax_of(xp, xp.where(lost, block, shifted)))
+        else:
+            lost = xp.sum(block * factor, axis=1, keepdims=True) == 0
+            scaled = block * xp.where(lost, xp.ones_like(factor), factor)
+            adapted.append(scaled / xp.sum(scaled, axis=1, keepdims=True))
+        n_kept += int(xp.sum(xp.astype(lost, xp.int64)))
+    return table.joined(adapted), n_kept
+
+
 def _warn_of_kept(n_kept: int, n_rows: int) -> None:
     if n_kept:
         warn_user(
@@ -202,9 +232,11 @@ def _warn_of_kept(n_kept: int, n_rows: int) -> None:
         )
 
 
-def like_input(predictions: Predictions, adapted: Floats) -> Floats:
+def like_input(predictions: Predictions, adapted: Any) -> Any:
     """Return only the positive class's column if that is what was given."""
-    return adapted[:, 1].copy() if predictions.binary else adapted
+    if not predictions.binary:
+        return adapted
+    return adapted[:, 1].copy() if isinstance(adapted, np.ndarray) else adapted[:, 1]
 
 
 def _scale_rows(block: Vector, ratio: Vector) -> int:

@@ -42,7 +42,14 @@ from priorshift.calibration import (
     CalibrationMap,
     calibration_from_dict,
 )
-from priorshift.execution import SparseTable, Table, is_dask_array, map_chunks
+from priorshift.execution import (
+    SparseTable,
+    Table,
+    is_dask_array,
+    is_tensor,
+    map_chunks,
+    to_numpy,
+)
 from priorshift.io import write_text
 
 SCHEMA_VERSION = 1
@@ -141,13 +148,13 @@ class Adapter(FrozenArrays):
         Returns
         -------
         ndarray of the shape of `y_proba`
-            Adapted probabilities; a sparse matrix for a sparse matrix, and a `TopK` for a `TopK`
-            whose rest is spread.
+            Adapted probabilities; a sparse matrix for a sparse matrix, a `TopK` for a `TopK` whose
+            rest is spread, and a tensor on the same device for a tensor.
         """
         if is_dask_array(y_proba):
             return map_chunks(partial(self, from_logits=from_logits, strength=strength), y_proba)
         predictions = check_outputs(
-            y_proba, from_proba=not from_logits, name="y_proba", sparse=True
+            y_proba, from_proba=not from_logits, name="y_proba", sparse=True, tensors=True
         )
         values = in_class_order(predictions, self.classes)
         check_source_mass(
@@ -184,6 +191,8 @@ class Adapter(FrozenArrays):
         adapted = self(y_proba, from_logits=from_logits)
         if issparse(adapted) or isinstance(adapted, Table):
             raise ValueError("decide needs an array; pass some rows at a time, by toarray().")
+        if is_tensor(adapted):
+            adapted = to_numpy(adapted)
         if adapted.ndim == 1:
             adapted = np.column_stack([1 - adapted, adapted])
         return self.classes[self._decisions(adapted)]

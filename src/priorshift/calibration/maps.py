@@ -19,7 +19,7 @@ from scipy.special import softmax
 from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Vector
 from priorshift._validation import SUM_TOLERANCE, check_numbers, require_keys
-from priorshift.execution import Table
+from priorshift.execution import Table, TensorTable, softmax_of
 
 TINY = float(np.finfo(np.float32).tiny)
 """The smallest normal float32, 1.2e-38: a smaller probability counts as this."""
@@ -152,6 +152,8 @@ def _map_from_dict(found: Any, n_classes: int, name: str) -> CalibrationMap:
 def _apply(
     maps: tuple[CalibrationMap, ...], weights: tuple[float, ...], values: Any, from_logits: bool
 ) -> Any:
+    if isinstance(values, TensorTable):
+        return _apply_on_device(maps, weights, values, from_logits)
     if isinstance(values, Table):
         return values.map(partial(_apply, maps, weights, from_logits=from_logits))
     calibrated = np.zeros_like(values)
@@ -163,6 +165,26 @@ def _apply(
             block *= weight
             calibrated[rows] += block
     return calibrated
+
+
+def _apply_on_device(
+    maps: tuple[CalibrationMap, ...],
+    weights: tuple[float, ...],
+    table: TensorTable,
+    from_logits: bool,
+) -> TensorTable:
+    xp, blocks = table.xp, []
+    tiny = table.constant(TINY)
+    there = [[table.constant(part) for part in (m.floor, m.slope, m.bias)] for m in maps]
+    for block in table.on_device():
+        proba, total = softmax_of(xp, block) if from_logits else block, 0.0
+        for weight, (floor, slope, bias) in zip(weights, there, strict=True):
+            raised = proba + floor
+            z = xp.log(xp.where(raised < tiny, tiny, raised))
+            linear = z * slope if slope.ndim == 1 else z @ slope
+            total = total + weight * softmax_of(xp, linear + bias)
+        blocks.append(total)
+    return TensorTable(table.joined(blocks))
 
 
 def floored_log(proba: Floats, floor: float | Vector) -> Any:

@@ -42,7 +42,15 @@ from priorshift.estimators.references import Reference
 from priorshift.estimators.result import PriorEstimate
 from priorshift.estimators.source import Mismatch, mismatch_of
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
-from priorshift.execution import DENSE_CLASSES, DenseBlocks, Rows, SparseTable, Table, take_rows
+from priorshift.execution import (
+    DENSE_CLASSES,
+    DenseBlocks,
+    Rows,
+    SparseTable,
+    Table,
+    TensorTable,
+    take_rows,
+)
 from priorshift.solvers import Mixture, Solution, maximise
 from priorshift.statistics import Decision, DecisionCounts
 from priorshift.uncertainty import Estimand, IntervalMethod, IntervalRequest, PriorInterval
@@ -168,6 +176,9 @@ class PriorEstimator(BaseEstimator):
     wide : bool
         Whether sparse predictions may have any number of classes, because no dense matrix of
         classes by classes is formed; by default the same as `takes_sparse`.
+    takes_tensors : bool, default=False
+        Whether the method goes through a target that is a tensor on its device; otherwise it gets
+        a NumPy array.
     calibrates : bool, default=False
         Whether the method calibrates predictions itself.
     trusts_outputs : bool, default=False
@@ -192,6 +203,7 @@ class PriorEstimator(BaseEstimator):
     keeps_rows: ClassVar[bool] = False
     calibrates: ClassVar[bool] = False
     trusts_outputs: ClassVar[bool] = False
+    takes_tensors: ClassVar[bool] = False
     estimates_nothing: ClassVar[bool] = False
     raw_is: ClassVar[Literal["priors", "ratio"]] = "priors"
     gap_unit: ClassVar[Literal["nats", ""]] = "nats"
@@ -611,7 +623,8 @@ class PriorEstimator(BaseEstimator):
             simultaneous=simultaneous,
             estimand=estimand,
         )
-        values = in_class_order(check_proba(y_proba, tables=True), self.classes_)
+        checked = check_proba(y_proba, tables=True, tensors=self.takes_tensors)
+        values = in_class_order(checked, self.classes_)
         values = self._as_taken(values)
         check_source_mass(self._denominator, values, self.classes_, origin=self.source_priors_from_)
         if request is None:
@@ -740,6 +753,8 @@ class PriorEstimator(BaseEstimator):
 
     def _few_classes(self, values: Rows) -> Any:
         """Return predictions as intervals can take them: they need dense matrices of classes."""
+        if isinstance(values, TensorTable):
+            return values.read(slice(0, values.shape[0]))
         if not isinstance(values, SparseTable):
             return values
         if values.shape[1] > DENSE_CLASSES:
