@@ -37,7 +37,7 @@ def read_numbers(values: Any, name: str) -> tuple[Floats, tuple[Any, ...] | None
 
 def as_array(values: Any, name: str, dtype: Any = None) -> np.ndarray[Any, Any]:
     """Make an array of any input, or say why that is impossible."""
-    if type(values) not in (np.ndarray, list, tuple) and is_tensor(values):
+    if type(values) is not np.ndarray and hasattr(values, "dtype") and is_tensor(values):
         values = to_numpy(values)
     try:
         return np.asarray(values, dtype)
