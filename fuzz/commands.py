@@ -239,6 +239,12 @@ def _estimate(scene: Scene) -> list[str]:
     return words + scene.maybe(0.5, "--json") + _output(scene, 0.3, ".json", ".csv")
 
 
+def _assess(scene: Scene) -> list[str]:
+    words = _data(scene) + _method(scene, how_often=0.3)
+    words += scene.maybe(0.3, "--confidence-level", scene.one(("0.9", "0.5"), ("0", "x")))
+    return words + scene.maybe(0.5, "--json") + _output(scene, 0.3, ".json")
+
+
 def _adapt(scene: Scene) -> list[str]:
     words = _data(scene, validation=0.9) + _method(scene)
     words += scene.maybe(0.25, "--known-priors", scene.priors())
@@ -315,6 +321,7 @@ COMMANDS: dict[str, Callable[[Scene], list[str]]] = {
     "adapt again": _adapt,
     "nonsense": _nonsense,
     "report": _report,
+    "assess": _assess,
 }
 
 
@@ -396,7 +403,7 @@ def _require_documents(scene: Scene, words: list[str], result: Any) -> None:
         for document in result.stdout.splitlines() if "monitor" in words else [result.stdout]:
             _read_json(document)  # monitor: one a line
     for path in scene.outputs:
-        if not path.is_file():
+        if not path.is_file() or str(path) not in words:  # a line may have been cut short
             continue
         if not path.stat().st_size:
             raise BadAnswerError(f"{path.name} is empty")

@@ -482,6 +482,15 @@ def diagnose(world: World) -> Any:
     return ps.diagnose(world.val(), world.labels(), world.target(), given, **options)
 
 
+def assess(world: World) -> Any:
+    """Say whether to adapt, and adapt."""
+    rng = world.rng
+    options = {"method": pick(rng, ("auto", *METHODS)), **world.source(), **world.classes()}
+    options["confidence_level"] = world.number((0.5, 0.95), 0.1)
+    found = ps.assess(world.val(), world.labels(), world.target(), random_state=0, **options)
+    return found.to_dict(), Proba(found.adapt(world.y_proba))
+
+
 # Many targets
 
 
@@ -671,6 +680,7 @@ ENTRIES: dict[str, Callable[[World], Any]] = {
             detect_shift,
             check_assumption,
             diagnose,
+            assess,
             estimate_groups,
             group_counts,
             monitor,

@@ -263,3 +263,41 @@ def test_expectation_and_measurement_are_averaged_by_precision(found):
     weights = np.array([1 / s**2, 1 / 0.02**2])
     assert mean == pytest.approx(weights @ [g, 0.0] / weights.sum(), rel=1e-4)
     assert error == pytest.approx(weights.sum() ** -0.5, rel=1e-4)
+
+
+# Many groups or windows
+
+
+def test_verdicts_on_parts_are_those_of_assess(shifted):
+    y_proba_val, y_val, y_proba, _ = shifted
+    rng = np.random.default_rng(3)
+    same, _ = draw(rng, 1500, np.bincount(y_val, minlength=K) / y_val.size)
+    verdicts = assessment.Verdicts(y_proba_val, y_val)
+    fitted = ps.SCML().fit(y_proba_val, y_val)
+    for rows, expected in ((y_proba, "adapt"), (same, "leave")):
+        assert ps.assess(y_proba_val, y_val, rows, method="scm-l").verdict == expected
+        assert verdicts.on(fitted.estimate(rows, 0.95), rows) == expected
+
+
+def test_verdicts_use_labels(shifted):
+    y_proba_val, y_val, y_proba, _ = shifted
+    decisions = y_proba.argmax(axis=1)  # as if they were right
+    estimate = ps.SCML().fit(y_proba_val, y_val).estimate(y_proba)
+    verdicts = assessment.Verdicts(y_proba_val, y_val)
+    assert verdicts.on(estimate, y_proba) == "adapt"
+    assert verdicts.on(estimate, y_proba, decisions) == "leave"
+
+
+def test_verdicts_end_with_their_budget(shifted):
+    y_proba_val, y_val, y_proba, _ = shifted
+    estimate = ps.SCML().fit(y_proba_val, y_val).estimate(y_proba)
+    one = (y_val.size + y_proba.shape[0]) * (K + 10)
+    verdicts = assessment.Verdicts(y_proba_val, y_val, budget=2 * one + 1)
+    assert [verdicts.on(estimate, y_proba) for _ in range(3)] == ["adapt", "adapt", None]
+    assert verdicts.budget == 0
+
+
+def test_one_row_is_no_reason_to_adapt(shifted):
+    y_proba_val, y_val, y_proba, _ = shifted
+    estimate = ps.SCML().fit(y_proba_val, y_val).estimate(y_proba)
+    assert assessment.Verdicts(y_proba_val, y_val).on(estimate, y_proba[:1]) == "unclear"

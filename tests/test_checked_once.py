@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 import priorshift as ps
 from priorshift import statistics
-from priorshift._validation import Predictions, _predictions, check_logits, check_proba, ordered
+from priorshift._validation import Predictions, _inputs, check_logits, check_proba, ordered
 from priorshift.cli import _classes, main
 from priorshift.evaluation import compare
 from priorshift.execution import ArrayTable, Table
@@ -37,24 +37,24 @@ def data(simulate, rng):
 def scans(monkeypatch):
     """Count how often the values of predictions are scanned, by their number of rows."""
     counted = Counter()
-    scan = _predictions._Distributions.__call__
+    scan = _inputs._Distributions.__call__
 
     def counting(self, block, rows):
         counted[rows.stop] += rows.start == 0  # the tests below have one block each
         return scan(self, block, rows)
 
-    monkeypatch.setattr(_predictions._Distributions, "__call__", counting)
+    monkeypatch.setattr(_inputs._Distributions, "__call__", counting)
     return counted
 
 
 @pytest.fixture
 def confusions(monkeypatch):
-    """Count how often probabilities are summed by label over all rows, each with weight 1."""
+    """Count how often probabilities are summed by label over all rows, and how often weighted."""
     counted = Counter()
     add_up = statistics._SumByClass.__call__
 
     def counting(self, block, rows):
-        counted[rows.stop] += self.weight is None and rows.start == 0
+        counted[rows.stop if self.weight is None else "weighted"] += rows.start == 0
         return add_up(self, block, rows)
 
     monkeypatch.setattr(statistics._SumByClass, "__call__", counting)
@@ -121,6 +121,7 @@ def test_assess_checks_and_counts_once(data, scans, confusions):
     assert scans == {N_VAL: 1, N_TARGET: 1}
     # as it is, squared for the variance of each class, and once more for what diagnose redraws
     assert confusions[N_VAL] <= 3
+    assert confusions["weighted"] <= 2  # all redraws in one pass, and weighted by probabilities
 
 
 @pytest.mark.usefixtures("blank_figures")
@@ -132,6 +133,7 @@ def test_a_report_checks_and_counts_once(data, scans, confusions):
     assert scans == {N_VAL: 1, N_TARGET: 1}
     # as it is, squared for the variance of each class, and once more for what diagnose redraws
     assert confusions[N_VAL] <= 3
+    assert confusions["weighted"] <= 2  # all redraws in one pass, and weighted by probabilities
 
 
 @pytest.mark.usefixtures("blank_figures")

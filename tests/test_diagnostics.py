@@ -11,7 +11,7 @@ from scipy.stats import norm
 import priorshift as ps
 from priorshift.diagnostics import Expected, diagnose
 from priorshift.diagnostics._accuracy import expected_score
-from priorshift.diagnostics._confusable import confusable_pairs
+from priorshift.diagnostics._diagnose import confusable_pairs
 from priorshift.estimators import PriorEstimate
 
 

@@ -3,7 +3,9 @@
 import importlib
 import inspect
 import pkgutil
+import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +14,15 @@ import priorshift as ps
 
 MOST_LEVELS = 2
 """Levels of inheritance of our own."""
+
+MOST_FILES, MOST_IMPORTS, MOST_MODULES = 180, 2100, 14
+"""Files of the library, lines of them that import, and modules that EM passes through."""
+
+ROOT = Path(__file__).parents[1]
+SOURCE, TESTS = ROOT / "src" / "priorshift", ROOT / "tests"
+
+TESTED_TOGETHER = {"cases", "oracles", "rows", "traits"}
+"""Test files about several modules of their package at once."""
 
 
 def own_classes():
@@ -58,9 +69,46 @@ def modules_called(run):
     return called
 
 
-def test_one_method_can_be_read_in_few_files():
+@pytest.mark.parametrize(
+    "fit",
+    [{"source_priors": [0.5, 0.5]}, {"y_proba": [[0.8, 0.2], [0.3, 0.7]], "y": [0, 1]}],
+    ids=["priors", "validation"],
+)
+def test_one_method_can_be_read_in_few_files(fit):
     y_proba = np.array([[0.9, 0.1], [0.6, 0.4], [0.9, 0.1], [0.2, 0.8]])
     ps.EM()  # so that nothing is imported on the way
-    called = modules_called(lambda: ps.EM().fit(source_priors=[0.5, 0.5]).estimate(y_proba))
+    called = modules_called(lambda: ps.EM().fit(**fit).estimate(y_proba))
     assert "priorshift.estimators.em" in called
-    assert len(called) <= 14, sorted(called)
+    assert len(called) <= MOST_MODULES, sorted(called)
+
+
+def test_files_and_imports_are_few():
+    files = list(SOURCE.rglob("*.py"))
+    lines = [line for path in files for line in path.read_text("utf-8").splitlines()]
+    imports = [line for line in lines if re.match(r"\s*(from \S+ import|import) ", line)]
+    assert len(files) <= MOST_FILES
+    assert 0 < len(imports) <= MOST_IMPORTS
+
+
+def modules_of(package):
+    """Name the modules of a package as its tests do, without the underscore."""
+    return {path.stem.lstrip("_") for path in package.glob("*.py")} - {"init__"}
+
+
+def test_tests_mirror_the_source():
+    packages = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
+    folders = {path.parent.name for path in TESTS.glob("*/test_*.py")}
+    assert folders - packages == {"extras", "benchmarks"}
+    alone = {path.stem.removeprefix("test_") for path in TESTS.glob("test_*.py")}
+    assert {name.lstrip("_") for name in packages} - folders - alone == set()
+
+
+@pytest.mark.parametrize(
+    "name", ["adaptation", "calibration", "estimators", "execution", "solvers"]
+)
+def test_a_test_file_is_named_after_its_module(name):
+    modules = modules_of(SOURCE / name)
+    for path in (TESTS / name).glob("test_*.py"):
+        tested = path.stem.removeprefix("test_")
+        known = any(tested == module or tested.startswith(f"{module}_") for module in modules)
+        assert known or tested in TESTED_TOGETHER, path

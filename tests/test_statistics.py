@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import confusion_matrix
 
 import priorshift as ps
+from priorshift import statistics
 from priorshift.execution import _threads
 
 DECISIONS = ["hard", "soft"]
@@ -297,3 +298,16 @@ def test_counts_of_nothing_have_no_shares():
     nothing = ps.DecisionCounts.from_arrays(np.zeros((3, 2)), decision="soft")
     with pytest.raises(ValueError, match="counts are all 0"):
         _ = nothing.frequencies
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 2**18])
+def test_weightings_counted_in_one_pass_are_those_counted_one_by_one(at_once, monkeypatch):
+    monkeypatch.setattr(statistics, "MANY_CELLS", at_once * 4**2)
+    y_proba, y = random_samples(300, 4)
+    weights = list(np.random.default_rng(1).poisson(1.0, (20, 300)).astype(float))
+    weights[3][y == 2] = 0  # a class that a draw misses
+    found = list(statistics.reweighted_columns(y_proba, y, weights))
+    assert len(found) == len(weights)
+    for C, weight in zip(found, weights, strict=True):
+        alone = ps.Confusion.from_arrays(y_proba, y, decision="soft", sample_weight=weight)
+        np.testing.assert_array_equal(C, alone.conditional)

@@ -31,13 +31,13 @@ print(shifted)
 # Every method gains. EM gains most: it uses each output, and this network's outputs can be trusted,
 # as the reliability diagram on validation shows.
 
-ReliabilityDisplay.from_predictions(data.y_proba_val, data.y_val, classes=data.classes)
+ReliabilityDisplay.from_predictions(data.y_val, data.y_proba_val, classes=data.classes)
 
 # %%
 # The confusion-matrix methods pay for 15 coats and 25 ankle boots in validation: those columns are
 # estimated from so few samples.
 
-ConfusionDisplay.from_predictions(data.y_proba_val, data.y_val, classes=data.classes)
+ConfusionDisplay.from_predictions(data.y_val, data.y_proba_val, classes=data.classes)
 
 # %%
 # Side by side, with the true shares. Without labels this is all one has: where methods agree, more

@@ -49,13 +49,13 @@ for estimate in (shift, em):
     print(f"{estimate.method}: {held} of {truth.size} intervals hold the true share")
 
 # %%
-# The verdict: is there a shift, and does a change of priors alone explain the target?
+# Two tests: is there a shift, and does a change of priors alone explain the target?
 
 test = ps.detect_shift(
     *validation, data.y_proba_target, classes=data.classes, assumption=True, random_state=0
 )
-print(test.verdict)
-print(test.assumption.verdict)
+print(test.sentence)
+print(test.assumption.sentence)
 
 # %%
 # Outputs that are less sure within every decision cannot come from other priors. The test of the
@@ -65,7 +65,7 @@ unsure = 0.7 * data.y_proba_val[2000:] + 0.03
 found = ps.check_assumption(
     data.y_proba_val[:2000], data.y_val[:2000], unsure, classes=data.classes, random_state=0
 )
-print(found.verdict)
+print(found.sentence)
 
 # %%
 # What is adapting expected to bring? The accuracy of each class on validation, weighted by the

@@ -9,7 +9,8 @@ the share of the target that no change of priors explains (0 unless the assumpti
 is how far the gain may be off. Labels of the target, if you have some, measure the gain directly;
 both are averaged by precision.
 
-- **adapt** if :math:`g > 1.2\, e`;
+- **adapt** if :math:`g > 1.2\, e`, unless there is no evidence that the class balance changed and g
+  is below one point of accuracy;
 - **leave** if there is nothing to gain: there is no evidence that the class balance changed, or
   :math:`g + 1.64\, e` is below one point of accuracy;
 - **unclear** otherwise: the class balance changed, but whether adapting helps cannot be told. The
@@ -44,7 +45,13 @@ from priorshift._validation import (
 from priorshift.diagnostics import Diagnostics, Expected, diagnose
 from priorshift.estimators import PriorEstimate, PriorEstimator, get_estimator
 from priorshift.execution import Table, take_rows
-from priorshift.shift_test import AssumptionTest, ShiftTest, detect_shift
+from priorshift.shift_test import (
+    AssumptionTest,
+    ShiftTest,
+    check_assumption,
+    detect_shift,
+    is_shifted,
+)
 
 Verdict = Literal["adapt", "leave", "unclear"]
 
@@ -366,6 +373,92 @@ def _weighed(
     )
 
 
+class Tested(NamedTuple):
+    """What a verdict needs of a `ShiftTest`."""
+
+    rejected: bool
+    assumption: AssumptionTest | None
+
+
+class Verdicts:
+    """Give the verdict of `weigh`, and nothing else, on many groups or windows.
+
+    What a verdict does not need is left out, such as the size of the shift. Beyond a fixed amount
+    of work there are no more verdicts, so that thousands of groups do not take hours.
+
+    Parameters
+    ----------
+    y_proba_val, y_val, source_label_priors
+        As for `assess`.
+    budget : int
+        Rows times classes, of validation and of the target, to go through in all.
+
+    Examples
+    --------
+    >>> import priorshift as ps
+    >>> from priorshift.assessment import Verdicts
+    >>> data = ps.datasets.load_fashion_lt()
+    >>> known = {"source_priors": data.source_priors, "classes": data.classes}
+    >>> fitted = ps.SCML().fit(data.y_proba_val, data.y_val, **known)
+    >>> verdicts = Verdicts(data.y_proba_val, data.y_val)
+    >>> half = data.y_proba_target[:2500]
+    >>> verdicts.on(fitted.estimate(half), half)
+    'adapt'
+    """
+
+    def __init__(
+        self,
+        y_proba_val: ArrayLike,
+        y_val: ArrayLike,
+        source_label_priors: Any = None,
+        *,
+        budget: int = MOST_NUMBERS,
+    ) -> None:
+        self.validation = check_proba(y_proba_val, "y_proba_val"), y_val
+        self.source_label_priors, self.budget = source_label_priors, budget
+
+    def on(
+        self, estimate: PriorEstimate, y_proba: ArrayLike, y: ArrayLike | None = None
+    ) -> Verdict | None:
+        """Return the verdict on some rows; None once the budget is spent.
+
+        Parameters
+        ----------
+        estimate : PriorEstimate
+            The priors of these rows.
+        y_proba : array-like of shape (n_samples, n_classes)
+        y : array-like of shape (n_samples,), optional
+            Their labels, where known.
+        """
+        data = _read(*self.validation, y_proba, y, estimate.classes)
+        K, n_rows = data.classes.size, data.y_val.size + data.n_target
+        if K > MOST_CLASSES or self.budget < n_rows * (K + 10):
+            self.budget = 0
+            return None
+        self.budget -= n_rows * (K + 10)
+        with _collected():
+            return self._weighed(data, estimate)
+
+    def _weighed(self, data: "Data", estimate: PriorEstimate) -> Verdict:
+        level = 0.95
+        diagnostics, _ = _diagnosed(data, estimate, level)
+        measured = _measured(data, estimate, level)
+        evidence = Evidence(estimate, None, diagnostics, measured, data.sizes, level)
+        rows = (data.y_proba_val, data.classes[data.y_val], data.y_proba_target)
+        try:
+            rejected = is_shifted(
+                *rows, self.source_label_priors, classes=data.classes, random_state=0
+            )
+        except ValueError:  # too few rows
+            return evidence.verdict
+        evidence = replace(evidence, test=Tested(rejected, None))
+        settled = not rejected and measured is None and evidence.verdict == "leave"
+        if settled or data.classes.size > MOST_CLASSES_OF_ASSUMPTION:
+            return evidence.verdict  # whatever else changed
+        found = check_assumption(*rows, classes=data.classes, random_state=0)
+        return replace(evidence, test=Tested(rejected, found)).verdict
+
+
 class Sizes(NamedTuple):
     """Rows of validation, of its rarest class, and of the target."""
 
@@ -417,7 +510,7 @@ def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, clas
     n, K = target.shape
     index = np.arange(n)
     if isinstance(target.values, Table):
-        index = _drawn(n, max(1, SAMPLE_NUMBERS // K))
+        index = draw_rows(n, K)
         target = Predictions.from_checked(take_rows(target.values, index))
     known, truth = known_labels(y_target, names, n)
     position = np.searchsorted(index, known)
@@ -433,8 +526,9 @@ def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, clas
     )
 
 
-def _drawn(n: int, n_rows: int) -> Indices:
-    """Draw row numbers, the same ones every time; those drawn twice count once."""
+def draw_rows(n: int, n_classes: int) -> Indices:
+    """Draw the rows of a large target to look at, the same every time; drawn twice counts once."""
+    n_rows = max(1, SAMPLE_NUMBERS // n_classes)
     if n_rows >= n:
         return np.arange(n)
     return np.unique(np.random.default_rng(0).integers(n, size=n_rows))
@@ -546,7 +640,7 @@ def following(estimate: PriorEstimate, verdict: Verdict) -> PriorEstimate:
     return replace(estimate, strength=0.0, calibrator=None)
 
 
-def unexplained(test: ShiftTest | None, diagnostics: Diagnostics | None) -> float:
+def unexplained(test: ShiftTest | Tested | None, diagnostics: Diagnostics | None) -> float:
     r"""Return the share of the target that no change of priors explains, 0 unless it is refuted.
 
     The test's statistic T is twice a mean square of f deviations, in standard errors: chance alone
@@ -570,10 +664,10 @@ def shift_in_words(test: ShiftTest | None, estimate: PriorEstimate) -> str:
     if test is None:
         return ""
     if test.rejected:
-        moved = float(np.abs(estimate.priors - estimate.source_priors).sum() / 2)
+        moved = f"about {estimate.total_variation:.0%} of the cases"
         return (
-            f"The class balance changed (p = {test.p_value:.3f}): about {moved:.0%} of the cases "
-            "belong to other classes than before."
+            f"The class balance changed (p = {test.p_value:.3f}): {moved} belong to other classes "
+            "than before."
         )
     noticed = f"a change of {test.alternative:.0%} of the cases would have been noticed with"
     unchanged = f"There is no evidence that the class balance changed (p = {test.p_value:.2f})"
@@ -622,7 +716,7 @@ class Evidence:
     """All that a verdict is made from."""
 
     estimate: PriorEstimate
-    test: ShiftTest | None
+    test: ShiftTest | Tested | None
     diagnostics: Diagnostics | None
     measured: Measured | None
     sizes: Sizes
@@ -680,7 +774,7 @@ class Evidence:
         mean, error = self.mean_and_error
         if self.unknown_classes:
             return "unclear"
-        if mean > CAUTION * error:
+        if mean > CAUTION * error and not (self.no_shift and mean < WORTH):
             return "adapt"
         if self.no_shift or mean + 1.64 * error < WORTH:
             return "leave"
@@ -693,15 +787,7 @@ class Evidence:
         if verdict == "adapt":
             return f"Adapt: {self._changed()}accuracy should rise {self._from_to()}."
         if verdict == "leave":
-            if self.no_shift:
-                return (
-                    "Leave the predictions as they are: there is no evidence that the class "
-                    "balance changed."
-                )
-            return (
-                "Leave the predictions as they are: the class balance changed, but "
-                f"adapting would gain {_points(max(0.0, gain.high))} points of accuracy at most."
-            )
+            return f"Leave the predictions as they are: {self._nothing_to_gain()}."
         if self.unknown_classes:
             return (
                 f"Unclear: validation has no row of class {some(self.unknown_classes, 3)}, so "
@@ -718,6 +804,15 @@ class Evidence:
             f"{_signed(gain.low)} to {_signed(gain.high)} points."
         )
 
+    def _nothing_to_gain(self) -> str:
+        mean, error = self.mean_and_error
+        little = mean + 1.64 * error < WORTH
+        if self.no_shift and not (self.test is None and little):
+            return "there is no evidence that the class balance changed"
+        changed = "" if self.test is None else "the class balance changed, but "
+        most = _points(max(0.001, self.gain.high))
+        return f"{changed}adapting would gain {most} points of accuracy at most"
+
     def _changed(self) -> str:
         shifted = self.test is not None and self.test.rejected
         return "the class balance has changed, and " if shifted else ""
@@ -730,14 +825,15 @@ class Evidence:
         before = self.diagnostics.accuracy_before.value
         after = min(1.0, before + gain.value)
         digits = 0 if round(100 * before) != round(100 * after) else 1
-        return f"from about {100 * before:.{digits}f} % to {100 * after:.{digits}f} % ({span})"
+        return f"from about {before:.{digits}%} to {after:.{digits}%} ({span})"
 
     @property
     def reasons(self) -> tuple[str, ...]:
         """Say what the verdict rests on, one sentence each with its number."""
+        test = self.test if isinstance(self.test, ShiftTest) else None
         said = [
-            shift_in_words(self.test, self.estimate),
-            assumption_in_words(self.test, self.diagnostics),
+            shift_in_words(test, self.estimate),
+            assumption_in_words(test, self.diagnostics),
             self._of_gain(),
             self._of_labels(),
         ]

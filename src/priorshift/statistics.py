@@ -4,17 +4,23 @@ Each is a sum over rows, so parts of the data can be counted apart, in any order
 added with `+`. Decisions are hard (argmax) or soft (the predicted probabilities themselves).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
-from priorshift._blocks import BLOCK_BYTES
-from priorshift._typing import Floats, Indices, Mask, Vector, are_numbers
-from priorshift._validation import as_array, check_choice, check_count, check_indices, check_matrix
+from priorshift._typing import Floats, Indices, Mask, Vector
+from priorshift._validation import (
+    check_choice,
+    check_count,
+    check_counts,
+    check_indices,
+    check_matrix,
+)
 from priorshift.execution import (
+    BLOCK_BYTES,
     DENSE_CLASSES,
     Block,
     Rows,
@@ -28,9 +34,11 @@ Decision = Literal["hard", "soft"]
 RowWeight = Vector | Callable[[Block], Vector] | None
 """A weight for every row: as an array, as a function of blocks, or 1."""
 
-
 GRAM_BYTES = 2**23
 """Blocks of rows whose products are summed: large enough for matrix products to be fast."""
+
+MANY_CELLS = 2**18
+"""Cells of the confusion matrices that are counted in one pass under different weights."""
 
 GEMM_SPEED_UP = 16
 """A product of matrices takes far less time per multiplication than one with a vector."""
@@ -66,15 +74,7 @@ class DecisionCounts:
     def __post_init__(self) -> None:
         check_choice(self.decision, ("hard", "soft"), "decision")
         check_count(self.n_samples, "n_samples", least=0)
-        counts = as_array(self.counts, "counts")
-        if counts.ndim != 1 or not are_numbers(counts.dtype):
-            raise ValueError(
-                "counts must be one number per class; got an array of shape "
-                f"{counts.shape} and type {counts.dtype}."
-            )
-        if not (np.isfinite(counts) & (counts >= 0)).all():
-            raise ValueError(f"counts must be finite and at least 0; got {counts}.")
-        object.__setattr__(self, "counts", counts)
+        object.__setattr__(self, "counts", check_counts(self.counts))
 
     @classmethod
     def from_arrays(
@@ -166,13 +166,7 @@ class Confusion:
             cell_weights = np.bincount(cells, weights=sample_weight, minlength=K * K)
             counts = cell_weights.reshape(K, K).astype(np.float64)
         else:
-            # blocks of at least K/2 rows, or adding K x K matrices would outweigh the work itself
-            counts = map_reduce(
-                _SumByClass(y, K, sample_weight),
-                y_proba,
-                block_bytes=max(BLOCK_BYTES, 4 * K * K),
-                n_parts=2,
-            ).T
+            counts = _sums_by_class(y_proba, y, sample_weight).T
         weights = np.bincount(y, weights=sample_weight, minlength=K).astype(np.float64)
         return cls(counts, weights, decision, y_proba.shape[0])
 
@@ -208,6 +202,27 @@ class Confusion:
             self.decision,
             self.n_samples + other.n_samples,
         )
+
+
+def reweighted_columns(y_proba: Floats, y: Indices, weights: Sequence[Vector]) -> Iterator[Vector]:
+    """Yield C of soft decisions for each weighting of the rows, many of them in one pass.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> y_proba = np.array([[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]])
+    >>> weights = [np.array([1.0, 1.0, 1.0]), np.array([2.0, 0.0, 1.0])]
+    >>> [C.round(2).tolist() for C in reweighted_columns(y_proba, np.array([0, 0, 1]), weights)]
+    [[[0.7, 0.2], [0.3, 0.8]], [[0.9, 0.2], [0.1, 0.8]]]
+    """
+    n, K = y_proba.shape
+    at_once = max(1, MANY_CELLS // K**2)
+    for first in range(0, len(weights), at_once):
+        some = np.column_stack(weights[first : first + at_once])
+        sums = _sums_by_class(y_proba, y, some).reshape(-1, K, K)
+        for counts, weight in zip(sums, some.T, strict=True):
+            size: Vector = np.bincount(y, weights=weight, minlength=K).astype(np.float64)
+            yield Confusion(counts.T, size, "soft", n).conditional
 
 
 def shrunk_columns(confusion: Confusion, model: Vector, strength: float) -> Vector:
@@ -326,19 +341,32 @@ class _Gram:
         return away.T @ (away if weight is None else away * weight[:, None])
 
 
+def _sums_by_class(y_proba: Rows, y: Indices, weight: Vector | None) -> Vector:
+    """Sum rows by label, (K, K); or, with B weights per row, for each of them, (B * K, K)."""
+    K = y_proba.shape[1]
+    # blocks of at least K/2 rows, or adding K x K matrices would outweigh the work itself
+    sums: Vector = map_reduce(
+        _SumByClass(y, K, weight), y_proba, block_bytes=max(BLOCK_BYTES, 4 * K * K), n_parts=2
+    )
+    return sums
+
+
 @dataclass(frozen=True)
 class _SumByClass:
     """Sum the rows of a block by label: a sparse matrix of labels does it without sorting them."""
 
     y: Indices
     n_classes: int
-    weight: Vector | None
+    weight: Vector | None  # (n,), or (n, B) for B sums at once
 
     def __call__(self, block: Block, rows: slice) -> Vector:
-        label = self.y[rows]
-        data = np.ones(label.size) if self.weight is None else self.weight[rows]
-        shape = (label.size, self.n_classes)
-        of_class = csr_array((data, label, np.arange(label.size + 1)), shape=shape)
+        label = self.y[rows, None]
+        data = np.ones(label.shape) if self.weight is None else self.weight[rows]
+        data = data.reshape(label.size, -1)
+        B = data.shape[1]
+        at = label + self.n_classes * np.arange(B)
+        start = np.arange(0, at.size + 1, B)
+        of_class = csr_array((data.ravel(), at.ravel(), start), (label.size, B * self.n_classes))
         return of_class.T @ block.astype(np.float64, copy=False)
 
 

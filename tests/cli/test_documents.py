@@ -145,11 +145,13 @@ def test_methods_may_be_chosen(both, ask):
 
 def test_a_comparison_is_shown_to_a_person(data, files, write, ok):
     named = ("--validation", files[0], "--target", write("t.csv", data.y_proba, data.y))
-    shown = ok("compare", *named).stdout
-    rows = {line.split(" ")[0] for line in shown.splitlines()}
-    assert {*METHODS, "source", "truth"} <= rows
-    assert "balanced" in shown
-    assert "truth" in shown
+    result = ok("compare", *named)
+    *lines, conclusion, verdict = result.stdout.splitlines()
+    assert {*METHODS} <= {line.split(" ")[0] for line in lines}
+    assert "balanced" in lines[1]
+    assert conclusion.startswith("Auto, EM and SCM-L ")
+    assert verdict.startswith(("Adapt", "Leave", "Unclear"))
+    assert "balanced: the same, averaged over classes." in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,13 @@
 import csv
 import io
 import json
+from functools import partial
 
 import numpy as np
 import pytest
 
 import priorshift as ps
-from priorshift.cli import _classes
+from priorshift.cli import _classes, _task
 from priorshift.groups import estimate_groups
 from priorshift.io import _base, open_predictions
 
@@ -228,3 +229,85 @@ def test_a_class_is_no_group(both, refuse):
     line = refuse(1, "groups", *both, "--group-column", "ant")
     assert "are not those of" not in line
     assert "Taken as classes: 'bee', 'cow'." in line
+
+
+# Verdicts
+
+
+@pytest.fixture
+def two_sites(write):
+    """One site as validation is, and one with another class balance."""
+    rng = np.random.default_rng(0)
+
+    def draw(n, shares):
+        y = rng.choice(3, n, p=shares)
+        x = 2.0 * np.eye(3)[y] + rng.normal(size=(n, 3))
+        y_proba = np.exp(2.0 * x) * usual
+        return y_proba / y_proba.sum(axis=1, keepdims=True), y
+
+    classes, usual = np.array(["ant", "bee", "cow"]), np.array([0.8, 0.15, 0.05])
+    y_proba_val, y_val = draw(2000, usual)
+    same, shifted = draw(1500, usual)[0], draw(1500, usual[::-1])[0]
+    site = np.repeat(["home", "away"], 1500)
+    return (
+        write("v.csv", y_proba_val, classes[y_val]),
+        write("t.csv", np.vstack([same, shifted]), site=site),
+        {"home": write("home.csv", same), "away": write("away.csv", shifted)},
+    )
+
+
+def test_every_group_has_the_verdict_of_its_rows(two_sites, ask, ok):
+    validation, target, alone = two_sites
+    named = ("groups", "--validation", validation, "--group-column", "site", "--pooling", "none")
+    answer = ask(*named, "--target", target)
+    found = {entry["group"]: entry["verdict"] for entry in answer["groups"]}
+    assert found == {"home": "leave", "away": "adapt"}
+    known = ("--validation", validation)
+    assert answer["verdict"] == ask("assess", *known, "--target", target)["verdict"]
+    for site, path in alone.items():
+        assert ask("assess", *known, "--target", path)["verdict"] == found[site]
+    result = ok(*named, "--target", target)
+    rows = [line.split() for line in result.stdout.splitlines()]
+    assert ["home", "1500", "leave"] in [row[:3] for row in rows]
+    assert ["away", "1500", "adapt"] in [row[:3] for row in rows]
+    assert "All groups together: " in result.stdout
+    assert "verdict: whether to adapt the group" in result.stderr
+
+
+def test_one_group_has_the_verdict_of_the_whole(two_sites, write, ask):
+    validation, _, alone = two_sites
+    file = open_predictions(alone["away"], label_column="label")
+    y_proba = file.values(["ant", "bee", "cow"])
+    target = write("one.csv", y_proba, site=np.repeat("away", len(y_proba)))
+    answer = ask("groups", "--validation", validation, "--target", target, "--group-column", "site")
+    assert answer["verdict"] == answer["groups"][0]["verdict"] == "adapt"
+
+
+def test_without_validation_there_is_no_verdict(two_sites, ask):
+    _, target, _ = two_sites
+    answer = ask(
+        *("groups", "--target", target, "--group-column", "site", "--method", "em"),
+        *("--source-priors", "ant=0.8,bee=0.15,cow=0.05"),
+    )
+    assert answer["verdict"] is None
+    assert {entry["verdict"] for entry in answer["groups"]} == {None}
+
+
+def test_too_many_groups_say_which_have_a_verdict(two_sites, run, monkeypatch):
+    validation, target, _ = two_sites
+    monkeypatch.setattr(_task, "Verdicts", partial(_task.Verdicts, budget=(2000 + 1500) * 13))
+    named = ("--validation", validation, "--target", target, "--group-column", "site")
+    result = run("groups", *named, "--pooling", "none", "--json")
+    found = {entry["group"]: entry["verdict"] for entry in json.loads(result.stdout)["groups"]}
+    assert sorted(verdict is None for verdict in found.values()) == [False, True]
+    assert "1 of 2 groups have a verdict, those that moved most" in result.stderr
+
+
+def test_a_table_read_in_blocks_has_the_same_verdicts(two_sites, ask, monkeypatch):
+    validation, target, _ = two_sites
+    named = ("groups", "--validation", validation, "--target", target, "--group-column", "site")
+    whole = ask(*named)
+    monkeypatch.setattr(_classes, "IN_MEMORY_BYTES", 0)
+    monkeypatch.setattr(_base, "BLOCK_ROWS", 64)
+    blocks = ask(*named)
+    assert [e["verdict"] for e in blocks["groups"]] == [e["verdict"] for e in whole["groups"]]

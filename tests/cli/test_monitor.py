@@ -2,11 +2,12 @@
 
 import json
 import os
+from functools import partial
 
 import numpy as np
 import pytest
 
-from priorshift.cli import _console
+from priorshift.cli import _console, _task
 from priorshift.cli._monitor import cut, held
 from priorshift.streaming import PriorMonitor
 
@@ -53,6 +54,25 @@ def test_every_file_of_a_folder_is_a_window(folder, ok, stream):
     assert steps[-1]["alarm"]
     assert sum(step["raised"] for step in steps) == 1
     assert steps[-1]["priors"]["cow"] == pytest.approx(0.7, abs=0.1)
+
+
+def test_every_window_has_a_verdict(folder, ok, tmp_path, ask):
+    steps = steps_of(ok("monitor", *folder, "--json"))
+    assert steps[-1]["verdict"] == "adapt"
+    assert "adapt" not in [step["verdict"] for step in steps[:4]]
+    validation, first = folder[1], tmp_path / "days" / "2026-05-01.csv"
+    alone = ask("assess", "--validation", validation, "--target", first, "--method", "scm-l")
+    assert steps[0]["verdict"] == alone["verdict"]
+    assert " adapt " in ok("monitor", *folder).stdout.splitlines()[-1]
+
+
+def test_windows_beyond_the_budget_have_no_verdict(folder, run, monkeypatch):
+    monkeypatch.setattr(_task, "Verdicts", partial(_task.Verdicts, budget=2 * 620 * 13))
+    result = run("monitor", *folder, "--json")
+    verdicts = [step["verdict"] for step in steps_of(result)]
+    assert None not in verdicts[:2]
+    assert set(verdicts[2:]) == {None}
+    assert "The last windows have no verdict" in result.stderr
 
 
 def test_a_table_is_cut_by_days(table, folder, ok):
@@ -124,7 +144,10 @@ def test_a_state_goes_on_where_it_was(folder, stream, ok, tmp_path):
     for day in hidden:
         day.rename(tmp_path / "days" / day.name)
     again = ok("monitor", "--target", tmp_path / "days", "--json", "--state", state)
-    assert first + steps_of(again) == whole
+    steps = first + steps_of(again)
+    assert {step["verdict"] for step in whole} <= {"adapt", "leave", "unclear"}
+    assert {step.pop("verdict") for step in steps[5:]} == {None}  # without validation
+    assert [step | {"verdict": None} for step in steps] == [s | {"verdict": None} for s in whole]
     assert "Left out 5 windows up to 2026-05-05.csv" in again.stderr
     assert PriorMonitor.load(state).n_batches_ == 8
 

@@ -3,6 +3,7 @@
 import json
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -198,6 +199,26 @@ def test_log_loss_falls_as_well_where_it_adapts(simulation, rng):
 
 
 # Little to go by
+
+
+@pytest.mark.parametrize(
+    ("moved", "mismatch", "decides"), [(0.3, False, True), (0.1, False, False), (0.3, True, False)]
+)
+def test_caution_counts_more_where_the_gain_comes_from_calibrating(
+    simulation, rng, monkeypatch, moved, mismatch, decides
+):
+    """A gain of 1.2 standard errors is enough only where it comes from the shift."""
+    y_proba_val, y_val = simulation.draw(simulation.source_priors, 300, rng)
+    y_proba, _ = simulation.draw(TARGET, 300, rng)
+    auto = ps.Auto().fit(y_proba_val, y_val)
+    shares, _ = auto._shares(y_proba)
+    source = auto._balance.priors
+    priors = source + moved * np.where(np.arange(K) == source.argmin(), 1.0, -source)
+    priors /= priors.sum()
+    monkeypatch.setattr(auto, "_shares", lambda y: (replace(shares, priors=priors), y))
+    monkeypatch.setattr(auto, "_mismatch", "Note: they do." if mismatch else None)
+    monkeypatch.setattr(auto_module, "expected_gain", lambda *_: auto_module.Gain(0.12, 0.1, 0.2))
+    assert auto.estimate(y_proba).decision["adapt"] is decides
 
 
 def test_too_few_samples_change_no_decision(simulation, rng):

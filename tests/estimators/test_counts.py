@@ -154,3 +154,17 @@ def test_counts_may_be_of_small_weights(data):
     np.testing.assert_allclose(
         estimator.estimate_counts(light).priors, estimator.estimate_counts(counts).priors
     )
+
+
+@pytest.mark.parametrize("rest", ["spread", "drop"])
+@pytest.mark.parametrize("name", ["cm-l", "scm-l", "cm-m", "scm-m", "bbse", "joint", "gls"])
+@pytest.mark.filterwarnings("ignore::priorshift.PriorShiftWarning")
+def test_all_predictions_may_be_for_a_class_without_labels(name, rest):
+    """Every class that has labels then has a source prior of 0, and is next to absent."""
+    y_proba_val = np.zeros((8, 10))
+    y_proba_val[:, 1] = 1.0
+    ids = np.tile([1, 0, 2, 3, 4, 5, 6, 7], (11, 1))
+    scores = np.tile([1 - 7e-9, *[1e-9] * 7], (11, 1))
+    target = ps.TopK(ids, scores, n_classes=10, rest=rest)
+    estimator = ps.get_estimator(name).fit(y_proba_val, [5, 3, 4, 3, 3, 8, 6, 5], classes=range(10))
+    assert estimator.estimate(target).priors[1] == pytest.approx(1.0)

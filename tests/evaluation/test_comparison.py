@@ -281,9 +281,12 @@ def test_as_plain_values(comparison):
 def test_as_text(comparison):
     lines = repr(comparison).splitlines()
     assert lines[0] == "Comparison of 3 methods, 2 classes"
-    assert lines[1].split()[:4] == ["method", "status", "gap", "agreement"]
+    assert lines[1].split()[:3] == ["method", "moved", "agreement"]
+    assert set(comparison.columns) == {
+        *("moved", "agreement", "accuracy", "balanced", "log loss", "L1 error", "time", "status")
+    }
     assert lines[3].split() == [
-        *("em", "direct", "0.875", "1.0", "ms", "0.7500", "0.5000", "1.2500", "0.1250")
+        *("em", "25.0%", "87.5%", "75.0%", "50.0%", "1.250", "0.125", "0.001", "s", "direct")
     ]
     assert "refused: <b>no</b>" in lines[4]
 
@@ -293,4 +296,46 @@ def test_as_html_everything_is_escaped(comparison):
     assert "<b>" not in html
     assert "&lt;b&gt;no&lt;/b&gt;" in html
     assert html.count("<tr>") == 4
-    assert "<td>0.875</td>" in html
+    assert "<td>87.5%</td>" in html
+
+
+# What it concludes
+
+
+def of_methods(**priors):
+    results = [make([0.5, 0.5], "na")]
+    results += [make(p, name.replace("_", "-")) for name, p in priors.items()]
+    return Comparison(tuple(results), np.array(["cat", "dog"]))
+
+
+def test_methods_to_look_at_first_agree():
+    found = of_methods(auto=[0.8, 0.2], em=[0.82, 0.18], scm_l=[0.78, 0.22], cm=[0.1, 0.9])
+    assert found.conclusion == (
+        "Auto, EM and SCM-L agree: about 30% of the cases belong to other classes than before; cat "
+        "grew most, from 50% to 80%."
+    )
+    assert repr(found).splitlines()[-1] == found.conclusion
+    assert found.conclusion in found._repr_html_()
+    assert found.to_dict()["conclusion"] == found.conclusion
+
+
+def test_methods_disagree():
+    said = of_methods(auto=[0.8, 0.2], em=[0.55, 0.45]).conclusion
+    assert said.startswith("Auto and EM disagree about 25% of the cases, most on cat: 55% to 80%.")
+
+
+def test_nothing_moved():
+    assert of_methods(auto=[0.51, 0.49], em=[0.5, 0.5]).conclusion == (
+        "Auto and EM agree: the class balance hardly changed."
+    )
+
+
+def test_a_conclusion_without_the_methods_to_look_at_first():
+    assert of_methods(cm=[0.8, 0.2]).conclusion.startswith("cm says: about 30% of the cases")
+    assert of_methods().conclusion == "No method has an answer: each row says why."
+
+
+def test_labels_tell_which_was_most_accurate(comparison):
+    assert comparison.conclusion.endswith(
+        "By the target's labels na is most accurate: 75.0%, against 75.0% without adapting."
+    )

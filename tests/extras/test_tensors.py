@@ -328,7 +328,7 @@ def test_without_the_extra(tensor, monkeypatch):
     monkeypatch.setitem(sys.modules, "array_api_compat", None)
     with pytest.raises(ImportError, match=r"pip install 'priorshift\[array-api\]'"):
         ps.adapt_proba(given, np.full(4, 0.25), [0.1, 0.2, 0.3, 0.4])
-    monkeypatch.setattr("priorshift._validation._predictions.has_array_api", lambda: False)
+    monkeypatch.setattr("priorshift._validation._inputs.has_array_api", lambda: False)
     est = ps.EM().fit(source_priors=np.full(4, 0.25))
     np.testing.assert_array_equal(est.estimate(given).priors, est.estimate(target).priors)
     assert _tensors.has_array_api() in (True, False)

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
+import priorshift as ps
 from priorshift.plotting import ComparisonDisplay
 
 CLASSES = ["ant", "bee", "cow"]
@@ -193,3 +194,15 @@ def test_cells_hold_numbers_only_where_they_have_room(width, rng):
     assert len(first_row) == (19 if width > 6 else 0)
     assert ("numbers in %" in ax.get_title(loc="left")) == bool(first_row)
     assert not any(one.overlaps(other) for one, other in pairwise(first_row))
+
+
+def test_a_list_of_estimates_is_named_by_their_methods(ax):
+    y_proba, y = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.4, 0.6]]), [0, 1, 0, 1]
+    em = ps.EM().fit(y_proba, y).estimate(y_proba)
+    cm = ps.CML().fit(y_proba, y).estimate(y_proba)
+    display = ComparisonDisplay.from_estimates([em, cm, em], ax=ax)
+    assert display.methods == ("em", "cm-l", "em (2)")
+    named = ComparisonDisplay.from_estimates({"em": em, "cm-l": cm, "em (2)": em}, ax=ax)
+    np.testing.assert_array_equal(display.priors, named.priors)
+    with pytest.raises(ValueError, match="estimates is empty"):
+        ComparisonDisplay.from_estimates([], ax=ax)

@@ -4,7 +4,7 @@ import io
 
 import numpy as np
 import pytest
-from matplotlib.colors import to_hex
+from matplotlib.colors import to_hex, to_rgba
 
 from priorshift.plotting._monitor import MonitorDisplay
 from priorshift.plotting.style import MAX_POINTS, VERMILLION, positions
@@ -190,3 +190,11 @@ def test_alarms_do_not_reach_into_the_legend():
     (marks,) = [line for line in display.ax_.get_lines() if line.get_label() == "alarm raised"]
     legend = display.ax_.get_legend().get_window_extent()
     assert not marks.get_window_extent().overlaps(legend)
+
+
+def test_source_and_class_have_one_colour(ax):
+    display = MonitorDisplay([[0.1, 0.2, 0.7]] * 3, [0.05, 0.05, 0.9], CLASSES).plot(ax)
+    (circles,) = [one for one in ax.collections if one.get_label() == "source"]
+    lines = [to_rgba(line.get_color()) for line in ax.lines[:3]]
+    np.testing.assert_allclose(circles.get_edgecolors(), lines)
+    np.testing.assert_allclose(circles.get_offsets()[:, 1], display.source_priors)

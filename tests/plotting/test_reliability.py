@@ -1,5 +1,7 @@
 """ReliabilityDisplay: bins, intervals, ECE and the histogram underneath."""
 
+import inspect
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from priorshift.diagnostics import assign_bins
-from priorshift.plotting import ReliabilityDisplay
+from priorshift.plotting import ConfusionDisplay, ReliabilityDisplay
 
 
 @pytest.fixture
@@ -22,7 +24,7 @@ def legend(ax):
 
 def test_points_are_mean_confidence_and_accuracy_of_bins(data, ax):
     y_proba, y = data
-    display = ReliabilityDisplay.from_predictions(y_proba, y, n_bins=4, strategy="uniform", ax=ax)
+    display = ReliabilityDisplay.from_predictions(y, y_proba, n_bins=4, strategy="uniform", ax=ax)
     confidence, right = y_proba.max(axis=1), y_proba.argmax(axis=1) == y
     parts = [(confidence >= low) & (confidence < low + 0.25) for low in (0.25, 0.5, 0.75)]
     np.testing.assert_allclose(display.confidence, [confidence[p].mean() for p in parts])
@@ -35,21 +37,21 @@ def test_points_are_mean_confidence_and_accuracy_of_bins(data, ax):
 
 
 def test_bins_have_equally_many_samples_by_default(data, ax):
-    display = ReliabilityDisplay.from_predictions(*data, ax=ax)
+    display = ReliabilityDisplay.from_predictions(*data[::-1], ax=ax)
     np.testing.assert_array_equal(display.counts, np.full(10, 200))
     assert legend(ax) == ["perfectly calibrated", "bins of equal count, 95% interval"]
 
 
 def test_the_legend_says_which_bins(data, ax):
-    ReliabilityDisplay.from_predictions(*data, strategy="uniform", ax=ax)
+    ReliabilityDisplay.from_predictions(*data[::-1], strategy="uniform", ax=ax)
     assert "bins of equal width, 95% interval" in legend(ax)
 
 
 def test_ece_of_a_calibrated_classifier_is_small_and_grows_with_overconfidence(data, ax):
     y_proba, y = data
-    calm = ReliabilityDisplay.from_predictions(y_proba, y, ax=ax)
+    calm = ReliabilityDisplay.from_predictions(y, y_proba, ax=ax)
     sharp = y_proba**3 / (y_proba**3).sum(axis=1, keepdims=True)
-    sure = ReliabilityDisplay.from_predictions(sharp, y, ax=ax)
+    sure = ReliabilityDisplay.from_predictions(y, sharp, ax=ax)
     assert calm.ece < 0.03
     assert sure.ece > 2 * calm.ece
     assert (sure.accuracy < sure.confidence)[:5].all()
@@ -62,11 +64,11 @@ def test_ece_weighs_bins_by_samples():
 
 def test_labels_may_be_names_and_predictions_one_column(ax):
     y_proba = np.array([0.9, 0.8, 0.3, 0.4])
-    display = ReliabilityDisplay.from_predictions(y_proba, [1, 0, 0, 0], n_bins=1, ax=ax)
+    display = ReliabilityDisplay.from_predictions(y=[1, 0, 0, 0], y_proba=y_proba, n_bins=1, ax=ax)
     np.testing.assert_allclose(display.confidence, [0.75])
     np.testing.assert_allclose(display.accuracy, [0.75])
     named = ReliabilityDisplay.from_predictions(
-        y_proba, ["b", "a", "a", "a"], classes=["a", "b"], n_bins=1, ax=ax
+        y=["b", "a", "a", "a"], y_proba=y_proba, classes=["a", "b"], n_bins=1, ax=ax
     )
     np.testing.assert_allclose(named.accuracy, [0.75])
 
@@ -90,7 +92,7 @@ def test_error_bars_are_the_intervals(ax):
 
 def test_the_histogram_counts_confidence_in_a_strip_below(data, ax):
     y_proba, y = data
-    display = ReliabilityDisplay.from_predictions(y_proba, y, ax=ax)
+    display = ReliabilityDisplay.from_predictions(y, y_proba, ax=ax)
     strip = display.histogram_ax_
     assert strip in ax.child_axes
     (stairs,) = strip.patches
@@ -117,7 +119,7 @@ def test_the_axis_begins_where_confidence_does(K, lowest, ax):
 
 
 def test_a_single_sample_is_a_bin_with_a_wide_interval(ax):
-    display = ReliabilityDisplay.from_predictions([[0.7, 0.3]], [0], classes=[0, 1], ax=ax)
+    display = ReliabilityDisplay.from_predictions([0], [[0.7, 0.3]], classes=[0, 1], ax=ax)
     np.testing.assert_allclose(display.confidence, [0.7])
     assert display.interval[0, 0] < 0.25
     assert display.interval[0, 1] == pytest.approx(1)
@@ -183,8 +185,38 @@ def test_bad_data_are_refused(wrong, message):
 def test_bad_arguments_are_refused(data, ax):
     y_proba, y = data
     with pytest.raises(ValueError, match="n_bins must be a whole number of at least 1"):
-        ReliabilityDisplay.from_predictions(y_proba, y, n_bins=0, ax=ax)
+        ReliabilityDisplay.from_predictions(y, y_proba, n_bins=0, ax=ax)
     with pytest.raises(ValueError, match="strategy must be one of"):
-        ReliabilityDisplay.from_predictions(y_proba, y, strategy="equal", ax=ax)
+        ReliabilityDisplay.from_predictions(y, y_proba, strategy="equal", ax=ax)
     with pytest.raises(ValueError, match="y has 5 labels but there are 2000 rows"):
-        ReliabilityDisplay.from_predictions(y_proba, y[:5], ax=ax)
+        ReliabilityDisplay.from_predictions(y[:5], y_proba, ax=ax)
+
+
+# The order of labels and predictions
+
+
+@pytest.mark.parametrize("display", [ReliabilityDisplay, ConfusionDisplay])
+def test_the_former_order_works_with_a_warning(data, display, ax):
+    y_proba, y = data
+    now = display.from_predictions(y, y_proba, ax=ax).frame("polars")
+    with pytest.warns(FutureWarning, match=rf"{display.__name__}.*labels first.*0\.3"):
+        before = display.from_predictions(y_proba, y, ax=ax).frame("polars")
+    assert before.equals(now)
+    with pytest.warns(FutureWarning, match="labels first"):
+        assert display.from_predictions(y_proba, y=y, ax=ax).frame("polars").equals(now)
+    assert display.from_predictions(y=y, y_proba=y_proba, ax=ax).frame("polars").equals(now)
+    assert display.from_predictions(y, y_proba=y_proba, ax=ax).frame("polars").equals(now)
+
+
+@pytest.mark.parametrize("display", [ReliabilityDisplay, ConfusionDisplay])
+def test_two_arrays_of_one_axis_need_names(display, ax):
+    y, y_proba = [1, 0, 1, 0], [0.9, 0.2, 0.6, 0.4]
+    for arrays in ((y, y_proba), (y_proba, y)):
+        with pytest.raises(ValueError, match="name them: y=labels, y_proba=probabilities"):
+            display.from_predictions(*arrays, ax=ax)
+    display.from_predictions(y=y, y_proba=y_proba, ax=ax)
+
+
+def test_the_signature_names_labels_first():
+    names = list(inspect.signature(ReliabilityDisplay.from_predictions).parameters)
+    assert names[:2] == ["y", "y_proba"]

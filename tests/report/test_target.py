@@ -5,7 +5,7 @@ import pytest
 
 import priorshift as ps
 from priorshift.evaluation import compare, score
-from priorshift.execution import ArrayTable, _sample, sample_in_memory
+from priorshift.execution import ArrayTable, _tables, sample_in_memory
 from priorshift.report import render_report
 from priorshift.report._facts import count_target, decisions_of
 
@@ -57,8 +57,8 @@ def test_rows_without_a_class_left_are_told_of_once():
 
 
 def test_samples_are_rows_of_the_table_and_the_same_every_time(rng, monkeypatch):
-    monkeypatch.setattr(_sample, "SAMPLE_NUMBERS", 300)
-    monkeypatch.setattr(_sample, "FEWEST_ROWS", 10)
+    monkeypatch.setattr(_tables, "SAMPLE_NUMBERS", 300)
+    monkeypatch.setattr(_tables, "FEWEST_ROWS", 10)
     values = np.column_stack([np.arange(1000.0), rng.random((1000, 2))])
     sample = sample_in_memory(ArrayTable(values))
     rows = sample[:, 0].astype(int)

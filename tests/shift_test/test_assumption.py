@@ -60,7 +60,7 @@ def test_few_predictions_give_no_answer():
     test = check_assumption(rows, [0, 1] * 4, rows, n_resamples=19, random_state=0)
     assert test.p_value is None
     assert not test.rejected
-    assert "Too few samples" in test.verdict
+    assert "Too few samples" in test.sentence
     assert test.to_dict()["p_value"] is None
     assert "-" in repr(test)
 
@@ -109,7 +109,7 @@ def test_a_classifier_that_is_always_sure_gets_no_p_value(simulate, rng):
         test = check_assumption(f, y, target, random_state=0)
         assert test.p_value is None
         assert test.n_repeated_target == 0
-        assert "equally sure of all rows" in test.verdict
+        assert "equally sure of all rows" in test.sentence
 
 
 def test_a_target_finer_than_validation_is_rounded_too(simulate, rng):
@@ -133,8 +133,8 @@ def test_repeated_rows_count_once_and_are_named(simulate, rng):
     assert test.p_value == same.p_value
     assert test.n_repeated_target == 200 - distinct.size
     assert test.n_repeated_val == same.n_repeated_target == 0
-    assert f"The target has {200 - distinct.size} repeated rows" in test.verdict
-    assert "repeated" not in same.verdict
+    assert f"The target has {200 - distinct.size} repeated rows" in test.sentence
+    assert "repeated" not in same.sentence
     twice = check_assumption(np.repeat(f, 2, axis=0), np.repeat(y, 2), g, random_state=0)
     assert twice.n_repeated_val == 400
     assert twice.p_value == check_assumption(f, y, g, random_state=0).p_value
@@ -192,7 +192,7 @@ def test_what_would_be_seen_grows_with_the_rows(simulate, rng):
         g, _ = world.draw(world.source_priors, n, rng)
         test = check_assumption(f, y, g, random_state=0)
         least.append(test.detectable_effect)
-        assert f"{100 * test.detectable_effect:.0f} percentiles" in test.verdict
+        assert f"{100 * test.detectable_effect:.0f} percentiles" in test.sentence
         assert f"{100 * test.detectable_effect:.1f} percentiles" in repr(test)
     assert least[1] == pytest.approx(least[0] / np.sqrt(10), rel=0.25)
 
@@ -220,10 +220,10 @@ def test_a_moved_target_is_told_in_words(simulate, rng):
     g, _ = world.draw(np.array([0.6, 0.1, 0.3]), 600, rng)
     moved = check_assumption(f, y, 0.7 * g + 0.1, random_state=0)
     assert moved.rejected
-    assert "p(x|y) moved" in moved.verdict
+    assert "p(x|y) moved" in moved.sentence
     test = check_assumption(f, y, g, random_state=0)
     assert not test.rejected
-    assert test.verdict.startswith("A change of priors alone explains the target (p = ")
+    assert test.sentence.startswith("A change of priors alone explains the target (p = ")
     assert np.abs(test.priors - [0.6, 0.1, 0.3]).max() < 0.08
     again = pickle.loads(pickle.dumps(test))
     assert isinstance(again, AssumptionTest)
@@ -251,7 +251,7 @@ def test_too_little_validation_gets_no_p_value(rng):
     test = check_assumption(predict(y_val), y_val, predict(y), random_state=0)
     assert test.p_value is None
     assert not test.rejected
-    assert "Too few samples" in test.verdict
+    assert "Too few samples" in test.sentence
 
 
 def test_a_large_target_is_tested_on_a_part(simulate, rng, monkeypatch):

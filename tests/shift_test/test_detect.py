@@ -341,19 +341,19 @@ def test_verdicts(simulate):
     other, _ = world.draw(np.array([0.8, 0.1, 0.1]), 900, rng)
     test = detect_shift(y_proba_val, y_val, other, random_state=0)
     assert test.rejected
-    assert test.verdict.startswith("Evidence of a shift (p = 0.001): a distance of ")
+    assert test.sentence.startswith("Evidence of a shift (p = 0.001): a distance of ")
     test = detect_shift(y_proba_val, y_val, same, random_state=0)
     assert not test.rejected
     assert test.power > 0.8
     assert test.detectable_effect < 0.1
     least = f"a shift of {test.detectable_effect:.2f} would be seen 4 times out of 5."
-    assert test.verdict == (
+    assert test.sentence == (
         f"No evidence of a shift (p = {test.p_value:.2f}); with 900 target rows {least}"
     )
     few = detect_shift(y_proba_val, y_val, same[:30], random_state=0)
-    assert few.verdict.endswith("too few samples to tell, do not adapt.")
+    assert few.sentence.endswith("too few samples to tell; do not adapt because of this test.")
     two = detect_shift(y_proba_val, y_val, np.full((2, 3), 1 / 3), random_state=0)
-    assert "do not adapt" in two.verdict
+    assert "do not adapt" in two.sentence
 
 
 def test_result_is_frozen_and_picklable(data):
@@ -371,9 +371,9 @@ def test_result_is_frozen_and_picklable(data):
     assert plain["rejected"] is test.rejected
     assert plain["classes"] == [0, 1, 2, 3]
     assert list(plain["priors"]) == [0, 1, 2, 3]
-    assert plain["assumption"]["sentence"] == test.assumption.verdict
+    assert plain["assumption"]["sentence"] == test.assumption.sentence
     for text in (repr(test), test._repr_html_()):
-        assert test.verdict.split("(")[0] in text
+        assert test.sentence.split("(")[0] in text
         assert f"{test.p_value:.4g}" in text
         assert f"{test.power:.2f}" in text
 
@@ -436,3 +436,12 @@ def test_bad_input_is_refused(data, change, message):
     named = dict(zip(("y_proba_val", "y_val", "y_proba_target"), data, strict=True))
     with pytest.raises(ValueError, match=message):
         detect_shift(**{**named, **change})
+
+
+def test_the_old_name_of_the_sentence_works_and_warns():
+    rng = np.random.default_rng(0)
+    y_proba, y = rng.dirichlet(np.ones(3), 300), rng.integers(3, size=300)
+    test = detect_shift(y_proba[:200], y[:200], y_proba[200:], assumption=True, n_resamples=99)
+    for found in (test, test.assumption):
+        with pytest.warns(FutureWarning, match=r"verdict is now called sentence.*0\.3"):
+            assert found.verdict == found.sentence

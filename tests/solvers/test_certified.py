@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from priorshift.solvers import Mixture, _certified, _interior_point, maximise
+from priorshift.solvers import Mixture, _certified, _interior_point, _mixture, maximise
 
 POSTERIOR_TOL = 0.01
 CONFUSION_TOL = 1e-6
@@ -259,15 +259,15 @@ class TestRoutes:
         assert max(route) < self.n
 
     def test_newton_with_all_rows(self, monkeypatch, posterior_problem, route, dtype, alpha):
-        monkeypatch.setattr(_interior_point, "MIN_ROWS", self.n)
+        monkeypatch.setattr(_mixture, "MIN_ROWS", self.n)
         self.solve(posterior_problem, dtype, alpha, spread=0.5)
         assert set(route) == {self.n}
 
     def test_newton_whose_sample_must_grow(
         self, monkeypatch, posterior_problem, route, dtype, alpha
     ):
-        monkeypatch.setattr(_interior_point, "MIN_ROWS", 10)
-        monkeypatch.setattr(_interior_point, "ROWS_PER_CLASS", 0.25)
+        monkeypatch.setattr(_mixture, "MIN_ROWS", 10)
+        monkeypatch.setattr(_mixture, "ROWS_PER_CLASS", 0.25)
         self.solve(posterior_problem, dtype, alpha, spread=0.5, tol=1e-4)
         assert route[0] == self.K // 4
         assert max(route) >= 2 * route[0]
@@ -415,7 +415,7 @@ def test_newtons_matrix_may_be_singular_up_to_rounding(rng):
     H = B.T @ B  # of rank 2, with eigenvalues slightly below 0
     assert np.linalg.eigvalsh(H).min() < 0
     b = H @ rng.standard_normal(30)
-    np.testing.assert_allclose(H @ _interior_point.factorise(H, np.zeros(30))(b), b, atol=1e-6)
+    np.testing.assert_allclose(H @ _mixture.factorise(H, np.zeros(30))(b), b, atol=1e-6)
 
 
 def test_a_lopsided_start_does_not_lead_in_circles():
@@ -438,7 +438,7 @@ def test_a_lopsided_start_does_not_lead_in_circles():
 def test_a_matrix_spoilt_by_rounding_leaves_its_diagonal():
     """Off-diagonals beyond any ridge: there is a step all the same, and no failure."""
     H = np.array([[-1.0, 1e40], [1e40, 1.0]])
-    solve = _interior_point.factorise(H, np.array([2.0, 3.0]))
+    solve = _mixture.factorise(H, np.array([2.0, 3.0]))
     np.testing.assert_allclose(solve(np.array([2.0, 4.0])), [1.0, 1.0])
 
 

@@ -170,3 +170,13 @@ def test_rows_whose_likelihood_would_underflow_are_as_good_as_0():
     problem = Mixture.of(A, weights=np.array([3.0, 1.0, 2.0]))
     assert problem.impossible == 2
     assert maximise(problem, tol=1e-6).status == "certified"
+
+
+def test_a_hessian_has_no_nan_from_classes_that_are_hidden():
+    """A row's large probability of a class of scale 0 counts for nothing."""
+    A = np.array([[1e-159, 1.0, 0.0], [0.5, 0.2, 0.3]])
+    problem = Mixture.of(A, scale=np.array([2.0, 0.0, 1.0]))
+    p = np.array([0.5, 0.2, 0.3])
+    scaled = A * problem.scale
+    expected = (scaled / (scaled @ p)[:, None]).T @ (scaled / (scaled @ p)[:, None])
+    np.testing.assert_allclose(problem.hessian(p), expected)

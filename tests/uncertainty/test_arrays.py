@@ -229,7 +229,7 @@ def test_gibbs_leaves_out_what_is_impossible():
 
 def test_gibbs_draws_do_not_depend_on_the_number_of_threads(monkeypatch):
     import priorshift.execution._threads as local
-    import priorshift.uncertainty._gibbs as gibbs
+    import priorshift.uncertainty._bayesian as gibbs
 
     V, n = np.array([[12.0, 6.0], [8.0, 14.0]]), np.array([30, 20])
     monkeypatch.setattr(gibbs, "CHAIN_CELLS", 40)  # several groups of chains

@@ -15,34 +15,33 @@ from priorshift._validation._classes import (
     classes_of_priors,
     encode_labels,
     in_class_order,
+    known_labels,
     ordered,
     read_labels,
     settle_classes,
 )
-from priorshift._validation._predictions import (
-    Predictions,
-    check_logits,
-    check_matrix,
-    check_outputs,
-    check_proba,
-)
-from priorshift._validation._reading import (
+from priorshift._validation._inputs import (
     SUM_TOLERANCE,
+    Predictions,
     as_array,
     check_alpha,
     check_choice,
     check_count,
+    check_counts,
     check_fraction,
     check_level,
+    check_logits,
+    check_matrix,
     check_numbers,
+    check_outputs,
     check_positive,
+    check_proba,
     check_resamples,
     check_sample_weight,
     is_missing,
     require_keys,
     some,
 )
-from priorshift._validation._target_labels import known_labels
 
 __all__ = [
     "NO_PRIOR",
@@ -53,6 +52,7 @@ __all__ = [
     "check_choice",
     "check_classes",
     "check_count",
+    "check_counts",
     "check_fraction",
     "check_indices",
     "check_level",

@@ -1,20 +1,21 @@
-"""Which column and which label is which class, and the priors of the classes."""
+"""Which column and which label is which class, the labels that are known, and class priors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
-from priorshift._typing import NUMBERS, Floats, Indices, Labels, Vector
-from priorshift._validation._predictions import Predictions
-from priorshift._validation._reading import (
+from priorshift._typing import NUMBERS, Floats, Indices, Labels, Mask, Vector
+from priorshift._validation._inputs import (
     SUM_TOLERANCE,
+    Predictions,
     as_array,
     as_labels,
     as_mapping,
+    is_missing,
     require_unique,
     some,
 )
@@ -28,6 +29,8 @@ LEAST_BESIDE_REST = 1e-10
 
 NEGLIGIBLE_MASS = 1e-6
 """A predicted probability up to this does not contradict a source prior of 0."""
+
+MISSING_NUMBER = -1
 
 
 def settle_classes(
@@ -331,3 +334,57 @@ class _LargestMass:
         block = block[:, self.columns]
         largest = block.max(axis=0)
         return [largest if isinstance(largest, np.ndarray) else largest.toarray().ravel()]
+
+
+def known_labels(
+    y_target: Any, classes: Labels, n_samples: int, unlabelled: Any = None
+) -> tuple[Indices, Indices]:
+    """Return which rows have a label, and these labels as positions in `classes`.
+
+    None and NaN stand for an unknown label, and so does -1 unless it is a class; `unlabelled`
+    names something else that does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from priorshift._validation import known_labels
+    >>> known_labels([None, "b", "a"], np.array(["a", "b"]), 3)
+    (array([1, 2]), array([1, 0]))
+    >>> known_labels([-1, 1, 0], np.array([0, 1]), 3)
+    (array([1, 2]), array([1, 0]))
+    """
+    nothing = np.zeros(0, dtype=np.intp)
+    if y_target is None:
+        return nothing, nothing
+    labels = _as_objects(y_target)
+    if labels.shape != (n_samples,):
+        raise ValueError(
+            f"y_target has shape {labels.shape} but there are {n_samples} rows of predictions; "
+            "give one entry per row, and None where the label is unknown."
+        )
+    rows = np.flatnonzero(_is_known(labels, classes, unlabelled))
+    if not rows.size:
+        return nothing, nothing
+    known = read_labels(labels[rows], name="the labelled part of y_target")
+    if known.dtype.kind == "f" and classes.dtype.kind in "iu" and (known % 1 == 0).all():
+        known = known.astype(np.int64)  # a column with NaN holds its whole numbers as floats
+    return rows, encode_labels(known, classes, "the labelled part of y_target")
+
+
+def _is_known(labels: NDArray[np.object_], classes: Labels, unlabelled: Any) -> Mask:
+    if unlabelled is not None:
+        return np.fromiter((label != unlabelled for label in labels), bool, labels.size)
+    known = ~np.fromiter((is_missing(label) for label in labels), bool, labels.size)
+    if classes.dtype.kind in "iuf" and MISSING_NUMBER not in classes.tolist():
+        known &= np.fromiter((_differs(label) for label in labels), bool, labels.size)
+    return known
+
+
+def _differs(label: Any) -> bool:
+    return isinstance(label, str) or is_missing(label) or label != MISSING_NUMBER
+
+
+def _as_objects(y_target: Any) -> NDArray[np.object_]:
+    """Return labels as Python objects, so that None and NaN survive beside strings."""
+    values = y_target.to_numpy() if hasattr(y_target, "to_numpy") else y_target
+    return as_array(values, "y_target", object)

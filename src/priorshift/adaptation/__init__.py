@@ -16,6 +16,7 @@ from priorshift.adaptation._adapt import (
     priors_from_labels,
     priors_from_predictions,
     reweight,
+    total_variation,
 )
 from priorshift.adaptation._adapter import Adapter
 from priorshift.adaptation._resampling import RandomState, sample_indices, sample_weights
@@ -34,4 +35,5 @@ __all__ = [
     "reweight",
     "sample_indices",
     "sample_weights",
+    "total_variation",
 ]

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Indices, Vector
 from priorshift._validation import (
     NO_PRIOR,
@@ -29,6 +28,7 @@ from priorshift.execution import (
     TensorTable,
     is_dask_array,
     map_chunks,
+    row_blocks,
     softmax_of,
 )
 from priorshift.statistics import DecisionCounts
@@ -175,6 +175,20 @@ def prior_ratio(target_priors: Vector, source_priors: Vector) -> Vector:
     """Return target / source, and 0 for a class with a source prior of 0."""
     had = source_priors > NO_PRIOR
     return np.divide(target_priors, source_priors, out=np.zeros_like(source_priors), where=had)
+
+
+def total_variation(priors: Vector, others: Vector) -> Vector:
+    r"""Return the share of cases that would have to change class, the last axis being classes.
+
+    .. math:: \tfrac12 \sum_k |p_k - q_k|
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> float(total_variation(np.array([0.5, 0.5]), np.array([0.8, 0.2])).round(3))
+    0.3
+    """
+    return np.asarray(0.5 * np.abs(priors - others).sum(axis=-1))
 
 
 def reweight(

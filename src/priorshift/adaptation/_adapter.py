@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
-from priorshift._frozen import FrozenArrays
+from priorshift._results import FrozenArrays
 from priorshift._typing import Floats, Indices, Labels, Vector
 from priorshift._validation import (
     SUM_TOLERANCE,

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Labels, Vector, are_numbers
 from priorshift._validation import (
     as_array,
@@ -31,6 +30,7 @@ from priorshift._validation import (
 )
 from priorshift.adaptation._adapt import both_classes, like_input, prior_ratio, reweight
 from priorshift.adaptation._resampling import RandomState
+from priorshift.execution import row_blocks
 
 BLOCK_BYTES = 2**24
 """Float64 bytes of the adapted probabilities that are held at once."""

@@ -20,8 +20,13 @@ deals with outputs of exactly 0.
 
 from priorshift.calibration.average import AveragedCalibration, average_calibration, label_losses
 from priorshift.calibration.calibrators import BCTS, TemperatureScaling, VectorScaling
-from priorshift.calibration.chosen import FAMILIES, ChosenCalibration, choose_calibration
-from priorshift.calibration.crossfit import RIDGE_GRID, ridges_of
+from priorshift.calibration.crossfit import (
+    FAMILIES,
+    RIDGE_GRID,
+    ChosenCalibration,
+    choose_calibration,
+    ridges_of,
+)
 from priorshift.calibration.floors import best_temperature
 from priorshift.calibration.likelihood import deal_folds
 from priorshift.calibration.maps import (

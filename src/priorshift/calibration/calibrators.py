@@ -19,7 +19,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from priorshift._blocks import row_blocks
 from priorshift._typing import Vector
 from priorshift._validation import (
     Predictions,
@@ -45,7 +44,7 @@ from priorshift.calibration.likelihood import (
 )
 from priorshift.calibration.maps import TINY
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
-from priorshift.execution import TensorTable, is_tensor, single_threaded_blas
+from priorshift.execution import TensorTable, is_tensor, row_blocks, single_threaded_blas
 
 _NO_LOGIT = -1e100  # below this a logit stands for probability 0, as -inf does
 

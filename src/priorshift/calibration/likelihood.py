@@ -15,8 +15,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from priorshift._blocks import BLOCK_BYTES, row_blocks
 from priorshift._typing import Indices, Mask, Vector
+from priorshift.execution import BLOCK_BYTES, row_blocks
 
 IMPOSSIBLE = -1e300
 """A score whose exp is exactly 0, while 0 * IMPOSSIBLE is not NaN."""

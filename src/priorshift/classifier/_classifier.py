@@ -277,10 +277,6 @@ class PriorAdaptedClassifier(ClassifierWrapper):
             Weights for the classifier, the calibrator and the source statistics.
         **fit_params
             For `estimator.fit`; with metadata routing, also for the splitter.
-
-        Returns
-        -------
-        self
         """
         check_parts(self.estimator, self.prior_estimator, self.calibrator)
         X, labels = read_training(X, y, type(self).__name__)
@@ -331,10 +327,6 @@ class PriorAdaptedClassifier(ClassifierWrapper):
             Rows of the target.
         **options
             For `prior_estimator_.estimate`: `confidence_level=0.95` asks for intervals.
-
-        Returns
-        -------
-        PriorEstimate
         """
         y_proba = self._source_proba(X)  # first, for it says what is wrong before fit
         return self.prior_estimator_.estimate(Predictions.from_checked(y_proba), **options)
@@ -348,10 +340,6 @@ class PriorAdaptedClassifier(ClassifierWrapper):
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
             Rows of the target.
-
-        Returns
-        -------
-        self
         """
         return self._adapt(X, anew=True)
 
@@ -368,10 +356,6 @@ class PriorAdaptedClassifier(ClassifierWrapper):
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
             A batch of rows of the target.
-
-        Returns
-        -------
-        self
         """
         return self._adapt(X, anew=False)
 
@@ -382,10 +366,6 @@ class PriorAdaptedClassifier(ClassifierWrapper):
         ----------
         target_priors : array-like of shape (n_classes,) or mapping from class to prior
             Arrays are in the order of `classes_`.
-
-        Returns
-        -------
-        self
         """
         check_is_fitted(self)
         names = self.prior_estimator_.classes_

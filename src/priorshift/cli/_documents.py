@@ -152,25 +152,12 @@ def comparison_as_csv(comparison: Comparison) -> str:
 
 
 def show_comparison(comparison: Comparison, title: str) -> None:
-    """Print one line a method, then the priors of the classes that moved most."""
+    """Print one line per method, what the columns mean, and a conclusion."""
     header, rows = comparison.table()
-    show_table(title, header, rows, n_left=2)
-    estimates = comparison.estimates
-    if not estimates:
-        return
-    priors = np.array([estimate.priors for estimate in estimates.values()])
-    source = next(iter(estimates.values())).source_priors
-    most = np.sort(movers(np.abs(priors - source).mean(axis=0), 8))
-    header = ("priors in %", *(str(comparison.classes[k]) for k in most))
-    lines = {"source": source, **{name: e.priors for name, e in estimates.items()}}
-    if comparison.truth is not None:
-        lines["truth"] = comparison.truth
-    title = "Priors" if most.size == source.size else "Priors of the classes that moved most"
-    show_table(
-        title,
-        header,
-        [(name, *(f"{100 * line[k]:.1f}" for k in most)) for name, line in lines.items()],
-    )
+    show_table(title, header, rows)
+    for name, meaning in comparison.columns.items():
+        note(f"{name}: {meaning}.")
+    say(comparison.conclusion)
 
 
 def tell_warnings(comparison: Comparison) -> None:

@@ -1,6 +1,7 @@
 """priorshift groups."""
 
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,11 @@ import click
 import numpy as np
 
 from priorshift._typing import Floats, Labels
+from priorshift._validation import Predictions
+from priorshift.assessment import Assessment, Verdict, Verdicts, adapting, draw_rows
 from priorshift.cli._classes import as_option, class_columns
-from priorshift.cli._console import busy, note, progress, show_table
-from priorshift.cli._documents import check_suffix, document, hand_out
+from priorshift.cli._console import busy, note, progress, say, show_table
+from priorshift.cli._documents import check_suffix, document, hand_out, verdict_of
 from priorshift.cli._errors import Command
 from priorshift.cli._options import (
     OutputPath,
@@ -21,7 +24,8 @@ from priorshift.cli._options import (
     method_option,
     output_option,
 )
-from priorshift.cli._task import Task, open_task
+from priorshift.cli._task import CONFIDENCE_LEVEL, Task, open_task
+from priorshift.execution import Table, take_rows
 from priorshift.groups import (
     GroupEstimates,
     estimate_groups,
@@ -39,8 +43,56 @@ SHOWN_CLASSES = 6
 """Classes a terminal shows of each group: those that move most between groups."""
 
 
-def show_groups(found: GroupEstimates, group_column: str) -> None:
-    """Print one line a group: those that moved most where there are many."""
+@dataclass(frozen=True)
+class Judged:
+    """What to do about all rows together, and about each group; None where there is no verdict."""
+
+    whole: Assessment | None
+    of_groups: list[Verdict | None]
+
+    @classmethod
+    def of(cls, task: Task, found: GroupEstimates, labels: Labels) -> "Judged":
+        """Assess the target, and weigh each group's estimate on the group's rows."""
+        whole, verdicts = task.assess(found.method), task.verdicts()
+        nothing: list[Verdict | None] = [None] * len(found)
+        if whole is None or verdicts is None:
+            return cls(None, nothing)
+        if len(found) == 1:
+            return cls(whole, [whole.verdict])
+        decided = found.whole.decision
+        if decided is not None and decided["unknown_classes"]:
+            return cls(whole, ["unclear"] * len(found))
+        return cls(whole, _weighed(task, found, labels, verdicts))
+
+
+def _weighed(
+    task: Task, found: GroupEstimates, labels: Labels, verdicts: Verdicts
+) -> list[Verdict | None]:
+    """Return a verdict per group, those that moved most first while the budget lasts."""
+    y_proba, y, index = task.target_rows(), task.target_labels(), np.arange(labels.size)
+    if isinstance(y_proba.values, Table):
+        index = draw_rows(labels.size, found.classes.size)
+        y_proba = Predictions.from_checked(take_rows(y_proba.values, index))
+    codes = np.unique(labels, return_inverse=True)[1][index]
+    by_group = np.argsort(codes, kind="stable")
+    ends = np.searchsorted(codes[by_group], np.arange(len(found) + 1))
+    said: list[Verdict | None] = [None] * len(found)
+    for g in found.movers(len(found)).tolist():
+        at = by_group[ends[g] : ends[g + 1]]
+        # what a method decided is about all rows
+        estimate = adapting(replace(found[found.groups[g]], decision=None))
+        rows = Predictions.from_checked(y_proba.values[at])
+        said[g] = verdicts.on(estimate, rows, None if y is None else y[index[at]])
+    if not all(said):
+        note(
+            f"{sum(one is not None for one in said)} of {len(found)} groups have a verdict, those "
+            "that moved most: more would take too long."
+        )
+    return said
+
+
+def show_groups(found: GroupEstimates, judged: Judged, group_column: str) -> None:
+    """Print one line per group: those that moved most where there are many."""
     order = np.arange(len(found))
     title = f"Priors in % by {found.method}, by {group_column}"
     if order.size > SHOWN_GROUPS:
@@ -50,41 +102,51 @@ def show_groups(found: GroupEstimates, group_column: str) -> None:
     most = np.sort(movers(spread, SHOWN_CLASSES))
     if most.size < found.classes.size:
         title += f", and the {SHOWN_CLASSES} classes that vary most"
-    header = (group_column, "rows", "weight", "moved", *(str(found.classes[k]) for k in most))
+    classes = [str(found.classes[k]) for k in most]
+    header = (group_column, "rows", "verdict", "weight", "moved", *classes)
     rows = [
         (
             str(found.groups[g]),
             str(found.n[g]),
+            judged.of_groups[g] or "-",
             f"{found.weight[g]:.2f}",
             f"{100 * found.distance[g]:.1f}",
             *(f"{100 * found.priors[g, k]:.1f}" for k in most),
         )
         for g in order
     ]
-    pooled = ("(pooled)", str(found.n.sum()), "", "", *_percents(found.pooled.priors[most]))
-    source = ("(source)", "", "", "", *_percents(found.source_priors[most]))
+    pooled = ("(pooled)", str(found.n.sum()), "", "", "", *_percents(found.pooled.priors[most]))
+    source = ("(source)", "", "", "", "", *_percents(found.source_priors[most]))
     show_table(title, header, [*rows, pooled, source])
+    if judged.whole is not None:
+        say(f"All groups together: {judged.whole.sentence}")
+    note(
+        "verdict: whether to adapt the group to its own priors; weight: how far it keeps its own "
+        "estimate; moved: distance from the pooled priors in %."
+    )
     note(f"{pooling_in_words(found.pooling).capitalize()}.")
     statuses, counts = np.unique(found.status, return_counts=True)
     parts = (f"{n} {status}" for status, n in zip(statuses.tolist(), counts, strict=True))
     note(f"{', '.join(parts)}; source priors: {found.pooled.source_priors_from}.")
 
 
-def groups_as_csv(found: GroupEstimates) -> str:
-    """Return one line a group."""
+def groups_as_csv(found: GroupEstimates, judged: Judged) -> str:
+    """Return one line per group."""
     columns = wide_columns(found)
+    columns["verdict"] = np.array([verdict or "" for verdict in judged.of_groups])
     rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
     blank = [tuple("" if cell == np.inf else cell for cell in row) for row in rows]  # no bound
     return csv_table(tuple(columns), blank)
 
 
-def groups_as_dict(found: GroupEstimates, group_column: str) -> dict[str, Any]:
+def groups_as_dict(found: GroupEstimates, judged: Judged, group_column: str) -> dict[str, Any]:
     """Return plain values for JSON."""
     names = found.classes.tolist()
     gaps = [None if np.isinf(gap) else gap for gap in found.gap.tolist()]
     columns: dict[str, Any] = {
         "group": found.groups.astype(str),
         "n": found.n,
+        "verdict": judged.of_groups,
         "weight": found.weight,
         "status": found.status,
         "gap": gaps,
@@ -176,12 +238,17 @@ def groups(
         labels = _labels(task, group_column)
         with busy(f"Estimating by {method}"):
             found = _estimate(task, method, labels, pooling, confidence_level)
+        with busy("Assessing"):
+            judged = Judged.of(task, _with_errors(task, found, labels, pooling), labels)
         changed = None if adapted is None else _rewrite(task, found, labels, adapted)
-    contents = groups_as_dict(found, group_column)
+    contents = groups_as_dict(found, judged, group_column)
     if adapted is not None and changed is not None:
         contents |= {"adapted": str(adapted), "n_rows": labels.size, "n_changed": changed}
-    text = {".json": document("groups", None, **contents), ".csv": groups_as_csv(found)}
-    hand_out(text, output, as_json, lambda: show_groups(found, group_column))
+    text = {
+        ".json": document("groups", verdict_of(judged.whole), **contents),
+        ".csv": groups_as_csv(found, judged),
+    }
+    hand_out(text, output, as_json, lambda: show_groups(found, judged, group_column))
     if adapted is not None:
         note(f"Wrote {adapted}: {changed} of {labels.size} decisions changed.")
 
@@ -231,14 +298,20 @@ def _estimate(
     task: Task, method: str, labels: Labels, pooling: Any, confidence_level: float | None
 ) -> GroupEstimates:
     estimator = task.fitted(method)
+    # counts are taken of large files block by block
+    rows = task.target_rows() if estimator.counts_suffice else task.target_proba()
     return estimate_groups(
-        estimator,
-        # counts are taken of large files block by block
-        task.target_rows() if estimator.counts_suffice else task.target_proba(),
-        labels,
-        pooling=pooling,
-        confidence_level=confidence_level,
+        estimator, rows, labels, pooling=pooling, confidence_level=confidence_level
     )
+
+
+def _with_errors(task: Task, found: GroupEstimates, labels: Labels, pooling: Any) -> GroupEstimates:
+    """Return the estimates with standard errors, which verdicts use, where the method has any."""
+    if found.interval is not None:
+        return found
+    with suppress(ValueError):
+        return _estimate(task, found.method, labels, pooling, CONFIDENCE_LEVEL)
+    return found
 
 
 def _rewrite(task: Task, found: GroupEstimates, labels: Labels, path: Path) -> int:

@@ -3,8 +3,8 @@
 import json
 import re
 import warnings
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -14,8 +14,9 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from priorshift._typing import Floats, Indices
-from priorshift._validation import some
+from priorshift._typing import Floats, Indices, Labels
+from priorshift._validation import Predictions, some
+from priorshift.assessment import Verdict, Verdicts
 from priorshift.cli._classes import as_option
 from priorshift.cli._console import emit, note, stdout
 from priorshift.cli._documents import document
@@ -33,7 +34,7 @@ from priorshift.cli._options import (
     title_option,
 )
 from priorshift.cli._report import command_line
-from priorshift.cli._task import Task, open_task
+from priorshift.cli._task import CONFIDENCE_LEVEL, Task, open_task, with_bounds
 from priorshift.estimators import get_estimator
 from priorshift.io import SUFFIXES, atomic_path, locked, open_predictions
 from priorshift.plotting import MonitorDisplay
@@ -56,6 +57,8 @@ class Window:
 
     time: str | int | float
     y_proba: Floats
+    y: Labels | None = None
+    """Labels, if the file has them."""
 
 
 def read_every(
@@ -93,7 +96,7 @@ def windows_of(
         for path in files_of(request.target):
             file = open_predictions(path, label_column=request.label_column, logits=request.logits)
             part = replace(task, files=(*task.files[:-1], file))
-            yield Window(path.name, part.target_proba().values)
+            yield Window(path.name, part.target_proba().values, part.target_labels())
         return
     times = None if time_column is None else task.target.vector(time_column)
     if time_column is not None and times is None:
@@ -102,11 +105,15 @@ def windows_of(
             "--time-column."
         )
     where = f"column {time_column!r} of {task.target.where}"
-    yield from cut(task.target_proba().values, times, every, where)
+    yield from cut(task.target_proba().values, times, every, where, task.target_labels())
 
 
 def cut(
-    y_proba: Floats, times: NDArray[Any] | None, every: str | int | None, where: str
+    y_proba: Floats,
+    times: NDArray[Any] | None,
+    every: str | int | None,
+    where: str,
+    y: Labels | None = None,
 ) -> Iterator[Window]:
     """Cut rows into windows.
 
@@ -119,29 +126,38 @@ def cut(
         A period, or rows of a window; by default days for dates, and else each value by itself.
     where : str
         What messages call the file.
+    y : ndarray of shape (n_rows,), optional
+        Labels of the rows.
     """
     if times is None:
         if not isinstance(every, int):
             raise click.UsageError(
                 "name the column of times with --time-column, or cut by rows: --every 1000."
             )
-        yield from _by_rows(y_proba, np.arange(1, y_proba.shape[0] + 1), every)
+        numbers = np.arange(1, y_proba.shape[0] + 1)
+        yield from _windows(y_proba, y, numbers, _of_size(numbers.size, every))
         return
     values = _read_times(times, where)
     order = np.argsort(values, kind="stable")
-    values, y_proba = values[order], y_proba[order]
+    values, y_proba, y = values[order], y_proba[order], None if y is None else y[order]
     if isinstance(every, int):
-        yield from _by_rows(y_proba, values, every)
+        yield from _windows(y_proba, y, values, _of_size(values.size, every))
         return
-    labels = _periods(values, every, where)
-    for rows in _runs(labels):
-        yield Window(_plain(labels[rows.start]), y_proba[rows])
+    periods = _periods(values, every, where)
+    yield from _windows(y_proba, y, periods, _runs(periods))
 
 
-def _by_rows(y_proba: Floats, values: NDArray[Any], size: int) -> Iterator[Window]:
-    for start in range(0, y_proba.shape[0], size):
-        rows = slice(start, min(start + size, y_proba.shape[0]))
-        yield Window(_plain(values[rows.stop - 1]), y_proba[rows])
+def _windows(
+    y_proba: Floats, y: Labels | None, times: NDArray[Any], parts: Iterable[slice]
+) -> Iterator[Window]:
+    """Yield one window per part, named by its last time."""
+    for rows in parts:
+        labels = None if y is None else y[rows]
+        yield Window(_plain(times[rows.stop - 1]), y_proba[rows], labels)
+
+
+def _of_size(n_rows: int, size: int) -> list[slice]:
+    return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
 
 
 def _read_times(times: NDArray[Any], where: str) -> NDArray[Any]:
@@ -260,17 +276,33 @@ def begun(task: Task, saved: PriorMonitor | None, settings: dict[str, Any]) -> P
     return _begin(task, settings) if saved is None else _resumed(saved, task, settings)
 
 
-def follow(followed: PriorMonitor, windows: Iterator[Window]) -> Iterator[MonitorStep]:
-    """Update with each window that is new; a saved monitor knows how far it came."""
+def follow(
+    followed: PriorMonitor, windows: Iterator[Window], verdicts: Verdicts | None
+) -> Iterator[tuple[MonitorStep, Verdict | None]]:
+    """Update with each window that is new, and judge it; a saved monitor knows how far it came."""
     times = followed.history.time
     last, skipped = (times[-1] if times else None), 0
     for window in windows:
         if last is not None and _is_before(window.time, last):
             skipped += 1
             continue
-        yield followed.update(window.y_proba, time=window.time, adapt=False)
+        step = followed.update(window.y_proba, time=window.time, adapt=False)
+        yield step, _judged(followed, step, window, verdicts)
     if skipped:
         note(f"Left out {skipped} windows up to {last}, which --state has seen.")
+
+
+def _judged(
+    followed: PriorMonitor, step: MonitorStep, window: Window, verdicts: Verdicts | None
+) -> Verdict | None:
+    """Weigh the present estimate on the rows of a window, with standard errors where it has any."""
+    if verdicts is None:
+        return None
+    estimate, rows = step.estimate, Predictions.from_checked(window.y_proba)
+    with suppress(ValueError):
+        bounds = followed.estimator_.estimate(rows, CONFIDENCE_LEVEL, 0)
+        estimate = with_bounds(estimate, bounds)
+    return verdicts.on(estimate, rows, window.y)
 
 
 def _begin(task: Task, settings: dict[str, Any]) -> PriorMonitor:
@@ -327,24 +359,23 @@ def remembered(told: list[str]) -> Iterator[None]:
         yield
 
 
-def tell(step: MonitorStep, followed: PriorMonitor, as_json: bool) -> None:
+def tell(step: MonitorStep, verdict: Verdict | None, followed: PriorMonitor, as_json: bool) -> None:
     """Print a window: JSON, or a line with its time, rows, shift, alarm, and what moved most."""
-    change = step.priors - followed.source_priors_
-    distance = 0.5 * float(np.abs(change).sum())
+    change, distance = step.priors - followed.source_priors_, step.estimate.total_variation
     if as_json:
         more = {"method": step.estimate.method, "online": followed.online}
-        text = document("monitor", None, **step.to_dict(), **more, total_variation=distance)
+        text = document("monitor", verdict, **step.to_dict(), **more, total_variation=distance)
         emit(json.dumps(json.loads(text), ensure_ascii=False) + "\n")
         return
     console = stdout()
     line = (
         f"{step.time!s:<12} {step.n_samples:>7,} rows  shift {100 * distance:4.1f} %  "
-        f"{describe(step):<20} "
+        f"{describe(step):<20} {verdict or '-':<7} "
     )
     most = movers(change, NAMED)
     moved = [f"{followed.classes_[k]} {100 * step.priors[k]:.1f} %" for k in most]
     if len(line) + len(", ".join(moved)) > console.width:
-        moved = moved[:1]
+        line, moved = " ".join(line.split()) + "  ", moved[:1]
     console.print(line + ", ".join(moved), soft_wrap=True)
 
 
@@ -457,12 +488,15 @@ def monitor(
             followed.acknowledge()
         windows, done = windows_of(task, request, time_column, every), False
         try:
-            for step in follow(followed, windows):
-                tell(step, followed, as_json)
+            verdicts = task.verdicts()
+            for step, verdict in follow(followed, windows, verdicts):
+                tell(step, verdict, followed, as_json)
             done = True
         finally:  # what was told is kept, even if the next window is bad
             if state is not None and (done or followed.n_batches_):
                 followed.save(state)
+    if verdicts is not None and not verdicts.budget:
+        note("The last windows have no verdict: it would take too long.")
     write(followed, output, plot, command=command, title=title, warnings=told)
     if fail_on_shift and followed.alarm_:
         click.get_current_context().exit(SHIFTED)

@@ -104,7 +104,7 @@ def _test_on(task: Task, **options: Any) -> ShiftTest:
 
 
 def show_test(found: ShiftTest) -> None:
-    """Print the verdict and the numbers behind it."""
+    """Print what the test found and the numbers behind it."""
     low, high = found.effect_interval
     least = "none" if found.detectable_effect is None else f"{found.detectable_effect:.3f}"
     rows = [
@@ -118,11 +118,11 @@ def show_test(found: ShiftTest) -> None:
         ("shift seen 4 times of 5", least),
         ("null distribution", found.method),
     ]
-    said = [found.verdict]
+    said = [found.sentence]
     if found.assumption is not None:
         p_value = found.assumption.p_value
         rows.append(("p-value of priors alone", "-" if p_value is None else f"{p_value:.4g}"))
-        if not found.assumption.rejected:  # else the verdict says it already
-            said.append(found.assumption.verdict)
+        if not found.assumption.rejected:  # else the sentence says it already
+            said.append(found.assumption.sentence)
     show_table(" ".join(said), ("", ""), rows)
     note(f"{found.n_val} validation rows, {found.n_target} target rows.")

@@ -16,7 +16,7 @@ import numpy as np
 from priorshift._typing import Labels, Vector
 from priorshift._validation import Predictions, read_labels, some
 from priorshift.adaptation import Adapter
-from priorshift.assessment import Assessment, assess, following
+from priorshift.assessment import Assessment, Verdicts, assess, following
 from priorshift.cli._classes import (
     Columns,
     class_columns,
@@ -187,6 +187,12 @@ class Task:
             confidence_level=self.request.confidence_level or CONFIDENCE_LEVEL,
             **self.given,
         )
+
+    def verdicts(self) -> Verdicts | None:
+        """Return what gives a verdict on each part of the target; None without validation."""
+        if self.y_proba_val is None or self.y_val is None:
+            return None
+        return Verdicts(self.y_proba_val, self.y_val, self.source_label_priors)
 
     def _known(self) -> PriorEstimate:
         source, origin = self.source_priors, "given"

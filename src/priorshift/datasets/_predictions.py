@@ -94,10 +94,6 @@ def load_fashion_lt() -> ShiftedPredictions:
     shows the origin; `python -m priorshift.datasets.make_fashion_lt --images FOLDER` makes the file
     again.
 
-    Returns
-    -------
-    ShiftedPredictions
-
     Examples
     --------
     >>> import priorshift as ps

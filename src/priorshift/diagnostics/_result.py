@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from priorshift._frozen import refuse_nan
+from priorshift._results import refuse_nan
 from priorshift._validation import some
 from priorshift.text import html_paragraphs, html_table, text_table
 

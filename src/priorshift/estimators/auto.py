@@ -1,15 +1,27 @@
-"""Auto: decide whether and how to adapt, from validation and target alone."""
+r"""Auto: decide whether and how to adapt, from validation and target alone.
 
+It adapts where it expects a gain in accuracy, judged without target labels. Under prior shift a
+rule's accuracy on each class is the same on validation and target. With d_k the difference to no
+adaptation on validation samples of class k, out of fold, and p the target priors, the gain is
+
+.. math:: G = \sum_k p_k d_k.
+
+Few samples of a class say little, so 20 more join them, as the target's own posteriors expect them.
+The variance has three parts: that of the differences, that of the priors given the calibrator, and
+the jackknife's over calibrators fitted without each fold, with the priors each leads to.
+"""
+
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Indices, Vector
 from priorshift._validation import NO_PRIOR, check_count, check_positive, some
+from priorshift.adaptation import prior_ratio
 from priorshift.calibration import (
     Calibration,
     CalibrationAverage,
@@ -19,7 +31,7 @@ from priorshift.calibration import (
 )
 from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.confusion_likelihood import SCML
-from priorshift.estimators.gain import Gain, Refit, Sample, Target, decide, expected_gain
+from priorshift.estimators.counts import source_balance
 from priorshift.estimators.references import ALEXANDARI
 from priorshift.estimators.result import PriorEstimate
 from priorshift.estimators.shares import (
@@ -28,12 +40,14 @@ from priorshift.estimators.shares import (
     likeliest_shares,
     share_interval,
 )
-from priorshift.estimators.source import source_balance
 from priorshift.exceptions import PriorShiftWarning, warn_user
-from priorshift.execution import Rows, Table, sample_rows, times
+from priorshift.execution import Rows, Table, row_blocks, sample_rows, times
 from priorshift.solvers import Solution, Status
 from priorshift.statistics import Confusion
 from priorshift.uncertainty import IntervalRequest, PriorInterval, Votes
+
+MODEL_SAMPLES = 20.0
+"""Samples of each class that the model's own expectation counts for."""
 
 RAW_ODDS = np.exp(3.0)
 RAW_ROWS = 100.0
@@ -51,6 +65,12 @@ JACKKNIFE_ROWS = 5000
 SURELY = 2.0
 """Standard errors by which a temperature must lower log loss where decisions are left alone."""
 
+SMALL_SHIFT = 0.2
+MORE_CAUTION = 1.5
+"""Total variation below which a shift is small, and the factor of `caution` where it is, or where
+predictions contradict the labels of validation: what adapting gains then comes from a calibrator
+that was fitted to these few labels."""
+
 MOMENTS_SHARE = 0.2
 """Share of an interval's error that belongs to the moments of calibrated outputs."""
 
@@ -60,6 +80,134 @@ ROW_BYTES = 40
 """Shares are judged on a calibrated float32 copy of the target, with some numbers more per row: of
 all rows if that is small or at most half as large as they are, else of a sample that is half as
 large together with its copy, and of at most so many numbers of a table."""
+
+
+class Gain(NamedTuple):
+    """Expected gain in accuracy, its standard error, and the share of decisions that change."""
+
+    mean: float
+    standard_error: float
+    changed: float
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Bounds at 95 %."""
+        reach = 1.96 * self.standard_error
+        return self.mean - reach, self.mean + reach
+
+
+class Sample(NamedTuple):
+    """Validation: outputs calibrated out of fold, decisions without adaptation, labels, weights."""
+
+    y_proba: Floats
+    decisions: Indices
+    y: Indices
+    weight: Vector
+
+
+class Target(NamedTuple):
+    """The target: outputs as they came, and calibrated."""
+
+    y_proba: Floats
+    calibrated: Floats
+
+
+class Refit(NamedTuple):
+    """A calibration that was fitted without a fold, and the priors it leads to."""
+
+    calibration: Calibration
+    priors: Vector
+
+
+def expected_gain(
+    priors: Vector,
+    noise: Vector,
+    source_priors: Vector,
+    sample: Sample,
+    target: Target,
+    refits: Sequence[Refit] = (),
+) -> Gain:
+    """Return what adapting to `priors` gains; `noise` is their covariance given the calibrator."""
+    ratio = prior_ratio(priors, source_priors)
+    K, (y_proba, before, y, weight) = priors.size, sample
+    after = decide(y_proba, ratio)
+    difference = np.subtract(after == y, before == y, dtype=np.int8)
+    size = np.bincount(y, weight, K)
+    model = _modelled(target, ratio)
+    n = size + MODEL_SAMPLES
+    d = (np.bincount(y, weight * difference, K) + MODEL_SAMPLES * model.mean) / n
+    square = (np.bincount(y, weight * difference**2, K) + MODEL_SAMPLES * model.square) / n
+    variance = float((priors**2 * np.maximum(square - d**2, 0.0) / n).sum())
+    variance += float(d @ noise @ d)
+    variance += _variance_of_refits(refits, source_priors, target, model)
+    return Gain(float(priors @ d), float(np.sqrt(variance)), model.changed)
+
+
+def decide(y_proba: Floats, ratio: Vector) -> Indices:
+    """Return the class that each row is decided for after adapting."""
+    factor = ratio.astype(y_proba.dtype)
+    decisions: Any = np.empty(y_proba.shape[0], np.int32)
+    for rows in row_blocks(*y_proba.shape):
+        decisions[rows] = (y_proba[rows] * factor).argmax(axis=1)
+    return decisions
+
+
+class _Modelled(NamedTuple):
+    """What posteriors of the target expect of each class, and where decisions change."""
+
+    mean: Vector
+    square: Vector
+    changed: float
+    rows: Indices
+    new: Indices
+    old: Indices
+
+
+def _modelled(target: Target, ratio: Vector) -> _Modelled:
+    n, K = target.calibrated.shape
+    old = decide(target.y_proba, np.ones(K))
+    new = decide(target.calibrated, ratio)
+    gained, lost, mass = np.zeros((3, K))
+    for block in row_blocks(n, K):
+        adapted = _adapted(target.calibrated[block], ratio)
+        mass += adapted.sum(axis=0)
+        at = np.flatnonzero(new[block] != old[block])
+        gained += np.bincount(new[block][at], adapted[at, new[block][at]], K)
+        lost += np.bincount(old[block][at], adapted[at, old[block][at]], K)
+    changed = np.flatnonzero(new != old)
+    mass = np.maximum(mass, 1e-12)
+    return _Modelled(
+        (gained - lost) / mass,
+        (gained + lost) / mass,
+        changed.size / n,
+        changed,
+        new[changed],
+        old[changed],
+    )
+
+
+def _variance_of_refits(
+    refits: Sequence[Refit], source_priors: Vector, target: Target, model: _Modelled
+) -> float:
+    """Return the variance of the model's expectation of the gain, from fits without each fold."""
+    F, (n, K) = len(refits), target.y_proba.shape
+    if F < 2 or not model.rows.size:
+        return 0.0
+    gains = np.zeros(F)
+    for part in row_blocks(model.rows.size, K):
+        changed, new, old = target.y_proba[model.rows[part]], model.new[part], model.old[part]
+        at = np.arange(new.size)
+        for f, (calibration, priors) in enumerate(refits):
+            adapted = _adapted(calibration.apply(changed), prior_ratio(priors, source_priors))
+            gains[f] += (adapted[at, new] - adapted[at, old]).sum() / n
+    apart = gains - gains.mean()
+    return float((F - 1) / F * (apart**2).sum())
+
+
+def _adapted(y_proba: Any, ratio: Vector) -> Vector:
+    adapted = y_proba * ratio
+    total = np.maximum(adapted.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    return np.asarray(adapted / total)
 
 
 Reason = Literal["helps", "no shift", "unsure", "unknown class"]
@@ -87,8 +235,10 @@ class Auto(PriorEstimator):
 
     Parameters
     ----------
-    caution : float, default=1.5
-        Standard errors by which adapting must be expected to help.
+    caution : float, default=1.0
+        Standard errors by which adapting must be expected to help. It counts half as much again
+        where the gain rests on the calibrator rather than on the shift: where less than a fifth
+        of the rows moved to other classes, or predictions contradict validation's labels.
     cv : int, default=5
         Folds for calibrating validation out of fold.
     random_state : None, int or Generator, default=None
@@ -111,6 +261,7 @@ class Auto(PriorEstimator):
     """
 
     name = "auto"
+    headline = "Auto"
     summary = (
         "calibrates, estimates, shrinks towards the source priors as far as the evidence supports, "
         "and adapts only where that is expected to help"
@@ -124,7 +275,7 @@ class Auto(PriorEstimator):
     def __init__(
         self,
         *,
-        caution: float = 1.5,
+        caution: float = 1.0,
         cv: int = 5,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
@@ -157,7 +308,7 @@ class Auto(PriorEstimator):
         return self
 
     def _helpful(self, calibrator: CalibrationMap) -> Vector:
-        """Return by class the weight of validation, and moments of the nats that a map saves."""
+        """Return per class the weight of validation, and the nats that a map saves, and squared."""
         values, labels, weight = self._rows()
         sums = np.zeros((3, self.classes_.size))
         for rows, before in label_losses(values, labels):
@@ -243,11 +394,13 @@ class Auto(PriorEstimator):
     def _sample(self) -> Sample:
         values, labels, weight = self._rows()
         order = self._calibration.order
+        same = weight.size and (weight == weight[0]).all()
+        short: Any = labels.astype(np.int32)
         return Sample(
             self._calibration.y_proba,
             decide(values, np.ones(values.shape[1]))[order],
-            labels[order],
-            weight[order],
+            short[order],
+            np.broadcast_to(weight[0], weight.shape) if same else weight[order],
         )
 
     def _interval(
@@ -308,7 +461,7 @@ class Auto(PriorEstimator):
 
     def _judge(self, shares: Shares, gain: Gain) -> Reason:
         """Tell why to adapt, or why not; warn of a class that nothing is known of."""
-        if gain.mean <= self.caution * gain.standard_error:
+        if gain.mean <= self._caution(shares) * gain.standard_error:
             return "unsure" if self._moved(shares) else "no shift"
         unknown = self._unknown_classes()
         if not unknown:
@@ -318,6 +471,12 @@ class Auto(PriorEstimator):
             PriorShiftWarning,
         )
         return "unknown class"
+
+    def _caution(self, shares: Shares) -> float:
+        """Return the standard errors that the gain must exceed."""
+        moved = 0.5 * np.abs(shares.priors - self._balance.priors).sum()
+        by_calibrating = moved < SMALL_SHIFT or self._mismatch is not None
+        return float(self.caution * (MORE_CAUTION if by_calibrating else 1.0))
 
     def _moved(self, shares: Shares) -> bool:
         """Tell whether shares differ from the source's beyond noise, all classes together."""

@@ -15,7 +15,6 @@ from priorshift._validation import (
     check_choice,
     check_count,
     check_positive,
-    check_priors,
     check_proba,
     check_sample_weight,
     check_source_mass,
@@ -28,10 +27,14 @@ from priorshift._validation import (
     some,
 )
 from priorshift.estimators.counts import (
+    Given,
+    Known,
+    Mismatch,
     SeenTarget,
     TargetCounts,
     Validation,
     ValidationCounts,
+    mismatch_of,
 )
 from priorshift.estimators.intervals import (
     interval_by_counts,
@@ -40,7 +43,6 @@ from priorshift.estimators.intervals import (
 )
 from priorshift.estimators.references import Reference
 from priorshift.estimators.result import PriorEstimate
-from priorshift.estimators.source import Mismatch, mismatch_of
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
 from priorshift.execution import (
     DENSE_CLASSES,
@@ -61,51 +63,14 @@ Batch = Literal["likelihood", "inversion", "posteriors", "calibrated"]
 Reproduced = Callable[..., Solution]
 """A solver as published: takes a problem, a start, `tol` and `n_steps`."""
 
+COUNTS_KEY = "evidence"
+"""Under which a saved fit describes its counts; the name is that of the first files."""
+
 NOTICEABLE = 0.01
 """A prior worth a warning when it cannot reach the predictions; a hyper-prior's share is less."""
 
 MOST_CELLS = 2**25
 """Numbers of a sparse validation set that is made an array, for methods that keep its rows."""
-
-
-class Given(NamedTuple):
-    """Priors of the training set, as you gave them to `fit`."""
-
-    source_priors: Any = None
-    source_label_priors: Any = None
-
-    @property
-    def any(self) -> bool:
-        """Whether you gave either of them."""
-        return self.source_priors is not None or self.source_label_priors is not None
-
-    @property
-    def needs_soft(self) -> bool:
-        """Whether source priors are validation's mean prediction, re-weighted to label priors."""
-        return self.source_priors is None and self.source_label_priors is not None
-
-    def checked(self, classes: Labels) -> "Known":
-        """Return them as vectors in class order."""
-        return Known(
-            _checked(self.source_priors, classes, "source_priors"),
-            _checked(self.source_label_priors, classes, "source_label_priors"),
-        )
-
-    def label_priors(self, classes: Labels) -> Vector | None:
-        """Return the best account of the training labels: label priors, else source priors."""
-        return self.checked(classes).best_labels
-
-
-class Known(NamedTuple):
-    """Priors of the training set, checked: by mean prediction and by labels."""
-
-    source: Vector | None
-    labels: Vector | None
-
-    @property
-    def best_labels(self) -> Vector | None:
-        """Label priors, else source priors."""
-        return self.source if self.labels is None else self.labels
 
 
 class Fitting(NamedTuple):
@@ -161,6 +126,8 @@ class PriorEstimator(BaseEstimator):
         What the method does, as one sentence without its subject: "inverts the confusion matrix".
     reference : Reference or None, default=None
         The paper that proposed it.
+    headline : str, default=""
+        For the few methods to look at first where many are compared: what to call them there.
     counts_suffice : bool
         Whether counts of target decisions suffice, so that the target can be counted in parts: by
         default, whether priors are found in `_solve`. `needs_rows` tells whether that holds for
@@ -200,6 +167,7 @@ class PriorEstimator(BaseEstimator):
     other_names: ClassVar[tuple[str, ...]] = ()
     summary: ClassVar[str] = ""
     reference: ClassVar[Reference | None] = None
+    headline: ClassVar[str] = ""
     keeps_rows: ClassVar[bool] = False
     calibrates: ClassVar[bool] = False
     trusts_outputs: ClassVar[bool] = False
@@ -303,10 +271,6 @@ class PriorEstimator(BaseEstimator):
             Weight of each validation sample.
         positive_class : object, optional
             Whose probability a 1-D `y_proba` is.
-
-        Returns
-        -------
-        self
         """
         given = Given(source_priors, source_label_priors)
         if y_proba is None:
@@ -479,7 +443,7 @@ class PriorEstimator(BaseEstimator):
         state = {
             "given": [value is not None for value in self._given],
             "source_priors_from": self.source_priors_from_,
-            "evidence": described,
+            COUNTS_KEY: described,
         }
         return state, arrays
 
@@ -487,7 +451,7 @@ class PriorEstimator(BaseEstimator):
         """Set the fit that `_fit_state` described, to the last bit."""
         sources = arrays["source_priors"], arrays["source_label_priors"]
         given = [p if known else None for p, known in zip(sources, state["given"], strict=True)]
-        counts = ValidationCounts.from_arrays(state["evidence"], arrays)
+        counts = ValidationCounts.from_arrays(state[COUNTS_KEY], arrays)
         self._settle(arrays["classes"], (given[0], given[1]), counts)
         # settling scales priors to sum to 1 again, which may change the last bit
         self.source_priors_, self.source_label_priors_ = sources
@@ -587,10 +551,6 @@ class PriorEstimator(BaseEstimator):
             What the interval is of: the share in the population that the target was drawn from, or
             the share realised in these very rows.
 
-        Returns
-        -------
-        PriorEstimate
-
         Notes
         -----
         Methods with a confusion matrix are bounded by the moments q = C p, without hyper-prior or
@@ -653,10 +613,6 @@ class PriorEstimator(BaseEstimator):
             the order of `classes_`.
         confidence_level, random_state, interval_method, n_resamples, simultaneous, estimand
             As in `estimate`; for hard decisions, whose noise their counts tell.
-
-        Returns
-        -------
-        PriorEstimate
 
         Examples
         --------
@@ -851,11 +807,8 @@ class PriorEstimator(BaseEstimator):
             priors=priors,
             source_priors=self._denominator,
             source_priors_from=self.source_priors_from_,
-            status=solution.status,
-            gap=solution.gap,
-            n_iter=solution.n_iter,
-            objective=solution.objective,
             n_target=n_target,
+            **solution.certificate,
             **more,
         )
 
@@ -871,7 +824,3 @@ def interval_request(
     if confidence_level is None:
         return None
     return IntervalRequest.of(confidence_level, random_state, *(DEFAULT_OPTIONS | options).values())
-
-
-def _checked(priors: Any, classes: Labels, name: str) -> Vector | None:
-    return None if priors is None else check_priors(priors, classes, name)

@@ -111,6 +111,7 @@ class SCML(CML):
     """
 
     name = "scm-l"
+    headline = "SCM-L"
     _decision = "soft"
     summary = "maximises the likelihood of soft decisions under the confusion matrix"
 
@@ -314,10 +315,8 @@ class JointLikelihood(PriorEstimator):
         counted = self.confusion_.counts + self.shrinkage_ * self.model_confusion_
         V, n = counted[:, target.seen], target.counts.counts
         _report_impossible(Mixture.of(V, weights=n), float(n.sum()))
-        source = np.maximum(self.source_priors_[target.seen], np.finfo(np.float64).tiny)
-        _, solution = maximise_jointly(
-            V, n, alpha, tol=tol, max_iter=max_iter, start=source / source.sum()
-        )
+        start = target.among_seen(self.source_priors_)
+        _, solution = maximise_jointly(V, n, alpha, tol=tol, max_iter=max_iter, start=start)
         if solution.status == "not_converged":
             warn_user(
                 f"{self.name} has not come to rest after {solution.n_iter} steps; raise max_iter "
@@ -334,8 +333,8 @@ def _most_likely(estimator: PriorEstimator, target: TargetCounts) -> PriorEstima
         estimator._columns[:, seen], weights=counts, alpha=estimator._hyper_prior[seen]
     )
     _report_impossible(problem, float(counts.sum()))
-    source = estimator.source_priors_[seen]
-    solution = estimator._solve_by({"paper": gradient_ascent}, problem, source / source.sum())
+    start = target.among_seen(estimator.source_priors_)
+    solution = estimator._solve_by({"paper": gradient_ascent}, problem, start)
     return estimator._result_of(target, target.complete(solution.value), solution)
 
 

@@ -1,4 +1,8 @@
-"""What an estimator keeps of validation, and what it counts on the target."""
+"""What an estimator knows from validation and counts on the target.
+
+Validation tells rows, counts of decisions, and the class balance of the source. The target is
+counted among the classes that validation saw.
+"""
 
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -7,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from priorshift._typing import Floats, Indices, Mask, Vector
-from priorshift._validation import Predictions
+from priorshift._typing import Floats, Indices, Labels, Mask, Vector
+from priorshift._validation import Predictions, check_priors
 from priorshift.adaptation import prior_ratio
 from priorshift.execution import Block, Rows, map_reduce, times
 from priorshift.solvers import Mixture, maximise
@@ -19,6 +23,15 @@ EM_TOL = 0.01
 
 NONE_LEFT = 1e-9
 """Share of the target below which nothing is left of the classes that validation saw."""
+
+AGREES = 3.0
+"""Standard errors within which a mean prediction agrees with priors that were given."""
+
+CONTRADICTS = 4.0
+"""Standard errors by which a mean prediction contradicts labels."""
+
+NOTABLE, FACTOR = 0.05, 2.0
+"""Least difference of a share, and least factor, that is worth a word."""
 
 
 class Validation(NamedTuple):
@@ -258,6 +271,11 @@ class TargetCounts:
         """Whether all of the target belongs to classes that validation never saw."""
         return bool(self.counts.counts.sum() <= NONE_LEFT * self.counts.n_samples)
 
+    def among_seen(self, priors: Vector) -> Vector:
+        """Return each seen class's share of the seen classes, even if all of `priors` are 0."""
+        share = np.maximum(priors[self.seen], np.finfo(np.float64).tiny)
+        return np.asarray(share / share.sum())
+
     def complete(self, seen_priors: Vector) -> Vector:
         """Join priors of the seen classes, which sum to 1, with those of the others."""
         return _complete(seen_priors, self.seen, self.unseen_priors)
@@ -279,3 +297,137 @@ def _complete(seen_priors: Vector, seen: Mask, unseen_priors: Vector) -> Vector:
 
 def _add(one: Confusion | None, other: Confusion | None) -> Confusion | None:
     return None if one is None or other is None else one + other
+
+
+class Given(NamedTuple):
+    """Priors of the training set, as you gave them to `fit`."""
+
+    source_priors: Any = None
+    source_label_priors: Any = None
+
+    @property
+    def any(self) -> bool:
+        """Whether you gave either of them."""
+        return self.source_priors is not None or self.source_label_priors is not None
+
+    @property
+    def needs_soft(self) -> bool:
+        """Whether source priors are validation's mean prediction, re-weighted to label priors."""
+        return self.source_priors is None and self.source_label_priors is not None
+
+    def checked(self, classes: Labels) -> "Known":
+        """Return them as vectors in class order."""
+        return Known(
+            _checked(self.source_priors, classes, "source_priors"),
+            _checked(self.source_label_priors, classes, "source_label_priors"),
+        )
+
+    def label_priors(self, classes: Labels) -> Vector | None:
+        """Return the best account of the training labels: label priors, else source priors."""
+        return self.checked(classes).best_labels
+
+
+class Known(NamedTuple):
+    """Priors of the training set, checked: by mean prediction and by labels."""
+
+    source: Vector | None
+    labels: Vector | None
+
+    @property
+    def best_labels(self) -> Vector | None:
+        """Label priors, else source priors."""
+        return self.source if self.labels is None else self.labels
+
+
+def _checked(priors: Any, classes: Labels, name: str) -> Vector | None:
+    return None if priors is None else check_priors(priors, classes, name)
+
+
+@dataclass(frozen=True)
+class SourceBalance:
+    """Label priors of the source, where they are from in words, and whether anyone told them."""
+
+    priors: Vector
+    words: str
+    given: bool
+
+
+def source_balance(
+    y_proba: Floats,
+    y: Indices,
+    weight: Vector,
+    source_priors: Vector | None,
+    label_priors: Vector | None,
+) -> SourceBalance:
+    """Settle which class balance calibrated outputs stand for.
+
+    Label priors if they are given. Source priors are what the classifier predicts on average: if
+    that is what it predicts on validation, validation is drawn as the training set was, and its
+    labels tell the balance; otherwise they are taken for label priors themselves.
+    """
+    if label_priors is not None:
+        return SourceBalance(label_priors, "source_label_priors, as given", True)
+    if source_priors is not None:
+        mean, error = _mean(y_proba, weight)
+        if (np.abs(mean - source_priors) > AGREES * error + 1e-6).any():
+            return SourceBalance(source_priors, "source_priors, as given", True)
+    K = y_proba.shape[1]
+    counts = np.bincount(y, weight, K)
+    added = np.full(K, 0.5)
+    if source_priors is not None:
+        added[source_priors == 0] = 0.0  # it was not in training, as they say
+    priors = (counts + added) / (counts.sum() + added.sum())
+    words = "class frequencies on validation"
+    if source_priors is None:
+        words += ", taken to be drawn as the training set was"
+    else:
+        words += " (its mean prediction agrees with source_priors)"
+    return SourceBalance(priors, words, source_priors is not None)
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """A class whose mean prediction contradicts its share of the labels."""
+
+    column: int
+    predicted: float
+    labelled: float
+
+    def say(self, classes: Labels) -> str:
+        """Say it, with the likely cause."""
+        name = classes[self.column]
+        return (
+            f"predictions on validation contradict its labels (class {name}: "
+            f"{100 * self.predicted:.3g} % predicted on average, {100 * self.labelled:.3g} % of "
+            "the labels), as after training with class weights or on undersampled data, or where "
+            "outputs are far from calibrated"
+        )
+
+
+def mismatch_of(predicted: Vector, labelled: Vector, n: float) -> Mismatch | None:
+    r"""Return the class whose mean prediction contradicts its labels most, if any does.
+
+    Only for a validation set that is drawn as the training set was. The variance of
+    :math:`f_k - [y = k]` is at most the mean of :math:`f_k + [y = k]`, so means alone will do.
+    Classes that validation lacks are another matter, with a warning of its own.
+    """
+    predicted = np.where(labelled > 0, predicted, 0.0)
+    predicted = predicted / (predicted.sum() or 1.0)
+    apart = np.abs(predicted - labelled)
+    error = np.sqrt((predicted + labelled) / max(n, 1.0))
+    beyond = (apart > CONTRADICTS * error) & (apart > NOTABLE)
+    beyond &= np.maximum(predicted, labelled) > FACTOR * np.minimum(predicted, labelled)
+    if not beyond.any():
+        return None
+    k = int(np.argmax(np.where(beyond, apart, 0.0)))
+    return Mismatch(k, float(predicted[k]), float(labelled[k]))
+
+
+def _mean(y_proba: Floats, weight: Vector) -> tuple[Vector, Vector]:
+    """Return the mean prediction and its standard error."""
+    total = weight.sum()
+    w = (weight / total).astype(y_proba.dtype)
+    mean = (w @ y_proba).astype(np.float64)
+    square = (w @ np.square(y_proba)).astype(np.float64)
+    n = total**2 / float(weight @ weight)
+    return mean, np.sqrt(np.maximum(square - mean**2, 0.0) / n)

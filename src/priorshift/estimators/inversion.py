@@ -13,8 +13,8 @@ import numpy as np
 from priorshift._typing import Labels, Vector
 from priorshift._validation import check_choice, check_positive
 from priorshift.adaptation import prior_ratio
-from priorshift.estimators.base import Batch, Known, PriorEstimator
-from priorshift.estimators.counts import TargetCounts, ValidationCounts
+from priorshift.estimators.base import Batch, PriorEstimator
+from priorshift.estimators.counts import Known, TargetCounts, ValidationCounts
 from priorshift.estimators.references import GUIDE, LIPTON, SAERENS
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, warn_user
@@ -219,8 +219,7 @@ def from_ratio(
     estimator: PriorEstimator, target: TargetCounts, solve: RatioSolver, *, clip: bool = True
 ) -> PriorEstimate:
     """Solve for the ratio among the classes that were seen, and turn it into priors."""
-    source = estimator.source_priors_[target.seen]
-    source = source / source.sum()
+    source = target.among_seen(estimator.source_priors_)
     J = estimator._columns[:, target.seen] * source
     condition = judge_condition(estimator, J)
     raw, solution = solve(J, target.counts.frequencies, source)

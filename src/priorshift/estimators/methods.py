@@ -5,7 +5,6 @@ the command line, and what reports say.
 """
 
 from priorshift.estimators.auto import Auto
-from priorshift.estimators.calibrated import CalibratedEM
 from priorshift.estimators.confusion_likelihood import (
     CML,
     CMM,
@@ -14,10 +13,9 @@ from priorshift.estimators.confusion_likelihood import (
     JointLikelihood,
     ShrunkSCML,
 )
-from priorshift.estimators.elsa import ELSA
-from priorshift.estimators.em import EM, MAP, MAPLS
+from priorshift.estimators.em import EM, MAP, MAPLS, CalibratedEM
 from priorshift.estimators.inversion import BBSE, BBSES, CM, SCM, NoAdaptation
-from priorshift.estimators.least_squares import GLS, RLLS
+from priorshift.estimators.least_squares import ELSA, GLS, RLLS
 from priorshift.estimators.semi_supervised import SemiSupervisedEM
 
 __all__ = [  # noqa: RUF022 - in the order in which methods are listed everywhere

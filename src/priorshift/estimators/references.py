@@ -22,8 +22,8 @@ AZIZZADENESHELI = Reference("Azizzadenesheli et al., 2019", "https://arxiv.org/a
 TIAN = Reference("Tian, Zhang and Zhao, 2023", "https://arxiv.org/abs/2305.19123")
 YE = Reference(
     "Ye, Tsuchida, Petersson and Barnes, 2024",
-    "https://openaccess.thecvf.com/content/WACV2024/html/Ye_Label_Shift_Estimation_for_Class-"
-    "Imbalance_Problem_A_Bayesian_Approach_WACV_2024_paper.html",
+    "https://openaccess.thecvf.com/content/WACV2024/papers/Ye_Label_Shift_Estimation_for_Class-"
+    "Imbalance_Problem_A_Bayesian_Approach_WACV_2024_paper.pdf",
 )
 ALEXANDARI = Reference(
     "Alexandari, Kundaje and Shrikumar, 2020", "https://arxiv.org/abs/1901.06852"

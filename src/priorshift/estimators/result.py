@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from priorshift._frames import Backend, make_frame
-from priorshift._frozen import FrozenArrays
+from priorshift._results import Backend, FrozenArrays, make_frame
 from priorshift._typing import Indices, Vector
 from priorshift._validation import (
     check_numbers,
@@ -30,6 +29,7 @@ from priorshift.adaptation import (
     adapt_proba_interval,
     like_input,
     prior_ratio,
+    total_variation,
 )
 from priorshift.calibration import (
     Calibration,
@@ -162,6 +162,11 @@ class PriorEstimate(FrozenArrays):
             },
         )
 
+    @property
+    def total_variation(self) -> float:
+        """How far the priors moved: the share of cases that belong to other classes than before."""
+        return float(total_variation(self.priors, self.source_priors))
+
     def with_interval(self, bounds: PriorInterval, request: IntervalRequest) -> "PriorEstimate":
         """Return the same estimate with an interval, and how it was asked for."""
         return replace(
@@ -263,6 +268,12 @@ class PriorEstimate(FrozenArrays):
 
     def report(self, path: str | PathLike[str], **data: Any) -> Path:
         """Write the estimate as one self-contained HTML file.
+
+        The page holds what there are data for, and says what its other sections need. From the
+        estimate alone: the class shares and how they were found. With `y_proba_val` and `y_val`:
+        confusion matrix and calibration. With `y_proba_target`: which decisions change. With all
+        three: the verdict, accuracy before and after, and the tests. `Assessment.report` has the
+        verdict without them.
 
         Parameters
         ----------

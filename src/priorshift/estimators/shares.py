@@ -9,7 +9,8 @@ that goes with fold f left out, the jackknife's covariance is
 With :math:`\Omega` the covariance of the likelihood alone, rows count for
 :math:`\eta = \exp \mathrm{mean}_k \log \frac{\Omega_{kk}}{\Omega_{kk} + J_{kk}}` each. The estimate
 of the population is the posterior mean under Dirichlet distributions around the source priors and
-the uniform ones, weighted by their evidence; that of these very rows is their mean posterior there.
+the uniform ones, weighted by marginal likelihood. The estimate for these very rows is their mean
+posterior there.
 """
 
 from collections.abc import Iterable
@@ -201,7 +202,7 @@ def _jackknife(refits: Vector, noise: Vector) -> Vector:
 def _posterior(
     problem: Mixture, start: Vector, source_priors: Vector, tempering: float
 ) -> tuple[Vector, Vector, int, bool]:
-    """Average posterior means by evidence; return how they differ as well."""
+    """Average posterior means by marginal likelihood; return how they differ as well."""
     K = source_priors.size
     likelihood = Mixture(
         problem.A,
@@ -211,16 +212,16 @@ def _posterior(
         problem.total - float(problem.excess.sum()),
         problem.impossible,
     )
-    evidence, means, n_iter, converged = [], [], 0, True
+    logs, means, n_iter, converged = [], [], 0, True
     for centre in (source_priors, np.full(K, 1 / K)):
         for concentration in CONCENTRATIONS:
             prior = np.maximum(concentration * K * centre, 1e-12)
             found = dirichlet_posterior(likelihood, prior, tempering=tempering, start=start)
             start, n_iter = found.mean, n_iter + found.n_iter
             converged = converged and found.converged
-            evidence.append(found.log_evidence - np.log(concentration))
+            logs.append(found.log_marginal - np.log(concentration))
             means.append(found.mean)
-    weights = np.exp(np.array(evidence) - max(evidence))
+    weights = np.exp(np.array(logs) - max(logs))
     weights /= weights.sum()
     candidates = np.array(means)
     priors = weights @ candidates

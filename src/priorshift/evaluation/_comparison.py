@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from priorshift._frames import Backend, make_frame
+from priorshift._results import Backend, make_frame
 from priorshift._typing import Vector
 from priorshift._validation import (
     check_proba,
@@ -17,6 +17,7 @@ from priorshift._validation import (
     ordered,
     read_labels,
 )
+from priorshift.adaptation import total_variation
 from priorshift.estimators import (
     NoAdaptation,
     PriorEstimate,
@@ -26,10 +27,28 @@ from priorshift.estimators import (
 )
 from priorshift.evaluation._scores import Scores, score_adapted
 from priorshift.execution import Rows
-from priorshift.text import html_table, text_table
+from priorshift.text import html_paragraphs, html_table, listed, short_percent, text_table
 
 Progress = Callable[[Sequence[str]], Iterable[str]]
 """Wraps the methods while they run, as `tqdm.tqdm` or `rich.progress.track` do."""
+
+CLOSE, SHARE = 0.05, 0.25
+"""Methods agree if they are this close, or this share of what they say moved."""
+
+HARDLY = 0.02
+"""Share of cases in other classes up to which the class balance hardly changed."""
+
+COLUMNS = {
+    "moved": "share of the cases that belong to other classes than before",
+    "agreement": "100 % if the priors are the mean of the other methods'",
+    "accuracy": "right decisions of adapted predictions, by the target's labels",
+    "balanced": "the same, averaged over classes",
+    "log loss": "of adapted predictions, lower is better",
+    "L1 error": "of the priors against the target's labels, lower is better",
+    "time": "of fitting and estimating",
+    "status": "certified: a proven optimum; stationary: one of possibly several; direct: a formula",
+}
+"""What the columns of the table mean."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +106,21 @@ class Comparison:
         """The methods that succeeded, by name."""
         return {r.method: r.estimate for r in self.results if r.estimate is not None}
 
+    @property
+    def conclusion(self) -> str:
+        """Say whether the methods to look at first agree, on what, and which was most accurate."""
+        chosen = _chosen(self.results)
+        if not chosen:
+            return "No method has an answer: each row says why."
+        said = [_in_agreement(chosen, self.classes), _most_accurate(self.results)]
+        return " ".join(sentence for sentence in said if sentence)
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """What each column of the table means, beside the method's name."""
+        header, _ = self.table()
+        return {name: COLUMNS[name] for name in header[1:]}
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values for JSON; vectors become mappings from class to number."""
         truth = None if self.truth is None else self.truth.tolist()
@@ -95,6 +129,7 @@ class Comparison:
             "classes": names,
             "truth": None if truth is None else dict(zip(names, truth, strict=True)),
             "methods": [_plain(result) for result in self.results],
+            "conclusion": self.conclusion,
         }
 
     def to_frame(self, backend: Backend = "pandas") -> Any:
@@ -116,22 +151,22 @@ class Comparison:
 
     def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Return header and rows as text, for terminals and pages."""
-        header: tuple[str, ...] = ("method", "status", "gap", "agreement", "time")
         scored = self.truth is not None
-        if scored:
-            header += ("accuracy", "balanced", "log loss", "L1 error")
+        scores = ("accuracy", "balanced", "log loss", "L1 error") if scored else ()
+        header = ("method", "moved", "agreement", *scores, "time", "status")
         return header, [_row(r, scored) for r in self.results]
 
     def __repr__(self) -> str:
         """Show one line per method."""
         header, rows = self.table()
         title = f"Comparison of {len(rows)} methods, {self.classes.size} classes"
-        return "\n".join([title, *text_table([header, *rows])])
+        return "\n".join([title, *text_table([header, *rows]), self.conclusion])
 
     def _repr_html_(self) -> str:
         header, rows = self.table()
         title = f"of {len(rows)} methods, {self.classes.size} classes"
-        return f"<div><strong>Comparison</strong> {title}{html_table(rows, header)}</div>"
+        table, said = html_table(rows, header), html_paragraphs([self.conclusion])
+        return f"<div><strong>Comparison</strong> {title}{table}{said}</div>"
 
 
 def compare(
@@ -164,10 +199,6 @@ def compare(
         As for `PriorEstimator.fit`.
     progress : callable, optional
         Wraps the methods while they run, such as `tqdm.tqdm`.
-
-    Returns
-    -------
-    Comparison
 
     Examples
     --------
@@ -257,7 +288,7 @@ def _with_agreement(results: list[MethodResult]) -> Iterable[MethodResult]:
         if result.method in said and len(said) > 1:
             own = said[result.method]
             others = (total - own) / (len(said) - 1)
-            agreement = float(1 - np.abs(own - others).sum() / 2)
+            agreement = float(1 - total_variation(own, others))
         yield replace(result, agreement=agreement)
 
 
@@ -279,20 +310,71 @@ def _plain(result: MethodResult) -> dict[str, Any]:
 def _row(result: MethodResult, scored: bool) -> tuple[str, ...]:
     """Return a method's row as text."""
     if result.estimate is None:
-        return (result.method, f"refused: {result.error}", *[""] * (7 if scored else 3))
-    gap = result.estimate.gap
-    row: tuple[str, ...] = (
-        result.method,
-        result.estimate.status,
-        "" if gap is None else f"{gap:.1e}",
-        "" if result.agreement is None else f"{result.agreement:.3f}",
-        f"{1000 * result.seconds:.1f} ms",
-    )
-    if result.scores is not None:
-        row += (
-            f"{result.scores.accuracy:.4f}",
-            f"{result.scores.balanced_accuracy:.4f}",
-            f"{result.scores.log_loss:.4f}",
-            f"{result.scores.l1_error:.4f}",
+        blank = [""] * (7 if scored else 3)
+        return (result.method, *blank, f"refused: {result.error}")
+    found = result.scores
+    scores: tuple[str, ...] = ()
+    if found is not None:
+        scores = (
+            f"{found.accuracy:.1%}",
+            f"{found.balanced_accuracy:.1%}",
+            f"{found.log_loss:.3f}",
+            f"{found.l1_error:.3f}",
         )
-    return row
+    return (
+        result.method,
+        f"{result.estimate.total_variation:.1%}",
+        "" if result.agreement is None else f"{result.agreement:.1%}",
+        *scores,
+        f"{result.seconds:.3f} s",
+        result.estimate.status,
+    )
+
+
+def _chosen(results: Iterable[MethodResult]) -> dict[str, PriorEstimate]:
+    """Return the methods that a conclusion is about, by what to call them."""
+    first: dict[str, PriorEstimate] = {}
+    every: dict[str, PriorEstimate] = {}
+    for result in results:
+        traits = traits_of(result.method)
+        if result.estimate is None or traits.estimates_nothing:
+            continue
+        every[result.method] = result.estimate
+        if traits.headline:
+            first.setdefault(traits.headline, result.estimate)
+    return dict(sorted(first.items())) or every
+
+
+def _in_agreement(chosen: dict[str, PriorEstimate], classes: NDArray[Any]) -> str:
+    priors = np.array([estimate.priors for estimate in chosen.values()])
+    source = next(iter(chosen.values())).source_priors
+    names, mean = listed(list(chosen)), priors.mean(axis=0)
+    apart = float(total_variation(priors[:, None], priors[None]).max())
+    moved = float(total_variation(mean, source))
+    agree = "says" if len(chosen) == 1 else "agree"
+    if apart <= max(CLOSE, SHARE * moved):
+        if moved <= HARDLY:
+            return f"{names} {agree}: the class balance hardly changed."
+        k = int(np.abs(mean - source).argmax())
+        how = "grew" if mean[k] > source[k] else "fell"
+        return (
+            f"{names} {agree}: about {moved:.0%} of the cases belong to other classes than before; "
+            f"{classes[k]} {how} most, from {short_percent(source[k])} to {short_percent(mean[k])}."
+        )
+    k = int(np.ptp(priors, axis=0).argmax())
+    low, high = short_percent(priors[:, k].min()), short_percent(priors[:, k].max())
+    return (
+        f"{names} disagree about {apart:.0%} of the cases, most on {classes[k]}: {low} to {high}. "
+        "Do not rely on one of them alone."
+    )
+
+
+def _most_accurate(results: Iterable[MethodResult]) -> str:
+    """Say which method was most accurate, where the target has labels."""
+    scored = {r.method: r.scores.accuracy for r in results if r.scores is not None}
+    if not scored:
+        return ""
+    best = max(scored, key=lambda name: scored[name])
+    said = f"By the target's labels {best} is most accurate: {scored[best]:.1%}"
+    plain = [score for name, score in scored.items() if traits_of(name).estimates_nothing]
+    return f"{said}, against {plain[0]:.1%} without adapting." if plain else f"{said}."

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from priorshift._frozen import refuse_nan
+from priorshift._results import refuse_nan
 from priorshift._typing import Floats, Indices, Vector
 from priorshift._validation import (
     Predictions,
@@ -59,10 +59,6 @@ def score(y_proba: ArrayLike, y: ArrayLike, priors: Any, *, classes: ArrayLike) 
         Priors estimated for the target.
     classes : array-like of shape (n_classes,)
         Class names in the order of the columns.
-
-    Returns
-    -------
-    Scores
 
     Examples
     --------

@@ -1,28 +1,28 @@
 """Passes over rows: in threads on this machine, block by block; on a cluster, chunk by chunk."""
 
 from priorshift.execution._dask import DaskTable, is_dask_array, map_chunks
-from priorshift.execution._reduce import Rows, Watcher, map_reduce, watched
-from priorshift.execution._sample import (
-    SAMPLE_SEED,
-    sample_in_memory,
-    sample_rows,
-    sample_sentence,
-    take_rows,
-)
 from priorshift.execution._spark import SparkTable, is_spark_frame
-from priorshift.execution._sparse import DENSE_CLASSES, DenseBlocks, SparseTable
-from priorshift.execution._sparse_block import SparseBlock
+from priorshift.execution._sparse import DENSE_CLASSES, DenseBlocks, SparseBlock, SparseTable
 from priorshift.execution._tables import (
+    SAMPLE_SEED,
     ArrayTable,
     Block,
     Blocks,
     Done,
     Fold,
     MappedTable,
+    Rows,
     Table,
+    Watcher,
     as_table,
+    map_reduce,
+    sample_in_memory,
+    sample_rows,
+    sample_sentence,
     slices,
     table_kind,
+    take_rows,
+    watched,
 )
 from priorshift.execution._tensors import (
     TensorTable,
@@ -33,18 +33,23 @@ from priorshift.execution._tensors import (
     to_numpy,
 )
 from priorshift.execution._threads import (
+    BLOCK_BYTES,
     N_PARTS,
     SERIAL_WORK,
     map_parts,
     map_rows,
     multiply,
     n_threads,
+    row_blocks,
+    row_parts,
+    row_slices,
     single_threaded_blas,
     times,
 )
 from priorshift.execution._topk import TopK
 
 __all__ = [
+    "BLOCK_BYTES",
     "DENSE_CLASSES",
     "N_PARTS",
     "SAMPLE_SEED",
@@ -77,6 +82,9 @@ __all__ = [
     "map_rows",
     "multiply",
     "n_threads",
+    "row_blocks",
+    "row_parts",
+    "row_slices",
     "sample_in_memory",
     "sample_rows",
     "sample_sentence",

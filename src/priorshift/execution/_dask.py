@@ -17,8 +17,7 @@ from typing import Any, Self
 import numpy as np
 
 from priorshift._typing import Floats, are_numbers, float_type
-from priorshift.execution._reduce import add, own
-from priorshift.execution._tables import Blocks, Done, Fold, Table, slices, table_kind
+from priorshift.execution._tables import Blocks, Done, Fold, Table, add, own, slices, table_kind
 from priorshift.execution._threads import single_threaded_blas
 
 MOST_HELD = 2**30

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from priorshift._blocks import row_slices
 from priorshift._typing import Floats, Indices
 from priorshift.execution._tables import Blocks, Table
+from priorshift.execution._threads import row_slices
 
 BLOCK_NUMBERS = 2**20
 """Numbers that are worked on at once: memory beside the tensor stays small."""

@@ -1,4 +1,6 @@
-"""Work on rows in threads of our own, while BLAS runs on one thread each.
+"""Cut rows into slices and work on them in our own threads, while BLAS runs on one thread each.
+
+Rows are cut here and nowhere else, so that no pass over data needs a copy of them.
 
 NumPy and SciPy may each bring a BLAS with its own pool of spinning threads; side by side they slow
 each other down many times over, most of all on a busy machine. So parallel work is split by rows,
@@ -10,23 +12,65 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from itertools import pairwise
 from threading import RLock, local
 from typing import Any, TypeVar
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from priorshift._blocks import row_parts
 from priorshift._typing import Floats, Vector
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
+
+BLOCK_BYTES = 2**20
+"""Float64 bytes of one block: large enough to amortise a call, small enough for the cache."""
 
 N_PARTS = 8
 """Rows are always cut into this many parts, so that sums do not depend on the number of threads."""
 
 SERIAL_WORK = 2**22
 """Multiplications below which starting threads costs more than it saves."""
+
+
+def row_slices(rows: int | slice, n_rows: int) -> Iterator[slice]:
+    """Cut rows, all of them or a part, into slices of at most `n_rows` each.
+
+    Examples
+    --------
+    >>> list(row_slices(5, 2))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    part = slice(0, rows) if isinstance(rows, int) else rows
+    step = max(1, n_rows)
+    for start in range(part.start, part.stop, step):
+        yield slice(start, min(start + step, part.stop))
+
+
+def row_blocks(
+    rows: int | slice, n_columns: int, block_bytes: int = BLOCK_BYTES
+) -> Iterator[slice]:
+    """Cut rows, all of them or a part, into slices of at most `block_bytes` of float64 each.
+
+    Examples
+    --------
+    >>> list(row_blocks(5, 1, block_bytes=16))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    return row_slices(rows, block_bytes // (8 * n_columns))
+
+
+def row_parts(n_rows: int, n_parts: int) -> list[slice]:
+    """Cut all rows into a given number of consecutive slices, equal up to rounding.
+
+    Examples
+    --------
+    >>> row_parts(5, 2)
+    [slice(0, 2, None), slice(2, 5, None)]
+    """
+    ends = [n_rows * part // n_parts for part in range(n_parts + 1)]
+    return [slice(*pair) for pair in pairwise(ends)]
 
 
 def map_rows(
@@ -57,10 +101,12 @@ def map_parts(kernel: Callable[[Part], Result], parts: list[Part]) -> list[Resul
 def times(block: Any, x: Floats) -> Any:
     """Return `block @ x` in the precision of the block.
 
-    NumPy's warning of invalid values is left out. For five columns of float32, OpenBLAS 0.3.31 on
-    AVX-512 also multiplies stack memory that it never wrote. The product is right, but what
+    In float32, NumPy's warning of invalid values is switched off: for five columns, OpenBLAS 0.3.31
+    on AVX-512 also multiplies stack memory that it never wrote. The product is right, but what
     happens to lie there may raise the floating-point flag.
     """
+    if block.dtype == np.float64:
+        return block @ x
     with np.errstate(invalid="ignore"):
         return block @ x.astype(block.dtype, copy=False)
 

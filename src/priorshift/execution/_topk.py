@@ -6,10 +6,9 @@ from typing import Any, Literal
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from priorshift._blocks import row_slices
 from priorshift._typing import Floats, Indices, are_numbers, float_type
-from priorshift.execution._sparse import SparseTable, compressed
-from priorshift.execution._sparse_block import SparseBlock
+from priorshift.execution._sparse import SparseBlock, SparseTable, compressed
+from priorshift.execution._threads import row_slices
 
 Rest = Literal["spread", "drop"]
 """What happens to the probability that a row does not list."""

@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
-from priorshift._blocks import BLOCK_BYTES
 from priorshift._typing import Indices, Labels, Vector
 from priorshift._validation import check_choice, check_proba, check_sample_weight, some
-from priorshift.execution import Block, Rows, map_reduce
+from priorshift.execution import BLOCK_BYTES, Block, Rows, map_reduce
 from priorshift.groups._labels import encode_groups, read_groups
 from priorshift.statistics import Decision, DecisionCounts
 

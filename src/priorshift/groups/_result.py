@@ -8,8 +8,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from priorshift._frames import Backend, make_frame
-from priorshift._frozen import FrozenArrays
+from priorshift._results import Backend, FrozenArrays, make_frame
 from priorshift._typing import Indices, Labels, Mask, Vector
 from priorshift._validation import (
     check_choice,
@@ -19,7 +18,7 @@ from priorshift._validation import (
     in_class_order,
     some,
 )
-from priorshift.adaptation import like_input, prior_ratio, reweight
+from priorshift.adaptation import like_input, prior_ratio, reweight, total_variation
 from priorshift.estimators import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
 from priorshift.groups._labels import match_groups, match_or_pool, read_groups
@@ -139,7 +138,7 @@ class GroupEstimates(FrozenArrays):
     @property
     def distance(self) -> Vector:
         """Total variation distance of each group's priors from the pooled ones."""
-        return 0.5 * np.abs(self.priors - self.pooled.priors).sum(axis=1)
+        return total_variation(self.priors, self.pooled.priors)
 
     def __len__(self) -> int:
         return self.groups.size

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from priorshift._blocks import row_slices
 from priorshift._typing import Floats, float_type
-from priorshift.execution import Rows
+from priorshift.execution import Rows, row_slices
 from priorshift.io import _base
 from priorshift.io._arrow_rows import ArrowRows, ColumnTable, ParquetRows, StreamRows, stacked
 from priorshift.io._base import Copy, PredictionFile, order_of, require_distinct

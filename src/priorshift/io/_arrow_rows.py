@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from priorshift._blocks import row_slices
 from priorshift._typing import Floats
-from priorshift.execution import Blocks, Table
+from priorshift.execution import Blocks, Table, row_slices
 
 BATCH_BYTES = 2**23
 """Float64 bytes that Parquet decodes at once: in smaller batches, calls cost more than decoding."""

@@ -14,10 +14,9 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from priorshift._blocks import row_slices
 from priorshift._typing import Floats, are_numbers, float_type
 from priorshift._validation import some
-from priorshift.execution import Blocks, Rows, Table, slices
+from priorshift.execution import Blocks, Rows, Table, row_slices, slices
 from priorshift.io import _base
 from priorshift.io._base import (
     Copy,

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 
-from priorshift._frames import Backend, make_frame
+from priorshift._results import Backend, make_frame
 from priorshift._typing import Indices, Labels, Vector
 from priorshift._validation import check_choice, check_classes, check_count, check_priors, some
 from priorshift.estimators import PriorEstimate, traits_of
@@ -93,7 +93,7 @@ class ComparisonDisplay(Display):
     @classmethod
     def from_estimates(
         cls,
-        estimates: Mapping[str, PriorEstimate],
+        estimates: Mapping[str, PriorEstimate] | Sequence[PriorEstimate],
         *,
         truth: Any = None,
         kind: Kind = "auto",
@@ -103,8 +103,8 @@ class ComparisonDisplay(Display):
 
         Parameters
         ----------
-        estimates : mapping from str to PriorEstimate
-            By the names to show.
+        estimates : list of PriorEstimate, or mapping from str to PriorEstimate
+            Each is shown by the name of its method, or by its name in the mapping.
         truth : array-like of shape (n_classes,) or mapping, optional
             True priors of the target.
         kind : {"auto", "priors", "distance"}, default="auto"
@@ -112,7 +112,9 @@ class ComparisonDisplay(Display):
             Where to draw; by default on a new pyplot figure.
         """
         if not estimates:
-            raise ValueError("estimates is empty; give at least one, by its method's name.")
+            raise ValueError("estimates is empty; give at least one.")
+        if not isinstance(estimates, Mapping):
+            estimates = _by_method(estimates)
         classes = next(iter(estimates.values())).classes
         priors = [_in_order(name, estimate, classes) for name, estimate in estimates.items()]
         return cls(priors, tuple(estimates), classes, truth=truth).plot(ax, kind=kind)
@@ -251,6 +253,18 @@ class ComparisonDisplay(Display):
 
 def _points_wide(ax: "Axes") -> float:
     return float(72 * ax.bbox.width / ax.figure.dpi)
+
+
+def _by_method(estimates: Sequence[PriorEstimate]) -> dict[str, PriorEstimate]:
+    """Name estimates by their methods; the second one by the same method is "em (2)"."""
+    named: dict[str, PriorEstimate] = {}
+    for estimate in estimates:
+        name, number = estimate.method, 1
+        while name in named:
+            number += 1
+            name = f"{estimate.method} ({number})"
+        named[name] = estimate
+    return named
 
 
 def _in_order(name: str, estimate: PriorEstimate, classes: Labels) -> Vector:

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from priorshift._frames import Backend, make_frame
+from priorshift._results import Backend, make_frame
 from priorshift._typing import Indices, Mask, Vector
 from priorshift._validation import (
     check_choice,
     check_classes,
     check_sample_weight,
 )
-from priorshift.plotting._samples import read_labelled
+from priorshift.plotting._samples import labels_first, read_labelled
 from priorshift.plotting.style import (
     GREY,
     WIDTH,
@@ -98,10 +98,11 @@ class ConfusionDisplay(Display):
             )
 
     @classmethod
+    @labels_first
     def from_predictions(
         cls,
-        y_proba: ArrayLike,
         y: ArrayLike,
+        y_proba: ArrayLike,
         *,
         classes: ArrayLike | None = None,
         decision: Decision = "hard",
@@ -112,10 +113,11 @@ class ConfusionDisplay(Display):
 
         Parameters
         ----------
-        y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-            Predicted probabilities.
         y : array-like of shape (n_samples,)
             Labels.
+        y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+            Predicted probabilities. Probabilities of one class and their labels must both be
+            named: ``from_predictions(y=..., y_proba=...)``.
         classes : array-like of shape (n_classes,), optional
             Class names in the order of the columns; by default a frame's header, else the labels.
         decision : {"hard", "soft"}, default="hard"

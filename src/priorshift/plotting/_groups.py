@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from priorshift._frames import Backend, make_frame
+from priorshift._results import Backend, make_frame
 from priorshift._typing import Indices, Vector
 from priorshift._validation import check_classes, check_priors
+from priorshift.adaptation import total_variation
 from priorshift.groups import GroupEstimates, read_groups
 from priorshift.plotting.style import (
     WIDTH,
@@ -184,7 +185,7 @@ class GroupsDisplay(Display):
         return f"{text}\nshown: {', '.join(shown)}" if shown else text
 
     def _distance(self) -> Vector:
-        return 0.5 * np.abs(self.priors - self.pooled).sum(axis=1)
+        return total_variation(self.priors, self.pooled)
 
     def _draw_class(self, ax: "Axes", rows: Indices, k: int, at: int, n_drawn: int) -> None:
         style = series_style(at)

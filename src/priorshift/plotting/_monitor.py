@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from priorshift._frames import Backend, make_frame
+from priorshift._results import Backend, make_frame
 from priorshift._typing import Indices, Mask, Vector
 from priorshift._validation import check_classes, check_priors
+from priorshift.adaptation import total_variation
 from priorshift.plotting.style import (
     SERIES_COLOURS,
     VERMILLION,
@@ -16,7 +17,6 @@ from priorshift.plotting.style import (
     bare,
     by,
     farthest,
-    ink,
     label_time,
     name_ends,
     positions,
@@ -36,7 +36,9 @@ MAX_CLASSES = 8
 
 
 class MonitorDisplay(Display):
-    """Show class priors over time, one line a class, with the alarms that were raised.
+    """Show class priors over time, one line per class, with the alarms that were raised.
+
+    A circle at the left, in the colour of its class, is the source prior.
 
     Parameters
     ----------
@@ -166,7 +168,7 @@ class MonitorDisplay(Display):
     def summary(self, max_classes: int = MAX_CLASSES) -> str:
         """Say in words how long it was, how many alarms there were, and what is not shown."""
         n_steps, n_alarms = self.priors.shape[0], int(self.raised.sum())
-        distance = 0.5 * float(np.abs(self.priors[-1] - self.source_priors).sum())
+        distance = float(total_variation(self.priors[-1], self.source_priors))
         alarms = "no alarm" if not n_alarms else f"{n_alarms} alarm{'s' if n_alarms > 1 else ''}"
         steps = "1 step" if n_steps == 1 else f"{n_steps:,} steps"
         text = f"{steps}, {alarms}; total variation at the end {short_percent(distance)}"
@@ -185,15 +187,15 @@ class MonitorDisplay(Display):
                 clip_on=False,
                 **series_style(at),
             )
-        ax.plot(
+        colours = [series_style(at)["color"] for at in range(chosen.size)]
+        ax.scatter(
             [when[0]] * chosen.size,
             self.source_priors[chosen],
-            ls="none",
+            s=36,
             marker="o",
-            mfc="none",
-            mec=ink(),
-            ms=6,
-            mew=1.3,
+            facecolors="none",
+            edgecolors=colours,
+            linewidths=1.5,
             clip_on=False,
             label="source",
         )

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from priorshift._frames import Backend, make_frame
+from priorshift._results import Backend, make_frame
 from priorshift._typing import Indices, Vector
 from priorshift._validation import NO_PRIOR, check_classes, check_priors
-from priorshift.adaptation import prior_ratio
+from priorshift.adaptation import prior_ratio, total_variation
 from priorshift.estimators import PriorEstimate
 from priorshift.plotting.style import (
     BLUE,
@@ -145,9 +145,10 @@ class PriorsDisplay(Display):
         """Say in words how much moved, of all classes."""
         change = self.priors - self.source_priors
         gained, lost = int((change > NOTHING).sum()), int((change < -NOTHING).sum())
+        moved = float(total_variation(self.priors, self.source_priors))
         text = (
             f"{gained:,} of {change.size:,} classes gained, {lost:,} lost; "
-            f"total variation {short_percent(0.5 * float(np.abs(change).sum()))}"
+            f"total variation {short_percent(moved)}"
         )
         others = np.setdiff1d(np.arange(change.size), self.movers(max_classes))
         if others.size:

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from priorshift._frames import Backend, make_frame
+from priorshift._results import Backend, make_frame
 from priorshift._typing import Vector
 from priorshift._validation import check_choice, check_count
 from priorshift.diagnostics import HISTOGRAM_EDGES, Reliability, Strategy, calibration_error
-from priorshift.plotting._samples import read_labelled
+from priorshift.plotting._samples import labels_first, read_labelled
 from priorshift.plotting.style import BLUE, GREY, Display, bare, ink, share_axis, write_head
 from priorshift.text import short_percent
 from priorshift.uncertainty import wilson_bounds
@@ -95,10 +95,11 @@ class ReliabilityDisplay(Display):
             )
 
     @classmethod
+    @labels_first
     def from_predictions(
         cls,
-        y_proba: ArrayLike,
         y: ArrayLike,
+        y_proba: ArrayLike,
         *,
         classes: ArrayLike | None = None,
         n_bins: int = 10,
@@ -109,10 +110,11 @@ class ReliabilityDisplay(Display):
 
         Parameters
         ----------
-        y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-            Predicted probabilities.
         y : array-like of shape (n_samples,)
             Labels.
+        y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+            Predicted probabilities. Probabilities of one class and their labels must both be
+            named: ``from_predictions(y=..., y_proba=...)``.
         classes : array-like of shape (n_classes,), optional
             Class names in the order of the columns; by default a frame's header, else the labels.
         n_bins : int, default=10

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from priorshift._frames import Backend, make_frame
+from priorshift._results import Backend, make_frame
 from priorshift._typing import Indices, Vector
 from priorshift._validation import check_count, check_positive, check_proba, in_class_order
 from priorshift.estimators import PriorEstimator

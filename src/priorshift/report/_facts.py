@@ -387,7 +387,7 @@ def gather(inputs: Inputs) -> Facts:
         truth=truth,
         comparison=inputs.comparison,
         n_val=_rows_of(inputs.proba_val, assessment, "n_val"),
-        n_target=inputs.estimate.n_target or _rows_of(inputs.proba_target, assessment, "n_target"),
+        n_target=_rows_of(inputs.proba_target, assessment, "n_target") or inputs.estimate.n_target,
         warnings=tuple(dict.fromkeys(warned)),
     )
 
@@ -402,7 +402,7 @@ def shift_of(estimate: PriorEstimate) -> Shift:
     r"""Measure the shift: :math:`\mathrm{TV} = \frac12 \sum_k |p_k - s_k|`."""
     change = estimate.priors - estimate.source_priors
     size = np.abs(change)
-    return Shift(change, float(size.sum() / 2), movers(size))
+    return Shift(change, estimate.total_variation, movers(size))
 
 
 def decisions_of(routes: Any) -> Decisions:

@@ -212,8 +212,8 @@ def _caption(display: MonitorDisplay) -> str:
     hidden = display.classes.size - display.movers().size
     more = f" Not shown: {plural(hidden, 'class', 'classes')} that moved less." if hidden else ""
     return (
-        "Lines are the estimated priors, circles at the left the source priors, triangles at the "
-        f"top the alarms.{more}"
+        "Lines are the estimated priors, circles at the left, in the colour of their class, the "
+        f"source priors, triangles at the top the alarms.{more}"
     )
 
 

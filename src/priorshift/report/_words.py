@@ -81,8 +81,7 @@ def verdict(facts: Facts) -> Verdict:
     """Return the assessment's sentence, or say what a verdict would need."""
     if facts.assessment is not None:
         lead, _, rest = facts.assessment.sentence.partition(":")
-        rest = rest.strip().replace(" %", "\N{NO-BREAK SPACE}%")
-        return Verdict(facts.assessment.verdict, f"{lead}:", rest)
+        return Verdict(facts.assessment.verdict, f"{lead}:", rest.strip())
     if facts.estimate.method == KNOWN:
         return Verdict(
             "none",
@@ -115,10 +114,8 @@ def tiles(facts: Facts) -> list[Tile]:
 
 
 def _spaced(text: str) -> str:
-    """Set a thin space before the percent sign, and keep "p = 0.9" on one line."""
-    return text.replace("%", "\N{NARROW NO-BREAK SPACE}%").replace(
-        " = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"
-    )
+    """Keep "p = 0.9" on one line."""
+    return text.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
 
 
 def _accuracy_tiles(facts: Facts) -> Iterator[Tile]:

@@ -26,29 +26,15 @@ N_FOR_SCALE = 5000
 
 @dataclass(frozen=True)
 class Step:
-    """Progress of training, after a batch.
+    """Progress of training, after a batch."""
 
-    Attributes
-    ----------
-    what : str
-        Which network is trained.
-    retrained : bool
-        Whether its batches follow new priors.
-    epoch, n_epochs : int
-        Number of the epoch, from 1, and of all epochs.
-    done, total : int
-        Images of this epoch, so far and in all.
-    loss, accuracy : float
-        Means over this epoch so far.
-    """
-
-    what: str
-    retrained: bool
-    epoch: int
+    what: str  # which network is trained
+    retrained: bool  # whether its batches follow new priors
+    epoch: int  # from 1
     n_epochs: int
-    done: int
+    done: int  # images of this epoch so far
     total: int
-    loss: float
+    loss: float  # like the accuracy, a mean over this epoch so far
     accuracy: float
 
 

@@ -108,10 +108,6 @@ def load_images(dataset: str, folder: Path) -> ImageData:
     dataset : {"fashion-mnist", "cifar-10", "cifar-100", "places365-lt", "imagenet-lt"}
     folder : Path
         Folder with the files as downloaded; you need not unpack archives.
-
-    Returns
-    -------
-    ImageData
     """
     require_known(dataset, LOADERS, "dataset")
     if not folder.is_dir():

@@ -91,10 +91,6 @@ def load_published(path: str | os.PathLike[str]) -> StoredOutputs:
     path : path
         A PyTorch file of a dictionary with the tensors `outputs_train` (n, n_classes),
         `targets_train` (n,), `outputs_val`, `targets_val`, `outputs_test`, `targets_test`.
-
-    Returns
-    -------
-    StoredOutputs
     """
     path = Path(path)
     found = read_tensors(path)
@@ -116,10 +112,6 @@ def check_published(outputs: StoredOutputs) -> PublishedCheck:
     ----------
     outputs : StoredOutputs
         Outputs from `load_published`.
-
-    Returns
-    -------
-    PublishedCheck
     """
     target = outputs.test.label_frequencies()
     trial = draw_trial(outputs, target, calibrated=True, seed=0, share=1.0)

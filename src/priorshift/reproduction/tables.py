@@ -171,10 +171,6 @@ def run_table(
         By default both, the published algorithms and ours, one row each.
     progress : callable, optional
         Wraps the settings while they run, as `rich.progress.track` does.
-
-    Returns
-    -------
-    ResultTable
     """
     return run_tables([name], outputs, **options)[name]
 

@@ -65,7 +65,7 @@ def check_assumption(
     """Test whether a change of class priors alone explains the target.
 
     Where one side was rounded to fewer decimals, the other is rounded alike. Repeated rows of a
-    side that was drawn with replacement count once, and the verdict says so.
+    side that was drawn with replacement count once, and the sentence says so.
 
     Parameters
     ----------

@@ -23,6 +23,7 @@ from priorshift._validation import (
     check_resamples,
     some,
 )
+from priorshift.adaptation import total_variation
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.shift_test._assumption import N_RESAMPLES, assumption_of
 from priorshift.shift_test._moments import Moments, column_noise, draw_noise, draw_permutations
@@ -128,11 +129,7 @@ def detect_shift(
     rng = np.random.default_rng(random_state)
 
     moments = Moments.of(samples, decision, null)
-    drawn = (
-        draw_permutations(samples, decision, n_resamples, rng)
-        if permute
-        else draw_noise(samples, decision, null, n_resamples, rng)
-    ) @ moments.whitener
+    drawn = _drawn(samples, decision, moments, permute=permute, n_resamples=n_resamples, rng=rng)
     chance = p_value((drawn**2).sum(axis=1), moments.statistic)
     power = Power(drawn, ways_to_shift(samples, decision, moments, rng), alpha)
     priors, distance, interval = estimate_effect(samples, decision, moments, alpha, rng)
@@ -157,6 +154,57 @@ def detect_shift(
         assumption=_check(given, alpha, n_resamples, rng) if assumption else None,
         notes=notes + rounded + _repeats(samples),
     )
+
+
+def is_shifted(
+    y_proba_val: ArrayLike,
+    y_val: ArrayLike,
+    y_proba_target: ArrayLike,
+    source_label_priors: Any = None,
+    classes: ArrayLike | None = None,
+    *,
+    alpha: float = 0.05,
+    n_resamples: int = 999,
+    random_state: int | np.random.Generator | None = None,
+) -> bool:
+    """Return whether `detect_shift` rejects, without sizing the shift: for many targets.
+
+    Parameters
+    ----------
+    y_proba_val, y_val, y_proba_target, source_label_priors, classes, alpha, n_resamples, \
+random_state
+        As for `detect_shift`.
+
+    Examples
+    --------
+    >>> import priorshift as ps
+    >>> from priorshift.shift_test import is_shifted
+    >>> data = ps.datasets.load_fashion_lt()
+    >>> validation = data.y_proba_val, data.y_val
+    >>> is_shifted(*validation, data.y_proba_target[:500], classes=data.classes)
+    True
+    """
+    samples, _ = at_one_precision(read_samples(y_proba_val, y_val, y_proba_target, classes))
+    null, _ = _null_priors(samples, None, source_label_priors)
+    permute = _permutes(samples, "auto", given=source_label_priors is not None)
+    rng, moments = np.random.default_rng(random_state), Moments.of(samples, "soft", null)
+    drawn = _drawn(samples, "soft", moments, permute=permute, n_resamples=n_resamples, rng=rng)
+    return p_value((drawn**2).sum(axis=1), moments.statistic) <= alpha
+
+
+def _drawn(
+    samples: Samples,
+    decision: Decision,
+    moments: Moments,
+    *,
+    permute: bool,
+    n_resamples: int,
+    rng: np.random.Generator,
+) -> Vector:
+    """Draw whitened moments under the null hypothesis, (n_resamples, n_directions)."""
+    if permute:
+        return draw_permutations(samples, decision, n_resamples, rng) @ moments.whitener
+    return draw_noise(samples, decision, moments.priors, n_resamples, rng) @ moments.whitener
 
 
 def _check(
@@ -223,7 +271,7 @@ def _null_priors(
 def _far_from_source(samples: Samples, source: Vector) -> list[str]:
     """Compare validation's mean prediction with the training set's."""
     mean = samples.y_proba_val.mean(axis=0, dtype=np.float64)
-    distance = float(np.abs(mean - source).sum() / 2)
+    distance = float(total_variation(mean, source))
     by_chance = float(np.sqrt(source * (1 - source) / samples.n_val).sum() / 2)
     if distance <= max(FAR, 2 * by_chance):
         return []
@@ -339,7 +387,7 @@ class _Again:
 
 def distances(priors: Vector, null: Vector) -> Vector:
     """Return the total variation distances of columns to the null."""
-    return np.abs(priors - null[:, None]).sum(axis=0) / 2
+    return total_variation(priors.T, null)
 
 
 def beyond_noise(difference: Vector, error: Vector) -> Vector:

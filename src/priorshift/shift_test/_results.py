@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from priorshift._frozen import FrozenArrays
+from priorshift._results import FrozenArrays
 from priorshift._typing import Vector
+from priorshift.exceptions import warn_user
 
 ENOUGH_POWER = 0.8
 WEAK = 0.1
@@ -25,7 +26,7 @@ def p_text(p_value: float) -> str:
     return f"p = {p_value:.3f}" if p_value < 0.0995 else f"p = {p_value:.2f}"
 
 
-def shift_verdict(
+def shift_sentence(
     *,
     p_value: float,
     alpha: float,
@@ -47,7 +48,7 @@ def shift_verdict(
     if detectable_effect is None:
         return (
             f"{nothing}, but {rows(n_target)} and this validation set are too few to detect any: "
-            "do not adapt."
+            "do not adapt because of this test."
         )
     seen = (
         f"with {rows(n_target)} a shift of {detectable_effect:.2f} would be seen 4 times out of 5"
@@ -56,11 +57,11 @@ def shift_verdict(
         return f"{nothing}; {seen}."
     return (
         f"{nothing}, but a shift of {alternative:.2f} would be seen with probability {power:.2f} "
-        f"only ({seen}): too few samples to tell, do not adapt."
+        f"only ({seen}): too few samples to tell; do not adapt because of this test."
     )
 
 
-def assumption_verdict(p_value: float | None, alpha: float, detectable: float | None) -> str:
+def assumption_sentence(p_value: float | None, alpha: float, detectable: float | None) -> str:
     """Say whether a change of priors explains the target, or what would have been seen."""
     if p_value is None:
         return (
@@ -72,7 +73,7 @@ def assumption_verdict(p_value: float | None, alpha: float, detectable: float | 
         return (
             f"The target is not explained by a change of priors alone ({p_text(p_value)}): how "
             "confident the classifier is within its decisions changed too, so p(x|y) moved. "
-            "Estimated priors may be wrong; look at the data before you adapt."
+            "Estimated priors may be wrong."
         )
     explained = f"A change of priors alone explains the target ({p_text(p_value)})"
     if detectable is None:
@@ -84,12 +85,22 @@ def assumption_verdict(p_value: float | None, alpha: float, detectable: float | 
 
 
 class _Finding(FrozenArrays):
-    """What both tests share: a verdict, and plain values on demand."""
+    """What both tests share: a sentence, and plain values on demand."""
+
+    @property
+    def sentence(self) -> str:
+        """The finding in words. What to do about it is for `assess` to say."""
+        raise NotImplementedError
 
     @property
     def verdict(self) -> str:
-        """The finding as a sentence."""
-        raise NotImplementedError
+        """Former name of `sentence`; will be removed in priorshift 0.3."""
+        warn_user(
+            f"{type(self).__name__}.verdict is now called sentence; the old name will be removed "
+            "in priorshift 0.3. A verdict on all evidence is what priorshift.assess returns.",
+            FutureWarning,
+        )
+        return self.sentence
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON; vectors become mappings from class."""
@@ -106,18 +117,18 @@ class _Finding(FrozenArrays):
                 value = list(value)
             named[field.name] = value
         named["rejected"] = self.rejected  # type: ignore[attr-defined]
-        named["sentence"] = self.verdict
+        named["sentence"] = self.sentence
         return named
 
     def _rows(self) -> list[tuple[str, str]]:
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        """Show the verdict, then the numbers."""
+        """Show the sentence, then the numbers."""
         rows = self._rows()
         width = max(len(name) for name, _ in rows)
         lines = [f"  {name:<{width}}  {value}" for name, value in rows]
-        return "\n".join([f"{type(self).__name__}: {self.verdict}", *lines])
+        return "\n".join([f"{type(self).__name__}: {self.sentence}", *lines])
 
     def _repr_html_(self) -> str:
         cells = "".join(
@@ -125,7 +136,7 @@ class _Finding(FrozenArrays):
             for name, value in self._rows()
         )
         return (
-            f"<div><strong>{type(self).__name__}</strong> {escape(self.verdict)}"
+            f"<div><strong>{type(self).__name__}</strong> {escape(self.sentence)}"
             f"<table><tbody>{cells}</tbody></table></div>"
         )
 
@@ -187,9 +198,9 @@ class AssumptionTest(_Finding):
         return self.p_value is not None and self.p_value <= self.alpha
 
     @property
-    def verdict(self) -> str:
-        """The finding as a sentence."""
-        said = assumption_verdict(self.p_value, self.alpha, self.detectable_effect)
+    def sentence(self) -> str:
+        """The finding in words."""
+        said = assumption_sentence(self.p_value, self.alpha, self.detectable_effect)
         for side, n in (
             ("Validation", self.n_repeated_val),
             ("The target", self.n_repeated_target),
@@ -284,9 +295,9 @@ class ShiftTest(_Finding):
         return self.p_value <= self.alpha
 
     @property
-    def verdict(self) -> str:
-        """The finding as a sentence."""
-        said = shift_verdict(
+    def sentence(self) -> str:
+        """The finding in words."""
+        said = shift_sentence(
             p_value=self.p_value,
             alpha=self.alpha,
             effect_size=self.effect_size,
@@ -297,7 +308,7 @@ class ShiftTest(_Finding):
             n_target=self.n_target,
         )
         if self.assumption is not None and self.assumption.rejected:
-            said += " " + self.assumption.verdict
+            said += " " + self.assumption.sentence
         return said
 
     def _rows(self) -> list[tuple[str, str]]:

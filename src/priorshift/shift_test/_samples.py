@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Indices, Labels, Mask, Vector
 from priorshift._validation import (
     Predictions,
@@ -22,6 +21,7 @@ from priorshift._validation import (
     read_labels,
     settle_classes,
 )
+from priorshift.execution import row_blocks
 from priorshift.statistics import Confusion, Decision, DecisionCounts
 
 

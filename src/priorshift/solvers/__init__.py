@@ -2,12 +2,16 @@
 
 from priorshift.solvers._batch import Mixtures, maximise_all, maximise_by_group
 from priorshift.solvers._certified import maximise
-from priorshift.solvers._cone import regularised_ratio, simplex_least_squares
 from priorshift.solvers._joint import maximise_jointly
-from priorshift.solvers._least_squares import evident_variance, shrunk_least_squares
+from priorshift.solvers._least_squares import (
+    evident_variance,
+    nearest_mixtures,
+    regularised_ratio,
+    shrunk_least_squares,
+    simplex_least_squares,
+)
 from priorshift.solvers._linear import condition_number, invert, solve_linear
 from priorshift.solvers._mixture import NO_LIKELIHOOD, Mixture
-from priorshift.solvers._nearest_mixtures import nearest_mixtures
 from priorshift.solvers._paper import L2_THRESHOLD, expectation_maximisation, gradient_ascent
 from priorshift.solvers._simplex import clip_to_simplex, project_simplex
 from priorshift.solvers._solution import ADVICE, Solution, Solutions, Status

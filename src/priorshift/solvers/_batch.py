@@ -22,10 +22,9 @@ from priorshift.solvers._interior_point import (
     SHORTEN,
     TINY,
     direction,
-    inside,
     reach,
 )
-from priorshift.solvers._mixture import Mixture
+from priorshift.solvers._mixture import Mixture, inside
 from priorshift.solvers._solution import Solutions
 
 OUTER_CLASSES = 64
@@ -49,20 +48,11 @@ ALIKE = 1.25
 
 @dataclass(frozen=True)
 class Mixtures:
-    """The data of G problems with K unknowns each.
+    """The data of G problems with K unknowns each."""
 
-    Attributes
-    ----------
-    A : ndarray of shape (m, K) or (G, m, K)
-        Rows a_i: the same for all groups, or those of each. No row with a weight is all 0.
-    weights : ndarray of shape (G, m)
-    excess : ndarray of shape (G, K)
-        alpha - 1 of the Dirichlet hyper-prior, at least 0.
-    """
-
-    A: Vector
-    weights: Vector
-    excess: Vector
+    A: Vector  # rows a_i, (m, K) for all groups or (G, m, K); no row with a weight is all 0
+    weights: Vector  # (G, m)
+    excess: Vector  # alpha - 1 of the Dirichlet hyper-prior, at least 0, (G, K)
     outer: Vector | None = None
 
     @classmethod

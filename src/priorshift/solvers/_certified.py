@@ -18,18 +18,9 @@ import numpy as np
 
 from priorshift._typing import Vector
 from priorshift.execution import SparseTable, single_threaded_blas
-from priorshift.solvers._interior_point import (
-    COARSE_GAP,
-    SHORTEN,
-    TINY,
-    Curvature,
-    Point,
-    inside,
-    interior_point,
-    merit,
-)
+from priorshift.solvers._interior_point import COARSE_GAP, SHORTEN, TINY, interior_point
 from priorshift.solvers._matrix_free import MANY_CLASSES, MatrixFreeCurvature
-from priorshift.solvers._mixture import Mixture
+from priorshift.solvers._mixture import Curvature, Mixture, Point, inside, merit
 from priorshift.solvers._solution import Solution, Status
 
 EM_TRIAL = 5
@@ -37,7 +28,6 @@ EM_TRIAL = 5
 
 STATIONARY = 1e-10
 """L1 change of p at which EM for a problem that is not concave has come to rest."""
-
 
 LEAPS = 5
 """Extrapolations before Newton's steps; more gain little (measured at K = 10,000)."""

@@ -12,20 +12,11 @@ that is cheap; else it starts from a sample of rows and learns from every gradie
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotrs
 
 from priorshift._typing import Mask, Vector
-from priorshift.solvers._mixture import Mixture
-
-ROWS_PER_CLASS = 20
-MIN_ROWS = 4096
-"""Rows of the Hessian's sample, the cheapest overall in measurements at K = 100 to 1000."""
-
-FEW_CLASSES = 64
-"""Up to here the whole Hessian is cheap, and vectors of length n are not small beside the data."""
+from priorshift.solvers._mixture import Curvature, Mixture, Point, inside, merit
 
 COARSE_GAP = 0.1
 """Gap in nats up to which passes in float32 make progress; below it they add up in float64."""
@@ -38,66 +29,6 @@ TINY = 1e-300
 PATIENCE = 8
 GIVE_UP = 30
 """Evaluations that do not halve the gap, after which precision or sample grow, or it ends."""
-
-RIDGES = (0.0, 1e-14, 1e-12, 1e-9, 1e-6, 1e-3, 1.0, 1e6)
-"""Tried in turn, relative to the diagonal, where rounding makes Newton's matrix indefinite."""
-
-
-class Point(NamedTuple):
-    """p > 0, not yet scaled onto the simplex, with f's derivatives and certificate there."""
-
-    p: Vector
-    likelihood: float
-    likelihood_gradient: Vector
-    gradient: Vector
-    gap: float
-    exact: bool
-
-    @classmethod
-    def at(cls, problem: Mixture, p: Vector, *, exact: bool) -> "Point":
-        """Evaluate the problem at p; the gap is that of p / sum p, as g(cp) = g(p) / c."""
-        exact = exact or problem.A.dtype == np.float64
-        likelihood, slope = problem.evaluate(p, exact=exact)
-        gradient = problem.gradient(p, slope)
-        return cls(p, likelihood, slope, gradient, problem.gap(gradient * p.sum()), exact)
-
-
-class Curvature:
-    """The likelihood's Hessian over T: exact, or sampled and then learnt from gradients."""
-
-    def __init__(self, problem: Mixture) -> None:
-        self.problem = problem
-        self.n_rows = max(ROWS_PER_CLASS * problem.n_classes, MIN_ROWS)
-        self.H: Vector | None = None
-
-    @property
-    def exact(self) -> bool:
-        """Whether every Hessian is computed afresh from all rows."""
-        return self.n_rows >= self.problem.A.shape[0] or self.problem.n_classes <= FEW_CLASSES
-
-    def refresh(self, point: Point) -> None:
-        """Compute the Hessian at a point, from all rows or a sample of them."""
-        self.H = None  # make room for the new one
-        n_rows = None if self.exact else self.n_rows
-        self.H = self.problem.hessian(point.p, n_rows, point.likelihood_gradient)
-        self.H /= self.problem.total
-
-    def learn(self, before: Point, after: Point) -> None:
-        """Correct H along the step between two points (BFGS)."""
-        if self.exact or self.H is None:
-            return
-        step = after.p - before.p
-        change = (before.likelihood_gradient - after.likelihood_gradient) / self.problem.total
-        predicted = self.H @ step
-        expected, seen = step @ predicted, step @ change
-        if seen > 1e-8 * expected > 0:
-            self.H += np.outer(change, change / seen)
-            self.H -= np.outer(predicted, predicted / expected)
-
-    def solver(self, diagonal: Vector) -> Callable[[Vector], Vector]:
-        """Return what solves (H + diag(diagonal)) x = b."""
-        assert self.H is not None
-        return factorise(self.H, diagonal)
 
 
 def interior_point(
@@ -134,12 +65,6 @@ def interior_point(
         if waited > GIVE_UP and curvature.exact:
             break  # rounding leaves no room for progress
     return best, n_iter
-
-
-def inside(p: Vector) -> Vector:
-    """Move p off the boundary: a class at 0 could never come back, one near it blocks steps."""
-    p = np.maximum(p, 1e-3 / p.size)
-    return p / p.sum()
 
 
 def _step(
@@ -218,23 +143,6 @@ def direction(
     return *newton(target + centred - np.where(corrected, dp * dz, 0.0)), centred
 
 
-def factorise(H: Vector, diagonal: Vector) -> Callable[[Vector], Vector]:
-    """Factorise H + diag(diagonal), positive definite but for rounding; return its solver.
-
-    Scaled to a unit diagonal, because p and z differ by many orders of magnitude near a solution.
-    """
-    scale = 1 / np.sqrt(np.maximum(np.diagonal(H), 0) + diagonal)
-    for ridge in RIDGES:
-        system = H * scale[:, None]
-        system *= scale
-        system.flat[:: scale.size + 1] = 1 + ridge
-        # the transpose of a symmetric matrix is LAPACK's own order: no copy
-        factor, failed = dpotrf(system.T, lower=1, clean=0, overwrite_a=1)
-        if not failed:
-            return lambda b: scale * dpotrs(factor, scale * b, lower=1)[0]
-    return lambda b: scale**2 * b  # rounding has spoilt all but the diagonal
-
-
 def reach(v: Vector, dv: Vector, fraction: float = TO_BOUNDARY) -> Vector:
     """Return the largest step in (0, 1] that keeps `v + step * dv` above 0 by a fraction.
 
@@ -243,10 +151,3 @@ def reach(v: Vector, dv: Vector, fraction: float = TO_BOUNDARY) -> Vector:
     with np.errstate(over="ignore"):  # so slow that it never gets there
         room = np.divide(-v, dv, out=np.full_like(v, np.inf), where=dv < 0)
     return np.minimum(1.0, fraction * room.min(axis=-1, keepdims=True))
-
-
-def merit(problem: Mixture, point: Point, mu: float = 0.0) -> float:
-    """Return the barrier objective that a step at this mu should lower."""
-    barrier = mu * float(np.log(point.p).sum()) if mu else 0.0
-    objective = problem.objective(point.p, point.likelihood)
-    return float(-objective / problem.total + point.p.sum() - barrier)

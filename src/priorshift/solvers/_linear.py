@@ -1,10 +1,33 @@
-"""Linear systems with the condition number that says what their solution is worth."""
+r"""Linear systems, and the condition number that says what their solution is worth.
+
+Very many classes are solved without a dense matrix. A confusion matrix S in which few classes share
+cells is factorised as it is (SuperLU), and a rest that is spread evenly, :math:`S + b\,t^T`, needs
+one more solution (Sherman and Morrison). Where the matrix is singular, or so full that its factors
+would not be sparse, LSMR (Fong and Saunders, 2011) finds the pseudo-inverse's solution by products.
+"""
+
+import warnings
+from collections.abc import Callable
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator, lsmr, onenormest, splu
 
 from priorshift._typing import Vector
+from priorshift.exceptions import ConvergenceWarning, warn_user
 from priorshift.execution import SparseBlock
-from priorshift.solvers._sparse_linear import solve_sparse, sparse_condition
+
+MOST_SCORES = 200
+"""Cells of a class, on average, up to which factors stay sparse."""
+
+ACCURACY = 1e-14
+MOST_STEPS = 2000
+"""LSMR ends at this relative residual, or after so many steps."""
+
+RESIDUAL = 1e-9
+"""Relative residual of a factorisation that is no longer to be trusted."""
+
+LARGEST_CONDITION = 1e13
+"""Beyond it, a matrix counts as singular."""
 
 
 def condition_number(M: Vector | SparseBlock) -> float:
@@ -65,3 +88,107 @@ def invert(C: Vector) -> Vector:
 def _cutoff(M: Vector) -> float:
     """Relative size up to which a singular value is rounding error."""
     return max(M.shape) * float(np.finfo(np.float64).eps)
+
+
+Solve = Callable[[Vector], Vector]
+
+
+def solve_sparse(M: SparseBlock, q: Vector) -> Vector:
+    """Return the solution of `M x = q`, that of least squares where M is singular or not square.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_array
+    >>> from priorshift.execution import SparseBlock
+    >>> M = SparseBlock(csr_array([[0.8, 0.2], [0.2, 0.8]]))
+    >>> solve_sparse(M, np.array([1.0, 0.0])).round(9)
+    array([ 1.33333333, -0.33333333])
+    """
+    M = M.astype(np.float64, copy=False)
+    if np.isfinite(sparse_condition(M)):
+        solve = _factorised(M)
+        if solve is not None:
+            x = solve(q)
+            x += solve(q - M @ x)  # once more for what rounding left
+            if np.linalg.norm(q - M @ x) <= RESIDUAL * np.linalg.norm(q):
+                return x
+    return _least_squares(M, q)
+
+
+def sparse_condition(M: SparseBlock) -> float:
+    """Estimate the condition number in the 1-norm, infinite where M is singular.
+
+    For matrices too full to be factorised it is that of least squares, seen from below.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_array
+    >>> from priorshift.execution import SparseBlock
+    >>> round(sparse_condition(SparseBlock(csr_array([[0.8, 0.2], [0.2, 0.8]]))), 3)
+    1.667
+    """
+    M = M.astype(np.float64, copy=False)
+    if M.shape[0] < M.shape[1] or not (M.squares().all() and M.T.squares().all()):
+        return np.inf
+    if M.shape[0] > M.shape[1] or M.csr.nnz > MOST_SCORES * M.shape[1]:
+        drawn = np.random.default_rng(0).standard_normal(M.shape[0])
+        return _finite(float(_lsmr(M, drawn)[6]))
+    solve, across = _factorised(M), _factorised(M.T)
+    if solve is None or across is None:
+        return np.inf
+    operator = LinearOperator(M.shape, matvec=solve, rmatvec=across, dtype=np.dtype(np.float64))
+    itself = LinearOperator(
+        M.shape, matvec=M.__matmul__, rmatvec=M.T.__matmul__, dtype=np.dtype(np.float64)
+    )
+    return _finite(float(onenormest(operator)) * float(onenormest(itself)))
+
+
+def _finite(condition: float) -> float:
+    return condition if condition < LARGEST_CONDITION else np.inf
+
+
+def _factorised(M: SparseBlock) -> Solve | None:
+    """Return what solves with M, or None where it is singular, not square or too full."""
+    if M.shape[0] != M.shape[1] or M.csr.nnz > MOST_SCORES * M.shape[1]:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            factors = splu(M.csr.tocsc())
+    except (RuntimeError, Warning):  # SuperLU's word for a singular matrix
+        return None
+    if M.base is None:
+        return factors.solve
+    of_base = factors.solve(M.base)
+    trend = M._trend
+    divisor = 1 + float(trend @ of_base)
+    if not np.isfinite(of_base).all() or abs(divisor) < 1 / LARGEST_CONDITION:
+        return None
+
+    def with_rest(b: Vector) -> Vector:
+        x = factors.solve(b.ravel())
+        return x - of_base * (float(trend @ x) / divisor)
+
+    return with_rest
+
+
+def _least_squares(M: SparseBlock, q: Vector) -> Vector:
+    x, stopped, n_iter, *_ = _lsmr(M, q)
+    if stopped == 7:
+        warn_user(
+            f"the equations of {M.shape[1]} classes are not solved after {n_iter} steps, which go "
+            "no further: the confusion matrix hardly tells some classes apart. Methods that "
+            "maximise a likelihood need no inverse.",
+            ConvergenceWarning,
+        )
+    return x
+
+
+def _lsmr(M: SparseBlock, q: Vector) -> tuple[Vector, int, int, float, float, float, float]:
+    across = M.T  # in compressed rows, whose products are the faster ones
+    operator = LinearOperator(
+        M.shape, matvec=M.__matmul__, rmatvec=across.__matmul__, dtype=np.dtype(np.float64)
+    )
+    return lsmr(operator, q, atol=ACCURACY, btol=ACCURACY, conlim=0, maxiter=MOST_STEPS)

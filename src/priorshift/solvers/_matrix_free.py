@@ -14,8 +14,7 @@ import numpy as np
 
 from priorshift._typing import Vector
 from priorshift.execution import SparseBlock
-from priorshift.solvers._interior_point import Curvature, Point
-from priorshift.solvers._mixture import Mixture
+from priorshift.solvers._mixture import Curvature, Point
 
 MANY_CLASSES = 500
 """From here on, sparse rows are solved without a Hessian: at K = 1000 three times as fast, at
@@ -54,8 +53,9 @@ class Operator:
             product += factor * float(vector @ x) * vector
         return product
 
-    def correct(self, vector: Vector, factor: float) -> None:
-        """Add factor * vector vector^T."""
+    def correct(self, vector: Vector, divisor: float) -> None:
+        """Add vector vector^T / divisor."""
+        factor = 1 / divisor
         self.learnt.append((vector, factor))
         self.diagonal = np.maximum(self.diagonal + factor * vector**2, 1e-3 * self.diagonal)
 
@@ -63,34 +63,19 @@ class Operator:
 class MatrixFreeCurvature(Curvature):
     """The likelihood's Hessian over T for very many classes, as products with rows."""
 
-    def __init__(self, problem: Mixture) -> None:
-        super().__init__(problem)
-        self.operator: Operator | None = None
-
     def refresh(self, point: Point) -> None:
         """Take the rows of the Hessian at a point, all of them or a sample."""
-        self.operator = None  # make room for the new one
-        n_rows = None if self.exact else self.n_rows
-        rows = self.problem.hessian_rows(point.p, n_rows, point.likelihood_gradient)
+        self.H = None  # make room for the new one
+        rows = self.problem.hessian_rows(point.p, self.sampled, point.likelihood_gradient)
         total = self.problem.total
-        self.operator = Operator(rows, rows.squares() / total, total)
+        self.H = Operator(rows, rows.squares() / total, total)
 
-    def learn(self, before: Point, after: Point) -> None:
-        """Correct H along the step between two points (BFGS)."""
-        if self.exact or self.operator is None:
-            return
-        step = after.p - before.p
-        change = (before.likelihood_gradient - after.likelihood_gradient) / self.problem.total
-        predicted = self.operator @ step
-        expected, seen = float(step @ predicted), float(step @ change)
-        if seen > 1e-8 * expected > 0:
-            self.operator.correct(change, 1 / seen)
-            self.operator.correct(predicted, -1 / expected)
+    def _correct(self, vector: Vector, divisor: float) -> None:
+        self.H.correct(vector, divisor)
 
     def solver(self, diagonal: Vector) -> Callable[[Vector], Vector]:
         """Return what solves (H/T + diag(diagonal)) x = b, about."""
-        assert self.operator is not None
-        operator = self.operator
+        operator: Operator = self.H
         scale = 1 / np.sqrt(operator.diagonal + diagonal)
 
         def product(x: Vector) -> Vector:

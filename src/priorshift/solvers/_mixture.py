@@ -12,15 +12,17 @@ The problem does not change when a row of A is rescaled (f shifts by a constant)
 weight 0 are dropped, or when equal rows are merged and their weights added.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotrs
 
-from priorshift._blocks import BLOCK_BYTES, row_blocks
 from priorshift._typing import Floats, Indices, Vector
 from priorshift.execution import (
+    BLOCK_BYTES,
     Block,
     Rows,
     SparseBlock,
@@ -30,6 +32,7 @@ from priorshift.execution import (
     map_reduce,
     map_rows,
     multiply,
+    row_blocks,
     times,
     to_numpy,
 )
@@ -53,9 +56,18 @@ GOLDEN_RATIO = (5**0.5 - 1) / 2
 GEMM_SPEED_UP = 16
 """A product of matrices takes far less time a multiplication than one with a vector."""
 
-
 NO_LIKELIHOOD = 1e-200
 """A row up to this is 0: priors times less would underflow."""
+
+ROWS_PER_CLASS = 20
+MIN_ROWS = 4096
+"""Rows of the Hessian's sample, the cheapest overall in measurements at K = 100 to 1000."""
+
+FEW_CLASSES = 64
+"""Up to here the whole Hessian is cheap, and vectors of length n are not small beside the data."""
+
+RIDGES = (0.0, 1e-14, 1e-12, 1e-9, 1e-6, 1e-3, 1.0, 1e6)
+"""Tried in turn, relative to the diagonal, where rounding makes Newton's matrix indefinite."""
 
 
 @dataclass(frozen=True)
@@ -188,7 +200,7 @@ class Mixture:
     @cached_property
     def _wide(self) -> bool:
         """Whether scales differ so much that squares of rows without them leave float32."""
-        return bool(self.scale.max() > WIDE * self.scale.min(where=self.scale > 0, initial=np.inf))
+        return bool(self.scale.max() > WIDE * self.scale.min())
 
     def hessian_rows(self, p: Vector, n_rows: int | None, slope: Vector) -> Block:
         r"""Return rows B whose :math:`B^T B` is the Hessian, or the estimate from a sample."""
@@ -329,6 +341,101 @@ class TensorMixture(Mixture):
         return xp.where(possible, values, xp.full_like(values, other))
 
 
+class Point(NamedTuple):
+    """p > 0, not yet scaled onto the simplex, with f's derivatives and certificate there."""
+
+    p: Vector
+    likelihood: float
+    likelihood_gradient: Vector
+    gradient: Vector
+    gap: float
+    exact: bool
+
+    @classmethod
+    def at(cls, problem: Mixture, p: Vector, *, exact: bool) -> "Point":
+        """Evaluate the problem at p; the gap is that of p / sum p, as g(cp) = g(p) / c."""
+        exact = exact or problem.A.dtype == np.float64
+        likelihood, slope = problem.evaluate(p, exact=exact)
+        gradient = problem.gradient(p, slope)
+        return cls(p, likelihood, slope, gradient, problem.gap(gradient * p.sum()), exact)
+
+
+class Curvature:
+    """The likelihood's Hessian over T: exact, or sampled and then learnt from gradients."""
+
+    def __init__(self, problem: Mixture) -> None:
+        self.problem = problem
+        self.n_rows = max(ROWS_PER_CLASS * problem.n_classes, MIN_ROWS)
+        self.H: Any = None  # what multiplies as a matrix, once it is known
+
+    @property
+    def exact(self) -> bool:
+        """Whether every Hessian is computed afresh from all rows."""
+        return self.n_rows >= self.problem.A.shape[0] or self.problem.n_classes <= FEW_CLASSES
+
+    @property
+    def sampled(self) -> int | None:
+        """How many rows the Hessian is computed from; None for all of them."""
+        return None if self.exact else self.n_rows
+
+    def refresh(self, point: Point) -> None:
+        """Compute the Hessian at a point, from all rows or a sample of them."""
+        self.H = None  # make room for the new one
+        self.H = self.problem.hessian(point.p, self.sampled, point.likelihood_gradient)
+        self.H /= self.problem.total
+
+    def learn(self, before: Point, after: Point) -> None:
+        """Correct H along the step between two points (BFGS)."""
+        if self.exact or self.H is None:
+            return
+        step = after.p - before.p
+        change = (before.likelihood_gradient - after.likelihood_gradient) / self.problem.total
+        predicted = self.H @ step
+        expected, seen = float(step @ predicted), float(step @ change)
+        if seen > 1e-8 * expected > 0:
+            self._correct(change, seen)
+            self._correct(predicted, -expected)
+
+    def _correct(self, vector: Vector, divisor: float) -> None:
+        """Add vector vector^T / divisor to H."""
+        self.H += np.outer(vector, vector / divisor)
+
+    def solver(self, diagonal: Vector) -> Callable[[Vector], Vector]:
+        """Return what solves (H + diag(diagonal)) x = b."""
+        assert self.H is not None
+        return factorise(self.H, diagonal)
+
+
+def inside(p: Vector) -> Vector:
+    """Move p off the boundary: a class at 0 could never come back, one near it blocks steps."""
+    p = np.maximum(p, 1e-3 / p.size)
+    return p / p.sum()
+
+
+def merit(problem: Mixture, point: Point, mu: float = 0.0) -> float:
+    """Return the barrier objective that a step at this mu should lower."""
+    barrier = mu * float(np.log(point.p).sum()) if mu else 0.0
+    objective = problem.objective(point.p, point.likelihood)
+    return float(-objective / problem.total + point.p.sum() - barrier)
+
+
+def factorise(H: Vector, diagonal: Vector) -> Callable[[Vector], Vector]:
+    """Factorise H + diag(diagonal), positive definite but for rounding; return its solver.
+
+    Scaled to a unit diagonal, because p and z differ by many orders of magnitude near a solution.
+    """
+    scale = 1 / np.sqrt(np.maximum(np.diagonal(H), 0) + diagonal)
+    for ridge in RIDGES:
+        system = H * scale[:, None]
+        system *= scale
+        system.flat[:: scale.size + 1] = 1 + ridge
+        # the transpose of a symmetric matrix is LAPACK's own order: no copy
+        factor, failed = dpotrf(system.T, lower=1, clean=0, overwrite_a=1)
+        if not failed:
+            return lambda b: scale * dpotrs(factor, scale * b, lower=1)[0]
+    return lambda b: scale**2 * b  # rounding has spoilt all but the diagonal
+
+
 # Kernels are classes, not closures, so that a cluster's workers get no more than they need.
 
 
@@ -343,19 +450,30 @@ class _Impossible:
 
 
 @dataclass(frozen=True)
-class _Evaluate:
-    """Return the likelihood of a block, and its gradient by the scaled p."""
+class RowKernel:
+    """Base of kernels that need each row's likelihood `a_i . mixed`, `mixed` being the scaled p."""
 
-    mixed: Vector
+    mixed: Vector  # (K,), or one column per p
     weights: Vector | None
     hidden: Vector | None
 
-    def __call__(self, block: Block, rows: slice) -> tuple[float, Vector]:
+    def likelihoods(self, block: Block, rows: slice) -> tuple[Vector | None, Vector]:
+        """Return the weights of a block's rows, None for 1, and their likelihoods."""
         u = times(block, self.mixed)
-        u = u.astype(np.float64, copy=False)
-        w: Vector | None = None if self.weights is None else self.weights[rows]
         if self.hidden is not None:
-            w, u = pass_over(block, u, self.hidden)
+            return pass_over(block, u, self.hidden)
+        if self.weights is None:
+            return None, u
+        w = self.weights[rows]
+        return (w if u.ndim == 1 else w[:, None]), u
+
+
+class _Evaluate(RowKernel):
+    """Return the likelihood of a block, and its gradient by the scaled p."""
+
+    def __call__(self, block: Block, rows: slice) -> tuple[float, Vector]:
+        w, u = self.likelihoods(block, rows)
+        u = u.astype(np.float64, copy=False)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             logs, slopes = np.log(u), (1.0 if w is None else w) / u
             likelihood = float((logs if w is None else w * logs).sum())
@@ -363,22 +481,17 @@ class _Evaluate:
 
 
 @dataclass(frozen=True)
-class _Gram:
+class _Gram(RowKernel):
     """Return `sum_i w_i/(a_i.p)^2 a_i a_i^T` of a block, scaled if a scale is given."""
 
-    mixed: Vector
-    weights: Vector | None
-    hidden: Vector | None
     scale: Vector | None
 
     def __call__(self, block: Block, rows: slice) -> Vector:
-        u = times(block, self.mixed)
-        w: Vector | float = 1.0 if self.weights is None else self.weights[rows]
-        if self.hidden is not None:
-            w, u = pass_over(block, u, self.hidden)
+        w, u = self.likelihoods(block, rows)
         if self.scale is not None:
             block = block * self.scale.astype(block.dtype)
-        block = block * (np.sqrt(w) / u)[:, None].astype(block.dtype, copy=False)
+        root = 1.0 if w is None else np.sqrt(w)
+        block = block * (root / u)[:, None].astype(block.dtype, copy=False)
         return block.T @ block
 
 

@@ -10,13 +10,11 @@ principled end: EM and MAP stop when two iterates differ by less than a threshol
 confusion-matrix methods after 1000 steps. The gap tells how far that is from the maximum.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from priorshift._typing import Vector
-from priorshift.execution import Block, map_reduce, times
-from priorshift.solvers._mixture import Mixture, pass_over
+from priorshift.execution import Block, map_reduce
+from priorshift.solvers._mixture import Mixture, RowKernel
 from priorshift.solvers._simplex import project_simplex
 from priorshift.solvers._solution import Solution
 
@@ -91,20 +89,13 @@ def _mean_gradients(problem: Mixture, P: Vector) -> Vector:
     return (slopes + problem.excess[:, None] / P) / total
 
 
-@dataclass(frozen=True)
-class _Slopes:
+class _Slopes(RowKernel):
     """Return the gradient of the likelihood of a block at every column of the scaled P."""
 
-    mixed: Vector
-    weights: Vector | None
-    hidden: Vector | None
-
     def __call__(self, block: Block, rows: slice) -> Vector:
-        U = times(block, self.mixed)
-        w: Vector | float = 1.0 if self.weights is None else self.weights[rows, None]
-        if self.hidden is not None:
-            w, U = pass_over(block, U, self.hidden)
-        return (block.T @ (w / U).astype(block.dtype, copy=False)).astype(np.float64)
+        w, U = self.likelihoods(block, rows)
+        slopes = (1.0 if w is None else w) / U
+        return (block.T @ slopes.astype(block.dtype, copy=False)).astype(np.float64)
 
 
 def _honest(problem: Mixture, p: Vector, tol: float, n_iter: int) -> Solution:

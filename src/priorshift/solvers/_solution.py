@@ -44,6 +44,11 @@ class Solution:
     n_iter: int = 0
     objective: float | None = None
 
+    @property
+    def certificate(self) -> dict[str, Any]:
+        """What is known about the value: status, gap, n_iter and objective, by name."""
+        return {name: of for name, of in vars(self).items() if name != "value"}
+
     @classmethod
     def judged(
         cls, value: Vector, gap: float, tol: float, n_iter: int, objective: float

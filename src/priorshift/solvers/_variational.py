@@ -6,7 +6,7 @@ With :math:`p \sim \mathrm{Dir}(\alpha)` and rows of likelihood :math:`a_i \cdot
 .. math:: \hat\alpha_k = \alpha_k + \eta \sum_i \frac{e_k a_{ik}}{a_i \cdot e}, \qquad
     e_k = \exp(\psi(\hat\alpha_k) - \psi(\textstyle\sum_j \hat\alpha_j))
 
-which is an EM step with `e` in place of p. The bound on the log evidence that it maximises is
+which is an EM step with `e` in place of p. It maximises a bound on the log marginal likelihood,
 
 .. math:: \eta \sum_i \log(a_i \cdot e)
     - \mathrm{KL}(\mathrm{Dir}(\hat\alpha), \mathrm{Dir}(\alpha)).
@@ -28,7 +28,7 @@ class DirichletPosterior(NamedTuple):
     """What is known of p after seeing the rows."""
 
     alpha: Vector
-    log_evidence: float
+    log_marginal: float  # a lower bound on the log marginal likelihood of the rows
     n_iter: int
     converged: bool
 
@@ -61,8 +61,8 @@ def dirichlet_posterior(
         mean_log = _mean_log(alpha + counts)
         likelihood, _ = problem.evaluate(np.exp(mean_log))
     divergence = _divergence(alpha + counts, alpha, mean_log)
-    evidence = tempering * likelihood - divergence
-    return DirichletPosterior(alpha + counts, evidence, n_iter + 1, moved <= tol)
+    log_marginal = tempering * likelihood - divergence
+    return DirichletPosterior(alpha + counts, log_marginal, n_iter + 1, moved <= tol)
 
 
 def _mean_log(alpha: Vector) -> Vector:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from priorshift._frames import Backend, make_frame
-from priorshift._frozen import refuse_nan
+from priorshift._results import Backend, make_frame, refuse_nan
 from priorshift._typing import Indices, Mask, Vector
+from priorshift.adaptation import total_variation
 from priorshift.estimators import PriorEstimate
 
 Time = str | int | float | None
@@ -213,7 +213,7 @@ class MonitorHistory:
     @property
     def total_variation(self) -> Vector:
         """How far the priors are from the source priors at each step."""
-        return 0.5 * np.abs(self.priors - self.source_priors).sum(axis=1)
+        return total_variation(self.priors, self.source_priors)
 
     def to_frame(self, backend: Backend = "pandas") -> Any:
         """Return a frame of the named library, one row per step; priors are `prior:<class>`."""

@@ -4,6 +4,7 @@
 without estimators.
 """
 
+from priorshift.uncertainty._bayesian import PosteriorDraws, credible_interval, posterior_draws
 from priorshift.uncertainty._bootstrap import (
     bootstrap_draws,
     bootstrap_interval,
@@ -12,8 +13,6 @@ from priorshift.uncertainty._bootstrap import (
 )
 from priorshift.uncertainty._calibration_test import Miscalibration, refute_calibration
 from priorshift.uncertainty._counts import HardDecisions, pooled_columns
-from priorshift.uncertainty._credible import credible_interval
-from priorshift.uncertainty._gibbs import PosteriorDraws, posterior_draws
 from priorshift.uncertainty._interval import (
     INTERVAL_METHODS,
     Estimand,

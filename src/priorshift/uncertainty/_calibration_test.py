@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Indices, Labels, Vector
+from priorshift.execution import row_blocks
 
 LEVEL = 0.05
 LEAST = 1e-12
@@ -33,23 +33,12 @@ LEAST_VARIANCE = 0.25
 
 @dataclass(frozen=True)
 class Miscalibration:
-    """What labels contradict: how sure outputs are, or how often a class is predicted.
-
-    Attributes
-    ----------
-    p_value : float
-    slope : float
-        Z where outputs are too sure (below 0) or not sure enough (above 0), else 0.
-    column : int or None
-        The class that is predicted too often or too seldom.
-    excess : float
-        B of that class: above 0 where it is predicted too seldom.
-    """
+    """What labels contradict: how sure outputs are, or how often a class is predicted."""
 
     p_value: float
-    slope: float
-    column: int | None = None
-    excess: float = 0.0
+    slope: float  # Z: below 0 where outputs are too sure, above 0 where not sure enough, else 0
+    column: int | None = None  # the class that is predicted too often or too seldom
+    excess: float = 0.0  # B of that class, above 0 where it is predicted too seldom
 
     def say(self, classes: Labels) -> str:
         """Say what labels contradict."""

@@ -6,9 +6,8 @@ import numpy as np
 
 from priorshift._typing import Vector
 from priorshift.solvers import solve_linear
+from priorshift.uncertainty._bayesian import credible_interval, posterior_draws
 from priorshift.uncertainty._bootstrap import bootstrap_draws, bootstrap_interval
-from priorshift.uncertainty._credible import credible_interval
-from priorshift.uncertainty._gibbs import posterior_draws
 from priorshift.uncertainty._interval import IntervalRequest, PriorInterval
 from priorshift.uncertainty._votes import Votes
 
@@ -27,18 +26,6 @@ LEAST_CELL = 0.01
 class HardDecisions:
     """Counts of hard decisions on validation and target.
 
-    Attributes
-    ----------
-    validation : ndarray of shape (K, K)
-        Decisions by true class, in rows or in as many as weighted rows are worth; every class has
-        some.
-    target : ndarray of shape (K,)
-        Decisions on the target, in rows.
-    model : ndarray of shape (K, K)
-        Columns that join the counts where these are few; each adds up to 1.
-    tempered : ndarray of shape (K, K) or None
-        The same at the temperature that fits validation best; None is the same.
-
     Examples
     --------
     >>> import numpy as np
@@ -50,10 +37,10 @@ class HardDecisions:
            [0.35, 0.65]])
     """
 
-    validation: Vector
-    target: Vector
-    model: Vector
-    tempered: Vector | None = None
+    validation: Vector  # by true class, (K, K); weighted rows count as what they are worth
+    target: Vector  # (K,), in rows
+    model: Vector  # columns that join the counts where these are few; each adds up to 1
+    tempered: Vector | None = None  # the same at the temperature that fits validation best
 
     @property
     def votes(self) -> Votes:

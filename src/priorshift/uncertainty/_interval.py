@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import ndtri
 
-from priorshift._frozen import refuse_nan
+from priorshift._results import refuse_nan
 from priorshift._typing import Vector
 from priorshift._validation import check_choice, check_count, check_level
 
@@ -23,29 +23,14 @@ LEAST_RESAMPLES = 20
 
 @dataclass(frozen=True)
 class IntervalRequest:
-    """What `estimate` was asked for, checked.
+    """The interval that `estimate` was asked for, checked."""
 
-    Attributes
-    ----------
-    confidence_level : float
-        Nominal coverage, inside (0, 1).
-    rng : numpy.random.Generator
-        Where resamples and posterior draws come from.
-    method : {"auto", "asymptotic", "bootstrap", "bayesian"}
-    n_resamples : int
-        Resamples of a bootstrap, or draws kept of a posterior.
-    simultaneous : bool
-        Whether the level is that of all classes together, not of each.
-    estimand : {"population", "sample"}
-        The share in the population that the target was drawn from, or in these very rows.
-    """
-
-    confidence_level: float
-    rng: np.random.Generator
+    confidence_level: float  # nominal coverage, inside (0, 1)
+    rng: np.random.Generator  # for resamples and posterior draws
     method: IntervalMethod = "auto"
-    n_resamples: int = 300
-    simultaneous: bool = False
-    estimand: Estimand = "population"
+    n_resamples: int = 300  # of a bootstrap, or draws kept of a posterior
+    simultaneous: bool = False  # whether the level holds for all classes together
+    estimand: Estimand = "population"  # or "sample": the share in these very rows
 
     @classmethod
     def of(
@@ -91,27 +76,13 @@ class IntervalRequest:
 
 @dataclass(frozen=True)
 class PriorInterval:
-    """Bounds of each prior.
+    """Bounds of each prior, and how they were found."""
 
-    Attributes
-    ----------
-    interval : ndarray of shape (K, 2)
-        Lower and upper bounds, inside [0, 1].
-    standard_error : ndarray of shape (K,)
-        Of the estimate before it is constrained to the simplex.
-    method : {"asymptotic", "likelihood ratio", "bootstrap", "bayesian"}
-        How they were found.
-    draws : ndarray of shape (n_resamples, K) or None
-        Resampled estimates, or draws of the posterior.
-    caution : str or None
-        Why the bounds may cover less often than they say, and what to do.
-    """
-
-    interval: Vector
-    standard_error: Vector
+    interval: Vector  # lower and upper bounds, inside [0, 1], of shape (K, 2)
+    standard_error: Vector  # of the estimate before it is constrained to the simplex
     method: IntervalKind
-    draws: Vector | None = None
-    caution: str | None = None
+    draws: Vector | None = None  # resampled estimates or posterior draws, (n_resamples, K)
+    caution: str | None = None  # why the bounds may cover less often than they say; what to do
 
     def __post_init__(self) -> None:
         refuse_nan(self)

@@ -20,9 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
-from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Indices, Mask, Vector
-from priorshift.execution import Table, map_rows, multiply, single_threaded_blas
+from priorshift.execution import Table, map_rows, multiply, row_blocks, single_threaded_blas
 from priorshift.solvers import Mixture
 from priorshift.uncertainty._interval import IntervalRequest, PriorInterval, wilson_bounds
 
@@ -46,20 +45,11 @@ LARGEST_ERROR = 0.5
 
 @dataclass(frozen=True)
 class SourceNoise:
-    """Validation rows that the source priors were averaged from.
-
-    Attributes
-    ----------
-    y_proba : ndarray of shape (n, K)
-    weight : ndarray of shape (n,)
-        Of each row in the mean, adding up to 1, less what classes without rows have in it.
-    y : ndarray of shape (n,) or None
-        Labels, where the mean was taken by class; then only noise within classes counts.
-    """
+    """Validation rows that the source priors were averaged from."""
 
     y_proba: Floats
-    weight: Vector
-    y: Indices | None = None
+    weight: Vector  # of each row in the mean: adds up to 1, less what classes without rows have
+    y: Indices | None = None  # labels, if the mean is by class: only noise within classes counts
 
     def variance(self, source_priors: Vector, slope: Vector) -> Vector:
         """Return the variance of `slope @ log(source_priors)`, row by row."""

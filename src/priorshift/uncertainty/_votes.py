@@ -25,9 +25,8 @@ from functools import partial
 import numpy as np
 from scipy.sparse import csr_array
 
-from priorshift._blocks import row_blocks
 from priorshift._typing import Floats, Indices, Mask, Vector
-from priorshift.execution import Rows, map_reduce, map_rows, single_threaded_blas
+from priorshift.execution import Rows, map_reduce, map_rows, row_blocks, single_threaded_blas
 from priorshift.solvers import invert
 from priorshift.statistics import Confusion, Decision, model_columns
 from priorshift.uncertainty._interval import IntervalRequest, PriorInterval

@@ -41,7 +41,7 @@ def test_json_is_what_the_library_says(invoke, both, data):
     np.testing.assert_allclose(answer["statistic"], found.statistic, rtol=1e-6)
     assert answer["p_value"] == found.p_value
     assert answer["rejected"] is True
-    assert answer["sentence"] == found.verdict
+    assert answer["sentence"] == found.sentence
     assert answer["verdict"] in ("adapt", "leave", "unclear")
     assert answer["assumption"]["p_value"] == found.assumption.p_value
     assert set(answer["priors"]) == {"ant", "bee", "cow"}

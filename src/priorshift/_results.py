@@ -1,8 +1,8 @@
-"""Results that nobody can change by accident, and that never hold a NaN."""
+"""What all results share: nobody changes them by accident, they hold no NaN, and become frames."""
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -74,3 +74,15 @@ def _has_nan(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return any(map(_has_nan, value))
     return isinstance(value, float) and value != value
+
+
+Backend = Literal["pandas", "polars", "pyarrow"]
+
+
+def make_frame(columns: dict[str, Any], backend: Backend = "pandas") -> Any:
+    """Return the columns as a frame of the named library."""
+    try:
+        import narwhals as nw
+    except ImportError:
+        raise ImportError("frames need narwhals: pip install 'priorshift[tables]'") from None
+    return nw.from_dict(columns, backend=backend).to_native()

@@ -1,4 +1,4 @@
-r"""Gibbs sampling of priors and confusion matrix together, from counts of hard decisions.
+r"""Credible intervals, from draws of priors and confusion matrix together by Gibbs sampling.
 
 The joint model of Ziegler and Czyż (2023): validation counts :math:`V_{\cdot k}` and the unknown
 target counts :math:`N_{\cdot k}` of class k both follow its column of C. Every round draws
@@ -7,9 +7,9 @@ target counts :math:`N_{\cdot k}` of class k both follow its column of C. Every 
     p \sim \mathrm{Dir}(\alpha + N_{\cdot k}); \qquad
     C_{\cdot k} \sim \mathrm{Dir}(V_{\cdot k} + N_{\cdot k} + \beta_{\cdot k}).
 
-Rounds depend on each other, the more the less a decision says of its class: a weak classifier
+Rounds depend on each other, the more the less a decision says about its class: a weak classifier
 needs 50 rounds and more for one independent draw. So there are many chains, side by side in one
-array, and each starts from a draw of its own: C from validation alone, p by EM on it.
+array, and each starts from its own draw: C from validation alone, p by EM on it.
 """
 
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ from scipy.sparse import csr_array
 
 from priorshift._typing import Indices, Vector
 from priorshift.execution import map_rows
+from priorshift.uncertainty._interval import IntervalRequest, PriorInterval
 
 N_CHAINS = 100
 WARM_UP = 100
@@ -30,21 +31,16 @@ CHAIN_CELLS = 2**17
 
 TINY = 1e-300
 
+SLICE = 0.1
+"""Of the interval from 0: where draws are counted to compare its ends."""
+
 
 @dataclass(frozen=True)
 class PosteriorDraws:
-    """Draws of a posterior, round by round; draws N_CHAINS apart are of the same chain.
+    """Draws of a posterior, round by round; draws N_CHAINS apart are of the same chain."""
 
-    Attributes
-    ----------
-    priors : ndarray of shape (n_draws, K)
-        Of the population's shares.
-    realised : ndarray of shape (n_draws, K)
-        Of the shares among the target's own rows.
-    """
-
-    priors: Vector
-    realised: Vector
+    priors: Vector  # the population's shares, (n_draws, K)
+    realised: Vector  # the shares among the target's own rows, (n_draws, K)
 
 
 def posterior_draws(
@@ -75,10 +71,6 @@ def posterior_draws(
     thin : int, default=10
         Rounds from one draw of a chain to its next.
     random_state : None, int or numpy.random.Generator, optional
-
-    Returns
-    -------
-    PosteriorDraws
 
     Examples
     --------
@@ -118,24 +110,12 @@ def posterior_draws(
 
 @dataclass(frozen=True)
 class _Cells:
-    """The cells of C that are possible, decision by decision, the likeliest class first.
+    """The cells of C that are possible, decision by decision, the likeliest class first."""
 
-    Attributes
-    ----------
-    fixed : ndarray of shape (D, W)
-        Validation and pseudo-counts of each decision's W likeliest classes; 0 where it has fewer.
-    of_class : ndarray of shape (D, W)
-        Which classes these are.
-    member : csr_array of shape (K, D * W)
-        1 where a cell is of a class: sums cells by class.
-    counts : ndarray of shape (D,)
-        Decisions of the target.
-    """
-
-    fixed: Vector
-    of_class: Indices
-    member: csr_array
-    counts: Indices
+    fixed: Vector  # validation and pseudo-counts of each decision's W likeliest classes, (D, W)
+    of_class: Indices  # which classes these are, (D, W)
+    member: csr_array  # 1 where a cell belongs to a class, (K, D * W): sums cells by class
+    counts: Indices  # decisions of the target, (D,)
 
     @classmethod
     def of(cls, fixed: Vector, counts: Indices) -> "_Cells":
@@ -190,3 +170,50 @@ def _maximum(model: _Cells, alpha: Vector, C: Vector, rng: np.random.Generator) 
         p = model.sum_by_class(model.shares(C, p) * drawn[..., None]) + alpha / 2
         p /= p.sum(axis=1, keepdims=True)
     return p
+
+
+def credible_interval(draws: Vector, priors: Vector, request: IntervalRequest) -> PriorInterval:
+    r"""Return the interval that holds each prior with the asked probability.
+
+    It leaves out as much below as above, unless the posterior piles up at 0; then it is
+    :math:`[0, b]`. It is not the shortest interval, because the shortest of few draws holds less
+    of the posterior than of the draws; for the same reason the j-th of n draws stands for a
+    probability of :math:`j / (n + 1)`.
+
+    Simultaneous: that share of the draws is inside the intervals of all classes at once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> draws = np.random.default_rng(0).dirichlet([30.0, 10.0], 4000)
+    >>> request = IntervalRequest(0.9, np.random.default_rng(0))
+    >>> credible_interval(draws, np.array([0.75, 0.25]), request).interval.round(1)
+    array([[0.6, 0.9],
+           [0.1, 0.4]])
+    """
+    level = request.confidence_level
+    if request.simultaneous:
+        level = _joint_level(draws, level)
+    lower, upper = _bounds(draws, level)
+    return PriorInterval.around(priors, lower, upper, draws.std(axis=0), "bayesian", draws)
+
+
+def _bounds(draws: Vector, level: float) -> tuple[Vector, Vector]:
+    """Return the bounds of each column; from 0 where draws are denser at 0 than at b."""
+    tail = (1 - level) / 2
+    lower, upper, most = np.quantile(draws, [tail, 1 - tail, level], axis=0, method="weibull")
+    at_zero = (draws <= SLICE * most).sum(axis=0)
+    at_most = ((draws > (1 - SLICE) * most) & (draws <= most)).sum(axis=0)
+    from_zero = at_zero >= at_most
+    return np.where(from_zero, 0.0, lower), np.where(from_zero, most, upper)
+
+
+def _joint_level(draws: Vector, level: float) -> float:
+    """Find the level of each class at which enough draws are inside all intervals."""
+    low, high = level, 1.0
+    for _ in range(12):
+        middle = 0.5 * (low + high)
+        lower, upper = _bounds(draws, middle)
+        inside = ((draws >= lower) & (draws <= upper)).all(axis=1).mean()
+        low, high = (low, middle) if inside >= level else (middle, high)
+    return high

@@ -23,42 +23,42 @@ def quietly(run):
         return run()
 
 
-def both(method, case, **options):
+def both(method, wide, **options):
     """Fit and estimate with the sparse predictions, and with the arrays."""
     estimators = (ps.get_estimator(method, **DRAWN.get(method, {}) | options) for _ in range(2))
-    data = ((case.val, case.new), (case.dense_val, case.dense_new))
+    data = ((wide.val, wide.new), (wide.dense_val, wide.dense_new))
     return [
-        quietly(lambda est=est, val=val, new=new: est.fit(val, case.y).estimate(new))
+        quietly(lambda est=est, val=val, new=new: est.fit(val, wide.y).estimate(new))
         for est, (val, new) in zip(estimators, data, strict=True)
     ]
 
 
 @pytest.mark.parametrize("method", WIDE)
-def test_wide_methods_agree_with_arrays(method, case):
-    sparse, dense = both(method, case)
+def test_wide_methods_agree_with_arrays(method, wide):
+    sparse, dense = both(method, wide)
     assert sparse.priors == pytest.approx(dense.priors, abs=1e-10)
     assert sparse.source_priors == pytest.approx(dense.source_priors, abs=1e-12)
     assert (sparse.status, sparse.n_iter) == (dense.status, dense.n_iter)
 
 
 @pytest.mark.parametrize("method", OTHERS)
-def test_other_methods_agree_with_arrays(method, case):
-    sparse, dense = both(method, case)
+def test_other_methods_agree_with_arrays(method, wide):
+    sparse, dense = both(method, wide)
     assert sparse.priors == pytest.approx(dense.priors, abs=1e-8)
     assert sparse.status == dense.status
 
 
 @pytest.mark.parametrize("solver", ["paper", "gradient"])
-def test_other_solvers_agree_with_arrays(solver, case):
-    sparse, dense = both("em", case, solver=solver, max_iter=20)
+def test_other_solvers_agree_with_arrays(solver, wide):
+    sparse, dense = both("em", wide, solver=solver, max_iter=20)
     assert sparse.priors == pytest.approx(dense.priors, abs=1e-10)
 
 
 @pytest.mark.usefixtures("many_classes", "nothing_dense")
 @pytest.mark.parametrize("method", WIDE)
-def test_very_many_classes_give_the_same_and_nothing_is_made_dense(method, case):
+def test_very_many_classes_give_the_same_and_nothing_is_made_dense(method, wide):
     tight = {"tol": 1e-9} if "tol" in ps.get_estimator(method).get_params() else {}
-    sparse, dense = both(method, case, **tight)
+    sparse, dense = both(method, wide, **tight)
     assert sparse.priors == pytest.approx(dense.priors, abs=3e-6 if tight else 1e-10)
     assert sparse.status == dense.status
     if method in ("cm", "scm", "bbse", "bbse-s"):
@@ -68,23 +68,23 @@ def test_very_many_classes_give_the_same_and_nothing_is_made_dense(method, case)
 
 @pytest.mark.usefixtures("many_classes", "nothing_dense")
 @pytest.mark.parametrize("method", ["em", "map", "cm-l", "scm-l", "cm-m", "scm-m"])
-def test_certificates_hold_by_the_plain_formula(method, case):
+def test_certificates_hold_by_the_plain_formula(method, wide):
     est = ps.get_estimator(method)
-    shift = quietly(lambda: est.fit(case.val, case.y).estimate(case.new))
+    shift = quietly(lambda: est.fit(wide.val, wide.y).estimate(wide.new))
     alpha = getattr(est, "alpha", 1.0)
     if method in ("em", "map"):
-        A, w = case.dense_new / shift.source_priors, np.ones(case.dense_new.shape[0])
+        A, w = wide.dense_new / shift.source_priors, np.ones(wide.dense_new.shape[0])
     else:
-        A = np.zeros((case.K, case.K))
-        votes = case.dense_val, case.dense_new
+        A = np.zeros((wide.K, wide.K))
+        votes = wide.dense_val, wide.dense_new
         if method.startswith("cm"):
-            votes = [np.eye(case.K)[rows.argmax(axis=1)] for rows in votes]
-        for k in range(case.K):
-            A[:, k] = votes[0][case.y == k].mean(axis=0)
+            votes = [np.eye(wide.K)[rows.argmax(axis=1)] for rows in votes]
+        for k in range(wide.K):
+            A[:, k] = votes[0][wide.y == k].mean(axis=0)
         w = votes[1].sum(axis=0)
     p = np.maximum(shift.priors, 1e-300)
     gradient = A.T @ (w / (A @ p)) + (alpha - 1) / p
-    gap = gradient.max() - (w.sum() + case.K * (alpha - 1))
+    gap = gradient.max() - (w.sum() + wide.K * (alpha - 1))
     assert shift.status == "certified"
     assert gap <= est.tol + 1e-9
     assert shift.gap == pytest.approx(max(gap, 0.0), abs=1e-8)
@@ -92,34 +92,37 @@ def test_certificates_hold_by_the_plain_formula(method, case):
 
 @pytest.mark.usefixtures("many_classes")
 @pytest.mark.parametrize("method", ["em", "cm-l", "scm-m", "scm", "bbse"])
-def test_the_order_of_classes_does_not_matter(method, case, rng):
-    order = rng.permutation(case.K)
+def test_the_order_of_classes_does_not_matter(method, wide, rng):
+    order = rng.permutation(wide.K)
     inverse = np.argsort(order)
     est = ps.get_estimator(method)
-    plain = quietly(lambda: est.fit(case.val, case.y).estimate(case.new))
+    plain = quietly(lambda: est.fit(wide.val, wide.y).estimate(wide.new))
 
     def turned(rows):
-        if case.kind == "csr":
+        if wide.kind == "csr":
             return csr_array(rows[:, order])
         return rows.columns(order)
 
     est = ps.get_estimator(method)
-    moved = quietly(lambda: est.fit(turned(case.val), inverse[case.y]).estimate(turned(case.new)))
+    moved = quietly(lambda: est.fit(turned(wide.val), inverse[wide.y]).estimate(turned(wide.new)))
     assert moved.priors == pytest.approx(plain.priors[order], abs=1e-4)
 
 
 @pytest.mark.usefixtures("many_classes", "nothing_dense")
 @pytest.mark.parametrize("method", ["cm-l", "scm-l", "scm", "scm-m"])
 @pytest.mark.parametrize("known", [True, False])
-def test_classes_that_validation_lacks_are_met_as_with_arrays(method, known, case):
-    there = case.y != 3
-    given = np.full(case.K, 1 / case.K) if known else None
-    val = case.val[there]
+def test_classes_that_validation_lacks_are_met_as_with_arrays(method, known, wide):
+    there = wide.y != 3
+    given = np.full(wide.K, 1 / wide.K) if known else None
+    val = wide.val[there]
     val = SparseTable(val) if isinstance(val, SparseBlock) else val
     found = []
-    for rows, new in ((val, case.new), (case.dense_val[there], case.dense_new)):
+    for rows, new in (
+        (val, wide.new),
+        (wide.dense_val[there], wide.dense_new),
+    ):
         est = ps.get_estimator(method)
-        est.fit(rows, case.y[there], source_priors=given, classes=np.arange(case.K))
+        est.fit(rows, wide.y[there], source_priors=given, classes=np.arange(wide.K))
         found.append(quietly(lambda est=est, new=new: est.estimate(new)))
     assert found[0].unseen_classes == found[1].unseen_classes == (3,)
     assert found[0].priors == pytest.approx(found[1].priors, abs=2e-3)
@@ -127,10 +130,10 @@ def test_classes_that_validation_lacks_are_met_as_with_arrays(method, known, cas
 
 @pytest.mark.usefixtures("many_classes")
 @pytest.mark.parametrize("decision", ["hard", "soft"])
-def test_parts_are_counted_apart_and_added(decision, case):
-    whole = ps.Confusion.from_arrays(case.val, case.y, decision=decision)
+def test_parts_are_counted_apart_and_added(decision, wide):
+    whole = ps.Confusion.from_arrays(wide.val, wide.y, decision=decision)
     assert isinstance(whole.counts, SparseBlock)
-    dense = ps.Confusion.from_arrays(case.dense_val, case.y, decision=decision)
+    dense = ps.Confusion.from_arrays(wide.dense_val, wide.y, decision=decision)
     assert whole.conditional.toarray() == pytest.approx(dense.conditional, abs=1e-12)
     assert whole.joint().toarray() == pytest.approx(dense.joint(), abs=1e-12)
     assert (whole + whole).counts.toarray() == pytest.approx(2 * dense.counts, abs=1e-12)
@@ -161,28 +164,79 @@ def test_batches_of_validation_give_the_fit_of_all(rng):
 
 @pytest.mark.usefixtures("many_classes")
 @pytest.mark.parametrize("method", OTHERS)
-def test_methods_that_need_dense_matrices_name_those_that_do_not(method, case):
+def test_methods_that_need_dense_matrices_name_those_that_do_not(method, wide):
     est = ps.get_estimator(method)
     with pytest.raises(ValueError, match=r"12 classes are too many .*; use a method .*SCM-L or EM"):
-        est.fit(case.val, case.y)
+        est.fit(wide.val, wide.y)
 
 
 @pytest.mark.usefixtures("many_classes")
-def test_constrained_bbse_says_so_too(case):
+def test_constrained_bbse_says_so_too(wide):
     with pytest.raises(ValueError, match=r"BBSE\(constrained=True\) needs"):
-        ps.BBSE(constrained=True).fit(case.val, case.y)
+        ps.BBSE(constrained=True).fit(wide.val, wide.y)
 
 
 @pytest.mark.usefixtures("many_classes")
-def test_intervals_of_very_many_classes_are_refused(case):
-    est = ps.EM().fit(case.val)
+def test_intervals_of_very_many_classes_are_refused(wide):
+    est = ps.EM().fit(wide.val)
     with pytest.raises(ValueError, match=r"an interval of EM needs .*leave out confidence_level"):
-        est.estimate(case.new, confidence_level=0.9)
+        est.estimate(wide.new, confidence_level=0.9)
 
 
-def test_rows_that_must_be_kept_are_not_made_dense_if_they_are_many(monkeypatch, case):
+def test_rows_that_must_be_kept_are_not_made_dense_if_they_are_many(monkeypatch, wide):
     from priorshift.estimators import base
 
     monkeypatch.setattr(base, "MOST_CELLS", 100)
     with pytest.raises(ValueError, match=r"array of 400 x 12 numbers; give at most 8 rows"):
-        ps.ELSA().fit(case.val, case.y)
+        ps.ELSA().fit(wide.val, wide.y)
+
+
+def test_a_singular_confusion_matrix_is_warned_of(rng, monkeypatch):
+    from priorshift import statistics
+    from priorshift.estimators import base
+
+    for module in (statistics, base):
+        monkeypatch.setattr(module, "DENSE_CLASSES", 2)
+    rows = csr_array(np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 0.0]]))
+    est = ps.CM().fit(rows, [0, 1, 2])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        shift = est.estimate(rows)
+    assert any("singular" in str(one.message) for one in caught)
+    assert shift.condition_number == np.inf
+    assert shift.priors == pytest.approx([1 / 3, 1 / 3, 1 / 3])
+
+
+@pytest.mark.parametrize("prior", [1e-9, 1e-12, 1e-25])
+def test_a_source_prior_that_the_rest_would_drown_is_refused(prior):
+    """Class 1 is listed with next to nothing: its share of the rest cancels, times 1 / prior."""
+    rng = np.random.default_rng(0)
+    ids = np.array([[1, *rng.permutation([0, 2, 3, 4])[:2]] for _ in range(60)])
+    scores = rng.dirichlet(np.full(4, 0.2), 60)[:, :3]
+    scores[:, 0] *= 1e-12
+    best = ps.TopK(ids, scores, 5, rest="spread")
+    source = np.array([0.25, prior, 0.25, 0.25, 0.25])
+    em = ps.EM().fit(source_priors=source / source.sum())
+    if prior < 1e-10:
+        with pytest.raises(ValueError, match=r"for class 1 .* loses .* rest='drop'"):
+            em.estimate(best)
+        assert em.estimate(best.toarray()).status == "certified"
+    else:
+        np.testing.assert_allclose(
+            em.estimate(best).priors, em.estimate(best.toarray()).priors, atol=1e-4
+        )
+
+
+def test_a_rest_that_was_adapted_drowns_larger_source_priors():
+    """Its trend has the factor 1 / prior already; to estimate again would square it."""
+    listed = csr_array(np.array([[0, 1], [0, 1], [1, 1e-20], [0, 1e-30], [1, 0], [0, 0.5]]))
+    em = ps.EM().fit(source_priors=[1 - 1e-9, 1e-9])
+    best = ps.TopK.from_csr(listed, rest="spread")
+    shift = em.estimate(best)
+    adapted = shift.adapt(best)
+    with pytest.raises(ValueError, match=r"for class 1 .* loses .* rest='drop'"):
+        em.estimate(adapted)
+    assert np.isfinite(em.estimate(adapted.toarray()).priors).all()
+    mild = ps.EM().fit(source_priors=[0.9, 0.1])
+    again = mild.estimate(mild.estimate(best).adapt(best))
+    assert again.status == "certified"

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
-from priorshift._blocks import row_blocks
 from priorshift.execution import (
     _threads,
     map_rows,
     multiply,
     n_threads,
+    row_blocks,
     single_threaded_blas,
     times,
 )

@@ -1,4 +1,4 @@
-"""RLLS, constrained BBSE and their quadratic programme, against cvxpy."""
+"""Least squares on the simplex and of ratios, and their quadratic programme, against cvxpy."""
 
 from functools import lru_cache
 
@@ -6,7 +6,14 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from priorshift.solvers import _cone, regularised_ratio, simplex_least_squares, solve_linear
+from priorshift.solvers import (
+    _least_squares,
+    nearest_mixtures,
+    regularised_ratio,
+    simplex_least_squares,
+    solve_linear,
+)
+from priorshift.solvers._least_squares import SMALL_GAP
 
 PENALTIES = [1e-4, 3e-3, 0.1]
 
@@ -85,7 +92,7 @@ def test_bound_of_a_ratio_never_exceeds_the_minimum(zoo, rng, kind):
         assert solution.objective - solution.gap <= theirs + 1e-9
         for kappa in (1e-6, 1e-2, 1.0):
             w = rng.exponential(size=6) * (rng.random(6) < 0.7)
-            assert _cone._dual_bound(J, q, penalty, w, kappa) <= theirs + 1e-9
+            assert _least_squares._dual_bound(J, q, penalty, w, kappa) <= theirs + 1e-9
 
 
 def test_a_large_penalty_means_no_shift(zoo, kind):
@@ -121,7 +128,7 @@ def test_a_singular_matrix_shares_what_it_cannot_tell_apart(zoo):
 def test_a_ratio_found_too_soon_has_a_true_gap(monkeypatch, zoo):
     J, q = draw(zoo, "diagonal", "sparse", 10)
     best = regularised_ratio(J, q, 3e-3, tol=1e-6)
-    monkeypatch.setattr(_cone, "QP_STEPS", 3)
+    monkeypatch.setattr(_least_squares, "QP_STEPS", 3)
     early = regularised_ratio(J, q, 3e-3, tol=1e-6)
     assert early.status == "not_converged"
     assert early.gap >= early.objective - best.objective > 1e-6
@@ -155,7 +162,7 @@ def test_least_squares_stopped_too_soon_have_a_true_gap(monkeypatch, zoo, rng):
     C = zoo.confusion("diagonal", 10, rng)
     q = zoo.counts("sparse", C, rng) / 1000
     best = simplex_least_squares(C, q, tol=1e-9)
-    monkeypatch.setattr(_cone, "QP_STEPS", 3)
+    monkeypatch.setattr(_least_squares, "QP_STEPS", 3)
     early = simplex_least_squares(C, q, tol=1e-9)
     assert early.status == "not_converged"
     assert early.gap >= early.objective - best.objective > 1e-9
@@ -171,7 +178,7 @@ def test_quadratic_programme_meets_its_optimality_conditions(rng, constrained, r
     B = rng.standard_normal((rank, 15))
     G, h = scale * B.T @ B, scale * B.T @ rng.standard_normal(rank)  # bounded below at any rank
     total = rng.uniform(0.5, 2, 15) if constrained else None
-    x, n_steps = _cone.quadratic_programme(G, h, total)
+    x, n_steps = _least_squares.quadratic_programme(G, h, total)
     assert n_steps <= 16
     assert x.min() >= 0
     slope = (G @ x - h) / scale
@@ -180,3 +187,40 @@ def test_quadratic_programme_meets_its_optimality_conditions(rng, constrained, r
         slope -= (slope @ x) * total  # minus the multiplier of total . x = 1
     assert slope.min() >= -1e-8
     assert slope @ x == pytest.approx(0, abs=1e-8)
+
+
+# Many problems at once, against the certified solver of one
+
+
+def excess(A, b, p):
+    """Return by how much the squared distance at p is above the least one."""
+    best = simplex_least_squares(A, b, tol=1e-9).value
+    return np.sum((A @ p - b) ** 2) - np.sum((A @ best - b) ** 2)
+
+
+def test_the_solver_of_many_is_the_solver_of_one(rng):
+    A = 100 * rng.random((12, 5))
+    B = A @ rng.dirichlet(np.ones(5), 7).T + 10 * rng.standard_normal((12, 7))
+    found = nearest_mixtures(A, B, np.full(5, 0.2))
+    np.testing.assert_allclose(found.sum(axis=0), 1)
+    assert found.min() >= 0
+    for b, p in zip(B.T, found.T, strict=True):
+        assert excess(A, b, p) <= 2 * SMALL_GAP
+
+
+def test_a_class_that_is_hardly_ever_predicted_does_not_stop_the_solver(rng):
+    A = 30 * (np.eye(6) + 0.2 * rng.random((6, 6)))
+    A[0] *= [1e4, 1, 1, 1, 1, 1]  # a decision that hardly varies, but for its class
+    B = A @ rng.dirichlet(np.ones(6), 5).T + rng.standard_normal((6, 5))
+    found = nearest_mixtures(A, B, np.full(6, 1 / 6))
+    for b, p in zip(B.T, found.T, strict=True):
+        assert excess(A, b, p) <= 2 * SMALL_GAP
+
+
+def test_columns_of_rounding_alone_divide_by_no_0():
+    A = np.array([[1.0, 1e-16], [2.0, -1e-16]])
+    found = nearest_mixtures(A, np.array([[-5.0, 1.0], [-3.0, 2.0]]), np.full(2, 0.5))
+    np.testing.assert_allclose(found.sum(axis=0), 1)
+    assert (found >= 0).all()
+    alone = nearest_mixtures(np.array([[1e-16]]), np.array([[3.0, -3.0]]), np.ones(1))
+    np.testing.assert_allclose(alone, [[1.0, 1.0]])

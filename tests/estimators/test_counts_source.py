@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import priorshift as ps
-from priorshift.estimators.source import mismatch_of, source_balance
+from priorshift.estimators.counts import mismatch_of, source_balance
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 import priorshift as ps
 from priorshift.estimators import auto as auto_module
-from priorshift.estimators import calibrated
+from priorshift.estimators import em
 from priorshift.execution import ArrayTable, Table, map_reduce, slices, take_rows, watched
 
 NAMES = ps.available_estimators()
@@ -108,7 +108,7 @@ def test_a_large_array_is_calibrated_in_blocks(simulate, monkeypatch):
     y_proba_val, y_val, y_proba, _ = simulate
     est = ps.CalibratedEM().fit(y_proba_val, y_val)
     expected = est.estimate(y_proba)
-    monkeypatch.setattr(calibrated, "LARGEST_COPY", 10)
+    monkeypatch.setattr(em, "LARGEST_COPY", 10)
     same(est.estimate(y_proba), expected)
 
 

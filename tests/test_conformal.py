@@ -15,8 +15,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import priorshift as ps
-from priorshift.conformal import ConformalSets
-from priorshift.conformal._sets import allow_for_noise, mean_above_zero
+from priorshift.conformal import ConformalSets, allow_for_noise, mean_above_zero
 
 quick = settings(max_examples=80)
 LEVELS = [Fraction(1, 2), Fraction(3, 4), Fraction(9, 10), Fraction(19, 20)]

@@ -12,46 +12,46 @@ def as_array(adapted):
     return adapted.toarray()
 
 
-def test_adapted_rows_are_those_of_the_arrays(case, rng):
-    target = rng.dirichlet(np.ones(case.K))
-    source = np.full(case.K, 1 / case.K)
+def test_adapted_rows_are_those_of_the_arrays(wide, rng):
+    target = rng.dirichlet(np.ones(wide.K))
+    source = np.full(wide.K, 1 / wide.K)
     for strength in (1.0, 0.4):
-        sparse = ps.adapt_proba(case.new, source, target, strength=strength)
-        dense = ps.adapt_proba(case.dense_new, source, target, strength=strength)
+        sparse = ps.adapt_proba(wide.new, source, target, strength=strength)
+        dense = ps.adapt_proba(wide.dense_new, source, target, strength=strength)
         assert as_array(sparse) == pytest.approx(dense, abs=1e-12)
         assert np.array_equal(np.asarray(sparse.argmax(axis=1)).ravel(), dense.argmax(axis=1))
-    if case.kind == "spread":
+    if wide.kind == "spread":
         assert type(sparse) is TopK
     else:
         assert issparse(sparse)
 
 
 @pytest.mark.usefixtures("nothing_dense")
-def test_nothing_is_made_dense_on_the_way(case):
-    est = ps.EM().fit(case.val)
-    shift = est.estimate(case.new)
-    one, other = shift.adapt(case.new), est.adapt(case.new)
-    assert one.shape == case.new.shape
+def test_nothing_is_made_dense_on_the_way(wide):
+    est = ps.EM().fit(wide.val)
+    shift = est.estimate(wide.new)
+    one, other = shift.adapt(wide.new), est.adapt(wide.new)
+    assert one.shape == wide.new.shape
     for adapted in (one, other):
         table = adapted if isinstance(adapted, SparseTable) else SparseTable.of(adapted)
-        assert table.whole.sum(axis=1) == pytest.approx(np.ones(case.new.shape[0]), abs=1e-12)
+        assert table.whole.sum(axis=1) == pytest.approx(np.ones(wide.new.shape[0]), abs=1e-12)
 
 
-def test_adapted_rows_can_be_adapted_and_estimated_again(case, rng):
-    first, second = rng.dirichlet(np.ones(case.K), 2)
-    source = np.full(case.K, 1 / case.K)
-    there = ps.adapt_proba(case.new, source, first)
+def test_adapted_rows_can_be_adapted_and_estimated_again(wide, rng):
+    first, second = rng.dirichlet(np.ones(wide.K), 2)
+    source = np.full(wide.K, 1 / wide.K)
+    there = ps.adapt_proba(wide.new, source, first)
     again = ps.adapt_proba(there, first, second)
-    at_once = ps.adapt_proba(case.dense_new, source, second)
+    at_once = ps.adapt_proba(wide.dense_new, source, second)
     assert as_array(again) == pytest.approx(at_once, abs=1e-12)
     found = ps.EM().fit(source_priors=second).estimate(again).priors
     dense = ps.EM().fit(source_priors=second).estimate(at_once).priors
     assert found == pytest.approx(dense, abs=1e-10)
 
 
-def test_the_mean_prediction_is_that_of_the_array(case):
-    found = ps.priors_from_predictions(case.new)
-    assert found == pytest.approx(case.dense_new.mean(axis=0), abs=1e-12)
+def test_the_mean_prediction_is_that_of_the_array(wide):
+    found = ps.priors_from_predictions(wide.new)
+    assert found == pytest.approx(wide.dense_new.mean(axis=0), abs=1e-12)
 
 
 def test_float32_stays_float32():
@@ -86,13 +86,13 @@ def test_what_spreads_nothing_but_lost_rows_is_written_in_full():
     assert adapted.toarray() == pytest.approx(np.array([[1, 0, 0], [0, 1, 0]]), abs=1e-12)
 
 
-def test_a_calibrator_needs_rows_in_full(case):
-    shift = ps.CalibratedEM().fit(case.dense_val, case.y).estimate(case.dense_new)
+def test_a_calibrator_needs_rows_in_full(wide):
+    shift = ps.CalibratedEM().fit(wide.dense_val, wide.y).estimate(wide.dense_new)
     with pytest.raises(ValueError, match="recalibrates predictions"):
-        shift.adapt(case.new)
+        shift.adapt(wide.new)
 
 
-def test_logits_cannot_be_sparse(case):
+def test_logits_cannot_be_sparse(wide):
     rows = csr_array(np.eye(3))
     with pytest.raises(ValueError, match="is a sparse matrix"):
         ps.adapt_proba(rows, [0.4, 0.3, 0.3], [0.2, 0.4, 0.4], from_logits=True)

@@ -1,0 +1,101 @@
+"""Linear systems, dense and sparse, against numpy.linalg."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array, random_array
+
+import priorshift as ps
+from priorshift.execution import SparseBlock
+from priorshift.solvers import _linear as linear
+from priorshift.solvers import condition_number, solve_linear
+
+# Dense systems
+
+
+@pytest.mark.parametrize(
+    ("M", "answer"),
+    [
+        ([[0.8, 0.2], [0.2, 0.8]], [4 / 3, -1 / 3]),  # CM
+        ([[0.4, 0.1], [0.1, 0.4]], [8 / 3, -2 / 3]),  # BBSE
+    ],
+)
+def test_the_papers_examples(M, answer):
+    np.testing.assert_allclose(solve_linear(np.array(M), np.array([1.0, 0.0])), answer, rtol=1e-14)
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (30, 30), (5, 3), (3, 5)])
+def test_regular_and_rectangular_systems(rng, shape):
+    M, q = rng.random(shape), rng.random(shape[0])
+    np.testing.assert_allclose(solve_linear(M, q), np.linalg.pinv(M) @ q, rtol=1e-8)
+    if shape[0] == shape[1]:
+        np.testing.assert_allclose(solve_linear(M, q), np.linalg.inv(M) @ q, rtol=1e-8)
+    wide = shape[0] < shape[1]  # some x has M x = 0, although the rows are independent
+    expected = np.inf if wide else np.linalg.cond(M)
+    assert condition_number(M) == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["singular", "rank-1", "duplicate", "zero"])
+@pytest.mark.parametrize("K", [2, 10, 50])
+def test_singular_systems_use_the_pseudo_inverse(zoo, rng, kind, K):
+    M = np.zeros((K, K)) if kind == "zero" else zoo.confusion(kind, K, rng)
+    q = rng.dirichlet(np.ones(K))
+    assert condition_number(M) == np.inf
+    pinv = np.linalg.pinv(M, rcond=K * np.finfo(float).eps)
+    np.testing.assert_allclose(solve_linear(M, q), pinv @ q, rtol=1e-7, atol=1e-9)
+
+
+def test_a_badly_conditioned_system_is_still_solved():
+    M = np.array([[1, 1], [1, 1 + 1e-9]])
+    assert condition_number(M) == pytest.approx(np.linalg.cond(M), rel=1e-5)
+    np.testing.assert_allclose(solve_linear(M, M @ [3.0, 4.0]), [3, 4], rtol=1e-5)
+
+
+# Sparse systems
+
+
+def matrix(rng, kind, K=40):
+    """Draw a sparse matrix, with a rest of rank one or without."""
+    dense = random_array((K, K), density=0.1, rng=rng).toarray() + np.diag(1 + rng.random(K))
+    if kind == "singular":
+        dense[:, 3] = dense[:, 5]
+    if kind == "empty row":
+        dense[7] = 0
+    block = SparseBlock(csr_array(dense))
+    if kind == "spread":
+        block = SparseBlock(block.csr, rng.random(K), rng.random(K))
+    return block
+
+
+@pytest.mark.parametrize("kind", ["plain", "spread"])
+@pytest.mark.parametrize("full", [False, True])
+def test_systems_are_solved_as_dense_ones(kind, full, rng, monkeypatch):
+    M = matrix(rng, kind)
+    q = rng.random(40)
+    if full:
+        monkeypatch.setattr(linear, "MOST_SCORES", 0)
+    assert linear.solve_sparse(M, q) == pytest.approx(np.linalg.solve(M.toarray(), q), abs=1e-9)
+    condition = linear.sparse_condition(M)
+    true = np.linalg.cond(M.toarray(), None if full else 1)
+    assert (1 if full else 0.3 * true) <= condition <= 1.001 * true
+
+
+@pytest.mark.parametrize("kind", ["singular", "empty row"])
+def test_singular_systems_get_the_solution_of_the_pseudo_inverse(kind, rng):
+    M, q = matrix(rng, kind), rng.random(40)
+    assert linear.sparse_condition(M) == np.inf
+    expected = np.linalg.pinv(M.toarray()) @ q
+    assert linear.solve_sparse(M, q) == pytest.approx(expected, abs=1e-7)
+
+
+def test_systems_that_are_not_square_are_least_squares(rng):
+    M, q = matrix(rng, "spread")[:, np.arange(30)], rng.random(40)
+    expected = np.linalg.lstsq(M.toarray(), q, rcond=None)[0]
+    assert linear.solve_sparse(M, q) == pytest.approx(expected, abs=1e-9)
+    assert linear.sparse_condition(M[np.arange(20)]) == np.inf
+
+
+def test_steps_that_run_out_are_told(rng, monkeypatch):
+    monkeypatch.setattr(linear, "MOST_STEPS", 2)
+    monkeypatch.setattr(linear, "MOST_SCORES", 0)
+    with pytest.warns(ps.ConvergenceWarning, match="not solved after 2 steps"):
+        linear.solve_sparse(matrix(rng, "plain"), rng.random(40))

@@ -1,0 +1,113 @@
+"""The mixture problem of very many classes, against dense solvers."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from priorshift.execution import SparseBlock, SparseTable
+from priorshift.solvers import Mixture, _certified, _matrix_free, maximise
+from priorshift.solvers._certified import leap, matrix_free
+from priorshift.solvers._matrix_free import conjugate_gradients
+
+
+def problem_of(rng, n=600, K=30, alpha=1.0, weights=None, base=True, dtype=np.float64):
+    """Return the same problem sparse and dense."""
+    dense = rng.random((n, K)) * (rng.random((n, K)) < 0.15)
+    dense[np.arange(n), rng.integers(0, K, n)] += 1
+    spread = rng.random(n) * 0.02 if base else None
+    block = SparseBlock(csr_array(dense.astype(dtype)), spread)
+    scale = 0.5 + rng.random(K)
+    full = block.toarray()
+    A = block if weights is not None else SparseTable(block)
+    one = Mixture.of(A, scale=scale, alpha=alpha, weights=weights)
+    return one, Mixture.of(full, scale=scale, alpha=alpha, weights=weights)
+
+
+@pytest.mark.parametrize("alpha", [1.0, 3.0])
+@pytest.mark.parametrize("base", [True, False])
+@pytest.mark.parametrize("sampled", [True, False])
+def test_matrix_free_steps_end_where_dense_ones_do(alpha, base, sampled, rng, monkeypatch):
+    sparse, dense = problem_of(rng, alpha=alpha, base=base)
+    if sampled:
+        monkeypatch.setattr("priorshift.solvers._mixture.MIN_ROWS", 1)
+        monkeypatch.setattr("priorshift.solvers._mixture.ROWS_PER_CLASS", 6)
+        monkeypatch.setattr("priorshift.solvers._mixture.FEW_CLASSES", 2)
+    start = np.full(30, 1 / 30)
+    point, n_iter = matrix_free(sparse, start, 1e-8, 500)
+    exact = maximise(dense, tol=1e-10)
+    p = point.p / point.p.sum()
+    assert point.gap <= 1e-8
+    assert n_iter < 100
+    assert p == pytest.approx(exact.value, abs=1e-5)
+    assert dense.objective(p, dense.evaluate(p)[0]) >= exact.objective - 1e-8
+
+
+def test_weights_of_rows_count_as_repeated_rows(rng):
+    weights = rng.integers(0, 4, 600).astype(float)
+    sparse, dense = problem_of(rng, weights=weights)
+    assert isinstance(sparse.A, SparseTable)
+    assert sparse.A.shape[0] == np.count_nonzero(weights)
+    assert sparse.total == dense.total == weights.sum()
+    p = rng.dirichlet(np.ones(30))
+    for one, other in zip(sparse.evaluate(p), dense.evaluate(p), strict=True):
+        assert one == pytest.approx(other, rel=1e-12)
+
+
+def test_impossible_rows_of_a_sparse_matrix_are_left_out_and_counted():
+    rows = SparseBlock(csr_array(np.array([[1.0, 0.0], [0.0, 0.0], [0.5, 0.5]])))
+    problem = Mixture.of(rows, weights=np.array([2.0, 3.0, 1.0]))
+    assert (problem.impossible, problem.total, problem.A.shape) == (3.0, 3.0, (2, 2))
+    likelihood, _ = problem.evaluate(np.array([0.5, 0.5]))
+    assert likelihood == pytest.approx(3 * np.log(0.5))
+
+
+def test_leaps_never_lower_the_likelihood_of_an_em_step(rng):
+    sparse, _ = problem_of(rng)
+    p = rng.dirichlet(np.full(30, 0.1))
+    p = np.maximum(p, 1e-6) / np.maximum(p, 1e-6).sum()
+    value, plain = -np.inf, p
+    for n_leaps in range(1, 5):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_certified, "LEAPS", n_leaps)
+            point, n_iter = leap(sparse, p, 1e-12, 1000)
+        assert point.likelihood >= value
+        assert 2 * n_leaps + 1 <= n_iter <= 3 * n_leaps + 1
+        value = point.likelihood
+        for _ in range(2):
+            plain = plain * sparse.evaluate(plain)[1] / sparse.total
+        assert value >= sparse.evaluate(plain)[0] - 1e-9
+    assert point.p.sum() == pytest.approx(1.0)
+
+
+def test_it_ends_when_told_to_with_a_true_gap(rng, monkeypatch):
+    monkeypatch.setattr("priorshift.solvers._certified.MANY_CLASSES", 5)
+    sparse, dense = problem_of(rng, dtype=np.float32)
+    for max_iter in (1, 2, 5, 14):
+        solution = maximise(sparse, tol=1e-12, max_iter=max_iter)
+        assert solution.status == "not_converged"
+        assert solution.n_iter <= max_iter + 2
+        gradient = dense.evaluate(solution.value)[1]
+        assert solution.gap == pytest.approx(gradient.max() - dense.total, rel=1e-4, abs=1e-4)
+
+
+def test_conjugate_gradients_solve_and_stop(rng):
+    M = rng.random((20, 20))
+    M = M @ M.T + np.eye(20)
+    b = rng.standard_normal(20)
+    x = conjugate_gradients(lambda v: M @ v, b, accuracy=1e-12)
+    assert x == pytest.approx(np.linalg.solve(M, b), abs=1e-9)
+    few = conjugate_gradients(lambda v: M @ v, b, accuracy=1e-12, most=2)
+    assert np.linalg.norm(M @ few - b) < np.linalg.norm(b)
+    assert np.array_equal(conjugate_gradients(lambda v: -v, b), b)  # not definite: straight ahead
+    assert np.array_equal(conjugate_gradients(lambda v: v, np.zeros(3)), np.zeros(3))
+
+
+def test_what_gradients_teach_is_met_exactly(rng):
+    operator = _matrix_free.Operator(
+        SparseBlock(csr_array(rng.random((9, 4)))), np.ones(4), total=2.0
+    )
+    v, x = rng.standard_normal(4), rng.standard_normal(4)
+    plain = operator @ x
+    operator.correct(v, 2.0)
+    assert operator @ x == pytest.approx(plain + 0.5 * (v @ x) * v)
+    assert operator.diagonal == pytest.approx(1 + 0.5 * v**2)
