@@ -122,11 +122,8 @@ bench: .venv/.stamp ## measure speed and memory
 quality: .venv/.stamp ## measure what every method gains under simulated shifts (PART=, METHODS=, EVERY=, ABLATION=1)
 	$(BIN)/python -m benchmarks.quality $(if $(PART),--part $(PART)) $(if $(METHODS),--methods $(METHODS)) $(if $(EVERY),--every $(EVERY)) $(if $(ABLATION),--ablation)
 
-coverage: .venv/.stamp ## measure how often intervals cover, tests err and sets hold the truth
-	$(BIN)/python -m benchmarks.coverage
-	$(BIN)/python -m benchmarks.level
-	$(BIN)/python -m benchmarks.conformal
-	$(BIN)/python -m benchmarks.monitor
+coverage: .venv/.stamp ## measure what intervals, tests and diagnostics promise, as one table (ITEMS=)
+	$(BIN)/python -m benchmarks.coverage $(if $(ITEMS),--items $(ITEMS))
 
 bench-scale: .venv/.stamp .venv-peers/.stamp ## measure files larger than memory, many classes and groups beside the usual ways (ROWS=)
 	$(BIN)/python -m benchmarks.scale --peer-python .venv-peers/bin/python $(if $(ROWS),--rows $(ROWS))

@@ -137,7 +137,7 @@ def cifar100_to_long_tail(path: Path) -> Iterator[Task]:
 
 
 def cifar100_few(path: Path) -> Iterator[Task]:
-    """Take 20 validation samples a class, and 1500 of the target."""
+    """Take 20 validation samples per class, and 1500 of the target."""
     y_proba, y = read(path, "resnet50", "test")
     source = ps.priors_from_predictions(y_proba)
     yield from few(

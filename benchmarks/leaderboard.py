@@ -210,7 +210,7 @@ def as_csv(results: list[Result]) -> str:
 
 
 def draw(results: list[Result]):
-    """Draw prior error, gain and time, one row a method that ran on all tasks."""
+    """Draw prior error, gain and time, one row per method that ran on all tasks."""
     import matplotlib as mpl
     import matplotlib.pyplot as plt
 

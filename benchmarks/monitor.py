@@ -115,7 +115,7 @@ def shares_of(stream: str) -> np.ndarray:
 def level_table(n_streams: int, pools: dict[str, Pool]) -> None:
     """Print how many streams without a change have an alarm at any time."""
     print(f"\nShare of {n_streams} streams without a change that have an alarm at any time\n")
-    print("| classes | validation rows | rows a batch | batches | level 0.05 | level 0.5 |")
+    print("| classes | validation rows | rows per batch | batches | level 0.05 | level 0.5 |")
     print("|---|---|---|---|---|---|")
     tail = [100.0 ** (-np.arange(K) / (K - 1)) for K in (10, 100)]
     cases = [

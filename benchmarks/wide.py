@@ -1,4 +1,4 @@
-"""Time and memory of very many classes with few scores a row, beside the usual EM in scipy.
+"""Time and memory of very many classes with few scores per row, beside the usual EM in scipy.
 
 python -m benchmarks.wide [--rows 1000000] [--classes 10000] [--scores 50] [--methods em scm-l ...]
 
@@ -136,7 +136,9 @@ def make(folder: Path, options: argparse.Namespace) -> None:
     y = rng.choice(K, options.rows, p=truth)
     np.save(folder / "truth.npy", np.bincount(y, minlength=K) / y.size)
     save(folder, "target", *posteriors(y, source, k, rng))
-    print(f"{options.rows} rows, {options.validation} of validation, {K} classes, {k} scores a row")
+    print(
+        f"{options.rows} rows, {options.validation} of validation, {K} classes, {k} scores per row"
+    )
 
 
 def save(folder: Path, part: str, ids: Any, scores: Any) -> None:
@@ -189,7 +191,7 @@ def split_votes(folder: Path, path: Path, rng: np.random.Generator) -> None:
         np.save(folder / f"{part}_ids.npy", chosen.indices)
         np.save(folder / f"{part}_scores.npy", chosen.data)
         np.save(folder / f"{part}_starts.npy", chosen.indptr)
-    print(f"votes: {drawn.size} target rows, {K} classes, {rows.nnz / y.size:.1f} scores a row")
+    print(f"votes: {drawn.size} target rows, {K} classes, {rows.nnz / y.size:.1f} scores per row")
 
 
 if __name__ == "__main__":

@@ -89,17 +89,17 @@ def test_a_class_that_nothing_is_known_of_is_unclear(shifted):
     kept = y_val != 2
     found = ps.assess(y_proba_val[kept], NAMES[y_val[kept]], y_proba, classes=NAMES)
     assert found.verdict == "unclear"
-    assert "no row of class 'cat'" in found.sentence.replace('"', "'") or "cat" in found.sentence
+    assert "no row of class “cat”, so adapting" in found.sentence
     assert any("source_priors" in reason for reason in found.reasons)
 
 
 @pytest.mark.slow
 def test_verdicts_are_right_on_simulated_truth():
-    outcomes = [judge(simulate(7_000_000 + seed), "auto") for seed in range(40)]
+    outcomes = [judge(simulate(7_000_000 + seed), "auto") for seed in range(24)]
     adapted = [one for one in outcomes if one.verdict == "adapt"]
     left = [one for one in outcomes if one.verdict == "leave"]
-    assert len(adapted) >= 8
-    assert len(left) >= 8
+    assert len(adapted) >= 5
+    assert len(left) >= 5
     assert np.mean([right(one) for one in adapted]) >= 0.8
     assert np.mean([right(one) for one in left]) >= 0.8
     assert np.mean([one.gain for one in adapted]) > np.mean([one.gain for one in left]) + 1
@@ -113,6 +113,33 @@ def test_the_sentence_is_short_and_plain(found):
     assert len(found.sentence) < 200
     for jargon in ("nats", "pseudo", "posterior", "likelihood", "p ="):
         assert jargon not in found.sentence
+
+
+def test_the_sentence_is_short_whatever_classes_are_called(shifted):
+    y_proba_val, y_val, y_proba, _ = shifted
+    names, kept = np.array([letter * 300 for letter in "abc"]), y_val == 0
+    found = ps.assess(y_proba_val[kept], names[y_val[kept]], y_proba, classes=names)
+    assert "and 1 other" in found.sentence
+    assert len(found.sentence) < 200
+
+
+def unclear(kind):
+    rng = np.random.default_rng(8)
+    few, many = draw(rng, 25, SOURCE), draw(rng, 3000, SOURCE)
+    return {
+        "few validation rows": (*few, draw(rng, 400, [0.4, 0.4, 0.2])[0]),
+        "more changed": (*many, draw(rng, 3000, TARGET, moved=1.5)[0]),
+        "few target rows": (*many, draw(rng, 40, TARGET)[0]),
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", ["few validation rows", "more changed", "few target rows"])
+@pytest.mark.parametrize("method", ["auto", "scm-l"])
+def test_every_reason_of_an_unclear_verdict_has_a_number(kind, method):
+    found = ps.assess(*unclear(kind), classes=range(K), method=method)
+    assert len(found.sentence) < 200
+    for reason in found.reasons:
+        assert any(letter.isdigit() for letter in reason), reason
 
 
 def test_every_reason_is_a_sentence_with_a_number(found):
@@ -199,6 +226,25 @@ def test_a_target_read_in_blocks_is_assessed_by_a_sample(shifted, monkeypatch):
     assert found.rows_looked_at < 1500 < found.n_target == 3000
     assert found.measured.n_labelled == found.rows_looked_at
     assert any("of the target's 3,000 rows" in reason for reason in found.reasons)
+    assert found.verdict == "adapt"
+
+
+def test_a_large_array_is_assessed_by_a_sample(shifted, monkeypatch):
+    y_proba_val, y_val, y_proba, y = shifted
+    monkeypatch.setattr(assessment, "SAMPLE_NUMBERS", 1500 * K)
+    found = ps.assess(y_proba_val, y_val, y_proba, y_target=y)
+    again = ps.assess(y_proba_val, y_val, ArrayTable(y_proba), y_target=y)
+    assert found.to_dict() == again.to_dict()
+    assert found.rows_looked_at < 1500
+
+
+def test_sides_are_thinned_for_the_tests_not_left_out(shifted, monkeypatch):
+    y_proba_val, y_val, y_proba, _ = shifted
+    monkeypatch.setattr(assessment, "MOST_NUMBERS", 1000 * (K + 10))
+    found = ps.assess(y_proba_val, y_val, y_proba, method="scm-l")
+    assert (found.shift_test.n_val, found.shift_test.n_target) == (1000, 1000)
+    assert found.shift_test.rejected
+    assert (found.n_val, found.rows_looked_at) == (2000, 3000)
     assert found.verdict == "adapt"
 
 
@@ -301,3 +347,10 @@ def test_one_row_is_no_reason_to_adapt(shifted):
     y_proba_val, y_val, y_proba, _ = shifted
     estimate = ps.SCML().fit(y_proba_val, y_val).estimate(y_proba)
     assert assessment.Verdicts(y_proba_val, y_val).on(estimate, y_proba[:1]) == "unclear"
+
+
+@pytest.mark.parametrize("level", [-1, 0, 1, float("nan"), "x"])
+def test_a_confidence_level_is_checked_first(shifted, level):
+    y_proba_val, y_val, y_proba, _ = shifted
+    with pytest.raises(ValueError, match="confidence_level must be"):
+        ps.assess(y_proba_val, NAMES[y_val], y_proba, confidence_level=level)

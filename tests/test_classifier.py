@@ -815,7 +815,7 @@ def test_models_that_give_the_wrong_columns():
         def predict_proba(self, X):
             return np.full(len(X), 0.5)
 
-    with pytest.raises(ValueError, match=r"shape \(800,\); one column a class is needed: 'ant'"):
+    with pytest.raises(ValueError, match=r"shape \(800,\); one column per class is needed: 'ant'"):
         PriorAdaptedClassifier.from_fitted(Positive()).fit(X_VAL, Y_VAL)
 
     class Renamed(GaussianNB):
@@ -856,7 +856,13 @@ def test_predictions_in_frames_are_matched_by_name(library):
 
     plain = wrap(FrozenEstimator(MODEL)).fit(X_VAL, Y_VAL).adapt(X_TARGET)
     clf = wrap(FrozenEstimator(Framed())).fit(X_VAL, Y_VAL).adapt(X_TARGET)
-    np.testing.assert_array_equal(clf.predict_proba(X_TARGET), plain.predict_proba(X_TARGET))
+    framed = clf.predict_proba(X_TARGET)
+    assert isinstance(framed, library.DataFrame)  # as the model returns them
+    assert list(framed.columns) == ["bee", "cat", "ant"]
+    np.testing.assert_array_equal(framed[NAMES.tolist()], plain.predict_proba(X_TARGET))
+    logs = clf.predict_log_proba(X_TARGET)
+    np.testing.assert_array_equal(logs[NAMES.tolist()], plain.predict_log_proba(X_TARGET))
+    np.testing.assert_array_equal(clf.predict(X_TARGET), plain.predict(X_TARGET))
 
 
 class ByAppearance(ClassifierMixin, BaseEstimator):

@@ -61,6 +61,12 @@ def test_every_guide_is_listed(page):
     assert page.stem == "index" or page.stem in listed
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "guides").glob("*.md")), ids=str)
+def test_every_guide_begins_with_the_problem_in_the_words_of_its_reader(page):
+    _, blank, first, *_ = page.read_text(encoding="utf-8").splitlines()
+    assert page.stem == "index" or (not blank and first.startswith('*"'))
+
+
 @pytest.mark.parametrize("module", sorted(set(MODULES)))
 def test_commands_that_print_figures_exist(module):
     assert (ROOT / f"{module.replace('.', '/')}.py").exists()

@@ -206,6 +206,7 @@ def test_parameters_have_the_same_names_everywhere(method):
     own["mapls"] = {"data_weight"}
     own |= {name: {"shrinkage"} for name in ("joint", "gls", "scm-l-shrunk")}
     own["em-bcts"] = {"calibrator", "ridge", "cv"}
+    own["em-labels"] = {"calibrator", "unlabelled_weight"}
     assert set(ps.get_estimator(method).get_params()) <= shared | own.get(method, set())
 
 

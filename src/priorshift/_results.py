@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import fields
+from importlib import import_module
 from typing import Any, Literal
 
 import numpy as np
+
+from priorshift.exceptions import missing
 
 
 class FrozenArrays:
@@ -83,6 +86,8 @@ def make_frame(columns: dict[str, Any], backend: Backend = "pandas") -> Any:
     """Return the columns as a frame of the named library."""
     try:
         import narwhals as nw
-    except ImportError:
-        raise ImportError("frames need narwhals: pip install 'priorshift[tables]'") from None
+
+        import_module(backend)
+    except ImportError as error:
+        raise missing("a frame", error.name or backend, "tables") from None
     return nw.from_dict(columns, backend=backend).to_native()

@@ -34,17 +34,22 @@ from sklearn.base import clone
 from priorshift._typing import Indices, Labels, Vector
 from priorshift._validation import (
     Predictions,
+    as_decisions,
+    check_level,
     check_proba,
     encode_labels,
+    is_named,
     known_labels,
+    order_in_words,
     ordered,
+    read_decisions,
     read_labels,
     settle_classes,
-    some,
+    warn_of_missing_names,
 )
 from priorshift.diagnostics import Diagnostics, Expected, diagnose
 from priorshift.estimators import PriorEstimate, PriorEstimator, get_estimator
-from priorshift.execution import Table, take_rows
+from priorshift.execution import Table
 from priorshift.shift_test import (
     AssumptionTest,
     ShiftTest,
@@ -52,6 +57,7 @@ from priorshift.shift_test import (
     detect_shift,
     is_shifted,
 )
+from priorshift.text import plural, quoted, shorten
 
 Verdict = Literal["adapt", "leave", "unclear"]
 
@@ -64,17 +70,28 @@ WORTH = 0.01
 ENOUGH_POWER = 0.8
 """Chance of noticing a shift from which on not noticing one is evidence that there is none."""
 
+SOME_LABELS = 100
+"""Labels of the target to ask for where nothing is known of the changed decisions."""
+
 FEW_ROWS = 30
 """Validation rows, at the estimated priors, below which more of them would help most."""
 
 SAMPLE_NUMBERS = 10_000_000
-"""Rows times classes that are assessed of a target that is read in blocks."""
+"""Rows times classes of the target that are assessed: of a larger one a sample."""
 
 MOST_CLASSES, MOST_CLASSES_OF_ASSUMPTION = 500, 200
 """Classes beyond which the tests take too long."""
 
-MANY_NUMBERS, MOST_NUMBERS = 2_000_000, 40_000_000
-"""Rows times classes beyond which the shift test draws fewer resamples, or is left out."""
+BY_DECISIONS = (
+    "That the decisions err as they did on validation is assumed: decisions alone cannot show it. "
+    "Labels of some target rows can."
+)
+
+MANY_NUMBERS, MOST_NUMBERS = 2_000_000, 10_000_000
+"""Rows times classes beyond which tests draw fewer resamples, or sides are thinned for them."""
+
+BUDGET = 40_000_000
+"""Rows times classes that verdicts on many groups or windows go through in all."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -222,10 +239,12 @@ class Measured:
 
 
 def assess(
-    y_proba_val: ArrayLike,
-    y_val: ArrayLike,
-    y_proba_target: ArrayLike,
+    y_proba_val: ArrayLike | None = None,
+    y_val: ArrayLike | None = None,
+    y_proba_target: ArrayLike | None = None,
     *,
+    y_pred_val: ArrayLike | None = None,
+    y_pred_target: ArrayLike | None = None,
     source_priors: Any = None,
     source_label_priors: Any = None,
     classes: ArrayLike | None = None,
@@ -249,6 +268,9 @@ def assess(
     y_proba_target : array-like of shape (n_target, n_classes) or (n_target,)
         Predicted probabilities on the target, from the same classifier. A target that is read in
         blocks is assessed by a sample of its rows.
+    y_pred_val, y_pred_target : array-like of shape (n_val,) and (n_target,), optional
+        Decisions on validation and target instead of probabilities. They cannot be adapted one by
+        one; the assessment is about the class shares, corrected for the errors of the decisions.
     source_priors : array-like of shape (n_classes,) or mapping, optional
         Priors the classifier was trained under, as `fit` takes them.
     source_label_priors : array-like of shape (n_classes,) or mapping, optional
@@ -256,7 +278,8 @@ def assess(
     classes : array-like of shape (n_classes,), optional
         Class names in the order of the columns.
     method : str or PriorEstimator, default="auto"
-        How to estimate the priors: a name, or an estimator that is not fitted.
+        How to estimate the priors: a name, or an estimator that is not fitted. For decisions,
+        "auto" is CM-L.
     y_target : array-like of shape (n_target,), optional
         Labels of the target, if you have some: None or NaN where a label is unknown, or -1 where
         that is no class.
@@ -285,8 +308,16 @@ def assess(
     'adapt'
     >>> adapted = found.adapt(data.y_proba_target)
     """
+    check_level(confidence_level, "confidence_level")
     given = {"source_priors": source_priors, "source_label_priors": source_label_priors}
+    if y_pred_val is not None or y_pred_target is not None:
+        _require_pair(y_pred_val, y_pred_target, y_val, y_proba_val, y_proba_target)
+        classes, decided, _ = read_decisions(y_pred_val, y_val, classes)  # type: ignore[arg-type]
+        y_proba_val = Predictions.from_decisions(decided, classes.size)
+        y_proba_target = as_decisions(y_pred_target, classes)
     data = _read(y_proba_val, y_val, y_proba_target, y_target, classes)
+    if data.decisions and method == "auto":
+        method = "cm-l"
     seed = 0 if random_state is None else random_state
     with _collected() as told:
         fitted = _estimator(method, random_state).fit(
@@ -299,6 +330,18 @@ def assess(
         reasons=(*found.reasons, *no_interval),
         warnings=tuple(dict.fromkeys((*told, *found.warnings))),
     )
+
+
+def _require_pair(
+    y_pred_val: Any, y_pred_target: Any, y_val: Any, y_proba_val: Any, y_proba_target: Any
+) -> None:
+    """Refuse decisions of one part only, or with probabilities beside them."""
+    if y_proba_val is not None or y_proba_target is not None:
+        raise ValueError("y_proba and y_pred are two ways to give the same; pass one of them.")
+    if y_pred_val is None or y_pred_target is None or y_val is None:
+        raise ValueError(
+            "an assessment of decisions needs y_pred_val, y_val and y_pred_target; one is missing."
+        )
 
 
 def weigh(
@@ -337,6 +380,7 @@ random_state
     >>> weigh(shift, data.y_proba_val, data.y_val, data.y_proba_target).verdict
     'adapt'
     """
+    check_level(confidence_level, "confidence_level")
     data = _read(y_proba_val, y_val, y_proba_target, y_target, estimate.classes)
     # source priors that come from validation are no second opinion on it
     known = estimate.source_priors if estimate.source_priors_from == "given" else None
@@ -353,7 +397,7 @@ def _weighed(
         diagnostics, why = _diagnosed(data, estimate, level)
         test, left_out = _tested(data, given, seed)
         measured = _measured(data, estimate, level)
-    evidence = Evidence(estimate, test, diagnostics, measured, data.sizes, level)
+    evidence = Evidence(estimate, test, diagnostics, measured, data.sizes, level, data.decisions)
     verdict = evidence.verdict
     return Assessment(
         verdict=verdict,
@@ -373,7 +417,7 @@ def _weighed(
     )
 
 
-class Tested(NamedTuple):
+class Findings(NamedTuple):
     """What a verdict needs of a `ShiftTest`."""
 
     rejected: bool
@@ -412,7 +456,7 @@ class Verdicts:
         y_val: ArrayLike,
         source_label_priors: Any = None,
         *,
-        budget: int = MOST_NUMBERS,
+        budget: int = BUDGET,
     ) -> None:
         self.validation = check_proba(y_proba_val, "y_proba_val"), y_val
         self.source_label_priors, self.budget = source_label_priors, budget
@@ -443,7 +487,9 @@ class Verdicts:
         level = 0.95
         diagnostics, _ = _diagnosed(data, estimate, level)
         measured = _measured(data, estimate, level)
-        evidence = Evidence(estimate, None, diagnostics, measured, data.sizes, level)
+        evidence = Evidence(
+            estimate, None, diagnostics, measured, data.sizes, level, data.decisions
+        )
         rows = (data.y_proba_val, data.classes[data.y_val], data.y_proba_target)
         try:
             rejected = is_shifted(
@@ -451,12 +497,12 @@ class Verdicts:
             )
         except ValueError:  # too few rows
             return evidence.verdict
-        evidence = replace(evidence, test=Tested(rejected, None))
+        evidence = replace(evidence, test=Findings(rejected, None))
         settled = not rejected and measured is None and evidence.verdict == "leave"
         if settled or data.classes.size > MOST_CLASSES_OF_ASSUMPTION:
             return evidence.verdict  # whatever else changed
         found = check_assumption(*rows, classes=data.classes, random_state=0)
-        return replace(evidence, test=Tested(rejected, found)).verdict
+        return replace(evidence, test=Findings(rejected, found)).verdict
 
 
 class Sizes(NamedTuple):
@@ -483,6 +529,11 @@ class Data:
     n_target: int
 
     @property
+    def decisions(self) -> bool:
+        """Whether rows are decisions, without probabilities."""
+        return self.y_proba_target.decided is not None
+
+    @property
     def sizes(self) -> Sizes:
         """Rows there are to judge from."""
         counts = np.bincount(self.y_val, minlength=self.classes.size)
@@ -491,27 +542,33 @@ class Data:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Say what was looked at, if that was not everything."""
+        """Say that columns seem to be mixed up, and what was looked at if not everything."""
+        notes = []
+        said = order_in_words(self.y_proba_val.values, self.y_val, self.classes)
+        if said is not None:
+            notes.append(f"Before anything else: {said}")
         looked_at = self.y_proba_target.shape[0]
-        if looked_at == self.n_target:
-            return ()
-        return (
-            f"All of this rests on {looked_at:,} of the target's {self.n_target:,} rows, drawn at "
-            "random.",
-        )
+        if looked_at < self.n_target:
+            notes.append(
+                f"All of this rests on {looked_at:,} of the target's {self.n_target:,} rows, drawn "
+                "at random."
+            )
+        return tuple(notes)
 
 
 def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, classes: Any) -> Data:
-    validation = check_proba(y_proba_val, "y_proba_val")
-    labels = read_labels(y_val, validation.values.shape[0], "y_val")
+    labels = read_labels(y_val, None, "y_val")
+    validation = check_proba(y_proba_val, "y_proba_val", classes=classes, labels=labels)
+    labels = read_labels(labels, validation.values.shape[0], "y_val")
     names = settle_classes(validation, labels, classes)
-    target = check_proba(y_proba_target, "y_proba_target", tables=True)
+    target = check_proba(y_proba_target, "y_proba_target", tables=True, classes=names)
+    if is_named(y_proba_val):
+        warn_of_missing_names(y_proba_target, target, names, "y_proba_target")
     target = ordered(target, names, "y_proba_target")
     n, K = target.shape
-    index = np.arange(n)
-    if isinstance(target.values, Table):
-        index = draw_rows(n, K)
-        target = Predictions.from_checked(take_rows(target.values, index))
+    index = draw_rows(n, K)
+    if isinstance(target.values, Table) or index.size < n:
+        target = target.take(index)
     known, truth = known_labels(y_target, names, n)
     position = np.searchsorted(index, known)
     kept = (position < index.size) & (index[np.minimum(position, index.size - 1)] == known)
@@ -584,17 +641,18 @@ def _tested(
 ) -> tuple[ShiftTest | None, tuple[str, ...]]:
     """Test for a shift and for nothing but a shift, where that does not take too long."""
     K = data.classes.size
-    numbers = (data.y_val.size + data.y_proba_target.shape[0]) * (K + 10)
-    if K > MOST_CLASSES or numbers > MOST_NUMBERS:
+    if K > MOST_CLASSES:
         return None, (
             f"The tests are left out: with {K:,} classes they would take too long. See "
             "priorshift.detect_shift.",
         )
+    y_proba_val, y_val, y_proba_target = _thinned(data)
+    numbers = (y_val.size + y_proba_target.shape[0]) * (K + 10)
     try:
         test = detect_shift(
-            data.y_proba_val,
-            data.classes[data.y_val],
-            data.y_proba_target,
+            y_proba_val,
+            y_val,
+            y_proba_target,
             classes=data.classes,
             n_resamples=999 if numbers <= MANY_NUMBERS else 199,
             assumption=K <= MOST_CLASSES_OF_ASSUMPTION,
@@ -604,6 +662,20 @@ def _tested(
     except ValueError as error:
         return None, (f"There is no test: {error}",)
     return test, ()
+
+
+def _thinned(data: Data) -> tuple[Predictions, Labels, Predictions]:
+    """Return both sides for the tests, or a random part of one that is too large."""
+    most = MOST_NUMBERS // (data.classes.size + 10)
+    rng = np.random.default_rng(0)
+    sides = [data.y_proba_val, data.y_proba_target]
+    labels = data.classes[data.y_val]
+    for at, side in enumerate(sides):
+        if side.shape[0] > most:
+            rows = np.sort(rng.choice(side.shape[0], most, replace=False))
+            sides[at] = Predictions.from_checked(side.values[rows])
+            labels = labels[rows] if at == 0 else labels
+    return sides[0], labels, sides[1]
 
 
 def _measured(data: Data, estimate: PriorEstimate, level: float) -> Measured | None:
@@ -640,7 +712,7 @@ def following(estimate: PriorEstimate, verdict: Verdict) -> PriorEstimate:
     return replace(estimate, strength=0.0, calibrator=None)
 
 
-def unexplained(test: ShiftTest | Tested | None, diagnostics: Diagnostics | None) -> float:
+def unexplained(test: ShiftTest | Findings | None, diagnostics: Diagnostics | None) -> float:
     r"""Return the share of the target that no change of priors explains, 0 unless it is refuted.
 
     The test's statistic T is twice a mean square of f deviations, in standard errors: chance alone
@@ -681,14 +753,29 @@ def assumption_in_words(test: ShiftTest | None, diagnostics: Diagnostics | None)
     found = None if test is None else test.assumption
     if found is None:
         return ""
+    repeats = repeats_in_words(found)
     if found.p_value is None:
-        return "There are too few rows to check that only the class balance changed."
+        return (
+            f"There are too few rows to check that only the class balance changed: {found.n_val:,} "
+            f"of validation and {found.n_target:,} of the target.{repeats}"
+        )
     if not found.rejected:
-        return f"A change of class balance alone explains the target (p = {found.p_value:.2f})."
+        explained = "A change of class balance alone explains the target"
+        return f"{explained} (p = {found.p_value:.2f}).{repeats}"
     return (
         f"A change of class balance alone does not explain the target (p = {found.p_value:.3f}):"
         f" up to {unexplained(test, diagnostics):.0%} of it looks different within its classes. "
-        "The verdict allows for that."
+        f"The verdict allows for that.{repeats}"
+    )
+
+
+def repeats_in_words(found: AssumptionTest) -> str:
+    """Say how many rows repeat others, if any do: intervals count each of them."""
+    sides = {"Validation": found.n_repeated_val, "The target": found.n_repeated_target}
+    return "".join(
+        f" {side} has {n:,} repeated rows: intervals are too narrow if these are copies."
+        for side, n in sides.items()
+        if n
     )
 
 
@@ -701,14 +788,16 @@ def labels_needed(gain: float, changed: float) -> int:
 
     .. math:: n = (\text{caution} + 0.84)^2 \, c / g^2
 
-    on. Gains below one point of accuracy are not worth the labels: g counts as at least that.
+    on. Gains below one point of accuracy are not worth the labels: g counts as at least that. Fewer
+    than 30 labels are never enough: the expected gain may be wrong.
 
     Examples
     --------
     >>> labels_needed(0.04, 0.1)
     261
     """
-    return int(np.ceil((CAUTION + float(ndtri(0.8))) ** 2 * changed / max(abs(gain), WORTH) ** 2))
+    needed = (CAUTION + float(ndtri(0.8))) ** 2 * changed / max(abs(gain), WORTH) ** 2
+    return max(FEW_ROWS, int(np.ceil(needed)))
 
 
 @dataclass(frozen=True)
@@ -716,11 +805,13 @@ class Evidence:
     """All that a verdict is made from."""
 
     estimate: PriorEstimate
-    test: ShiftTest | Tested | None
+    test: ShiftTest | Findings | None
     diagnostics: Diagnostics | None
     measured: Measured | None
     sizes: Sizes
     confidence_level: float
+    decisions: bool = False
+    """Whether there are decisions only: no probabilities, so nothing to adapt."""
 
     @property
     def unexplained(self) -> float:
@@ -740,6 +831,8 @@ class Evidence:
     @property
     def mean_and_error(self) -> tuple[float, float]:
         """Gain by all evidence, and how far it may be off."""
+        if self.decisions:
+            return 0.0, 0.0
         mean, error = self.expected
         error = float(np.hypot(error, self.unexplained))
         if self.measured is None:
@@ -770,7 +863,9 @@ class Evidence:
 
     @property
     def verdict(self) -> Verdict:
-        """Weigh gain, noise and tests."""
+        """Weigh gain, noise and tests; decisions cannot be adapted, and are always left."""
+        if self.decisions:
+            return "leave"
         mean, error = self.mean_and_error
         if self.unknown_classes:
             return "unclear"
@@ -784,14 +879,16 @@ class Evidence:
     def sentence(self) -> str:
         """Say what to do, for a reader who knows no statistics."""
         verdict, gain = self.verdict, self.gain
+        if self.decisions:
+            return self._of_decisions()
         if verdict == "adapt":
             return f"Adapt: {self._changed()}accuracy should rise {self._from_to()}."
         if verdict == "leave":
             return f"Leave the predictions as they are: {self._nothing_to_gain()}."
         if self.unknown_classes:
             return (
-                f"Unclear: validation has no row of class {some(self.unknown_classes, 3)}, so "
-                "adapting to the new class balance would be a guess."
+                f"Unclear: validation has no row of {self._unknown()}, so adapting to the new "
+                "class balance would be a guess."
             )
         if self.unexplained > self.expected[1]:
             return (
@@ -804,6 +901,11 @@ class Evidence:
             f"{_signed(gain.low)} to {_signed(gain.high)} points."
         )
 
+    def _unknown(self) -> str:
+        first, *others = self.unknown_classes
+        more = f" and {plural(len(others), 'other')}" if others else ""
+        return f"class {quoted(str(first))}{more}"
+
     def _nothing_to_gain(self) -> str:
         mean, error = self.mean_and_error
         little = mean + 1.64 * error < WORTH
@@ -812,6 +914,16 @@ class Evidence:
         changed = "" if self.test is None else "the class balance changed, but "
         most = _points(max(0.001, self.gain.high))
         return f"{changed}adapting would gain {most} points of accuracy at most"
+
+    def _of_decisions(self) -> str:
+        """Say what there is to learn from decisions: the shares, corrected for their errors."""
+        corrected = "The estimated shares are corrected for the errors of the decisions: use them."
+        if self.no_shift:
+            changed = "There is no evidence that the class balance changed."
+        else:
+            changed = "The class balance changed." if self.test is not None else ""
+        said = "Leave the decisions as they are: without probabilities nothing can be adapted. "
+        return f"{said}{changed} {corrected}".replace("  ", " ")
 
     def _changed(self) -> str:
         shifted = self.test is not None and self.test.rejected
@@ -833,8 +945,8 @@ class Evidence:
         test = self.test if isinstance(self.test, ShiftTest) else None
         said = [
             shift_in_words(test, self.estimate),
-            assumption_in_words(test, self.diagnostics),
-            self._of_gain(),
+            BY_DECISIONS if self.decisions else assumption_in_words(test, self.diagnostics),
+            "" if self.decisions else self._of_gain(),
             self._of_labels(),
         ]
         said += [self._of_mismatch(), self.advice]
@@ -857,6 +969,11 @@ class Evidence:
         found = self.measured
         if found is None:
             return ""
+        if self.decisions:
+            return (
+                f"On {found.n_labelled:,} labelled rows of the target, {found.before.value:.1%} of "
+                "the decisions are right."
+            )
         return (
             f"On {found.n_labelled:,} labelled rows of the target, accuracy is "
             f"{found.before.value:.1%} before and {found.after.value:.1%} after adapting."
@@ -873,19 +990,29 @@ class Evidence:
         if self.verdict != "unclear":
             return ""
         if self.unknown_classes:
-            return "Add validation rows of the missing classes, or give source_priors."
+            missing = plural(len(self.unknown_classes), "missing class", "missing classes")
+            return f"Add validation rows of the {missing}, or give source_priors."
         n_val, rarest, name, n_target = self.sizes
         few = (
             self.diagnostics is not None and self.diagnostics.effective_sample_size < FEW_ROWS
         ) or rarest < FEW_ROWS
         if few:
             return (
-                f"More labelled validation rows would help most: class {name} has {rarest} of "
-                f"{n_val:,}."
+                "More labelled validation rows would help most: class "
+                f"{shorten(name)} has {rarest} of {n_val:,}."
             )
         if n_target < FEW_ROWS * self.estimate.classes.size:
             return f"More target rows would help most: there are {n_target:,}."
-        return "Labels of some target rows would help most: pass them as y_target."
+        return f"Labels of {self._labels} target rows would help most: pass them as y_target."
+
+    @property
+    def _labels(self) -> str:
+        """How many labels would settle an unclear verdict, as far as that is known."""
+        decided = self.estimate.decision
+        if decided is None:
+            return f"at least {SOME_LABELS}"
+        needed = labels_needed(self.gain.value, decided["changed_decisions"])
+        return f"about {min(needed, self.sizes.n_target):,}"
 
 
 def _mean_and_error(share: Expected, level: float) -> tuple[float, float]:

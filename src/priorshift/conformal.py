@@ -134,7 +134,7 @@ class Ladder:
 
     @classmethod
     def of_classes(cls, scores: Vector, y: Indices, weight: Vector, n_classes: int) -> Self:
-        """Make every class a group of its own."""
+        """Make every class its own group."""
         counts = np.bincount(y, weight, n_classes)
         seen = (counts > 0).astype(np.float64)
         with np.errstate(divide="ignore"):
@@ -307,7 +307,7 @@ class ConformalSets(BaseEstimator):
             Which classes each set holds, in the order of `classes_`.
         """
         thresholds = self.thresholds(confidence_level)
-        values = in_class_order(check_proba(y_proba), self.classes_)
+        values = in_class_order(check_proba(y_proba, classes=self.classes_), self.classes_)
         values = adapt_scored(values, self.classes_, *self._priors)
         always = np.isposinf(thresholds)
         if always.any():

@@ -1,4 +1,4 @@
-"""Warnings that priorshift raises, so that users can filter them by name."""
+"""Warnings that you can filter by name, and errors that say what to install."""
 
 import sys
 import warnings
@@ -8,7 +8,7 @@ from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 
-__all__ = ["ConvergenceWarning", "PriorShiftWarning", "moved", "warn_user"]
+__all__ = ["ConvergenceWarning", "PriorShiftWarning", "missing", "moved", "warn_user"]
 
 
 class PriorShiftWarning(UserWarning):
@@ -56,3 +56,35 @@ def moved(
         return getattr(module, goal)
 
     return __getattr__
+
+
+EXTRAS = {
+    "plot": ("matplotlib",),
+    "report": ("jinja2", "matplotlib"),
+    "tables": ("narwhals", "pyarrow"),
+    "dask": ("dask[array]", "distributed"),
+    "spark": ("pyspark[sql]",),
+    "torch": ("torch",),
+    "train": ("torch", "pillow"),
+}
+"""The packages of each extra, as in pyproject.toml."""
+
+
+def missing(what: str, package: str, extra: str) -> ImportError:
+    """Return an error that says what to install.
+
+    It names the packages themselves: that works in a clone, and after any kind of installation.
+
+    Examples
+    --------
+    >>> print(missing("a report", "jinja2", "report"))
+    a report needs jinja2, which is not installed: pip install jinja2 matplotlib
+    >>> print(missing("a frame", "polars", "tables"))
+    a frame needs polars, which is not installed: pip install polars narwhals pyarrow
+    """
+    names = EXTRAS[extra]
+    root = package.partition(".")[0]
+    if not any(name.partition("[")[0] == root for name in names):
+        names = (root, *names)
+    command = " ".join(f"'{name}'" if "[" in name else name for name in names)
+    return ImportError(f"{what} needs {root}, which is not installed: pip install {command}")

@@ -1,23 +1,27 @@
 r"""Mergeable statistics of a classifier's outputs: all that confusion-matrix methods need.
 
-Each is a sum over rows, so parts of the data can be counted apart, in any order and anywhere, and
-added with `+`. Decisions are hard (argmax) or soft (the predicted probabilities themselves).
+Each is a sum over rows, so parts of the data can be counted separately, in any order and on any
+machine, and added with `+`. Decisions are hard (argmax) or soft (the predicted probabilities).
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
-from priorshift._typing import Floats, Indices, Mask, Vector
+from priorshift._typing import Floats, Indices, Labels, Mask, Vector
 from priorshift._validation import (
     check_choice,
+    check_classes,
     check_count,
     check_counts,
+    check_fraction,
     check_indices,
     check_matrix,
+    check_table,
 )
 from priorshift.execution import (
     BLOCK_BYTES,
@@ -39,6 +43,9 @@ GRAM_BYTES = 2**23
 
 MANY_CELLS = 2**18
 """Cells of the confusion matrices that are counted in one pass under different weights."""
+
+EXACT = 1e12
+"""Samples that stand for rates that are known exactly: their noise is nothing beside any other."""
 
 GEMM_SPEED_UP = 16
 """A product of matrices takes far less time per multiplication than one with a vector."""
@@ -90,6 +97,21 @@ class DecisionCounts:
         )
         return cls(counts, decision, y_proba.shape[0])
 
+    @classmethod
+    def from_decisions(
+        cls, decided: Indices, n_classes: int, sample_weight: Vector | None = None
+    ) -> "DecisionCounts":
+        """Count decisions that are given as column numbers, without any probabilities.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> DecisionCounts.from_decisions(np.array([0, 2, 0]), 3).counts
+        array([2., 0., 1.])
+        """
+        counts = np.bincount(decided, weights=sample_weight, minlength=n_classes)
+        return cls(counts.astype(np.float64), "hard", decided.size)
+
     @property
     def frequencies(self) -> Vector:
         """Share of each decision: q."""
@@ -122,6 +144,11 @@ class Confusion:
         Weight of the samples of each class.
     decision : {"hard", "soft"}
     n_samples : int
+    squares : ndarray of shape (K,) or None
+        Sum of the squared weights of each class: a column is worth `class_weights**2 / squares`
+        samples. None where all weights are equal; 0 where the rates are known exactly.
+    classes : ndarray of shape (K,) or None
+        Names of the classes, if they have any.
 
     Examples
     --------
@@ -140,6 +167,8 @@ class Confusion:
     class_weights: Vector
     decision: Decision
     n_samples: int
+    squares: Vector | None = None
+    classes: Labels | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.counts, np.ndarray) and not np.isfinite(self.counts).all():
@@ -159,16 +188,123 @@ class Confusion:
         y_proba = check_matrix(y_proba)
         y = check_indices(y, *y_proba.shape)
         K = y_proba.shape[1]
-        if isinstance(y_proba, SparseTable):
-            counts = _sparse_counts(y_proba, y, decision, sample_weight)
-        elif decision == "hard":
-            cells = np.concatenate(map_reduce(_decisions, y_proba)) * K + y
-            cell_weights = np.bincount(cells, weights=sample_weight, minlength=K * K)
-            counts = cell_weights.reshape(K, K).astype(np.float64)
+        if decision == "hard":
+            decided = np.concatenate(map_reduce(_decisions, y_proba))
+            sparse = isinstance(y_proba, SparseTable) and K > DENSE_CLASSES
+            counts = _cells(decided, y, K, sample_weight, sparse=sparse)
+        elif isinstance(y_proba, SparseTable):
+            sums = y_proba.sum_by(y, K, sample_weight).T
+            counts = sums if K > DENSE_CLASSES else sums.toarray()
         else:
             counts = _sums_by_class(y_proba, y, sample_weight).T
-        weights = np.bincount(y, weights=sample_weight, minlength=K).astype(np.float64)
-        return cls(counts, weights, decision, y_proba.shape[0])
+        return cls._of_labels(counts, y, decision, sample_weight)
+
+    @classmethod
+    def _of_labels(
+        cls, counts: Any, y: Indices, decision: Decision, weight: Vector | None
+    ) -> "Confusion":
+        """Add the weight of each class to counts of labelled samples."""
+        of_class = partial(np.bincount, y, minlength=counts.shape[1])
+        squares = None if weight is None else of_class(weights=weight**2).astype(np.float64)
+        weights = of_class(weights=weight).astype(np.float64)
+        return cls(counts, weights, decision, y.size, squares)
+
+    @classmethod
+    def from_decisions(
+        cls, decided: Indices, y: Indices, n_classes: int, sample_weight: Vector | None = None
+    ) -> "Confusion":
+        """Count decisions by labels, both given as column numbers, without any probabilities.
+
+        The counts of very many classes stay sparse.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> Confusion.from_decisions(np.array([0, 1, 1]), np.array([0, 0, 1]), 2).counts
+        array([[1., 0.],
+               [1., 1.]])
+        """
+        sparse = n_classes > DENSE_CLASSES
+        counts = _cells(decided, y, n_classes, sample_weight, sparse=sparse)
+        return cls._of_labels(counts, y, "hard", sample_weight)
+
+    @classmethod
+    def from_counts(cls, matrix: Any, classes: Any = None) -> "Confusion":
+        """Use a confusion matrix that you have: rows are decisions, columns true classes.
+
+        It is scikit-learn's matrix transposed: ``from_counts(confusion_matrix(y, y_pred).T)``.
+
+        Parameters
+        ----------
+        matrix : array-like of shape (n_classes, n_classes)
+            `matrix[i, k]` samples of class k were decided to be i.
+        classes : array-like of shape (n_classes,), optional
+            Names of the classes; by default 0..n_classes-1.
+
+        Examples
+        --------
+        >>> import priorshift as ps
+        >>> study = ps.Confusion.from_counts([[95, 10], [5, 90]], classes=["healthy", "sick"])
+        >>> study.conditional
+        array([[0.95, 0.1 ],
+               [0.05, 0.9 ]])
+        >>> ps.CML().fit(confusion=study).estimate_counts([880, 120]).priors.round(3)
+        array([0.918, 0.082])
+        """
+        counts = check_table(matrix)
+        names = None if classes is None else check_classes(classes, counts.shape[0])
+        return cls(counts, counts.sum(axis=0), "hard", round(counts.sum()), None, names)
+
+    @classmethod
+    def from_rates(
+        cls,
+        *,
+        sensitivity: float,
+        specificity: float,
+        n_positive: int | None = None,
+        n_negative: int | None = None,
+        classes: Any = None,
+    ) -> "Confusion":
+        """Use the known error rates of a test for two classes, negative and positive.
+
+        Parameters
+        ----------
+        sensitivity : float
+            Share of positives that the test finds.
+        specificity : float
+            Share of negatives that it clears.
+        n_positive, n_negative : int, optional
+            Known positives and negatives that the rates were measured on; intervals then carry
+            the uncertainty of the rates. By default the rates are exact.
+        classes : array-like of shape (2,), optional
+            Names of the negative and the positive class; by default 0 and 1.
+
+        Examples
+        --------
+        >>> import priorshift as ps
+        >>> test = ps.Confusion.from_rates(sensitivity=0.9, specificity=0.95)
+        >>> test.conditional
+        array([[0.95, 0.1 ],
+               [0.05, 0.9 ]])
+        >>> test.exact
+        True
+        """
+        right = np.array(
+            [check_fraction(specificity, "specificity"), check_fraction(sensitivity, "sensitivity")]
+        )
+        if right.sum() <= 1:
+            raise ValueError(
+                f"sensitivity ({sensitivity}) and specificity ({specificity}) sum to "
+                f"{right.sum():.4g}: such a test tells nothing about the classes, or the opposite. "
+                "They must sum to more than 1; are they given as shares, and not swapped?"
+            )
+        given = {"n_negative": n_negative, "n_positive": n_positive}
+        sizes = [0 if n is None else check_count(n, name) for name, n in given.items()]
+        weights = np.array([float(n or 1) for n in sizes])
+        rates = np.array([[right[0], 1 - right[1]], [1 - right[0], right[1]]])
+        names = None if classes is None else check_classes(classes, 2)
+        squares = np.array(sizes, dtype=np.float64)
+        return cls(rates * weights, weights, "hard", sum(sizes), squares, names)
 
     @property
     def seen(self) -> Mask:
@@ -190,17 +326,49 @@ class Confusion:
             self.counts, self.class_weights, out=np.zeros_like(self.counts), where=self.seen
         )
 
+    @property
+    def sizes(self) -> Vector:
+        """How many samples each column is worth: infinitely many where its rates are exact."""
+        return np.divide(
+            self.class_weights**2,
+            self._squares,
+            out=np.where(self.seen, np.inf, 0.0),
+            where=self._squares > 0,
+        )
+
+    @property
+    def exact(self) -> bool:
+        """Whether the rates are known exactly, and add no noise."""
+        return self.squares is not None and not self.squares.any()
+
+    def in_samples(self) -> Vector:
+        """Return decisions by class, in as many samples as the columns are worth."""
+        sizes = np.minimum(self.sizes, EXACT)
+        scale = np.divide(sizes, self.class_weights, out=np.zeros_like(sizes), where=self.seen)
+        scaled: Vector = self.counts * scale
+        return scaled
+
+    @property
+    def _squares(self) -> Vector:
+        """Sums of squared weights, where all are equal as well."""
+        if self.squares is not None:
+            return self.squares
+        return self.class_weights * (self.class_weights.sum() / max(self.n_samples, 1))
+
     def joint(self, priors: Vector | None = None) -> Any:
-        """Return J = C diag(priors), by default for the samples' own class balance."""
+        """Return J = C diag(priors), by default at the class balance of the samples."""
         return self.conditional * (self.class_frequencies if priors is None else priors)
 
     def __add__(self, other: "Confusion") -> "Confusion":
         _require_same_kind(self, other)
+        even = self.squares is None and other.squares is None
         return Confusion(
             self.counts + other.counts,
             self.class_weights + other.class_weights,
             self.decision,
             self.n_samples + other.n_samples,
+            None if even else self._squares + other._squares,
+            self.classes,
         )
 
 
@@ -370,18 +538,16 @@ class _SumByClass:
         return of_class.T @ block.astype(np.float64, copy=False)
 
 
-def _sparse_counts(
-    table: SparseTable, y: Indices, decision: Decision, weight: Vector | None
-) -> Vector | SparseBlock:
-    """Count without a row in full; the counts of very many classes stay sparse themselves."""
-    n, K = table.shape
-    if decision == "hard":
-        ones = np.ones(n) if weight is None else weight
-        decided = np.concatenate(map_reduce(_decisions, table))
-        counts = SparseBlock(csr_array(coo_array((ones, (decided, y)), shape=(K, K))))
-    else:
-        counts = table.sum_by(y, K, weight).T
-    return counts if K > DENSE_CLASSES else counts.toarray()  # type: ignore[return-value]
+def _cells(
+    decided: Indices, y: Indices, n_classes: int, weight: Vector | None, *, sparse: bool
+) -> Any:
+    """Count decisions by label."""
+    K = n_classes
+    if sparse:
+        ones = np.ones(y.size) if weight is None else weight
+        return SparseBlock(csr_array(coo_array((ones, (decided, y)), shape=(K, K))))
+    cells = np.bincount(decided * K + y, weights=weight, minlength=K * K)
+    return cells.reshape(K, K).astype(np.float64)
 
 
 def _decisions(block: Block, rows: slice) -> list[Any]:  # noqa: ARG001

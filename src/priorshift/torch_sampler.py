@@ -5,9 +5,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from torch.utils.data import Sampler
 
 from priorshift.adaptation import RandomState, sample_indices
+from priorshift.exceptions import missing
+
+try:
+    from torch.utils.data import Sampler
+except ImportError:
+    raise missing("PriorSampler", "torch", "torch") from None
 
 
 class PriorSampler(Sampler[int]):

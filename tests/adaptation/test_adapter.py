@@ -431,3 +431,22 @@ def test_estimates_that_do_not_fit(changes, message):
         ps.PriorEstimate.from_dict(shift.to_dict() | changes)
     with pytest.raises(ValueError, match="lacks"):
         ps.PriorEstimate.from_dict({})
+
+
+@pytest.mark.parametrize("prefix", ["", "p_"])
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_frames_come_back_as_frames(library, prefix):
+    frames = pytest.importorskip(library)
+    rows = np.array([[0.5, 0.5], [0.1, 0.9]])
+    adapter = some_adapter(costs=[[0.0, 1.0], [30.0, 0.0]])
+    frame = frames.DataFrame(
+        {"id": ["x", "y"], f"{prefix}dog": rows[:, 1], f"{prefix}cat": rows[:, 0]}
+    )
+    found = adapter(frame)
+    assert type(found) is frames.DataFrame
+    assert list(found.columns) == list(frame.columns)
+    expected = adapter(rows)
+    np.testing.assert_array_equal(np.asarray(found[f"{prefix}cat"]), expected[:, 0])
+    np.testing.assert_array_equal(np.asarray(found[f"{prefix}dog"]), expected[:, 1])
+    assert list(found["id"]) == ["x", "y"]
+    assert adapter.decide(frame).tolist() == adapter.decide(rows).tolist()

@@ -76,10 +76,15 @@ def test_logits_are_adapted_as_probabilities(data, write, ok, suffix):
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-def test_in_place(data, files, write, ok, suffix):
+def test_in_place(data, files, write, ok, refuse, suffix):
     target = write(f"t.{suffix}", data.y_proba)
-    before = set(target.parent.iterdir())
-    ok("adapt", "--validation", files[0], "--target", target, "--output", target)
+    before, contents = set(target.parent.iterdir()), target.read_bytes()
+    named = ("--validation", files[0], "--target", target, "--output", target)
+    line = refuse(2, "adapt", *named)
+    assert "is the target file itself, whose contents would be lost" in line
+    assert "--overwrite" in line
+    assert target.read_bytes() == contents
+    ok("adapt", *named, "--overwrite")
     np.testing.assert_array_equal(read(target), estimated(data).adapt(data.y_proba))
     assert set(target.parent.iterdir()) == before
 
@@ -99,7 +104,8 @@ def test_columns_in_another_order_stay_there(data, files, write, ok):
     expected = estimated(data).adapt(data.y_proba)[:, order]
     for suffix in ("csv", "npz", "parquet"):
         target = write(f"t.{suffix}", data.y_proba[:, order], classes=data.classes[order])
-        ok("adapt", "--validation", files[0], "--target", target, "--output", target)
+        named = ("--validation", files[0], "--target", target, "--output", target)
+        ok("adapt", *named, "--overwrite")
         np.testing.assert_array_equal(read(target), expected)
         assert open_predictions(target).names == ("cow", "ant", "bee")
 
@@ -207,3 +213,25 @@ def test_failure_leaves_the_old_file(data, files, write, refuse, tmp_path, monke
     assert line.endswith("(Row 0 of this block is row 100 of the file.)")
     assert output.read_text() == "old"
     assert set(tmp_path.iterdir()) == before
+
+
+def test_a_link_to_the_target_is_the_target(files, refuse, tmp_path):
+    (tmp_path / "link.csv").symlink_to(files[1])
+    named = ("--validation", files[0], "--target", files[1])
+    line = refuse(2, "adapt", *named, "--output", tmp_path / "link.csv")
+    assert "is the target file itself" in line
+    assert "is the validation file itself" in refuse(2, "adapt", *named, "--output", files[0])
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow", "feather", "npz"])
+def test_adapted_files_are_marked_and_warned_of(data, files, write, ok, suffix, tmp_path):
+    target, output = write(f"t.{suffix}", data.y_proba), tmp_path / f"o.{suffix}"
+    first = ok("adapt", "--validation", files[0], "--target", target, "--output", output)
+    assert "adapted already" not in first.stderr
+    assert open_predictions(output).adapted == ps.__version__
+    for command in ("estimate", "test"):
+        again = ok(command, "--validation", files[0], "--target", output)
+        assert f"Warning: {output} was adapted already" in again.stderr
+    twice = tmp_path / f"p.{suffix}"
+    ok("adapt", "--validation", files[0], "--target", output, "--output", twice)
+    assert open_predictions(twice).adapted == ps.__version__

@@ -60,6 +60,31 @@ def test_other_columns_are_kept_and_columns_found_by_name(data, write, ok, tmp_p
     )
 
 
+def test_columns_may_have_a_prefix(data, write, ok, tmp_path):
+    adapter = ps.Adapter(data.classes, np.full(3, 1 / 3), [0.2, 0.3, 0.5])
+    adapter.to_json(tmp_path / "a.json")
+    columns = tuple(f"p_{name}" for name in data.classes)
+    target, output = (
+        write("t.csv", data.y_proba, classes=columns, age=range(200)),
+        tmp_path / "o.csv",
+    )
+    ok("adapt", "--adapter", tmp_path / "a.json", "--target", target, "--output", output)
+    assert output.read_text().splitlines()[0] == target.read_text().splitlines()[0]
+    np.testing.assert_array_equal(open_predictions(output).values(columns), adapter(data.y_proba))
+
+
+def test_one_column_of_the_positive_class(write, ok, tmp_path):
+    adapter = ps.Adapter(["well", "ill"], [0.5, 0.5], [0.9, 0.1])
+    adapter.to_json(tmp_path / "a.json")
+    target, output = tmp_path / "t.csv", tmp_path / "o.csv"
+    target.write_text("score\n0.25\n0.75\n")
+    named = ("--adapter", tmp_path / "a.json", "--target", target, "--output", output)
+    ok("adapt", *named, "--positive-class", "ill")
+    header, *rows = output.read_text().split()
+    assert header == "score"
+    np.testing.assert_allclose(np.array(rows, float), adapter([0.25, 0.75]), atol=1e-15)
+
+
 def test_logits(data, write, ok, tmp_path):
     adapter = ps.Adapter(data.classes, np.full(3, 1 / 3), [0.2, 0.3, 0.5])
     adapter.to_json(tmp_path / "a.json")

@@ -1,5 +1,6 @@
 """Which column is which class: settled by name, whatever the format."""
 
+import json
 from itertools import permutations
 
 import numpy as np
@@ -130,14 +131,26 @@ def test_the_index_that_pandas_writes_is_ignored(data, write, estimate):
     assert estimate(validation, write("t.csv", data.y_proba, **{"": range(200)})) == expected(data)
 
 
-def test_a_numeric_column_of_both_files_needs_a_word(data, write, estimate, refuse):
+def test_a_numeric_column_of_both_files_that_is_no_class_is_left_out(data, write, ok, estimate):
     validation = write("v.csv", data.y_proba_val, data.y_val, id=range(5, 305))
     target = write("t.parquet", data.y_proba, id=range(200))
-    line = refuse(1, "estimate", "--validation", validation, "--target", target)
-    assert "Taken as classes: 'id', 'ant', 'bee', 'cow'. Name them with --class-columns" in line
+    result = ok("estimate", "--validation", validation, "--target", target, "--json")
+    assert result.stderr == (
+        "Not taken as classes: 'id'. Rows sum to 1 without them, and no label is called so.\n"
+    )
+    assert json.loads(result.stdout)["priors"] == expected(data)
     chosen = estimate(validation, target, "--class-columns", "cow, ant,bee")
     assert chosen == pytest.approx(expected(data), abs=1e-6)
     assert list(chosen) == ["cow", "ant", "bee"]
+
+
+def test_a_numeric_column_beside_a_class_that_validation_lacks_needs_a_word(data, write, refuse):
+    seen = data.y_val != "cow"
+    more = {"id": range(np.count_nonzero(seen))}
+    validation = write("v.csv", data.y_proba_val[seen], data.y_val[seen], **more)
+    target = write("t.csv", data.y_proba, id=range(200))
+    line = refuse(1, "estimate", "--validation", validation, "--target", target)
+    assert "Taken as classes: 'id', 'ant', 'bee', 'cow'. Name them with --class-columns" in line
 
 
 def test_a_label_column_by_name(data, write, estimate, refuse):
@@ -147,7 +160,7 @@ def test_a_label_column_by_name(data, write, estimate, refuse):
     line = refuse(1, "estimate", "--validation", validation, "--target", target)
     assert line == (
         f"{validation} has no labels (column or key 'label'); name them with --label-column, or a "
-        "file of them with --labels."
+        "file of them with --labels. Did you mean --label-column truth?"
     )
 
 

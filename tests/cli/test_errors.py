@@ -98,7 +98,7 @@ def test_rubbish(name, files, refuse, tmp_path):
 def test_an_unknown_suffix(files, refuse, tmp_path):
     (tmp_path / "x.txt").write_text("a,b\n")
     line = refuse(1, "estimate", "--validation", files[0], "--target", tmp_path / "x.txt")
-    assert "x.txt has an unknown suffix (.txt); use one of .csv, .parquet" in line
+    assert "x.txt has an unknown suffix (.txt); use one of .csv, .csv.gz, .tsv, .parquet" in line
 
 
 def test_logits_that_are_not_announced(data, write, files, refuse):

@@ -213,8 +213,9 @@ def test_bad_usage_is_refused(code, words, message, folder, refuse):
 def test_tables_need_a_way_to_be_cut(table, refuse, tmp_path):
     assert "--time-column" in refuse(2, "monitor", *table)
     assert "has no column 'when'" in refuse(1, "monitor", *table, "--time-column", "when")
+    columns = ("--class-columns", "ant,bee,cow")
     bad = ("--time-column", "ant", "--every", "day")
-    assert "needs dates" in refuse(1, "monitor", *table, *bad)
+    assert "needs dates" in refuse(1, "monitor", *table, *columns, *bad)
     assert "needs --validation" in refuse(2, "monitor", "--target", table[-1], "--every", "9")
     (tmp_path / "empty").mkdir()
     empty = ("--validation", table[1], "--target", tmp_path / "empty")

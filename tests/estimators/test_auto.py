@@ -254,6 +254,24 @@ def test_a_class_that_validation_lacks_is_no_obstacle(simulation, rng):
     assert shift.unseen_classes == (4,)
 
 
+@pytest.mark.parametrize("given", ["source_priors", "source_label_priors"])
+def test_intervals_cover_also_a_class_that_validation_lacks(simulate, given):
+    """The priors of training are known, so predictions tell of the class all the same."""
+    simulation = simulate(K, spread=2.0)
+    source = simulation.source_priors
+    hits = []
+    for seed in range(12):
+        draw = np.random.default_rng(seed)
+        y_proba_val, y_val = simulation.draw(source, 500, draw)
+        y_proba, _ = simulation.draw(TARGET, 1000, draw)
+        kept = y_val != 4
+        auto = ps.Auto().fit(y_proba_val[kept], y_val[kept], classes=range(K), **{given: source})
+        low, high = np.transpose(auto.estimate(y_proba, 0.95).interval)
+        hits.append((low <= TARGET) & (high >= TARGET))
+    assert np.mean(hits) > 0.85
+    assert np.mean(hits, axis=0)[4] > 0.7
+
+
 def test_a_class_without_samples_and_source_prior_leaves_predictions_alone(simulation, rng):
     y_proba_val, y_val = simulation.draw(simulation.source_priors, 1000, rng)
     kept = y_val != 4

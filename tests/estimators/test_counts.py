@@ -168,3 +168,11 @@ def test_all_predictions_may_be_for_a_class_without_labels(name, rest):
     target = ps.TopK(ids, scores, n_classes=10, rest=rest)
     estimator = ps.get_estimator(name).fit(y_proba_val, [5, 3, 4, 3, 3, 8, 6, 5], classes=range(10))
     assert estimator.estimate(target).priors[1] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("level", [None, 0.9])
+@pytest.mark.parametrize("name", ["em", "map", "mapls"])
+def test_methods_that_need_rows_say_so_before_anything_else(name, level):
+    estimator = ps.get_estimator(name).fit(source_priors=SOURCE)
+    with pytest.raises(ValueError, match="rows"):
+        estimator.estimate_counts(ps.DecisionCounts.from_arrays(np.eye(4), decision="hard"), level)

@@ -9,7 +9,7 @@ from priorshift.calibration import BCTS, RIDGE_GRID, CalibrationMap, VectorScali
 from priorshift.calibration.likelihood import deal_folds
 from priorshift.estimators import CalibratedEM
 from priorshift.estimators.counts import Validation
-from priorshift.exceptions import ConvergenceWarning
+from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
 
 K = 4
 TARGET = np.array([0.1, 0.2, 0.3, 0.4])
@@ -235,5 +235,8 @@ def test_a_class_with_one_sample(data, ridge):
 def test_outputs_that_rank_no_better_than_chance_are_said(rng):
     y = np.arange(300) % 2
     p = 1 / (1 + np.exp(rng.normal(2 * y - 1)))  # the wrong way round
-    with pytest.warns(ConvergenceWarning, match="the calibrator of em-bcts did not converge"):
+    with (
+        pytest.warns(ConvergenceWarning, match="the calibrator of em-bcts did not converge"),
+        pytest.warns(PriorShiftWarning, match="another order than the classes"),
+    ):
         CalibratedEM(calibrator="ts").fit(np.column_stack([1 - p, p]), y)

@@ -143,6 +143,86 @@ def test_a_few_labels_beat_none_where_outputs_are_not_calibrated(data, rng):
     assert np.abs(with_labels - truth).sum() < 0.9 * np.abs(without - truth).sum()
 
 
+def test_calibrated_em_with_labels_beats_moments_without(data, rng):
+    """Where outputs are too sure, 20 % labels must not make an estimate worse than SCM-L's."""
+    y_proba_val, y_val, y_proba, y, _ = data
+    wrong_val, wrong = too_sure(y_proba_val, 0.2), too_sure(y_proba, 0.2)
+    marked = np.where(rng.random(y.size) < 0.2, y, -1)
+    truth = np.bincount(y) / y.size
+    shift = SemiSupervisedEM().fit(wrong_val, y_val).estimate(wrong, y_target=marked, unlabelled=-1)
+    assert shift.calibrator is not None
+    trusting = SemiSupervisedEM(calibrator=None, unlabelled_weight=1.0).fit(wrong_val, y_val)
+    errors = [
+        np.abs(found.priors - truth).sum()
+        for found in (
+            shift,
+            ps.SCML().fit(wrong_val, y_val).estimate(wrong),
+            trusting.estimate(wrong, y_target=marked, unlabelled=-1),
+        )
+    ]
+    assert errors[0] < errors[1]
+    assert errors[0] < 0.5 * errors[2]
+
+
+def test_calibrated_without_labels_is_calibrated_em(data):
+    y_proba_val, y_val, y_proba, _, _ = data
+    wrong_val, wrong = too_sure(y_proba_val, 0.2), too_sure(y_proba, 0.2)
+    partly = SemiSupervisedEM(calibrator="bcts").fit(wrong_val, y_val)
+    em = ps.CalibratedEM().fit(wrong_val, y_val).estimate(wrong, 0.9)
+    found = partly.estimate(wrong, 0.9)
+    np.testing.assert_array_equal(found.priors, em.priors)
+    np.testing.assert_array_equal(found.source_priors, em.source_priors)
+    np.testing.assert_array_equal(found.adapt(wrong), em.adapt(wrong))
+    np.testing.assert_array_equal(found.interval, em.interval)
+
+
+def test_outputs_that_validation_does_not_refute_stay_as_they_are(data):
+    y_proba_val, y_val, y_proba, _, source = data
+    given = {"source_priors": source}
+    shift = SemiSupervisedEM().fit(y_proba_val, y_val, **given).estimate(y_proba)
+    assert shift.calibrator is None
+    em = ps.EM().fit(y_proba_val, y_val, **given).estimate(y_proba)
+    np.testing.assert_array_equal(shift.priors, em.priors)
+
+
+def test_weight_of_unlabelled_rows(data, rng):
+    """Weight 0 leaves labels; half of it is undone by giving rows twice; agreement leaves 1."""
+    *_, y_proba, y, source = data
+    marked = np.where(rng.random(y.size) < 0.1, y, -1)
+    counts = np.bincount(y[marked >= 0], minlength=4)
+
+    def estimate(weight, rows=y_proba, labels=marked):
+        est = SemiSupervisedEM(unlabelled_weight=weight, tol=1e-9).fit(source_priors=source)
+        return est.estimate(rows, y_target=labels, unlabelled=-1)
+
+    np.testing.assert_allclose(estimate(0).priors, counts / counts.sum())
+    assert estimate(0).status == "direct"
+    # all labels and twice the unlabelled rows at half the weight
+    twice = np.concatenate([y_proba, y_proba[marked < 0]])
+    labels = np.concatenate([marked, np.full((marked < 0).sum(), -1)])
+    np.testing.assert_allclose(estimate(0.5, twice, labels).priors, estimate(1.0).priors, atol=1e-6)
+    np.testing.assert_allclose(estimate("auto").priors, estimate(1.0).priors, atol=1e-12)
+    backwards = estimate("auto", y_proba[:, ::-1]).priors  # labels contradict these outputs
+    assert np.abs(backwards - counts / counts.sum()).sum() < 0.1
+
+
+@pytest.mark.parametrize(
+    ("params", "match"),
+    [
+        ({"calibrator": "best"}, "calibrator"),
+        ({"unlabelled_weight": 2}, "unlabelled_weight"),
+        ({"unlabelled_weight": "much"}, "unlabelled_weight"),
+    ],
+)
+def test_bad_parameters_of_em_with_labels_are_named(data, params, match):
+    y_proba_val, y_val, y_proba, y, _ = data
+    labels = np.where(np.arange(y.size) % 5, -1, y)
+    with pytest.raises(ValueError, match=match):
+        SemiSupervisedEM(**params).fit(y_proba_val, y_val).estimate(
+            y_proba, y_target=labels, unlabelled=-1
+        )
+
+
 @pytest.mark.parametrize(
     ("classes", "y_target", "unlabelled"),
     [
@@ -183,5 +263,5 @@ def test_bad_labels_are_named():
         est.estimate(y_proba, y_target=[0])
     with pytest.raises(ValueError, match=r"labelled part of y_target has a label outside .* -1"):
         est.estimate(y_proba, y_target=[0, -1])
-    with pytest.raises(ValueError, match="cannot be had with y_target"):
+    with pytest.raises(ValueError, match="there is no interval with y_target"):
         est.estimate(y_proba, y_target=[0, None], confidence_level=0.9)

@@ -200,7 +200,7 @@ def test_the_interval_by_hand(estimand):
     shares = Shares(priors, 0.002 * unit, 0.0004 * unit, none, 1.0, 1, True)
     votes = Votes(np.array([0.36, 0.64]), np.full(2, 0.2), nothing, nothing, 200, np.ones(2))
     request = IntervalRequest(0.95, np.random.default_rng(0), estimand=estimand)
-    found = share_interval(priors, shares, np.full(2, 0.0001), votes, 5, request)
+    found = share_interval(priors, shares, np.full(2, 0.0001), votes, 200, 5, request)
     z, tail = norm.ppf(0.975), t.ppf(0.975, 4)
     contradiction = 0.06**2 - votes.variance("population")
     labels = priors * (1 - priors) / 200
@@ -225,7 +225,9 @@ def test_moments_that_agree_add_nothing():
         Votes(raw, np.full(2, 0.2), nothing, nothing, 200, np.ones(2))
         for raw in (np.array([0.31, 0.69]), priors)
     )
-    found = [share_interval(priors, shares, np.zeros(2), one, 5, request) for one in (near, exact)]
+    found = [
+        share_interval(priors, shares, np.zeros(2), one, 200, 5, request) for one in (near, exact)
+    ]
     np.testing.assert_array_equal(found[0].interval, found[1].interval)
 
 

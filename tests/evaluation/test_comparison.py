@@ -242,7 +242,7 @@ def test_as_a_frame(comparison, backend):
 
 def test_frames_need_narwhals(comparison, monkeypatch):
     monkeypatch.setitem(sys.modules, "narwhals", None)
-    with pytest.raises(ImportError, match=r"pip install 'priorshift\[tables\]'"):
+    with pytest.raises(ImportError, match="pip install narwhals pyarrow"):
         comparison.to_frame()
 
 

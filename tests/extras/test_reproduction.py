@@ -22,20 +22,18 @@ from priorshift.reproduction import (  # noqa: E402
     train_classifier,
 )
 from priorshift.reproduction.commands import train  # noqa: E402
-from priorshift.reproduction.epochs import (  # noqa: E402
-    BATCH_SIZE,
-    Scale,
-    _batches,
-    _order,
-    predict_logits,
-)
 from priorshift.reproduction.networks import (  # noqa: E402
+    BATCH_SIZE,
     NETWORKS,
     PaddedShortcut,
+    Scale,
     SmallImageResNet,
+    _batches,
+    _order,
     as_torch,
     load_weights,
     make_network,
+    predict_logits,
 )
 from priorshift.reproduction.pickles import read_tensors  # noqa: E402
 

@@ -179,6 +179,11 @@ def test_bad_tensors_get_the_words_of_bad_arrays(tensor, values, message):
             ps.Adapter([0, 1], [0.5, 0.5], [0.9, 0.1])(given)
 
 
+def test_whole_numbers_in_one_dimension_look_like_labels(tensor):
+    with pytest.raises(ValueError, match="these look like labels"):
+        ps.adapt_proba(tensor(np.array([0, 1, 1])), 0.5, 0.1)
+
+
 def test_bad_logits(tensor):
     for values in ([[np.nan, 0.0]], [[-np.inf, -np.inf]], [[np.inf, 0.0]]):
         with pytest.raises(ValueError, match="y_proba has NaN, "):

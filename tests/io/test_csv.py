@@ -1,6 +1,7 @@
 """CSV: every cell that is no prediction stays as it was."""
 
 import csv
+import gzip
 import io
 
 import numpy as np
@@ -143,7 +144,8 @@ def test_a_header_alone_has_no_rows(make):
         (b"a,b,a\n1,2,3\n", r"the header of .*t\.csv names 'a' twice"),
         (b"a,b\n1,\xff\n", r"t\.csv is not UTF-8 text"),
         ("a,b\n1,2\n".encode("utf-16"), r"t\.csv is not UTF-8 text"),
-        (b"a;b\n0,5;0,5\n", "has one column, 'a;b'; put commas between cells"),
+        (b"a;b\n1;2;3\n", "row 0 has 3 cells but the header has 2; .* quote cells with semicolons"),
+        (b"\x1f\x8b\x08\0\0\0\0\0", r"t\.csv cannot be read: .*; write it again"),
         (b'a,b\n"' + b"x" * 200_000 + b'",1\n', r"t\.csv cannot be read as CSV"),
     ],
 )
@@ -177,3 +179,51 @@ def test_messages_use_the_title(tmp_path):
     path.write_text("")
     with pytest.raises(ValueError, match=r"^stdin is empty"):
         _ = open_predictions(path, title="stdin").names
+
+
+@pytest.mark.parametrize(
+    ("text", "new", "remark"),
+    [
+        (
+            "id;a;b\n7;0,25;0,75\n8;1;0\n",
+            "id;a;b\n7;0,75;0,25\n8;0,0;1,0\n",
+            "semicolons between its cells, and decimals have a comma",
+        ),
+        (
+            'note;a;b\n"1,5";0.25;0.75\n"x;y";0.5;0.5\n',
+            'note;a;b\n1,5;0.75;0.25\n"x;y";0.5;0.5\n',
+            "semicolons between its cells.",
+        ),
+        ("id\ta\tb\n7\t0.25\t0.75\n", "id\ta\tb\n7\t0.75\t0.25\n", "tabs between its cells."),
+        ("a;x,b\n0.25,0.75\n", "a;x,b\n0.75,0.25\n", None),  # as many of each: commas
+    ],
+)
+def test_the_header_tells_what_separates_cells(make, text, new, remark):
+    file = make(text)
+    names = file.names[-2:]
+    assert file.values(names)[0].tolist() == [0.25, 0.75]
+    assert file.head(1, names).tolist() == [[0.25, 0.75]]
+    assert rewritten(file, names=names).decode() == new
+    assert file.remarks == () if remark is None else remark in file.remarks[0]
+
+
+def test_compressed_files_are_known_by_their_first_bytes(make, tmp_path):
+    text = "id,a,b\n" + "".join(f"{i},0.25,0.75\n" for i in range(2500))
+    assert make(text).resumable
+    for name in ("t.csv.gz", "t.csv", "T.CSV.GZ"):
+        packed = tmp_path / name
+        packed.write_bytes(gzip.compress(text.encode()))
+        file = open_predictions(packed)
+        assert file.names == ("id", "a", "b")
+        assert not file.resumable
+        np.testing.assert_array_equal(file.values(["a", "b"]), np.tile([0.25, 0.75], (2500, 1)))
+        file.rewrite(tmp_path / "new.csv.gz", ["a", "b"], swap, silent)
+        new = (tmp_path / "new.csv.gz").read_bytes()
+        assert gzip.decompress(new).decode() == text.replace("0.25,0.75", "0.75,0.25")
+        file.rewrite(tmp_path / "again.csv.gz", ["a", "b"], swap, silent)
+        assert (tmp_path / "again.csv.gz").read_bytes() == new
+
+
+@pytest.mark.parametrize("name", ["", "Unnamed: 0", "Unnamed: 0_level_0", "__index_level_0__"])
+def test_the_index_of_pandas_is_no_class(make, name):
+    assert make(f"{name},a,b\n0,0.25,0.75\n").names == ("a", "b")

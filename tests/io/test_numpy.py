@@ -124,11 +124,11 @@ def test_logits_are_known_by_their_key(tmp_path):
     np.savez(tmp_path / "b.npz", logits=VALUES, y_proba=VALUES + 1)
     file = open_predictions(tmp_path / "a.npz")
     assert (file.kind, file.key) == ("logits", "logits")
-    assert rewritten(file).files == ["y_proba"]
+    assert rewritten(file).files == ["y_proba", "priorshift.adapted"]
     assert open_predictions(tmp_path / "b.npz").key == "y_proba"
     both = open_predictions(tmp_path / "b.npz", logits=True)
     assert (both.kind, both.key) == ("logits", "logits")
-    assert rewritten(both).files == ["y_proba"]
+    assert rewritten(both).files == ["y_proba", "priorshift.adapted"]
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_formats_are_not_confused(tmp_path):
     ("arrays", "message"),
     [
         ({"x": VALUES}, r"a\.npz has no array 'y_proba' or 'logits'; it has 'x'\."),
-        ({"y_proba": VALUES[0]}, r"y_proba in .*a\.npz must be a matrix of numbers"),
+        ({"y_proba": VALUES[None]}, r"y_proba in .*a\.npz must be a matrix of numbers"),
         ({"y_proba": VALUES.astype(str)}, r"y_proba in .*a\.npz must be a matrix of numbers"),
         ({"y_proba": VALUES, "classes": ["a", "b"]}, "has 2 classes but y_proba has 3 columns"),
         ({"y_proba": VALUES, "classes": ["a", "b", "a"]}, "classes in .* names 'a' twice"),

@@ -10,6 +10,7 @@ import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 
+import priorshift as ps
 from priorshift.io import (
     START,
     Mark,
@@ -349,4 +350,5 @@ def test_joined_parquet_has_the_row_groups_that_were_written(tmp_path):
     assert max(sizes) == 4
     assert new.metadata.row_group(0).column(0).compression == "ZSTD"
     assert new.read().drop_columns(["a", "b", "c"]) == old.drop_columns(["a", "b", "c"])
-    assert new.schema_arrow.metadata == old.schema.metadata
+    mark = {b"priorshift.adapted": ps.__version__.encode()}
+    assert new.schema_arrow.metadata == old.schema.metadata | mark

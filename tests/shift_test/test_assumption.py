@@ -140,6 +140,19 @@ def test_repeated_rows_count_once_and_are_named(simulate, rng):
     assert twice.p_value == check_assumption(f, y, g, random_state=0).p_value
 
 
+def test_saturated_rows_are_not_taken_for_repeats(simulate, rng):
+    """A blurred target saturates at another value than validation: both tie by themselves."""
+    world = simulate(3, spread=0.7)
+    f, y = world.draw(world.source_priors, 400, rng)
+    g, _ = world.draw(np.array([0.6, 0.1, 0.3]), 400, rng)
+    surest = [
+        np.where(side.max(axis=1, keepdims=True) > 0.8, side.round(), side) for side in (f, g)
+    ]
+    test = check_assumption(surest[0], y, 0.7 * surest[1] + 0.1, random_state=0)
+    assert (test.n_repeated_val, test.n_repeated_target) == (0, 0)
+    assert "repeated" not in test.sentence
+
+
 @pytest.mark.parametrize("n_target", [60, 400, 3000])
 def test_a_forest_ties_by_itself(simulate, n_target):
     """Votes of 20 trees are equal by chance, on both sides: no row is taken for repeated."""

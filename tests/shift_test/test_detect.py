@@ -327,6 +327,16 @@ def test_a_rounded_target_is_compared_with_validation_rounded_alike(simulate, rn
     assert same.notes == ()
 
 
+def test_a_lucky_match_does_not_rule_out_every_shift(simulate):
+    """A target nearer to validation than noise allows leaves room for what noise would hide."""
+    world, rng = simulate(3), np.random.default_rng(3)
+    f, y = world.draw(world.source_priors, 300, rng)
+    lucky = detect_shift(f, y, f, random_state=0, n_resamples=99)
+    assert lucky.effect_size == 0
+    assert lucky.effect_interval[0] == 0
+    assert lucky.effect_interval[1] > 0.01
+
+
 def test_repeated_rows_are_noted(data):
     f, y, g = data
     test = detect_shift(f, y, np.repeat(g, 2, axis=0), random_state=0, n_resamples=99)

@@ -97,7 +97,7 @@ def test_binary_frames_and_names_are_understood(rng):
 
 
 def test_history_is_what_the_steps_were(world, validation):
-    monitor = fitted(validation, max_history=4)
+    monitor = fitted(validation, max_history=np.int64(4))
     steps = [monitor.update(world(SOURCE, 50)[0], time=date(2026, 1, t + 1)) for t in range(6)]
     history = monitor.history
     assert len(history) == 4

@@ -1,6 +1,6 @@
 """Do 95 % intervals hold the truth in 95 % of replicates? By prevalence band, on known worlds.
 
-`python -m benchmarks.coverage` does the same at length, also for K = 100 and for real classifiers.
+`make coverage` measures more promises, also on real classifiers.
 """
 
 import numpy as np

@@ -19,6 +19,7 @@ from priorshift._validation._inputs import (
     require_unique,
     some,
 )
+from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.execution import Block, Rows, SparseTable, Table, map_reduce
 
 NO_PRIOR = 1e-30
@@ -26,6 +27,15 @@ NO_PRIOR = 1e-30
 
 LEAST_BESIDE_REST = 1e-10
 """Smallest source prior for rows that spread a rest: listed scores are stored as differences."""
+
+FAR_HIGHER = 0.2
+"""Rise of accuracy, and of mean recall, by which another order of columns is worth a warning."""
+
+SURE = 4.0
+"""Standard errors by which accuracy must rise."""
+
+ORDER_ROWS, MOST_ORDERED = 20_000, 1000
+"""Rows that are looked at for another order, and classes up to which that is quick."""
 
 NEGLIGIBLE_MASS = 1e-6
 """A predicted probability up to this does not contradict a source prior of 0."""
@@ -102,6 +112,57 @@ def classes_of_labels(labels: Labels, classes: ArrayLike | None = None) -> Label
     return named
 
 
+def read_decisions(
+    y_pred: ArrayLike, y: ArrayLike | None = None, classes: ArrayLike | None = None
+) -> tuple[Labels, Indices, Indices | None]:
+    """Read decisions, and labels if there are any; return classes and both as positions in them.
+
+    Without `classes`, the sorted decisions and labels name the classes.
+
+    Examples
+    --------
+    >>> read_decisions(["good", "bad", "good"], ["good", "good", "bad"])
+    (array(['bad', 'good'], dtype='<U4'), array([1, 0, 1]), array([1, 1, 0]))
+    """
+    decided = read_labels(y_pred, name="y_pred")
+    labels = None if y is None else as_labels(y, "y")
+    if labels is not None and labels.size != decided.size:
+        raise ValueError(
+            f"y has {labels.size} labels but y_pred has {decided.size} decisions; give one of "
+            "each per row."
+        )
+    if classes is None:
+        both = [decided] if labels is None else [decided, labels]
+        if len({each.dtype.kind == "U" for each in both}) == 2:
+            raise ValueError(
+                f"y_pred and y have different types (y_pred: {some(decided[:3].tolist())}; y: "
+                f"{some(both[1][:3].tolist())}); use the same names in both."
+            )
+        names = np.unique(np.concatenate(both))
+    else:
+        names = classes_of_labels(decided, classes)
+    if names.size < 2:
+        raise ValueError(
+            f"y_pred and y know one class only ({some(names.tolist())}); name all classes with "
+            "classes=."
+        )
+    found = encode_labels(decided, names, "y_pred")
+    return names, found, None if labels is None else encode_labels(labels, names)
+
+
+def as_decisions(y_pred: Any, classes: Labels) -> Predictions:
+    """Read decisions for `classes` as rows that can go wherever predictions go.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> as_decisions(["b", "a"], np.array(["a", "b"])).decided
+    array([1, 0])
+    """
+    _, decided, _ = read_decisions(y_pred, classes=classes)
+    return Predictions.from_decisions(decided, classes.size)
+
+
 def in_class_order(predictions: Predictions, classes: Labels, name: str = "y_proba") -> Any:
     """Return the values of `ordered`: an array or a table."""
     return ordered(predictions, classes, name).values
@@ -138,6 +199,23 @@ def ordered(predictions: Predictions, classes: Labels, name: str = "y_proba") ->
         return predictions
     values = values.columns(order) if isinstance(values, Table) else values[:, order]
     return replace(predictions, values=values, names=tuple(classes.tolist()))
+
+
+def like_input(predictions: Predictions, adapted: Any, classes: Labels) -> Any:
+    """Return new probabilities, whose columns are `classes`, in the kind and order of the input.
+
+    A frame gets them in its own columns, and keeps its index and all other columns; for 1-D input
+    it is the positive class's column.
+    """
+    frame, names = predictions.frame, predictions.names
+    if predictions.binary:
+        adapted = adapted[:, 1].copy() if isinstance(adapted, np.ndarray) else adapted[:, 1]
+    if frame is None:
+        return adapted
+    at = {str(label): i for i, label in enumerate(classes.tolist())}
+    if names is not None and at.keys() == set(map(str, names)):
+        adapted = adapted[:, [at[str(column)] for column in names]]
+    return frame.with_numbers(adapted)
 
 
 def read_labels(y: ArrayLike, n_samples: int | None = None, name: str = "y") -> Labels:
@@ -337,12 +415,12 @@ class _LargestMass:
 
 
 def known_labels(
-    y_target: Any, classes: Labels, n_samples: int, unlabelled: Any = None
+    y_target: Any, classes: Labels, n: int, unlabelled: Any = None, *, minus_one: bool = True
 ) -> tuple[Indices, Indices]:
     """Return which rows have a label, and these labels as positions in `classes`.
 
-    None and NaN stand for an unknown label, and so does -1 unless it is a class; `unlabelled`
-    names something else that does.
+    None and NaN mean that the label is unknown, and so does -1 unless it is a class, or you say
+    `minus_one=False`; `unlabelled` names something else that means it.
 
     Examples
     --------
@@ -357,12 +435,12 @@ def known_labels(
     if y_target is None:
         return nothing, nothing
     labels = _as_objects(y_target)
-    if labels.shape != (n_samples,):
+    if labels.shape != (n,):
         raise ValueError(
-            f"y_target has shape {labels.shape} but there are {n_samples} rows of predictions; "
+            f"y_target has shape {labels.shape} but there are {n} rows of predictions; "
             "give one entry per row, and None where the label is unknown."
         )
-    rows = np.flatnonzero(_is_known(labels, classes, unlabelled))
+    rows = np.flatnonzero(_is_known(labels, classes, unlabelled, minus_one))
     if not rows.size:
         return nothing, nothing
     known = read_labels(labels[rows], name="the labelled part of y_target")
@@ -371,11 +449,13 @@ def known_labels(
     return rows, encode_labels(known, classes, "the labelled part of y_target")
 
 
-def _is_known(labels: NDArray[np.object_], classes: Labels, unlabelled: Any) -> Mask:
+def _is_known(
+    labels: NDArray[np.object_], classes: Labels, unlabelled: Any, minus_one: bool
+) -> Mask:
     if unlabelled is not None:
         return np.fromiter((label != unlabelled for label in labels), bool, labels.size)
     known = ~np.fromiter((is_missing(label) for label in labels), bool, labels.size)
-    if classes.dtype.kind in "iuf" and MISSING_NUMBER not in classes.tolist():
+    if minus_one and classes.dtype.kind in "iuf" and MISSING_NUMBER not in classes.tolist():
         known &= np.fromiter((_differs(label) for label in labels), bool, labels.size)
     return known
 
@@ -388,3 +468,74 @@ def _as_objects(y_target: Any) -> NDArray[np.object_]:
     """Return labels as Python objects, so that None and NaN survive beside strings."""
     values = y_target.to_numpy() if hasattr(y_target, "to_numpy") else y_target
     return as_array(values, "y_target", object)
+
+
+# Guards: columns that are probably in another order than the classes
+
+
+def order_in_words(values: Any, y: Indices | None, classes: Labels) -> str | None:
+    """Say in which order the columns seem to be, if validation's accuracy is far higher then.
+
+    The order is found on every other row and judged on the rest, so that chance finds none. Both
+    accuracy and mean recall must rise: where a model prefers one class, accuracy alone may rise.
+    """
+    if y is None or not isinstance(values, np.ndarray) or classes.size > MOST_ORDERED:
+        return None
+    rows = np.linspace(0, y.size - 1, min(y.size, ORDER_ROWS)).astype(np.intp)
+    truth, decided = y[rows], values[rows].argmax(axis=1)
+    order = _better_order(truth, decided, classes.size)
+    if order is None:
+        return None
+    before, after = ((decided == truth).mean(), (decided == order[truth]).mean())
+    names = classes[np.argsort(order)].tolist()
+    return (
+        "the columns seem to be in another order than the classes: accuracy on validation is "
+        f"{before:.0%}, but {after:.0%} if the columns were {some(names)}. Check classes= and the "
+        "header."
+    )
+
+
+def _better_order(truth: Indices, decided: Indices, n_classes: int) -> Indices | None:
+    """Return the column of each class under which decisions are right far more often, if any."""
+    if truth.size < 2 or (decided != truth).mean() < FAR_HIGHER:
+        return None
+    from scipy.optimize import linear_sum_assignment  # heavy, and rarely needed
+
+    cells = truth * n_classes + decided
+    first, second = (
+        np.bincount(half, minlength=n_classes**2).reshape(n_classes, n_classes)
+        for half in (cells[::2], cells[1::2])
+    )
+    recall = first / np.maximum(first.sum(axis=1, keepdims=True), 1)
+    # classes without rows keep their columns where they can
+    order: Indices = linear_sum_assignment(recall + 1e-9 * np.eye(n_classes), maximize=True)[1]
+    n, each = second.sum(axis=1), np.arange(n_classes)
+    gain = second[each, order] - second[each, each]
+    moved = np.where(order == each, 0, second[each, order] + second[each, each]).sum()
+    sure = gain.sum() > SURE * np.sqrt(moved) and gain.sum() >= FAR_HIGHER * n.sum()
+    balanced = (gain[n > 0] / n[n > 0]).mean() >= FAR_HIGHER if n.any() else False
+    return order if sure and balanced else None
+
+
+def is_named(y_proba: Any) -> bool:
+    """Tell whether predictions are a frame with names, rather than numbers, for its columns."""
+    if isinstance(y_proba, Predictions):
+        return y_proba.frame is not None and not are_positions(y_proba.names or ())
+    if isinstance(y_proba, np.ndarray | list | tuple | Table):
+        return False
+    # Arrow's `columns` are the data
+    names = getattr(y_proba, "column_names", getattr(y_proba, "columns", None))
+    return names is not None and not callable(names) and not are_positions(tuple(names))
+
+
+def warn_of_missing_names(given: Any, read: Predictions, classes: Labels, name: str) -> None:
+    """Warn of an array after a fit on a frame, as scikit-learn does: its order is taken on trust.
+
+    `given` is the input as it came; predictions that were checked before have been asked already.
+    """
+    if isinstance(given, np.ndarray | list | tuple) and read.names is None and not read.binary:
+        warn_user(
+            f"{name} has no column names, but validation was a frame; its columns are taken to be "
+            f"in the order {some(classes.tolist())}. Pass a frame to match them by name.",
+            PriorShiftWarning,
+        )

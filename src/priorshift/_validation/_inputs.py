@@ -10,16 +10,20 @@ is for use within a call: it stands for the rows as they were when they were che
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 
-from priorshift._typing import NUMBERS, Floats, Labels, Mask, Vector, float_type
+from priorshift._typing import NUMBERS, Floats, Indices, Labels, Mask, Vector, float_type
+from priorshift._validation._frames import Frame, class_columns
+from priorshift.exceptions import missing
 from priorshift.execution import (
     Block,
+    DenseBlocks,
     Rows,
+    SparseBlock,
     SparseTable,
     Table,
     TensorTable,
@@ -27,6 +31,7 @@ from priorshift.execution import (
     has_array_api,
     is_tensor,
     map_reduce,
+    take_rows,
     to_numpy,
 )
 
@@ -36,13 +41,27 @@ SUM_TOLERANCE = 1e-3
 LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
 """Sums of weights that can be squared without overflow or underflow."""
 
+ONE_HOT_NUMBERS = 2**24
+"""Rows times classes up to which decisions are spread out in memory where rows are needed."""
+
 SHOWN_ROWS = 64
 """Sparse rows that are made an array to explain what is wrong with them."""
 
 
-def read_numbers(values: Any, name: str) -> tuple[Floats, tuple[Any, ...] | None]:
-    """Read numbers from an array, a list, or an eager frame (then with its header)."""
-    values, names = from_frame(values, name)
+class Numbers(NamedTuple):
+    """Numbers, the names of their columns if they have any, and the frame they are from."""
+
+    values: Any
+    names: tuple[Any, ...] | None = None
+    frame: Frame | None = None
+
+
+def read_numbers(values: Any, name: str, classes: Any = None, labels: Any = None) -> Numbers:
+    """Read numbers from an array, a list, or an eager frame.
+
+    Of a frame, the columns of `classes` are read, or those that `labels` suggest; by default all.
+    """
+    values, names, frame = from_frame(values, name, classes, labels)
     require_plain(values, name)
     array = as_array(values, name)
     if array.dtype.kind not in NUMBERS:
@@ -54,7 +73,7 @@ def read_numbers(values: Any, name: str) -> tuple[Floats, tuple[Any, ...] | None
         raise ValueError(f"{name} is empty (shape {array.shape}); give at least one row.")
     if array.dtype not in (np.float32, np.float64):
         array = array.astype(float_type(array.dtype))
-    return array, names
+    return Numbers(array, names, frame)
 
 
 def as_array(values: Any, name: str, dtype: Any = None) -> np.ndarray[Any, Any]:
@@ -70,19 +89,18 @@ def as_array(values: Any, name: str, dtype: Any = None) -> np.ndarray[Any, Any]:
         ) from None
 
 
-def from_frame(values: Any, name: str) -> tuple[Any, tuple[Any, ...] | None]:
+def from_frame(values: Any, name: str, classes: Any = None, labels: Any = None) -> Numbers:
     """Unpack a pandas, polars or Arrow table or column; return anything else unchanged."""
     if isinstance(values, np.ndarray | list | tuple):
-        return values, None
+        return Numbers(values)
     _require_computed(values, name)
     try:
         import narwhals as nw
     except ImportError:
         if hasattr(values, "columns"):
-            raise ValueError(
-                f"{name} is a frame, which needs narwhals: pip install 'priorshift[tables]'."
-            ) from None
-        return values, None
+            needed = missing(f"{name} is a frame, which", "narwhals", "tables")
+            raise ValueError(str(needed)) from None
+        return Numbers(values)
     try:
         native = nw.from_native(values, pass_through=True, allow_series=True)
     except ValueError as error:  # a header with duplicates
@@ -90,13 +108,26 @@ def from_frame(values: Any, name: str) -> tuple[Any, tuple[Any, ...] | None]:
     if isinstance(native, nw.LazyFrame):
         raise ValueError(f"{name} is a lazy frame; collect it first, for example with .collect().")
     if isinstance(native, nw.DataFrame):
-        if not native.columns:
-            raise ValueError(f"{name} is a frame without columns; give one column per class.")
-        _require_one_level(native.columns, name)
-        return _frame_values(native), tuple(native.columns)
+        known = None if classes is None else as_labels(classes, "classes")
+        return _read_frame(native, name, known, labels)
     if isinstance(native, nw.Series):
-        return native.to_numpy(), None
-    return values, None
+        return Numbers(native.to_numpy(), None, Frame(native))
+    return Numbers(values)
+
+
+def _read_frame(frame: Any, name: str, classes: Labels | None, labels: Labels | None) -> Numbers:
+    """Read the columns of a narwhals frame that are classes, called by them."""
+    columns = tuple(frame.columns)
+    if not columns:
+        raise ValueError(f"{name} is a frame without columns; give one column per class.")
+    _require_one_level(columns, name)
+    try:
+        found = class_columns(columns, classes, labels)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    names, chosen = (columns, columns) if found is None else (tuple(found), tuple(found.values()))
+    read = frame if chosen == columns else frame[:, [columns.index(each) for each in chosen]]
+    return Numbers(_frame_values(read), names, Frame(frame, chosen))
 
 
 def _frame_values(frame: Any) -> np.ndarray[Any, Any]:
@@ -109,7 +140,7 @@ def _frame_values(frame: Any) -> np.ndarray[Any, Any]:
 
 
 def as_labels(values: Any, name: str) -> Labels:
-    unpacked, _ = from_frame(values, name)
+    unpacked = from_frame(values, name).values
     require_plain(unpacked, name)
     # a list as objects first, or NumPy would turn ["a", nan] into the strings "a" and "nan"
     labels = as_array(unpacked, name, object if isinstance(unpacked, list | tuple) else None)
@@ -224,7 +255,7 @@ def check_sample_weight(sample_weight: ArrayLike | None, n_samples: int) -> Vect
     """Check weights: one per row, finite, not negative, not all 0."""
     if sample_weight is None:
         return None
-    values, _ = read_numbers(sample_weight, "sample_weight")
+    values = read_numbers(sample_weight, "sample_weight").values
     if values.shape != (n_samples,):
         raise ValueError(
             f"sample_weight has shape {values.shape} but there are {n_samples} rows; give one "
@@ -343,6 +374,32 @@ def check_counts(counts: Any) -> Vector:
     return values
 
 
+def check_table(matrix: Any) -> Vector:
+    """Check counts of decisions by true class: a square matrix, finite and at least 0."""
+    values = as_array(from_frame(matrix, "matrix")[0], "matrix")
+    square = values.ndim == 2 and values.shape[0] == values.shape[1] and values.shape[0] >= 2
+    if not square or values.dtype.kind not in NUMBERS:
+        raise ValueError(
+            "matrix must be square, one row per decision and one column per true class; got shape "
+            f"{values.shape} and type {values.dtype}."
+        )
+    bad = np.argwhere(~(np.isfinite(values) & (values >= 0)))
+    if bad.size:
+        row, column = bad[0]
+        raise ValueError(
+            f"matrix must hold counts, finite and at least 0; got {values[row, column]} at row "
+            f"{row}, column {column}."
+        )
+    table: Vector = values.astype(np.float64)
+    if table.max() <= 1:
+        raise ValueError(
+            "matrix looks like rates, not counts: its largest entry is "
+            f"{table.max():.4g}. Give how many samples were counted; for known rates of two "
+            "classes use Confusion.from_rates."
+        )
+    return table
+
+
 def check_alpha(alpha: Any, n_classes: int) -> Vector:
     """Check the parameters of a Dirichlet hyper-prior: one number, or one per class, above 0."""
     values = as_array(alpha, "alpha")
@@ -378,12 +435,18 @@ class Predictions:
         Whether the input was 1-D: the probability of the positive class alone.
     passed : {"proba", "logits"} or None
         The check that the rows passed; None if nobody checked them.
+    frame : Frame or None
+        The caller's frame that they were read from: see `like_input`.
+    decided : ndarray of shape (n_samples,) or None
+        Column of each row's 1, if the rows stand for decisions without probabilities.
     """
 
     values: Any
     names: tuple[Any, ...] | None = None
     binary: bool = False
     passed: Literal["proba", "logits"] | None = None
+    frame: Frame | None = None
+    decided: Indices | None = None
     _made: dict[Any, tuple[tuple[Any, ...], Any]] = field(
         default_factory=dict, init=False, repr=False
     )
@@ -392,6 +455,31 @@ class Predictions:
     def from_checked(cls, values: Rows) -> "Predictions":
         """Wrap rows that were made or taken from checked ones, and so need no check."""
         return cls(values, passed="proba")
+
+    @classmethod
+    def from_decisions(cls, decided: Indices, n_classes: int) -> "Predictions":
+        """Wrap decisions as rows with one 1 each; many rows are made block by block.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> Predictions.from_decisions(np.array([1, 0]), 3).values
+        array([[0., 1., 0.],
+               [1., 0., 0.]], dtype=float32)
+        """
+        n = decided.size
+        ones = np.ones(n, np.float32), decided, np.arange(n + 1)
+        rows = SparseTable(SparseBlock(csr_array(ones, shape=(n, n_classes))))
+        few = n * n_classes <= ONE_HOT_NUMBERS
+        values = rows.whole.toarray() if few else DenseBlocks(rows)
+        return cls(values, passed="proba", decided=decided)
+
+    def take(self, rows: Indices) -> "Predictions":
+        """Return some rows, in memory, as what they are."""
+        if self.decided is not None:
+            return Predictions.from_decisions(self.decided[rows], self.shape[1])
+        kept = take_rows(self.values, rows) if isinstance(self.values, Table) else self.values[rows]
+        return replace(self, values=kept)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -429,13 +517,21 @@ class Predictions:
 
 
 def check_proba(
-    y_proba: Any, name: str = "y_proba", *, tables: bool = False, tensors: bool = False
+    y_proba: Any,
+    name: str = "y_proba",
+    *,
+    tables: bool = False,
+    tensors: bool = False,
+    classes: Any = None,
+    labels: Labels | None = None,
 ) -> Predictions:
     """Check a matrix of probabilities, or the 1-D probability of a positive class, once.
 
     With `tables`, predictions that are read in blocks pass as well: files, sparse matrices, Dask
     arrays. With `tensors`, arrays of other libraries stay on their device; otherwise, and where the
-    extra `array-api` is missing and a table would do, they become NumPy arrays.
+    extra `array-api` is missing and a table would do, they become NumPy arrays. Of a frame, the
+    columns of `classes` are read, or those that `labels` suggest: by name, or by a common prefix or
+    suffix.
     """
     if isinstance(y_proba, Predictions):
         if y_proba.passed == "proba":
@@ -450,23 +546,26 @@ def check_proba(
         _require_matrix(table, table.names, name)
         _require_distributions(table, name)
         return Predictions(table, table.names, passed="proba")
-    values, names = read_numbers(y_proba, name)
+    _refuse_labels(y_proba, name)
+    values, names, frame = read_numbers(y_proba, name, classes, labels)
     if values.ndim == 1:
         _require_unit_interval(values, name)
         both = np.column_stack([1 - values, values])
-        return Predictions(both, binary=True, passed="proba")
+        return Predictions(both, binary=True, passed="proba", frame=frame)
     _require_matrix(values, names, name)
     _require_distributions(values, name)
-    return Predictions(values, names, passed="proba")
+    return Predictions(values, names, passed="proba", frame=frame)
 
 
-def check_logits(logits: Any, name: str = "logits", *, tensors: bool = False) -> Predictions:
+def check_logits(
+    logits: Any, name: str = "logits", *, tensors: bool = False, classes: Any = None
+) -> Predictions:
     """Check a matrix of logits or log-probabilities, where -inf stands for probability 0."""
     if tensors and _is_tensor(logits):
         return _check_tensor(logits, name, from_logits=True)
     if isinstance(logits, Predictions) and logits.passed == "logits":
         return logits
-    values, names = read_numbers(logits, name)
+    values, names, frame = read_numbers(logits, name, classes)
     _require_matrix(values, names, name)
     # NaN and +inf survive into a row's maximum; a row of only -inf has no distribution
     bad = np.flatnonzero(~np.isfinite(values.max(axis=1)))
@@ -475,11 +574,17 @@ def check_logits(logits: Any, name: str = "logits", *, tensors: bool = False) ->
             f"{name} has NaN, +inf, or nothing but -inf in row {bad[0]} ({bad.size} such rows); "
             "remove or repair these rows."
         )
-    return Predictions(values, names, passed="logits")
+    return Predictions(values, names, passed="logits", frame=frame)
 
 
 def check_outputs(
-    outputs: Any, *, from_proba: bool, name: str, sparse: bool = False, tensors: bool = False
+    outputs: Any,
+    *,
+    from_proba: bool,
+    name: str,
+    sparse: bool = False,
+    tensors: bool = False,
+    classes: Any = None,
 ) -> Predictions:
     """Check classifier outputs that are probabilities or logits, as the caller says.
 
@@ -487,17 +592,19 @@ def check_outputs(
     may be tensors.
     """
     if not from_proba:
-        return check_logits(outputs, name, tensors=tensors)
+        return check_logits(outputs, name, tensors=tensors, classes=classes)
     values = outputs.values if isinstance(outputs, Predictions) else outputs
     sparse = sparse and (issparse(values) or isinstance(values, SparseTable))
-    return check_proba(outputs, name, tables=sparse, tensors=tensors)
+    return check_proba(outputs, name, tables=sparse, tensors=tensors, classes=classes)
 
 
 def _check_tensor(tensor: Any, name: str, *, from_logits: bool = False) -> Predictions:
     """Check a tensor on its device; what is wrong with it, a copy in memory explains."""
     passed: Literal["proba", "logits"] = "logits" if from_logits else "proba"
     wide = tensor.ndim == 2 and tensor.shape[1] >= 2
-    if 0 not in tensor.shape and (wide or (tensor.ndim == 1 and not from_logits)):
+    # whole numbers in one dimension may be labels, which the copy's check refuses
+    column = tensor.ndim == 1 and not from_logits and "float" in str(tensor.dtype)
+    if 0 not in tensor.shape and (wide or column):
         binary = not wide
         table = TensorTable(_both(tensor) if binary else tensor)
         if _is_clean(table, from_logits):
@@ -551,6 +658,23 @@ def _require_matrix(values: Rows, names: tuple[Any, ...] | None, name: str) -> N
         raise ValueError(f"{name} has one column; pass a 1-D array or one column per class.")
     if names is not None:
         require_unique(list(names), f"the header of {name}")
+
+
+def _refuse_labels(values: Any, name: str) -> None:
+    """Refuse a 1-D array of labels: text, truth values or whole numbers are no probabilities."""
+    if not isinstance(values, list | tuple) and len(getattr(values, "shape", ())) != 1:
+        return
+    array = as_array(from_frame(values, name)[0], name)
+    if array.ndim != 1 or not array.size:
+        return
+    first = array[:1].tolist()[0]
+    text = isinstance(first, str | bytes)
+    if text or array.dtype.kind in "iub":
+        raise ValueError(
+            f"{name} is 1-D and holds {'text' if text else 'whole numbers'}, such as {first!r}: "
+            "these look like labels. Pass decisions as y_pred= (in assess, y_pred_val= and "
+            "y_pred_target=), and probabilities of the positive class as floats."
+        )
 
 
 def _require_unit_interval(values: Floats, name: str) -> None:
@@ -628,7 +752,7 @@ def check_matrix(y_proba: Any, name: str = "y_proba") -> Any:
     if table is not None:
         _require_matrix(table, table.names, name)
         return table
-    values, names = read_numbers(y_proba, name)
+    values, names, _ = read_numbers(y_proba, name)
     _require_matrix(values, names, name)
     return values
 

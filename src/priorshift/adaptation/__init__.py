@@ -11,7 +11,6 @@ an adaptation that you can save and export.
 
 from priorshift.adaptation._adapt import (
     adapt_proba,
-    like_input,
     prior_ratio,
     priors_from_labels,
     priors_from_predictions,
@@ -28,7 +27,6 @@ __all__ = [
     "RandomState",
     "adapt_proba",
     "adapt_proba_interval",
-    "like_input",
     "prior_ratio",
     "priors_from_labels",
     "priors_from_predictions",

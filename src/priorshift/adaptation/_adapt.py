@@ -1,15 +1,16 @@
 """Adapt predictions to known class priors, and find the priors a classifier was trained under."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from priorshift._typing import Floats, Indices, Vector
+from priorshift._typing import Indices, Vector
 from priorshift._validation import (
     NO_PRIOR,
-    Predictions,
+    as_mapping,
     check_fraction,
     check_outputs,
     check_priors,
@@ -19,6 +20,7 @@ from priorshift._validation import (
     classes_of_labels,
     encode_labels,
     in_class_order,
+    like_input,
     read_labels,
     settle_classes,
 )
@@ -42,7 +44,7 @@ def adapt_proba(
     from_logits: bool = False,
     strength: float = 1.0,
     classes: ArrayLike | None = None,
-) -> Floats:
+) -> Any:
     r"""Adapt predicted probabilities from the priors trained under to known target priors.
 
     .. math:: \text{adapted}_k \propto \text{y\_proba}_k\,
@@ -51,8 +53,8 @@ def adapt_proba(
     Parameters
     ----------
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Predicted probabilities; 1-D is the probability of the second, positive class. Frames are
-        matched to `classes`, or to priors given as a mapping, by column name.
+        Predicted probabilities; 1-D is the probability of the second, positive class. Columns of a
+        frame are matched to `classes`, or to priors given as a mapping, by name.
     source_priors : array-like of shape (n_classes,), mapping from class to prior, or float
         Class priors the classifier was trained under. With 1-D `y_proba`, a number is the prior
         of the positive class.
@@ -68,9 +70,10 @@ def adapt_proba(
     Returns
     -------
     ndarray of the shape of `y_proba`, float32 where that is, else float64
-        Adapted probabilities, rows summing to 1; a sparse matrix for a sparse matrix, a `TopK` for
-        a `TopK` whose rest is spread, and a tensor on the same device for a tensor. A row whose
-        classes all get a prior of 0 keeps its original probabilities, with a warning.
+        Adapted probabilities, rows summing to 1. A frame for a frame, with its index, its order of
+        columns and its other columns; a sparse matrix for a sparse matrix, a `TopK` for a `TopK`
+        whose rest is spread, and a tensor on the same device for a tensor. A row whose classes all
+        get a prior of 0 keeps its original probabilities, with a warning.
 
     Examples
     --------
@@ -95,7 +98,12 @@ def adapt_proba(
         )
         return map_chunks(again, y_proba)
     predictions = check_outputs(
-        y_proba, from_proba=not from_logits, name="y_proba", sparse=True, tensors=True
+        y_proba,
+        from_proba=not from_logits,
+        name="y_proba",
+        sparse=True,
+        tensors=True,
+        classes=classes_named(classes, target_priors, source_priors),
     )
     if predictions.binary:
         source_priors, target_priors = both_classes(source_priors), both_classes(target_priors)
@@ -105,7 +113,7 @@ def adapt_proba(
     target = check_priors(target_priors, names, "target_priors")
     check_source_mass(source, values, names, from_logits=from_logits)
     ratio = prior_ratio(target, source) ** check_fraction(strength, "strength")
-    return like_input(predictions, reweight(values, ratio, from_logits=from_logits))
+    return like_input(predictions, reweight(values, ratio, from_logits=from_logits), names)
 
 
 def priors_from_labels(
@@ -246,13 +254,6 @@ def _warn_of_kept(n_kept: int, n_rows: int) -> None:
         )
 
 
-def like_input(predictions: Predictions, adapted: Any) -> Any:
-    """Return only the positive class's column if that is what was given."""
-    if not predictions.binary:
-        return adapted
-    return adapted[:, 1].copy() if isinstance(adapted, np.ndarray) else adapted[:, 1]
-
-
 def _scale_rows(block: Vector, ratio: Vector) -> int:
     """Scale and normalise rows in place; return how many lost all their mass and were kept.
 
@@ -276,6 +277,14 @@ def _softmax_shifted(block: Vector, log_ratio: Vector) -> int:
     np.exp(block, out=block)
     block /= block.sum(axis=1, keepdims=True)
     return int(np.count_nonzero(lost))
+
+
+def classes_named(classes: Any, *priors: Any) -> Any:
+    """Return the classes that a call names, if it does: by `classes`, or as keys of priors."""
+    if classes is not None:
+        return classes
+    keys = (as_mapping(given) for given in priors)
+    return next((list(given) for given in keys if isinstance(given, Mapping)), None)
 
 
 def both_classes(prior: Any) -> Any:

@@ -30,12 +30,14 @@ from priorshift._validation import (
     check_numbers,
     check_outputs,
     check_priors,
+    check_proba,
     check_source_mass,
     in_class_order,
+    like_input,
     require_keys,
     some,
 )
-from priorshift.adaptation._adapt import like_input, prior_ratio, reweight
+from priorshift.adaptation._adapt import prior_ratio, reweight
 from priorshift.calibration import (
     Calibration,
     CalibrationAverage,
@@ -46,9 +48,7 @@ from priorshift.execution import (
     SparseTable,
     Table,
     is_dask_array,
-    is_tensor,
     map_chunks,
-    to_numpy,
 )
 from priorshift.io import write_text
 
@@ -148,13 +148,19 @@ class Adapter(FrozenArrays):
         Returns
         -------
         ndarray of the shape of `y_proba`
-            Adapted probabilities; a sparse matrix for a sparse matrix, a `TopK` for a `TopK` whose
-            rest is spread, and a tensor on the same device for a tensor.
+            Adapted probabilities. A frame for a frame, with its index, its order of columns and its
+            other columns; a sparse matrix for a sparse matrix, a `TopK` for a `TopK` whose rest is
+            spread, and a tensor on the same device for a tensor.
         """
         if is_dask_array(y_proba):
             return map_chunks(partial(self, from_logits=from_logits, strength=strength), y_proba)
         predictions = check_outputs(
-            y_proba, from_proba=not from_logits, name="y_proba", sparse=True, tensors=True
+            y_proba,
+            from_proba=not from_logits,
+            name="y_proba",
+            sparse=True,
+            tensors=True,
+            classes=self.classes,
         )
         values = in_class_order(predictions, self.classes)
         check_source_mass(
@@ -173,7 +179,8 @@ class Adapter(FrozenArrays):
             values = self.calibration.apply(values, from_logits=from_logits)
             from_logits = False
         ratio = self.ratio ** (self.strength * check_fraction(strength, "strength"))
-        return like_input(predictions, reweight(values, ratio, from_logits=from_logits))
+        adapted = reweight(values, ratio, from_logits=from_logits)
+        return like_input(predictions, adapted, self.classes)
 
     def decide(self, y_proba: ArrayLike, *, from_logits: bool = False) -> Labels:
         """Adapt predictions and decide for a class: the likeliest, or the cheapest under `costs`.
@@ -191,11 +198,9 @@ class Adapter(FrozenArrays):
         adapted = self(y_proba, from_logits=from_logits)
         if issparse(adapted) or isinstance(adapted, Table):
             raise ValueError("decide needs an array; pass some rows at a time, by toarray().")
-        if is_tensor(adapted):
-            adapted = to_numpy(adapted)
-        if adapted.ndim == 1:
-            adapted = np.column_stack([1 - adapted, adapted])
-        return self.classes[self._decisions(adapted)]
+        predictions = check_proba(adapted, classes=self.classes)  # a frame, a tensor, 1-D
+        values = in_class_order(predictions, self.classes)
+        return self.classes[self._decisions(values)]
 
     def with_costs(self, costs: Any) -> "Adapter":
         """Return the same adapter with costs for `decide`, as the parameter `costs` takes them."""

@@ -25,10 +25,11 @@ from priorshift._validation import (
     check_proba,
     check_source_mass,
     in_class_order,
+    like_input,
     settle_classes,
     some,
 )
-from priorshift.adaptation._adapt import both_classes, like_input, prior_ratio, reweight
+from priorshift.adaptation._adapt import both_classes, classes_named, prior_ratio, reweight
 from priorshift.adaptation._resampling import RandomState
 from priorshift.execution import row_blocks
 
@@ -138,7 +139,7 @@ def adapt_proba_interval(
         )
     tail = (1 - check_level(confidence_level, "confidence_level")) / 2
     power, n_draws = check_fraction(strength, "strength"), check_count(n_draws, "n_draws", 100)
-    predictions = check_proba(y_proba)
+    predictions = check_proba(y_proba, classes=classes_named(classes, target_priors, source_priors))
     names = settle_classes(predictions, classes=classes)
     values = in_class_order(predictions, names)
     if predictions.binary:
@@ -166,7 +167,7 @@ def adapt_proba_interval(
         lower, upper = _quantiles(values, (drawn * inverse) ** power, tail)
     proba = reweight(values, (target * inverse) ** power)
     lower, upper = np.minimum(lower, proba), np.maximum(upper, proba)
-    return ProbaInterval(*(like_input(predictions, part) for part in (proba, lower, upper)))
+    return ProbaInterval(*(like_input(predictions, part, names) for part in (proba, lower, upper)))
 
 
 def _envelope(values: Floats, ratios: Vector) -> tuple[Floats, Floats]:

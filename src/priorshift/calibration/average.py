@@ -89,7 +89,7 @@ def average_calibration(
     n_folds: int,
     random_state: int | np.random.Generator | None,
 ) -> AveragedCalibration:
-    """Fit all candidates and average them; outputs then stand for `label_priors`."""
+    """Fit all candidates and average them; outputs are then posteriors under `label_priors`."""
     order, folds = by_fold(y, n_folds, True, random_state)
     y_proba, y, weight = y_proba[order], y[order], weight[order]
     weight, offset = rebalance(y, weight, label_priors)

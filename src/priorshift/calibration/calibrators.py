@@ -1,4 +1,4 @@
-"""Calibrators with scikit-learn's manners: the penalised likelihood of labelled rows.
+"""Calibrators with scikit-learn's interface: they maximise the penalised likelihood of labels.
 
 They minimise over labelled validation rows, of weights `w_i`, the penalised likelihood
 
@@ -46,11 +46,11 @@ from priorshift.calibration.maps import TINY
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
 from priorshift.execution import TensorTable, is_tensor, row_blocks, single_threaded_blas
 
-_NO_LOGIT = -1e100  # below this a logit stands for probability 0, as -inf does
+_NO_LOGIT = -1e100  # a logit below this represents probability 0, as -inf does
 
 
 def _log_softmax(logits: Vector) -> Vector:
-    """Normalise logits in place; what stands for probability 0 becomes small but finite."""
+    """Normalise logits in place; what represents probability 0 becomes small but finite."""
     for rows in row_blocks(*logits.shape):
         block = logits[rows]
         with np.errstate(over="ignore"):
@@ -191,7 +191,7 @@ class _Calibrator(BaseEstimator):
         return table.joined(blocks)
 
     def _z(self, outputs: Predictions) -> Vector:
-        """Return the log-softmax of the outputs, in an array of our own."""
+        """Return the log-softmax of the outputs, in a new array."""
         values = in_class_order(outputs, self.classes_, "logits")
         if not self.from_proba:
             return _log_softmax(np.array(values, dtype=np.float64, order="C"))
@@ -233,7 +233,7 @@ class _Calibrator(BaseEstimator):
 
 
 def _unit(z: Vector) -> float:
-    """Return how far log-probabilities spread, so that slopes of about 1 are looked for."""
+    """Return the spread of log-probabilities; scaled by it, the best slopes are about 1."""
     spread = np.ptp(z, axis=1)
     spread = spread[spread > 0]
     return float(np.exp(np.log(spread).mean())) if spread.size else 1.0
@@ -306,7 +306,7 @@ class TemperatureScaling(_Calibrator):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BCTS(_Calibrator):
-    """Calibrate by a temperature and a bias a class, `softmax(z / T + b)` with `sum(b) = 0`.
+    """Calibrate by a temperature and a bias per class, `softmax(z / T + b)` with `sum(b) = 0`.
 
     Parameters
     ----------
@@ -315,7 +315,7 @@ class BCTS(_Calibrator):
     ridge : float, "cv" or None, default=None
         Penalty `ridge/2 ||b||^2` on the summed (not mean) negative log-likelihood, as if the biases
         were drawn from a normal distribution of variance `1 / ridge`; more data outweigh it. None
-        or 0 is no penalty, "cv" takes the one from `RIDGE_GRID` with the least log-loss in
+        or 0 is no penalty, "cv" uses the one from `RIDGE_GRID` with the least log-loss in
         cross-validation. Use it when training was long-tailed, where a free bias often harms.
     cv : int, default=5
         Folds for `ridge="cv"`; stratified by class only if `source_label_priors` are given, since
@@ -362,7 +362,7 @@ class BCTS(_Calibrator):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class VectorScaling(_Calibrator):
-    """Calibrate by a scale and a bias a class, `softmax(v * z + b)` with `sum(b) = 0`.
+    """Calibrate by a scale and a bias per class, `softmax(v * z + b)` with `sum(b) = 0`.
 
     Parameters
     ----------

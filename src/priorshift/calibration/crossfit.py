@@ -39,7 +39,7 @@ FAMILIES = {
 }
 
 FINAL_GTOL, MAX_STEPS = 1e-3, 1000
-"""The same for the calibrator in the end, and its most steps."""
+"""The same for the final calibrator, and its most steps."""
 
 
 class CrossFit(NamedTuple):
@@ -156,7 +156,7 @@ def choose_calibration(
 ) -> ChosenCalibration:
     """Fit a calibrator of `FAMILIES` under the ridge of least loss out of fold.
 
-    Calibrated outputs stand for `label_priors`, or for validation's own balance.
+    Calibrated outputs are posteriors under `label_priors`, or under validation's own balance.
     """
     family = FAMILIES[calibrator]
     order, folds = by_fold(y, n_folds, label_priors is not None, random_state)
@@ -180,7 +180,7 @@ def choose_calibration(
 def _floored(
     y_proba: Floats, y: Indices, weight: Vector, label_priors: Vector | None, family: Family
 ) -> tuple[LabelLikelihood, float, Vector]:
-    """Choose the floor, which a model needs that says exactly 0.
+    """Choose the floor, which models that predict exactly 0 need.
 
     Return the likelihood in units in which slopes are about 1, the unit, and the floor.
     """
@@ -192,7 +192,7 @@ def _floored(
     relative = offset.size / shares.sum() * shares
     floors = [share * relative for share in FLOORS]
     biases = [np.zeros(offset.size)]
-    if family.bias:  # which a model needs that was trained balanced: no floor is to make up for it
+    if family.bias:  # models trained with class weights need a bias, which no floor should replace
         biases.append(np.log(np.maximum(relative, 1e-12)))
     found = best_floor(y_proba, y, weight, offset, floors, biases)
     likelihood = floored_likelihood(

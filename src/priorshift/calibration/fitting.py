@@ -6,7 +6,7 @@ The penalised likelihood of a map with slopes S and biases b is
     + \frac{\gamma}{2} \log^2 \bar s, \qquad \bar s = \mathrm{tr}\, S / K,
 
 so that a strong penalty leaves a temperature. L-BFGS works in coordinates in which the curvature
-at its start is close to the identity; then every class and every ridge takes but a few passes.
+at its start is close to the identity; then every class and every ridge needs only a few passes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ DENSE_PARAMETERS = 1000
 """Up to this many parameters the Hessian is formed; beyond that only its diagonal is used."""
 
 LARGEST_STEP = 2.0
-"""Of the logarithm of a temperature at once."""
+"""Largest change of the logarithm of a temperature in one step."""
 
 
 @dataclass(frozen=True)
@@ -234,8 +234,8 @@ def fit_path(
     """Fit for each penalty, the strongest first, each from where the last one ended.
 
     Rows lie fold by fold. Where a fold is left out, the fit begins at the full one corrected by
-    quasi-Newton steps, which is nearly all there is to do. `exact` does the rest too, and leaves
-    alone the classes that only the fold has.
+    quasi-Newton steps, which nearly solves it. `exact` completes the fit too, and leaves
+    the classes that only the fold has as they are.
     """
     objective, at = None, start
     for penalty in penalties:
@@ -319,8 +319,8 @@ class DenseMetric:
 class DiagonalMetric:
     """Coordinates in units of the curvature of each parameter, or of slope and bias of a class.
 
-    These are the slope and the height of the line `slope * z + bias` at a pivot, where both are
-    known about independently.
+    These are the slope and the height of the line `slope * z + bias` at a pivot, where their
+    estimates are independent.
     """
 
     curvature: Vector

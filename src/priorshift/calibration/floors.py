@@ -44,7 +44,7 @@ def best_floor(
     """Choose the floor by the likelihood after a temperature, with any of some fixed biases.
 
     Floors are given from the least; one above 0 must be worth `FLOOR_COST`. The logarithm of the
-    temperature has a standard normal prior: few labels that are all right ask for no extreme.
+    temperature has a standard normal prior, so that few correct labels lead to no extreme.
     """
     biases = biases or (np.zeros(offset.size),)
     rows = _sample(*y_proba.shape)
@@ -72,8 +72,8 @@ def best_temperature(
 ) -> CalibrationMap:
     """Return the temperature, above the best floor, under which labels are likeliest.
 
-    A quick map of one number, for what needs no better: safe with few rows and with outputs of
-    exactly 0. `source_label_priors` are the class balance of the source where validation's differs.
+    A quick fit of one number, for uses that need no better; safe with few rows and with outputs
+    of exactly 0. Pass `source_label_priors` where validation's class balance is not the source's.
 
     Examples
     --------

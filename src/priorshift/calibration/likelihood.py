@@ -25,7 +25,7 @@ LEAST_COLUMNS = 512
 """Of a block: matrix products of fewer samples are slow."""
 
 LOG_SLOPES = (-14.0, 14.0)
-"""Where the logarithm of a reciprocal temperature is looked for."""
+"""Range in which the logarithm of a reciprocal temperature is searched."""
 
 
 class ScoreMap(NamedTuple):
@@ -230,9 +230,9 @@ class LabelLikelihood:
 def rebalance(
     y: Indices, weight: Vector, priors: Vector, balance: str = "offset"
 ) -> tuple[Vector, Vector]:
-    """Return the weights and the offset that let labels stand for a draw from `priors`.
+    """Return the weights and the offset that make labels count as a draw from `priors`.
 
-    A class with prior 0 has no part in such a draw, so its rows drop out either way.
+    A class with prior 0 never occurs in such a draw, so its rows drop out either way.
     """
     frequencies = np.bincount(y, weight, priors.size) / (weight.sum() or 1.0)
     shared = (frequencies > 0) & (priors > 0)

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
@@ -22,6 +22,7 @@ from priorshift._validation import (
     check_priors,
     check_sample_weight,
     check_source_mass,
+    like_input,
     some,
 )
 from priorshift.adaptation import adapt_proba
@@ -33,6 +34,7 @@ from priorshift.classifier._predictions import (
     cross_calibrate,
     predict_out_of_fold,
     predict_proba,
+    predictions_of,
     read_training,
     require_classes,
     split,
@@ -372,7 +374,7 @@ class PriorAdaptedClassifier(ClassifierWrapper):
         return self._follow(check_priors(target_priors, names, "target_priors"))
 
     @available_if(_predicts_proba)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> NDArray[Any]:
+    def predict_proba(self, X: Any) -> Any:
         """Predict class probabilities under `target_priors_`.
 
         Parameters
@@ -382,21 +384,19 @@ class PriorAdaptedClassifier(ClassifierWrapper):
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            Columns in the order of `classes_`.
+            Columns in the order of `classes_`. If the `predict_proba` of `estimator_` returns
+            frames, a frame like it, with its index and order of columns.
         """
-        y_proba = self._source_proba(X)
-        if self.shift_ is not None:
-            return self.shift_.adapt(Predictions.from_checked(y_proba))
-        if np.array_equal(self.target_priors_, self.source_priors_):
-            return y_proba
-        checked = Predictions.from_checked(y_proba)
-        return adapt_proba(checked, self.source_priors_, self.target_priors_)
+        source = self._source(X)
+        return like_input(source, self._adapted(source.values), self.classes_)
 
     @available_if(_predicts_proba)  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: Any) -> NDArray[Any]:
+    def predict_log_proba(self, X: Any) -> Any:
         """Predict the logarithms of `predict_proba`; -inf where that is 0."""
+        source = self._source(X)
         with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+            log_proba = np.log(self._adapted(source.values))
+        return like_input(source, log_proba, self.classes_)
 
     @available_if(_predicts_proba)  # type: ignore[untyped-decorator]
     def predict(self, X: Any) -> Labels:
@@ -410,14 +410,29 @@ class PriorAdaptedClassifier(ClassifierWrapper):
         -------
         ndarray of shape (n_samples,)
         """
-        y_proba = self.predict_proba(X)  # first, for it says what is wrong before fit
+        y_proba = self._adapted(self._source_proba(X))  # first: it says what is wrong before fit
         return self.classes_[y_proba.argmax(axis=1)]
+
+    def _adapted(self, y_proba: Floats) -> Floats:
+        """Adapt predictions under the source priors to `target_priors_`."""
+        checked = Predictions.from_checked(y_proba)
+        adapted: Floats = y_proba
+        if self.shift_ is not None:
+            adapted = self.shift_.adapt(checked)
+        elif not np.array_equal(self.target_priors_, self.source_priors_):
+            adapted = adapt_proba(checked, self.source_priors_, self.target_priors_)
+        return adapted
 
     def _source_proba(self, X: Any) -> Floats:
         """Predict under the source priors, calibrated if there is a calibrator."""
+        values: Floats = self._source(X).values
+        return values
+
+    def _source(self, X: Any) -> Predictions:
+        """Predict as `_source_proba` does; also return the frame, if there is one."""
         check_is_fitted(self)
-        y_proba = predict_proba(self.estimator_, X, self.classes_)
-        return calibrate(self.calibrator_, y_proba, self.classes_)
+        source = predictions_of(self.estimator_, X, self.classes_)
+        return replace(source, values=calibrate(self.calibrator_, source.values, self.classes_))
 
     def _adapt(self, X: Any, *, anew: bool) -> Self:
         y_proba, estimator = self._source_proba(X), self.prior_estimator_

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,14 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params, column_or_1d, has_fit_parameter
 
 from priorshift._typing import Floats, Indices, Labels, Vector
-from priorshift._validation import as_array, check_proba, in_class_order, read_labels, some
+from priorshift._validation import (
+    Predictions,
+    as_array,
+    check_proba,
+    in_class_order,
+    read_labels,
+    some,
+)
 from priorshift.calibration import TINY
 from priorshift.estimators import PriorEstimator
 from priorshift.exceptions import PriorShiftWarning, warn_user
@@ -58,6 +66,12 @@ def classes_of(model: Any, y: Labels) -> Labels:
 
 def predict_proba(model: Any, X: Any, classes: Labels) -> Floats:
     """Predict, and check that these are distributions; columns are in the order of `classes`."""
+    values: Floats = predictions_of(model, X, classes).values
+    return values
+
+
+def predictions_of(model: Any, X: Any, classes: Labels) -> Predictions:
+    """Predict as `predict_proba` does; also return the frame, if the model returns one."""
     name = name_of(model)
     found = np.asarray(getattr(model, "classes_", classes))
     if set(found.tolist()) != set(classes.tolist()):
@@ -69,14 +83,15 @@ def predict_proba(model: Any, X: Any, classes: Labels) -> Floats:
     y_proba, name = model.predict_proba(X), f"predict_proba of {name}"
     if np.shape(y_proba)[1:] != classes.shape:
         raise ValueError(
-            f"{name} has shape {np.shape(y_proba)}; one column a class is needed: "
+            f"{name} has shape {np.shape(y_proba)}; one column per class is needed: "
             f"{some(found.tolist())}."
         )
-    values: Floats = in_class_order(check_proba(y_proba, name), found, name)
-    if np.array_equal(found, classes):
-        return values
-    at = {label: column for column, label in enumerate(found.tolist())}
-    return values[:, [at[label] for label in classes.tolist()]]
+    checked = check_proba(y_proba, name)
+    values: Floats = in_class_order(checked, found, name)
+    if not np.array_equal(found, classes):
+        at = {label: column for column, label in enumerate(found.tolist())}
+        values = values[:, [at[label] for label in classes.tolist()]]
+    return replace(checked, values=values)
 
 
 def check_parts(estimator: Any, prior_estimator: Any, calibrator: Any) -> None:
@@ -125,7 +140,7 @@ def _check_calibrator(calibrator: Any) -> None:
 
 
 def read_training(X: Any, y: Any, owner: str) -> tuple[Any, Labels]:
-    """Check labels, and that there is one a row; leave the rows to the inner estimator."""
+    """Check labels, and that there is one per row; leave the rows to the inner estimator."""
     if y is None:
         raise ValueError(f"{owner} requires y to be passed, but the target y is None.")
     labels = column_or_1d(as_array(y, "y"), warn=True)

@@ -20,16 +20,19 @@ from priorshift._typing import Floats
 from priorshift._version import __version__
 from priorshift.cli._console import busy, emit, note, progress
 from priorshift.cli._documents import document
-from priorshift.cli._errors import Command
+from priorshift.cli._errors import command
 from priorshift.cli._options import (
     Request,
     adapter_option,
+    check_copy,
     data_options,
     is_file,
     json_option,
     known_priors_option,
     method_option,
     output_option,
+    overwrite_option,
+    target_suffix,
 )
 from priorshift.cli._task import Task, as_advised, open_task
 from priorshift.estimators import PriorEstimate
@@ -71,27 +74,34 @@ RESUMABLE_BYTES = 2**27
 NEED_A_FILE = (".npy", ".arrow", ".feather", ".parquet")
 """Formats whose writers go back and forth."""
 
+TEXT = (".csv", ".tsv")
+"""Formats that can go to stdout."""
 
-@click.command(
-    cls=Command,
-    short_help="Adapt predictions to estimated or known priors.",
-    epilog="\b\nExample:\n"
-    "  priorshift adapt --validation validation.csv --target target.csv --output adapted.csv",
+
+@command(
+    "adapt --validation validation.csv --target target.csv --output adapted.csv",
+    "Adapt predictions to estimated or known priors.",
 )
 @data_options(validation="EM, MAP, --known-priors and --adapter can do without.")
 @method_option()
 @known_priors_option
 @adapter_option
 @output_option("File for the adapted predictions, in the target's format [default: CSV to stdout].")
+@overwrite_option
 @json_option
-def adapt(method: str, output: Path | None, as_json: bool, **named: Any) -> None:
+def adapt(method: str, output: Path | None, overwrite: bool, as_json: bool, **named: Any) -> None:
     """Adapt predictions to estimated or known class priors; other columns are kept."""
     request = Request(**named)
     by_user = click.get_current_context().get_parameter_source("method")
     if request.adapter is not None and by_user is ParameterSource.COMMANDLINE:
         raise click.UsageError("--adapter says how to adapt; leave out --method.")
+    if request.predicted_column is not None:
+        raise click.UsageError(
+            "decisions without probabilities cannot be adapted; use priorshift estimate for the "
+            "class shares."
+        )
     to_stdout = output is None or str(output) == "-"
-    _check_usage(request.target, output, to_stdout, as_json)
+    _check_usage(request, output, to_stdout, as_json, overwrite)
     with open_task(request) as task, _destination(task, method, output, to_stdout) as partial:
         plan = _plan(task, method, partial)
         n_rows, n_changed = rewrite(task, plan, partial)
@@ -158,17 +168,16 @@ def _plan(task: Task, method: str, partial: Partial) -> Plan:
     return Plan(as_advised(shift, found), found.verdict, found.sentence)
 
 
-def _check_usage(target: Path, output: Path | None, to_stdout: bool, as_json: bool) -> None:
-    suffix = ".csv" if str(target) == "-" else target.suffix.lower()
-    if to_stdout and (as_json or suffix != ".csv"):
+def _check_usage(
+    request: Request, output: Path | None, to_stdout: bool, as_json: bool, overwrite: bool
+) -> None:
+    suffix = target_suffix(request.target)
+    if to_stdout and (as_json or suffix not in TEXT):
         why = "--json takes stdout" if as_json else f"{suffix} is not text"
         raise click.UsageError(f"name a file with --output: {why}.")
     if output is None or to_stdout:
         return
-    if is_file(output) and output.suffix.lower() != suffix:
-        raise click.BadParameter(
-            f"{output} must end with {suffix}, as the target does.", param_hint="'--output'"
-        )
+    check_copy(request, output, "--output", overwrite=overwrite)
     if not is_file(output) and suffix in NEED_A_FILE:
         raise click.BadParameter(
             f"{output} is a pipe or a device, and {suffix} is not written from front to back; "

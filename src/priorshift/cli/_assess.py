@@ -14,7 +14,7 @@ from priorshift.cli._documents import (
     priors_as_csv,
     show_priors,
 )
-from priorshift.cli._errors import Command, in_options
+from priorshift.cli._errors import command, in_options
 from priorshift.cli._options import (
     Request,
     confidence_option,
@@ -26,10 +26,9 @@ from priorshift.cli._options import (
 from priorshift.cli._task import open_task
 
 
-@click.command(
-    cls=Command,
-    short_help="Say whether to adapt, and why. Start here.",
-    epilog="\b\nExample:\n  priorshift assess --validation validation.csv --target target.csv",
+@command(
+    "assess --validation validation.csv --target target.csv",
+    "Say whether to adapt, and why. Start here.",
 )
 @data_options(validation="Required.")
 @method_option()
@@ -55,7 +54,7 @@ def show_assessment(found: Assessment) -> None:
     """Print the verdict, the reasons and the priors."""
     say(found.sentence)
     for reason in found.reasons:
-        note(f"- {in_options(reason)}")
+        say(f"- {in_options(reason)}")
     show_priors(found.estimate)
     for message in found.warnings:
         note(f"Warning: {in_options(message)}")

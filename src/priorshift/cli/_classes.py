@@ -1,12 +1,9 @@
 """Which columns of which file are which class."""
 
-import csv
-import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import click
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,6 +17,7 @@ from priorshift._validation import (
     some,
 )
 from priorshift.adaptation import reweight
+from priorshift.cli._columns import HEAD_ROWS, rounding
 from priorshift.cli._dask import cluster_rows
 from priorshift.execution import Block, Blocks, Table, map_reduce, take_rows
 from priorshift.io import PredictionFile, are_whole, as_text
@@ -30,14 +28,14 @@ IN_MEMORY_BYTES = 2**27
 """Size of predictions up to which they are read at once: everything is quicker then."""
 
 
-def class_columns(files: Sequence[PredictionFile], chosen: str | None) -> Columns:
+def class_columns(files: Sequence[PredictionFile], chosen: Columns) -> Columns:
     """Settle the class columns of all files; None where no file has names.
 
-    They are those chosen; else the classes that an npz names; else the numeric columns that all
-    tables have in common. The first file that has names settles their order.
+    They are those chosen; otherwise the classes that an npz names; otherwise the numeric columns
+    that all tables have in common. The first file that has names settles their order.
     """
     if chosen is not None:
-        return _parse(chosen)
+        return chosen
     named = [(file, file.names) for file in files if file.names is not None]
     fixed = [(file, names) for file, names in named if not file.is_table]
     tables = [(file, names) for file, names in named if file.is_table]
@@ -65,7 +63,9 @@ def explain_columns(files: Sequence[PredictionFile], columns: Columns) -> str:
         others = _others(file, columns)
         if others:
             parts.append(f"Numeric only in {file.where}: {some(others, 20)}.")
-    return " ".join([*parts, "Name them with --class-columns if that is wrong."])
+    return " ".join(
+        [*parts, "Name them with --class-columns, or CLASS=COLUMN,..., if that is wrong."]
+    )
 
 
 def name_classes(columns: Columns, file: PredictionFile, labels: NDArray[Any] | None) -> Labels:
@@ -132,11 +132,13 @@ def _checked(
             raise ValueError(_different(files)) from None
         negative = 0 not in values.shape and bool(map_reduce(_count_negative, values))
         hint = "Add --logits if these are logits. " if negative else ""
+        if not negative and _are_rounded(values):
+            hint = "Add --renormalise if they were rounded. "
         raise ValueError(f"{error} {hint}{explain_columns(files, columns)}".strip()) from None
 
 
 def read_text_labels(raw: NDArray[Any], n_rows: int, where: str) -> Labels:
-    """Check labels, one a row, and turn them into text."""
+    """Check labels, one per row, and turn them into text."""
     labels = as_text(read_labels(raw, n_rows, where))
     empty = np.flatnonzero(labels == "")
     if empty.size:
@@ -161,23 +163,6 @@ def known_labels(labels: Labels, classes: Labels, where: str, explanation: str =
         f"{where} has labels that are not among the classes: {some(strange.tolist())}; the "
         f"classes are {some(classes.tolist(), 20)}. {explanation}".strip()
     )
-
-
-def as_option(names: Iterable[str]) -> str:
-    """Write names as --class-columns takes them."""
-    line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(names)
-    return line.getvalue()
-
-
-def _parse(chosen: str) -> tuple[str, ...]:
-    """Read names as a line of CSV: one with commas stands in quotes."""
-    names = tuple(name.strip() for name in next(csv.reader([chosen], skipinitialspace=True), []))
-    if len(set(names)) < len(names) or len(names) < 2:
-        raise click.BadParameter(
-            f"{chosen!r} must name two classes or more, each once.", param_hint="'--class-columns'"
-        )
-    return names
 
 
 def _probabilities(values: Any, file: PredictionFile) -> Predictions:
@@ -218,6 +203,15 @@ class ProbabilityTable(Table):
 def _softmax(values: Floats, where: str) -> Floats:
     logits = check_logits(values, name=where).values
     return reweight(logits, np.ones(logits.shape[1]), from_logits=True)
+
+
+def _are_rounded(values: Any) -> bool:
+    """Tell whether the first rows sum to nearly 1, as rounded probabilities do."""
+    n = min(HEAD_ROWS, values.shape[0])
+    head = values.read(slice(0, n)) if isinstance(values, Table) else values[:n]
+    with np.errstate(all="ignore"):
+        far = np.abs(np.asarray(head, np.float64).sum(axis=1) - 1)
+    return bool(n and (far <= rounding(values.shape[1])).all())
 
 
 def _count_negative(block: Block, rows: slice) -> int:  # noqa: ARG001

@@ -17,7 +17,7 @@ from priorshift.cli._documents import (
     tell_warnings,
     verdict_of,
 )
-from priorshift.cli._errors import Command
+from priorshift.cli._errors import command
 from priorshift.cli._options import (
     DEFAULT_METHOD,
     Request,
@@ -28,16 +28,16 @@ from priorshift.cli._options import (
     output_option,
 )
 from priorshift.cli._task import Task, open_task
+from priorshift.estimators import decision_methods
 from priorshift.evaluation import Comparison
 from priorshift.evaluation import compare as compare_methods
 
 
-@click.command(
-    cls=Command,
-    short_help="Run every method on the same data.",
-    epilog="\b\nExample:\n  priorshift compare --validation validation.csv --target target.csv",
+@command(
+    "compare --validation validation.csv --target target.csv",
+    "Run every method on the same data.",
 )
-@data_options(validation="It is needed.")
+@data_options(validation="Required.")
 @dask_option
 @methods_option("Only these methods (may be repeated) [default: all].")
 @output_option("Write a .json or .csv file instead of printing.")
@@ -66,6 +66,8 @@ def compare_on(task: Task, methods: Sequence[str] | None = None) -> Comparison:
     """Run methods on a task, with a progress bar."""
     if task.y_proba_val is None or task.y_val is None:
         raise click.UsageError("comparing methods needs --validation.")
+    if methods is None and task.request.predicted_column is not None:
+        methods = decision_methods()
     with progress("Estimating") as bar:
 
         def followed(names: Sequence[str]) -> Iterable[str]:

@@ -12,6 +12,7 @@ import numpy as np
 from priorshift._typing import Floats
 from priorshift._validation import check_logits
 from priorshift.adaptation import reweight
+from priorshift.exceptions import missing
 from priorshift.execution import DaskTable, Table, map_chunks
 from priorshift.io import PredictionFile
 
@@ -30,7 +31,7 @@ def connected(address: str | None) -> Iterator[Any]:
     try:
         from distributed import Client
     except ImportError:
-        raise click.UsageError("--dask needs Dask: pip install 'priorshift[dask]'.") from None
+        raise click.UsageError(str(missing("--dask", "distributed", "dask"))) from None
     try:
         client = Client(address, timeout=CONNECT_SECONDS)
     except (OSError, ValueError) as error:

@@ -12,7 +12,7 @@ from priorshift._typing import Floats, Labels
 from priorshift.cli._compare import compare_on
 from priorshift.cli._console import emit, note
 from priorshift.cli._documents import document, show_comparison, show_verdict, verdict_of
-from priorshift.cli._errors import Command
+from priorshift.cli._errors import command
 from priorshift.cli._options import DEFAULT_METHOD, Request, html_option, json_option
 from priorshift.cli._report import report_on
 from priorshift.cli._task import open_task
@@ -25,10 +25,9 @@ FILES = ("validation.csv", "target.csv", "source_priors.csv")
 TITLE = "Fashion-MNIST: trained on summer's clothes, used in winter"
 
 
-@click.command(
-    cls=Command,
-    short_help="Compare all methods on data that come with priorshift.",
-    epilog="\b\nExample:\n  priorshift demo --output demo.html --save-data .",
+@command(
+    "demo --output demo.html --save-data .",
+    "Compare all methods on data that come with priorshift.",
 )
 @html_option("Write the HTML report to this file.")
 @click.option(

@@ -63,7 +63,7 @@ def hand_out(
 
 
 def priors_as_csv(shift: PriorEstimate) -> str:
-    """Return one line a class."""
+    """Return one line per class."""
     columns = columns_of(shift)
     rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
     return csv_table(tuple(columns), rows)
@@ -129,7 +129,7 @@ def notes_of(shift: PriorEstimate) -> list[str]:
 
 
 def comparison_as_csv(comparison: Comparison) -> str:
-    """Return one line a method, with its priors."""
+    """Return one line per method, with its priors."""
     names = [str(name) for name in comparison.classes]
     header = ("method", "status", "gap", "agreement", "seconds", "error")
     scored = [field.name for field in fields(Scores)]

@@ -8,7 +8,7 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -105,6 +105,12 @@ class Command(click.Command):
                 traceback.print_exc()
             complain(_sentence(error))
             sys.exit(BAD_DATA)
+
+
+def command(example: str, short_help: str | None = None) -> Callable[..., Command]:
+    """Make a function a command whose help ends with an example of it."""
+    epilog = f"\b\nExample:\n  priorshift {example}"
+    return click.command(cls=Command, short_help=short_help, epilog=epilog)
 
 
 @contextmanager

@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import click
-
 from priorshift.cli._console import busy, note
 from priorshift.cli._documents import (
     check_suffix,
@@ -15,7 +13,7 @@ from priorshift.cli._documents import (
     show_verdict,
     verdict_of,
 )
-from priorshift.cli._errors import Command
+from priorshift.cli._errors import command
 from priorshift.cli._options import (
     Request,
     dask_option,
@@ -29,9 +27,8 @@ from priorshift.cli._options import (
 from priorshift.cli._task import as_advised, open_task
 
 
-@click.command(
-    cls=Command,
-    epilog="\b\nExample:\n  priorshift estimate --validation validation.csv --target target.csv",
+@command(
+    "estimate --validation validation.csv --target target.csv",
 )
 @data_options(validation="EM and MAP can do without.")
 @dask_option

@@ -11,18 +11,19 @@ import numpy as np
 from priorshift._typing import Floats, Labels
 from priorshift._validation import Predictions
 from priorshift.assessment import Assessment, Verdict, Verdicts, adapting, draw_rows
-from priorshift.cli._classes import as_option, class_columns
 from priorshift.cli._console import busy, note, progress, say, show_table
 from priorshift.cli._documents import check_suffix, document, hand_out, verdict_of
-from priorshift.cli._errors import Command
+from priorshift.cli._errors import command
 from priorshift.cli._options import (
     OutputPath,
     Request,
+    check_copy,
     confidence_option,
     data_options,
     json_option,
     method_option,
     output_option,
+    overwrite_option,
 )
 from priorshift.cli._task import CONFIDENCE_LEVEL, Task, open_task
 from priorshift.execution import Table, take_rows
@@ -33,7 +34,7 @@ from priorshift.groups import (
     read_groups,
     wide_columns,
 )
-from priorshift.io import as_text, atomic_path, open_predictions
+from priorshift.io import as_text, atomic_path
 from priorshift.text import csv_table, movers
 
 SHOWN_GROUPS = 25
@@ -188,11 +189,9 @@ def read_pooling(_: click.Context, param: click.Parameter, value: str) -> float 
     return rows
 
 
-@click.command(
-    cls=Command,
-    short_help="Estimate the priors of each site, week or device.",
-    epilog="\b\nExample:\n"
-    "  priorshift groups --validation validation.csv --target target.csv --group-column part",
+@command(
+    "groups --validation validation.csv --target target.csv --group-column part",
+    "Estimate the priors of each site, week or device.",
 )
 @data_options(validation="EM and MAP can do without.")
 @click.option(
@@ -218,6 +217,7 @@ def read_pooling(_: click.Context, param: click.Parameter, value: str) -> float 
     type=OutputPath(),
     help="Also write the target with each row adapted to its group, in the target's format.",
 )
+@overwrite_option
 @output_option("Write a .json or .csv file instead of printing.")
 @json_option
 def groups(
@@ -226,14 +226,16 @@ def groups(
     pooling: Any,
     confidence_level: float | None,
     adapted: Path | None,
+    overwrite: bool,
     output: Path | None,
     as_json: bool,
     **named: Any,
 ) -> None:
     """Estimate the class priors of each group of target rows; small groups are pooled."""
     check_suffix(output, as_json)
-    request = _without_group_column(Request(**named), group_column)
-    _check_adapted(request.target, adapted)
+    request = Request(**named, not_classes=(group_column,))
+    if adapted is not None:
+        check_copy(request, adapted, "--adapt", overwrite=overwrite)
     with open_task(request) as task:
         labels = _labels(task, group_column)
         with busy(f"Estimating by {method}"):
@@ -251,21 +253,6 @@ def groups(
     hand_out(text, output, as_json, lambda: show_groups(found, judged, group_column))
     if adapted is not None:
         note(f"Wrote {adapted}: {changed} of {labels.size} decisions changed.")
-
-
-def _without_group_column(request: Request, group_column: str) -> Request:
-    """Keep a group column of numbers, such as a week, from being taken for a class."""
-    paths = [path for path in (request.validation, request.target) if path is not None]
-    if request.class_columns is not None or any(str(path) == "-" for path in paths):
-        return request
-    files = [
-        open_predictions(path, label_column=request.label_column, logits=request.logits)
-        for path in paths
-    ]
-    columns = class_columns(files, None)
-    if columns is None or group_column not in columns or not all(file.is_table for file in files):
-        return request
-    return replace(request, class_columns=as_option(n for n in columns if n != group_column))
 
 
 def _labels(task: Task, group_column: str) -> Labels:
@@ -332,11 +319,3 @@ def _rewrite(task: Task, found: GroupEstimates, labels: Labels, path: Path) -> i
             temporary, task.columns, adapt, lambda rows: bar.advance(bar.task_ids[0], rows)
         )
     return n_changed
-
-
-def _check_adapted(target: Path, adapted: Path | None) -> None:
-    suffix = ".csv" if str(target) == "-" else target.suffix.lower()
-    if adapted is not None and adapted.suffix.lower() != suffix:
-        raise click.BadParameter(
-            f"{adapted} must end with {suffix}, as the target does.", param_hint="'--adapt'"
-        )

@@ -5,12 +5,14 @@ import click
 from priorshift._version import __version__
 from priorshift.cli._adapt import adapt
 from priorshift.cli._assess import assess
+from priorshift.cli._check import check
 from priorshift.cli._compare import compare
 from priorshift.cli._demo import demo
 from priorshift.cli._errors import Program
 from priorshift.cli._estimate import estimate
 from priorshift.cli._groups import groups
 from priorshift.cli._monitor import monitor
+from priorshift.cli._prevalence import prevalence
 from priorshift.cli._report import report
 from priorshift.cli._shift import test
 
@@ -19,7 +21,7 @@ from priorshift.cli._shift import test
     cls=Program,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Start with: priorshift assess --validation validation.csv --target target.csv\n\n"
-    "To try it on example data: priorshift demo --output demo.html --save-data .",
+    "To try it on example data: priorshift demo --save-data .",
 )
 @click.version_option(__version__, prog_name="priorshift")
 def main() -> None:
@@ -29,7 +31,19 @@ def main() -> None:
     """
 
 
-for command in (demo, assess, estimate, adapt, groups, compare, test, report, monitor):
+for command in (
+    demo,
+    check,
+    assess,
+    estimate,
+    adapt,
+    groups,
+    compare,
+    test,
+    report,
+    monitor,
+    prevalence,
+):
     main.add_command(command)
 # by name, because the laboratory is built on top of everything here
 main.elsewhere = dict.fromkeys(("benchmark", "train"), "priorshift.reproduction.commands")

@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from priorshift._typing import Floats, Indices, Labels
 from priorshift._validation import Predictions, some
 from priorshift.assessment import Verdict, Verdicts
-from priorshift.cli._classes import as_option
 from priorshift.cli._console import emit, note, stdout
 from priorshift.cli._documents import document
-from priorshift.cli._errors import SHIFTED, Command
+from priorshift.cli._errors import SHIFTED, command
 from priorshift.cli._options import (
     OutputPath,
     Request,
@@ -34,9 +33,9 @@ from priorshift.cli._options import (
     title_option,
 )
 from priorshift.cli._report import command_line
-from priorshift.cli._task import CONFIDENCE_LEVEL, Task, open_task, with_bounds
+from priorshift.cli._task import CONFIDENCE_LEVEL, Task, open_like, open_task, with_bounds
 from priorshift.estimators import get_estimator
-from priorshift.io import SUFFIXES, atomic_path, locked, open_predictions
+from priorshift.io import SUFFIXES, atomic_path, locked, suffix_of
 from priorshift.plotting import MonitorDisplay
 from priorshift.plotting.style import require_matplotlib
 from priorshift.report import require_packages, write_monitor_report
@@ -79,7 +78,7 @@ def files_of(folder: Path) -> list[Path]:
     files = sorted(
         path
         for path in folder.iterdir()
-        if path.is_file() and path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
+        if path.is_file() and suffix_of(path) in SUFFIXES and not path.name.startswith(".")
     )
     if not files:
         raise ValueError(
@@ -94,8 +93,7 @@ def windows_of(
     """Yield the windows of a folder or a table, each read when its turn comes."""
     if request.target.is_dir():
         for path in files_of(request.target):
-            file = open_predictions(path, label_column=request.label_column, logits=request.logits)
-            part = replace(task, files=(*task.files[:-1], file))
+            part = replace(task, files=(*task.files[:-1], open_like(path, task)))
             yield Window(path.name, part.target_proba().values, part.target_labels())
         return
     times = None if time_column is None else task.target.vector(time_column)
@@ -266,8 +264,8 @@ def opened(request: Request, saved: PriorMonitor | None) -> AbstractContextManag
     changes: dict[str, Any] = {}
     if request.target.is_dir():
         changes["target"] = files_of(request.target)[0]
-    if saved is not None and request.class_columns is None:
-        changes["class_columns"] = as_option(saved.classes_.tolist())
+    if saved is not None:
+        changes["known_classes"] = tuple(saved.classes_.astype(str).tolist())
     return open_task(replace(request, **changes))
 
 
@@ -307,7 +305,7 @@ def _judged(
 
 def _begin(task: Task, settings: dict[str, Any]) -> PriorMonitor:
     options = dict(settings)
-    estimator = get_estimator(options.pop("method"))
+    estimator = get_estimator(task.suitable(options.pop("method")))
     monitor = PriorMonitor(estimator, random_state=0, **options)
     assert task.y_proba_val is not None
     assert task.y_val is not None
@@ -403,12 +401,9 @@ def draw(followed: PriorMonitor, path: Path) -> None:
         figure.savefig(temporary, dpi=150)
 
 
-@click.command(
-    cls=Command,
-    short_help="Follow the class priors over time, with alarms.",
-    epilog="\b\nExample:\n"
-    "  priorshift monitor --validation validation.csv --target target.csv --every 500 "
-    "--output monitor.html",
+@command(
+    "monitor --validation validation.csv --target target.csv --every 500 --output monitor.html",
+    "Follow the class priors over time, with alarms.",
 )
 @data_options(validation="Needed unless --state goes on.", folder=True)
 @click.option(
@@ -475,7 +470,8 @@ def monitor(
     """Follow class priors over time: of a folder, a window a file, or of a table with times."""
     command = command_line(click.get_current_context())
     settings = {name: named.pop(name) for name in SETTINGS}
-    request = Request(**named)
+    ignored = () if time_column is None else (time_column,)
+    request = Request(**named, not_classes=ignored)
     _check_usage(request, time_column, every)
     if output is not None:
         require_packages()

@@ -10,6 +10,7 @@ import click
 
 from priorshift.cli._errors import SHIFTED
 from priorshift.estimators import PriorEstimator, available_estimators, traits_of
+from priorshift.io import suffix_of
 from priorshift.uncertainty import INTERVAL_METHODS
 
 DEFAULT_METHOD = "auto"
@@ -46,6 +47,40 @@ def is_file(path: Path) -> bool:
     return not path.exists() or path.is_file()
 
 
+def check_copy(request: "Request", output: Path, option: str, *, overwrite: bool) -> None:
+    """Refuse a copy of the target in another format, or in the place of a file that is read."""
+    suffix = target_suffix(request.target)
+    if is_file(output) and suffix_of(output) != suffix:
+        raise click.BadParameter(
+            f"{output} must end with {suffix}, as the target does.", param_hint=f"'{option}'"
+        )
+    for name in ("target", "validation", "labels"):
+        path = getattr(request, name)
+        if not overwrite and path is not None and is_same(path, output):
+            raise click.BadParameter(
+                f"{output} is the {name} file itself, whose contents would be lost; name another "
+                "file, or add --overwrite.",
+                param_hint=f"'{option}'",
+            )
+
+
+def is_same(one: Path, other: Path) -> bool:
+    """Tell whether two paths lead to the same file."""
+    return one.exists() and other.exists() and one.samefile(other)
+
+
+def target_suffix(target: Path) -> str:
+    """Return the suffix of the target; what comes from stdin is CSV."""
+    return ".csv" if str(target) == "-" else suffix_of(target)
+
+
+def overwrite_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the permission to replace a file that is read."""
+    return click.option(
+        "--overwrite", is_flag=True, help="Allow the adapted file to replace the target."
+    )(command)
+
+
 @dataclass(frozen=True)
 class Request:
     """What the user named: files, columns, priors, intervals."""
@@ -55,7 +90,10 @@ class Request:
     labels: Path | None = None
     logits: bool = False
     label_column: str | None = None
+    predicted_column: str | None = None
     class_columns: str | None = None
+    positive_class: str | None = None
+    renormalise: bool = False
     source_priors: str | None = None
     source_label_priors: str | None = None
     known_priors: str | None = None
@@ -65,12 +103,22 @@ class Request:
     interval_method: str | None = None
     stdin: Path | None = None
     """Where what came from stdin was put."""
+    known_classes: tuple[str, ...] = ()
+    """Classes to look for where there are no labels: those of a saved state."""
+    not_classes: tuple[str, ...] = ()
+    """Columns that hold something else: a group, a time."""
 
     def __post_init__(self) -> None:
         if self.interval_method is not None and self.confidence_level is None:
             raise click.UsageError("--interval-method needs a --confidence-level.")
         if self.adapter is not None:
             self._refuse_beside_adapter()
+        probabilities = self.logits or self.class_columns or self.positive_class or self.dask
+        if self.predicted_column is not None and probabilities:
+            raise click.UsageError(
+                "--predicted-column is for decisions without probabilities; leave out --logits, "
+                "--class-columns, --positive-class and --dask."
+            )
 
     def _refuse_beside_adapter(self) -> None:
         """Refuse what an adapter settles: it says all that is needed to adapt."""
@@ -90,13 +138,36 @@ class Request:
         return {"confidence_level": self.confidence_level, "interval_method": method}
 
 
+column_options: tuple[Decorator, ...] = (
+    click.option("--logits", is_flag=True, help="Predictions are logits, not probabilities."),
+    click.option("--label-column", help="Column of the labels [default: label; in an npz: y]."),
+    click.option(
+        "--class-columns",
+        metavar="A,B,...|CLASS=COLUMN,...",
+        help="Columns that hold predictions, or the column of each class [default: numeric columns "
+        "common to both files that match the labels, perhaps with a prefix or suffix].",
+    ),
+    click.option(
+        "--positive-class",
+        metavar="CLASS",
+        help="Predictions are one column: the probability of this class.",
+    ),
+    click.option(
+        "--renormalise",
+        is_flag=True,
+        help="Divide each row by its sum, for probabilities that were rounded.",
+    ),
+)
+"""How to read the columns of a file."""
+
+
 def data_options(validation: str, *, folder: bool = False) -> Decorator:
     """Add the options that name the data.
 
     `validation` says when it can be left out; with `folder` the target may be one.
     """
     target = "Unlabelled predictions: a folder of files, or one file."
-    options = (
+    options: tuple[Decorator, ...] = (
         click.option(
             "--validation",
             type=INPUT,
@@ -112,12 +183,11 @@ def data_options(validation: str, *, folder: bool = False) -> Decorator:
         click.option(
             "--labels", type=INPUT, help="Labels of validation, where its file has no room (npy)."
         ),
-        click.option("--logits", is_flag=True, help="Predictions are logits, not probabilities."),
-        click.option("--label-column", help="Column of the labels [default: label; in an npz: y]."),
+        *column_options,
         click.option(
-            "--class-columns",
-            metavar="A,B,...",
-            help="Columns that hold predictions [default: numeric columns common to both files].",
+            "--predicted-column",
+            metavar="NAME",
+            help="Column of decisions, where there are no probabilities; auto is then cm-l.",
         ),
         click.option(
             "--source-priors",
@@ -200,23 +270,19 @@ def fail_option(when: str) -> Decorator:
     )
 
 
-def dask_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add a cluster to work on."""
-    return click.option(
-        "--dask",
-        metavar="ADDRESS",
-        help="Read and go through the target on the workers of this Dask scheduler, such as "
-        "tcp://host:8786. They must see the file by the same path.",
-    )(command)
+dask_option: Decorator = click.option(
+    "--dask",
+    metavar="ADDRESS",
+    help="Read and go through the target on the workers of this Dask scheduler, such as "
+    "tcp://host:8786. They must see the file by the same path.",
+)
 
 
-def confidence_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add intervals."""
-    return click.option(
-        "--confidence-level",
-        type=SHARE,
-        help="Give every prior an interval of this confidence, such as 0.95.",
-    )(command)
+confidence_option: Decorator = click.option(
+    "--confidence-level",
+    type=SHARE,
+    help="Give every prior an interval of this confidence, such as 0.95.",
+)
 
 
 def interval_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -229,38 +295,30 @@ def interval_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return confidence_option(method(command))
 
 
-def known_priors_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add priors to adapt to instead of an estimate."""
-    return click.option(
-        "--known-priors",
-        metavar="FILE|NAME=VALUE,...",
-        help="Adapt to these priors instead of estimating them. One class may be left out: it "
-        "gets what remains of 1.",
-    )(command)
+known_priors_option: Decorator = click.option(
+    "--known-priors",
+    metavar="FILE|NAME=VALUE,...",
+    help="Adapt to these priors instead of estimating them. One class may be left out: it "
+    "gets what remains of 1.",
+)
 
 
-def adapter_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add an adapter to apply instead of an estimate."""
-    return click.option(
-        "--adapter",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="Apply this adapter, as estimate --save-adapter or Adapter.to_json writes it, instead "
-        "of estimating: needs no validation.",
-    )(command)
+adapter_option: Decorator = click.option(
+    "--adapter",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Apply this adapter, as estimate --save-adapter or Adapter.to_json writes it, instead "
+    "of estimating: needs no validation.",
+)
 
 
-def save_adapter_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add an adapter to write."""
-    return click.option(
-        "--save-adapter",
-        type=OutputPath(".json"),
-        help="Also write what adapt would apply, for adapt --adapter or Adapter.from_json.",
-    )(command)
+save_adapter_option: Decorator = click.option(
+    "--save-adapter",
+    type=OutputPath(".json"),
+    help="Also write what adapt would apply, for adapt --adapter or Adapter.from_json.",
+)
 
 
-def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add output for machines."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def output_option(what: str, *suffixes: str) -> Decorator:
@@ -279,6 +337,4 @@ def html_option(what: str, default: Path | None = None) -> Decorator:
     )
 
 
-def title_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add a heading."""
-    return click.option("--title", help="Heading of the report.")(command)
+title_option: Decorator = click.option("--title", help="Heading of the report.")

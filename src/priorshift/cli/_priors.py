@@ -12,7 +12,8 @@ from priorshift._typing import Labels, Vector
 from priorshift._validation import check_priors, some
 from priorshift.adaptation import priors_from_labels, priors_from_predictions
 from priorshift.cli._classes import known_labels, read_probabilities, read_text_labels
-from priorshift.io import PredictionFile, as_text, open_predictions
+from priorshift.cli._columns import matched
+from priorshift.io import ClassView, PredictionFile, as_text, open_predictions
 
 COUNTED = ("priors", "prior", "count", "counts")
 COLUMNS = {
@@ -46,7 +47,9 @@ def read_priors(text: str, classes: Labels, option: str, *, logits: bool = False
     if path.suffix.lower() == ".json":
         found = _from_json(path, option)
     else:
-        found = _from_file(open_predictions(path, logits=logits), classes, option)
+        file = open_predictions(path, logits=logits)
+        columns = matched(file, classes.tolist()) if file.is_table else None
+        found = _from_file(ClassView.of(file, columns), classes, option)
     return check_priors(found, classes, f"{option} {path}")
 
 
@@ -55,6 +58,14 @@ def _is_file(text: str) -> bool:
         return Path(text).is_file()
     except OSError:  # many pairs are too long for a file's name
         return False
+
+
+def names_in_pairs(text: str | None) -> tuple[str, ...]:
+    """Return the classes that `name=value,...` names; none if it is a file, or nothing."""
+    if text is None or "=" not in text or _is_file(text):
+        return ()
+    pairs = next(csv.reader([text], skipinitialspace=True))
+    return tuple(pair.rpartition("=")[0].strip() for pair in pairs)
 
 
 def _from_pairs(text: str, classes: Labels, option: str) -> Vector:

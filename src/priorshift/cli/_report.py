@@ -13,7 +13,7 @@ from priorshift.cli._adapt import adapt
 from priorshift.cli._compare import compare_on
 from priorshift.cli._console import busy, emit, note
 from priorshift.cli._documents import document, verdict_of
-from priorshift.cli._errors import Command, in_options
+from priorshift.cli._errors import command, in_options
 from priorshift.cli._options import (
     Request,
     dask_option,
@@ -31,11 +31,9 @@ from priorshift.evaluation import Comparison
 from priorshift.report import require_packages, write_report
 
 
-@click.command(
-    cls=Command,
-    short_help="Write a self-contained HTML report.",
-    epilog="\b\nExample:\n"
-    "  priorshift report --validation validation.csv --target target.csv --output report.html",
+@command(
+    "report --validation validation.csv --target target.csv --output report.html",
+    "Write a self-contained HTML report.",
 )
 @data_options(validation="EM, MAP and --known-priors can do without.")
 @dask_option

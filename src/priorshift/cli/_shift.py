@@ -8,7 +8,7 @@ import click
 from priorshift._validation import check_resamples
 from priorshift.cli._console import busy, note, show_table
 from priorshift.cli._documents import document, hand_out, show_verdict, verdict_of
-from priorshift.cli._errors import SHIFTED, Command, in_options
+from priorshift.cli._errors import SHIFTED, command, in_options
 from priorshift.cli._options import (
     DEFAULT_METHOD,
     Request,
@@ -23,12 +23,11 @@ from priorshift.cli._task import Task, in_memory, open_task
 from priorshift.shift_test import ShiftTest, detect_shift
 
 
-@click.command(
-    cls=Command,
-    short_help="Test whether the class priors shifted.",
-    epilog="\b\nExample:\n  priorshift test --validation validation.csv --target target.csv",
+@command(
+    "test --validation validation.csv --target target.csv",
+    "Test whether the class priors shifted.",
 )
-@data_options(validation="It is needed.")
+@data_options(validation="Required.")
 @defaulted(
     "--decision",
     click.Choice(["soft", "hard"]),

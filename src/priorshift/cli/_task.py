@@ -14,7 +14,13 @@ import click
 import numpy as np
 
 from priorshift._typing import Labels, Vector
-from priorshift._validation import Predictions, read_labels, some
+from priorshift._validation import (
+    Predictions,
+    as_decisions,
+    read_decisions,
+    read_labels,
+    some,
+)
 from priorshift.adaptation import Adapter
 from priorshift.assessment import Assessment, Verdicts, assess, following
 from priorshift.cli._classes import (
@@ -27,11 +33,18 @@ from priorshift.cli._classes import (
     read_rows,
     read_text_labels,
 )
+from priorshift.cli._columns import Meaning, by_class, label_hint, names_of
 from priorshift.cli._console import note
 from priorshift.cli._dask import connected
 from priorshift.cli._options import Request
-from priorshift.cli._priors import read_priors
-from priorshift.estimators import NoAdaptation, PriorEstimate, PriorEstimator, get_estimator
+from priorshift.cli._priors import names_in_pairs, read_priors
+from priorshift.estimators import (
+    NoAdaptation,
+    PriorEstimate,
+    PriorEstimator,
+    get_estimator,
+    traits_of,
+)
 from priorshift.execution import SAMPLE_SEED, Table, sample_in_memory, sample_sentence
 from priorshift.io import PredictionFile, open_predictions
 from priorshift.solvers import ADVICE
@@ -73,6 +86,8 @@ def with_bounds(found: PriorEstimate, bounds: PriorEstimate) -> PriorEstimate:
         simultaneous=bounds.simultaneous,
     )
 
+
+COMMANDLINE = click.core.ParameterSource.COMMANDLINE
 
 CONFIDENCE_LEVEL = 0.95
 """Of the intervals of an assessment, unless another is asked for."""
@@ -128,6 +143,8 @@ class Task:
 
     def target_proba(self) -> Predictions:
         """Read the target's probabilities into memory, checked."""
+        if self.request.predicted_column is not None:
+            return self.target_rows()
         return read_probabilities(self.target, self.columns, self.files)
 
     def target_rows(self) -> Predictions:
@@ -136,6 +153,9 @@ class Task:
 
     @cached_property
     def _target_rows(self) -> Predictions:
+        if self.request.predicted_column is not None:
+            decided, where = predicted_labels(self.target, self.request.predicted_column)
+            return as_decisions(known_labels(decided, self.classes, where), self.classes)
         return read_rows(self.target, self.columns, self.files, self.client)
 
     def target_labels(self) -> Labels | None:
@@ -150,9 +170,16 @@ class Task:
             note(f"The target's labels are not used: {error}")
             return None
 
+    def suitable(self, method: str) -> str:
+        """Return the method; for decisions, CM-L in place of a default that needs probabilities."""
+        ctx = click.get_current_context(silent=True)
+        chosen = ctx is not None and ctx.get_parameter_source("method") == COMMANDLINE
+        default = self.request.predicted_column is not None and not chosen
+        return "cm-l" if default and traits_of(method).needs_probabilities else method
+
     def fitted(self, method: str) -> PriorEstimator:
         """Fit a method to validation, or to what is known of the source."""
-        estimator = get_estimator(method)
+        estimator = get_estimator(self.suitable(method))
         try:
             return estimator.fit(self.y_proba_val, self.y_val, **self.given)
         except ValueError:
@@ -182,7 +209,7 @@ class Task:
             self.y_proba_val,
             self.y_val,
             self.target_rows(),
-            method=method,
+            method=self.suitable(method),
             y_target=self.target_labels(),
             confidence_level=self.request.confidence_level or CONFIDENCE_LEVEL,
             **self.given,
@@ -234,20 +261,30 @@ def _carried(adapter: Adapter, classes: Labels) -> PriorEstimate:
 def open_task(request: Request) -> Iterator[Task]:
     """Open the files, settle the classes, read validation and priors."""
     with _without_stdin(request) as request, connected(request.dask) as client:
-        target = _open(request.target, request)
         if request.adapter is not None:
-            yield _with_adapter(request, target, Adapter.from_json(request.adapter))
+            yield _with_adapter(request, Adapter.from_json(request.adapter))
             return
-        validation = None if request.validation is None else _open(request.validation, request)
-        files = (target,) if validation is None else (validation, target)
-        columns = class_columns(files, request.class_columns)
+        paths = [path for path in (request.validation, request.target) if path is not None]
+        opened = [open_file(path, request) for path in paths]
+        validation = opened[0] if len(opened) > 1 else None
+        raw, where = None, ""
+        if validation is not None:
+            raw, where = _validation_labels(validation, request)
+        if request.predicted_column is not None:
+            yield _with_priors(_decided(request, opened, raw, where), validation, request)
+            return
+        meaning = Meaning.of(
+            request.class_columns, request.positive_class, request.renormalise, opened
+        )
+        files = by_class(opened, names_of(raw) or _named_classes(request), meaning)
+        columns = class_columns(files, meaning.chosen)
+        if columns is not None and set(request.known_classes) <= set(columns):
+            columns = request.known_classes or columns
         _tell_assumptions(files, columns, request.class_columns)
-        y_proba_val, y_val, raw = None, None, None
-        if validation:
-            y_proba_val = read_probabilities(validation, columns, files)
-            found, where = _validation_labels(validation, request)
-            raw = read_labels(found, y_proba_val.shape[0], where)
-            y_val = read_text_labels(raw, raw.size, where)
+        y_proba_val, y_val = None, None
+        if raw is not None:
+            y_proba_val = read_probabilities(files[0], columns, files)
+            y_val = read_text_labels(raw, y_proba_val.shape[0], where)
         classes = name_classes(columns, files[0], raw)
         if y_val is not None:
             y_val = known_labels(y_val, classes, where, explain_columns(files, columns))
@@ -255,9 +292,12 @@ def open_task(request: Request) -> Iterator[Task]:
         yield _with_priors(task, validation, request)
 
 
-def _with_adapter(request: Request, target: PredictionFile, adapter: Adapter) -> Task:
+def _with_adapter(request: Request, adapter: Adapter) -> Task:
     """Take the classes from an adapter; the target must have a column for each."""
     columns = tuple(map(str, adapter.classes.tolist()))
+    opened = open_file(request.target, request)
+    meaning = Meaning(positive_class=request.positive_class, renormalise=request.renormalise)
+    (target,) = by_class([opened], columns, meaning)
     names = columns if target.names is None else target.names
     if missing := [name for name in columns if name not in names]:
         raise ValueError(
@@ -266,6 +306,39 @@ def _with_adapter(request: Request, target: PredictionFile, adapter: Adapter) ->
         )
     _tell_assumptions((target,), columns, None)
     return Task(request, np.array(columns), (target,), columns, adapter=adapter)
+
+
+def _decided(request: Request, opened: Sequence[PredictionFile], raw: Any, where: str) -> Task:
+    """Read decisions and labels of validation; all of them together name the classes."""
+    assert request.predicted_column is not None
+    known = np.array(request.known_classes)
+    if raw is None:
+        if not known.size:
+            raise click.UsageError("decisions (--predicted-column) need --validation.")
+        return Task(request, known, tuple(opened), None)
+    decided, _ = predicted_labels(opened[0], request.predicted_column)
+    y_val = read_text_labels(raw, decided.size, where)
+    classes, index, _ = read_decisions(decided, y_val, known if known.size else None)
+    rows = Predictions.from_decisions(index, classes.size)
+    return Task(request, classes, tuple(opened), None, rows, y_val)
+
+
+def predicted_labels(file: PredictionFile, column: str) -> tuple[Labels, str]:
+    """Read decisions as text, and say where they are from."""
+    where = f"{column!r} in {file.where}"
+    raw = file.vector(column)
+    if raw is None:
+        raise ValueError(
+            f"{file.where} has no column {column!r}; name the column of the decisions with "
+            "--predicted-column."
+        )
+    return read_text_labels(read_labels(raw, None, where), raw.size, where), where
+
+
+def _named_classes(request: Request) -> tuple[str, ...]:
+    """Return the classes that a saved state, or priors as NAME=VALUE, name."""
+    given = (request.source_priors, request.source_label_priors, request.known_priors)
+    return request.known_classes or max(map(names_in_pairs, given), key=len)
 
 
 def _tell_assumptions(
@@ -298,27 +371,49 @@ def _with_priors(task: Task, validation: PredictionFile | None, request: Request
     return replace(task, **named)
 
 
-def _open(path: Path, request: Request) -> PredictionFile:
-    return open_predictions(
+def open_file(path: Path, request: Request) -> PredictionFile:
+    """Open a file, and tell what was assumed of it."""
+    file = open_predictions(
         path,
         label_column=request.label_column,
         logits=request.logits,
         title="stdin" if path == request.stdin else "",
+        ignored=request.not_classes,
     )
+    for remark in file.remarks:
+        note(remark)
+    if file.adapted is not None:
+        note(
+            f"Warning: {file.where} was adapted already, by priorshift {file.adapted}: its "
+            "predictions follow other priors than the classifier's. Use the predictions that it "
+            "was made from."
+        )
+    return file
+
+
+def open_like(path: Path, task: Task) -> PredictionFile:
+    """Open a further file of the target, with the classes and options of the task."""
+    file = open_file(path, task.request)
+    if task.request.predicted_column is not None:
+        return file
+    meaning = Meaning.of(
+        task.request.class_columns, task.request.positive_class, task.request.renormalise, [file]
+    )
+    return by_class([file], task.classes.tolist(), meaning)[0]
 
 
 def _validation_labels(validation: PredictionFile, request: Request) -> tuple[Any, str]:
     """Read the labels of validation, and say where they are from."""
     file = validation
     if request.labels is not None:
-        file = _open(request.labels, request)
+        file = open_file(request.labels, request)
     raw, where = file.labels(), f"{file.label_column!r} in {file.where}"
     if raw is None:
         raise ValueError(
             f"{file.where} has no labels (column or key {file.label_column!r}); name them with "
-            "--label-column, or a file of them with --labels."
+            f"--label-column, or a file of them with --labels.{label_hint(file)}"
         )
-    return raw, where
+    return read_labels(raw, None, where), where
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """What an estimate is worth: conditioning, confusable classes, expected accuracy."""
 
-from priorshift.diagnostics._diagnose import diagnose
+from priorshift.diagnostics._accuracy import Expected
+from priorshift.diagnostics._diagnose import Diagnostics, diagnose
 from priorshift.diagnostics._reliability import (
     HISTOGRAM_EDGES,
     Reliability,
@@ -8,7 +9,6 @@ from priorshift.diagnostics._reliability import (
     assign_bins,
     calibration_error,
 )
-from priorshift.diagnostics._result import Diagnostics, Expected
 
 __all__ = [
     "HISTOGRAM_EDGES",

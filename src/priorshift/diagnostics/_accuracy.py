@@ -21,14 +21,14 @@ and resampled target decisions, moved to the estimate. Where the estimate has st
 set the size of the moves.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from scipy.stats import norm
 
+from priorshift._results import refuse_nan
 from priorshift._typing import Floats, Indices, Mask, Vector
 from priorshift.adaptation import prior_ratio
-from priorshift.diagnostics._result import Expected
 from priorshift.estimators import PriorEstimate
 from priorshift.execution import row_blocks
 from priorshift.solvers import Mixture, maximise
@@ -45,6 +45,26 @@ solution can be much larger than what is left of them on the simplex."""
 
 SOLVED = 1e-3
 """Gap in nats of a resample."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """An expected share with its interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        refuse_nan(self)
+
+    def to_dict(self) -> dict[str, float]:
+        """Return plain Python values, ready for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        """Show it in per cent."""
+        return f"{100 * self.value:.1f} % ({100 * self.low:.1f} to {100 * self.high:.1f})"
 
 
 def expected_score(

@@ -6,6 +6,7 @@ from priorshift.estimators.methods import *  # noqa: F403
 from priorshift.estimators.references import Reference
 from priorshift.estimators.registry import (
     available_estimators,
+    decision_methods,
     get_estimator,
     register_estimator,
     traits_of,
@@ -17,6 +18,7 @@ __all__ = [
     "PriorEstimator",
     "Reference",
     "available_estimators",
+    "decision_methods",
     "get_estimator",
     "register_estimator",
     "traits_of",

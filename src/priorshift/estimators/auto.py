@@ -387,6 +387,10 @@ class Auto(PriorEstimator):
 
     def _raw_share(self) -> float:
         """Return the weight of outputs as they came in the estimate of shares."""
+        if self._given.source_priors is None and not self.confusion_.seen.all():
+            # they stand for their mean on validation, which lacks a class: worse than label
+            # priors that you gave, better than no label at all
+            return 0.0 if self._given.any else 1.0
         rows = self._calibration.order.size
         nats = self._calibration.excess * min(1.0, RAW_ROWS / rows)
         return float(expit(np.log(RAW_ODDS) - nats))
@@ -411,21 +415,23 @@ class Auto(PriorEstimator):
         Moments alone suppose nothing of the calibrator. The narrower interval of the two is
         returned, so they share the error between them.
         """
-        if request.method == "bootstrap" or not self.confusion_.seen.all():
+        if request.method == "bootstrap":
             return super()._interval(y_proba, found, request)
         if request.method == "bayesian":
             raise ValueError("Auto has no Bayesian interval; use CM-M or SCM-M for a posterior.")
         looked_at = _looked_at(y_proba)
         shares, calibrated = self._shares(looked_at)
-        votes = self._votes(calibrated)
         spread = self._spread_of_maps(looked_at, shares.priors)
-        n_folds = len(self._calibration.folds)
+        sizes = looked_at.shape[0], len(self._calibration.folds)
+        if not self.confusion_.seen.all():  # moments cannot tell of a class without labels
+            return share_interval(found.priors, shares, spread, None, *sizes, request)
+        votes = self._votes(calibrated)
         error = 1 - request.confidence_level
         ours, theirs = (
             replace(request, confidence_level=1 - share * error)
             for share in (1 - MOMENTS_SHARE, MOMENTS_SHARE)
         )
-        bounds = share_interval(found.priors, shares, spread, votes, n_folds, ours)
+        bounds = share_interval(found.priors, shares, spread, votes, *sizes, ours)
         return bounds.narrower(votes.interval(found.priors, theirs))
 
     def _votes(self, calibrated: Floats) -> Votes:

@@ -1,19 +1,23 @@
 """PriorEstimator: what all methods share, from validation and target to a PriorEstimate."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Literal, NamedTuple, Self, TypedDict, Unpack
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, NamedTuple, NoReturn, Self, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from priorshift._typing import Labels, Mask, Vector
+from priorshift._typing import Indices, Labels, Mask, Vector
 from priorshift._validation import (
     NO_PRIOR,
+    Predictions,
     check_alpha,
     check_choice,
+    check_classes,
     check_count,
+    check_counts,
     check_positive,
     check_proba,
     check_sample_weight,
@@ -21,10 +25,14 @@ from priorshift._validation import (
     classes_of_priors,
     encode_labels,
     in_class_order,
+    is_named,
+    order_in_words,
     ordered,
+    read_decisions,
     read_labels,
     settle_classes,
     some,
+    warn_of_missing_names,
 )
 from priorshift.estimators.counts import (
     Given,
@@ -34,6 +42,7 @@ from priorshift.estimators.counts import (
     TargetCounts,
     Validation,
     ValidationCounts,
+    label_sources,
     mismatch_of,
 )
 from priorshift.estimators.intervals import (
@@ -48,23 +57,29 @@ from priorshift.execution import (
     DENSE_CLASSES,
     DenseBlocks,
     Rows,
+    SparseBlock,
     SparseTable,
     Table,
     TensorTable,
     take_rows,
 )
 from priorshift.solvers import Mixture, Solution, maximise
-from priorshift.statistics import Decision, DecisionCounts
+from priorshift.statistics import Confusion, Decision, DecisionCounts
 from priorshift.uncertainty import Estimand, IntervalMethod, IntervalRequest, PriorInterval
 
 Batch = Literal["likelihood", "inversion", "posteriors", "calibrated"]
-"""How the priors of many groups are found at once."""
+"""How the priors of many groups are estimated together."""
 
 Reproduced = Callable[..., Solution]
 """A solver as published: takes a problem, a start, `tol` and `n_steps`."""
 
 COUNTS_KEY = "evidence"
 """Under which a saved fit describes its counts; the name is that of the first files."""
+
+EXACT_RATES = (
+    "error rates that were given without the number of samples they were measured on are taken to "
+    "be exact: the interval leaves out what they may be wrong by."
+)
 
 NOTICEABLE = 0.01
 """A prior worth a warning when it cannot reach the predictions; a hyper-prior's share is less."""
@@ -108,8 +123,8 @@ class PriorEstimator(BaseEstimator):
 
     A subclass has a `name`, says which confusion matrix it needs (`_decision`: "hard", "soft", or
     None for none), and finds priors in one of two methods. `_solve` gets counts of target
-    decisions; the base class then handles sparse rows, counts that were made apart, and classes
-    that validation lacks. `_estimate` gets clean target predictions instead, row by row. A method
+    decisions; the base class then handles sparse rows, counts made elsewhere, and classes that
+    validation lacks. `_estimate` gets clean target predictions instead, row by row. A method
     that learns more than counts from validation returns it from `_learn`.
 
     Everything else that reports, groups, monitors and commands need to know about a method is in
@@ -132,6 +147,9 @@ class PriorEstimator(BaseEstimator):
         Whether counts of target decisions suffice, so that the target can be counted in parts: by
         default, whether priors are found in `_solve`. `needs_rows` tells whether that holds for
         the method as fitted.
+    needs_probabilities : bool
+        Whether `fit` and `estimate` need `y_proba`; where they do not, decisions `y_pred` do. By
+        default, unless counts of hard decisions suffice.
     keeps_rows : bool, default=False
         Whether `fit` keeps validation row by row.
     fit_is_counts : bool
@@ -155,7 +173,7 @@ class PriorEstimator(BaseEstimator):
     raw_is : {"priors", "ratio"}, default="priors"
         What `PriorEstimate.raw` holds.
     gap_unit : {"nats", ""}, default="nats"
-        Unit of `PriorEstimate.gap`; "" for a method with an objective of its own.
+        Unit of `PriorEstimate.gap`; "" for a method with another objective.
     batch : {"likelihood", "inversion", "posteriors", "calibrated"} or None, default=None
         How `estimate_groups` solves for all groups at once: by the likelihood of counts under the
         columns `_columns`, by inverting them, by the likelihood of the posteriors, or by soft
@@ -168,7 +186,6 @@ class PriorEstimator(BaseEstimator):
     summary: ClassVar[str] = ""
     reference: ClassVar[Reference | None] = None
     headline: ClassVar[str] = ""
-    keeps_rows: ClassVar[bool] = False
     calibrates: ClassVar[bool] = False
     trusts_outputs: ClassVar[bool] = False
     takes_tensors: ClassVar[bool] = False
@@ -176,6 +193,8 @@ class PriorEstimator(BaseEstimator):
     raw_is: ClassVar[Literal["priors", "ratio"]] = "priors"
     gap_unit: ClassVar[Literal["nats", ""]] = "nats"
     batch: ClassVar[Batch | None] = None
+    _named = False
+    """Whether the columns of validation had names, so that those of the target should have them."""
 
     def __init_subclass__(cls, **more: Any) -> None:
         """Drop an inherited `batch` where a subclass finds priors in another way."""
@@ -190,6 +209,16 @@ class PriorEstimator(BaseEstimator):
         cls = type(self)
         by_counts = cls._estimate is PriorEstimator._estimate
         return by_counts and cls._solve is not PriorEstimator._solve
+
+    @property
+    def needs_probabilities(self) -> bool:
+        """Whether the method needs `y_proba`, not decisions `y_pred` alone."""
+        return not (self.counts_suffice and self._decision == "hard")
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether `fit` keeps validation row by row."""
+        return False
 
     @property
     def fit_is_counts(self) -> bool:
@@ -208,13 +237,20 @@ class PriorEstimator(BaseEstimator):
 
     @property
     def needs_rows(self) -> bool:
-        """Whether the method, as fitted, needs rows of the target: `estimate_counts` will not do.
+        """Whether the fitted method needs rows of the target, so that `estimate_counts` raises.
 
-        EM and MAP always do, and every method if validation lacks a class, whose share shows in
-        rows alone.
+        EM and MAP always do, and every method does if validation lacks a class, whose share only
+        rows can show. A method that was fitted on decisions has counts and nothing else.
         """
         check_is_fitted(self)
+        if self._decisions_only:
+            return False
         return not (self.counts_suffice and self.confusion_.seen.all())
+
+    @property
+    def _decisions_only(self) -> bool:
+        """Whether the method was fitted on decisions, without probabilities."""
+        return self._counts is not None and self._counts.decisions_only
 
     @property
     def _decision(self) -> Decision | None:
@@ -233,7 +269,7 @@ class PriorEstimator(BaseEstimator):
 
     @property
     def _denominator(self) -> Vector:
-        """Priors that outputs stand for once they are calibrated, if the method calibrates."""
+        """Priors under which outputs are posteriors, once the method has calibrated them."""
         return self.source_priors_
 
     # Fitting
@@ -243,6 +279,8 @@ class PriorEstimator(BaseEstimator):
         y_proba: ArrayLike | None = None,
         y: ArrayLike | None = None,
         *,
+        y_pred: ArrayLike | None = None,
+        confusion: Confusion | None = None,
         source_priors: Any = None,
         source_label_priors: Any = None,
         classes: ArrayLike | None = None,
@@ -258,6 +296,14 @@ class PriorEstimator(BaseEstimator):
             EM and MAP need none if you give `source_priors`.
         y : array-like of shape (n_samples,), optional
             Validation labels. The validation set may have any class balance.
+        y_pred : array-like of shape (n_samples,), optional
+            Decisions on validation instead of `y_proba`, for the methods of hard decisions (CM,
+            CM-L, CM-M, BBSE, RLLS, Joint): labels of any kind, such as the verdicts of a judge or
+            of a rule. Without `classes`, all decisions and labels together, sorted, name the
+            classes; source priors are the label frequencies of validation.
+        confusion : Confusion, optional
+            A confusion matrix that you have instead of a validation set, for the same methods: see
+            `Confusion.from_counts` and `Confusion.from_rates`.
         source_priors : array-like of shape (n_classes,) or mapping, optional
             Priors the classifier was trained under, best its mean prediction on the training set.
             By default validation is assumed to be drawn as the training set was, and its mean
@@ -273,19 +319,31 @@ class PriorEstimator(BaseEstimator):
             Whose probability a 1-D `y_proba` is.
         """
         given = Given(source_priors, source_label_priors)
+        if confusion is not None:
+            _refuse_more(
+                {"y_proba": y_proba, "y": y, "y_pred": y_pred, "sample_weight": sample_weight}
+            )
+            names, counts = self._known_confusion(confusion, classes)
+            return self._settle(names, given, counts)
+        if y_pred is not None or _are_decisions(y_proba):
+            names, counts = self._count_decisions(y_pred, y, classes, sample_weight, y_proba)
+            return self._settle(names, given, counts)
         if y_proba is None:
             return self._settle(self._classes_without_rows(source_priors, classes), given, None)
         names, rows = self._read(y_proba, y, classes, sample_weight, given, positive_class)
         kept = None if isinstance(rows.y_proba, Table) else rows
-        self._settle(names, given, self._count(rows, given), kept)
+        self._settle(names, given, self._count(rows, given), kept, named=is_named(y_proba))
+        if (said := order_in_words(rows.y_proba, rows.y, names)) is not None:
+            warn_user(said, PriorShiftWarning)
         self._warn_of_mismatch(rows)
         return self
 
     def partial_fit(
         self,
-        y_proba: ArrayLike,
-        y: ArrayLike,
+        y_proba: ArrayLike | None = None,
+        y: ArrayLike | None = None,
         *,
+        y_pred: ArrayLike | None = None,
         source_priors: Any = None,
         source_label_priors: Any = None,
         classes: ArrayLike | None = None,
@@ -293,8 +351,8 @@ class PriorEstimator(BaseEstimator):
     ) -> Self:
         """Add a batch of validation data; only what the method needs of it is kept.
 
-        The first call needs `classes`, and takes the source priors as `fit` does. However you cut
-        the data into batches, the result is that of one `fit` on all of them.
+        The first call needs `classes` and accepts source priors as `fit` does. The result does not
+        depend on how you cut the data into batches: it is that of one `fit` on all of them.
         """
         first, given = not hasattr(self, "classes_"), Given(source_priors, source_label_priors)
         if first:
@@ -303,11 +361,14 @@ class PriorEstimator(BaseEstimator):
         else:
             self._refuse_changes(given, classes)
             given, classes = self._given, self.classes_
-        names, rows = self._read(y_proba, y, classes, sample_weight, given)
-        counts = self._count(rows, given)
+        if y_pred is not None:
+            names, counts = self._count_decisions(y_pred, y, classes, sample_weight, y_proba)
+        else:
+            names, rows = self._read(y_proba, y, classes, sample_weight, given)
+            counts = self._count(rows, given)
         if not first and self._counts is not None:
             counts = self._counts + counts
-        if not self.keeps_rows:
+        if y_pred is not None or not self.keeps_rows:
             return self._settle(names, given, counts)
         kept = None if first else self._validation
         return self._settle(names, given, counts, rows if kept is None else kept.joined(rows))
@@ -325,6 +386,65 @@ class PriorEstimator(BaseEstimator):
                 f"{some(self.classes_.tolist())}."
             )
 
+    def _count_decisions(
+        self,
+        y_pred: Any,
+        y: ArrayLike | None,
+        classes: ArrayLike | None,
+        sample_weight: ArrayLike | None,
+        y_proba: Any,
+    ) -> tuple[Labels, ValidationCounts]:
+        """Check decisions and labels of validation; return the classes and what was counted."""
+        self._require_decisions(y_pred, y_proba)
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} needs validation labels: fit(y_pred=..., y=...)."
+            )
+        if y_pred is None:
+            named, decided = read_labels(y, y_proba.shape[0]), y_proba.decided
+            names = settle_classes(y_proba, named, classes)
+            labels: Indices | None = encode_labels(named, names)
+        else:
+            names, decided, labels = read_decisions(y_pred, y, classes)
+        assert labels is not None
+        self._require_room(names.size)
+        weight = check_sample_weight(sample_weight, labels.size)
+        confusion = Confusion.from_decisions(decided, labels, names.size, weight)
+        return names, ValidationCounts.of_decisions(confusion)
+
+    def _known_confusion(
+        self, confusion: Confusion, classes: ArrayLike | None
+    ) -> tuple[Labels, ValidationCounts]:
+        """Check a confusion matrix that was given; return its classes and itself as counts."""
+        if not isinstance(confusion, Confusion):
+            raise ValueError(
+                "confusion must be a Confusion, as Confusion.from_counts(matrix) or "
+                f"Confusion.from_rates(...) return; got {type(confusion).__name__}."
+            )
+        self._require_decisions(None, None)
+        if confusion.decision != "hard":
+            raise ValueError(
+                "confusion counts soft decisions, whose spread it does not tell; give one of hard "
+                "decisions, as Confusion.from_counts does."
+            )
+        K = confusion.class_weights.size
+        named = confusion.classes if classes is None else classes
+        names = np.arange(K) if named is None else check_classes(named, K)
+        self._require_room(K)
+        return names, ValidationCounts.of_decisions(confusion)
+
+    def _require_decisions(self, y_pred: Any, y_proba: Any) -> None:
+        """Refuse decisions where they do not suffice, or where probabilities are given as well."""
+        if y_pred is not None and y_proba is not None:
+            raise ValueError("y_proba and y_pred are two ways to give the same; pass one of them.")
+        if self.needs_probabilities:
+            from priorshift.estimators.registry import decision_methods
+
+            raise ValueError(
+                f"{type(self).__name__} needs predicted probabilities (y_proba); decisions "
+                f"(y_pred) suffice for {', '.join(decision_methods())}."
+            )
+
     def _classes_without_rows(self, source_priors: Any, classes: ArrayLike | None) -> Labels:
         """Name the classes where there is no validation set, only source priors."""
         name = type(self).__name__
@@ -332,14 +452,14 @@ class PriorEstimator(BaseEstimator):
             raise ValueError(f"{name} needs a validation set: fit(y_proba, y).")
         if source_priors is None:
             raise ValueError(
-                f"{name} needs source priors, or predictions to take them from: "
+                f"{name} needs source priors, or predictions to estimate them from: "
                 "fit(source_priors=...) or fit(y_proba)."
             )
         return classes_of_priors(source_priors, classes)
 
     def _read(
         self,
-        y_proba: ArrayLike,
+        y_proba: ArrayLike | None,
         y: ArrayLike | None,
         classes: ArrayLike | None,
         sample_weight: ArrayLike | None,
@@ -354,9 +474,11 @@ class PriorEstimator(BaseEstimator):
                 "source_label_priors without source_priors need validation labels y: the mean "
                 "prediction of each class is weighted by them."
             )
-        predictions = check_proba(y_proba, tables=True)
+        labels = None if y is None else read_labels(y)
+        predictions = check_proba(y_proba, tables=True, classes=classes, labels=labels)
         n_samples = predictions.values.shape[0]
-        labels = None if y is None else read_labels(y, n_samples)
+        if labels is not None:
+            labels = read_labels(labels, n_samples)
         names = settle_classes(predictions, labels, classes, positive_class)
         predictions = ordered(predictions, names)
         values = self._as_taken(predictions.values, kept=self.keeps_rows)
@@ -371,7 +493,7 @@ class PriorEstimator(BaseEstimator):
         return names, rows
 
     def _as_taken(self, values: Rows, *, kept: bool = False) -> Any:
-        """Return predictions as the method can take them, or say which methods can.
+        """Return predictions in the form that the method can use, or say which methods can.
 
         Beyond `DENSE_CLASSES` classes only `wide` methods can. Up to there, a method without
         `takes_sparse` reads sparse rows as arrays, a few at a time; rows that it keeps must be few.
@@ -379,12 +501,7 @@ class PriorEstimator(BaseEstimator):
         if not isinstance(values, SparseTable):
             return values
         n, K = values.shape
-        if K > DENSE_CLASSES and not self.wide:
-            raise ValueError(
-                f"{self!r} needs dense matrices of classes by classes, and {K} classes are too "
-                f"many for that (sparse predictions may have at most {DENSE_CLASSES}); use a "
-                "method that needs none, such as SCM-L or EM."
-            )
+        self._require_room(K)
         if kept and n * K > MOST_CELLS:
             raise ValueError(
                 f"{type(self).__name__} needs validation row by row, as an array of {n} x {K} "
@@ -392,6 +509,15 @@ class PriorEstimator(BaseEstimator):
                 "such as SCM-L."
             )
         return values if self.takes_sparse else DenseBlocks(values)
+
+    def _require_room(self, K: int) -> None:
+        """Refuse very many classes where dense matrices of classes by classes are needed."""
+        if K > DENSE_CLASSES and not self.wide:
+            raise ValueError(
+                f"{self!r} needs dense matrices of classes by classes, and {K} classes are too "
+                f"many for that (sparse predictions may have at most {DENSE_CLASSES}); use a "
+                "method that needs none, such as SCM-L or EM."
+            )
 
     def _count(self, rows: Validation, given: Given) -> ValidationCounts:
         """Return the sums over clean validation rows."""
@@ -411,8 +537,10 @@ class PriorEstimator(BaseEstimator):
         given: tuple[Any, Any],
         counts: ValidationCounts | None,
         rows: Validation | None = None,
+        *,
+        named: bool = False,
     ) -> Self:
-        """Set what was fitted, all at once, so that a failed fit changes nothing.
+        """Set all fitted attributes together, so that a failed fit changes nothing.
 
         The priors trained under are known by mean prediction (p^f, the ratio's denominator) and by
         labels (p^N).
@@ -422,6 +550,7 @@ class PriorEstimator(BaseEstimator):
         learned, in_use = self._learn(Fitting(classes, given, counts, rows))
         source, origin = self._sources(in_use, known)
         self._given, self._counts, self._validation = given, counts, rows
+        self._named = named
         self.classes_, self.n_features_in_ = classes, classes.size
         self.source_priors_, self.source_priors_from_ = source, origin
         self.source_label_priors_ = source if known.labels is None else known.labels
@@ -459,7 +588,9 @@ class PriorEstimator(BaseEstimator):
         return self
 
     def _sources(self, counts: ValidationCounts | None, known: Known) -> tuple[Vector, str]:
-        """Settle the denominator of the ratio, and say where it is from."""
+        """Choose the denominator of the ratio, and say where it comes from."""
+        if counts is not None and counts.decisions_only:
+            return label_sources(counts, known)
         if known.source is not None:
             return known.source, "given"
         assert counts is not None
@@ -516,10 +647,11 @@ class PriorEstimator(BaseEstimator):
 
     def estimate(
         self,
-        y_proba: ArrayLike,
+        y_proba: ArrayLike | None = None,
         confidence_level: float | None = None,
         random_state: int | np.random.Generator | None = None,
         *,
+        y_pred: ArrayLike | None = None,
         interval_method: IntervalMethod = "auto",
         n_resamples: int = 300,
         simultaneous: bool = False,
@@ -536,6 +668,8 @@ class PriorEstimator(BaseEstimator):
             target. By default there are none, and they cost nothing.
         random_state : None, int or numpy.random.Generator, optional
             For the intervals that draw: an int gives the same ones every time.
+        y_pred : array-like of shape (n_samples,), optional
+            Decisions on the target instead of `y_proba`, for the methods of hard decisions.
         interval_method : {"auto", "asymptotic", "bootstrap", "bayesian"}, default="auto"
             "asymptotic" are standard errors in closed form for methods with a confusion matrix,
             and likelihood ratios for EM and MAP, which assume calibrated outputs; "bootstrap"
@@ -573,6 +707,12 @@ class PriorEstimator(BaseEstimator):
         >>> shift.interval.round(2)
         array([[0.35, 0.65],
                [0.35, 0.65]])
+
+        Decisions without probabilities do as well:
+
+        >>> cm = ps.CM().fit(y_pred=decisions, y=y_val)
+        >>> cm.estimate(y_pred=np.repeat([0, 1], [100, 100])).priors.round(3)
+        array([0.5, 0.5])
         """
         check_is_fitted(self)
         request = interval_request(
@@ -583,8 +723,16 @@ class PriorEstimator(BaseEstimator):
             simultaneous=simultaneous,
             estimand=estimand,
         )
-        checked = check_proba(y_proba, tables=True, tensors=self.takes_tensors)
-        values = in_class_order(checked, self.classes_)
+        if y_proba is None and y_pred is None:
+            raise ValueError("the target is missing; pass y_proba, or decisions as y_pred=.")
+        if y_pred is not None or self._decisions_only or _are_decisions(y_proba):
+            return self._from_counts(self._decisions_of(y_pred, y_proba), request)
+        predictions = check_proba(
+            y_proba, tables=True, tensors=self.takes_tensors, classes=self.classes_
+        )
+        if self._named:
+            warn_of_missing_names(y_proba, predictions, self.classes_, "y_proba")
+        values = in_class_order(predictions, self.classes_)
         values = self._as_taken(values)
         check_source_mass(self._denominator, values, self.classes_, origin=self.source_priors_from_)
         if request is None:
@@ -595,16 +743,16 @@ class PriorEstimator(BaseEstimator):
 
     def estimate_counts(
         self,
-        counts: DecisionCounts,
+        counts: DecisionCounts | ArrayLike,
         confidence_level: float | None = None,
         random_state: int | np.random.Generator | None = None,
         **options: Unpack[IntervalOptions],
     ) -> PriorEstimate:
         """Estimate the target priors from how often each class was decided for.
 
-        It is what `estimate` gives on the rows that were counted, and parts of the target can be
-        counted apart, in any order and anywhere, and added. For the methods that rest on a
-        confusion matrix, unless validation lacks a class: see `needs_rows`.
+        The result is that of `estimate` on the rows that were counted. You can count parts of the
+        target separately, in any order and on any machine, and add them. It works for methods with
+        a confusion matrix, unless validation lacks a class: see `needs_rows`.
 
         Parameters
         ----------
@@ -626,15 +774,49 @@ class PriorEstimator(BaseEstimator):
         """
         check_is_fitted(self)
         request = interval_request(confidence_level, random_state, **options)
-        if not isinstance(counts, DecisionCounts):
+        return self._from_counts(self._as_counts(counts), request)
+
+    def _as_counts(self, counts: Any) -> DecisionCounts:
+        """Read a plain vector as numbers of hard decisions, for the methods that compare these."""
+        if isinstance(counts, DecisionCounts):
+            return counts
+        if self.needs_probabilities:
             raise ValueError(
                 "counts must be DecisionCounts, as DecisionCounts.from_arrays(y_proba, "
                 f"decision=...) returns; got {type(counts).__name__}."
             )
+        values = check_counts(counts)
+        if (values % 1).any():
+            raise ValueError(
+                "counts must be whole numbers, how often each class was decided for; got "
+                f"{values}. Multiply shares by the number of rows."
+            )
+        return DecisionCounts(values.astype(np.float64), "hard", int(values.sum()))
+
+    def _decisions_of(self, y_pred: Any, y_proba: Any) -> DecisionCounts:
+        """Count the decisions of the target, given as such or by their probabilities."""
+        self._require_decisions(y_pred, y_proba)
+        if y_pred is not None:
+            _, decided, _ = read_decisions(y_pred, classes=self.classes_)
+            return DecisionCounts.from_decisions(decided, self.classes_.size)
+        rows = check_proba(y_proba, tables=True, classes=self.classes_)
+        rows = ordered(rows, self.classes_)
+        if rows.decided is not None:
+            return DecisionCounts.from_decisions(rows.decided, self.classes_.size)
+        return DecisionCounts.from_arrays(rows.values, decision="hard")
+
+    def _from_counts(
+        self, counts: DecisionCounts, request: IntervalRequest | None
+    ) -> PriorEstimate:
+        """Estimate from counts, with an interval if it is asked for."""
         found = self._estimate_counts(counts)
-        if request is None:
-            return found
-        return found.with_interval(self._interval_of_counts(counts, found, request), request)
+        if request is not None:
+            if isinstance(self.confusion_.counts, SparseBlock):
+                self._refuse_interval(self.classes_.size)
+            found = found.with_interval(self._interval_of_counts(counts, found, request), request)
+        if self._decisions_only and np.isinf(self.confusion_.sizes).any():
+            found = replace(found, cautions=(*found.cautions, EXACT_RATES))
+        return found
 
     def adapt(self, y_proba: ArrayLike, *, strength: float = 1.0) -> NDArray[Any]:
         """Estimate the target priors and adapt the same predictions to them.
@@ -652,6 +834,8 @@ class PriorEstimator(BaseEstimator):
 
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
         """Turn clean target predictions into an estimate: by default, count them and `_solve`."""
+        if self._decisions_only:
+            return self._estimate_counts(DecisionCounts.from_arrays(y_proba, decision="hard"))
         target = self._seen_target(y_proba, "a confusion matrix").count(self.confusion_.decision)
         if not target.empty:
             return self._solve(target)
@@ -670,7 +854,7 @@ class PriorEstimator(BaseEstimator):
                 "SCM-L."
             )
         seen = self.confusion_.seen
-        if not seen.all():
+        if self.needs_rows:
             raise ValueError(
                 f"validation has no sample of class {some(self.classes_[~seen].tolist())}, whose "
                 "share shows in rows of the target alone, not in counts; use estimate(y_proba)."
@@ -684,12 +868,20 @@ class PriorEstimator(BaseEstimator):
             )
         if not values.any() or not counts.n_samples:
             raise ValueError("counts are 0 for every class, or of no rows; count at least one row.")
-        check_source_mass(
-            self.source_priors_,
-            counts.frequencies[None],
-            self.classes_,
-            origin=self.source_priors_from_,
-        )
+        if not self._decisions_only:
+            check_source_mass(
+                self.source_priors_,
+                counts.frequencies[None],
+                self.classes_,
+                origin=self.source_priors_from_,
+            )
+        elif not seen.all():
+            warn_user(
+                f"validation has no sample of class {some(self.classes_[~seen].tolist())}: "
+                "decisions alone cannot tell its share, which is taken to be 0. Add labelled "
+                "samples of it if it occurs.",
+                PriorShiftWarning,
+            )
         return self._solve(TargetCounts(counts, seen, np.zeros(seen.size)))
 
     def _interval(
@@ -708,18 +900,22 @@ class PriorEstimator(BaseEstimator):
     # What methods use
 
     def _few_classes(self, values: Rows) -> Any:
-        """Return predictions as intervals can take them: they need dense matrices of classes."""
+        """Return predictions in the form that intervals, which need dense matrices, can use."""
         if isinstance(values, TensorTable):
             return values.read(slice(0, values.shape[0]))
         if not isinstance(values, SparseTable):
             return values
         if values.shape[1] > DENSE_CLASSES:
-            raise ValueError(
-                f"an interval of {type(self).__name__} needs dense matrices of classes by classes, "
-                f"and {values.shape[1]} classes are too many for that (sparse predictions may have "
-                f"at most {DENSE_CLASSES}); leave out confidence_level."
-            )
+            self._refuse_interval(values.shape[1])
         return DenseBlocks(values)
+
+    def _refuse_interval(self, K: int) -> NoReturn:
+        """Refuse an interval of very many classes."""
+        raise ValueError(
+            f"an interval of {type(self).__name__} needs dense matrices of classes by classes, "
+            f"and {K} classes are too many for that (sparse predictions may have at most "
+            f"{DENSE_CLASSES}); leave out confidence_level."
+        )
 
     def _seen_target(self, y_proba: Rows, who: str) -> SeenTarget:
         """Set aside, softly and with a warning, the classes that validation lacks."""
@@ -813,12 +1009,25 @@ class PriorEstimator(BaseEstimator):
         )
 
 
+def _refuse_more(given: dict[str, Any]) -> None:
+    """Refuse data beside a confusion matrix that was given."""
+    if more := [name for name, value in given.items() if value is not None]:
+        raise ValueError(
+            f"confusion= takes the place of a validation set; leave out {', '.join(more)}."
+        )
+
+
+def _are_decisions(y_proba: Any) -> bool:
+    """Tell whether rows that were checked before stand for decisions without probabilities."""
+    return isinstance(y_proba, Predictions) and y_proba.decided is not None
+
+
 def interval_request(
     confidence_level: float | None,
     random_state: int | np.random.Generator | None,
     **options: Unpack[IntervalOptions],
 ) -> IntervalRequest | None:
-    """Check how an interval is to be made; None if there is to be none."""
+    """Check the options of an interval; return None if none is asked for."""
     if strange := options.keys() - DEFAULT_OPTIONS.keys():
         raise TypeError(f"there is no option {some(sorted(strange))}; see estimate for all.")
     if confidence_level is None:

@@ -1,4 +1,4 @@
-r"""CM-L, SCM-L, CM-M, SCM-M and kin: the likelihood of decisions under a confusion matrix.
+r"""CM-L, SCM-L, CM-M, SCM-M and relatives: the likelihood of decisions under a confusion matrix.
 
 .. math:: \max_{p \in \Delta}\ \sum_i n_i \log (C p)_i + \sum_k (\alpha_k - 1) \log p_k
 
@@ -27,7 +27,8 @@ instead of those of one class. The strength s, in samples, is the one that makes
 held-out rows most likely.
 """
 
-from functools import reduce
+from collections.abc import Callable
+from functools import partial, reduce
 from operator import add
 from typing import Any, Literal
 
@@ -43,7 +44,8 @@ from priorshift.estimators.references import GUIDE
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
 from priorshift.solvers import Mixture, gradient_ascent, maximise_jointly
-from priorshift.statistics import Decision, model_columns, shrunk_columns
+from priorshift.statistics import Confusion, Decision, model_columns, shrunk_columns
+from priorshift.uncertainty import pooled_columns
 
 STRENGTHS = np.array([0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0])
 """What `shrinkage="cv"` chooses from, in samples per class."""
@@ -51,7 +53,7 @@ STRENGTHS = np.array([0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0,
 N_FOLDS = 5
 
 EMPTY = 1e-12
-"""What an impossible decision counts for when likelihoods are compared."""
+"""Probability that an impossible decision counts as when likelihoods are compared."""
 
 
 class CML(PriorEstimator):
@@ -312,7 +314,9 @@ class JointLikelihood(PriorEstimator):
         alpha = self._hyper_prior[target.seen]
         if (alpha < 1).any():
             raise ValueError(f"alpha must be at least 1 for {self.name}; got {self.alpha!r}.")
-        counted = self.confusion_.counts + self.shrinkage_ * self.model_confusion_
+        confusion = self.confusion_
+        counts = confusion.in_samples() if self._decisions_only else confusion.counts
+        counted = counts + self.shrinkage_ * self.model_confusion_
         V, n = counted[:, target.seen], target.counts.counts
         _report_impossible(Mixture.of(V, weights=n), float(n.sum()))
         start = target.among_seen(self.source_priors_)
@@ -356,19 +360,30 @@ def _report_impossible(problem: Mixture, total: float) -> None:
 def _learn_shrinkage(
     fitting: Fitting, shrinkage: float | Literal["cv"], decision: Decision
 ) -> dict[str, Any]:
-    """Return the strength in use, and the confusion matrix as the classifier itself sees it."""
-    assert fitting.rows is not None
+    """Return the strength in use, and the confusion matrix as the classifier itself sees it.
+
+    Decisions have no probabilities to say that; there all classes together do.
+    """
+    if fitting.rows is None:
+        assert fitting.counts is not None
+        confusion = fitting.counts.by_class
+        model = pooled_columns(confusion.in_samples())
+        strength = _strength(shrinkage, partial(likeliest_strength, confusion, model))
+        return {"shrinkage_": strength, "model_confusion_": model}
     rows = fitting.rows.in_canonical_order()
     weight = rows.balanced_weight(fitting.given.label_priors(fitting.classes))
-    if isinstance(shrinkage, str):
-        check_choice(shrinkage, ("cv",), "shrinkage")
-        strength = best_strength(rows, weight, decision)
-    else:
-        strength = check_positive(shrinkage, "shrinkage") if shrinkage else 0.0
     return {
-        "shrinkage_": strength,
+        "shrinkage_": _strength(shrinkage, partial(best_strength, rows, weight, decision)),
         "model_confusion_": model_columns(rows.y_proba, weight, decision),
     }
+
+
+def _strength(shrinkage: float | Literal["cv"], choose: Callable[[], float]) -> float:
+    """Return the strength that is given, or choose it."""
+    if isinstance(shrinkage, str):
+        check_choice(shrinkage, ("cv",), "shrinkage")
+        return choose()
+    return check_positive(shrinkage, "shrinkage") if shrinkage else 0.0
 
 
 def best_strength(rows: Validation, weight: Vector, decision: Decision) -> float:
@@ -387,4 +402,28 @@ def best_strength(rows: Validation, weight: Vector, decision: Decision) -> float
         for i, strength in enumerate(STRENGTHS):
             C = shrunk_columns(kept, model, strength)
             likelihoods[i] += float((of_kept * np.log(np.maximum(C, EMPTY))).sum())
+    return float(STRENGTHS[np.argmax(likelihoods)])
+
+
+def likeliest_strength(confusion: Confusion, model: Vector) -> float:
+    r"""Return the strength that makes each decision most likely given all others.
+
+    Leaving out one decision needs no folds, counts V are enough:
+
+    .. math:: \sum_{dk} V_{dk} \log \frac{V_{dk} - 1 + s\, C^m_{dk}}{n_k - 1 + s}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> V = np.array([[9.0, 5.0], [1.0, 5.0]])
+    >>> likeliest_strength(Confusion(V, V.sum(axis=0), "hard", 20), np.full((2, 2), 0.5))
+    5.0
+    """
+    V = confusion.in_samples()
+    n = V.sum(axis=0)
+    likelihoods = []
+    for strength in STRENGTHS:
+        left = np.maximum(V - 1, 0) + strength * model
+        C = left / np.maximum(n - 1 + strength, EMPTY)
+        likelihoods.append(float((V * np.log(np.maximum(C, EMPTY))).sum()))
     return float(STRENGTHS[np.argmax(likelihoods)])

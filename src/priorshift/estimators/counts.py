@@ -31,7 +31,7 @@ CONTRADICTS = 4.0
 """Standard errors by which a mean prediction contradicts labels."""
 
 NOTABLE, FACTOR = 0.05, 2.0
-"""Least difference of a share, and least factor, that is worth a word."""
+"""Least difference of a share, and least factor, that is worth a warning."""
 
 
 class Validation(NamedTuple):
@@ -78,7 +78,7 @@ class Validation(NamedTuple):
         return Validation(self.y_proba[rows], self.labels[rows], weight)
 
     def in_canonical_order(self) -> "Validation":
-        """Sort rows by what does not depend on the order of rows or classes; nor do folds then."""
+        """Sort rows independently of the order of rows and classes, so that folds are, too."""
         own = self.y_proba[np.arange(self.labels.size), self.labels]
         return self.take(np.lexsort((self.y_proba.max(axis=1), own)))
 
@@ -108,7 +108,7 @@ class ValidationCounts:
     Attributes
     ----------
     predicted : DecisionCounts
-        Summed predictions of all rows.
+        Summed predictions of all rows; counts of hard decisions where there are no probabilities.
     confusion : Confusion or None
         Decisions by class, of the kind that the method compares.
     soft : Confusion or None
@@ -135,6 +135,17 @@ class ValidationCounts:
             soft = confusion if decision == "soft" else rows.confusion("soft")
         return cls(predicted, confusion, soft)
 
+    @classmethod
+    def of_decisions(cls, confusion: Confusion) -> "ValidationCounts":
+        """Take counts of hard decisions for all there is: no probabilities were given."""
+        counts = confusion.counts.sum(axis=1)
+        return cls(DecisionCounts(counts, "hard", confusion.n_samples), confusion)
+
+    @property
+    def decisions_only(self) -> bool:
+        """Whether validation was decisions, without probabilities."""
+        return self.predicted.decision == "hard"
+
     @property
     def by_class(self) -> Confusion:
         """The confusion matrix, where the method could not have been fitted without it."""
@@ -146,11 +157,10 @@ class ValidationCounts:
         named = {field.name: getattr(self, field.name) for field in fields(ValidationCounts)}
         parts = {name: part for name, part in named.items() if part is not None}
         arrays = {f"{name}.counts": part.counts for name, part in parts.items()}
-        arrays |= {
-            f"{name}.class_weights": part.class_weights
-            for name, part in parts.items()
-            if isinstance(part, Confusion)
-        }
+        for name, part in parts.items():
+            for more in ("class_weights", "squares"):
+                if getattr(part, more, None) is not None:
+                    arrays[f"{name}.{more}"] = getattr(part, more)
         return {name: [part.decision, part.n_samples] for name, part in parts.items()}, arrays
 
     @classmethod
@@ -164,7 +174,7 @@ class ValidationCounts:
             parts[name] = (
                 DecisionCounts(counts, decision, n_samples)
                 if weights is None
-                else Confusion(counts, weights, decision, n_samples)
+                else Confusion(counts, weights, decision, n_samples, arrays.get(f"{name}.squares"))
             )
         return cls(**parts)
 
@@ -323,7 +333,7 @@ class Given(NamedTuple):
         )
 
     def label_priors(self, classes: Labels) -> Vector | None:
-        """Return the best account of the training labels: label priors, else source priors."""
+        """Return what is known about the training labels: label priors, else source priors."""
         return self.checked(classes).best_labels
 
 
@@ -343,9 +353,23 @@ def _checked(priors: Any, classes: Labels, name: str) -> Vector | None:
     return None if priors is None else check_priors(priors, classes, name)
 
 
+def label_sources(counts: ValidationCounts | None, known: Known) -> tuple[Vector, str]:
+    """Use the balance of labels as source priors: what a ratio from J is a ratio to."""
+    if known.labels is not None:
+        return known.labels, "source_label_priors"
+    if known.source is not None:
+        return known.source, "given"
+    assert counts is not None
+    if counts.decisions_only:
+        return counts.by_class.class_frequencies, "label frequencies of validation"
+    predicted, confusion = counts.predicted.frequencies, counts.by_class
+    labels = confusion.class_frequencies * predicted[confusion.seen].sum()
+    return np.where(confusion.seen, labels, predicted), "label frequencies of validation"
+
+
 @dataclass(frozen=True)
 class SourceBalance:
-    """Label priors of the source, where they are from in words, and whether anyone told them."""
+    """Label priors of the source, where they come from in words, and whether they were given."""
 
     priors: Vector
     words: str
@@ -359,11 +383,11 @@ def source_balance(
     source_priors: Vector | None,
     label_priors: Vector | None,
 ) -> SourceBalance:
-    """Settle which class balance calibrated outputs stand for.
+    """Choose the class balance under which calibrated outputs are posteriors.
 
     Label priors if they are given. Source priors are what the classifier predicts on average: if
     that is what it predicts on validation, validation is drawn as the training set was, and its
-    labels tell the balance; otherwise they are taken for label priors themselves.
+    labels tell the balance; otherwise they are used as label priors themselves.
     """
     if label_priors is not None:
         return SourceBalance(label_priors, "source_label_priors, as given", True)
@@ -409,7 +433,7 @@ def mismatch_of(predicted: Vector, labelled: Vector, n: float) -> Mismatch | Non
 
     Only for a validation set that is drawn as the training set was. The variance of
     :math:`f_k - [y = k]` is at most the mean of :math:`f_k + [y = k]`, so means alone will do.
-    Classes that validation lacks are another matter, with a warning of its own.
+    Classes that validation lacks have their own warning.
     """
     predicted = np.where(labelled > 0, predicted, 0.0)
     predicted = predicted / (predicted.sum() or 1.0)

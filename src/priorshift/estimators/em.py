@@ -10,7 +10,7 @@ posteriors on validation first. The same problem with one row per decision is in
 
 from copy import copy
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -339,12 +339,27 @@ class CalibratedEM(PriorEstimator):
         classes, given, counts, rows = fitting
         assert counts is not None
         assert rows is not None
-        ordered = rows.in_canonical_order()
-        chosen = self._calibrate(ordered, given.label_priors(classes))
-        # calibrating must not bring to life what validation neither has nor ever sees predicted
-        dead = (counts.predicted.counts <= 0) & ~counts.by_class.seen
-        learned = {"recalibration_": chosen.map, "ridge_": chosen.ridge}
-        return learned, _counts_of(ordered, chosen.y_proba, dead)
+        check_choice(self.calibrator, tuple(FAMILIES), "calibrator")
+        label_priors = given.label_priors(classes)
+
+        def learn() -> tuple[dict[str, Any], str, ValidationCounts]:
+            ordered = rows.in_canonical_order()
+            chosen = self._calibrate(ordered, label_priors)
+            # calibrating must not create mass for classes that validation neither has nor predicts
+            dead = (counts.predicted.counts <= 0) & ~counts.by_class.seen
+            learned = {"recalibration_": chosen.map, "ridge_": chosen.ridge}
+            return learned, chosen.trouble, _counts_of(ordered, chosen.y_proba, dead)
+
+        if rows.checked is None or isinstance(self.random_state, np.random.Generator):
+            learned, trouble, calibrated = learn()
+        else:  # once for all methods that calibrate the same predictions alike
+            key = repr(("calibrated", self.calibrator, self.ridge, self.cv, self.random_state))
+            known = (rows.labels, rows.sample_weight, label_priors)
+            learned, trouble, calibrated = rows.checked.once(rows.y_proba, key, known, learn)
+        if trouble:
+            message = f"the calibrator of {self.name} did not converge: {trouble}."
+            warn_user(message, ConvergenceWarning)
+        return learned, calibrated
 
     def _sources(self, counts: ValidationCounts | None, known: Known) -> tuple[Vector, str]:
         labels = known.best_labels
@@ -356,22 +371,30 @@ class CalibratedEM(PriorEstimator):
         return source, f"mean calibrated prediction on validation{where}"
 
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
-        seen = self.confusion_.seen
-        if not seen.all():
-            warn_user(
-                f"validation has no sample of class {some(self.classes_[~seen].tolist())}: its "
-                "outputs are calibrated by the temperature alone, and EM's estimate of it rests on "
-                "that. Give validation samples of every class.",
-                PriorShiftWarning,
-            )
         problem = posterior_problem(self._calibrated(y_proba), self.source_priors_)
         solution = self._maximise(problem, self.source_priors_)
-        unseen = tuple(self.classes_[~seen].tolist())
-        result = self._result(solution.value, solution, y_proba.shape[0], unseen_classes=unseen)
+        result = self._explained(self._result(solution.value, solution, y_proba.shape[0]))
         method = self.name
         if method == CalibratedEM.name:
             method = f"em-{self.recalibration_.name}"
-        return replace(result, method=method, calibrator=self.recalibration_)
+        return replace(result, method=method)
+
+    def _explained(self, found: PriorEstimate) -> PriorEstimate:
+        """Add the calibrator to an estimate; warn of classes that it could not learn about."""
+        unseen = tuple(self.classes_[~self.confusion_.seen].tolist())
+        if unseen:
+            warn_user(
+                f"validation has no sample of class {some(list(unseen))}: its outputs are "
+                "calibrated by the temperature alone, and EM's estimate of it rests on that. Give "
+                "validation samples of every class.",
+                PriorShiftWarning,
+            )
+        return replace(
+            found,
+            calibrator=self.recalibration_,
+            source_priors_from=self.source_priors_from_,
+            unseen_classes=unseen,
+        )
 
     def _calibrated(self, y_proba: Rows) -> Rows:
         """Calibrate the target: a copy, or block by block in every pass where that is too large."""
@@ -383,10 +406,10 @@ class CalibratedEM(PriorEstimator):
     def _interval(
         self, y_proba: Rows, found: PriorEstimate, request: IntervalRequest
     ) -> PriorInterval:
-        """Bound the priors as EM does, the calibrator given; a bootstrap fits it anew."""
+        """Bound the priors as EM does, the calibrator given; a bootstrap refits it."""
         if request.method == "bootstrap":
             fixed = copy(self)
-            fixed.ridge = self.ridge_  # choosing it anew for every resample would take too long
+            fixed.ridge = self.ridge_  # choosing it again for every resample would take too long
             return super(CalibratedEM, fixed)._interval(y_proba, found, request)
         rows, apply = self._validation_rows(), self.recalibration_.apply
         em = EM(tol=self.tol, max_iter=self.max_iter).fit(
@@ -400,9 +423,8 @@ class CalibratedEM(PriorEstimator):
         return em._interval(self._calibrated(y_proba), found, request)
 
     def _calibrate(self, rows: Validation, label_priors: Vector | None) -> ChosenCalibration:
-        """Fit the calibrator, and warn where that failed."""
-        check_choice(self.calibrator, tuple(FAMILIES), "calibrator")
-        chosen = choose_calibration(
+        """Fit the calibrator."""
+        return choose_calibration(
             rows.y_proba,
             rows.labels,
             rows.weight,
@@ -412,10 +434,6 @@ class CalibratedEM(PriorEstimator):
             n_folds=check_count(self.cv, "cv", least=2),
             random_state=self.random_state,
         )
-        if chosen.trouble:
-            message = f"the calibrator of {self.name} did not converge: {chosen.trouble}."
-            warn_user(message, ConvergenceWarning)
-        return chosen
 
 
 def _kept_alive(source: Vector, known: Vector | None, counts: ValidationCounts) -> Vector:

@@ -151,20 +151,44 @@ def _of_counts(
     """
     target = counts.frequencies * counts.n_samples
     if estimator._decision == "hard" and estimator._validation is None:
-        confusion = estimator.confusion_
-        # without rows, weights are taken to be even
-        validation = confusion.counts * (confusion.n_samples / confusion.class_weights.sum())
+        validation = estimator.confusion_.in_samples()
         decisions = HardDecisions(validation, target, pooled_columns(validation))
     else:
         rows = estimator._labelled_rows()
-        confusion = rows.confusion("hard")
         weight = rows.balanced_weight(estimator._given.label_priors(estimator.classes_))
         chances = _temperature(estimator, rows).apply(rows.y_proba)
         model, tempered = (model_columns(of, weight, "hard") for of in (rows.y_proba, chances))
-        decisions = HardDecisions(_effective(confusion, rows), target, model, tempered)
+        decisions = HardDecisions(rows.confusion("hard").in_samples(), target, model, tempered)
+    seen = estimator.confusion_.seen
+    decisions = decisions.among(seen)
     if request.method in ("auto", "asymptotic"):
         _warn_if_weak(estimator, decisions.votes)
-    return decisions.interval(found.priors, request)
+    bounds = decisions.interval(found.priors[seen], request)
+    return bounds if seen.all() else _with_unseen(bounds, estimator)
+
+
+def votes_of_validation(estimator: "PriorEstimator") -> Votes:
+    """Return what validation says of votes, which needs no row of the target."""
+    if estimator._decision == "hard" and estimator._validation is None:
+        validation = estimator.confusion_.in_samples()
+        target = validation.sum(axis=1)
+        return HardDecisions(validation, target, pooled_columns(validation)).votes
+    rows = estimator._labelled_rows()
+    return Votes.of(
+        estimator.confusion_, rows.y_proba[:1], rows.y_proba, rows.labels, rows.sample_weight
+    )
+
+
+def _with_unseen(bounds: PriorInterval, estimator: "PriorEstimator") -> PriorInterval:
+    """Add classes that validation lacks to an interval: their share is taken to be 0."""
+    seen = estimator.confusion_.seen
+    interval, error = np.zeros((seen.size, 2)), np.zeros(seen.size)
+    interval[seen], error[seen] = bounds.interval, bounds.standard_error
+    caution = (
+        f"validation has no sample of class {some(estimator.classes_[~seen].tolist())}: its share "
+        "is taken to be 0, and its interval does not allow for more."
+    )
+    return replace(bounds, interval=interval, standard_error=error, draws=None, caution=caution)
 
 
 def _temperature(estimator: "PriorEstimator", rows: Validation) -> CalibrationMap:
@@ -204,16 +228,6 @@ def _by_resampling_moments(
     centre = solve_linear(estimator.confusion_.conditional, q)
     draws = bootstrap_draws(replicate, request.n_resamples, request.rng)
     return bootstrap_interval(draws, centre, found.priors, y_proba.shape[0], request)
-
-
-def _effective(confusion: Confusion, rows: Validation) -> Vector:
-    """Scale the counts of weighted rows to as many as they are worth."""
-    if rows.sample_weight is None:
-        return confusion.counts
-    squares = np.bincount(
-        rows.labels, rows.sample_weight**2, minlength=confusion.class_weights.size
-    )
-    return confusion.counts * (confusion.class_weights / squares)
 
 
 def _caution_of_calibration(estimator: "PriorEstimator") -> str | None:
@@ -264,7 +278,7 @@ def _noise_of(estimator: "PriorEstimator") -> SourceNoise | None:
 def _by_resampling_rows(
     estimator: "PriorEstimator", y_proba: Floats, found: PriorEstimate, request: IntervalRequest
 ) -> PriorInterval:
-    """Resample rows, and fit and estimate anew: for any estimator, one copy of the rows per thread.
+    """Resample rows, fit and estimate again: for any estimator, one copy of the rows per thread.
 
     Validation keeps its class sizes where decisions are compared by class.
     """

@@ -19,8 +19,9 @@ from priorshift.estimators.counts import (
     TargetCounts,
     Validation,
     ValidationCounts,
+    label_sources,
 )
-from priorshift.estimators.inversion import from_ratio, judge_condition, label_sources, say_clipped
+from priorshift.estimators.inversion import from_ratio, judge_condition, say_clipped
 from priorshift.estimators.references import AZIZZADENESHELI, GUIDE, TIAN
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
@@ -140,7 +141,8 @@ class RLLS(PriorEstimator):
         """Return rho: how far J may be from the truth with probability 1 - delta."""
         delta = check_fraction(check_positive(self.delta, "delta"), "delta")
         log_term = 2 * np.log(2 * self.classes_.size / delta)
-        n = self.confusion_.class_weights.sum()
+        confusion = self.confusion_
+        n = confusion.in_samples().sum() if confusion.exact else confusion.class_weights.sum()
         return float(3 * (log_term / (3 * n) + np.sqrt(log_term / n)))
 
 
@@ -155,7 +157,7 @@ class GLS(PriorEstimator):
     with the covariance :math:`S_k` of predictions within class k on validation; the last term
     allows for one more target sample, as chance may show none of a class. There are as many
     equations as unknowns, so inside the simplex the weights alone would change nothing against SCM;
-    they say how much to believe the equations. The priors are taken as drawn around the source
+    they say how much to believe the equations. The priors are modelled as drawn around the source
     priors :math:`p_0` with covariance :math:`\tau^2 (\mathrm{diag}(d) - d d^T)`, d half-way between
     :math:`p_0` and equal priors, :math:`\tau^2` makes q most likely, and
 
@@ -267,7 +269,7 @@ def target_covariance(target: SeenTarget, mean: Vector) -> Vector:
 def validation_covariance(rows: Validation, conditional: Vector, priors: Vector) -> Vector:
     r"""Return the covariance of :math:`\hat C p`, :math:`\sum_k p_k^2 S_k / n_k`.
 
-    It needs no S_k of its own: every row counts by :math:`p_y^2 / (n_y (n_y - 1))`. Of a class with
+    No S_k is formed: every row counts by :math:`p_y^2 / (n_y (n_y - 1))`. Of a class with
     one sample, that sample's distance from nothing is unknown: it counts as the average class does.
     """
     y, weight = rows.labels, rows.weight

@@ -1,4 +1,4 @@
-"""All methods of the library: a new one is a class in a file of its own, and its name here.
+"""All methods of the library: a new one is a class in a file, and its name here.
 
 Everything else follows: the registry, `priorshift.estimators`, `priorshift` itself, the choices of
 the command line, and what reports say.

@@ -31,8 +31,8 @@ def register_estimator(cls: Estimator) -> Estimator:
     Parameters
     ----------
     cls : subclass of PriorEstimator
-        With a `name` that no other estimator has. A class defined anew, as in a notebook, takes
-        the place of what it was.
+        With a `name` that no other estimator has. A class that is defined again, as in a
+        notebook, replaces its old version.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def register_estimator(cls: Estimator) -> Estimator:
 
 
 def available_estimators() -> list[str]:
-    """Return the names that `get_estimator` takes.
+    """Return the names that `get_estimator` accepts.
 
     Examples
     --------
@@ -135,7 +135,21 @@ def traits_of(name: str) -> PriorEstimator:
     return PriorEstimator()
 
 
-@cache  # once a process
+def decision_methods() -> list[str]:
+    """Return the names of the methods that need no probabilities, decisions being enough.
+
+    Examples
+    --------
+    >>> from priorshift.estimators.registry import decision_methods
+    >>> decision_methods()
+    ['cm', 'cm-l', 'cm-m', 'bbse', 'rlls', 'joint']
+    """
+    _load_entry_points()
+    methods = {name: cls() for name, cls in _ESTIMATORS.items() if not cls.estimates_nothing}
+    return [name for name, method in methods.items() if not method.needs_probabilities]
+
+
+@cache  # once per process
 def _load_entry_points() -> None:
     """Register the estimators of other packages; one that fails is named and left out."""
     for point in entry_points(group=GROUP):

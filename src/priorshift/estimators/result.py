@@ -19,6 +19,7 @@ from priorshift._validation import (
     check_numbers,
     check_outputs,
     in_class_order,
+    like_input,
     require_keys,
     some,
 )
@@ -27,7 +28,6 @@ from priorshift.adaptation import (
     Adapter,
     ProbaInterval,
     adapt_proba_interval,
-    like_input,
     prior_ratio,
     total_variation,
 )
@@ -180,15 +180,14 @@ class PriorEstimate(FrozenArrays):
             cautions=self.cautions + (() if bounds.caution is None else (bounds.caution,)),
         )
 
-    def adapt(
-        self, y_proba: ArrayLike, *, from_logits: bool = False, strength: float = 1.0
-    ) -> NDArray[Any]:
+    def adapt(self, y_proba: ArrayLike, *, from_logits: bool = False, strength: float = 1.0) -> Any:
         """Adapt predictions to the estimated priors.
 
         Parameters
         ----------
         y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-            Predicted probabilities of any samples of the target.
+            Predicted probabilities of any samples of the target. Columns of a frame are matched to
+            the classes by name.
         from_logits : bool, default=False
             Whether `y_proba` holds logits or log-probabilities instead.
         strength : float in [0, 1], default=1
@@ -198,8 +197,9 @@ class PriorEstimate(FrozenArrays):
         Returns
         -------
         ndarray of the shape of `y_proba`
-            Adapted probabilities; a sparse matrix for a sparse matrix, and a `TopK` for a `TopK`
-            whose rest is spread.
+            Adapted probabilities. A frame for a frame, with its index, its order of columns and its
+            other columns; a sparse matrix for a sparse matrix, a `TopK` for a `TopK` whose rest is
+            spread, and a tensor on the same device for a tensor.
         """
         return self.adapter(y_proba, from_logits=from_logits, strength=strength)
 
@@ -220,7 +220,7 @@ class PriorEstimate(FrozenArrays):
             raise ValueError(
                 "there is no interval; ask for one: estimate(..., confidence_level=0.95)."
             )
-        predictions = check_outputs(y_proba, from_proba=True, name="y_proba")
+        predictions = check_outputs(y_proba, from_proba=True, name="y_proba", classes=self.classes)
         values = in_class_order(predictions, self.classes)
         if self.calibrator is not None:
             values = self.calibrator.apply(values)
@@ -238,7 +238,7 @@ class PriorEstimate(FrozenArrays):
             strength=self.strength,
             classes=self.classes,
         )
-        return ProbaInterval(*(like_input(predictions, part) for part in found))
+        return ProbaInterval(*(like_input(predictions, part, self.classes) for part in found))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON; vectors become mappings from class."""

@@ -1,27 +1,39 @@
 """EM where the labels of some target samples are known."""
 
-from typing import Any
+from copy import copy
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln
 from sklearn.utils.validation import check_is_fitted
 
-from priorshift._typing import Indices, Labels, Mask
+from priorshift._typing import Indices, Mask, Vector
 from priorshift._validation import (
-    as_array,
+    check_choice,
+    check_fraction,
     check_proba,
     check_source_mass,
-    encode_labels,
     in_class_order,
-    is_missing,
-    read_labels,
+    known_labels,
 )
-from priorshift.estimators.base import PriorEstimator
-from priorshift.estimators.em import posterior_problem
+from priorshift.adaptation import prior_ratio
+from priorshift.calibration import FAMILIES
+from priorshift.estimators.base import Fitting, Learned, PriorEstimator
+from priorshift.estimators.counts import Validation
+from priorshift.estimators.em import CalibratedEM, posterior_problem
 from priorshift.estimators.references import SAERENS
 from priorshift.estimators.result import PriorEstimate
 from priorshift.execution import Rows
-from priorshift.solvers import Solution
+from priorshift.solvers import Mixture, Solution
+from priorshift.uncertainty import IntervalRequest, PriorInterval, refute_calibration
+
+HALVINGS = 12
+"""How often the weight of unlabelled rows may be halved before it is 0."""
+
+TOLERATED = 2.0
+"""Nats by which labels may be less likely than under the best weight."""
 
 
 class SemiSupervisedEM(PriorEstimator):
@@ -29,14 +41,26 @@ class SemiSupervisedEM(PriorEstimator):
 
     With :math:`n_k` labelled samples of class k, and the other samples i unlabelled, it maximises
 
-    .. math:: \sum_i \log \sum_k \frac{f_k(x_i)}{p_{T,k}} p_k + \sum_k n_k \log p_k
+    .. math:: \lambda \sum_i \log \sum_k \frac{f_k(x_i)}{p_{T,k}} p_k + \sum_k n_k \log p_k
 
-    to a certificate: the mixture problem with :math:`\alpha_k = 1 + n_k`. It is EM without labels,
-    and label frequencies without unlabelled samples. The samples to label must have been chosen at
+    to a certificate: the mixture problem with :math:`\alpha_k = 1 + n_k`. Without labels it is EM,
+    and without unlabelled samples it returns the label frequencies. Choose the samples to label at
     random from the target: not by class, not by confidence.
+
+    EM trusts outputs to be calibrated. Where a labelled validation set refutes that, outputs are
+    calibrated first. Where the labels of the target contradict what EM finds without them,
+    unlabelled samples count for less (:math:`\lambda < 1`).
 
     Parameters
     ----------
+    calibrator : {"auto", "bcts", "ts", "vs"} or None, default="auto"
+        How to calibrate on the validation set given to `fit`: see `CalibratedEM`. "auto" is "bcts"
+        where validation refutes that outputs are calibrated, and None where it does not. Without a
+        labelled validation set nothing is calibrated.
+    unlabelled_weight : float in [0, 1] or "auto", default="auto"
+        :math:`\lambda`, what an unlabelled sample counts for beside a labelled one. "auto" is the
+        largest power of 1/2 under which the known labels are not much less likely than under the
+        best one.
     tol : float, default=0.01
         Duality gap in nats to reach.
     max_iter : int, default=1000
@@ -61,12 +85,50 @@ class SemiSupervisedEM(PriorEstimator):
     reference = SAERENS
     trusts_outputs = True
 
-    def __init__(self, *, tol: float = 0.01, max_iter: int = 1000) -> None:
+    def __init__(
+        self,
+        *,
+        calibrator: Literal["auto", "bcts", "ts", "vs"] | None = "auto",
+        unlabelled_weight: float | Literal["auto"] = "auto",
+        tol: float = 0.01,
+        max_iter: int = 1000,
+    ) -> None:
+        self.calibrator, self.unlabelled_weight = calibrator, unlabelled_weight
         self.tol, self.max_iter = tol, max_iter
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether `fit` keeps validation row by row: to calibrate on it."""
+        return self.calibrator is not None
+
+    @property
+    def _denominator(self) -> Vector:
+        return self.source_priors_ if self._calibrated is None else self._calibrated.source_priors_
+
+    def _learn(self, fitting: Fitting) -> Learned:
+        classes, given, counts, rows = fitting
+        if self.calibrator is not None:
+            check_choice(self.calibrator, ("auto", *FAMILIES), "calibrator")
+        calibrated = None
+        if rows is not None and rows.y is not None and self._must_calibrate(rows, fitting):
+            name: Any = "bcts" if self.calibrator == "auto" else self.calibrator
+            calibrated = CalibratedEM(calibrator=name, tol=self.tol, max_iter=self.max_iter)
+            calibrated._settle(classes, given, calibrated._count(rows, given), rows)
+        return {"_calibrated": calibrated}, counts
+
+    def _must_calibrate(self, rows: Validation, fitting: Fitting) -> bool:
+        if self.calibrator != "auto":
+            return self.calibrator is not None
+        source = fitting.given.label_priors(fitting.classes)
+        return refute_calibration(rows.y_proba, rows.labels, rows.sample_weight, source) is not None
+
+    def _warn_of_mismatch(self, rows: Validation) -> None:
+        if self._calibrated is None:
+            super()._warn_of_mismatch(rows)
 
     def estimate(
         self,
-        y_proba: ArrayLike,
+        y_proba: ArrayLike | None = None,
         confidence_level: float | None = None,
         random_state: int | np.random.Generator | None = None,
         *,
@@ -81,31 +143,25 @@ class SemiSupervisedEM(PriorEstimator):
         y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
             Predicted probabilities on the target, labelled samples included.
         confidence_level, random_state, **options
-            As for `PriorEstimator.estimate`; intervals are to be had without labels only.
+            As for `PriorEstimator.estimate`; there is no interval with `y_target`.
         y_target : array-like of shape (n_samples,), optional
             Labels, with `unlabelled` where none is known; None is EM.
         unlabelled : object, optional
             What stands for an unknown label, such as -1; by default None and NaN do.
-
-        Returns
-        -------
-        PriorEstimate
         """
         if y_target is None:
             return super().estimate(y_proba, confidence_level, random_state, **options)
         check_is_fitted(self)
         if confidence_level is not None:
             raise ValueError(
-                "confidence_level cannot be had with y_target, since a bootstrap resamples rows "
-                "without their labels; leave out one of the two."
+                "there is no interval with y_target, because a bootstrap resamples rows without "
+                "their labels; leave out confidence_level or y_target."
             )
-        values = in_class_order(check_proba(y_proba), self.classes_)
-        check_source_mass(
-            self.source_priors_, values, self.classes_, origin=self.source_priors_from_
-        )
-        known = _known(y_target, unlabelled, values.shape[0])
-        labels = _encode(y_target, known, self.classes_)
-        return self._most_likely(values, known, labels)
+        values = in_class_order(check_proba(y_proba, classes=self.classes_), self.classes_)
+        check_source_mass(self._denominator, values, self.classes_, origin=self.source_priors_from_)
+        n_samples = values.shape[0]
+        rows, labels = known_labels(y_target, self.classes_, n_samples, unlabelled, minus_one=False)
+        return self._most_likely(values, np.isin(np.arange(n_samples), rows), labels)
 
     def adapt(
         self,
@@ -125,41 +181,75 @@ class SemiSupervisedEM(PriorEstimator):
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
         return self._most_likely(y_proba, np.zeros(1, dtype=bool), np.zeros(0, dtype=np.intp))
 
+    def _interval(
+        self, y_proba: Rows, found: PriorEstimate, request: IntervalRequest
+    ) -> PriorInterval:
+        """Bound the priors without labels: as `CalibratedEM` does, or by resampling."""
+        if self._calibrated is not None:
+            return self._calibrated._interval(y_proba, found, request)
+        plain = copy(self)
+        plain.calibrator = None  # whether to calibrate is not asked anew for every resample
+        return super(SemiSupervisedEM, plain)._interval(y_proba, found, request)
+
     def _most_likely(self, y_proba: Rows, known: Mask, labels: Indices) -> PriorEstimate:
         counts = np.bincount(labels, minlength=self.classes_.size).astype(np.float64)
-        if known.all():
-            solution = Solution(counts / counts.sum(), "direct")
-        else:
-            rows = y_proba if not known.any() else np.asarray(y_proba)[~known]
-            problem = posterior_problem(rows, self.source_priors_, 1 + counts)
-            solution = self._maximise(problem, self.source_priors_)
-        return self._result(solution.value, solution, y_proba.shape[0])
+        solution = self._solution(None if known.all() else self._rows(y_proba, known), counts)
+        result = self._result(solution.value, solution, y_proba.shape[0])
+        return result if self._calibrated is None else self._calibrated._explained(result)
 
+    def _rows(self, y_proba: Rows, known: Mask) -> Rows:
+        """Return the unlabelled rows, calibrated if need be."""
+        rows = np.asarray(y_proba)[~known] if known.any() else y_proba
+        return rows if self._calibrated is None else self._calibrated._calibrated(rows)
 
-def _known(y_target: ArrayLike, unlabelled: Any, n_samples: int) -> Mask:
-    """Tell which labels are known."""
-    labels = _as_objects(y_target)
-    if labels.shape != (n_samples,):
-        raise ValueError(
-            f"y_target has shape {labels.shape} but there are {n_samples} rows of predictions; "
-            "give one entry a row, and `unlabelled` where the label is not known."
+    def _solution(self, rows: Rows | None, counts: Vector) -> Solution:
+        """Weigh unlabelled rows as the labels allow, and maximise."""
+        source, weight, passes = self._denominator, 0.0, 0
+        if rows is not None:
+            weight, passes = self._settled_weight(rows, counts)
+        if rows is None or weight == 0:  # nothing but labels
+            return Solution(counts / counts.sum(), "direct")
+        problem = Mixture.of(
+            rows,
+            scale=prior_ratio(np.ones_like(counts), source),
+            weights=None if weight == 1 else np.full(rows.shape[0], weight),
+            alpha=1 + counts,
         )
-    if unlabelled is None:
-        return ~np.fromiter((is_missing(label) for label in labels), bool, n_samples)
-    return np.fromiter((label != unlabelled for label in labels), bool, n_samples)
+        solution = self._maximise(problem, source)
+        return replace(solution, n_iter=solution.n_iter + passes)
+
+    def _settled_weight(self, rows: Rows, counts: Vector) -> tuple[float, int]:
+        """Return the weight of an unlabelled row, and the passes that it cost to find."""
+        weight = self.unlabelled_weight
+        if not isinstance(weight, str):
+            weight = check_fraction(weight, "unlabelled_weight")
+            return (weight if counts.any() else 1.0), 0
+        check_choice(weight, ("auto",), "unlabelled_weight")
+        if not counts.any():
+            return 1.0, 0
+        alone = self._maximise(posterior_problem(rows, self._denominator), self._denominator)
+        return weight_of_unlabelled(counts, alone.value, rows.shape[0]), alone.n_iter
 
 
-def _encode(y_target: ArrayLike, known: Mask, classes: Labels) -> Indices:
-    """Turn the known labels into indices of `classes`."""
-    if not known.any():
-        return np.zeros(0, dtype=np.intp)
-    labels = read_labels(_as_objects(y_target)[known], name="the labelled part of y_target")
-    if labels.dtype.kind == "f" and classes.dtype.kind in "iu" and (labels % 1 == 0).all():
-        labels = labels.astype(np.int64)  # a column with NaN holds its whole numbers as floats
-    return encode_labels(labels, classes, "the labelled part of y_target")
+def weight_of_unlabelled(counts: Vector, priors: Vector, n_unlabelled: int) -> float:
+    r"""Return what an unlabelled row may count for, given labels of the same target.
 
+    If n unlabelled rows lead to the priors p, they are worth a Dirichlet distribution
+    :math:`\mathrm{Dir}(\lambda n p + 1/2)`, under which the labels have a likelihood. The weight is
+    the largest that is not much less likely than the best.
 
-def _as_objects(y_target: Any) -> NDArray[np.object_]:
-    """Return labels as Python objects, so that None and NaN survive beside strings."""
-    values = y_target.to_numpy() if hasattr(y_target, "to_numpy") else y_target
-    return as_array(values, "y_target", object)
+    Examples
+    --------
+    >>> import numpy as np
+    >>> labels = np.array([70.0, 30.0])
+    >>> weight_of_unlabelled(labels, np.array([0.7, 0.3]), 1000)
+    1.0
+    >>> weight_of_unlabelled(labels, np.array([0.3, 0.7]), 1000)
+    0.0078125
+    """
+    weights = np.append(0.5 ** np.arange(HALVINGS), 0.0)
+    a = weights[:, None] * n_unlabelled * priors + 0.5
+    total = a.sum(axis=1)
+    nats = gammaln(total) - gammaln(total + counts.sum())
+    nats += (gammaln(a + counts) - gammaln(a)).sum(axis=1)
+    return float(weights[np.argmax(nats >= nats.max() - TOLERATED)])

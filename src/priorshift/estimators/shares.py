@@ -1,4 +1,4 @@
-r"""Class shares from calibrated posteriors, with all that is uncertain about them.
+r"""Class shares from calibrated posteriors, with their whole uncertainty.
 
 The likelihood of the target's rows says what p is, as far as the posteriors are right. How far the
 calibrator is from right shows when it is fitted without each of F folds: with p_f the estimate
@@ -29,12 +29,12 @@ CONCENTRATIONS = (1.0, 10.0, 100.0)
 """Pseudo-counts per class of the Dirichlet priors; one of c counts 1 / c as much as one of 1."""
 
 PSEUDO_COUNT = 0.5
-"""What each class has before the target is looked at, so that no estimate lies on the boundary."""
+"""Added to each class, so that no estimate lies on the boundary."""
 
 TOL = 0.01
 LEAST_TEMPERING = 1e-6
 TINY_SHARE = 1e-9
-"""What a class starts with at least: none is lost for good."""
+"""Least share that a class starts with: at 0 it could never come back."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Shares:
 
     @property
     def covariance(self) -> Vector:
-        """All that is uncertain."""
+        """The whole covariance."""
         return self.noise + self.jackknife
 
     def mixed(self, other: "Shares", share: float) -> "Shares":
@@ -128,11 +128,12 @@ def share_interval(
     priors: Vector,
     shares: Shares,
     spread: Vector,
-    votes: Votes,
+    votes: Votes | None,
+    n_target: int,
     n_folds: int,
     request: IntervalRequest,
 ) -> PriorInterval:
-    r"""Bound shares by all that is uncertain about them.
+    r"""Bound shares by their whole uncertainty.
 
     With z the normal quantile and t that of :math:`F - 1` degrees of freedom, as F folds tell no
     better, the squared half-width of class k is
@@ -142,12 +143,15 @@ def share_interval(
     :math:`S` is the variance of shares over the maps that are averaged (`spread`). J and S are
     doubled, because a ridge that is chosen well leaves a squared bias as large as the variance.
     :math:`B_k = ((m_k - p_k)^2 - V_k)_+` is how far the moments of calibrated outputs, of variance
-    V, contradict the estimate beyond their own noise. The noise of the labels themselves, which
-    :math:`\Omega` has in it, is taken at the bound, as in Wilson's interval.
+    V, contradict the estimate beyond their own noise; without `votes`, where a class has no labels,
+    nothing contradicts it. The noise of the labels themselves, which :math:`\Omega` has in it, is
+    taken at the bound, as in Wilson's interval.
     """
-    n, z = votes.n_target, request.z(priors.size)
+    n, z = n_target, request.z(priors.size)
     tail = stdtrit(n_folds - 1, ndtr(z))
-    contradiction = np.maximum((votes.raw - priors) ** 2 - votes.variance("population"), 0.0)
+    contradiction = np.zeros_like(priors)
+    if votes is not None:
+        contradiction = np.maximum((votes.raw - priors) ** 2 - votes.variance("population"), 0.0)
     calibration = 2 * (shares.jackknife.diagonal() + spread)
     labels = priors * (1 - priors) / n
     beyond = np.maximum(shares.noise.diagonal() - labels, 0.0) + contradiction

@@ -232,9 +232,13 @@ def compare(
         "classes": classes,
     }
     # refuse bad data here, once; what a single method refuses is in its row
-    validation = check_proba(y_proba_val, "y_proba_val", tables=True)
+    labels = read_labels(y_val, None, "y_val")
+    validation = check_proba(
+        y_proba_val, "y_proba_val", tables=True, classes=classes, labels=labels
+    )
     settled = NoAdaptation().fit(validation, y_val, **given).classes_
-    target = ordered(check_proba(y_proba_target, tables=True), settled, "y_proba_target")
+    target = check_proba(y_proba_target, tables=True, classes=settled)
+    target = ordered(target, settled, "y_proba_target")
     truth, index = None, None
     if y_target is not None:
         labels = read_labels(y_target, target.shape[0], "y_target")

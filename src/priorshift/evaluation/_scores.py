@@ -67,7 +67,7 @@ def score(y_proba: ArrayLike, y: ArrayLike, priors: Any, *, classes: ArrayLike) 
     Scores(accuracy=1.0, balanced_accuracy=1.0, log_loss=0.366..., l1_error=0.199...)
     """
     names = read_labels(classes, name="classes")
-    values = in_class_order(check_proba(y_proba), names)
+    values = in_class_order(check_proba(y_proba, classes=names), names)
     index = encode_labels(read_labels(y, values.shape[0]), names)
     estimated = check_priors(priors, names, "priors")
     return _scores(*_hits_and_loss(values, index, names.size), index, estimated)

@@ -106,7 +106,7 @@ class SparkTable(Table):
         return [(row.partition, unpack(bytes(row.found))) for row in rows]
 
     def __reduce__(self) -> Any:
-        """Refuse: it stands for rows of a session."""
+        """Refuse: it belongs to a Spark session."""
         raise TypeError("a SparkTable cannot be pickled: it belongs to a Spark session.")
 
 

@@ -252,7 +252,7 @@ class SparseBlock:
 
 
 def with_data(csr: Any, data: Floats) -> Any:
-    """Return a matrix with the same entries listed and other values."""
+    """Return a matrix with the same listed entries and other values."""
     return csr_array((data, csr.indices, csr.indptr), shape=csr.shape)
 
 

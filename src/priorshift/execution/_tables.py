@@ -22,7 +22,7 @@ from priorshift.execution import _threads
 from priorshift.execution._threads import BLOCK_BYTES, map_parts, row_parts, row_slices
 
 Block = Any
-"""Some rows of a table: an ndarray, or what multiplies, sums and slices as one."""
+"""Some rows of a table: an ndarray, or anything that multiplies, sums and slices like one."""
 
 Blocks = Iterator[tuple[slice, Block]]
 """Blocks, each with its rows as a slice; a block is valid only until the next one is read."""
@@ -36,10 +36,8 @@ Done = Callable[[int], None]
 READ_ROWS = 2**14
 """Rows that are copied at once when a part of a table is read into an array."""
 
-SAMPLE_NUMBERS = 10_000_000
-"""Rows times classes of a sample."""
-FEWEST_ROWS = 1000
-SAMPLE_SEED = 0
+SAMPLE_NUMBERS, FEWEST_ROWS, SAMPLE_SEED = 10_000_000, 1000, 0
+"""Rows times classes of a sample, its fewest rows, and where its random numbers start."""
 
 
 class Table(ABC):
@@ -112,7 +110,7 @@ class Table(ABC):
         return MappedTable(self, function, self.shape, self.dtype, self.names)
 
     def __array__(self, *_: Any, **__: Any) -> Any:
-        """Refuse: a table exists so that nobody needs all of it at once."""
+        """Refuse: a table exists because its rows do not fit in memory."""
         raise TypeError(f"a {type(self).__name__} is read in blocks; it is not made into an array")
 
 
@@ -125,6 +123,11 @@ class MappedTable(Table):
     shape: tuple[int, int]
     dtype: np.dtype[Any]
     names: tuple[Any, ...] | None
+
+    @property
+    def portable(self) -> bool:  # type: ignore[override]
+        """Whether the other table is: functions are small."""
+        return self.table.portable
 
     def blocks(self, part: slice, n_rows: int) -> Blocks:
         """Yield the function of each block of the other table."""
@@ -185,7 +188,7 @@ class ArrayTable(Table):
 
     @classmethod
     def recognises(cls, values: Any) -> bool:
-        """Recognise memory maps whose conversion at once would be a copy of everything."""
+        """Recognise memory maps that would have to be copied as a whole to be converted."""
         if not isinstance(values, np.memmap) or values.ndim != 2:
             return False
         return are_numbers(values.dtype) and values.dtype != float_type(values.dtype)
@@ -245,7 +248,7 @@ Kernel = Callable[[Block, slice], Any]
 """A function of a block and its rows. Returns numbers, arrays, lists, or a tuple of these."""
 
 Watcher = Callable[[int, int], None]
-"""Called during every pass over a table with the rows in all, and how many more are done."""
+"""Called during every pass over a table with the number of all rows, and how many more are done."""
 
 _WATCHER: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
@@ -272,7 +275,7 @@ def map_reduce(
         Called with a block and its rows as a slice.
     data : ndarray or Table
     work : float, optional
-        Roughly the number of multiplications in all, by default one per number: little work is
+        Roughly the total number of multiplications, by default one per number; small work is
         not split.
     block_bytes : int
         Float64 bytes of a block.
@@ -390,7 +393,7 @@ def take_rows(table: Table, index: Indices) -> Floats:
 def sample_rows(data: Rows, n_rows: int, random_state: int = 0) -> Floats:
     """Return all rows of a small table or array, otherwise about `n_rows` drawn at random.
 
-    Rows drawn twice count once: a permutation of all rows would need memory of its own.
+    Rows drawn twice count once: a permutation of all rows would need too much memory.
     """
     n = data.shape[0]
     if n_rows >= n:

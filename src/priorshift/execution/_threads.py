@@ -78,7 +78,7 @@ def map_rows(
 ) -> list[Result]:
     """Apply a kernel to consecutive parts of the rows; return the results in order.
 
-    `work` is roughly the number of multiplications in all: little work is not split.
+    `work` is roughly the total number of multiplications; small work is not split.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def multiply(A: Floats, x: Vector) -> Vector:
 
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    """Hold every BLAS at one thread; safe to nest and to enter from several threads."""
+    """Limit every BLAS to one thread; safe to nest and to enter from several threads."""
     _BLAS_LIMIT.enter()
     try:
         yield

@@ -12,7 +12,7 @@ used. Pooling leaves less of it, as if the group had more rows; validation's noi
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from priorshift._typing import Floats, Indices, Labels, Mask, Vector
 from priorshift._validation import (
+    as_decisions,
     check_count,
     check_positive,
     check_proba,
@@ -30,6 +31,7 @@ from priorshift._validation import (
 )
 from priorshift.adaptation import prior_ratio
 from priorshift.estimators import PriorEstimate, PriorEstimator
+from priorshift.estimators.intervals import votes_of_validation
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.execution import Table
 from priorshift.groups._counts import GroupCounts, count_groups
@@ -45,7 +47,7 @@ from priorshift.solvers import (
     maximise_all,
     solve_linear,
 )
-from priorshift.uncertainty import IntervalRequest, Votes, score_bounds
+from priorshift.uncertainty import IntervalRequest, score_bounds
 
 INSTEAD = "a method such as SCM-L, CM-L, SCM, BBSE, EM, MAP or Auto"
 
@@ -56,8 +58,7 @@ LEAST_ROWS = 1e-9
 """Rows of a group that has none: its bounds become 0 and 1."""
 
 
-@dataclass(frozen=True)
-class _Rows:
+class _Rows(NamedTuple):
     """Clean target rows in class order, with the number of each row's group."""
 
     y_proba: Any
@@ -81,9 +82,10 @@ class _Asked:
 
 def estimate_groups(
     estimator: PriorEstimator,
-    y_proba: Any,
+    y_proba: Any = None,
     groups: ArrayLike | None = None,
     *,
+    y_pred: ArrayLike | None = None,
     pooling: Pooling = "auto",
     confidence_level: float | None = None,
     sample_weight: ArrayLike | None = None,
@@ -106,6 +108,8 @@ def estimate_groups(
         which you can make in parts anywhere.
     groups : array-like of shape (n_samples,)
         Group of each row: text, numbers or dates. None if you pass counts.
+    y_pred : array-like of shape (n_samples,), optional
+        Decisions on the target instead of `y_proba`, for the methods of hard decisions.
     pooling : "auto", None or float, default="auto"
         "auto" pools by marginal likelihood; None estimates every group by itself; a number is how
         many rows the pooled priors count for in every group.
@@ -113,10 +117,6 @@ def estimate_groups(
         For example 0.95, to give every prior an interval. Not for EM and MAP.
     sample_weight : array-like of shape (n_samples,), optional
         A row of weight 2 counts as two rows.
-
-    Returns
-    -------
-    GroupEstimates
 
     Examples
     --------
@@ -139,6 +139,9 @@ def estimate_groups(
     """
     check_is_fitted(estimator)
     asked = _Asked(check_pooling(pooling), _request(confidence_level))
+    if y_pred is not None:
+        estimator._require_decisions(y_pred, y_proba)
+        y_proba = as_decisions(y_pred, estimator.classes_)
     if isinstance(y_proba, GroupCounts):
         if groups is not None or sample_weight is not None:
             raise ValueError("counts hold their groups and weights; leave out the arguments.")
@@ -162,14 +165,15 @@ def _read(estimator: PriorEstimator, y_proba: Any, groups: Any, sample_weight: A
     """Check rows, groups and weights; methods with a confusion matrix read rows in blocks."""
     if groups is None:
         raise ValueError("groups is missing; pass the group of each row.")
-    read = check_proba(y_proba, tables=estimator.counts_suffice)
+    read = check_proba(y_proba, tables=estimator.counts_suffice, classes=estimator.classes_)
     values = in_class_order(read, estimator.classes_)
-    check_source_mass(
-        estimator._denominator,
-        values,
-        estimator.classes_,
-        origin=estimator.source_priors_from_,
-    )
+    if read.decided is None:
+        check_source_mass(
+            estimator._denominator,
+            values,
+            estimator.classes_,
+            origin=estimator.source_priors_from_,
+        )
     names, codes = encode_groups(read_groups(groups, values.shape[0]))
     return _Rows(values, names, codes, check_sample_weight(sample_weight, values.shape[0]))
 
@@ -203,7 +207,7 @@ def _from_calibrated(estimator: PriorEstimator, rows: _Rows, asked: _Asked) -> G
         raise ValueError(f"{type(estimator).__name__} takes no sample_weight; use SCM-L.")
     whole = estimator.estimate(rows.y_proba)
     soft, calibrator = estimator._soft_decisions()
-    rows = replace(rows, y_proba=calibrator.apply(rows.y_proba))
+    rows = rows._replace(y_proba=calibrator.apply(rows.y_proba))
     if _is_each_alone(soft, rows, asked):
         found = _estimate_each(soft, rows)
     else:
@@ -267,7 +271,7 @@ def _from_counts(estimator: PriorEstimator, counts: GroupCounts, asked: _Asked) 
 def _is_each_alone(estimator: PriorEstimator, rows: _Rows, asked: _Asked) -> bool:
     """Whether every group is to be a target of its own, because no batch can solve for it."""
     plain = rows.weight is None and asked.interval is None and not isinstance(rows.y_proba, Table)
-    by_counts = estimator.counts_suffice and not estimator.needs_rows
+    by_counts = estimator.counts_suffice and estimator.confusion_.seen.all()
     in_batch = estimator.batch is not None and (by_counts or not estimator.counts_suffice)
     return not in_batch and plain and not asked.pools
 
@@ -345,11 +349,7 @@ def _intervals(
     estimator: PriorEstimator, priors: Vector, mass: Vector, pool: Pool, request: IntervalRequest
 ) -> tuple[Vector, Vector]:
     """Return the intervals, shape (G, K, 2), and standard errors, shape (G, K)."""
-    rows = estimator._labelled_rows()
-    # what validation says needs no row of the target
-    votes = Votes.of(
-        estimator.confusion_, rows.y_proba[:1], rows.y_proba, rows.labels, rows.sample_weight
-    )
+    votes = votes_of_validation(estimator)
     within, own = votes.within, np.diagonal(votes.within)
     n = np.maximum(_effective_rows(mass, priors.shape[1], pool), LEAST_ROWS)
     by_others = (priors @ within - priors * own) / n

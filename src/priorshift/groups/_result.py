@@ -16,9 +16,10 @@ from priorshift._validation import (
     check_outputs,
     check_source_mass,
     in_class_order,
+    like_input,
     some,
 )
-from priorshift.adaptation import like_input, prior_ratio, reweight, total_variation
+from priorshift.adaptation import prior_ratio, reweight, total_variation
 from priorshift.estimators import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
 from priorshift.groups._labels import match_groups, match_or_pool, read_groups
@@ -188,11 +189,13 @@ class GroupEstimates(FrozenArrays):
 
         Returns
         -------
-        ndarray of the shape of `y_proba`
+        ndarray of the shape of `y_proba`, or a frame for a frame
             Adapted probabilities.
         """
         check_choice(unknown, ("refuse", "pooled"), "unknown")
-        predictions = check_outputs(y_proba, from_proba=not from_logits, name="y_proba")
+        predictions = check_outputs(
+            y_proba, from_proba=not from_logits, name="y_proba", classes=self.classes
+        )
         values = in_class_order(predictions, self.classes)
         check_source_mass(
             self.source_priors,
@@ -208,9 +211,8 @@ class GroupEstimates(FrozenArrays):
             from_logits = False
         power = self.pooled.strength * check_fraction(strength, "strength")
         ratios = np.vstack([self.ratio, self.pooled.ratio]) ** power
-        return like_input(
-            predictions, reweight(values, ratios, from_logits=from_logits, codes=codes)
-        )
+        adapted = reweight(values, ratios, from_logits=from_logits, codes=codes)
+        return like_input(predictions, adapted, self.classes)
 
     def to_frame(self, *, wide: bool = False, backend: Backend = "pandas") -> Any:
         """Return a frame of the named library.

@@ -2,12 +2,14 @@
 
 from priorshift.io._atomic import atomic_path, locked, write_text
 from priorshift.io._base import PredictionFile, are_whole, as_text
-from priorshift.io._open import SUFFIXES, open_predictions, require_file
+from priorshift.io._open import SUFFIXES, open_predictions, require_file, suffix_of
 from priorshift.io._resume import START, Mark, Partial, remove_partial, resumable_path
+from priorshift.io._view import ClassView
 
 __all__ = [
     "START",
     "SUFFIXES",
+    "ClassView",
     "Mark",
     "Partial",
     "PredictionFile",
@@ -19,5 +21,6 @@ __all__ = [
     "remove_partial",
     "require_file",
     "resumable_path",
+    "suffix_of",
     "write_text",
 ]

@@ -13,10 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Floats, float_type
+from priorshift._version import __version__
+from priorshift.exceptions import missing
 from priorshift.execution import Rows, row_slices
 from priorshift.io import _base
 from priorshift.io._arrow_rows import ArrowRows, ColumnTable, ParquetRows, StreamRows, stacked
-from priorshift.io._base import Copy, PredictionFile, order_of, require_distinct
+from priorshift.io._base import ADAPTED, Copy, PredictionFile, order_of, require_distinct
 
 Write = Callable[[Any], None]
 """Writes a record batch."""
@@ -27,9 +29,6 @@ Opened = tuple[Any, int | None, Callable[[list[str] | None], Any]]
 FILE_MARK = b"ARROW1"
 FILE_HEAD = 8
 """Bytes of an Arrow IPC file before what it shares with a stream: the mark, padded."""
-
-PANDAS_INDEX = "__index_level_"
-"""How names begin of columns in which pandas stores a row index."""
 
 
 @dataclass(frozen=True)
@@ -45,16 +44,25 @@ class ArrowTable(PredictionFile):
             require_distinct(schema.names, f"the header of {self.where}")
             return schema
 
+    @property
+    def header(self) -> list[str]:
+        """Names of all columns."""
+        return list(self.schema.names)
+
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The numeric columns, except the label and a row index."""
         return tuple(
             field.name
             for field in self.schema
-            if field.name not in ("", self.label_column)
-            and not field.name.startswith(PANDAS_INDEX)
-            and _is_numeric(field.type)
+            if self.may_be_class(field.name) and _is_numeric(field.type)
         )
+
+    @property
+    def adapted(self) -> str | None:
+        """Which version of priorshift wrote the mark into the metadata, if there is one."""
+        mark = (self.schema.metadata or {}).get(ADAPTED.encode())
+        return None if mark is None else str(mark, "utf-8", "replace")
 
     def values(self, names: Sequence[str] | None) -> Floats:
         """Read the predictions."""
@@ -94,6 +102,8 @@ class ArrowTable(PredictionFile):
             at = schema.get_field_index(name)
             if not pa.types.is_floating(schema.field(at).type):
                 schema = schema.set(at, schema.field(at).with_type(pa.float64()))
+        mark = {ADAPTED.encode(): __version__.encode()}
+        schema = schema.with_metadata({**(schema.metadata or {}), **mark})
         with self._writer(copy, schema) as write:
             for batch in self._batches(None):
                 if not copy.is_done(start, batch.num_rows):
@@ -324,7 +334,7 @@ def readable(where: str) -> Iterator[Any]:
     try:
         import pyarrow as pa
     except ImportError:
-        raise ImportError(f"{where} needs pyarrow: pip install 'priorshift[tables]'") from None
+        raise missing(where, "pyarrow", "tables") from None
     try:
         yield pa
     except (pa.lib.ArrowException, OSError, UnicodeDecodeError) as error:  # text may be damaged

@@ -1,5 +1,6 @@
 """What every file of predictions can do, whatever its format."""
 
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from priorshift._typing import Floats, Labels
 from priorshift._validation import some
-from priorshift.execution import Rows
+from priorshift.execution import Rows, Table
 from priorshift.io._resume import START, Mark, Save
 
 Rewrite = Callable[[Floats], Floats]
@@ -23,6 +24,12 @@ Advance = Callable[[int], None]
 
 BLOCK_ROWS = 65_536
 """Rows in memory at once, where a file can be read in parts."""
+
+PANDAS_INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+(_level_\d+)?")
+"""Names that pandas gives an index without a name: in Parquet, and when it reads CSV again."""
+
+ADAPTED = "priorshift.adapted"
+"""Key of the metadata, or name of the array, that marks a file as adapted."""
 
 LARGEST_WHOLE = 2.0**53
 """The largest number up to which float64 holds every whole number."""
@@ -41,12 +48,15 @@ class PredictionFile(ABC):
         What the predictions are.
     title : str
         What messages call the file, if not by its path.
+    ignored : tuple of str
+        Columns that are not classes, even if they hold numbers: a group, a time.
     """
 
     path: Path
     label_column: str
     kind: Literal["proba", "logits"] = "proba"
     title: str = ""
+    ignored: tuple[str, ...] = ()
 
     @property
     def where(self) -> str:
@@ -55,8 +65,36 @@ class PredictionFile(ABC):
 
     @property
     @abstractmethod
+    def header(self) -> Sequence[str]:
+        """Names of all columns, or of all arrays of an npz."""
+
+    @property
+    @abstractmethod
     def names(self) -> tuple[str, ...] | None:
         """The possible class columns: a table's numeric columns, an npz's classes, or None."""
+
+    @property
+    def single(self) -> bool:
+        """Whether there is one column of predictions only: the probability of a positive class."""
+        return self.names is not None and len(self.names) == 1
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What was assumed in order to read the file, one sentence each."""
+        return ()
+
+    @property
+    def adapted(self) -> str | None:
+        """Which version of priorshift adapted the predictions, if the file says so."""
+        return None
+
+    def is_index(self, name: str) -> bool:
+        """Tell whether a column is a row index, as pandas writes and reads it without a name."""
+        return not name or PANDAS_INDEX.fullmatch(name) is not None
+
+    def may_be_class(self, name: str) -> bool:
+        """Tell whether a column of numbers may be a class: not the label, an index, a group."""
+        return name not in (self.label_column, *self.ignored) and not self.is_index(name)
 
     @property
     @abstractmethod
@@ -83,6 +121,17 @@ class PredictionFile(ABC):
         Table or ndarray of shape (n_samples, n_classes)
         """
         return self.values(names)
+
+    def stored_names(self, names: Sequence[str] | None) -> Sequence[str] | None:
+        """Return what the file itself calls the columns of some classes; None without names."""
+        return names if self.is_table else None
+
+    def head(self, n_rows: int, names: Sequence[str] | None = None) -> Floats:
+        """Read the predictions of the first rows only."""
+        rows = self.rows(names)
+        if isinstance(rows, Table):
+            return rows.read(slice(0, min(n_rows, rows.shape[0])))
+        return rows[:n_rows]
 
     def labels(self) -> NDArray[Any] | None:
         """Read the labels, if there are any."""

@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 
 from priorshift._typing import Floats, are_numbers, float_type
 from priorshift._validation import some
+from priorshift._version import __version__
 from priorshift.execution import Blocks, Rows, Table, row_slices, slices
 from priorshift.io import _base
 from priorshift.io._base import (
+    ADAPTED,
     Copy,
     PredictionFile,
     as_text,
@@ -35,6 +37,12 @@ class NpyFile(PredictionFile):
 
     is_table = False
     names = None
+    header = ()
+
+    @property
+    def single(self) -> bool:
+        """Whether the array is one column."""
+        return self.array.ndim == 1 or self.array.shape[1:] == (1,)
 
     @cached_property
     def array(self) -> NDArray[Any]:
@@ -73,10 +81,11 @@ class NpyFile(PredictionFile):
             copy.advance(copy.begin.rows)
         else:
             new = np.lib.format.open_memmap(
-                copy.output, mode="w+", dtype=_written_type(source), shape=source.shape
+                copy.output, mode="w+", dtype=_written_type(source), shape=self.array.shape
             )
         for rows in row_slices(slice(copy.begin.rows, source.shape[0]), _base.BLOCK_ROWS):
-            new[rows] = copy.changed(source[rows], rows.start)
+            changed = copy.changed(source[rows], rows.start)
+            new[rows] = changed.reshape(new[rows].shape)
             copy.written(rows.stop, lambda: copy.output.stat().st_size)
         new.flush()
 
@@ -94,7 +103,7 @@ class NpyRows(Table):
         """Yield blocks, converted where the file holds numbers of another type."""
         mapped = np.load(self.path, mmap_mode="r", allow_pickle=False)
         for rows, block in slices(mapped, part, n_rows):
-            yield rows, np.asarray(block, dtype=self.dtype)
+            yield rows, np.asarray(block, dtype=self.dtype).reshape(-1, self.shape[1])
 
 
 @dataclass(frozen=True)
@@ -120,6 +129,22 @@ class NpzFile(PredictionFile):
             f"{self.where} has no array 'y_proba' or 'logits'; it has {some(sorted(self.keys))}."
         )
 
+    @property
+    def header(self) -> list[str]:
+        """Names of all arrays."""
+        return list(self.keys)
+
+    @property
+    def single(self) -> bool:
+        """Whether the predictions are one column."""
+        return self.predictions.shape[1] == 1
+
+    @property
+    def adapted(self) -> str | None:
+        """Which version of priorshift wrote the mark among the arrays, if there is one."""
+        mark = self.vector(ADAPTED)
+        return None if mark is None else str(mark)
+
     @cached_property
     def names(self) -> tuple[str, ...] | None:
         """The classes, if they are named."""
@@ -131,10 +156,16 @@ class NpzFile(PredictionFile):
         return names
 
     @cached_property
+    def stored(self) -> NDArray[Any]:
+        """The predictions in the shape in which they are stored."""
+        return self._read(self.key)
+
+    @cached_property
     def predictions(self) -> Floats:
         """The predictions, columns as they are in the file."""
-        values = _matrix(self._read(self.key), f"{self.key} in {self.where}")
-        if self.names is not None and len(self.names) != values.shape[1]:
+        values = _matrix(self.stored, f"{self.key} in {self.where}")
+        expected = (1, 2) if values.shape[1] == 1 else (values.shape[1],)  # [negative, positive]
+        if self.names is not None and len(self.names) not in expected:
             raise ValueError(
                 f"{self.where} has {len(self.names)} classes but {self.key} has {values.shape[1]} "
                 "columns; give each column its class."
@@ -174,7 +205,8 @@ class NpzFile(PredictionFile):
         back = slice(None) if order is None else order
         for rows in row_slices(values.shape[0], _base.BLOCK_ROWS):
             new[rows, back] = copy.changed(values[rows], rows.start)
-        kept = [member for name, member in self.keys.items() if name not in (self.key, "y_proba")]
+        written = {"y_proba": new.reshape(self.stored.shape), ADAPTED: np.array(__version__)}
+        kept = [m for name, m in self.keys.items() if name not in (self.key, *written)]
         compression = self.keys[self.key].compress_type
         with self._archive() as old, zipfile.ZipFile(copy.output, "w", compression) as archive:
             for member in kept:
@@ -184,8 +216,9 @@ class NpzFile(PredictionFile):
                     _member(archive, member.filename) as goal,
                 ):
                     copyfileobj(source, goal)
-            with _member(archive, "y_proba.npy") as goal:
-                np.lib.format.write_array(goal, new, allow_pickle=False)
+            for name, array in written.items():
+                with _member(archive, f"{name}.npy") as goal:
+                    np.lib.format.write_array(goal, array, allow_pickle=False)
 
     def _order(self, names: Sequence[str] | None) -> list[int] | None:
         return None if not names or not self.names else order_of(names, self.names, self.where)
@@ -257,6 +290,8 @@ def _written_type(values: NDArray[Any]) -> np.dtype[Any]:
 
 
 def _matrix(array: NDArray[Any], where: str) -> NDArray[Any]:
+    if array.ndim == 1 and are_numbers(array.dtype):
+        return array[:, None]  # the probability of a positive class
     if array.ndim != 2 or not are_numbers(array.dtype):
         raise ValueError(
             f"{where} must be a matrix of numbers (rows, classes); got shape {array.shape} of "

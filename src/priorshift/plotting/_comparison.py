@@ -45,8 +45,8 @@ ROOM = 22
 class ComparisonDisplay(Display):
     r"""Show whether methods agree.
 
-    Few methods and classes: the priors themselves, a row a class and a marker a method. Many: the
-    total variation distance between every two methods,
+    With few methods and classes, it shows the priors themselves: one row per class, one marker per
+    method. With many, it shows the total variation distance between every two methods,
 
     .. math:: \tfrac12 \sum_k |p_k - p'_k|,
 
@@ -125,7 +125,7 @@ class ComparisonDisplay(Display):
         return 0.5 * cdist(self.priors, self.priors, "cityblock")
 
     def frame(self, backend: Backend = "pandas") -> Any:
-        """Return one row a method and class, as a frame of the named library."""
+        """Return one row per method and class, as a frame of the named library."""
         n_methods = len(self.methods)
         columns = {
             "method": np.repeat(self.methods, self.classes.size),
@@ -158,10 +158,6 @@ class ComparisonDisplay(Display):
         max_classes : int, default=12
             Where there are more classes, priors are drawn only of those that methods differ on
             most.
-
-        Returns
-        -------
-        self
         """
         check_choice(kind, ("auto", "priors", "distance"), "kind")
         check_count(max_classes, "max_classes")

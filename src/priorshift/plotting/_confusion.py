@@ -124,10 +124,6 @@ class ConfusionDisplay(Display):
         sample_weight : array-like of shape (n_samples,), optional
         ax : matplotlib Axes, optional
             Where to draw; by default on a new pyplot figure.
-
-        Returns
-        -------
-        ConfusionDisplay
         """
         values, codes, names = read_labelled(y_proba, y, classes)
         confusion = Confusion.from_arrays(
@@ -165,10 +161,6 @@ class ConfusionDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, optional
-
-        Returns
-        -------
-        self
         """
         ax = self._axes(ax, self.figsize(), "compressed")
         cells, group = pool(self.conditional, self.seen, MAX_CELLS)

@@ -1,4 +1,4 @@
-"""Priors of groups: one line a group, one column of dots a class."""
+"""Priors of groups: one line per group, one column of dots per class."""
 
 from typing import TYPE_CHECKING, Any, Self
 
@@ -34,7 +34,7 @@ LONGEST = 12
 
 
 class GroupsDisplay(Display):
-    """Show how class priors differ between groups, one row a group.
+    """Show how class priors differ between groups, one row per group.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class GroupsDisplay(Display):
     classes : array-like of shape (n_classes,)
         Class names.
     pooled : array-like of shape (n_classes,)
-        Priors that small groups are drawn to: a line a class.
+        Priors that small groups are drawn to: a line per class.
     n : array-like of shape (n_groups,), optional
         Rows of each group, written beside it.
     interval : array-like of shape (n_groups, n_classes, 2), optional
@@ -136,10 +136,6 @@ class GroupsDisplay(Display):
         ax : matplotlib Axes, optional
         max_groups : int, default=20
         max_classes : int, default=4
-
-        Returns
-        -------
-        self
         """
         rows, columns = self.movers(max_groups), self.varying(max_classes)
         ax = self._axes(ax, self.figsize(max_groups, max_classes))
@@ -149,7 +145,7 @@ class GroupsDisplay(Display):
         return self
 
     def frame(self, backend: Backend = "pandas") -> Any:
-        """Return one row a group and class, as a frame of the named library."""
+        """Return one row per group and class, as a frame of the named library."""
         G, K = self.priors.shape
         columns = {
             "group": np.repeat(self.groups, K),

@@ -82,7 +82,9 @@ class MonitorDisplay(Display):
         self.numbered = time is None
         self.time = tuple(range(n_steps)) if time is None else tuple(time)
         if len(self.time) != n_steps:
-            raise ValueError(f"time must have {n_steps} entries, one a step; got {len(self.time)}.")
+            raise ValueError(
+                f"time must have {n_steps} entries, one per step; got {len(self.time)}."
+            )
         self.raised = _check_flags(raised, n_steps, "raised")
         self.alarm = self.raised if alarm is None else _check_flags(alarm, n_steps, "alarm")
         self.method = method
@@ -136,10 +138,6 @@ class MonitorDisplay(Display):
         ----------
         ax : matplotlib Axes, optional
         max_classes : int, default=8
-
-        Returns
-        -------
-        self
         """
         chosen = self.movers(max_classes)
         ax = self._axes(ax, self.figsize())
@@ -152,7 +150,7 @@ class MonitorDisplay(Display):
         return self
 
     def frame(self, backend: Backend = "pandas") -> Any:
-        """Return one row a step, as a frame of the named library."""
+        """Return one row per step, as a frame of the named library."""
         columns: dict[str, Any] = {
             "time": list(self.time),
             "alarm": self.alarm,
@@ -248,6 +246,6 @@ def _check_flags(flags: ArrayLike | None, n_steps: int, name: str) -> Mask:
     values = np.zeros(n_steps, dtype=bool) if flags is None else np.asarray(flags, dtype=bool)
     if values.shape != (n_steps,):
         raise ValueError(
-            f"{name} must have {n_steps} entries, one a step; got shape {values.shape}."
+            f"{name} must have {n_steps} entries, one per step; got shape {values.shape}."
         )
     return values

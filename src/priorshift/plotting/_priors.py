@@ -33,7 +33,7 @@ MAX_CLASSES = 20
 
 
 class PriorsDisplay(Display):
-    """Show how class priors moved from source to target, one row a class.
+    """Show how class priors moved from source to target, one row per class.
 
     Parameters
     ----------
@@ -111,10 +111,6 @@ class PriorsDisplay(Display):
         ----------
         ax : matplotlib Axes, optional
         max_classes : int, default=20
-
-        Returns
-        -------
-        self
         """
         rows = self.movers(max_classes)
         ax = self._axes(ax, self.figsize(max_classes))
@@ -123,7 +119,7 @@ class PriorsDisplay(Display):
         return self
 
     def frame(self, backend: Backend = "pandas") -> Any:
-        """Return one row a class, in class order, as a frame of the named library."""
+        """Return one row per class, in class order, as a frame of the named library."""
         columns = {
             "class": self.classes,
             "source_prior": self.source_priors,

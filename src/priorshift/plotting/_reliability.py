@@ -123,10 +123,6 @@ class ReliabilityDisplay(Display):
             Bins of equally many samples, so that none is nearly empty; or of equal width.
         ax : matplotlib Axes, optional
             Where to draw; by default on a new pyplot figure.
-
-        Returns
-        -------
-        ReliabilityDisplay
         """
         check_choice(strategy, tuple(STRATEGIES), "strategy")
         check_count(n_bins, "n_bins")
@@ -163,10 +159,6 @@ class ReliabilityDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, optional
-
-        Returns
-        -------
-        self
         """
         ax = self._axes(ax, self.figsize())
         lowest = np.floor(10 / self.n_classes) / 10

@@ -147,10 +147,6 @@ class SampleSizeDisplay(Display):
         ax : matplotlib Axes, optional
         tolerance : float, default=0.05
             The L1 error for which the rows needed are named.
-
-        Returns
-        -------
-        self
         """
         needed = self.samples_needed(tolerance)
         ax = self._axes(ax, self.figsize())

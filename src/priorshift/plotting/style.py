@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from priorshift._typing import Indices, Mask, Vector
 from priorshift._validation import check_count
+from priorshift.exceptions import missing
 from priorshift.text import movers
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def require_matplotlib() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        raise ImportError("plots need Matplotlib: pip install 'priorshift[plot]'") from None
+        raise missing("a plot", "matplotlib", "plot") from None
 
 
 def ink() -> str:

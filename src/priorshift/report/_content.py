@@ -11,7 +11,7 @@ from priorshift._version import __version__
 from priorshift.report._facts import Facts
 from priorshift.report._figures import picture
 from priorshift.report._tables import (
-    Table,
+    PageTable,
     decisions_table,
     flows_table,
     methods_table,
@@ -229,8 +229,8 @@ def page_content(facts: Facts, about: dict[str, Any], options: str | None) -> di
     }
 
 
-def _tables(facts: Facts, names: tuple[str, ...]) -> dict[str, Table | None]:
-    tables: dict[str, Table | None] = {
+def _tables(facts: Facts, names: tuple[str, ...]) -> dict[str, PageTable | None]:
+    tables: dict[str, PageTable | None] = {
         "priors": priors_table(facts, names),
         "methods": methods_table(facts),
         "truth": None if facts.truth is None else truth_table(facts.truth),

@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 from priorshift._typing import Floats, Indices, Mask, Vector
 from priorshift._validation import (
     Predictions,
+    as_decisions,
     check_priors,
     check_proba,
     encode_labels,
@@ -140,6 +141,8 @@ def check_inputs(
     y_proba_target: ArrayLike | Rows | None,
     y_target: ArrayLike | None,
     comparison: Comparison | None,
+    y_pred_val: ArrayLike | None = None,
+    y_pred_target: ArrayLike | None = None,
     source_label_priors: Any = None,
     warned: tuple[str, ...],
 ) -> Inputs:
@@ -153,8 +156,8 @@ def check_inputs(
     _require_same_classes(
         estimate, None if assessment is None else assessment.estimate, "assessment"
     )
-    proba_val, label_val = _part(estimate, y_proba_val, y_val, "val")
-    proba_target, label_target = _part(estimate, y_proba_target, y_target, "target")
+    proba_val, label_val = _part(estimate, y_proba_val, y_pred_val, y_val, "val")
+    proba_target, label_target = _part(estimate, y_proba_target, y_pred_target, y_target, "target")
     label_priors = None
     if source_label_priors is not None:
         label_priors = check_priors(source_label_priors, estimate.classes, "source_label_priors")
@@ -193,15 +196,19 @@ def assessed(inputs: Inputs) -> Assessment | None:
 
 
 def _part(
-    estimate: PriorEstimate, y_proba: Any, y: Any, part: str
+    estimate: PriorEstimate, y_proba: Any, y_pred: Any, y: Any, part: str
 ) -> tuple[Predictions | None, Indices | None]:
     """Check predictions and labels of one data set; the target's may be a table."""
+    if y_pred is not None:
+        if y_proba is not None:
+            raise ValueError(f"pass y_proba_{part} or y_pred_{part}, not both.")
+        y_proba = as_decisions(y_pred, estimate.classes)
     if y_proba is None:
         if y is not None:
             raise ValueError(f"y_{part} needs the predictions it belongs to: pass y_proba_{part}.")
         return None, None
     name = f"y_proba_{part}"
-    predictions = check_proba(y_proba, name, tables=part == "target")
+    predictions = check_proba(y_proba, name, tables=part == "target", classes=estimate.classes)
     predictions = ordered(predictions, estimate.classes, name)
     if y is None:
         return predictions, None
@@ -369,8 +376,9 @@ def gather(inputs: Inputs) -> Facts:
             inputs.label_val,
             None if known is None else known.condition_number,
         )
-        reliability = Reliability.of(inputs.proba_val.values, inputs.label_val)
-    if inputs.proba_target is not None:
+        if inputs.proba_val.decided is None:
+            reliability = Reliability.of(inputs.proba_val.values, inputs.label_val)
+    if inputs.proba_target is not None and inputs.proba_target.decided is None:
         # as if adapted, whatever was decided: a reader asks what would change
         counted, told = count_target(
             adapting(inputs.estimate), inputs.proba_target.values, inputs.label_target

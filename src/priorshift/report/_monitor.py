@@ -16,7 +16,7 @@ from priorshift.plotting.style import BLUE, VERMILLION, bare, label_time, positi
 from priorshift.report._content import about_report, as_json
 from priorshift.report._figures import FigureOf, inline_svg, report_style
 from priorshift.report._render import _environment, _policy, _source, require_packages
-from priorshift.report._tables import MANY, Cell, Table, _cell, _cells, _rows
+from priorshift.report._tables import MANY, Cell, PageTable, _cell, _cells, _rows
 from priorshift.report._words import Tile, description, references
 from priorshift.streaming import MonitorHistory, PriorMonitor, describe
 from priorshift.text import (
@@ -84,9 +84,9 @@ def sentences(history: MonitorHistory, names: Sequence[str]) -> list[str]:
         f"most {level_in_words(history)}. That holds if rows are independent draws."
     )
     said.append(
-        "An alarm says that classes are decided for with other frequencies. A change of priors "
-        "does that, and so does a change of what the classes look like: compare with “priorshift "
-        "test” before adapting."
+        "An alarm means that the classes are predicted at different rates than before. Changed "
+        "priors cause that, but so do classes that look different: run “priorshift test” before "
+        "adapting."
     )
     return said
 
@@ -110,7 +110,7 @@ def key_numbers(history: MonitorHistory) -> list[Tile]:
     ]
 
 
-def steps_table(history: MonitorHistory, names: Sequence[str]) -> Table:
+def steps_table(history: MonitorHistory, names: Sequence[str]) -> PageTable:
     """List the last steps, the latest first."""
     records = history.records()[-MAX_STEPS:][::-1]
     distances = history.total_variation[-MAX_STEPS:][::-1].tolist()
@@ -128,10 +128,10 @@ def steps_table(history: MonitorHistory, names: Sequence[str]) -> Table:
     shown, total = len(rows), len(history)
     caption = f"The last {shown:,} of {total:,} steps" if shown < total else f"All {total:,} steps"
     columns = ("Step", "Rows", "Total variation", "Moved most, points", "Evidence, nats", "Alarm")
-    return Table("steps-table", f"{caption}, the latest first", columns, rows)
+    return PageTable("steps-table", f"{caption}, the latest first", columns, rows)
 
 
-def source_and_present_table(history: MonitorHistory, names: Sequence[str]) -> Table:
+def source_and_present_table(history: MonitorHistory, names: Sequence[str]) -> PageTable:
     """List source and present priors of every class."""
     now, K = history.priors[-1], len(names)
     change = now - history.source_priors
@@ -146,7 +146,7 @@ def source_and_present_table(history: MonitorHistory, names: Sequence[str]) -> T
     ]
     columns = ("Class", "Source", "Least", "Most", "Now", "Change, points", "Ratio")
     caption = f"Priors of {K:,} classes" + (", the largest change first" if K > MANY else "")
-    return Table("priors-table", caption, columns, _rows(names, parts, order))
+    return PageTable("priors-table", caption, columns, _rows(names, parts, order))
 
 
 def monitor_data(history: MonitorHistory, warnings: Sequence[str], **about: Any) -> dict[str, Any]:
@@ -204,7 +204,7 @@ def draw_monitor_figures(history: MonitorHistory) -> dict[str, FigureOf]:
         }
 
 
-_PRIORS = "Class priors over time, one line a class; the tables below have the numbers."
+_PRIORS = "Class priors over time, one line per class; the tables below have the numbers."
 _EVIDENCE = "Evidence of a change over time; the table below has the numbers."
 
 
@@ -284,11 +284,6 @@ def render_monitor_report(
         What was warned of on the way.
     created : datetime, optional
         Date of the report, by default now. All else depends on the arguments alone.
-
-    Returns
-    -------
-    str
-        HTML.
 
     Examples
     --------

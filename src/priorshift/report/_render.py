@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from priorshift.assessment import Assessment
 from priorshift.estimators import PriorEstimate
 from priorshift.evaluation import Comparison
+from priorshift.exceptions import missing
 from priorshift.io import write_text
 from priorshift.report._content import about_report, as_json, page_content, report_data
 from priorshift.report._facts import Facts, check_inputs, gather
@@ -35,6 +36,8 @@ def render_report(
     y_val: ArrayLike | None = None,
     y_proba_target: ArrayLike | None = None,
     y_target: ArrayLike | None = None,
+    y_pred_val: ArrayLike | None = None,
+    y_pred_target: ArrayLike | None = None,
     comparison: Comparison | None = None,
     source_label_priors: Any = None,
     title: str | None = None,
@@ -67,6 +70,9 @@ def render_report(
         Predicted probabilities on the target: for how decisions change.
     y_target : array-like of shape (n_target,), optional
         The target's labels, if there are any: for scores.
+    y_pred_val, y_pred_target : array-like of shape (n_val,) and (n_target,), optional
+        Decisions instead of probabilities: there are no pages on calibration then, nor on decisions
+        that change.
     comparison : Comparison, optional
         Other methods on the same data, from `priorshift.evaluation.compare`.
     source_label_priors : array-like of shape (n_classes,) or mapping, optional
@@ -84,11 +90,6 @@ def render_report(
         What was warned of on the way to the estimate.
     created : datetime, optional
         Date of the report, by default now. All else depends on the arguments alone.
-
-    Returns
-    -------
-    str
-        HTML.
 
     Examples
     --------
@@ -110,6 +111,8 @@ def render_report(
             y_val=y_val,
             y_proba_target=y_proba_target,
             y_target=y_target,
+            y_pred_val=y_pred_val,
+            y_pred_target=y_pred_target,
             comparison=comparison,
             source_label_priors=source_label_priors,
             warned=tuple(map(str, warnings)),
@@ -155,7 +158,7 @@ def require_packages() -> None:
         import jinja2  # noqa: F401
         import matplotlib  # noqa: F401
     except ImportError as error:
-        raise ImportError(f"reports need {error.name}: pip install 'priorshift[report]'") from None
+        raise missing("a report", error.name or "jinja2", "report") from None
 
 
 def _render(facts: Facts, about: dict[str, Any], options: str | None) -> str:

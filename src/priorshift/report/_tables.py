@@ -35,7 +35,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Table:
+class PageTable:
     """A table that a page sorts by any column; the first column names the row."""
 
     id: str
@@ -67,7 +67,7 @@ class Table:
         return column < self.n_text
 
 
-def priors_table(facts: Facts, names: Sequence[str]) -> Table:
+def priors_table(facts: Facts, names: Sequence[str]) -> PageTable:
     """List the share of every class before and now."""
     estimate, K = facts.estimate, len(names)
     order = facts.shift.by_size if K > MANY else np.arange(K)
@@ -86,10 +86,10 @@ def priors_table(facts: Facts, names: Sequence[str]) -> Table:
         columns.append("Unclipped ratio" if of_ratio else "Unclipped prior")
         parts.append(_cells(estimate.raw, number))
     caption = f"Shares of {K:,} classes" + (", the largest change first" if K > MANY else "")
-    return Table("priors-table", caption, tuple(columns), _rows(names, parts, order))
+    return PageTable("priors-table", caption, tuple(columns), _rows(names, parts, order))
 
 
-def methods_table(facts: Facts) -> Table | None:
+def methods_table(facts: Facts) -> PageTable | None:
     """List what every compared method says."""
     comparison = facts.comparison
     if comparison is None:
@@ -118,7 +118,7 @@ def methods_table(facts: Facts) -> Table | None:
         rows.append(tuple(row))
     methods = [result.method for result in comparison.results]
     method = facts.estimate.method
-    return Table(
+    return PageTable(
         "methods-table",
         "Methods side by side",
         tuple(columns),
@@ -128,7 +128,7 @@ def methods_table(facts: Facts) -> Table | None:
     )
 
 
-def decisions_table(decisions: Decisions, names: Sequence[str]) -> Table:
+def decisions_table(decisions: Decisions, names: Sequence[str]) -> PageTable:
     """List decisions before and after, of the classes whose number changes."""
     n_classes = int(np.count_nonzero(decisions.difference))
     n_shown = min(n_classes, MAX_CLASSES)
@@ -141,7 +141,7 @@ def decisions_table(decisions: Decisions, names: Sequence[str]) -> Table:
         _cells(decisions.after, count),
         _cells(decisions.difference, lambda value: signed(int(value))),
     ]
-    return Table(
+    return PageTable(
         "decisions-table",
         caption,
         ("Class", "Before", "After", "Difference"),
@@ -149,7 +149,7 @@ def decisions_table(decisions: Decisions, names: Sequence[str]) -> Table:
     )
 
 
-def flows_table(decisions: Decisions, names: Sequence[str]) -> Table:
+def flows_table(decisions: Decisions, names: Sequence[str]) -> PageTable:
     """List where the changed decisions go."""
     rows = tuple(
         (
@@ -162,10 +162,12 @@ def flows_table(decisions: Decisions, names: Sequence[str]) -> Table:
     )
     shown = f"The {len(rows)} largest of {decisions.n_flows:,} flows of decisions"
     caption = shown if decisions.n_flows > len(rows) else "Flows of decisions"
-    return Table("flows-table", caption, ("From", "To", "Rows", "Share of changes"), rows, n_text=2)
+    return PageTable(
+        "flows-table", caption, ("From", "To", "Rows", "Share of changes"), rows, n_text=2
+    )
 
 
-def pairs_table(mistakes: Mistakes, names: Sequence[str]) -> Table:
+def pairs_table(mistakes: Mistakes, names: Sequence[str]) -> PageTable:
     """List the pairs of classes most confused."""
     rows = tuple(
         (
@@ -177,7 +179,7 @@ def pairs_table(mistakes: Mistakes, names: Sequence[str]) -> Table:
         )
         for pair in mistakes.pairs
     )
-    return Table(
+    return PageTable(
         "pairs-table",
         "Classes most confused on validation",
         ("True class", "Decided as", "Share of the class", "Rows", "Rows of the class"),
@@ -186,7 +188,7 @@ def pairs_table(mistakes: Mistakes, names: Sequence[str]) -> Table:
     )
 
 
-def reliability_table(reliability: Reliability) -> Table:
+def reliability_table(reliability: Reliability) -> PageTable:
     """List the bins of the reliability diagram."""
     parts = [
         _cells(reliability.rows, count),
@@ -195,7 +197,7 @@ def reliability_table(reliability: Reliability) -> Table:
         _cells(reliability.accuracy - reliability.confidence, points),
     ]
     names = [f"{j + 1}" for j in range(reliability.rows.size)]
-    return Table(
+    return PageTable(
         "reliability-table",
         "Confidence and accuracy by bin",
         ("Bin", "Rows", "Mean confidence", "Accuracy", "Difference, points"),
@@ -203,7 +205,7 @@ def reliability_table(reliability: Reliability) -> Table:
     )
 
 
-def truth_table(truth: Truth) -> Table:
+def truth_table(truth: Truth) -> PageTable:
     """List the scores before and after adaptation."""
     scores = (
         ("Accuracy", "accuracy", percent),
@@ -219,7 +221,9 @@ def truth_table(truth: Truth) -> Table:
         )
         for label, name, show in scores
     )
-    return Table("truth-table", "Scores on the target’s labels", ("Score", "Before", "After"), rows)
+    return PageTable(
+        "truth-table", "Scores on the target’s labels", ("Score", "Before", "After"), rows
+    )
 
 
 def _rows(

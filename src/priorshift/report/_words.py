@@ -181,6 +181,10 @@ def movers_claim(facts: Facts, names: tuple[str, ...]) -> str:
     return ", ".join(claims) or "The class shares are what they were"
 
 
+def _times(ratio: float) -> str:
+    return number(ratio, 2).removesuffix(".0")
+
+
 def _moved(before: float, after: float) -> str:
     """Say how a share moved: in times where it moved far, else from what to what."""
     if before <= ZERO:
@@ -192,11 +196,11 @@ def _moved(before: float, after: float) -> str:
         return "all but disappeared"
     if ratio >= 1.9:
         known = {2: "roughly doubled", 3: "roughly tripled"}
-        return known.get(round(ratio), f"grew {number(ratio, 2)}-fold")
+        return known.get(round(ratio), f"grew {_times(ratio)}-fold")
     if ratio <= 0.55:
         parts = {2: "half", 3: "a third", 4: "a quarter", 5: "a fifth"}
         part = parts.get(round(1 / ratio))
-        return f"shrank {number(1 / ratio, 2)}-fold" if part is None else f"shrank to {part}"
+        return f"shrank {_times(1 / ratio)}-fold" if part is None else f"shrank to {part}"
     verb = "grew" if ratio >= 1 else "shrank"
     return f"{verb} from {short_percent(before)} to {short_percent(after)}"
 
@@ -721,7 +725,7 @@ def _sources(facts: Facts) -> str:
         return ""
     return (
         f"The source priors are the {facts.estimate.source_priors_from}. If the classes of "
-        "validation are balanced otherwise than the training set was, pass source_priors."
+        "validation have other shares than in the training set, pass source_priors."
     )
 
 

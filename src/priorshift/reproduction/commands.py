@@ -18,7 +18,7 @@ from priorshift.reproduction.outputs import StoredOutputs
 from priorshift.reproduction.training import RECIPES, Plan, require_torch, train_classifier
 
 if TYPE_CHECKING:
-    from priorshift.reproduction.epochs import Step
+    from priorshift.reproduction.networks import Step
 
 AT_LEAST_ONE = click.IntRange(min=1)
 SCORED = ("train", "val", "test", "retrained")

@@ -375,7 +375,7 @@ def require_pillow() -> Any:
         from PIL import Image
     except ImportError as error:
         raise ImportError(
-            "images are decoded by Pillow, which is missing: pip install 'priorshift[train]'"
+            "images are decoded by Pillow, which is missing: pip install torch pillow"
         ) from error
     return Image
 

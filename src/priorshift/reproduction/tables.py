@@ -122,7 +122,7 @@ class ResultTable:
         try:
             import narwhals as nw
         except ImportError:
-            raise ImportError("frames need narwhals: pip install 'priorshift[tables]'") from None
+            raise ImportError("frames need narwhals: pip install narwhals pyarrow") from None
         columns = {f.name: [getattr(r, f.name) for r in self.records] for f in fields(Record)}
         return nw.from_dict(columns, backend=backend).to_native()
 

@@ -21,7 +21,7 @@ from priorshift.reproduction.images import ImageData, Images
 from priorshift.reproduction.outputs import StoredOutputs
 
 if TYPE_CHECKING:
-    from priorshift.reproduction.epochs import Epoch, Watcher
+    from priorshift.reproduction.networks import Epoch, Watcher
 
 BATCH_SIZE = 256
 MOMENTUM = 0.9
@@ -253,8 +253,13 @@ def _train(
     device: str,
     watch: "Watcher",
 ) -> tuple[dict[str, Any], list["Epoch"]]:
-    from priorshift.reproduction.epochs import Scale, predict_logits, train_network
-    from priorshift.reproduction.networks import load_weights, make_network
+    from priorshift.reproduction.networks import (
+        Scale,
+        load_weights,
+        make_network,
+        predict_logits,
+        train_network,
+    )
 
     images, rows = parts.train
     n_channels = images.pixels(rows[:1]).shape[-1]
@@ -319,6 +324,6 @@ def require_torch() -> Any:
         import torch
     except ImportError as error:
         raise ImportError(
-            "training needs PyTorch, which is missing: pip install 'priorshift[train]'"
+            "training needs PyTorch, which is missing: pip install torch pillow"
         ) from error
     return torch

@@ -83,10 +83,6 @@ def check_assumption(
         Draws of the null distribution; each estimates the priors again.
     random_state : None, int or numpy.random.Generator, optional
 
-    Returns
-    -------
-    AssumptionTest
-
     Examples
     --------
     >>> import priorshift as ps

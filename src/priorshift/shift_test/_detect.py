@@ -103,10 +103,6 @@ def detect_shift(
         Also test whether a change of priors alone explains the target: see `check_assumption`.
     random_state : None, int or numpy.random.Generator, optional
 
-    Returns
-    -------
-    ShiftTest
-
     Examples
     --------
     >>> import priorshift as ps
@@ -322,8 +318,11 @@ def estimate_effect(
 
     of_few, of_all = again.distances(few), again.distances(all_moved)
     low = _true_distance(observed, distances(few, null), np.quantile(of_few, 1 - alpha / 2, axis=1))
+    # an estimate nearer than noise allows is luck: it does not rule out what noise would hide
     high = _true_distance(
-        observed, distances(all_moved, null), np.quantile(of_all, alpha / 2, axis=1)
+        max(observed, float(np.median(of_all[0]))),
+        distances(all_moved, null),
+        np.quantile(of_all, alpha / 2, axis=1),
     )
     bias = np.median(of_few, axis=1) - distances(few, null)
     effect = float(np.clip(observed - again.at_statistic(few, bias), 0.0, 1.0))
@@ -417,7 +416,7 @@ def _true_distance(observed: float, true: Vector, quantiles: Vector) -> float:
     """Return the true distance at which a quantile of estimated distances is the observed one."""
     rising = np.maximum.accumulate(quantiles)
     if observed > rising[-1]:
-        return float(true[-1] + observed - rising[-1])
+        return float(true.max() + observed - rising[-1])
     return float(np.interp(observed, rising, np.maximum.accumulate(true)))
 
 

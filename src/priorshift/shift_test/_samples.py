@@ -17,9 +17,11 @@ from priorshift._validation import (
     check_proba,
     encode_labels,
     in_class_order,
+    is_named,
     ordered,
     read_labels,
     settle_classes,
+    warn_of_missing_names,
 )
 from priorshift.execution import row_blocks
 from priorshift.statistics import Confusion, Decision, DecisionCounts
@@ -95,10 +97,14 @@ def read_samples(
     classes: ArrayLike | None = None,
 ) -> Samples:
     """Check predictions and labels; at least two target rows and two rows of some class."""
-    validation = check_proba(y_proba_val, "y_proba_val")
-    labels = read_labels(y_val, validation.values.shape[0], "y_val")
+    labels = read_labels(y_val, None, "y_val")
+    validation = check_proba(y_proba_val, "y_proba_val", classes=classes, labels=labels)
+    labels = read_labels(labels, validation.values.shape[0], "y_val")
     names = settle_classes(validation, labels, classes)
-    target = in_class_order(check_proba(y_proba_target, "y_proba_target"), names, "y_proba_target")
+    target = check_proba(y_proba_target, "y_proba_target", classes=names)
+    if is_named(y_proba_val):
+        warn_of_missing_names(y_proba_target, target, names, "y_proba_target")
+    target = in_class_order(target, names, "y_proba_target")
     samples = Samples(
         names,
         ordered(validation, names, "y_proba_val"),
@@ -133,6 +139,9 @@ def decision_blocks(y_proba: Floats, decision: Decision) -> Iterator[tuple[slice
 
 MOST_DECIMALS = 6
 """Finer than that, float32 and float64 disagree."""
+
+SATURATED = 1e-3
+"""Confidence below the surest row's: so near to it, rounded rows are often equal by chance."""
 
 N_ROWS = 64
 """Rows that are looked at for a grid that a division hides."""
@@ -223,6 +232,8 @@ class Repeats:
     """Rows of validation and of the target, (2, n_groups)."""
     share: Vector
     """Of the target among the rows of both sides with the same decision, per group."""
+    surest: Mask
+    """Groups that are all but as sure as any row with their decision, per side, (2, n_groups)."""
 
     @classmethod
     def of(cls, samples: Samples) -> "Repeats":
@@ -247,23 +258,25 @@ class Repeats:
         counts = np.stack(
             [np.bincount(side[side >= 0], minlength=n_groups) for side in (groups[:n], groups[n:])]
         )
-        by_side = [
-            np.bincount(side, minlength=rows.shape[1]) for side in (predicted[:n], predicted[n:])
-        ]
-        of_target = by_side[1] / np.maximum(by_side[0] + by_side[1], 1)
-        share = of_target[predicted[maybe[first[size > 1]]]]
-        return cls(groups[:n], groups[n:], counts, share)
+        K, decided = rows.shape[1], predicted[maybe[first[size > 1]]]
+        by_side = [np.bincount(side, minlength=K) for side in (predicted[:n], predicted[n:])]
+        share = (by_side[1] / np.maximum(by_side[0] + by_side[1], 1))[decided]
+        most = np.zeros((2, K))
+        np.maximum.at(most[0], predicted[:n], largest[:n])
+        np.maximum.at(most[1], predicted[n:], largest[n:])
+        surest = largest[maybe[first[size > 1]]] >= most[:, decided] - SATURATED
+        return cls(groups[:n], groups[n:], counts, share, surest)
 
     def repeated(self, side: int) -> bool:
         r"""Tell whether one side (0 validation, 1 target) was drawn with replacement.
 
-        Classifiers tie by themselves: forests vote in steps, networks saturate. Such ties do not
-        respect sides: of t equal rows, all are on one side with probability :math:`\rho^t`,
-        :math:`\rho` its share of all rows. Rows that were drawn twice leave far fewer groups with
-        rows on both sides than that.
+        Classifiers tie by themselves. Networks saturate, so the surest rows of a decision are not
+        judged. Forests vote in steps, but such ties do not respect sides: of t equal rows, all are
+        on one side with probability :math:`\rho^t`, :math:`\rho` its share of all rows. Rows that
+        were drawn twice leave far fewer groups with rows on both sides than that.
         """
         share = self.share if side else 1 - self.share
-        groups = self.counts[side] > 0
+        groups = (self.counts[side] > 0) & ~self.surest[side]
         chance = share[groups] ** self.counts[:, groups].sum(axis=0)
         expected = float((1 - chance).sum())
         noise = float(np.sqrt((chance * (1 - chance)).sum()))

@@ -1,4 +1,4 @@
-"""Solvers: clean arrays in, a `Solution` out. They know no classifiers and no files."""
+"""Solvers: clean arrays in, a `Solution` out. They know nothing about classifiers or files."""
 
 from priorshift.solvers._batch import Mixtures, maximise_all, maximise_by_group
 from priorshift.solvers._certified import maximise

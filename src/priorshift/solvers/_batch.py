@@ -6,7 +6,7 @@ r"""Many mixture problems at once, each solved to its own certificate.
 It is the problem of `Mixture` with a first axis for groups, and the interior point of
 `_interior_point` with one batch of K x K systems per step. A group leaves the batch when its
 duality gap, :math:`\max_k g_k - T_g` in nats, is small enough. The few groups that rounding stops
-short go to the solver of one problem.
+early go to the solver of one problem.
 """
 
 from dataclasses import dataclass, fields
@@ -190,7 +190,7 @@ def maximise_by_group(
     """Maximise the objectives of groups whose rows are their own, such as posteriors.
 
     Groups of similar size are stacked, padded with rows of weight 0, so that Newton's steps run
-    over many groups at once. A group too large to be worth a copy goes to the solver of one
+    over many groups at once. A group too large to copy goes to the solver of one
     problem; there can only be few of those.
 
     Parameters
@@ -277,7 +277,7 @@ def _interior_points(
 ) -> tuple[_Points, Indices]:
     """Step all groups until each is certified or its steps are used up.
 
-    A group whose gap has not halved for a while starts afresh, with plain steps.
+    A group whose gap has not halved for a while restarts with plain steps.
     """
     points = _Points.started(problem, p, tol)
     n_iter = np.ones(p.shape[0], dtype=np.intp)

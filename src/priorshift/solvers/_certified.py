@@ -1,13 +1,14 @@
-r"""The certified solver: EM steps while they promise to end soon, Newton steps when they do not.
+r"""The certified solver: EM steps while they converge fast, Newton steps when they do not.
 
-EM rests where :math:`p_k z_k = e_k/T` with :math:`z = 1 - \ell/T`, for the likelihood's gradient l
+EM stops where :math:`p_k z_k = e_k/T` with :math:`z = 1 - \ell/T`, for the likelihood's gradient l
 and the hyper-prior's e = alpha - 1. A Newton step for these equations solves
 
 .. math:: (H/T + \mathrm{diag}(z/p))\, dp = e/(Tp) - z.
 
-It is the likelihood's own Newton step for classes that stay, and takes those that leave towards 0
-at once. Every class is held above 0 by itself, so that those that leave do not shorten the step of
-the others. Extrapolated EM steps come first: they cost little, and end where no barrier is needed.
+It is the likelihood's own Newton step for classes that stay, and moves those that leave directly
+towards 0. Every class is kept above 0 on its own, so that classes that leave do not shorten the
+step of the others. Extrapolated EM steps come first: they are cheap, and end where no barrier is
+needed.
 
 EM's steps are extrapolated in pairs (SQUAREM, Varadhan and Roland, 2008), never to a lower
 likelihood. Where Newton's matrix is too large or its steps do not help, the interior point of
@@ -24,16 +25,16 @@ from priorshift.solvers._mixture import Curvature, Mixture, Point, inside, merit
 from priorshift.solvers._solution import Solution, Status
 
 EM_TRIAL = 5
-"""EM steps before their rate of convergence is judged."""
+"""EM steps before their rate of convergence is measured."""
 
 STATIONARY = 1e-10
-"""L1 change of p at which EM for a problem that is not concave has come to rest."""
+"""L1 change of p at which EM for a problem that is not concave counts as stationary."""
 
 LEAPS = 5
 """Extrapolations before Newton's steps; more gain little (measured at K = 10,000)."""
 
 LEAST_SHARE = 0.1
-"""No class falls to less of what an EM step gives it by extrapolation."""
+"""Extrapolation leaves each class at least this share of what the EM step gives it."""
 
 LEAST_LEFT = 0.01
 """Share of its prior that a class keeps in any one step."""
@@ -42,11 +43,11 @@ SMALLEST = 1e-290
 """A smaller share counts as this where something is divided by it."""
 
 MARGIN = 0.01
-"""Where EM's steps just reach the tolerance, one of Newton's follows, which gets well within it."""
+"""Where EM only just reaches the tolerance, one Newton step follows to get well within it."""
 
 MOST_STEPS = 15
 MOST_TRIES = 4
-"""Two to four steps are enough, of full length; if not, an interior point is the safer way."""
+"""Two to four full steps are usually enough; if not, the interior point is safer."""
 
 
 def maximise(
@@ -56,7 +57,7 @@ def maximise(
 
     For alpha >= 1 the result is "certified" when its duality gap, computed in float64, is at most
     `tol` nats. For alpha < 1 the problem is not concave: a fixed point of EM is "stationary", and
-    there is no gap. Without any row the answer is the hyper-prior's, or else the start.
+    there is no gap. Without rows, the answer is the mode of the hyper-prior, or else the start.
     """
     p = np.full(problem.n_classes, 1 / problem.n_classes) if start is None else inside(start)
     if problem.A.shape[0] == 0:
@@ -87,7 +88,7 @@ def _maximise(problem: Mixture, p: Vector, tol: float, max_iter: int) -> Solutio
 
 
 def _try_em(problem: Mixture, p: Vector, tol: float, max_iter: int) -> tuple[Point, int]:
-    """Take EM steps p <- p g / T while they pay."""
+    """Take EM steps p <- p g / T while they are worth their cost."""
     budget = 15 + problem.n_classes / 40  # what Newton's steps cost instead, in measured passes
     point, n_iter, previous = Point.at(problem, p, exact=False), 1, np.inf
     while n_iter < max_iter and not (point.exact and point.gap <= tol):
@@ -101,7 +102,7 @@ def _try_em(problem: Mixture, p: Vector, tol: float, max_iter: int) -> tuple[Poi
 
 
 def _steps_to_go(gap: float, previous: float, tol: float) -> float:
-    """Predict the steps until `gap` is `tol` if it goes on shrinking by the same factor."""
+    """Predict the steps until `gap` is `tol` if it keeps shrinking by the same factor."""
     if gap <= tol:
         return 0.0
     if gap >= previous:
@@ -120,7 +121,7 @@ def matrix_free(problem: Mixture, start: Vector, tol: float, max_iter: int) -> t
 
 
 def leap(problem: Mixture, start: Vector, tol: float, max_iter: int) -> tuple[Point, int]:
-    """Take EM steps, each two of them extrapolated; return the last point and the evaluations."""
+    """Take EM steps, extrapolated in pairs; return the last point and the evaluations."""
     point, n_iter = Point.at(problem, start, exact=False), 1
     for _ in range(LEAPS):
         if n_iter + 3 > max_iter or point.gap <= tol:
@@ -136,7 +137,7 @@ def leap(problem: Mixture, start: Vector, tol: float, max_iter: int) -> tuple[Po
 
 
 def em_step(problem: Mixture, point: Point) -> Vector:
-    """Return p g / T, which is never a worse point, but for classes that it would end at once."""
+    """Return p g / T, which never lowers f, with classes kept that it would set to 0."""
     new = point.p * point.gradient / problem.total
     if new.all():
         return new
@@ -219,7 +220,7 @@ def _on_simplex(problem: Mixture, point: Point) -> float:
 
 
 def _fixed_point(problem: Mixture, p: Vector, max_iter: int) -> Solution:
-    """Run EM for alpha < 1: a class whose expected count falls below 1 - alpha leaves for good."""
+    """Run EM for alpha < 1: a class whose expected count falls below 1 - alpha is dropped."""
     status: Status = "not_converged"
     likelihood, n_iter = -np.inf, 0
     while n_iter < max_iter:
@@ -244,7 +245,8 @@ def _fixed_point(problem: Mixture, p: Vector, max_iter: int) -> Solution:
 def _shrink(p: Vector, counts: Vector, excess: Vector) -> Vector:
     """Take the M-step for alpha < 1, where a class needs a count above 1 - alpha.
 
-    Of those with less only the smaller half leaves at once, and never all: others may inherit.
+    Only the smaller half of those with less leaves in one step, and never all of them: what they
+    lose may save the others.
     """
     alive = p > 0
     new = np.where(alive, counts + excess, 0.0)

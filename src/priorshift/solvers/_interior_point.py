@@ -8,7 +8,7 @@ solution, since f(cp) = f(p) + T log c. With duals z of p >= 0, a Newton step so
 
 by Mehrotra's predictor and corrector on one factorisation. Here l and H are the likelihood's
 gradient and Hessian; the hyper-prior e = alpha - 1 acts as a barrier that stays. H is exact where
-that is cheap; else it starts from a sample of rows and learns from every gradient by BFGS updates.
+that is cheap; otherwise it starts from a sample of rows and BFGS updates correct it.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ MAX_TRIES = 5
 TINY = 1e-300
 PATIENCE = 8
 GIVE_UP = 30
-"""Evaluations that do not halve the gap, after which precision or sample grow, or it ends."""
+"""Evaluations without halving the gap after which precision or sample size grow, or it ends."""
 
 
 def interior_point(

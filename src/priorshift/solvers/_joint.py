@@ -1,4 +1,4 @@
-r"""Priors and confusion matrix together: both are unknown, and both datasets speak of both.
+r"""Priors and confusion matrix together: both datasets say something about both.
 
 With validation counts V (plus pseudo-counts), target counts n and a hyper-prior,
 
@@ -6,10 +6,10 @@ With validation counts V (plus pseudo-counts), target counts n and a hyper-prior
     + \sum_k (\alpha_k - 1) \log p_k
 
 over p and the columns of C in the simplex. It is concave in p for a given C and in C for a given
-p, not in both: what is found is a stationary point, the one that the validation matrix leads to.
+p, but not in both: the result is a stationary point, the one that validation's matrix leads to.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,8 +28,7 @@ EXACT = 1e-9
 """A change of p, in L1, that rounding alone explains."""
 
 
-@dataclass(frozen=True)
-class JointProblem:
+class JointProblem(NamedTuple):
     """Validation counts V (K, K), target counts n (K,) and hyper-prior alpha (K,)."""
 
     V: Vector
@@ -52,7 +51,7 @@ class JointProblem:
         return share[:, None] * C * p
 
     def objective(self, C: Vector, p: Vector) -> float:
-        """Return the log-likelihood, up to a constant; cells without counts take no part."""
+        """Return the log-likelihood, up to a constant; cells without counts are left out."""
         mixed, excess = C @ p, self.alpha - 1
         told = (self.n > 0) & (mixed > 0)
         value = self.n[told] @ np.log(mixed[told])
@@ -63,7 +62,7 @@ class JointProblem:
 def maximise_jointly(
     V: Vector, n: Vector, alpha: Vector, *, tol: float, max_iter: int, start: Vector
 ) -> tuple[Vector, Solution]:
-    """Climb from the validation matrix in turns of p and C; return C and the solution p.
+    """Climb from the validation matrix, alternating between p and C; return C and the solution p.
 
     It ends when the priors are within about `tol` in L1 of where they are heading.
     """
@@ -90,9 +89,9 @@ def maximise_jointly(
 
 
 def _to_go(change: float, last: float) -> float:
-    """Predict how far p still moves if every step is as much shorter as this one was.
+    """Predict how far p still moves if steps keep shrinking by the same factor.
 
-    A single step says nothing of that, unless it led nowhere.
+    A single step does not tell, unless it led nowhere.
     """
     if change <= EXACT:
         return 0.0

@@ -7,7 +7,7 @@ is the second-order cone programme
 
 Its solution also solves the quadratic programme :math:`\min_{w \ge 0} \|Jw - q\|^2 + \kappa \|w -
 1\|^2` for the one :math:`\kappa` that equals :math:`c\,\|Jw - q\| / \|w - 1\|` there, which a root
-search finds. The quadratic programme's multipliers are a dual point of F, hence its duality gap.
+search finds. The quadratic programme's multipliers are a dual point of F: the duality gap follows.
 
 Covariance: equations :math:`q = C p + e` with :math:`e \sim N(0, \Sigma)`, and p around a guess
 :math:`p_0` with covariance :math:`\tau^2 D`, where :math:`D = \mathrm{diag}(d) - d d^T` is that of
@@ -43,7 +43,7 @@ FREE = 1e-7
 """Entries of a ratio above this are not held at 0 by the constraint."""
 
 VARIANCES = np.logspace(-8, 4, 241)
-"""Where the variance tau^2 of the priors around their guess is looked for; 0 is tried too."""
+"""Range in which the variance tau^2 of the priors is searched; 0 is tried too."""
 
 RIDGE = 1e-10
 """Added to a covariance, relative to its size: outputs without any noise have none."""
@@ -161,7 +161,7 @@ def _balance_norms(J: Vector, q: Vector, penalty: float) -> tuple[Vector, float,
         return ones, 0.0, n_steps  # the penalty outweighs any gain: no shift
     norm = float(np.linalg.norm(G, 2))
     low, high = np.log(SMALLEST_RIDGE * norm), np.log(norm)
-    if imbalance(low) >= 0:  # the equations can be met exactly, and that is worth the penalty
+    if imbalance(low) >= 0:  # the equations can be solved exactly, and that outweighs the penalty
         return _interpolate(J, q, penalty, found[low]), float(np.exp(low)), n_steps
     while imbalance(high) < 0 and high < np.log(LARGEST_RIDGE * norm):
         high += np.log(100.0)
@@ -183,7 +183,7 @@ def _interpolate(J: Vector, q: Vector, penalty: float, w: Vector) -> Vector:
 def _dual_bound(J: Vector, q: Vector, penalty: float, w: Vector, kappa: float) -> float:
     """Return the best lower bound of F from dual points that w suggests."""
     u, v = J @ w - q, kappa * (w - 1)
-    if not v.any():  # w = 1, where the penalty has no gradient of its own
+    if not v.any():  # w = 1, where the penalty has no gradient
         return _feasible_dual(J, q, penalty, u, -J.T @ u)
     v_unit, free = penalty * v / np.linalg.norm(v), w > FREE
     # where Jw = q there is no residual to take u from: solve J^T u = -v instead, or J^T u >= -v
@@ -248,7 +248,7 @@ def shrunk_least_squares(
         pull = 0.0 if np.isinf(variance) else 1 / (variance * spread)
         G = C[:-1].T @ weighted + np.diag(pull * np.ones_like(guess))
         h = weighted.T @ q[:-1] + pull * guess
-        # noise differs by orders of magnitude between classes; one that is always taken for
+        # noise differs by orders of magnitude between classes; one that is always mistaken for
         # the last class, which is left out of C, has a column of 0
         size = np.diagonal(G)
         unit = 1 / np.sqrt(np.where(size > 0, size, max(float(size.max()), 1.0)))
@@ -263,7 +263,7 @@ def shrunk_least_squares(
 
 
 def _regular(Sigma: Vector) -> Vector:
-    """Add a little to the diagonal, so that what never varies does not weigh infinitely."""
+    """Add a little to the diagonal, so that what never varies does not get infinite weight."""
     size = float(np.trace(Sigma)) / Sigma.shape[0]
     return Sigma + (RIDGE * size + np.finfo(np.float64).tiny ** 0.25) * np.eye(Sigma.shape[0])
 

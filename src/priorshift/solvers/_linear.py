@@ -65,7 +65,7 @@ def solve_linear(M: Vector | SparseBlock, q: Vector) -> Vector:
 
 
 def invert(C: Vector) -> Vector:
-    """Return C^-1, or its pseudo-inverse where C is singular.
+    """Return C^-1, or its pseudo-inverse where C is singular or not square.
 
     Examples
     --------

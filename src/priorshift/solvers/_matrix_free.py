@@ -17,8 +17,8 @@ from priorshift.execution import SparseBlock
 from priorshift.solvers._mixture import Curvature, Point
 
 MANY_CLASSES = 500
-"""From here on, sparse rows are solved without a Hessian: at K = 1000 three times as fast, at
-K = 2000 five times, measured with 50 scores per row."""
+"""Above this, sparse rows are solved without a Hessian: three times as fast at K = 1000 and five
+times at K = 2000, measured with 50 scores per row."""
 
 ACCURACY = 0.03
 MOST_PRODUCTS = 100
@@ -27,7 +27,7 @@ MOST_PRODUCTS = 100
 
 @dataclass
 class Operator:
-    """H / T as a product: sampled rows, and what gradients have taught since.
+    """H / T as a product: sampled rows, and the corrections learned from gradients.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class MatrixFreeCurvature(Curvature):
     """The likelihood's Hessian over T for very many classes, as products with rows."""
 
     def refresh(self, point: Point) -> None:
-        """Take the rows of the Hessian at a point, all of them or a sample."""
+        """Compute the rows of the Hessian at a point, all of them or a sample."""
         self.H = None  # make room for the new one
         rows = self.problem.hessian_rows(point.p, self.sampled, point.likelihood_gradient)
         total = self.problem.total
@@ -74,7 +74,7 @@ class MatrixFreeCurvature(Curvature):
         self.H.correct(vector, divisor)
 
     def solver(self, diagonal: Vector) -> Callable[[Vector], Vector]:
-        """Return what solves (H/T + diag(diagonal)) x = b, about."""
+        """Return a function that approximately solves (H/T + diag(diagonal)) x = b."""
         operator: Operator = self.H
         scale = 1 / np.sqrt(operator.diagonal + diagonal)
 

@@ -38,23 +38,23 @@ from priorshift.execution import (
 )
 
 HESSIAN_PARTS = 2
-"""Every part of a Hessian in the making holds a K x K matrix: few parts, little memory."""
+"""Parts that a Hessian is summed in: each holds a K x K matrix, so few save memory."""
 
 ONE_BLOCK_BYTES = 2**19
-"""Rows up to this size are not cut: nobody misses a copy of them, and every block takes time."""
+"""Rows up to this size are not cut: a copy is small, and every block costs time."""
 
 SMALLEST_BLOCK_BYTES = 2**17
 LARGEST_BLOCK_BYTES = 2**23
 """Blocks of this size cost two threads as little as one pass of BLAS over everything (measured)."""
 
 WIDE = 1e6
-"""Ratio of scales from which on a Hessian's rows are scaled before they are multiplied."""
+"""Ratio of scales above which a Hessian's rows are scaled before they are multiplied."""
 
 GOLDEN_RATIO = (5**0.5 - 1) / 2
 """Multiples of it, less their whole part, fill the unit interval evenly."""
 
 GEMM_SPEED_UP = 16
-"""A product of matrices takes far less time a multiplication than one with a vector."""
+"""A product of matrices takes far less time per multiplication than one with a vector."""
 
 NO_LIKELIHOOD = 1e-200
 """A row up to this is 0: priors times less would underflow."""
@@ -76,7 +76,7 @@ class Mixture:
 
     It is `f(p) = sum_i w_i log(a_i . (scale * p)) + excess . log p`, where `scale` multiplies the
     columns, so that dividing posteriors by source priors needs no copy. Build it with `Mixture.of`,
-    which sees to the rows that take no part in f.
+    which leaves out the rows that play no part in f.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ class Mixture:
         weights: Vector | None = None,
         alpha: float | Vector = 1.0,
     ) -> "Mixture":
-        """Build the problem; rows of weight 0 and rows that are as good as 0 take no part in it.
+        """Build the problem; rows of weight 0 and rows that are numerically 0 are left out.
 
         An array is copied without them. A table stays as it is: every pass skips them.
         """
@@ -148,11 +148,11 @@ class Mixture:
         """Return the likelihood part of f and of its gradient, in one pass over blocks of rows.
 
         `exact=False` multiplies blocks in the data's own precision (sums over blocks stay in
-        float64): good enough to move by, never to certify with. Where p leaves a row without any
+        float64): good enough for steps, not for certificates. Where p leaves a row without any
         probability, the likelihood is -inf and the gradient is not finite.
         """
         kernel = _Evaluate(self.scale * p, self.weights, self.hidden)
-        if self._little:  # one block: what cutting and adding up cost would show
+        if self._little:  # one block: skip the cost of cutting and adding up
             A: Floats = self.A  # type: ignore[assignment]
             block = A.astype(np.float64, copy=False) if exact else A
             likelihood, gradient = kernel(block, slice(0, len(A)))
@@ -182,8 +182,8 @@ class Mixture:
     def hessian(self, p: Vector, n_rows: int | None = None, slope: Vector | None = None) -> Vector:
         r"""Return :math:`A^T \mathrm{diag}(w/(Ap)^2) A`, from all rows or about `n_rows` of them.
 
-        The sample takes row i with a chance proportional to :math:`w_i \sum_k a_{ik} / (a_i
-        \cdot p)`, a bound on its leverage, and weighs it by the inverse: rows of rare classes are
+        The sample contains row i with a probability proportional to :math:`w_i \sum_k a_{ik} / (a_i
+        \cdot p)`, a bound on its leverage, and weights it by the inverse: rows of rare classes are
         kept where a plain sample would lose them. It is systematic, so the same every time. These
         bounds add up to the sum of `slope`, the likelihood's gradient at p.
         """
@@ -264,7 +264,7 @@ class Mixture:
 
     @cached_property
     def _block_bytes(self) -> int:
-        """Keep buffers small beside the user's data; a square matrix is our own."""
+        """Keep buffers small compared with the user's data; a square matrix is our own."""
         (n, K), size = self.A.shape, 8 * self.A.size
         if n <= 2 * K:
             return LARGEST_BLOCK_BYTES
@@ -366,7 +366,7 @@ class Curvature:
     def __init__(self, problem: Mixture) -> None:
         self.problem = problem
         self.n_rows = max(ROWS_PER_CLASS * problem.n_classes, MIN_ROWS)
-        self.H: Any = None  # what multiplies as a matrix, once it is known
+        self.H: Any = None  # a matrix, or an operator that multiplies like one
 
     @property
     def exact(self) -> bool:
@@ -433,10 +433,10 @@ def factorise(H: Vector, diagonal: Vector) -> Callable[[Vector], Vector]:
         factor, failed = dpotrf(system.T, lower=1, clean=0, overwrite_a=1)
         if not failed:
             return lambda b: scale * dpotrs(factor, scale * b, lower=1)[0]
-    return lambda b: scale**2 * b  # rounding has spoilt all but the diagonal
+    return lambda b: scale**2 * b  # rounding has destroyed all but the diagonal
 
 
-# Kernels are classes, not closures, so that a cluster's workers get no more than they need.
+# Kernels are classes, not closures, so that a cluster's workers receive only what they need.
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,12 @@
-r"""The paper's own optimisers, to reproduce and to compare with (its supplementary A).
+r"""The paper's own optimisers, for reproduction and comparison (its supplementary A).
 
 Projected gradient ascent on the mean objective,
 
 .. math:: p \leftarrow \pi\big(p + \eta\, \nabla f(p) / T\big),
 
 with the learning rate of a grid that reaches the best objective (for alpha < 1, the weight of the
-rows stands for T), and plain EM. Neither has a
-principled end: EM and MAP stop when two iterates differ by less than a threshold in l2, the
+rows is used as T), and plain EM. Neither has a principled stopping
+rule: EM and MAP stop when two iterates differ by less than a threshold in l2, the
 confusion-matrix methods after 1000 steps. The gap tells how far that is from the maximum.
 """
 
@@ -34,9 +34,9 @@ def gradient_ascent(
     threshold: float = 0.0,
     learning_rates: tuple[float, ...] = LEARNING_RATES,
 ) -> Solution:
-    """Ascend with every learning rate at once, one a column, and keep the best end.
+    """Ascend with every learning rate at once, one per column, and keep the best result.
 
-    A column rests when its step is shorter than `threshold` in l2.
+    A column stops when its step is shorter than `threshold` in l2.
     """
     rates = np.asarray(learning_rates)
     P = np.repeat(_project(start[:, None]), rates.size, axis=1)
@@ -84,7 +84,7 @@ def _mean_gradients(problem: Mixture, P: Vector) -> Vector:
     scale = problem.scale[:, None]
     kernel = _Slopes(scale * P, problem.weights, problem.hidden)
     slopes = scale * map_reduce(kernel, problem.A, work=problem.A.size * P.shape[1])
-    # alpha < 1 may take all weight of the rows and more: what is ascended must not turn round
+    # alpha < 1 may outweigh the rows, and the sign of the objective must not change
     total = max(problem.total, problem.total - float(problem.excess.sum()))
     return (slopes + problem.excess[:, None] / P) / total
 
@@ -99,7 +99,7 @@ class _Slopes(RowKernel):
 
 
 def _honest(problem: Mixture, p: Vector, tol: float, n_iter: int) -> Solution:
-    """Certify in float64 whatever point a heuristic ended at."""
+    """Certify, in float64, the point that a heuristic ended at."""
     likelihood, slope = problem.evaluate(p)
     objective = problem.objective(p, likelihood)
     if (problem.excess < 0).any():

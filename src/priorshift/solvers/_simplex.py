@@ -1,4 +1,4 @@
-"""Points moved onto the probability simplex: the nearest, or with negative entries cut off."""
+"""Map points onto the probability simplex: to the nearest point, or by clipping."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from priorshift._typing import Vector
 
 
 def project_simplex(v: Vector) -> Vector:
-    r"""Project onto the simplex the nearest point, column by column.
+    r"""Project onto the simplex, to the nearest point, column by column.
 
     .. math:: \operatorname*{argmin}_p \|p - v\|_2 \quad\text{s.t.}\quad p \ge 0,\ 1^T p = 1
 

@@ -1,4 +1,4 @@
-"""What a solver hands back, and what its status means to a user."""
+"""What a solver returns, and what its status means to a user."""
 
 from dataclasses import dataclass
 from typing import Any, Literal

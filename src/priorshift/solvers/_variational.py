@@ -25,7 +25,7 @@ from priorshift.solvers._mixture import Mixture
 
 
 class DirichletPosterior(NamedTuple):
-    """What is known of p after seeing the rows."""
+    """What is known about p after seeing the rows."""
 
     alpha: Vector
     log_marginal: float  # a lower bound on the log marginal likelihood of the rows

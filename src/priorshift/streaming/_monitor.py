@@ -23,7 +23,7 @@ from priorshift._validation import (
     read_labels,
     some,
 )
-from priorshift.estimators import SCML, PriorEstimate, PriorEstimator
+from priorshift.estimators import CML, SCML, PriorEstimate, PriorEstimator
 from priorshift.statistics import Confusion, DecisionCounts
 from priorshift.streaming._alarm import Alarm, source_decisions
 from priorshift.streaming._past import ONLINE, Online, Past, Unit
@@ -137,9 +137,10 @@ class PriorMonitor(BaseEstimator):
 
     def fit(
         self,
-        y_proba: ArrayLike,
-        y: ArrayLike,
+        y_proba: ArrayLike | None = None,
+        y: ArrayLike | None = None,
         *,
+        y_pred: ArrayLike | None = None,
         source_priors: Any = None,
         source_label_priors: Any = None,
         classes: ArrayLike | None = None,
@@ -149,20 +150,19 @@ class PriorMonitor(BaseEstimator):
 
         Parameters
         ----------
-        y_proba, y, source_priors, classes, positive_class
-            As in the `fit` of every estimator; validation needs samples of every class.
+        y_proba, y, y_pred, source_priors, classes, positive_class
+            As in the `fit` of every estimator; validation needs samples of every class. With
+            decisions `y_pred`, the default estimator is CM-L.
         source_label_priors : array-like of shape (n_classes,) or mapping, optional
             Label frequencies of the training set. By default, alarms compare the stream with
             validation; with these, with validation at that class balance.
-
-        Returns
-        -------
-        self
         """
         self._check_parameters()
-        estimator = SCML() if self.estimator is None else clone(self.estimator)
+        default = SCML() if y_pred is None else CML()
+        estimator = default if self.estimator is None else clone(self.estimator)
         given = {"source_priors": source_priors, "source_label_priors": source_label_priors}
-        estimator.fit(y_proba, y, classes=classes, positive_class=positive_class, **given)
+        named = {"classes": classes, "positive_class": positive_class}
+        estimator.fit(y_proba, y, y_pred=y_pred, **named, **given)
         confusion = getattr(estimator, "confusion_", None)
         if confusion is not None and not confusion.seen.all():
             lacking = some(estimator.classes_[~confusion.seen].tolist())
@@ -172,44 +172,45 @@ class PriorMonitor(BaseEstimator):
             )
         if estimator.needs_rows:
             estimator.estimate_counts(DecisionCounts(np.zeros(0), "hard", 0))  # says why it cannot
-        values = in_class_order(check_proba(y_proba), estimator.classes_)
-        index = encode_labels(read_labels(y, values.shape[0]), estimator.classes_)
         rng = np.random.default_rng(self.random_state)
         reference = source_decisions(
-            Confusion.from_arrays(values, index, decision="hard"),
+            _hard_confusion(estimator, y_proba, y),
             None if source_label_priors is None else estimator.source_label_priors_,
             estimator.classes_,
             rng,
         )
         return self._begin(estimator, reference, seed=int(rng.integers(2**63)))
 
-    def update(self, y_proba: ArrayLike, *, time: Any = None, adapt: bool = True) -> MonitorStep:
+    def update(
+        self,
+        y_proba: ArrayLike | None = None,
+        *,
+        y_pred: ArrayLike | None = None,
+        time: Any = None,
+        adapt: bool = True,
+    ) -> MonitorStep:
         """Add the next batch.
 
         Parameters
         ----------
         y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
             Predicted probabilities of the batch, from the same classifier.
+        y_pred : array-like of shape (n_samples,), optional
+            Decisions of the batch instead, for a monitor of hard decisions; there is nothing to
+            adapt then.
         time : str, number or date, optional
             When the batch was observed, for history, plot and report.
         adapt : bool, default=True
             Whether to adapt the batch's probabilities to the new estimate.
-
-        Returns
-        -------
-        MonitorStep
         """
         check_is_fitted(self)
         when = plain_time(time)
-        values = in_class_order(check_proba(y_proba), self.classes_)
-        check_source_mass(self.source_priors_, values, self.classes_)
-        hard = DecisionCounts.from_arrays(values, decision="hard")
-        counts = hard
-        if self.estimator_.confusion_.decision == "soft":
-            counts = DecisionCounts.from_arrays(values, decision="soft")
+        hard, counts = self._count(y_pred, y_proba)
         past = self._past.add(counts.counts)
         estimate = self._estimate_from(past, self.online)
-        adapted = estimate.adapt(y_proba) if adapt else None
+        adapted = None
+        if adapt and y_proba is not None:
+            adapted = estimate.adapt(y_proba)
         alarm = self._alarm.add(hard.counts)
         step = MonitorStep(
             index=self._past.n_batches,
@@ -227,6 +228,19 @@ class PriorMonitor(BaseEstimator):
         self._past, self._alarm = past, alarm
         self._records.append(Record.of(step))
         return step
+
+    def _count(self, y_pred: Any, y_proba: Any) -> tuple[DecisionCounts, DecisionCounts]:
+        """Count hard decisions of a batch, and those of the kind that the estimator compares."""
+        estimator = self.estimator_
+        if y_pred is not None or estimator._decisions_only:
+            hard = estimator._decisions_of(y_pred, y_proba)
+            return hard, hard
+        values = in_class_order(check_proba(y_proba, classes=self.classes_), self.classes_)
+        check_source_mass(self.source_priors_, values, self.classes_)
+        hard = DecisionCounts.from_arrays(values, decision="hard")
+        if estimator.confusion_.decision == "hard":
+            return hard, hard
+        return hard, DecisionCounts.from_arrays(values, decision="soft")
 
     def estimate(self, online: Online | None = None) -> PriorEstimate:
         """Return the present estimate, by default as `online` says.
@@ -315,10 +329,19 @@ class PriorMonitor(BaseEstimator):
         self.source_priors_, self.n_features_in_ = estimator.source_priors_, K
         self._past = Past.empty(K, window=self.window, half_life=self.half_life, unit=self.unit)
         self._alarm = Alarm.against(reference, float(-np.log(self.alarm_level)), seed)
-        self._records = deque(maxlen=self.max_history)
+        self._records = deque(maxlen=int(self.max_history))
         return self
 
     def _estimate_from(self, past: Past, online: Online) -> PriorEstimate:
         pooled, decision = past.pooled(online), self.estimator_.confusion_.decision
         rows = max(round(float(pooled.sum())), 1)
         return self.estimator_.estimate_counts(DecisionCounts(pooled, decision, rows))
+
+
+def _hard_confusion(estimator: PriorEstimator, y_proba: Any, y: Any) -> Confusion:
+    """Count the hard decisions of validation by class; an estimator of decisions has done so."""
+    if estimator._decisions_only:
+        return estimator.confusion_
+    values = in_class_order(check_proba(y_proba, classes=estimator.classes_), estimator.classes_)
+    index = encode_labels(read_labels(y, values.shape[0]), estimator.classes_)
+    return Confusion.from_arrays(values, index, decision="hard")

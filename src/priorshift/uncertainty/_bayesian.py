@@ -57,13 +57,13 @@ def posterior_draws(
 
     Parameters
     ----------
-    confusion_counts : ndarray of shape (K, K)
-        Decisions by true class on validation, `Confusion.counts`.
-    decision_counts : ndarray of shape (K,)
+    confusion_counts : ndarray of shape (D, K)
+        Decisions by true class on validation, such as `Confusion.counts`.
+    decision_counts : ndarray of shape (D,)
         Decisions on the target.
     alpha : float or ndarray of shape (K,), default=1
         Dirichlet hyper-prior of the target priors.
-    pseudo_counts : float or ndarray of shape (K, K), default=0
+    pseudo_counts : float or ndarray of shape (D, K), default=0
         Dirichlet hyper-prior of the columns of the confusion matrix, added to its counts. Cells
         that are 0 with it are taken to be impossible, and cost no time.
     n_draws : int, default=1000
@@ -85,8 +85,9 @@ def posterior_draws(
     array([0.75, 0.25])
     """
     counts = np.rint(decision_counts).astype(np.int64)
-    alpha = np.broadcast_to(np.asarray(alpha, np.float64), counts.shape)
-    model = _Cells.of(np.asarray(confusion_counts, np.float64) + pseudo_counts, counts)
+    fixed = np.asarray(confusion_counts, np.float64) + pseudo_counts
+    alpha = np.broadcast_to(np.asarray(alpha, np.float64), fixed.shape[1:])
+    model = _Cells.of(fixed, counts)
     n_chains = min(N_CHAINS, n_draws)
     n_kept = -(-n_draws // n_chains)
     # groups do not depend on the number of threads, so neither do the draws
@@ -104,7 +105,7 @@ def posterior_draws(
     work = float(n_chains * rounds * model.fixed.size * 16)  # random numbers cost more than sums
     parts = map_rows(kernel, len(sizes), work=work, n_parts=len(sizes))
     draws = np.concatenate([group for part in parts for group in part], axis=2)
-    priors, realised = draws.reshape(2, -1, counts.size)[:, :n_draws]
+    priors, realised = draws.reshape(2, -1, alpha.size)[:, :n_draws]
     return PosteriorDraws(priors, realised)
 
 
@@ -123,7 +124,8 @@ class _Cells:
         order = np.argsort(-fixed, axis=1, kind="stable")
         order = order[:, : max(1, int((fixed > 0).sum(axis=1).max()))]
         cell = np.arange(order.size)
-        member = csr_array((np.ones(order.size), (order.ravel(), cell)), (counts.size, order.size))
+        ones, K = np.ones(order.size), fixed.shape[1]
+        member = csr_array((ones, (order.ravel(), cell)), (K, order.size))
         return cls(np.take_along_axis(fixed, order, axis=1), order, member, counts)
 
     def sum_by_class(self, cells: Vector) -> Vector:
@@ -162,7 +164,7 @@ def _run(
 
 
 def _maximum(model: _Cells, alpha: Vector, C: Vector, rng: np.random.Generator) -> Vector:
-    """Return near-maximal p for each chain's own C and a target drawn anew: a spread-out start."""
+    """Return near-maximal p for each chain's own C and a newly drawn target: a spread-out start."""
     drawn = rng.standard_gamma(np.broadcast_to(model.counts + 0.5, (len(C), model.counts.size)))
     drawn *= (model.counts.sum() / drawn.sum(axis=1))[:, None]
     p = np.full((len(C), alpha.size), 1 / alpha.size)

@@ -12,13 +12,13 @@ from priorshift.uncertainty._interval import IntervalRequest, PriorInterval, wil
 ONE_SIGMA = 0.6827
 
 Replicate = Callable[[np.random.Generator], Vector]
-"""Draws resampling weights from a generator of its own, and returns the estimate under them."""
+"""Draws resampling weights from its own generator, and returns the estimate under them."""
 
 
 def bootstrap_draws(replicate: Replicate, n_resamples: int, rng: np.random.Generator) -> Vector:
     """Return estimates of as many resamples, (n_resamples, K).
 
-    Every resample has a seed of its own, so the draws depend neither on the number of threads nor
+    Every resample has its own seed, so the draws depend neither on the number of threads nor
     on how they share the work. Warnings of single resamples are dropped: their estimate is noise.
 
     Examples

@@ -14,8 +14,7 @@ Z is negative where outputs are too sure of themselves, and positive where they 
 most at the level.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
@@ -31,8 +30,7 @@ LEAST_VARIANCE = 0.25
 """Of a count of labels: one row more or less never refutes anything."""
 
 
-@dataclass(frozen=True)
-class Miscalibration:
+class Miscalibration(NamedTuple):
     """What labels contradict: how sure outputs are, or how often a class is predicted."""
 
     p_value: float

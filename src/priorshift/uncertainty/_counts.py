@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from priorshift._typing import Vector
+from priorshift._typing import Mask, Vector
 from priorshift.solvers import solve_linear
 from priorshift.uncertainty._bayesian import credible_interval, posterior_draws
 from priorshift.uncertainty._bootstrap import bootstrap_draws, bootstrap_interval
@@ -37,10 +37,15 @@ class HardDecisions:
            [0.35, 0.65]])
     """
 
-    validation: Vector  # by true class, (K, K); weighted rows count as what they are worth
-    target: Vector  # (K,), in rows
+    validation: Vector  # by true class, (D, K); weighted rows count as what they are worth
+    target: Vector  # (D,), in rows
     model: Vector  # columns that join the counts where these are few; each adds up to 1
     tempered: Vector | None = None  # the same at the temperature that fits validation best
+
+    def among(self, seen: Mask) -> "HardDecisions":
+        """Return the same among some of the classes; decisions for others remain decisions."""
+        tempered = None if self.tempered is None else self.tempered[:, seen]
+        return HardDecisions(self.validation[:, seen], self.target, self.model[:, seen], tempered)
 
     @property
     def votes(self) -> Votes:
@@ -56,7 +61,7 @@ class HardDecisions:
         return self.votes.interval(priors, request)
 
     def _bootstrap(self, priors: Vector, request: IntervalRequest) -> PriorInterval:
-        """Draw counts anew: resampling rows within classes comes to the same."""
+        """Draw new counts: resampling rows within classes amounts to the same."""
         sizes = np.maximum(np.rint(self.validation.sum(axis=0)), 1).astype(np.int64)
         columns = self.validation / self.validation.sum(axis=0)
         q, n_target = self.target / self.target.sum(), int(np.rint(self.target.sum()))

@@ -18,7 +18,7 @@ INTERVAL_METHODS: tuple[IntervalMethod, ...] = ("auto", "asymptotic", "bootstrap
 ESTIMANDS: tuple[Estimand, ...] = ("population", "sample")
 
 LEAST_RESAMPLES = 20
-"""Below it, no quantile in the tails is worth its name."""
+"""Below this, quantiles in the tails are meaningless."""
 
 
 @dataclass(frozen=True)

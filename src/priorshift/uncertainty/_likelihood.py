@@ -15,7 +15,7 @@ EM, not the bias that miscalibrated outputs give it. On real networks that bias 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -43,8 +43,7 @@ LARGEST_ERROR = 0.5
 """Standard error of a share of which nothing is known: none in [0, 1] has a larger one."""
 
 
-@dataclass(frozen=True)
-class SourceNoise:
+class SourceNoise(NamedTuple):
     """Validation rows that the source priors were averaged from."""
 
     y_proba: Floats
@@ -100,7 +99,7 @@ def likelihood_interval(
     request : IntervalRequest
     source_priors : ndarray of shape (K,)
     source_noise : SourceNoise, optional
-        Whence the source priors come; without, they are taken as exact.
+        Where the source priors come from; without it, they are taken as exact.
     """
     with single_threaded_blas():
         return _likelihood_interval(problem, mle, priors, request, source_priors, source_noise)

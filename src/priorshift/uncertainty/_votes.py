@@ -115,17 +115,17 @@ class Votes:
 
         Parameters
         ----------
-        validation : ndarray of shape (K, K)
-            Decisions by true class.
-        target : ndarray of shape (K,)
-        model : ndarray of shape (K, K)
+        validation : ndarray of shape (D, K)
+            Decisions by true class; there may be more kinds of decisions than classes.
+        target : ndarray of shape (D,)
+        model : ndarray of shape (D, K)
             Columns that add up to 1: what the rows of a class do if the classifier is right.
-        tempered : ndarray of shape (K, K), optional
+        tempered : ndarray of shape (D, K), optional
             The same at the temperature that fits validation best; by default the same.
         """
         n, n_target = validation.sum(axis=0), float(target.sum())
         C, q = validation / n, target / n_target
-        B = invert(_joined(C, model, n))
+        B = _invert(_joined(C, model, n), q, n_target)
         powers, tempered = (B, B**2, B**3), model if tempered is None else tempered
         own, modelled = (np.array([(b @ columns).T for b in powers]) for columns in (C, tempered))
         mean, square = (b @ q for b in powers[:2])
@@ -303,6 +303,14 @@ def _moments_by_class(
     own /= np.bincount(y, chances.weight, minlength=K)[:, None]
     model /= np.maximum(mass, np.finfo(np.float64).tiny)[:, None]
     return own, model
+
+
+def _invert(C: Vector, q: Vector, n_target: float) -> Vector:
+    """Return C^-1; with more decisions than classes, the least squares weighted by 1 / q."""
+    if C.shape[0] == C.shape[1]:
+        return invert(C)
+    scale = 1 / np.sqrt(q + 1 / n_target)
+    return invert(C * scale[:, None]) * scale
 
 
 def _joined(C: Vector, model: Vector, n: Vector) -> Vector:

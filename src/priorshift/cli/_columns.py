@@ -1,0 +1,320 @@
+"""What the columns of files mean: by options, otherwise by the labels."""
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import click
+import numpy as np
+
+from priorshift._typing import Floats, Labels
+from priorshift._validation import match_columns, some
+from priorshift.cli._console import note
+from priorshift.io import ClassView, PredictionFile, as_text
+
+LABELS = (
+    "label",
+    "labels",
+    "y",
+    "y_true",
+    "true_label",
+    "target",
+    "class",
+    "truth",
+    "ground_truth",
+    "outcome",
+)
+"""What columns of labels are often called, the likeliest first."""
+
+NEGATIVE = {"1": "0", "True": "False", "true": "false", "yes": "no"}
+"""The class that a positive class implies, if nothing else names it."""
+
+POSITIVE = ({"0", "1"}, {"-1", "1"}, {"False", "True"})
+"""Labels that say by themselves which class is the positive one: the larger."""
+
+HEAD_ROWS = 1000
+"""Rows that tell whether columns are all classes: then they sum to 1."""
+
+SUM_TOLERANCE = 1e-3
+"""How far rows may sum from 1, as everywhere."""
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What options say about columns.
+
+    Attributes
+    ----------
+    chosen : tuple of str or None
+        Class columns by name, where the columns are called as the classes.
+    columns : mapping from class to column, or None
+        Class columns, where they are called otherwise.
+    positive_class : str or None
+        Whose probability the only column holds.
+    renormalise : bool
+        Whether rows are divided by their sums.
+    """
+
+    chosen: tuple[str, ...] | None = None
+    columns: Mapping[str, str] | None = None
+    positive_class: str | None = None
+    renormalise: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        class_columns: str | None,
+        positive_class: str | None,
+        renormalise: bool,
+        files: Sequence[PredictionFile],
+    ) -> "Meaning":
+        """Read the options; the files tell whether A=B is a column, or a class and its column."""
+        if class_columns is None:
+            return cls(None, None, positive_class, renormalise)
+        names = parse_names(class_columns)
+        header = set(files[0].header)
+        pairs = bool(names) and all("=" in n for n in names) and not set(names) <= header
+        if positive_class is not None:
+            if len(names) != 1 or (pairs and names[0].partition("=")[0].strip() != positive_class):
+                raise click.UsageError(
+                    "--positive-class is for one column; name it, and no other, with "
+                    "--class-columns."
+                )
+            column = names[0].partition("=")[2].strip() if pairs else names[0]
+            return cls(None, {positive_class: column}, positive_class, renormalise)
+        if not pairs:
+            _require_several(names, class_columns)
+            return cls(names, None, None, renormalise)
+        columns = dict(_pair(name) for name in names)
+        if len(columns) < len(names) or len(set(columns.values())) < len(names):
+            raise click.BadParameter(
+                f"{class_columns!r} must name every class and every column once.",
+                param_hint="'--class-columns'",
+            )
+        positive = next(iter(columns)) if len(columns) == 1 else None
+        return cls(None, columns, positive, renormalise)
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    """Read names as a line of CSV: one with commas stands in quotes."""
+    return tuple(name.strip() for name in next(csv.reader([text], skipinitialspace=True), []))
+
+
+def by_class(
+    files: Sequence[PredictionFile], known: Sequence[str], meaning: Meaning
+) -> tuple[PredictionFile, ...]:
+    """Return files whose columns are called by their classes.
+
+    `known` are classes to look for: the labels of validation, or those of a saved state.
+    """
+    if meaning.positive_class is not None:
+        return _binary(files, known, meaning)
+    columns: list[Mapping[str, str] | None] = [meaning.columns] * len(files)
+    if meaning.columns is None and meaning.chosen is None:
+        columns = [matched(file, known) for file in files]
+        if not any(columns) and _one_column(files, known):
+            return _binary(files, known, meaning)
+        if all(found is None or _is_as_named(found) for found in columns):
+            columns = [_without_others(files, known, meaning)] * len(files)
+    return tuple(
+        ClassView.of(file, names if file.is_table else None, renormalise=meaning.renormalise)
+        for file, names in zip(files, columns, strict=True)
+    )
+
+
+def rounding(n_classes: int) -> float:
+    """Return how far rows of probabilities with 2 decimals may sum from 1."""
+    return max(0.02, 0.005 * n_classes)
+
+
+def label_hint(file: PredictionFile) -> str:
+    """Suggest a column of labels, if one is called as labels often are."""
+    lower = {name.lower(): name for name in reversed(file.header)}
+    found = [lower[name] for name in LABELS if name in lower and lower[name] != file.label_column]
+    return f" Did you mean --label-column {found[0]}?" if found else ""
+
+
+def names_of(labels: Labels | None) -> tuple[str, ...]:
+    """Return the distinct labels as text."""
+    if labels is None:
+        return ()
+    return tuple(name for name in np.unique(as_text(labels)).tolist() if name)
+
+
+def matched(file: PredictionFile, known: Sequence[str]) -> dict[str, str] | None:
+    """Match columns to classes; None where they do not match, or have no names."""
+    if file.names is None:
+        return None
+    for names in (known, _whole(known)):
+        try:
+            found = match_columns(file.names, names)
+        except ValueError as error:
+            raise ValueError(f"{file.where}: {error} Use --class-columns.") from None
+        if found is not None:
+            return found
+    return None
+
+
+def _is_as_named(columns: Mapping[str, str]) -> bool:
+    return all(name == column for name, column in columns.items())
+
+
+def _whole(names: Sequence[str]) -> tuple[str, ...]:
+    """Return names of whole numbers without a point, as in 1.0; none if there are others."""
+    try:
+        return tuple(as_text(np.array(names, dtype=np.float64)).tolist())
+    except (ValueError, OverflowError):
+        return ()
+
+
+def _without_others(
+    files: Sequence[PredictionFile], known: Sequence[str], meaning: Meaning
+) -> dict[str, str] | None:
+    """Leave out numbers that are no class, such as an id: only without them, rows sum to 1."""
+    common = _common(files)
+    classes = [name for name in common if name in known]
+    others = [name for name in common if name not in known]
+    usable = all(file.is_table and file.kind == "proba" for file in files)
+    if not usable or not others or len(classes) < max(2, len(known)):
+        return None
+    head = files[0].head(HEAD_ROWS, common)
+    far = rounding(len(classes)) if meaning.renormalise else SUM_TOLERANCE
+    of_classes = head[:, [common.index(name) for name in classes]]
+    if _sum_to_one(head, far) or not _sum_to_one(of_classes, far):
+        return None
+    note(
+        f"Not taken as classes: {some(others)}. Rows sum to 1 without them, and no label is called "
+        "so."
+    )
+    return {name: name for name in classes}
+
+
+def _common(files: Sequence[PredictionFile]) -> list[str]:
+    """Return the possible class columns that all files have, in the order of the first."""
+    return [
+        name
+        for name in files[0].names or ()
+        if all(name in (file.names or ()) for file in files[1:])
+    ]
+
+
+def _sum_to_one(rows: Floats, far: float) -> bool:
+    return bool(rows.size and (np.abs(rows.sum(axis=1) - 1) <= far).all())
+
+
+def _one_column(files: Sequence[PredictionFile], known: Sequence[str]) -> bool:
+    """Tell whether the files have one column of predictions in common.
+
+    Beside two labels, that is the only column of tables whose numbers may be probabilities.
+    """
+    if not all(file.is_table for file in files):
+        return all(file.single for file in files)
+    columns = _common(files) if len(known) != 2 else _probabilities(files)
+    return len(columns) == 1
+
+
+def _probabilities(files: Sequence[PredictionFile]) -> list[str]:
+    """Return the columns that may hold probabilities: an id or an age does not."""
+    common = _common(files)
+    if not common or any(file.kind == "logits" for file in files):
+        return common
+    heads = [file.head(HEAD_ROWS, common) for file in files]
+    fine = np.all([((head >= 0) & (head <= 1)).all(axis=0) for head in heads], axis=0)
+    return [name for name, good in zip(common, fine, strict=True) if good]
+
+
+def _binary(
+    files: Sequence[PredictionFile], known: Sequence[str], meaning: Meaning
+) -> tuple[PredictionFile, ...]:
+    """Return files whose only column is the probability of a positive class."""
+    tables = [file for file in files if file.is_table]
+    column = None if meaning.columns is None else next(iter(meaning.columns.values()))
+    if column is None and tables:
+        column = _only_column(tables, known)
+    classes = _both(files, known, meaning, column)
+    for file in files:
+        if not file.is_table and not file.single:
+            raise ValueError(
+                f"{file.where} has several columns of predictions; --positive-class is for one."
+            )
+    if meaning.positive_class is None:
+        what = "its only column" if column is None else repr(column)
+        note(f"{files[0].where}: {what} is taken as the probability of class {classes[1]!r}.")
+    return tuple(
+        ClassView.of(
+            file,
+            {classes[1]: column} if file.is_table and column is not None else None,
+            binary=classes,
+        )
+        for file in files
+    )
+
+
+def _only_column(tables: Sequence[PredictionFile], known: Sequence[str]) -> str:
+    """Return the one column that tables have in common and that may hold probabilities."""
+    common = _common(tables)
+    if len(common) > 1:
+        common = _probabilities(tables)
+    if len(common) != 1:
+        example = known[-1] if known else "1"
+        raise ValueError(
+            f"{tables[0].where} has {len(common)} columns that may hold the probability "
+            f"({some(common)}); say which one it is: --class-columns {example}=COLUMN."
+        )
+    return common[0]
+
+
+def _both(
+    files: Sequence[PredictionFile],
+    known: Sequence[str],
+    meaning: Meaning,
+    column: str | None,
+) -> tuple[str, str]:
+    """Name the negative and the positive class."""
+    stored = next((f.names for f in files if not f.is_table and f.names is not None), None)
+    positive = meaning.positive_class
+    if stored is not None and len(stored) == 2:
+        known = stored
+        positive = stored[1] if positive is None else positive
+    names = _whole(known) or tuple(known)
+    if positive is None:
+        positive = _positive(names, column)
+    if positive is None:
+        what = files[0].where if column is None else f"{column!r} in {files[0].where}"
+        example = names[-1] if names else "1"
+        raise ValueError(
+            f"{what} is one column of predictions, and nothing says of which class; give one "
+            f"column per class, or say whose probability it is: --positive-class {example}."
+        )
+    others = [name for name in names if name != positive]
+    if len(others) > 1:
+        raise ValueError(
+            f"one column of predictions needs two classes, but the labels are {some(names)}; give "
+            f"one column per class, or correct --positive-class {positive}."
+        )
+    return (others[0] if others else NEGATIVE.get(positive, f"not {positive}")), positive
+
+
+def _positive(names: Sequence[str], column: str | None) -> str | None:
+    """Tell which of two labels a column is the probability of: by its name, or by theirs."""
+    if len(names) != 2:
+        return None
+    if column is not None:
+        named = [name for name in names if match_columns([column], [name]) is not None]
+        if len(named) == 1:
+            return named[0]
+    return max(names) if set(names) in POSITIVE else None
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, _, column = text.partition("=")
+    return name.strip(), column.strip()
+
+
+def _require_several(names: Sequence[str], text: str) -> None:
+    if len(set(names)) < len(names) or len(names) < 2:
+        raise click.BadParameter(
+            f"{text!r} must name two classes or more, each once. For one column of binary "
+            "probabilities write CLASS=COLUMN.",
+            param_hint="'--class-columns'",
+        )

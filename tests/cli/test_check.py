@@ -1,0 +1,79 @@
+"""What `priorshift check` says is what the other commands do."""
+
+import json
+from importlib.resources import files as resources
+
+import jsonschema
+import numpy as np
+import pytest
+
+SCHEMA = json.loads(
+    resources("priorshift").joinpath("schemas/output-2.schema.json").read_text(encoding="utf-8")
+)
+
+
+@pytest.fixture
+def named(data, write):
+    columns = [f"p_{name}" for name in data.classes]
+    return (
+        write("v.csv", data.y_proba_val, data.y_val, classes=columns, site=["n"] * 300),
+        write("t.parquet", data.y_proba, classes=columns, **{"Unnamed: 0": range(200)}),
+    )
+
+
+def test_files_that_are_fine(data, named, ok):
+    answer = json.loads(ok("check", *named, "--json").stdout)
+    jsonschema.Draft202012Validator(SCHEMA).validate(answer)
+    validation, target = answer["files"]
+    assert validation["classes"] == target["classes"] == data.classes.tolist()
+    assert validation["columns"] == {name: f"p_{name}" for name in data.classes}
+    assert (validation["n_rows"], target["n_rows"]) == (300, 200)
+    assert (validation["label_column"], target["label_column"]) == ("label", None)
+    counts = np.unique(data.y_val, return_counts=True)
+    assert validation["label_counts"] == dict(zip(*(part.tolist() for part in counts), strict=True))
+    assert (validation["ignored"], target["ignored"]) == (["site"], ["Unnamed: 0"])
+    np.testing.assert_allclose(target["first_rows"], data.y_proba[:3], atol=1e-6)
+    assert validation["problem"] is target["problem"] is None
+    shown = ok("check", *named).stdout
+    assert "v.csv: 300 rows, 3 classes, labels in 'label'" in shown
+    assert "p_bee" in shown
+    assert "Ignored: 'site'." in shown
+    assert shown.count("Fine.") == 2
+
+
+@pytest.mark.parametrize("suffix", ["csv", "npz", "npy", "arrow"])
+def test_problems_are_those_of_other_commands(data, write, files, run, refuse, suffix):
+    target = write(f"t.{suffix}", data.y_proba * 2)
+    result = run("check", files[0], target, "--json")
+    assert result.exit_code == 1
+    first, second = json.loads(result.stdout)["files"]
+    assert first["problem"] is None
+    jsonschema.Draft202012Validator(SCHEMA).validate(json.loads(result.stdout))
+    assert second["problem"] == refuse(1, "estimate", "--validation", files[0], "--target", target)
+
+
+def test_options_mean_what_they_mean_elsewhere(data, write, ok):
+    p = data.y_proba[:, 0]
+    one = write("t.csv", p[:, None], classes=["proba"], age=range(200))
+    answer = json.loads(ok("check", one, "--class-columns", "ill=proba", "--json").stdout)
+    (found,) = answer["files"]
+    assert found["classes"] == ["not ill", "ill"]
+    assert found["columns"] == {"ill": "proba"}
+    np.testing.assert_allclose(found["first_rows"][0], [1 - p[0], p[0]], atol=1e-6)
+
+
+def test_labels_are_suggested(data, write, run):
+    path = write("v.csv", data.y_proba_val, data.y_val, label_column="y_true")
+    result = run("check", path)
+    assert "No labels: there is no 'label'. Did you mean --label-column y_true?" in result.stdout
+    assert result.exit_code == 0
+    strange = write("w.csv", data.y_proba_val, ["yak", *data.y_val[1:]])
+    result = run("check", strange)
+    assert result.exit_code == 1
+    assert "labels that are not among the classes: 'yak'" in result.stdout
+
+
+def test_many_classes_are_cut_short(write, ok, rng):
+    path = write("t.csv", rng.dirichlet(np.ones(40), 5), classes=range(40))
+    shown = ok("check", path).stdout
+    assert "... and 15 more classes." in shown

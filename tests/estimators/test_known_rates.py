@@ -1,0 +1,202 @@
+"""Known error rates: `Confusion.from_rates` and `from_counts`, `fit(confusion=)`."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.special import ndtri
+from sklearn.metrics import confusion_matrix
+
+import priorshift as ps
+
+METHODS = ("cm", "cm-l", "cm-m", "bbse", "rlls", "joint")
+
+
+def rates(sensitivity, specificity, **sizes):
+    return ps.Confusion.from_rates(sensitivity=sensitivity, specificity=specificity, **sizes)
+
+
+def prevalence(positives, n, known, level=0.95, method="cm-l"):
+    fitted = ps.get_estimator(method).fit(confusion=known)
+    return fitted.estimate_counts([n - positives, positives], confidence_level=level)
+
+
+def lang_reiczigel(positives, n, se, n_se, sp, n_sp, level=0.95):
+    """The interval of Lang and Reiczigel (2014), equations 4, 6, 7, 16 and 17, step by step."""
+    z = ndtri((1 + level) / 2)
+    se_, sp_ = (n_se * se + 1) / (n_se + 2), (n_sp * sp + 1) / (n_sp + 2)
+    n_, p_ = n + z**2, (positives + z**2 / 2) / (n + z**2)
+    P_ = (p_ + sp_ - 1) / (se_ + sp_ - 1)
+    dP = 2 * z**2 * (P_ * se_ * (1 - se_) / (n_se + 2) - (1 - P_) * sp_ * (1 - sp_) / (n_sp + 2))
+    variance = p_ * (1 - p_) / n_ + P_**2 * se_ * (1 - se_) / (n_se + 2)
+    variance += (1 - P_) ** 2 * sp_ * (1 - sp_) / (n_sp + 2)
+    half = z * np.sqrt(variance) / (se_ + sp_ - 1)
+    return max(0, P_ + dP - half), min(1, P_ + dP + half)
+
+
+# Examples 1 to 4 of Lang and Reiczigel (2014), with the intervals that the help page of R's
+# asht::prevSeSp quotes for them: positives, n, Se, n of Se, Sp, n of Sp, interval.
+PUBLISHED = [
+    (4060, 11284, 178 / 179, 179, 358 / 359, 359, (0.349, 0.372)),
+    (51, 2971, 32 / 33, 33, 20 / 20, 20, (0.0, 0.053)),
+    (712, 11862, 0.80, 10, 1.0, 12, (0.0, 0.147)),
+    (259, 509, 84 / 127, 127, 96 / 109, 109, (0.58, 0.87)),
+    (51, 509, 23 / 41, 41, 187 / 195, 195, (0.037, 0.195)),
+]
+
+
+@pytest.mark.parametrize("example", PUBLISHED)
+def test_the_formula_that_we_compare_with_is_the_published_one(example):
+    *given, published = example
+    assert_allclose(lang_reiczigel(*given), published, atol=0.0055)
+
+
+@pytest.mark.parametrize(
+    ("example", "most"), list(zip(PUBLISHED, [0.002, 0.02, 0.03, 0.01, 0.01], strict=True))
+)
+def test_published_intervals_of_lang_and_reiczigel(example, most):
+    positives, n, se, n_se, sp, n_sp, published = example
+    found = prevalence(positives, n, rates(se, sp, n_positive=n_se, n_negative=n_sp))
+    # few positives or negatives: ours is wider, by at most so much
+    assert_allclose(found.interval[1], published, atol=most)
+    assert not found.cautions
+
+
+def test_published_intervals_of_exact_rates():
+    """RSurveillance (R) prints for tp(20, 120, 0.9, 0.99, "all") these, with rates as exact.
+
+    The estimate is that of Rogan and Gladen (1978), the interval Wilson's.
+    """
+    found = prevalence(20, 120, rates(0.9, 0.99))
+    assert_allclose(found.priors[1], 0.17603, atol=5e-6)
+    assert_allclose(found.interval[1], [0.1129887, 0.2623065], atol=5e-7)
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "cm-m"])  # a hyper-prior
+@pytest.mark.parametrize("positives", [60, 120, 500, 900])
+def test_every_method_is_rogan_and_gladen(method, positives):
+    known = rates(0.9, 0.95, n_positive=10**6, n_negative=10**6)
+    found = prevalence(positives, 1000, known, method=method).priors[1]
+    share = positives / 1000
+    assert found == pytest.approx((share + 0.95 - 1) / (0.9 + 0.95 - 1), abs=2e-3)
+
+
+def test_results_outside_are_clipped_and_kept():
+    known = rates(0.9, 0.95)
+    with pytest.warns(UserWarning, match="negative entry"):
+        found = prevalence(10, 1000, known, method="cm")
+    assert found.priors.tolist() == [1.0, 0.0]
+    assert found.raw[1] == pytest.approx((0.01 + 0.95 - 1) / 0.85)
+    assert prevalence(10, 1000, known).priors[1] == pytest.approx(0, abs=1e-6)
+
+
+def test_the_rates_are_exact_or_not_and_the_result_says_which():
+    exact = prevalence(120, 1000, rates(0.9, 0.95))
+    assert "taken to be exact" in exact.cautions[0]
+    assert "taken to be exact" in repr(exact)
+    widths = [np.ptp(exact.interval[1])]
+    for n in (10**6, 1000, 100, 30):
+        found = prevalence(120, 1000, rates(0.9, 0.95, n_positive=n, n_negative=n))
+        assert not found.cautions
+        widths.append(np.ptp(found.interval[1]))
+    assert widths == sorted(widths)
+    assert widths[1] == pytest.approx(widths[0], rel=1e-3)
+    one = prevalence(120, 1000, rates(0.9, 0.95, n_negative=100))
+    assert one.cautions
+    assert widths[0] < np.ptp(one.interval[1]) < widths[4]
+
+
+def test_rates_with_sizes_are_counts():
+    by_counts = ps.Confusion.from_counts([[190, 10], [10, 90]])
+    by_rates = rates(0.9, 0.95, n_positive=100, n_negative=200)
+    assert_allclose(by_rates.counts, by_counts.counts)
+    assert_allclose(by_rates.sizes, [200, 100])
+    one, other = (prevalence(120, 1000, known) for known in (by_rates, by_counts))
+    assert_allclose(one.interval, other.interval)
+    assert rates(0.9, 0.95).exact
+    assert not by_rates.exact
+    assert np.isinf(rates(0.9, 0.95).sizes).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_confusion_matrix_is_a_validation_set(method):
+    rng = np.random.default_rng(0)
+    y, decided = rng.integers(3, size=300), rng.integers(3, size=300)
+    decided = np.where(rng.random(300) < 0.8, y, decided)
+    target = rng.integers(3, size=500)
+    rows = ps.get_estimator(method).fit(y_pred=decided, y=y)
+    # scikit-learn's rows are true classes
+    known = ps.Confusion.from_counts(confusion_matrix(y, decided).T, classes=["a", "b", "c"])
+    fitted = ps.get_estimator(method).fit(confusion=known)
+    counts = np.bincount(target, minlength=3)
+    found = fitted.estimate_counts(counts, confidence_level=0.9)
+    expected = rows.estimate(y_pred=target, confidence_level=0.9)
+    assert found.classes.tolist() == ["a", "b", "c"]
+    assert_allclose(found.priors, expected.priors)
+    assert_allclose(found.interval, expected.interval)
+    named = fitted.estimate(y_pred=np.array(["a", "b", "c"])[target])
+    assert_allclose(named.priors, expected.priors)
+
+
+@pytest.mark.parametrize("p", [0.0, 0.02, 0.3])
+@pytest.mark.parametrize("sizes", [{}, {"n_positive": 100, "n_negative": 200}])
+def test_intervals_cover_down_to_prevalence_0_and_50_people(p, sizes):
+    rng, inside, n_trials = np.random.default_rng(1), 0, 300
+    for _ in range(n_trials):
+        se, sp = 0.9, 0.95
+        if sizes:
+            se, sp = rng.binomial(100, se) / 100, rng.binomial(200, sp) / 200
+        positives = rng.binomial(50, p * 0.9 + (1 - p) * 0.05)
+        low, high = prevalence(positives, 50, rates(se, sp, **sizes)).interval[1]
+        inside += low <= p <= high
+    assert inside >= 0.92 * n_trials  # of 0.95, and a standard error of 0.013
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"sensitivity": 90, "specificity": 0.95}, r"sensitivity must be a number in \[0, 1\]"),
+        ({"sensitivity": 0.3, "specificity": 0.6}, "must sum to more than 1"),
+        ({"sensitivity": 0.9, "specificity": 0.9, "n_positive": 0}, "n_positive must be a whole"),
+        ({"sensitivity": 0.9, "specificity": 0.9, "classes": ["a"]}, "classes has 1 entries"),
+    ],
+)
+def test_bad_rates_are_refused(given, said):
+    with pytest.raises(ValueError, match=said):
+        ps.Confusion.from_rates(**given)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "said"),
+    [
+        ([[1, 2, 3], [4, 5, 6]], "must be square"),
+        ([1, 2], "must be square"),
+        ([["a", "b"], ["c", "d"]], "must be square"),
+        ([[5, -1], [0, 3]], "got -1 at row 0, column 1"),
+        ([[0.9, 0.1], [0.1, 0.9]], "looks like rates"),
+    ],
+)
+def test_bad_matrices_are_refused(matrix, said):
+    with pytest.raises(ValueError, match=said):
+        ps.Confusion.from_counts(matrix)
+
+
+def test_bad_fits_and_counts_are_refused():
+    known = rates(0.9, 0.95)
+    with pytest.raises(ValueError, match="EM needs predicted probabilities"):
+        ps.EM().fit(confusion=known)
+    with pytest.raises(ValueError, match="leave out y, y_pred"):
+        ps.CML().fit(confusion=known, y_pred=[0], y=[0])
+    with pytest.raises(ValueError, match="must be a Confusion"):
+        ps.CML().fit(confusion=[[9, 1], [1, 9]])
+    soft = ps.Confusion.from_arrays(np.eye(2), np.array([0, 1]), decision="soft")
+    with pytest.raises(ValueError, match="soft decisions"):
+        ps.CML().fit(confusion=soft)
+    fitted = ps.CML().fit(confusion=known)
+    with pytest.raises(ValueError, match="whole numbers"):
+        fitted.estimate_counts([0.88, 0.12])
+    with pytest.raises(ValueError, match="on 2 classes"):
+        fitted.estimate_counts([1, 2, 3])
+    with pytest.raises(ValueError, match="at least 0"):
+        fitted.estimate_counts([-1, 2])
+    with pytest.raises(ValueError, match="count at least one row"):
+        fitted.estimate_counts([0, 0])

@@ -1,0 +1,164 @@
+"""Decisions without probabilities on the surfaces: groups, monitor, assess, report."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import priorshift as ps
+from priorshift._validation import Predictions
+from priorshift.execution import Table
+from priorshift.report import render_report
+
+VERDICTS = np.array(["bad", "fair", "good"])
+JUDGE = np.array([[0.8, 0.1, 0.05], [0.15, 0.8, 0.15], [0.05, 0.1, 0.8]])
+SOURCE, SHIFTED = np.array([0.3, 0.4, 0.3]), np.array([0.1, 0.6, 0.3])
+
+
+def judge(priors, n, rng):
+    y = rng.choice(3, n, p=priors)
+    return VERDICTS[(rng.random(n)[:, None] > np.cumsum(JUDGE.T[y], axis=1)).sum(axis=1)], (
+        VERDICTS[y]
+    )
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.fixture
+def validation(rng):
+    return judge(SOURCE, 500, rng)
+
+
+@pytest.fixture
+def cm_l(validation):
+    return ps.CML().fit(y_pred=validation[0], y=validation[1])
+
+
+def test_groups_are_estimated_from_decisions(cm_l, rng):
+    north, south = judge(SOURCE, 3000, rng)[0], judge(SHIFTED, 3000, rng)[0]
+    target, site = np.concatenate([north, south]), np.repeat(["north", "south"], 3000)
+    found = ps.estimate_groups(cm_l, y_pred=target, groups=site, confidence_level=0.999)
+    for truth, low, high in zip([SOURCE, SHIFTED], *np.moveaxis(found.interval, 2, 0), strict=True):
+        assert ((low <= truth) & (truth <= high)).all()
+    alone = ps.estimate_groups(cm_l, y_pred=target, groups=site, pooling=None)
+    assert_allclose(alone.priors[0], cm_l.estimate(y_pred=north).priors, atol=1e-4)
+    with pytest.raises(ValueError, match="pass one of them"):
+        ps.estimate_groups(cm_l, np.eye(3), site, y_pred=target)
+    soft = ps.SCML().fit(np.eye(3), VERDICTS)
+    with pytest.raises(ValueError, match="SCML needs predicted probabilities"):
+        ps.estimate_groups(soft, y_pred=target, groups=site)
+
+
+def test_groups_of_a_judge_that_abstains_are_estimated_one_by_one(validation, rng):
+    decided, y = validation
+    decided = np.where(rng.random(500) < 0.1, "unsure", decided)
+    fitted = ps.CML().fit(y_pred=decided, y=y)
+    target, _ = judge(SHIFTED, 2000, rng)
+    target = np.where(rng.random(2000) < 0.1, "unsure", target)
+    site = np.repeat(["north", "south"], 1000)
+    with pytest.warns(UserWarning, match="'unsure'"):
+        found = ps.estimate_groups(fitted, y_pred=target, groups=site, pooling=None)
+    assert_allclose(found.priors[:, 3], 0)
+    assert_allclose(found.priors[:, :3], [SHIFTED] * 2, atol=0.1)
+    with pytest.raises(ValueError, match="pooling=None"):
+        ps.estimate_groups(fitted, y_pred=target, groups=site)
+
+
+def test_a_monitor_follows_decisions(validation, rng, tmp_path):
+    monitor = ps.PriorMonitor().fit(y_pred=validation[0], y=validation[1])
+    assert monitor.estimator_.name == "cm-l"
+    for priors in (SOURCE, SOURCE, SHIFTED, SHIFTED, SHIFTED):
+        step = monitor.update(y_pred=judge(priors, 1000, rng)[0])
+    assert step.alarm
+    assert step.y_proba is None
+    assert_allclose(step.priors, SHIFTED, atol=0.1)
+    monitor.save(tmp_path / "state.npz")
+    again = ps.PriorMonitor.load(tmp_path / "state.npz")
+    batch, _ = judge(SHIFTED, 500, rng)
+    assert_allclose(again.update(y_pred=batch).priors, monitor.update(y_pred=batch).priors)
+    rows = np.eye(3)[np.searchsorted(VERDICTS, batch)]
+    assert monitor.update(rows).y_proba.shape == (500, 3)
+    with pytest.raises(ValueError, match="SCML needs predicted probabilities"):
+        ps.PriorMonitor(ps.SCML()).fit(y_pred=validation[0], y=validation[1])
+
+
+def test_an_assessment_of_decisions_is_about_shares(validation, rng):
+    data = {"y_pred_val": validation[0], "y_val": validation[1]}
+    target, _ = judge(SHIFTED, 5000, rng)
+    found = ps.assess(**data, y_pred_target=target)
+    assert found.estimate.method == "cm-l"
+    assert found.verdict == "leave"
+    assert found.gain.value == found.gain.low == found.gain.high == 0
+    assert "without probabilities nothing can be adapted. The class balance changed." in (
+        found.sentence
+    )
+    fitted = ps.CML().fit(y_pred=validation[0], y=validation[1])
+    expected = fitted.estimate(y_pred=target, confidence_level=0.95)
+    assert_allclose(found.estimate.interval, expected.interval)
+    same = ps.assess(**data, y_pred_target=judge(SOURCE, 5000, rng)[0], method="cm")
+    assert same.estimate.method == "cm"
+    assert "no evidence that the class balance changed" in same.sentence
+
+
+def test_an_assessment_uses_labels_of_the_target(validation, rng):
+    target, truth = judge(SHIFTED, 3000, rng)
+    some = truth.astype(object)
+    some[200:] = None
+    found = ps.assess(
+        y_pred_val=validation[0], y_val=validation[1], y_pred_target=target, y_target=some
+    )
+    assert found.measured.n_labelled == 200
+    assert found.measured.before.value == pytest.approx((target[:200] == truth[:200]).mean())
+    assert any("200 labelled rows" in reason for reason in found.reasons)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"y_pred_val": ["a", "b"], "y_val": ["a", "b"]}, "y_pred_target; one is missing"),
+        (
+            {"y_proba_val": np.eye(2), "y_pred_target": ["a", "b"], "y_val": ["a", "b"]},
+            "pass one of them",
+        ),
+        (
+            {
+                "y_pred_val": ["a", "b"],
+                "y_val": ["a", "b"],
+                "y_pred_target": ["a", "b"],
+                "method": "em",
+            },
+            "EM needs predicted probabilities",
+        ),
+    ],
+)
+def test_a_bad_assessment_is_refused(given, said):
+    with pytest.raises(ValueError, match=said):
+        ps.assess(**given)
+
+
+def test_a_report_of_decisions(cm_l, validation, rng):
+    pytest.importorskip("jinja2")
+    target, truth = judge(SHIFTED, 3000, rng)
+    estimate = cm_l.estimate(y_pred=target, confidence_level=0.95)
+    page = render_report(
+        estimate,
+        y_pred_val=validation[0],
+        y_val=validation[1],
+        y_pred_target=target,
+        y_target=truth,
+    )
+    assert "without probabilities nothing can be adapted" in page
+    assert "reliability" not in page.lower().split("<script")[0].split("<main")[-1][:2000]
+    with pytest.raises(ValueError, match="not both"):
+        render_report(estimate, y_pred_val=validation[0], y_proba_val=np.eye(3))
+
+
+def test_many_decisions_are_rows_that_are_made_block_by_block():
+    decided = np.zeros(10_000_000, dtype=np.int64)
+    rows = Predictions.from_decisions(decided, 3)
+    assert isinstance(rows.values, Table)
+    few = rows.take(np.array([5, 7]))
+    assert few.values.tolist() == [[1.0, 0.0, 0.0]] * 2
+    assert few.decided.tolist() == [0, 0]
