@@ -13,7 +13,7 @@ ENVIRONMENTS := demo dev docs extras oldest peers
 demo := --editable '.[report,tables]'
 dev := $(demo) --group dev
 docs := $(demo) --group docs
-extras := --editable '.[report,tables,train,dask,spark]' --group test --group boosting
+extras := --editable '.[report,tables,train,dask,spark,onnx,array-api]' --group test --group boosting --group exports
 newest := $(demo) --group test
 oldest := $(newest)
 peers := --editable '.[peers]'
@@ -91,7 +91,7 @@ unit: .venv/.stamp ## run tests and doctests, with coverage
 fuzz: .venv/.stamp ## give hostile inputs to the library and the command line (N=, SEED=, SECONDS=, CASE=)
 	$(BIN)/python -m fuzz $(if $(N),--calls $(N)) $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(CASE),--case $(CASE))
 
-test-extras: .venv-extras/.stamp docs ## run the tests that need PyTorch, boosters, Dask or Spark (Java 17), and build the documentation
+test-extras: .venv-extras/.stamp docs ## run the tests that need PyTorch, ONNX, boosters, databases, Dask or Spark (Java 17), and build the documentation
 	.venv-extras/bin/python -m pytest $(PYTEST_OPTIONS) tests/extras src/priorshift/torch_sampler.py src/priorshift/execution src/priorshift/reproduction
 
 test-oldest: .venv-oldest/.stamp ## run the tests with the oldest supported dependencies

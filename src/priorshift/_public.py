@@ -4,6 +4,7 @@ from priorshift import datasets as datasets
 from priorshift import plotting as plotting
 from priorshift._version import __version__
 from priorshift.adaptation import (
+    Adapter,
     ProbaInterval,
     adapt_proba,
     adapt_proba_interval,
@@ -37,6 +38,7 @@ from priorshift.streaming import MonitorHistory, MonitorStep, PriorMonitor
 
 __all__ = [
     "BCTS",
+    "Adapter",
     "Assessment",
     "AssumptionTest",
     "ConformalSets",

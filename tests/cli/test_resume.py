@@ -7,12 +7,11 @@ import subprocess
 import sys
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 import priorshift as ps
 from priorshift.cli import _adapt
-from priorshift.cli._adapt import estimate_as_json, estimate_from_json, fingerprint
+from priorshift.cli._adapt import fingerprint
 from priorshift.cli._options import Request
 from priorshift.io import _base, _resume
 
@@ -171,17 +170,6 @@ def test_bad_data_leave_nothing_to_go_on_with(data, files, write, refuse, tmp_pa
 def test_small_files_are_written_at_once(both, ok, tmp_path, monkeypatch):
     monkeypatch.setattr("priorshift.cli._adapt.resumable_path", None)
     ok("adapt", *both, "--output", tmp_path / "new.csv")
-
-
-@pytest.mark.parametrize("method", ps.available_estimators())
-@pytest.mark.filterwarnings("ignore::priorshift.PriorShiftWarning")
-def test_estimates_come_back_as_they_were(data, method):
-    est = ps.get_estimator(method).fit(data.y_proba_val, data.y_val, classes=data.classes)
-    shift = est.estimate(data.y_proba)
-    kept = json.loads(json.dumps(estimate_as_json(shift)))
-    again = estimate_from_json(kept)
-    assert again.to_dict() == shift.to_dict()
-    np.testing.assert_array_equal(again.adapt(data.y_proba), shift.adapt(data.y_proba))
 
 
 def test_fingerprints_tell_work_apart(files):

@@ -218,6 +218,7 @@ def test_to_dict_has_every_field_and_the_ratio():
         "estimand": None,
         "simultaneous": None,
         "calibrator": None,
+        "calibration": None,
         "strength": 1.0,
         "decision": None,
         "cautions": [],

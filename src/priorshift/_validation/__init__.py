@@ -28,6 +28,7 @@ from priorshift._validation._classes import (
 )
 from priorshift._validation._frames import match_columns
 from priorshift._validation._inputs import (
+    SUM_TOLERANCE,
     Predictions,
     as_array,
     as_mapping,
@@ -39,6 +40,7 @@ from priorshift._validation._inputs import (
     check_level,
     check_logits,
     check_matrix,
+    check_numbers,
     check_outputs,
     check_positive,
     check_proba,
@@ -46,11 +48,13 @@ from priorshift._validation._inputs import (
     check_sample_weight,
     check_table,
     is_missing,
+    require_keys,
     some,
 )
 
 __all__ = [
     "NO_PRIOR",
+    "SUM_TOLERANCE",
     "Predictions",
     "as_array",
     "as_decisions",
@@ -65,6 +69,7 @@ __all__ = [
     "check_level",
     "check_logits",
     "check_matrix",
+    "check_numbers",
     "check_outputs",
     "check_positive",
     "check_priors",
@@ -86,6 +91,7 @@ __all__ = [
     "ordered",
     "read_decisions",
     "read_labels",
+    "require_keys",
     "settle_classes",
     "some",
     "warn_of_missing_names",

@@ -209,7 +209,7 @@ def like_input(predictions: Predictions, adapted: Any, classes: Labels) -> Any:
     """
     frame, names = predictions.frame, predictions.names
     if predictions.binary:
-        adapted = adapted[:, 1].copy()
+        adapted = adapted[:, 1].copy() if isinstance(adapted, np.ndarray) else adapted[:, 1]
     if frame is None:
         return adapted
     at = {str(label): i for i, label in enumerate(classes.tolist())}

@@ -7,7 +7,7 @@ surface that calls several functions on the same rows checks them first and pass
 is for use within a call: it stands for the rows as they were when they were checked.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -26,9 +26,13 @@ from priorshift.execution import (
     SparseBlock,
     SparseTable,
     Table,
+    TensorTable,
     as_table,
+    has_array_api,
+    is_tensor,
     map_reduce,
     take_rows,
+    to_numpy,
 )
 
 SUM_TOLERANCE = 1e-3
@@ -74,6 +78,8 @@ def read_numbers(values: Any, name: str, classes: Any = None, labels: Any = None
 
 def as_array(values: Any, name: str, dtype: Any = None) -> np.ndarray[Any, Any]:
     """Make an array of any input, or say why that is impossible."""
+    if type(values) is not np.ndarray and hasattr(values, "dtype") and is_tensor(values):
+        values = to_numpy(values)
     try:
         return np.asarray(values, dtype)
     except (ValueError, TypeError, OverflowError) as error:
@@ -281,6 +287,54 @@ def check_fraction(value: float, name: str) -> float:
     return float(value)
 
 
+def check_numbers(
+    values: Any, shapes: tuple[tuple[int, ...], ...], name: str, *, least: float = -np.inf
+) -> Vector:
+    """Check numbers that describe a formula: finite, of one of these shapes, not rescaled.
+
+    Booleans and strings are refused, also within lists, as JSON schemas refuse them.
+
+    Examples
+    --------
+    >>> check_numbers([1, 0.5], ((2,), (2, 2)), "slope")
+    array([1. , 0.5])
+    """
+    array = as_array(values, name)
+    wanted = " or ".join(" x ".join(map(str, shape)) or "one number" for shape in shapes)
+    if array.dtype.kind not in "fiu" or array.shape not in shapes or _has_bool(values):
+        raise ValueError(
+            f"{name} must hold numbers ({wanted}); got an array of shape {array.shape} and type "
+            f"{array.dtype}."
+        )
+    array = array.astype(np.float64)
+    good = np.isfinite(array) & (array >= least)
+    if not good.all():
+        at = tuple(np.argwhere(~good)[0].tolist())
+        bound = "" if least == -np.inf else f" and at least {least:g}"
+        where = f" at position {at[0] if len(at) == 1 else at}" if at else ""
+        raise ValueError(f"{name} must be finite{bound}; got {array[at]}{where}.")
+    return array
+
+
+def require_keys(found: Any, names: tuple[str, ...], what: str) -> None:
+    """Refuse a mapping that lacks a key, or has one that is unknown."""
+    if not isinstance(found, Mapping):
+        raise ValueError(f"{what} must be an object with {', '.join(names)}; got {found!r}.")
+    for title, keys in (
+        ("lacks", set(names) - set(found)),
+        ("has the unknown", set(found) - set(names)),
+    ):
+        if keys:
+            raise ValueError(f"{what} {title} {', '.join(sorted(map(repr, keys)))}.")
+
+
+def _has_bool(values: Any) -> bool:
+    """Tell whether lists hold booleans, which NumPy would turn into numbers."""
+    if isinstance(values, list | tuple):
+        return any(map(_has_bool, values))
+    return isinstance(values, bool | np.bool_)
+
+
 def check_positive(value: float, name: str) -> float:
     """Check a finite number above 0."""
     if not isinstance(value, Real) or not 0 < value < np.inf:
@@ -467,14 +521,17 @@ def check_proba(
     name: str = "y_proba",
     *,
     tables: bool = False,
+    tensors: bool = False,
     classes: Any = None,
     labels: Labels | None = None,
 ) -> Predictions:
     """Check a matrix of probabilities, or the 1-D probability of a positive class, once.
 
     With `tables`, predictions that are read in blocks pass as well: files, sparse matrices, Dask
-    arrays. Of a frame, the columns of `classes` are read, or those that `labels` suggest: by name,
-    or by a common prefix or suffix.
+    arrays. With `tensors`, arrays of other libraries stay on their device; otherwise, and where the
+    extra `array-api` is missing and a table would do, they become NumPy arrays. Of a frame, the
+    columns of `classes` are read, or those that `labels` suggest: by name, or by a common prefix or
+    suffix.
     """
     if isinstance(y_proba, Predictions):
         if y_proba.passed == "proba":
@@ -482,6 +539,8 @@ def check_proba(
                 require_plain(y_proba.values, name)
             return y_proba
         y_proba = y_proba.values
+    if tensors and _is_tensor(y_proba) and (not tables or has_array_api()):
+        return _check_tensor(y_proba, name)
     table = _read_table(y_proba, name) if tables else None
     if table is not None:
         _require_matrix(table, table.names, name)
@@ -498,8 +557,12 @@ def check_proba(
     return Predictions(values, names, passed="proba", frame=frame)
 
 
-def check_logits(logits: Any, name: str = "logits", *, classes: Any = None) -> Predictions:
+def check_logits(
+    logits: Any, name: str = "logits", *, tensors: bool = False, classes: Any = None
+) -> Predictions:
     """Check a matrix of logits or log-probabilities, where -inf stands for probability 0."""
+    if tensors and _is_tensor(logits):
+        return _check_tensor(logits, name, from_logits=True)
     if isinstance(logits, Predictions) and logits.passed == "logits":
         return logits
     values, names, frame = read_numbers(logits, name, classes)
@@ -515,17 +578,64 @@ def check_logits(logits: Any, name: str = "logits", *, classes: Any = None) -> P
 
 
 def check_outputs(
-    outputs: Any, *, from_proba: bool, name: str, sparse: bool = False, classes: Any = None
+    outputs: Any,
+    *,
+    from_proba: bool,
+    name: str,
+    sparse: bool = False,
+    tensors: bool = False,
+    classes: Any = None,
 ) -> Predictions:
     """Check classifier outputs that are probabilities or logits, as the caller says.
 
-    With `sparse`, probabilities may be a sparse matrix or table as well.
+    With `sparse`, probabilities may be a sparse matrix or table as well; with `tensors`, outputs
+    may be tensors.
     """
     if not from_proba:
-        return check_logits(outputs, name, classes=classes)
+        return check_logits(outputs, name, tensors=tensors, classes=classes)
     values = outputs.values if isinstance(outputs, Predictions) else outputs
     sparse = sparse and (issparse(values) or isinstance(values, SparseTable))
-    return check_proba(outputs, name, tables=sparse, classes=classes)
+    return check_proba(outputs, name, tables=sparse, tensors=tensors, classes=classes)
+
+
+def _check_tensor(tensor: Any, name: str, *, from_logits: bool = False) -> Predictions:
+    """Check a tensor on its device; what is wrong with it, a copy in memory explains."""
+    passed: Literal["proba", "logits"] = "logits" if from_logits else "proba"
+    wide = tensor.ndim == 2 and tensor.shape[1] >= 2
+    # whole numbers in one dimension may be labels, which the copy's check refuses
+    column = tensor.ndim == 1 and not from_logits and "float" in str(tensor.dtype)
+    if 0 not in tensor.shape and (wide or column):
+        binary = not wide
+        table = TensorTable(_both(tensor) if binary else tensor)
+        if _is_clean(table, from_logits):
+            return Predictions(table, binary=binary, passed=passed)
+    checked = check_outputs(to_numpy(tensor), from_proba=not from_logits, name=name)
+    return replace(checked, values=TensorTable(_both(tensor) if checked.binary else tensor))
+
+
+def _both(tensor: Any) -> Any:
+    """Return the columns of both classes from that of the positive one."""
+    column = TensorTable(tensor[:, None])
+    return column.xp.concat([1 - column.array, column.array], axis=1)
+
+
+def _is_clean(table: TensorTable, from_logits: bool) -> bool:
+    """Tell whether all rows are distributions, or logits of one."""
+    xp = table.xp
+    for block in table.on_device():
+        if from_logits:
+            fine = xp.isfinite(xp.max(block, axis=1))
+        else:
+            sums = xp.sum(block, axis=1)
+            fine = (xp.abs(sums - 1) <= SUM_TOLERANCE) & (xp.min(block, axis=1) >= 0)
+        if not bool(xp.all(fine)):
+            return False
+    return True
+
+
+def _is_tensor(values: Any) -> bool:
+    """Tell, at once for what most callers pass."""
+    return type(values) not in (np.ndarray, list, tuple) and is_tensor(values)
 
 
 def _read_table(values: Any, name: str) -> Table | None:

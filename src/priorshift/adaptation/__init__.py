@@ -6,7 +6,7 @@ By Bayes' rule, with an appearance model p(x|y) that did not change (eq. adapt_p
 
 `adapt_proba` does this for known priors, `adapt_proba_interval` for priors that are known only
 within bounds. `decide` weighs the costs of errors. `sample_weights` and `sample_indices` prepare
-training data instead.
+training data instead. An `Adapter` is an adaptation that you can save and export.
 """
 
 from priorshift.adaptation._adapt import (
@@ -17,6 +17,7 @@ from priorshift.adaptation._adapt import (
     reweight,
     total_variation,
 )
+from priorshift.adaptation._adapter import Adapter
 from priorshift.adaptation._costs import (
     GOALS,
     Goal,
@@ -31,6 +32,7 @@ from priorshift.adaptation._uncertain import ProbaInterval, adapt_proba_interval
 
 __all__ = [
     "GOALS",
+    "Adapter",
     "Goal",
     "GoalName",
     "ProbaInterval",

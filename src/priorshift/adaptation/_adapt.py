@@ -25,7 +25,14 @@ from priorshift._validation import (
     settle_classes,
 )
 from priorshift.exceptions import PriorShiftWarning, warn_user
-from priorshift.execution import SparseTable, is_dask_array, map_chunks, row_blocks
+from priorshift.execution import (
+    SparseTable,
+    TensorTable,
+    is_dask_array,
+    map_chunks,
+    row_blocks,
+    softmax_of,
+)
 from priorshift.statistics import DecisionCounts
 
 
@@ -64,9 +71,9 @@ def adapt_proba(
     -------
     ndarray of the shape of `y_proba`, float32 where that is, else float64
         Adapted probabilities, rows summing to 1. A frame for a frame, with its index, its order of
-        columns and its other columns; a sparse matrix for a sparse matrix, and a `TopK` for a
-        `TopK` whose rest is spread. A row whose classes all get a prior of 0 keeps its original
-        probabilities, with a warning.
+        columns and its other columns; a sparse matrix for a sparse matrix, a `TopK` for a `TopK`
+        whose rest is spread, and a tensor on the same device for a tensor. A row whose classes all
+        get a prior of 0 keeps its original probabilities, with a warning.
 
     Examples
     --------
@@ -90,9 +97,13 @@ def adapt_proba(
             classes=classes,
         )
         return map_chunks(again, y_proba)
-    sought = classes_named(classes, target_priors, source_priors)
     predictions = check_outputs(
-        y_proba, from_proba=not from_logits, name="y_proba", sparse=True, classes=sought
+        y_proba,
+        from_proba=not from_logits,
+        name="y_proba",
+        sparse=True,
+        tensors=True,
+        classes=classes_named(classes, target_priors, source_priors),
     )
     if predictions.binary:
         source_priors, target_priors = both_classes(source_priors), both_classes(target_priors)
@@ -199,6 +210,10 @@ def reweight(
         table, n_kept = values.scaled(ratio)
         _warn_of_kept(n_kept, values.shape[0])
         return table.tocsr() if table.exact else table
+    if isinstance(values, TensorTable):
+        tensor, n_kept = _reweight_tensor(values, ratio, from_logits)
+        _warn_of_kept(n_kept, values.shape[0])
+        return tensor
     adapted = np.empty_like(values)
     n_kept = 0
     with np.errstate(divide="ignore"):
@@ -210,6 +225,24 @@ def reweight(
         adapted[rows] = block
     _warn_of_kept(n_kept, values.shape[0])
     return adapted
+
+
+def _reweight_tensor(table: TensorTable, ratio: Vector, from_logits: bool) -> tuple[Any, int]:
+    """Do the same on the tensor's device; return the adapted tensor, and how many rows lost."""
+    xp, adapted, n_kept = table.xp, [], 0
+    with np.errstate(divide="ignore"):
+        factor = table.constant(np.log(ratio) if from_logits else ratio)
+    for block in table.on_device():
+        if from_logits:
+            shifted = block + factor
+            lost = xp.max(shifted, axis=1, keepdims=True) == -xp.inf
+            adapted.append(softmax_of(xp, xp.where(lost, block, shifted)))
+        else:
+            lost = xp.sum(block * factor, axis=1, keepdims=True) == 0
+            scaled = block * xp.where(lost, xp.ones_like(factor), factor)
+            adapted.append(scaled / xp.sum(scaled, axis=1, keepdims=True))
+        n_kept += int(xp.sum(xp.astype(lost, xp.int64)))
+    return table.joined(adapted), n_kept
 
 
 def _warn_of_kept(n_kept: int, n_rows: int) -> None:

@@ -29,7 +29,13 @@ from priorshift.calibration.crossfit import (
 )
 from priorshift.calibration.floors import best_temperature
 from priorshift.calibration.likelihood import deal_folds
-from priorshift.calibration.maps import TINY, Calibration, CalibrationAverage, CalibrationMap
+from priorshift.calibration.maps import (
+    TINY,
+    Calibration,
+    CalibrationAverage,
+    CalibrationMap,
+    calibration_from_dict,
+)
 
 __all__ = [
     "BCTS",
@@ -45,6 +51,7 @@ __all__ = [
     "VectorScaling",
     "average_calibration",
     "best_temperature",
+    "calibration_from_dict",
     "choose_calibration",
     "deal_folds",
     "label_losses",

@@ -44,7 +44,7 @@ from priorshift.calibration.likelihood import (
 )
 from priorshift.calibration.maps import TINY
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
-from priorshift.execution import row_blocks, single_threaded_blas
+from priorshift.execution import TensorTable, is_tensor, row_blocks, single_threaded_blas
 
 _NO_LOGIT = -1e100  # a logit below this represents probability 0, as -inf does
 
@@ -61,6 +61,15 @@ def _log_softmax(logits: Vector) -> Vector:
             least = block.min(axis=1, where=~zero, initial=np.log(TINY), keepdims=True)
             np.copyto(block, least, where=zero)
     return logits
+
+
+def _log_softmax_tensor(xp: Any, logits: Any) -> Any:
+    """Do the same for a tensor, not in place."""
+    shifted = logits - xp.max(logits, axis=1, keepdims=True)
+    shifted = shifted - xp.log(xp.sum(xp.exp(shifted), axis=1, keepdims=True))
+    zero, tiny = shifted < _NO_LOGIT, xp.full_like(shifted, float(np.log(TINY)))
+    least = xp.min(xp.where(zero, tiny, shifted), axis=1, keepdims=True)
+    return xp.where(zero, xp.minimum(least, tiny), shifted)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -138,6 +147,8 @@ class _Calibrator(BaseEstimator):
     def predict_log_proba(self, logits: ArrayLike) -> Vector:
         """Return calibrated log-probabilities; arguments and shape as in `predict_proba`."""
         check_is_fitted(self, "_map")
+        if is_tensor(logits):
+            return self._predict_tensor(logits, log=True)
         outputs = check_outputs(logits, from_proba=self.from_proba, name="logits")
         scores = self._z(outputs)
         scores *= self._map.slope
@@ -155,10 +166,29 @@ class _Calibrator(BaseEstimator):
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            Probabilities, columns in the order of `classes_`.
+            Probabilities, columns in the order of `classes_`; a tensor on the same device for a
+            tensor.
         """
+        if is_tensor(logits):
+            check_is_fitted(self, "_map")
+            return self._predict_tensor(logits, log=False)
         proba = self.predict_log_proba(logits)
         return np.exp(proba, out=proba)
+
+    def _predict_tensor(self, logits: Any, *, log: bool) -> Any:
+        """Calibrate a tensor on its device; return one of its own type."""
+        outputs = check_outputs(logits, from_proba=self.from_proba, name="logits", tensors=True)
+        table: TensorTable = in_class_order(outputs, self.classes_, "logits")
+        xp, blocks = table.xp, []
+        slope, bias = table.constant(self._map.slope), table.constant(self._map.bias)
+        tiny = table.constant(TINY)
+        for block in table.on_device():
+            z = block
+            if self.from_proba:
+                z = xp.log(xp.where(block < tiny, tiny, block))
+            scores = _log_softmax_tensor(xp, _log_softmax_tensor(xp, z) * slope + bias)
+            blocks.append(scores if log else xp.exp(scores))
+        return table.joined(blocks)
 
     def _z(self, outputs: Predictions) -> Vector:
         """Return the log-softmax of the outputs, in a new array."""

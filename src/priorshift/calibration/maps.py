@@ -8,6 +8,7 @@ with a slope per class (S diagonal) or between all classes (S a matrix). The flo
 averages their probabilities.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,7 +17,8 @@ import numpy as np
 from scipy.special import softmax
 
 from priorshift._typing import Floats, Vector
-from priorshift.execution import Table, row_blocks
+from priorshift._validation import SUM_TOLERANCE, check_numbers, require_keys
+from priorshift.execution import Table, TensorTable, row_blocks, softmax_of
 
 TINY = float(np.finfo(np.float32).tiny)
 """The smallest normal float32, 1.2e-38: a smaller probability counts as this."""
@@ -59,6 +61,12 @@ class CalibrationMap:
         linear += self.bias
         return linear
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values, ready for JSON; see `calibration_from_dict`."""
+        floor = np.asarray(self.floor, np.float64).tolist()
+        slope, bias = self.slope.tolist(), self.bias.tolist()
+        return {"name": self.name, "slope": slope, "bias": bias, "floor": floor}
+
 
 @dataclass(frozen=True, eq=False)
 class CalibrationAverage:
@@ -92,14 +100,59 @@ class CalibrationAverage:
         """Calibrate clean probabilities, or logits, block by block; a table when it is read."""
         return _apply(self.maps, self.weights, values, from_logits)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values, ready for JSON; see `calibration_from_dict`."""
+        return {"maps": [one.to_dict() for one in self.maps], "weights": list(self.weights)}
+
 
 Calibration = CalibrationMap | CalibrationAverage
 """What a result may carry."""
 
 
+def calibration_from_dict(found: Any, n_classes: int, name: str = "calibration") -> Calibration:
+    """Make a map, or an average of maps, of what `to_dict` returned; refuse what does not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from priorshift.calibration import CalibrationMap, calibration_from_dict
+    >>> halved = CalibrationMap("ts", np.full(2, 0.5), np.zeros(2))
+    >>> calibration_from_dict(halved.to_dict(), 2).slope
+    array([0.5, 0.5])
+    """
+    if isinstance(found, Mapping) and "maps" not in found:
+        return _map_from_dict(found, n_classes, name)
+    require_keys(found, ("maps", "weights"), name)
+    if not isinstance(found["maps"], list) or not found["maps"]:
+        raise ValueError(f"{name}.maps must be a list of at least one map.")
+    maps = tuple(
+        _map_from_dict(one, n_classes, f"{name}.maps[{at}]") for at, one in enumerate(found["maps"])
+    )
+    weights = check_numbers(found["weights"], ((len(maps),),), f"{name}.weights", least=0)
+    if abs(weights.sum() - 1) > SUM_TOLERANCE:
+        raise ValueError(f"{name}.weights must sum to 1; they sum to {weights.sum():.6g}.")
+    return CalibrationAverage(maps, tuple(weights.tolist()))
+
+
+def _map_from_dict(found: Any, n_classes: int, name: str) -> CalibrationMap:
+    require_keys(found, ("name", "slope", "bias", "floor"), name)
+    if not isinstance(found["name"], str):
+        raise ValueError(f"{name}.name must be a string; got {found['name']!r}.")
+    per_class, square = (n_classes,), (n_classes, n_classes)
+    floor = check_numbers(found["floor"], ((), per_class), f"{name}.floor", least=0)
+    return CalibrationMap(
+        found["name"],
+        check_numbers(found["slope"], (per_class, square), f"{name}.slope"),
+        check_numbers(found["bias"], (per_class,), f"{name}.bias"),
+        floor if floor.ndim else float(floor),
+    )
+
+
 def _apply(
     maps: tuple[CalibrationMap, ...], weights: tuple[float, ...], values: Any, from_logits: bool
 ) -> Any:
+    if isinstance(values, TensorTable):
+        return _apply_on_device(maps, weights, values, from_logits)
     if isinstance(values, Table):
         return values.map(partial(_apply, maps, weights, from_logits=from_logits))
     calibrated = np.zeros_like(values)
@@ -111,6 +164,26 @@ def _apply(
             block *= weight
             calibrated[rows] += block
     return calibrated
+
+
+def _apply_on_device(
+    maps: tuple[CalibrationMap, ...],
+    weights: tuple[float, ...],
+    table: TensorTable,
+    from_logits: bool,
+) -> TensorTable:
+    xp, blocks = table.xp, []
+    tiny = table.constant(TINY)
+    there = [[table.constant(part) for part in (m.floor, m.slope, m.bias)] for m in maps]
+    for block in table.on_device():
+        proba, total = softmax_of(xp, block) if from_logits else block, 0.0
+        for weight, (floor, slope, bias) in zip(weights, there, strict=True):
+            raised = proba + floor
+            z = xp.log(xp.where(raised < tiny, tiny, raised))
+            linear = z * slope if slope.ndim == 1 else z @ slope
+            total = total + weight * softmax_of(xp, linear + bias)
+        blocks.append(total)
+    return TensorTable(table.joined(blocks))
 
 
 def floored_log(proba: Floats, floor: float | Vector) -> Any:

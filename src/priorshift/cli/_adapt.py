@@ -6,7 +6,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from shutil import copyfileobj
@@ -14,16 +14,16 @@ from typing import Any, NamedTuple
 
 import click
 import numpy as np
+from click.core import ParameterSource
 
 from priorshift._typing import Floats
 from priorshift._version import __version__
-from priorshift.assessment import following
-from priorshift.calibration import CalibrationAverage, CalibrationMap
 from priorshift.cli._console import busy, emit, note, progress
 from priorshift.cli._documents import document
 from priorshift.cli._errors import command
 from priorshift.cli._options import (
     Request,
+    adapter_option,
     check_copy,
     costs_option,
     data_options,
@@ -36,7 +36,7 @@ from priorshift.cli._options import (
     target_labels_option,
     target_suffix,
 )
-from priorshift.cli._task import Task, open_task
+from priorshift.cli._task import Task, as_advised, open_task
 from priorshift.estimators import PriorEstimate
 from priorshift.io import Mark, Partial, atomic_path, remove_partial, resumable_path
 
@@ -51,52 +51,6 @@ def fingerprint(request: Request, method: str) -> str:
         "versions": [__version__, np.__version__, _version("pyarrow")],
     }
     return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
-
-
-def estimate_as_json(estimate: PriorEstimate) -> dict[str, Any]:
-    """Return an estimate as plain values, from which the very same can be made again."""
-    found: dict[str, Any] = {}
-    for field in fields(estimate):
-        value = getattr(estimate, field.name)
-        if isinstance(value, CalibrationMap):
-            value = _map_as_json(value)
-        elif isinstance(value, CalibrationAverage):
-            value = {"maps": [_map_as_json(one) for one in value.maps], "weights": value.weights}
-        found[field.name] = _plain(value)
-    return found
-
-
-def estimate_from_json(found: dict[str, Any]) -> PriorEstimate:
-    """Make an estimate again."""
-    named: dict[str, Any] = {
-        name: np.array(value) if isinstance(value, list) else value for name, value in found.items()
-    }
-    for name in ("unseen_classes", "cautions"):
-        named[name] = tuple(found[name])
-    calibrator = found["calibrator"]
-    if calibrator is not None and "maps" in calibrator:
-        maps = tuple(_map_from_json(one) for one in calibrator["maps"])
-        named["calibrator"] = CalibrationAverage(maps, tuple(calibrator["weights"]))
-    elif calibrator is not None:
-        named["calibrator"] = _map_from_json(calibrator)
-    return PriorEstimate(**named)
-
-
-def _map_as_json(one: CalibrationMap) -> dict[str, Any]:
-    return {name: _plain(part) for name, part in vars(one).items()}
-
-
-def _map_from_json(found: dict[str, Any]) -> CalibrationMap:
-    parts: dict[str, Any] = {
-        name: np.array(value) if isinstance(value, list) else value for name, value in found.items()
-    }
-    return CalibrationMap(**parts)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    return list(value) if isinstance(value, tuple) else value
 
 
 def _state(text: str) -> list[Any] | None:
@@ -130,17 +84,21 @@ TEXT = (".csv", ".tsv")
     "adapt --validation validation.csv --target target.csv --output adapted.csv",
     "Adapt predictions to estimated or known priors.",
 )
-@data_options(validation="EM, MAP and --known-priors can do without.")
+@data_options(validation="EM, MAP, --known-priors and --adapter can do without.")
 @target_labels_option
 @costs_option
 @method_option(target_labels=True)
 @known_priors_option
+@adapter_option
 @output_option("File for the adapted predictions, in the target's format [default: CSV to stdout].")
 @overwrite_option
 @json_option
 def adapt(method: str, output: Path | None, overwrite: bool, as_json: bool, **named: Any) -> None:
     """Adapt predictions to estimated or known class priors; other columns are kept."""
     request = Request(**named)
+    by_user = click.get_current_context().get_parameter_source("method")
+    if request.adapter is not None and by_user is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--adapter says how to adapt; leave out --method.")
     if request.predicted_column is not None:
         raise click.UsageError(
             "decisions without probabilities cannot be adapted; use priorshift estimate for the "
@@ -169,7 +127,7 @@ class Plan(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values, for a run that goes on after this one was killed."""
-        return {**self._asdict(), "shift": estimate_as_json(self.shift)}
+        return {**self._asdict(), "shift": self.shift.to_dict()}
 
 
 def rewrite(task: Task, plan: Plan, partial: Partial) -> tuple[int, int]:
@@ -206,14 +164,12 @@ def _plan(task: Task, method: str, partial: Partial) -> Plan:
     if partial.kept is not None:
         note(f"Going on after row {partial.begin.rows:,}, where an earlier run ended.")
         kept = partial.kept["plan"]
-        return Plan(**{**kept, "shift": estimate_from_json(kept["shift"])})
+        return Plan(**{**kept, "shift": PriorEstimate.from_dict(kept["shift"])})
     with busy("Estimating"):
         shift, found = task.estimate(method), task.assess(method)
     if found is None:
         return Plan(shift)
-    if shift.decision is not None:  # a method that decides by itself follows the verdict
-        shift = following(shift, found.verdict)
-    return Plan(shift, found.verdict, found.sentence)
+    return Plan(as_advised(shift, found), found.verdict, found.sentence)
 
 
 def _check_usage(

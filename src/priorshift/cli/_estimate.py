@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from priorshift.cli._console import busy
+from priorshift.cli._console import busy, note
 from priorshift.cli._documents import (
     check_suffix,
     document,
@@ -23,9 +23,10 @@ from priorshift.cli._options import (
     json_option,
     method_option,
     output_option,
+    save_adapter_option,
     target_labels_option,
 )
-from priorshift.cli._task import open_task
+from priorshift.cli._task import as_advised, open_task
 
 
 @command(
@@ -38,10 +39,12 @@ from priorshift.cli._task import open_task
 @method_option(target_labels=True)
 @interval_options
 @output_option("Write a .json or .csv file instead of printing.")
+@save_adapter_option
 @json_option
 def estimate(
     method: str,
     output: Path | None,
+    save_adapter: Path | None,
     as_json: bool,
     **named: Any,
 ) -> None:
@@ -49,6 +52,9 @@ def estimate(
     check_suffix(output, as_json)
     with open_task(Request(**named)) as task, busy(f"Estimating by {method}"):
         shift, found = task.estimate(method), task.assess(method)
+    if save_adapter is not None:
+        as_advised(shift, found).adapter.to_json(save_adapter)
+        note(f"Wrote {save_adapter}.")
     text = {
         ".json": document("estimate", verdict_of(found), **shift.to_dict()),
         ".csv": priors_as_csv(shift),

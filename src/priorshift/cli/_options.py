@@ -99,6 +99,7 @@ class Request:
     source_priors: str | None = None
     source_label_priors: str | None = None
     known_priors: str | None = None
+    adapter: Path | None = None
     dask: str | None = None
     confidence_level: float | None = None
     interval_method: str | None = None
@@ -112,12 +113,23 @@ class Request:
     def __post_init__(self) -> None:
         if self.interval_method is not None and self.confidence_level is None:
             raise click.UsageError("--interval-method needs a --confidence-level.")
+        if self.adapter is not None:
+            self._refuse_beside_adapter()
         probabilities = self.logits or self.class_columns or self.positive_class or self.dask
         if self.predicted_column is not None and probabilities:
             raise click.UsageError(
                 "--predicted-column is for decisions without probabilities; leave out --logits, "
                 "--class-columns, --positive-class and --dask."
             )
+
+    def _refuse_beside_adapter(self) -> None:
+        """Refuse what an adapter settles: it says all that is needed to adapt."""
+        settled = ("validation", "labels", "class_columns", "known_priors")
+        for name in (*settled, "source_priors", "source_label_priors"):
+            if getattr(self, name) is not None:
+                raise click.UsageError(
+                    f"--adapter says how to adapt; leave out --{name.replace('_', '-')}."
+                )
 
     @property
     def interval(self) -> dict[str, Any]:
@@ -315,6 +327,21 @@ known_priors_option: Decorator = click.option(
     metavar="FILE|NAME=VALUE,...",
     help="Adapt to these priors instead of estimating them. One class may be left out: it "
     "gets what remains of 1.",
+)
+
+
+adapter_option: Decorator = click.option(
+    "--adapter",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Apply this adapter, as estimate --save-adapter or Adapter.to_json writes it, instead "
+    "of estimating: needs no validation.",
+)
+
+
+save_adapter_option: Decorator = click.option(
+    "--save-adapter",
+    type=OutputPath(".json"),
+    help="Also write what adapt would apply, for adapt --adapter or Adapter.from_json.",
 )
 
 

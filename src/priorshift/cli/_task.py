@@ -22,7 +22,8 @@ from priorshift._validation import (
     read_labels,
     some,
 )
-from priorshift.assessment import Assessment, Verdicts, assess
+from priorshift.adaptation import Adapter
+from priorshift.assessment import Assessment, Verdicts, assess, following
 from priorshift.cli._classes import (
     Columns,
     class_columns,
@@ -48,6 +49,7 @@ from priorshift.estimators import (
 )
 from priorshift.execution import SAMPLE_SEED, Table, sample_in_memory, sample_sentence
 from priorshift.io import PredictionFile, open_predictions
+from priorshift.solvers import ADVICE
 
 
 def in_memory(checked: Predictions, what: str) -> Predictions:
@@ -110,6 +112,8 @@ class Task:
     y_val : ndarray or None
         Validation, if there is one; checked.
     source_priors, source_label_priors, known_priors : ndarray of shape (n_classes,) or None
+    adapter : Adapter or None
+        What to apply instead of an estimate.
     """
 
     request: Request
@@ -121,6 +125,7 @@ class Task:
     source_priors: Vector | None = None
     source_label_priors: Vector | None = None
     known_priors: Vector | None = None
+    adapter: Adapter | None = None
     client: Any = None
     """Of the Dask cluster that goes through the target, if there is one."""
 
@@ -208,6 +213,8 @@ class Task:
 
     def estimate(self, method: str) -> PriorEstimate:
         """Estimate the target priors, or wrap those that are known."""
+        if self.adapter is not None:
+            return _carried(self.adapter, self.classes)
         if self.known_priors is not None:
             return self._known()
         estimator = self.fitted(method)
@@ -258,10 +265,36 @@ class Task:
         return PriorEstimate("known", self.classes, self.known_priors, source, origin, "direct")
 
 
+def as_advised(shift: PriorEstimate, found: Assessment | None) -> PriorEstimate:
+    """Return an estimate as `adapt` applies it: one that decides by itself follows the verdict."""
+    if found is None or shift.decision is None:
+        return shift
+    return following(shift, found.verdict)
+
+
+def _carried(adapter: Adapter, classes: Labels) -> PriorEstimate:
+    """Return the estimate that an adapter carries, as far as it tells."""
+    known = adapter.provenance
+    status = known.get("status")
+    return PriorEstimate(
+        str(known.get("method", "adapter")),
+        classes,
+        adapter.priors,
+        adapter.source_priors,
+        str(known.get("source_priors_from", "given")),
+        status if status in ADVICE else "direct",
+        calibrator=adapter.calibration,
+        strength=adapter.strength,
+    )
+
+
 @contextmanager
 def open_task(request: Request) -> Iterator[Task]:
     """Open the files, settle the classes, read validation and priors."""
     with _without_stdin(request) as request, connected(request.dask) as client:
+        if request.adapter is not None:
+            yield _with_adapter(request, Adapter.from_json(request.adapter))
+            return
         paths = [path for path in (request.validation, request.target) if path is not None]
         opened = [open_file(path, request) for path in paths]
         validation = opened[0] if len(opened) > 1 else None
@@ -288,6 +321,22 @@ def open_task(request: Request) -> Iterator[Task]:
             y_val = known_labels(y_val, classes, where, explain_columns(files, columns))
         task = Task(request, classes, files, columns, y_proba_val, y_val, client=client)
         yield _with_priors(task, validation, request)
+
+
+def _with_adapter(request: Request, adapter: Adapter) -> Task:
+    """Take the classes from an adapter; the target must have a column for each."""
+    columns = tuple(map(str, adapter.classes.tolist()))
+    opened = open_file(request.target, request)
+    meaning = Meaning(positive_class=request.positive_class, renormalise=request.renormalise)
+    (target,) = by_class([opened], columns, meaning)
+    names = columns if target.names is None else target.names
+    if missing := [name for name in columns if name not in names]:
+        raise ValueError(
+            f"{target.where} has no numeric column for {some(missing)}, a class of "
+            f"{request.adapter}; rename its columns ({some(names, 20)}), or use another adapter."
+        )
+    _tell_assumptions((target,), columns, None)
+    return Task(request, np.array(columns), (target,), columns, adapter=adapter)
 
 
 def _decided(request: Request, opened: Sequence[PredictionFile], raw: Any, where: str) -> Task:

@@ -60,6 +60,7 @@ from priorshift.execution import (
     SparseBlock,
     SparseTable,
     Table,
+    TensorTable,
     take_rows,
 )
 from priorshift.solvers import Mixture, Solution, maximise
@@ -162,6 +163,9 @@ class PriorEstimator(BaseEstimator):
     wide : bool
         Whether sparse predictions may have any number of classes, because no dense matrix of
         classes by classes is formed; by default the same as `takes_sparse`.
+    takes_tensors : bool, default=False
+        Whether the method goes through a target that is a tensor on its device; otherwise it gets
+        a NumPy array.
     calibrates : bool, default=False
         Whether the method calibrates predictions itself.
     trusts_outputs : bool, default=False
@@ -188,6 +192,7 @@ class PriorEstimator(BaseEstimator):
     headline: ClassVar[str] = ""
     calibrates: ClassVar[bool] = False
     trusts_outputs: ClassVar[bool] = False
+    takes_tensors: ClassVar[bool] = False
     estimates_nothing: ClassVar[bool] = False
     needs_target_labels: ClassVar[bool] = False
     raw_is: ClassVar[Literal["priors", "ratio"]] = "priors"
@@ -733,7 +738,9 @@ class PriorEstimator(BaseEstimator):
             raise ValueError("the target is missing; pass y_proba, or decisions as y_pred=.")
         if y_pred is not None or self._decisions_only or _are_decisions(y_proba):
             return self._from_counts(self._decisions_of(y_pred, y_proba), request)
-        predictions = check_proba(y_proba, tables=True, classes=self.classes_)
+        predictions = check_proba(
+            y_proba, tables=True, tensors=self.takes_tensors, classes=self.classes_
+        )
         if self._named:
             warn_of_missing_names(y_proba, predictions, self.classes_, "y_proba")
         values = in_class_order(predictions, self.classes_)
@@ -905,6 +912,8 @@ class PriorEstimator(BaseEstimator):
 
     def _few_classes(self, values: Rows) -> Any:
         """Return predictions in the form that intervals, which need dense matrices, can use."""
+        if isinstance(values, TensorTable):
+            return values.read(slice(0, values.shape[0]))
         if not isinstance(values, SparseTable):
             return values
         if values.shape[1] > DENSE_CLASSES:

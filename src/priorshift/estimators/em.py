@@ -81,6 +81,7 @@ class EM(PriorEstimator):
     summary = "maximises the likelihood of the predicted probabilities"
     reference = SAERENS
     takes_sparse = True
+    takes_tensors = True
     trusts_outputs = True
     batch = "posteriors"
     _reproduced: ClassVar[dict[str, Reproduced]] = {
@@ -196,6 +197,7 @@ class MAPLS(PriorEstimator):
     )
     reference = YE
     takes_sparse = True
+    takes_tensors = True
     trusts_outputs = True
 
     def __init__(

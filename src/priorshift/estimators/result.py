@@ -1,8 +1,10 @@
 """PriorEstimate: what an estimator found, and how to use it."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from functools import partial
+from datetime import UTC, datetime
+from functools import cached_property
 from html import escape
 from os import PathLike
 from pathlib import Path
@@ -14,28 +16,36 @@ from numpy.typing import ArrayLike, NDArray
 from priorshift._results import Backend, FrozenArrays, make_frame
 from priorshift._typing import Indices, Vector
 from priorshift._validation import (
-    check_fraction,
+    check_numbers,
     check_outputs,
-    check_source_mass,
     in_class_order,
     like_input,
+    require_keys,
     some,
 )
+from priorshift._version import __version__
 from priorshift.adaptation import (
+    Adapter,
     ProbaInterval,
     adapt_proba_interval,
     prior_ratio,
-    reweight,
     total_variation,
 )
-from priorshift.calibration import Calibration, CalibrationAverage, CalibrationMap
-from priorshift.execution import SparseTable, is_dask_array, map_chunks
+from priorshift.calibration import (
+    Calibration,
+    CalibrationAverage,
+    CalibrationMap,
+    calibration_from_dict,
+)
 from priorshift.solvers import ADVICE, Status
 from priorshift.text import html_paragraphs, html_table, movers, plain, text_table
 from priorshift.uncertainty import Estimand, IntervalKind, IntervalRequest, PriorInterval
 
 MAX_ROWS = 10
 """Classes shown by a repr; beyond that the top movers."""
+
+PER_CLASS = ("priors", "source_priors", "raw", "interval", "standard_error")
+"""What a dict holds as mappings from class."""
 
 MADE_BY: dict[IntervalKind, str] = {
     "asymptotic": "standard errors of validation and target",
@@ -136,6 +146,27 @@ class PriorEstimate(FrozenArrays):
         """Importance weight of each class: priors / source_priors; None without these."""
         return None if self.source_priors is None else prior_ratio(self.priors, self.source_priors)
 
+    @cached_property
+    def adapter(self) -> Adapter:
+        """The adaptation alone, as `adapt` applies it: save it, send it, export it."""
+        self._require_source()
+        return Adapter(
+            self.classes,
+            self.source_priors,
+            self.priors,
+            calibration=self.calibrator,  # type: ignore[arg-type]
+            strength=self.strength,
+            provenance={
+                "method": self.method,
+                "status": self.status,
+                "gap": self.gap,
+                "n_target": self.n_target,
+                "source_priors_from": self.source_priors_from,
+                "created": datetime.now(UTC).isoformat(timespec="seconds"),
+                "versions": {"priorshift": __version__, "numpy": np.__version__},
+            },
+        )
+
     @property
     def total_variation(self) -> Any:
         """How far the priors moved: the share of cases that belong to other classes than before."""
@@ -174,39 +205,11 @@ class PriorEstimate(FrozenArrays):
         -------
         ndarray of the shape of `y_proba`
             Adapted probabilities. A frame for a frame, with its index, its order of columns and its
-            other columns; a sparse matrix for a sparse matrix, and a `TopK` for a `TopK` whose rest
-            is spread.
+            other columns; a sparse matrix for a sparse matrix, a `TopK` for a `TopK` whose rest is
+            spread, and a tensor on the same device for a tensor.
         """
-        if is_dask_array(y_proba):
-            again = partial(self.adapt, from_logits=from_logits, strength=strength)
-            return map_chunks(again, y_proba)
         self._require_source()
-        predictions = check_outputs(
-            y_proba,
-            from_proba=not from_logits,
-            name="y_proba",
-            sparse=True,
-            classes=self.classes,
-        )
-        values = in_class_order(predictions, self.classes)
-        check_source_mass(
-            self.source_priors,
-            values,
-            self.classes,
-            from_logits=from_logits,
-            origin=self.source_priors_from,
-        )
-        if self.calibrator is not None:
-            if isinstance(values, SparseTable):
-                raise ValueError(
-                    f"{self.method} recalibrates predictions, which sparse ones do not allow; pass "
-                    "them as an array, some rows at a time."
-                )
-            values = self.calibrator.apply(values, from_logits=from_logits)
-            from_logits = False
-        ratio = self.ratio ** (self.strength * check_fraction(strength, "strength"))
-        adapted = reweight(values, ratio, from_logits=from_logits)
-        return like_input(predictions, adapted, self.classes)
+        return self.adapter(y_proba, from_logits=from_logits, strength=strength)
 
     def adapt_interval(self, y_proba: ArrayLike) -> ProbaInterval:
         """Adapt predictions, with bounds that come from the interval of the priors.
@@ -257,6 +260,21 @@ class PriorEstimate(FrozenArrays):
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON; vectors become mappings from class."""
         return as_dict(self)
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> "PriorEstimate":
+        """Make an estimate again of what `to_dict` returned, also after a trip through JSON.
+
+        Examples
+        --------
+        >>> import json
+        >>> import priorshift as ps
+        >>> shift = ps.EM().fit(source_priors=[0.5, 0.5]).estimate([[0.9, 0.1], [0.2, 0.8]])
+        >>> again = ps.PriorEstimate.from_dict(json.loads(json.dumps(shift.to_dict())))
+        >>> (again.priors == shift.priors).all()
+        np.True_
+        """
+        return from_dict(found)
 
     def to_frame(self, backend: Backend = "pandas") -> Any:
         """Return one row per class, as a frame of the named library.
@@ -316,9 +334,38 @@ def as_dict(found: PriorEstimate) -> dict[str, Any]:
         elif isinstance(value, CalibrationMap | CalibrationAverage):
             value = value.name
         named[field.name] = plain(value)
+    named["calibration"] = None if found.calibrator is None else found.calibrator.to_dict()
     ratio = found.ratio
     named["ratio"] = None if ratio is None else dict(zip(classes, ratio.tolist(), strict=True))
     return named
+
+
+def from_dict(found: Mapping[str, Any]) -> PriorEstimate:
+    """Make an estimate of what `as_dict` returned; refuse what does not fit."""
+    known = [field.name for field in fields(PriorEstimate)]
+    require_keys(found, (*known, "calibration", "ratio"), "the estimate")
+    classes = np.array(found["classes"])
+    named = {name: found[name] for name in known}
+    for name in PER_CLASS:
+        if named[name] is not None:
+            shapes = ((classes.size,), (classes.size, 2))
+            values = _in_order(named[name], classes.tolist(), name)
+            named[name] = check_numbers(values, shapes, name)
+    calibration = found["calibration"]
+    if calibration is not None:
+        calibration = calibration_from_dict(calibration, classes.size)
+    unseen, cautions = tuple(named["unseen_classes"]), tuple(named["cautions"])
+    named |= {"classes": classes, "calibrator": calibration}
+    return PriorEstimate(**{**named, "unseen_classes": unseen, "cautions": cautions})
+
+
+def _in_order(by_class: Any, classes: list[Any], name: str) -> list[Any]:
+    """Return the values of a mapping in class order; JSON turns names into strings."""
+    if isinstance(by_class, Mapping):
+        for keys in (classes, [str(c) for c in classes], [json.dumps(c) for c in classes]):
+            if set(keys) == set(by_class):
+                return [by_class[key] for key in keys]
+    raise ValueError(f"{name} must be a mapping from the classes ({some(classes)}) to numbers.")
 
 
 def columns_of(found: PriorEstimate) -> dict[str, Any]:

@@ -24,6 +24,14 @@ from priorshift.execution._tables import (
     take_rows,
     watched,
 )
+from priorshift.execution._tensors import (
+    TensorTable,
+    array_api,
+    has_array_api,
+    is_tensor,
+    softmax_of,
+    to_numpy,
+)
 from priorshift.execution._threads import (
     BLOCK_BYTES,
     N_PARTS,
@@ -59,11 +67,15 @@ __all__ = [
     "SparseBlock",
     "SparseTable",
     "Table",
+    "TensorTable",
     "TopK",
     "Watcher",
+    "array_api",
     "as_table",
+    "has_array_api",
     "is_dask_array",
     "is_spark_frame",
+    "is_tensor",
     "map_chunks",
     "map_parts",
     "map_reduce",
@@ -78,8 +90,10 @@ __all__ = [
     "sample_sentence",
     "single_threaded_blas",
     "slices",
+    "softmax_of",
     "table_kind",
     "take_rows",
     "times",
+    "to_numpy",
     "watched",
 ]

@@ -1,0 +1,143 @@
+"""estimate --save-adapter, and adapt --adapter on files of every format."""
+
+import json
+
+import numpy as np
+import pytest
+
+import priorshift as ps
+from priorshift.io import open_predictions
+
+FORMATS = ["csv", "parquet", "arrow", "feather", "npz", "npy"]
+
+
+def read(path):
+    return open_predictions(path).values(None)
+
+
+@pytest.fixture
+def adapter(ok, files, tmp_path):
+    """Save an adapter; return its path."""
+    path = tmp_path / "adapter.json"
+    result = ok("estimate", "--validation", files[0], "--target", files[1], "--save-adapter", path)
+    assert f"Wrote {path}" in result.stderr
+    return path
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize("method", ["scm-l", "auto", "em-bcts"])
+def test_saved_and_applied_is_adapted_at_once(data, files, write, ok, suffix, method):
+    target = write(f"t.{suffix}", data.y_proba)
+    path, one, two = (target.with_name(name) for name in ("a.json", f"1.{suffix}", f"2.{suffix}"))
+    named = ("--validation", files[0], "--target", target, "--method", method)
+    ok("estimate", *named, "--save-adapter", path)
+    ok("adapt", *named, "--output", one)
+    ok("adapt", "--adapter", path, "--target", target, "--output", two)
+    np.testing.assert_array_equal(read(two), read(one))
+    np.testing.assert_array_equal(ps.Adapter.from_json(path)(data.y_proba), read(one))
+
+
+def test_json_says_what_was_applied(data, files, ask, adapter, tmp_path):
+    output = tmp_path / "o.csv"
+    answer = ask("adapt", "--adapter", adapter, "--target", files[1], "--output", output)
+    applied = ps.Adapter.from_json(adapter)
+    assert answer["method"] == "scm-l"
+    assert answer["verdict"] is None
+    assert answer["priors"] == dict(zip(data.classes, applied.priors.tolist(), strict=True))
+    assert answer["n_rows"] == 200
+
+
+def test_other_columns_are_kept_and_columns_found_by_name(data, write, ok, tmp_path):
+    adapter = ps.Adapter(data.classes, np.full(3, 1 / 3), [0.2, 0.3, 0.5])
+    path = tmp_path / "a.json"
+    adapter.to_json(path)
+    target = write("t.csv", data.y_proba, age=range(200))
+    output = tmp_path / "o.csv"
+    ok("adapt", "--adapter", path, "--target", target, "--output", output)
+    assert output.read_text().splitlines()[0] == target.read_text().splitlines()[0]
+    np.testing.assert_array_equal(
+        open_predictions(output).values(tuple(data.classes)), adapter(data.y_proba)
+    )
+
+
+def test_columns_may_have_a_prefix(data, write, ok, tmp_path):
+    adapter = ps.Adapter(data.classes, np.full(3, 1 / 3), [0.2, 0.3, 0.5])
+    adapter.to_json(tmp_path / "a.json")
+    columns = tuple(f"p_{name}" for name in data.classes)
+    target, output = (
+        write("t.csv", data.y_proba, classes=columns, age=range(200)),
+        tmp_path / "o.csv",
+    )
+    ok("adapt", "--adapter", tmp_path / "a.json", "--target", target, "--output", output)
+    assert output.read_text().splitlines()[0] == target.read_text().splitlines()[0]
+    np.testing.assert_array_equal(open_predictions(output).values(columns), adapter(data.y_proba))
+
+
+def test_one_column_of_the_positive_class(write, ok, tmp_path):
+    adapter = ps.Adapter(["well", "ill"], [0.5, 0.5], [0.9, 0.1])
+    adapter.to_json(tmp_path / "a.json")
+    target, output = tmp_path / "t.csv", tmp_path / "o.csv"
+    target.write_text("score\n0.25\n0.75\n")
+    named = ("--adapter", tmp_path / "a.json", "--target", target, "--output", output)
+    ok("adapt", *named, "--positive-class", "ill")
+    header, *rows = output.read_text().split()
+    assert header == "score"
+    np.testing.assert_allclose(np.array(rows, float), adapter([0.25, 0.75]), atol=1e-15)
+
+
+def test_logits(data, write, ok, tmp_path):
+    adapter = ps.Adapter(data.classes, np.full(3, 1 / 3), [0.2, 0.3, 0.5])
+    adapter.to_json(tmp_path / "a.json")
+    target = write("t.csv", np.log(data.y_proba))
+    output = tmp_path / "o.csv"
+    named = ("--target", target, "--output", output)
+    ok("adapt", "--adapter", tmp_path / "a.json", "--logits", *named)
+    np.testing.assert_allclose(read(output), adapter(data.y_proba), atol=1e-12)
+
+
+def test_classes_that_are_numbers(write, ok, tmp_path):
+    adapter = ps.Adapter([7, 9], [0.5, 0.5], [0.9, 0.1])
+    adapter.to_json(tmp_path / "a.json")
+    y_proba = np.array([[0.3, 0.7]])
+    target = write("t.csv", y_proba[:, ::-1], classes=("9", "7"))
+    output = tmp_path / "o.csv"
+    ok("adapt", "--adapter", tmp_path / "a.json", "--target", target, "--output", output)
+    np.testing.assert_array_equal(open_predictions(output).values(("7", "9")), adapter(y_proba))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("--method", "em"),
+        ("--validation", "FILE"),
+        ("--known-priors", "ant=1,bee=1,cow=1"),
+        ("--source-priors", "ant=1,bee=1,cow=1"),
+        ("--class-columns", "ant,bee,cow"),
+    ],
+)
+def test_options_that_an_adapter_settles(files, refuse, adapter, more):
+    more = [files[0] if word == "FILE" else word for word in more]
+    line = refuse(2, "adapt", "--adapter", adapter, "--target", files[1], *more)
+    assert line == f"--adapter says how to adapt; leave out {more[0]}."
+
+
+def test_adapters_that_do_not_fit(files, write, data, refuse, adapter, tmp_path):
+    other = write("t.csv", data.y_proba, classes=("ant", "bee", "dog"))
+    line = refuse(1, "adapt", "--adapter", adapter, "--target", other)
+    assert "has no numeric column for 'cow', a class of" in line
+    two = write("t.npy", data.y_proba[:, :2] / data.y_proba[:, :2].sum(axis=1, keepdims=True))
+    output = ("--output", tmp_path / "o.npy")
+    assert "2 columns" in refuse(1, "adapt", "--adapter", adapter, "--target", two, *output)
+    found = json.loads(adapter.read_text()) | {"schema_version": 9}
+    adapter.write_text(json.dumps(found))
+    assert "it says 9" in refuse(1, "adapt", "--adapter", adapter, "--target", files[1])
+    adapter.write_text("{")
+    assert "not JSON" in refuse(1, "adapt", "--adapter", adapter, "--target", files[1])
+    missing = tmp_path / "none.json"
+    assert "none.json" in refuse(2, "adapt", "--adapter", missing, "--target", files[1])
+
+
+def test_an_adapter_is_written_to_json_only(files, refuse, tmp_path):
+    named = ("--validation", files[0], "--target", files[1])
+    line = refuse(2, "estimate", *named, "--save-adapter", tmp_path / "a.csv")
+    assert "must end with .json" in line
