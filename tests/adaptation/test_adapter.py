@@ -318,7 +318,7 @@ texts = st.text(st.characters(exclude_characters="\0", codec=None), max_size=5)
 def adapters(draw):
     K = draw(st.integers(2, 4))
     labels = draw(st.sampled_from([texts, st.integers(-(2**63), 2**63 - 1), finite]))
-    classes = draw(st.lists(labels, min_size=K, max_size=K, unique_by=str))
+    classes = draw(st.lists(labels, min_size=K, max_size=K, unique_by=(str, lambda label: label)))
     vectors = st.lists(finite, min_size=K, max_size=K).map(np.array)
 
     def priors():

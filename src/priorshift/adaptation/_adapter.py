@@ -38,6 +38,7 @@ from priorshift._validation import (
     some,
 )
 from priorshift.adaptation._adapt import prior_ratio, reweight
+from priorshift.adaptation._costs import cheapest
 from priorshift.calibration import (
     Calibration,
     CalibrationAverage,
@@ -133,24 +134,9 @@ class Adapter(FrozenArrays):
     def __call__(
         self, y_proba: ArrayLike, *, from_logits: bool = False, strength: float = 1.0
     ) -> NDArray[Any]:
-        """Adapt predictions.
+        """Adapt predictions: arguments and result are those of `PriorEstimate.adapt`.
 
-        Parameters
-        ----------
-        y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-            Predicted probabilities; 1-D is the probability of the second, positive class. Frames
-            are matched to `classes` by column name.
-        from_logits : bool, default=False
-            Whether `y_proba` holds logits or log-probabilities instead.
-        strength : float in [0, 1], default=1
-            How far to go, as a share of the adapter's own strength.
-
-        Returns
-        -------
-        ndarray of the shape of `y_proba`
-            Adapted probabilities. A frame for a frame, with its index, its order of columns and its
-            other columns; a sparse matrix for a sparse matrix, a `TopK` for a `TopK` whose rest is
-            spread, and a tensor on the same device for a tensor.
+        `strength` is a share of the adapter's own.
         """
         if is_dask_array(y_proba):
             return map_chunks(partial(self, from_logits=from_logits, strength=strength), y_proba)
@@ -445,7 +431,7 @@ class Adapter(FrozenArrays):
         """Return the column to decide for in each row."""
         if self.costs is None:
             return adapted.argmax(axis=1)
-        return (adapted @ self.costs).argmin(axis=1)
+        return cheapest(adapted, self.costs)
 
 
 def cost_matrix(costs: Any, classes: Labels) -> Vector:

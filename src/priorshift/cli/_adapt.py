@@ -99,6 +99,10 @@ def adapt(method: str, output: Path | None, overwrite: bool, as_json: bool, **na
     by_user = click.get_current_context().get_parameter_source("method")
     if request.adapter is not None and by_user is ParameterSource.COMMANDLINE:
         raise click.UsageError("--adapter says how to adapt; leave out --method.")
+    if request.adapter is not None and (request.costs or request.target_label_column):
+        raise click.UsageError(
+            "--adapter says how to adapt; leave out --costs and --target-label-column."
+        )
     if request.predicted_column is not None:
         raise click.UsageError(
             "decisions without probabilities cannot be adapted; use priorshift estimate for the "
