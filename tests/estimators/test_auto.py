@@ -11,7 +11,6 @@ from scipy.special import softmax
 
 import priorshift as ps
 from priorshift.calibration import CalibrationAverage, CalibrationMap
-from priorshift.cli._adapt import estimate_as_json, estimate_from_json
 from priorshift.estimators import auto as auto_module
 from priorshift.uncertainty import IntervalRequest
 
@@ -353,7 +352,7 @@ def test_the_result_is_json_and_lasts_to_the_last_bit(simulation, rng, priors):
     shift = ps.Auto().fit(flattened(y_proba_val), y_val).estimate(y_proba)
     plain = json.loads(json.dumps(shift.to_dict()))
     assert plain["decision"]["sentence"] == shift.decision["sentence"]
-    again = estimate_from_json(json.loads(json.dumps(estimate_as_json(shift))))
+    again = ps.PriorEstimate.from_dict(plain)
     assert type(again.calibrator) is type(shift.calibrator)
     np.testing.assert_array_equal(again.priors, shift.priors)
     np.testing.assert_array_equal(again.adapt(y_proba), shift.adapt(y_proba))

@@ -29,6 +29,7 @@ from priorshift.adaptation import (
     ProbaInterval,
     adapt_proba_interval,
     prior_ratio,
+    reweight,
     total_variation,
 )
 from priorshift.calibration import (
@@ -209,6 +210,16 @@ class PriorEstimate(FrozenArrays):
             spread, and a tensor on the same device for a tensor.
         """
         self._require_source()
+        if (
+            self.priors < 0
+        ).any():  # the paper's BBSE may give such, which no adapter can stand for
+            read = check_outputs(
+                y_proba, from_proba=not from_logits, name="y_proba", classes=self.classes
+            )
+            values = in_class_order(read, self.classes)
+            return like_input(
+                read, reweight(values, self.ratio**strength, from_logits=from_logits), self.classes
+            )
         return self.adapter(y_proba, from_logits=from_logits, strength=strength)
 
     def adapt_interval(self, y_proba: ArrayLike) -> ProbaInterval:
