@@ -212,7 +212,7 @@ class PriorEstimate(FrozenArrays):
         self._require_source()
         if (
             self.priors < 0
-        ).any():  # the paper's BBSE may give such, which no adapter can stand for
+        ).any():  # by the paper's BBSE: no adapter can stand for it
             read = check_outputs(
                 y_proba, from_proba=not from_logits, name="y_proba", classes=self.classes
             )
