@@ -210,9 +210,7 @@ class PriorEstimate(FrozenArrays):
             spread, and a tensor on the same device for a tensor.
         """
         self._require_source()
-        if (
-            self.priors < 0
-        ).any():  # by the paper's BBSE: no adapter can stand for it
+        if (self.priors < 0).any():  # by the paper's BBSE: no adapter can stand for it
             read = check_outputs(
                 y_proba, from_proba=not from_logits, name="y_proba", classes=self.classes
             )
