@@ -314,3 +314,11 @@ def test_weights_are_repeated_rows():
         expected_gain(priors, np.eye(2), source, sample, target) for sample in (weighted, repeated)
     ]
     np.testing.assert_allclose(*gains)
+
+
+def test_without_folds_nothing_is_known_of_the_calibrator():
+    priors = np.array([0.3, 0.7])
+    shares = Shares(priors, np.eye(2), 0 * np.eye(2), np.zeros((1, 2)), 1.0, 1, True)
+    request = IntervalRequest(0.95, np.random.default_rng(0))
+    found = share_interval(priors, shares, np.zeros(2), None, 10, 1, request)
+    np.testing.assert_array_equal(found.interval, [[0, 1], [0, 1]])

@@ -8,6 +8,7 @@ from scipy.optimize import approx_fprime
 
 from priorshift.execution import _threads
 from priorshift.solvers import Mixture, Solution, maximise
+from priorshift.solvers._mixture import factorise
 
 
 def draw(rng, n=60, K=5):
@@ -180,3 +181,9 @@ def test_a_hessian_has_no_nan_from_classes_that_are_hidden():
     scaled = A * problem.scale
     expected = (scaled / (scaled @ p)[:, None]).T @ (scaled / (scaled @ p)[:, None])
     np.testing.assert_allclose(problem.hessian(p), expected)
+
+
+def test_an_infinite_entry_of_a_hessian_leaves_a_step():
+    """A row that is next to impossible overflows; the step is then that of the diagonal alone."""
+    step = factorise(np.array([[np.inf, 1.0], [1.0, 2.0]]), np.ones(2))(np.ones(2))
+    np.testing.assert_allclose(step, [0, 1 / 3])

@@ -662,7 +662,8 @@ def _require_matrix(values: Rows, names: tuple[Any, ...] | None, name: str) -> N
 
 def _refuse_labels(values: Any, name: str) -> None:
     """Refuse a 1-D array of labels: text, truth values or whole numbers are no probabilities."""
-    if not isinstance(values, list | tuple) and len(getattr(values, "shape", ())) != 1:
+    shape = getattr(values, "shape", None)  # of something delayed, it is delayed as well
+    if not isinstance(values, list | tuple) and not (isinstance(shape, tuple) and len(shape) == 1):
         return
     array = as_array(from_frame(values, name)[0], name)
     if array.ndim != 1 or not array.size:

@@ -280,11 +280,12 @@ def _softmax_shifted(block: Vector, log_ratio: Vector) -> int:
     return int(np.count_nonzero(lost))
 
 
-def classes_named(classes: Any, *priors: Any) -> Any:
+def classes_named(classes: Any, target_priors: Any, source_priors: Any) -> Any:
     """Return the classes that a call names, if it does: by `classes`, or as keys of priors."""
     if classes is not None:
         return classes
-    keys = (as_mapping(given) for given in priors)
+    named = {"target_priors": target_priors, "source_priors": source_priors}
+    keys = (as_mapping(given, name) for name, given in named.items())
     return next((list(given) for given in keys if isinstance(given, Mapping)), None)
 
 

@@ -148,6 +148,9 @@ def share_interval(
     taken at the bound, as in Wilson's interval.
     """
     n, z = n_target, request.z(priors.size)
+    if n_folds < 2:  # nothing tells how wrong the calibrator is
+        everything = np.ones_like(priors)
+        return PriorInterval.around(priors, 0 * priors, everything, everything, "asymptotic")
     tail = stdtrit(n_folds - 1, ndtr(z))
     contradiction = np.zeros_like(priors)
     if votes is not None:

@@ -425,7 +425,8 @@ def factorise(H: Vector, diagonal: Vector) -> Callable[[Vector], Vector]:
     Scaled to a unit diagonal, because p and z differ by many orders of magnitude near a solution.
     """
     scale = 1 / np.sqrt(np.maximum(np.diagonal(H), 0) + diagonal)
-    for ridge in RIDGES:
+    ridges = RIDGES if scale.all() else ()  # an entry of H may be infinite
+    for ridge in ridges:
         system = H * scale[:, None]
         system *= scale
         system.flat[:: scale.size + 1] = 1 + ridge
@@ -492,7 +493,8 @@ class _Gram(RowKernel):
             block = block * self.scale.astype(block.dtype)
         root = 1.0 if w is None else np.sqrt(w)
         block = block * (root / u)[:, None].astype(block.dtype, copy=False)
-        return block.T @ block
+        with np.errstate(over="ignore", invalid="ignore"):  # a row that is next to impossible
+            return block.T @ block
 
 
 @dataclass(frozen=True)
