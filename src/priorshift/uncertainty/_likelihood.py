@@ -21,6 +21,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from priorshift._typing import Floats, Indices, Mask, Vector
+from priorshift._validation import NO_PRIOR
 from priorshift.execution import Table, map_rows, multiply, row_blocks, single_threaded_blas
 from priorshift.solvers import Mixture
 from priorshift.uncertainty._interval import IntervalRequest, PriorInterval, wilson_bounds
@@ -53,7 +54,7 @@ class SourceNoise(NamedTuple):
     def variance(self, source_priors: Vector, slope: Vector) -> Vector:
         """Return the variance of `slope @ log(source_priors)`, row by row."""
         n, K = self.y_proba.shape
-        inverse = np.divide(1.0, source_priors, out=np.zeros(K), where=source_priors > 0)
+        inverse = np.divide(1.0, source_priors, out=np.zeros(K), where=source_priors > NO_PRIOR)
         turned = (slope * inverse).T  # (K, m)
         m = turned.shape[1]
         labels = np.zeros(n, np.intp) if self.y is None else self.y
