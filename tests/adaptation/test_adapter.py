@@ -172,9 +172,9 @@ def test_costs_by_name_and_of_one_dimension():
 @pytest.mark.parametrize(
     ("costs", "message"),
     [
-        ({("cat", "cow"): 1}, "both among the classes"),
-        ({"cat": 1}, "both among the classes"),
-        ({("cat", "dog"): np.nan}, "must be finite"),
+        ({("cat", "cow"): 1}, "costs name the class 'cow'"),
+        ({"cat": 1}, r"keys \(true class, decision\)"),
+        ({("cat", "dog"): np.nan}, "finite"),
         (np.ones((2, 3)), "2 x 2"),
         ([[0, True], [1, 0]], "must hold numbers"),
     ],

@@ -38,7 +38,7 @@ from priorshift._validation import (
     some,
 )
 from priorshift.adaptation._adapt import prior_ratio, reweight
-from priorshift.adaptation._costs import cheapest
+from priorshift.adaptation._costs import cheapest, check_costs
 from priorshift.calibration import (
     Calibration,
     CalibrationAverage,
@@ -113,7 +113,7 @@ class Adapter(FrozenArrays):
             "priors": _check_priors(self.priors, classes, "priors"),
             "calibration": _check_calibration(self.calibration, classes.size),
             "strength": check_fraction(self.strength, "strength"),
-            "costs": None if self.costs is None else cost_matrix(self.costs, classes),
+            "costs": None if self.costs is None else _check_square(self.costs, classes),
             "provenance": _check_provenance(self.provenance, "provenance"),
         }
         for name, value in checked.items():
@@ -434,29 +434,11 @@ class Adapter(FrozenArrays):
         return cheapest(adapted, self.costs)
 
 
-def cost_matrix(costs: Any, classes: Labels) -> Vector:
-    """Check costs, rows true and columns decided: a matrix, or a mapping from (true, decided).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> cost_matrix({("sick", "well"): 10}, np.array(["sick", "well"]))
-    array([[ 0., 10.],
-           [ 1.,  0.]])
-    """
-    K = classes.size
+def _check_square(costs: Any, classes: Labels) -> Vector:
+    """Check costs as `decide` does; an adapter decides for its own classes only."""
     if not isinstance(costs, Mapping):
-        return check_numbers(costs, ((K, K),), "costs")
-    at = {label: k for k, label in enumerate(classes.tolist())}
-    matrix = 1 - np.eye(K)
-    for pair, cost in costs.items():
-        if not isinstance(pair, tuple) or len(pair) != 2 or not at.keys() >= set(pair):
-            raise ValueError(
-                f"costs must map (true, decided) to a number, both among the classes "
-                f"({some(at)}); got {pair!r}."
-            )
-        matrix[at[pair[0]], at[pair[1]]] = check_numbers(cost, ((),), f"costs[{pair!r}]")
-    return matrix
+        costs = check_numbers(costs, ((classes.size, classes.size),), "costs")
+    return np.asarray(check_costs(costs, classes, classes.size))
 
 
 def _check_labels(classes: Any, source_priors: Any) -> Labels:
