@@ -22,6 +22,14 @@ from priorshift.text import csv_table, movers
 SCHEMA_VERSION = 2
 """Raised when a field of the JSON output changes its meaning or goes; see schemas/."""
 
+STATUS_IN_WORDS = {
+    "certified": "Certified optimum",
+    "stationary": "Converged",
+    "direct": "Closed form",
+    "not_converged": "Not converged",
+}
+"""What a person reads of a solver's status; JSON and docs have the word itself."""
+
 SHOWN_CLASSES = 25
 """Classes a terminal shows; beyond that the ones that moved most."""
 
@@ -119,8 +127,9 @@ def _bounds(shift: PriorEstimate, k: int) -> list[str]:
 def notes_of(shift: PriorEstimate) -> list[str]:
     """Return what a person should know of an estimate, one line each."""
     gap = "" if shift.gap is None else f", gap {shift.gap:.2g}"
+    status = STATUS_IN_WORDS[shift.status]
     lines = [
-        f"{shift.status}{gap}; {shift.n_target} target rows; source priors: "
+        f"{status}{gap}; {shift.n_target} target rows; source priors: "
         f"{shift.source_priors_from}."
     ]
     if shift.interval is not None:
