@@ -16,6 +16,7 @@ from priorshift.cli._errors import in_options
 from priorshift.estimators import PriorEstimate
 from priorshift.estimators.result import change_of, columns_of
 from priorshift.evaluation import Comparison, Scores
+from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.io import write_text
 from priorshift.text import csv_table, movers
 
@@ -88,6 +89,12 @@ def show_verdict(assessment: Assessment | None) -> None:
         say(assessment.sentence)
 
 
+def tell_doubts(assessment: Assessment | None) -> None:
+    """Warn of what the assessment warns of, the same in every command and each thing once."""
+    for message in () if assessment is None else assessment.warnings:
+        warn_user(message, PriorShiftWarning)
+
+
 def show_priors(shift: PriorEstimate) -> None:
     """Print the priors before and after, the largest movers first where there are many."""
     order = np.arange(shift.classes.size)
@@ -129,8 +136,7 @@ def notes_of(shift: PriorEstimate) -> list[str]:
     gap = "" if shift.gap is None else f", gap {shift.gap:.2g}"
     status = STATUS_IN_WORDS[shift.status]
     lines = [
-        f"{status}{gap}; {shift.n_target} target rows; source priors: "
-        f"{shift.source_priors_from}."
+        f"{status}{gap}; {shift.n_target} target rows; source priors: {shift.source_priors_from}."
     ]
     if shift.interval is not None:
         lines.append(f"{shift.interval_in_words()}.")
