@@ -28,6 +28,7 @@ from priorshift._validation import (
     check_positive,
     check_priors,
     check_sample_weight,
+    column_of,
     encode_labels,
     in_class_order,
     read_labels,
@@ -119,7 +120,8 @@ class _Calibrator(BaseEstimator):
             The fitted calibrator.
         """
         check_choice(self.balance, ("offset", "weights"), "balance")
-        outputs = check_outputs(logits, from_proba=self.from_proba, name="logits")
+        logits, y = column_of(logits, y, of="logits")
+        outputs = check_outputs(logits, from_proba=self.from_proba, name="logits", classes=classes)
         labels = read_labels(y, outputs.values.shape[0])
         self.classes_ = settle_classes(outputs, labels, classes)
         self.n_features_in_ = self.classes_.size

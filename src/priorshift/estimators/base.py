@@ -23,6 +23,7 @@ from priorshift._validation import (
     check_sample_weight,
     check_source_mass,
     classes_of_priors,
+    column_of,
     encode_labels,
     in_class_order,
     is_named,
@@ -484,6 +485,7 @@ class PriorEstimator(BaseEstimator):
                 "source_label_priors without source_priors need validation labels y: the mean "
                 "prediction of each class is weighted by them."
             )
+        y_proba, y = column_of(y_proba, y)
         labels = None if y is None else read_labels(y)
         predictions = check_proba(y_proba, tables=True, classes=classes, labels=labels)
         n_samples = predictions.values.shape[0]
@@ -742,14 +744,15 @@ class PriorEstimator(BaseEstimator):
             y_proba, tables=True, tensors=self.takes_tensors, classes=self.classes_
         )
         if self._named:
-            warn_of_missing_names(y_proba, predictions, self.classes_, "y_proba")
+            warn_of_missing_names(y_proba, self.classes_, "y_proba")
         values = in_class_order(predictions, self.classes_)
         values = self._as_taken(values)
         check_source_mass(self._denominator, values, self.classes_, origin=self.source_priors_from_)
+        named = self._named or is_named(y_proba)
         if request is None:
-            return self._estimate(values)
+            return replace(self._estimate(values), named=named)
         of_interval = self._few_classes(values)
-        found = self._estimate(values)
+        found = replace(self._estimate(values), named=named)
         return found.with_interval(self._interval(of_interval, found, request), request)
 
     def estimate_counts(
@@ -839,7 +842,8 @@ class PriorEstimator(BaseEstimator):
         strength : float in [0, 1], default=1
             How far to go: see `PriorEstimate.adapt`.
         """
-        return self.estimate(y_proba).adapt(y_proba, strength=strength)
+        shift = replace(self.estimate(y_proba), named=False)  # what there was to warn of is said
+        return shift.adapt(y_proba, strength=strength)
 
     # How priors are found: a method overrides `_estimate` or `_solve`
 
