@@ -77,3 +77,45 @@ def test_many_classes_are_cut_short(write, ok, rng):
     path = write("t.csv", rng.dirichlet(np.ones(40), 5), classes=range(40))
     shown = ok("check", path).stdout
     assert "... and 15 more classes." in shown
+
+
+@pytest.mark.parametrize("one_column", [False, True])
+def test_labels_that_are_not_found_are_the_problem_as_in_assess(
+    data, write, run, refuse, one_column
+):
+    y = (data.y_val == "bee").astype(int)
+    if one_column:
+        validation = write(
+            "v.csv", data.y_proba_val[:, [1]], y, classes=["proba"], label_column="y_true"
+        )
+        target = write("t.csv", data.y_proba[:, [1]], classes=["proba"])
+    else:
+        validation = write("v.csv", data.y_proba_val, data.y_val, label_column="y_true")
+        target = write("t.csv", data.y_proba)
+    said = refuse(1, "assess", "--validation", validation, "--target", target)
+    assert said.endswith("Did you mean --label-column y_true?")
+    result = run("check", validation, target)
+    assert result.exit_code == 1
+    assert said in (result.stdout + result.stderr)
+    assert "--positive-class" not in result.stdout + result.stderr
+    assert run("check", validation, target, "--label-column", "y_true").exit_code == 0
+
+
+def test_a_file_without_labels_is_fine_as_a_target_only(data, write, ok, files):
+    alone = write("alone.csv", data.y_proba)
+    assert "Fine as a target. As validation it would need labels." in ok("check", alone).stdout
+    assert "as a target" not in ok("check", *files).stdout
+
+
+def test_rows_of_a_file_with_a_problem_are_counted(data, write, run):
+    rounded = write("v.csv", data.y_proba_val.round(2), data.y_val)
+    shown = run("check", rounded).stdout
+    assert "300 rows" in shown
+    assert "Add --renormalise if they were rounded." in shown
+
+
+def test_strange_labels_of_the_target_are_a_remark_as_elsewhere(data, write, ok, files):
+    target = write("t.csv", data.y_proba, ["yak"] * 200)
+    assert "The target's labels are not used: " in ok("check", files[0], target).stdout
+    both = "--validation", files[0], "--target", target
+    assert "The target's labels are not used: " in ok("assess", *both).stderr

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +13,18 @@ from priorshift._typing import Labels
 from priorshift._validation import read_labels, some
 from priorshift.cli._classes import (
     Columns,
-    class_columns,
     explain_columns,
     known_labels,
     name_classes,
     read_rows,
     read_text_labels,
 )
-from priorshift.cli._columns import Meaning, by_class, label_hint, names_of
+from priorshift.cli._columns import label_hint, names_of
 from priorshift.cli._console import emit, show_table, stdout
 from priorshift.cli._documents import document
 from priorshift.cli._errors import BAD_DATA, Command
 from priorshift.cli._options import Decorator, Request, column_options, json_option
-from priorshift.cli._task import open_file
+from priorshift.cli._task import labels_not_used, no_labels, open_file, settle_columns
 from priorshift.io import PredictionFile
 
 SHOWN_ROWS, SHOWN_CLASSES = 3, 25
@@ -77,24 +76,39 @@ def check(files: tuple[Path, ...], as_json: bool, **named: Any) -> None:
     if as_json:
         emit(document("check", None, files=[asdict(one) for one in found]))
     else:
+        labelled = any(one.label_column is not None for one in found)
         for one in found:
-            show(one)
+            show(one, labelled=labelled)
     if any(one.problem for one in found):
         click.get_current_context().exit(BAD_DATA)
 
 
 def understand(paths: Sequence[Path], request: Request) -> list[Understood]:
-    """Open files as all commands do, and gather what is known of each."""
+    """Open files as all commands do, and gather what is known of each.
+
+    The first file with labels is taken as validation, as `--validation` names it elsewhere.
+    """
     opened = [open_file(path, request) for path in paths]
     labels = [_labels(file) for file in opened]
-    known = next((raw for raw in labels if raw is not None), None)
-    meaning = Meaning.of(request.class_columns, request.positive_class, request.renormalise, opened)
-    files = by_class(opened, names_of(known), meaning)
-    columns = class_columns(files, meaning.chosen)
-    return [
-        _understood(file, raw, known, columns, files)
-        for file, raw in zip(files, labels, strict=True)
+    validation = next((at for at, raw in enumerate(labels) if raw is not None), None)
+    known = None if validation is None else labels[validation]
+    # where labels are not found, a column of them may stand among the classes, or hide them
+    hidden = None
+    if known is None:
+        hidden = next((at for at, file in enumerate(opened) if label_hint(file)), None)
+    try:
+        files, columns = settle_columns(opened, names_of(known), request)
+    except ValueError:
+        if hidden is None:
+            raise
+        raise ValueError(no_labels(opened[hidden])) from None
+    found = [
+        _understood(file, raw, known, columns, files, is_target=at != validation)
+        for at, (file, raw) in enumerate(zip(files, labels, strict=True))
     ]
+    if hidden is not None and (len(found) > 1 or found[hidden].problem):
+        found[hidden] = replace(found[hidden], problem=no_labels(opened[hidden]))
+    return found
 
 
 def _labels(file: PredictionFile) -> Labels | None:
@@ -110,32 +124,59 @@ def _understood(
     known: Labels | None,
     columns: Columns,
     files: Sequence[PredictionFile],
+    *,
+    is_target: bool,
 ) -> Understood:
-    n_rows, problem, counts = None, None, {}
+    n_rows, problem, counts, remarks = None, None, {}, list(file.remarks)
     try:
         classes = name_classes(columns, file, known)
         n_rows = read_rows(file, columns, files).shape[0]
-        if raw is not None:
-            where = f"{file.label_column!r} in {file.where}"
-            text = read_text_labels(raw, n_rows, where)
-            text = known_labels(text, classes, where, explain_columns(files, columns))
-            counts = dict(Counter(text.tolist()))
     except ValueError as error:
         problem = str(error)
         classes = np.array(columns or file.names or ())
+    if raw is not None and problem is None:
+        try:
+            counts = _counts(file, raw, n_rows, classes, explain_columns(files, columns))
+        except ValueError as error:
+            if is_target:
+                remarks.append(labels_not_used(error))
+            else:
+                problem = str(error)
     stored = file.stored_names(columns) or classes.tolist()
+    if raw is None:
+        remarks.append(f"No labels: there is no {file.label_column!r}.{label_hint(file)}")
     return Understood(
         path=file.where,
-        n_rows=file.n_rows() if n_rows is None else n_rows,
+        n_rows=_count_rows(file) if n_rows is None else n_rows,
         classes=classes.tolist(),
         columns=dict(zip(classes.tolist()[-len(stored) :], stored, strict=False)),
         label_column=None if raw is None else file.label_column,
         label_counts={name: counts.get(name, 0) for name in classes.tolist()} if counts else {},
         ignored=_ignored(file, stored, raw),
         first_rows=[] if problem else file.head(SHOWN_ROWS, columns).round(6).tolist(),
-        remarks=[*file.remarks, *([] if raw is not None else _about_labels(file))],
+        remarks=remarks,
         problem=problem,
     )
+
+
+def _counts(
+    file: PredictionFile, raw: Labels, n_rows: int | None, classes: Labels, explanation: str
+) -> dict[str, int]:
+    """Count the labels of each class."""
+    where = f"{file.label_column!r} in {file.where}"
+    text = read_text_labels(raw, raw.size if n_rows is None else n_rows, where)
+    return dict(Counter(known_labels(text, classes, where, explanation).tolist()))
+
+
+def _count_rows(file: PredictionFile) -> int | None:
+    """Count the rows of a file whose predictions are wrong; None where it cannot be read."""
+    try:
+        found = file.n_rows()
+        if found is None and (first := file.vector(file.header[0])) is not None:
+            found = int(first.size)
+    except ValueError:
+        return None
+    return found
 
 
 def _ignored(file: PredictionFile, stored: Sequence[str], raw: Labels | None) -> list[str]:
@@ -146,13 +187,11 @@ def _ignored(file: PredictionFile, stored: Sequence[str], raw: Labels | None) ->
     return [name or "(no name)" for name in file.header if name not in used]
 
 
-def _about_labels(file: PredictionFile) -> list[str]:
-    hint = label_hint(file)
-    return [f"No labels: there is no {file.label_column!r}.{hint}"]
+def show(found: Understood, *, labelled: bool = True) -> None:
+    """Print how a file is read: one line per class, what is left out, and whether it is fine.
 
-
-def show(found: Understood) -> None:
-    """Print how a file is read: one line per class, then what is left out."""
+    `labelled` says whether any of the files has labels.
+    """
     rows = "rows unknown" if found.n_rows is None else f"{found.n_rows:,} rows"
     labels = "no labels" if found.label_column is None else f"labels in {found.label_column!r}"
     title = f"{found.path}: {rows}, {len(found.classes)} classes, {labels}"
@@ -177,5 +216,6 @@ def show(found: Understood) -> None:
         *([f"Ignored: {some(found.ignored, 20)}."] if found.ignored else []),
     ):
         console.print(line, soft_wrap=True)
-    problem = "Fine." if found.problem is None else f"Problem: {found.problem}"
-    console.print(f"{problem}\n", soft_wrap=True)
+    fine = "Fine." if labelled else "Fine as a target. As validation it would need labels."
+    said = fine if found.problem is None else f"Problem: {found.problem}"
+    console.print(f"{said}\n", soft_wrap=True)

@@ -18,6 +18,7 @@ from priorshift._typing import Labels, Vector
 from priorshift._validation import (
     Predictions,
     as_decisions,
+    misspelt,
     read_decisions,
     read_labels,
     some,
@@ -176,7 +177,7 @@ class Task:
         try:
             labels = known_labels(read_text_labels(raw, raw.size, where), self.classes, where)
         except ValueError as error:
-            note(f"The target's labels are not used: {error}")
+            note(labels_not_used(error))
             return None
         return labels.astype(object)
 
@@ -322,11 +323,8 @@ def open_task(request: Request) -> Iterator[Task]:
         if request.predicted_column is not None:
             yield _with_priors(_decided(request, opened, raw, where), validation, request)
             return
-        meaning = Meaning.of(
-            request.class_columns, request.positive_class, request.renormalise, opened
-        )
-        files = by_class(opened, names_of(raw) or _named_classes(request), meaning)
-        columns = class_columns(files, meaning.chosen)
+        known = names_of(raw) or _named_classes(request)
+        files, columns = settle_columns(opened, known, request)
         if columns is not None and set(request.known_classes) <= set(columns):
             columns = request.known_classes or columns
         _tell_assumptions(files, columns, request.class_columns)
@@ -341,6 +339,15 @@ def open_task(request: Request) -> Iterator[Task]:
         yield _with_priors(task, validation, request)
 
 
+def settle_columns(
+    opened: Sequence[PredictionFile], known: Sequence[str], request: Request
+) -> tuple[tuple[PredictionFile, ...], Columns]:
+    """Return files whose columns are called by their classes, and the classes; `known` are some."""
+    meaning = Meaning.of(request.class_columns, request.positive_class, request.renormalise, opened)
+    files = by_class(opened, known, meaning)
+    return files, class_columns(files, meaning.chosen)
+
+
 def _with_adapter(request: Request, adapter: Adapter) -> Task:
     """Take the classes from an adapter; the target must have a column for each."""
     columns = tuple(map(str, adapter.classes.tolist()))
@@ -351,7 +358,8 @@ def _with_adapter(request: Request, adapter: Adapter) -> Task:
     if missing := [name for name in columns if name not in names]:
         raise ValueError(
             f"{target.where} has no numeric column for {some(missing)}, a class of "
-            f"{request.adapter}; rename its columns ({some(names, 20)}), or use another adapter."
+            f"{request.adapter}; rename its columns ({some(names, 20)}), or use another adapter. "
+            f"{misspelt(target.header, columns)}".rstrip()
         )
     _tell_assumptions((target,), columns, None)
     return Task(request, np.array(columns), (target,), columns, adapter=adapter)
@@ -473,11 +481,21 @@ def _validation_labels(validation: PredictionFile, request: Request) -> tuple[An
         file = open_file(request.labels, request)
     raw, where = file.labels(), f"{file.label_column!r} in {file.where}"
     if raw is None:
-        raise ValueError(
-            f"{file.where} has no labels (column or key {file.label_column!r}); name them with "
-            f"--label-column, or a file of them with --labels.{label_hint(file)}"
-        )
+        raise ValueError(no_labels(file))
     return read_labels(raw, None, where), where
+
+
+def no_labels(file: PredictionFile) -> str:
+    """Say that a validation file has no labels, and where they may be."""
+    return (
+        f"{file.where} has no labels (column or key {file.label_column!r}); name them with "
+        f"--label-column, or a file of them with --labels.{label_hint(file)}"
+    )
+
+
+def labels_not_used(error: ValueError) -> str:
+    """Say why labels of the target are left out."""
+    return f"The target's labels are not used: {error}"
 
 
 @contextmanager
