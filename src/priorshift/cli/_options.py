@@ -165,6 +165,11 @@ column_options: tuple[Decorator, ...] = (
         is_flag=True,
         help="Divide each row by its sum, for probabilities that were rounded.",
     ),
+    click.option(
+        "--predicted-column",
+        metavar="NAME",
+        help="Column of decisions, where there are no probabilities; auto is then cm-l.",
+    ),
 )
 """How to read the columns of a file."""
 
@@ -192,11 +197,6 @@ def data_options(validation: str, *, folder: bool = False) -> Decorator:
             "--labels", type=INPUT, help="Labels of validation, where its file has no room (npy)."
         ),
         *column_options,
-        click.option(
-            "--predicted-column",
-            metavar="NAME",
-            help="Column of decisions, where there are no probabilities; auto is then cm-l.",
-        ),
         click.option(
             "--source-priors",
             metavar="FILE|NAME=VALUE,...",
