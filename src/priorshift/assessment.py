@@ -689,7 +689,8 @@ def _estimated(
     fitted: PriorEstimator, data: Data, level: float, seed: Any
 ) -> tuple[PriorEstimate, tuple[str, ...]]:
     """Estimate with an interval; without one, and saying so, where the method has none."""
-    labels: Any = {"y_target": data.labels} if fitted.needs_target_labels else {}
+    used = fitted.needs_target_labels or (fitted.uses_target_labels and data.labelled.size)
+    labels: Any = {"y_target": data.labels} if used else {}
     try:
         return fitted.estimate(data.y_proba_target, level, seed, **labels), ()
     except ValueError as error:
