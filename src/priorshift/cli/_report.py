@@ -16,6 +16,7 @@ from priorshift.cli._documents import document, verdict_of
 from priorshift.cli._errors import command, in_options
 from priorshift.cli._options import (
     Request,
+    costs_option,
     dask_option,
     data_options,
     html_option,
@@ -39,6 +40,7 @@ from priorshift.report import require_packages, write_report
 @data_options(validation="EM, MAP and --known-priors can do without.")
 @dask_option
 @target_labels_option
+@costs_option
 @method_option(target_labels=True)
 @known_priors_option
 @interval_options
@@ -99,7 +101,7 @@ def report_on(
             y_proba_target=task.target_rows(),
             y_target=task.all_target_labels(),
             comparison=comparison,
-            title=title,
+            title=title or f"Class balance in {Path(task.target.where).name}",
             command=command,
             options=options,
             warnings=told,
