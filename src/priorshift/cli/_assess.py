@@ -6,13 +6,14 @@ from typing import Any
 import click
 
 from priorshift.assessment import Assessment
-from priorshift.cli._console import busy, note, say
+from priorshift.cli._console import busy, say
 from priorshift.cli._documents import (
     check_suffix,
     document,
     hand_out,
     priors_as_csv,
     show_priors,
+    tell_doubts,
 )
 from priorshift.cli._errors import command, in_options
 from priorshift.cli._options import (
@@ -52,6 +53,7 @@ def assess(method: str, output: Path | None, as_json: bool, **named: Any) -> Non
         ".csv": priors_as_csv(found.estimate),
     }
     hand_out(text, output, as_json, lambda: show_assessment(found))
+    tell_doubts(found)
 
 
 def show_assessment(found: Assessment) -> None:
@@ -60,5 +62,3 @@ def show_assessment(found: Assessment) -> None:
     for reason in found.reasons:
         say(f"- {in_options(reason)}")
     show_priors(found.estimate)
-    for message in found.warnings:
-        note(f"Warning: {in_options(message)}")

@@ -13,6 +13,7 @@ from priorshift._validation import (
     check_logits,
     check_proba,
     is_missing,
+    misspelt,
     read_labels,
     settle_classes,
     some,
@@ -62,13 +63,16 @@ def explain_columns(files: Sequence[PredictionFile], columns: Columns) -> str:
     """Say which columns were taken as classes, and which were not, as a help after an error."""
     if columns is None:
         return ""
-    parts = [f"Taken as classes: {some(columns, 20)}."]
+    parts = [_spelling(files), f"Taken as classes: {some(columns, 20)}."]
     for file in files:
         others = _others(file, columns)
         if others:
             parts.append(f"Numeric only in {file.where}: {some(others, 20)}.")
     return " ".join(
-        [*parts, "Name them with --class-columns, or CLASS=COLUMN,..., if that is wrong."]
+        [
+            *filter(None, parts),
+            "Name them with --class-columns, or CLASS=COLUMN,..., if that is wrong.",
+        ]
     )
 
 
@@ -183,7 +187,8 @@ def known_labels(labels: Labels, classes: Labels, where: str, explanation: str =
         return numbers
     raise ValueError(
         f"{where} has labels that are not among the classes: {some(strange.tolist())}; the "
-        f"classes are {some(classes.tolist(), 20)}. {explanation}".strip()
+        f"classes are {some(classes.tolist(), 20)}. "
+        f"{misspelt(classes.tolist(), np.unique(labels).tolist()) or explanation}".rstrip()
     )
 
 
@@ -274,5 +279,15 @@ def _different(files: Sequence[PredictionFile]) -> str:
     )
     return (
         f"the classes of {one} are not those of {other}; rename the columns, or choose with "
-        "--class-columns."
+        f"--class-columns. {_spelling((files[0], files[-1]))}".rstrip()
     )
+
+
+def _spelling(files: Sequence[PredictionFile]) -> str:
+    """Suggest the column that another file calls nearly as the first does."""
+    if not files or files[0].names is None:
+        return ""
+    for file in files[1:]:
+        if file.is_table and (said := misspelt(file.header, files[0].names)):
+            return f"{file.where}: {said}"
+    return ""

@@ -16,11 +16,20 @@ from priorshift.cli._errors import in_options
 from priorshift.estimators import PriorEstimate
 from priorshift.estimators.result import change_of, columns_of
 from priorshift.evaluation import Comparison, Scores
+from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.io import write_text
 from priorshift.text import csv_table, movers
 
 SCHEMA_VERSION = 2
 """Raised when a field of the JSON output changes its meaning or goes; see schemas/."""
+
+STATUS_IN_WORDS = {
+    "certified": "Certified optimum",
+    "stationary": "Converged",
+    "direct": "Closed form",
+    "not_converged": "Not converged",
+}
+"""What a person reads of a solver's status; JSON and docs have the word itself."""
 
 SHOWN_CLASSES = 25
 """Classes a terminal shows; beyond that the ones that moved most."""
@@ -80,6 +89,12 @@ def show_verdict(assessment: Assessment | None) -> None:
         say(assessment.sentence)
 
 
+def tell_doubts(assessment: Assessment | None) -> None:
+    """Warn of what the assessment warns of, the same in every command and each thing once."""
+    for message in () if assessment is None else assessment.warnings:
+        warn_user(message, PriorShiftWarning)
+
+
 def show_priors(shift: PriorEstimate) -> None:
     """Print the priors before and after, the largest movers first where there are many."""
     order = np.arange(shift.classes.size)
@@ -119,9 +134,9 @@ def _bounds(shift: PriorEstimate, k: int) -> list[str]:
 def notes_of(shift: PriorEstimate) -> list[str]:
     """Return what a person should know of an estimate, one line each."""
     gap = "" if shift.gap is None else f", gap {shift.gap:.2g}"
+    status = STATUS_IN_WORDS[shift.status]
     lines = [
-        f"{shift.status}{gap}; {shift.n_target} target rows; source priors: "
-        f"{shift.source_priors_from}."
+        f"{status}{gap}; {shift.n_target} target rows; source priors: {shift.source_priors_from}."
     ]
     if shift.interval is not None:
         lines.append(f"{shift.interval_in_words()}.")

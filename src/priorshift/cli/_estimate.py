@@ -11,6 +11,7 @@ from priorshift.cli._documents import (
     priors_as_csv,
     show_priors,
     show_verdict,
+    tell_doubts,
     verdict_of,
 )
 from priorshift.cli._errors import command
@@ -65,3 +66,4 @@ def estimate(
         show_priors(shift)
 
     hand_out(text, output, as_json, show)
+    tell_doubts(found)

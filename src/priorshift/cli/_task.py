@@ -18,6 +18,7 @@ from priorshift._typing import Labels, Vector
 from priorshift._validation import (
     Predictions,
     as_decisions,
+    misspelt,
     read_decisions,
     read_labels,
     some,
@@ -339,7 +340,8 @@ def _with_adapter(request: Request, adapter: Adapter) -> Task:
     if missing := [name for name in columns if name not in names]:
         raise ValueError(
             f"{target.where} has no numeric column for {some(missing)}, a class of "
-            f"{request.adapter}; rename its columns ({some(names, 20)}), or use another adapter."
+            f"{request.adapter}; rename its columns ({some(names, 20)}), or use another adapter. "
+            f"{misspelt(target.header, columns)}".rstrip()
         )
     _tell_assumptions((target,), columns, None)
     return Task(request, np.array(columns), (target,), columns, adapter=adapter)
