@@ -1373,7 +1373,7 @@ class Evidence:
         better = name if prefers_estimate(self.estimate, self.ppi) else "PPI"
         return (
             f"The shares by {name} are inside the intervals of PPI, which hold whatever changed. "
-            f"Report those by {better}: their standard errors are smaller."
+            f"Report those by {better}: they are more precise."
         )
 
     def _of_mismatch(self) -> str:
