@@ -101,7 +101,7 @@ def report_on(
             y_proba_target=task.target_rows(),
             y_target=task.all_target_labels(),
             comparison=comparison,
-            title=title,
+            title=title or f"Class balance in {Path(task.target.where).name}",
             command=command,
             options=options,
             warnings=told,

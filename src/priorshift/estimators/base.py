@@ -1028,7 +1028,7 @@ class PriorEstimator(BaseEstimator):
         return solution
 
     def _solve_by(
-        self, reproduced: Mapping[str, Reproduced], problem: Mixture, start: Vector, **options: Any
+        self, reproduced: Mapping[str, Reproduced], problem: Mixture, start: Vector
     ) -> Solution:
         """Solve as the parameter `solver` says: to a certificate, or as a paper did."""
         params: Any = self
@@ -1038,7 +1038,7 @@ class PriorEstimator(BaseEstimator):
         tol = check_positive(params.tol, "tol")
         n_steps = check_count(params.max_iter, "max_iter")
         start = np.maximum(start, np.finfo(np.float64).tiny)  # at 0, no step would ever leave it
-        return reproduced[params.solver](problem, start, tol=tol, n_steps=n_steps, **options)
+        return reproduced[params.solver](problem, start, tol=tol, n_steps=n_steps)
 
     def _warn_if_short(self, solution: Solution) -> None:
         """Warn of a solution that fell short of its tolerance."""

@@ -397,7 +397,7 @@ def _checked(priors: Any, classes: Labels, name: str) -> Vector | None:
 def label_sources(counts: ValidationCounts | None, known: Known) -> tuple[Vector, str]:
     """Use the balance of labels as source priors: what a ratio from J is a ratio to."""
     if known.labels is not None:
-        return known.labels, "source_label_priors"
+        return known.labels, "given (source_label_priors)"
     if known.source is not None:
         return known.source, "given"
     assert counts is not None
@@ -431,11 +431,11 @@ def source_balance(
     labels tell the balance; otherwise they are used as label priors themselves.
     """
     if label_priors is not None:
-        return SourceBalance(label_priors, "source_label_priors, as given", True)
+        return SourceBalance(label_priors, "given (source_label_priors)", True)
     if source_priors is not None:
         mean, error = _mean(y_proba, weight)
         if (np.abs(mean - source_priors) > AGREES * error + 1e-6).any():
-            return SourceBalance(source_priors, "source_priors, as given", True)
+            return SourceBalance(source_priors, "given", True)
     K = y_proba.shape[1]
     counts = np.bincount(y, weight, K)
     added = np.full(K, 0.5)
