@@ -604,6 +604,7 @@ class PriorEstimator(BaseEstimator):
         # settling scales priors to sum to 1 again, which may change the last bit
         self.source_priors_, self.source_label_priors_ = sources
         self.source_priors_from_ = state["source_priors_from"]
+        self._source_is_known = self.source_priors_from_ != UNKNOWN_SOURCE
         return self
 
     def _sources(self, counts: ValidationCounts | None, known: Known) -> tuple[Vector, str]:
