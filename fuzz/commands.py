@@ -27,6 +27,8 @@ FOREIGN_WARNING = re.compile(
     r"Warning: (invalid value|divide by zero|overflow|underflow|Mean of empty|Degrees of|Input)"
 )
 METHODS = tuple(available_estimators())
+OTHERS = {"id", "label", "decided", "known", "site", "day"}
+"""Columns that hold no predictions."""
 SUFFIXES = (*(".csv",) * 3, *(".npz",) * 2, ".parquet", ".arrow", ".feather", ".npy")
 
 
@@ -98,6 +100,15 @@ class Scene:
             columns["label"] = [known[k].item() for k in index[: len(P)]]
             if len(columns["label"]) < len(P) or self.bad(0.1):
                 columns["label"] = [pick(rng, ("nope", "", None))] * len(P)
+        decided = self.rng.permutation(len(P)) < 0.2 * len(P)
+        columns["decided"] = [
+            str(self.names[self.rng.integers(self.K) if wrong else k])
+            for k, wrong in zip(np.resize(index, len(P)), decided, strict=True)
+        ]
+        columns["known"] = [
+            str(self.names[k]) if chance(rng, 0.3) else self.one(("",), ("nope", " "), 0.1)
+            for k in np.resize(index, len(P))
+        ]
         columns["site"] = [self.one(("a", "b"), ("", " ", "c")) for _ in range(len(P))]
         columns["day"] = [f"2026-01-{1 + i % 28:02d}" for i in range(len(P))]
         return columns
@@ -125,6 +136,23 @@ class Scene:
                 writer.writerows([("class", column), *named.items()])
         return str(path)
 
+    def costs(self) -> str:
+        """Write what errors cost: a table, or pairs of classes as JSON."""
+        rng, names = self.rng, [str(name) for name in self.names]
+        path = self.folder / f"costs{self.one(('.csv', '.json'), ('.txt', '.npy'))}"
+        if path.suffix == ".json":
+            known = {names[0]: {names[-1]: self.one((10, 0.5, 0), (-1, "x", None))}}
+            path.write_text(json.dumps(self.one((known,), ({}, [], {"nope": {"x": 1}}, 3))))
+            return str(path)
+        cell = (1, 2.5, 10)
+        rows = [[n, *(0 if n == m else self.one(cell, (-1, "x", ""), 0.05) for m in names)]
+                for n in names]  # fmt: skip
+        with path.open("w", encoding="utf-8", newline="") as stream:
+            csv.writer(stream).writerows([["", *names], *rows[: len(rows) - self.bad(0.1)]])
+        if self.bad(0.1):
+            damage(rng, path)
+        return str(path)
+
     def output(self, *suffixes: str) -> str:
         """Name a file to write: mostly a good one; now and then one that exists."""
         path = self.folder / f"output{self.one(suffixes, ('.txt', '', '.csv', '.xyz'))}"
@@ -147,7 +175,7 @@ def write_table(path: Path, P: np.ndarray, columns: dict[str, list[Any]], scene:
         arrays = {"y_proba": P, "site": np.asarray(columns["site"], dtype="U8")}
         if "label" in columns:
             arrays["y"] = np.asarray([str(x) for x in columns["label"]])
-        names = [n for n in columns if n not in ("id", "label", "site", "day")]
+        names = [n for n in columns if n not in OTHERS]
         if not scene.bad(0.5):
             arrays["classes"] = np.asarray(names)
         np.savez(path, **arrays)
@@ -210,7 +238,14 @@ def _data(scene: Scene, *, validation: float = 0.97) -> list[str]:
     named = ",".join(map(str, scene.names))
     wrong = ("site", "nope", "", ",", f"{named},id")
     words += scene.maybe(0.1, "--class-columns", scene.one((named,), wrong))
-    return words
+    return words + scene.maybe(0.05, "--renormalise")
+
+
+def _doors(scene: Scene) -> list[str]:
+    """Say that there are decisions, labels of the target, or costs."""
+    words = scene.maybe(0.2, "--predicted-column", scene.one(("decided",), ("nope", "site", "id")))
+    words += scene.maybe(0.3, "--target-label-column", scene.one(("known",), ("nope", "site")))
+    return words + (["--costs", scene.costs()] if chance(scene.rng, 0.25) else [])
 
 
 def _method(scene: Scene, names: tuple[str, ...] = METHODS, how_often: float = 0.85) -> list[str]:
@@ -240,7 +275,7 @@ def _estimate(scene: Scene) -> list[str]:
 
 
 def _assess(scene: Scene) -> list[str]:
-    words = _data(scene) + _method(scene, how_often=0.3)
+    words = _data(scene) + _doors(scene) + _method(scene, ("ppi", *METHODS), how_often=0.3)
     words += scene.maybe(0.3, "--confidence-level", scene.one(("0.9", "0.5"), ("0", "x")))
     return words + scene.maybe(0.5, "--json") + _output(scene, 0.3, ".json")
 
@@ -310,6 +345,31 @@ def _nonsense(scene: Scene) -> list[str]:
     return [pick(scene.rng, words) for _ in range(int(scene.rng.integers(4)))]
 
 
+def _check(scene: Scene) -> list[str]:
+    files = [word for word in _data(scene) if Path(word).exists()]
+    return files + scene.maybe(0.3, "--json") + scene.maybe(0.1, "--renormalise")
+
+
+def _plan(scene: Scene) -> list[str]:
+    words = ["--width", scene.one(("0.04", "0.5", "0.001"), ("0", "1", "nan", "x"))]
+    if chance(scene.rng, 0.5):
+        words += ["--validation", str(scene.write("validation", scene.index, labelled=True))]
+        words += ["--logits"] if scene.logits else []
+    words += scene.maybe(0.3, "--priors", scene.priors())
+    return words + scene.maybe(0.3, "--json")
+
+
+def _prevalence(scene: Scene) -> list[str]:
+    share = ("0.5", "0.9", "0.97", "1")
+    words = ["--positives", scene.one(("0", "3", "50"), ("-1", "x", "1000"))]
+    words += ["--n", scene.one(("50", "1000"), ("0", "x", "1"))]
+    words += ["--sensitivity", scene.one(share, ("0", "0.1", "2", "nan"))]
+    words += ["--specificity", scene.one(share, ("0", "0.1", "2", "nan"))]
+    words += scene.maybe(0.5, "--sensitivity-n", scene.one(("1", "30", "1000"), ("0", "x")))
+    words += scene.maybe(0.5, "--specificity-n", scene.one(("1", "30", "1000"), ("0", "x")))
+    return words + scene.maybe(0.5, "--json") + _output(scene, 0.2, ".json", ".csv")
+
+
 COMMANDS: dict[str, Callable[[Scene], list[str]]] = {
     "estimate": _estimate,
     "adapt": _adapt,
@@ -322,6 +382,9 @@ COMMANDS: dict[str, Callable[[Scene], list[str]]] = {
     "nonsense": _nonsense,
     "report": _report,
     "assess": _assess,
+    "check": _check,
+    "plan": _plan,
+    "prevalence": _prevalence,
 }
 
 
@@ -373,7 +436,10 @@ def _require_good(result: Any, errors: list[Exception]) -> None:
             raise BadAnswerError(f"{bad!r} was printed: {said[-300:]}")
     if FOREIGN_WARNING.search(result.stderr):
         raise BadAnswerError(f"a warning that is not ours: {result.stderr[:300]}")
-    if result.exit_code in (1, 2) and not re.search(r"^(Error|Usage): ", result.stderr, re.M):
+    told = result.stderr + result.stdout  # `check` prints problems with what it understood
+    if result.exit_code in (1, 2) and not re.search(
+        r'^(Error|Usage|Problem): |"problem', told, re.M
+    ):
         raise BadAnswerError(f"no error was told: {result.stderr[-300:]}")
 
 

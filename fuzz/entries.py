@@ -658,6 +658,182 @@ def comparing(world: World) -> Any:
     return found
 
 
+# Decisions, known error rates, target labels and costs
+
+DECIDING = ("cm", "cm-l", "cm-m", "bbse", "rlls", "joint")
+
+
+def _decided(world: World, name: str, index: np.ndarray) -> Any:
+    """Return decisions for rows of these classes: a fifth of them wrong, or spoilt."""
+    wrong = world.rng.random(index.size) < 0.2
+    drawn = np.where(wrong, world.rng.integers(world.K, size=index.size), index)
+    y_pred = np.asarray(world.names)[drawn]
+    return world.note(name, inputs.hostile_labels(world.rng, y_pred, world.often(0.15)))
+
+
+def decisions(world: World) -> Any:
+    """Estimate from decisions without probabilities."""
+    rng = world.rng
+    made = estimator(world, pick(rng, METHODS if chance(rng, 0.1) else DECIDING))
+    y_pred = _decided(world, "y_pred_val", world.index)
+    made.fit(y_pred=y_pred, y=world.labels(), **world.source())
+    options = interval_options(world) if chance(rng, 0.4) else {}
+    return made.estimate(y_pred=_decided(world, "y_pred", world.target_index), **options)
+
+
+def assess_decisions(world: World) -> Any:
+    """Say what decisions without probabilities tell."""
+    given = {
+        "y_pred_val": _decided(world, "y_pred_val", world.index),
+        "y_pred_target": _decided(world, "y_pred_target", world.target_index),
+        "method": pick(world.rng, ("auto", *DECIDING)),
+        **world.source(),
+    }
+    return ps.assess(y_val=world.labels(), random_state=0, **given).to_dict()
+
+
+def known_rates(world: World) -> Any:
+    """Estimate from known error rates or a table of counts."""
+    rng = world.rng
+    if chance(rng, 0.5):
+        rates = {
+            "sensitivity": world.number((0.5, 0.9, 1.0, 1)),
+            "specificity": world.number((0.5, 0.95, 1.0, 1)),
+        }
+        if chance(rng, 0.5):
+            rates["n_positive"] = world.number((1, 50, 1000))
+            rates["n_negative"] = world.number((1, 50, 1000))
+        confusion, K = ps.Confusion.from_rates(**world.note("rates", rates)), 2
+    else:
+        K = world.K
+        table = rng.poisson(pick(rng, (0.5, 5, 100)), size=(K, K)) + 20 * np.eye(K, dtype=int)
+        if chance(rng, world.often(0.5)):
+            wrong = (table[:-1], -table, table * np.nan, table * 0, table.tolist(), "x", None)
+            table = pick(rng, (*wrong, table / 3, table * 10**15, table[0]))
+        confusion = ps.Confusion.from_counts(world.note("table", table), **world.classes())
+    made = estimator(world, pick(rng, METHODS if chance(rng, 0.1) else DECIDING))
+    made.fit(confusion=confusion, **({"source_priors": world.priors()} if K == world.K else {}))
+    counts = rng.poisson(pick(rng, (0.3, 30, 1e6)), size=K)
+    if chance(rng, world.often(0.3)):
+        counts = pick(rng, (counts[:-1], counts * 0, -counts, counts * np.nan, "x", None))
+    options = interval_options(world) if chance(rng, 0.5) else {}
+    return made.estimate_counts(world.note("counts", counts), **options)
+
+
+def _some_labels(world: World) -> tuple[Any, Any]:
+    """Return labels of some target rows, and how the others are marked."""
+    rng = world.rng
+    some = np.asarray(world.names, dtype=object)[world.target_index]
+    unlabelled = pick(rng, (None, None, None, -1, "", np.nan))
+    some[rng.random(some.size) < pick(rng, (0.0, 0.5, 0.9, 1.0))] = unlabelled
+    wrong = (some[:-1], None, "x", [some], some[:0], np.full(some.size, "nope", dtype=object))
+    given = pick(rng, wrong) if chance(rng, world.often(0.2)) else pick(rng, (some, some.tolist()))
+    return world.note("y_target", given), unlabelled
+
+
+def prediction_powered(world: World) -> Any:
+    """Correct shares by labels of some target rows."""
+    rng = world.rng
+    made = ps.PPI(weight=world.number((None, None, 0.0, 0.5, 1.0)))
+    if chance(rng, 0.5):
+        made.fit(classes=world.names)
+    else:
+        made.fit(world.val(), world.labels(), **world.source())
+    y_target, unlabelled = _some_labels(world)
+    given: dict[str, Any] = {"y_target": y_target, "unlabelled": unlabelled}
+    if chance(rng, 0.3):
+        given["sample_weight"] = world.weights(world.target_index.size)
+    if chance(rng, 0.6):
+        given["confidence_level"] = world.number((0.5, 0.95, 0.999))
+    if chance(rng, 0.3):
+        return made.estimate(y_pred=_decided(world, "y_pred", world.target_index), **given)
+    return made.estimate(world.target(), **given)
+
+
+def assess_labels(world: World) -> Any:
+    """Say whether to adapt where some target rows have labels."""
+    y_target, _ = _some_labels(world)
+    method = pick(world.rng, ("auto", "em", "scm-l", "em-labels", "ppi"))
+    given = {"y_target": y_target, "method": method, **world.source()}
+    found = ps.assess(world.val(), world.labels(), world.target(), random_state=0, **given)
+    return found.to_dict()
+
+
+def labels_needed(world: World) -> Any:
+    """Plan how many rows to label."""
+    given: dict[str, Any] = {"width": world.number((0.001, 0.04, 0.5))}
+    if chance(world.rng, 0.5):
+        given["confidence_level"] = world.number((0.5, 0.95))
+    if chance(world.rng, 0.6):
+        given["priors"] = world.priors()
+    if chance(world.rng, 0.5):
+        given["confusion"] = ps.Confusion.from_arrays(
+            world.y_proba_val, world.index, decision=pick(world.rng, ("hard", "soft"))
+        )
+    needed = ps.labels_needed(**world.note("given", given))
+    if needed < 0 or (needed.with_predictions or 0) > needed:
+        raise BadAnswerError(f"{needed} labels alone, {needed.with_predictions} with predictions")
+    return None
+
+
+def hostile_costs(world: World) -> Any:
+    """Return a table of costs, as an array or by pairs of classes, or spoilt."""
+    rng, K = world.rng, world.K
+    table = rng.exponential(pick(rng, (1e-9, 1, 1e9)), size=(K, K)) * (1 - np.eye(K))
+    if chance(rng, 0.4):
+        a, b = rng.integers(K, size=2)
+        pairs: Any = {(world.names[a], world.names[b]): float(rng.exponential())}
+        if chance(rng, world.often(0.4)):
+            pairs = pick(rng, ({}, {"x": 1}, {("x", "y"): 1}, {(world.names[0],) * 2: "x"}))
+        return world.note("costs", pairs)
+    if chance(rng, world.often(0.4)):
+        wrong = (table * np.nan, -table, table[:-1], table[0], table + 1e308, "x", 3, table * 0)
+        return world.note("costs", pick(rng, wrong))
+    return world.note("costs", pick(rng, (table, table.tolist())))
+
+
+def decide(world: World) -> Any:
+    """Decide by cost, with and without the choice to abstain."""
+    given = {"reject": world.number((None, 0.0, 0.3, 1e6)), **world.classes()}
+    found = ps.decide(world.target(), hostile_costs(world), **given)
+    if found.ndim != 1:
+        raise BadAnswerError(f"decisions have {found.ndim} dimensions")
+    return None
+
+
+def assess_costs(world: World) -> Any:
+    """Say whether adapting lowers a cost or serves another goal."""
+    rng = world.rng
+    method: Any = pick(rng, ("auto", "em", "scm-l"))
+    given: dict[str, Any] = {"method": method, **world.source()}
+    if chance(rng, 0.6):
+        given["costs"] = hostile_costs(world)
+    if chance(rng, 0.5):
+        given["goal"] = pick(rng, ("accuracy", "balanced_accuracy", "log_loss", "other", None))
+    found = ps.assess(world.val(), world.labels(), world.target(), random_state=0, **given)
+    return found.to_dict(), Proba(found.adapt(world.y_proba))
+
+
+def adapter(world: World) -> Any:
+    """Export an adaptation as JSON, damage it, and use it."""
+    rng = world.rng
+    made = estimator(world, pick(rng, METHODS))
+    made.fit(world.y_proba_val, world.labels(), **world.source())
+    exported = made.estimate(world.y_proba).adapter
+    if chance(rng, 0.3):
+        exported = exported.with_costs(hostile_costs(world))
+    fields = exported.to_dict()
+    if chance(rng, world.often(0.6)):
+        key = pick(rng, sorted(fields))
+        values = (None, "x", -1, np.nan, [], [1.0], {}, True, [np.inf] * world.K)
+        fields = {**fields, key: pick(rng, values)}
+        fields = fields if chance(rng, 0.8) else {k: v for k, v in fields.items() if k != key}
+    again = ps.Adapter.from_dict(world.note("fields", fields))
+    adapted = again(world.target())
+    again.decide(world.y_proba)
+    return Proba(adapted)
+
+
 ENTRIES: dict[str, Callable[[World], Any]] = {
     **{f"estimate {name}": _estimating(name) for name in METHODS},
     **{
@@ -689,6 +865,15 @@ ENTRIES: dict[str, Callable[[World], Any]] = {
             top_k_from_csr,
             classifier,
             comparing,
+            decisions,
+            assess_decisions,
+            known_rates,
+            prediction_powered,
+            assess_labels,
+            labels_needed,
+            decide,
+            assess_costs,
+            adapter,
         )
     },
     "temperature scaling": _calibrating(ps.TemperatureScaling),

@@ -158,7 +158,7 @@ def _arguments() -> re.Pattern[str]:
                 names.update(inspect.signature(function).parameters)
             except (ValueError, TypeError):
                 continue
-    names |= {"y_target", "methods", "groups", "path", "estimate", "estimator"}
+    names |= {"y_target", "methods", "groups", "path", "estimate", "estimator", "adapter"}
     names -= {"self", "args", "kwargs", "_", "__"}
     return re.compile(rf"(?<!\w)({'|'.join(sorted(map(re.escape, names), key=len)[::-1])})(?!\w)")
 

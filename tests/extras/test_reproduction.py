@@ -187,6 +187,20 @@ def test_training_learns(data, tmp_path):
     assert "retrained_logits" not in _arrays(path)
 
 
+def test_label_noise_is_part_of_the_name_and_of_the_record(data, whole, tmp_path):
+    path = train_classifier(data, replace(PLAN, label_noise=0.3), tmp_path, retrain="UNI")
+    assert path.name == "fashion-mnist-D3-noise30.npz"
+    clean, noisy = _arrays(whole), _arrays(path)
+    for part in ("val_y", "test_y"):
+        np.testing.assert_array_equal(noisy[part], clean[part])
+    wrong = (noisy["train_y"] != clean["train_y"]).mean()  # the same images in the same order
+    assert 0.15 < wrong < 0.45
+    record = json.loads(path.with_suffix(".json").read_text("utf-8"))
+    assert (record["label_noise"], record["wrong_labels"]) == (0.3, round(wrong, 4))
+    assert record["train_counts"] == np.bincount(noisy["train_y"]).tolist()
+    assert not np.array_equal(noisy["retrained_logits"], clean["retrained_logits"])
+
+
 @pytest.mark.parametrize("last", [2, 6])
 def test_a_resumed_run_ends_as_if_it_had_never_stopped(data, whole, tmp_path, last):
     steps = []

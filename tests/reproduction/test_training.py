@@ -93,6 +93,59 @@ def test_the_largest_class_can_be_made_smaller(rng):
 def test_files_are_named_by_the_plan():
     assert Plan("cifar-10", "D3").name == "cifar-10-D3"
     assert Plan("cifar-10", "LT", largest=450).name == "cifar-10-LT450"
+    assert Plan("cifar-10", "LT", label_noise=0.3).name == "cifar-10-LT-noise30"
+    assert Plan("cifar-10", "LT", largest=450, label_noise=0.125).name == "cifar-10-LT450-noise12.5"
+
+
+# Label noise
+
+
+def _shades(n):
+    """Five classes of one grey each: 1 is nearest to 0, 0 to 1, 1 to 2, 4 to 3, and 3 to 4."""
+    y = np.repeat(np.arange(5), n)
+    greys = np.array([100, 110, 130, 200, 210], np.uint8)
+    images = ArrayImages(greys[y].reshape(-1, 1, 1, 1), y)
+    return ImageData("toy", 5, images, images), np.array([1, 0, 1, 4, 3])
+
+
+def test_wrong_labels_name_the_class_that_looks_most_alike():
+    data, similar = _shades(4000)
+    plan = Plan("cifar-10", "UNI", label_noise=0.3)
+    noisy, rows = draw(data, plan).train
+    y, labels = data.train.y[rows], noisy.y[rows]
+    wrong = labels != y
+    np.testing.assert_array_equal(labels[wrong], similar[y[wrong]])
+    # rates of classes are 0.15 to 0.45 in some order: four standard errors of 3950 images
+    rates = np.bincount(y, wrong) / np.bincount(y)
+    np.testing.assert_allclose(np.sort(rates), np.linspace(0.15, 0.45, 5), atol=0.032)
+    assert wrong.mean() == pytest.approx(0.3, abs=0.013)
+    joint = np.bincount(5 * y + labels, minlength=25).reshape(5, 5)
+    assert joint[2, 1] > 0 == joint[1, 2]  # not mutual
+
+
+def test_noise_changes_training_labels_and_nothing_else():
+    data, _ = _shades(300)
+    plan = Plan("cifar-10", "D3", seed=4)
+    clean, noisy, again, other = (
+        draw(data, each)
+        for each in (
+            plan,
+            *(replace(plan, label_noise=0.3),) * 2,
+            replace(plan, label_noise=0.3, seed=5),
+        )
+    )
+    for part in ("train", "val", "test"):  # the same images
+        np.testing.assert_array_equal(getattr(clean, part)[1], getattr(noisy, part)[1])
+    for part in ("val", "test"):
+        assert getattr(noisy, part)[0] is getattr(clean, part)[0]
+    images, rows = noisy.train
+    np.testing.assert_array_equal(images.y, again.train[0].y)
+    changed = np.flatnonzero(images.y != data.train.y)
+    assert changed.size > 0
+    assert np.isin(changed, rows).all()
+    assert not np.array_equal(images.y, other.train[0].y)
+    np.testing.assert_array_equal(images.pixels(rows), data.train.pixels(rows))
+    np.testing.assert_array_equal(data.train.y, np.repeat(np.arange(5), 300))  # untouched
 
 
 # Plans
@@ -120,6 +173,9 @@ def test_the_schedule_scales(dataset, n_epochs):
         ({"sampler": "D9"}, "sampler must be one of"),
         ({"n_epochs": 0}, "n_epochs must be"),
         ({"largest": 0}, "largest must be"),
+        ({"label_noise": 0.6}, "label_noise must be from 0 to 0.5"),
+        ({"label_noise": -0.1}, "label_noise must be from 0 to 0.5"),
+        ({"label_noise": np.nan}, "label_noise must be from 0 to 0.5"),
     ],
 )
 def test_bad_plans(changes, message):

@@ -212,9 +212,8 @@ class Adapter(FrozenArrays):
         version = found.get("schema_version") if isinstance(found, Mapping) else None
         if type(version) is not int or version != SCHEMA_VERSION:
             raise ValueError(
-                f"this is no adapter of schema_version {SCHEMA_VERSION} (it says {version!r}); "
-                "write it with Adapter.to_json, or read it with the version of priorshift that "
-                "wrote it."
+                f"an adapter must have schema_version {SCHEMA_VERSION}; found {version!r}. Write "
+                "it with Adapter.to_json, or read it with the version of priorshift that wrote it."
             )
         require_keys(found, ("schema_version", *KEYS), "the adapter")
         named = {name: found[name] for name in KEYS}

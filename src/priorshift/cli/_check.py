@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,22 +10,27 @@ import click
 import numpy as np
 
 from priorshift._typing import Labels
-from priorshift._validation import read_labels, some
+from priorshift._validation import read_decisions, read_labels, some
 from priorshift.cli._classes import (
     Columns,
-    class_columns,
     explain_columns,
     known_labels,
     name_classes,
     read_rows,
     read_text_labels,
 )
-from priorshift.cli._columns import Meaning, by_class, label_hint, names_of
+from priorshift.cli._columns import label_hint, names_of
 from priorshift.cli._console import emit, show_table, stdout
 from priorshift.cli._documents import document
 from priorshift.cli._errors import BAD_DATA, Command
 from priorshift.cli._options import Decorator, Request, column_options, json_option
-from priorshift.cli._task import open_file
+from priorshift.cli._task import (
+    labels_not_used,
+    no_labels,
+    open_file,
+    predicted_labels,
+    settle_columns,
+)
 from priorshift.io import PredictionFile
 
 SHOWN_ROWS, SHOWN_CLASSES = 3, 25
@@ -49,6 +54,9 @@ class Understood:
     first_rows: list[list[float]]
     remarks: list[str]
     problem: str | None
+    predicted_column: str | None = None
+    decision_counts: dict[str, int] = field(default_factory=dict)
+    """How often each class was decided for, where there are no probabilities."""
 
 
 def columns_of_files(command: Any) -> Any:
@@ -62,7 +70,8 @@ def columns_of_files(command: Any) -> Any:
 @click.command(
     cls=Command,
     short_help="Show how files are read: rows, classes, columns, labels.",
-    epilog="\b\nExample:\n  priorshift check validation.csv target.csv",
+    epilog="\b\nExamples:\n  priorshift check validation.csv target.csv\n"
+    "  priorshift check graded.csv answers.csv --predicted-column verdict",
 )
 @click.argument("files", nargs=-1, required=True, type=EXISTING, metavar="FILE...")
 @columns_of_files
@@ -77,24 +86,41 @@ def check(files: tuple[Path, ...], as_json: bool, **named: Any) -> None:
     if as_json:
         emit(document("check", None, files=[asdict(one) for one in found]))
     else:
+        labelled = any(one.label_column is not None for one in found)
         for one in found:
-            show(one)
+            show(one, labelled=labelled)
     if any(one.problem for one in found):
         click.get_current_context().exit(BAD_DATA)
 
 
 def understand(paths: Sequence[Path], request: Request) -> list[Understood]:
-    """Open files as all commands do, and gather what is known of each."""
+    """Open files as all commands do, and gather what is known of each.
+
+    The first file with labels is taken as validation, as `--validation` names it elsewhere.
+    """
     opened = [open_file(path, request) for path in paths]
     labels = [_labels(file) for file in opened]
-    known = next((raw for raw in labels if raw is not None), None)
-    meaning = Meaning.of(request.class_columns, request.positive_class, request.renormalise, opened)
-    files = by_class(opened, names_of(known), meaning)
-    columns = class_columns(files, meaning.chosen)
-    return [
-        _understood(file, raw, known, columns, files)
-        for file, raw in zip(files, labels, strict=True)
+    validation = next((at for at, raw in enumerate(labels) if raw is not None), None)
+    known = None if validation is None else labels[validation]
+    if request.predicted_column is not None:
+        return _decisions(opened, labels, validation or 0, request.predicted_column)
+    # where labels are not found, a column of them may stand among the classes, or hide them
+    hidden = None
+    if known is None:
+        hidden = next((at for at, file in enumerate(opened) if label_hint(file)), None)
+    try:
+        files, columns = settle_columns(opened, names_of(known), request)
+    except ValueError:
+        if hidden is None:
+            raise
+        raise ValueError(no_labels(opened[hidden])) from None
+    found = [
+        _understood(file, raw, known, columns, files, is_target=at != validation)
+        for at, (file, raw) in enumerate(zip(files, labels, strict=True))
     ]
+    if hidden is not None and (len(found) > 1 or found[hidden].problem):
+        found[hidden] = replace(found[hidden], problem=no_labels(opened[hidden]))
+    return found
 
 
 def _labels(file: PredictionFile) -> Labels | None:
@@ -110,32 +136,109 @@ def _understood(
     known: Labels | None,
     columns: Columns,
     files: Sequence[PredictionFile],
+    *,
+    is_target: bool,
 ) -> Understood:
-    n_rows, problem, counts = None, None, {}
+    n_rows, problem, text, remarks = None, None, np.array([]), list(file.remarks)
+    where = f"{file.label_column!r} in {file.where}"
     try:
         classes = name_classes(columns, file, known)
         n_rows = read_rows(file, columns, files).shape[0]
-        if raw is not None:
-            where = f"{file.label_column!r} in {file.where}"
-            text = read_text_labels(raw, n_rows, where)
-            text = known_labels(text, classes, where, explain_columns(files, columns))
-            counts = dict(Counter(text.tolist()))
     except ValueError as error:
         problem = str(error)
         classes = np.array(columns or file.names or ())
+    if raw is not None and problem is None:
+        try:
+            text = read_text_labels(raw, raw.size if n_rows is None else n_rows, where)
+            text = known_labels(text, classes, where, explain_columns(files, columns))
+        except ValueError as error:
+            if is_target:
+                remarks.append(labels_not_used(error))
+            else:
+                problem = str(error)
     stored = file.stored_names(columns) or classes.tolist()
+    if raw is None:
+        remarks.append(f"No labels: there is no {file.label_column!r}.{label_hint(file)}")
     return Understood(
         path=file.where,
-        n_rows=file.n_rows() if n_rows is None else n_rows,
+        n_rows=_count_rows(file) if n_rows is None else n_rows,
         classes=classes.tolist(),
         columns=dict(zip(classes.tolist()[-len(stored) :], stored, strict=False)),
         label_column=None if raw is None else file.label_column,
-        label_counts={name: counts.get(name, 0) for name in classes.tolist()} if counts else {},
+        label_counts=_by_class(text, classes),
         ignored=_ignored(file, stored, raw),
         first_rows=[] if problem else file.head(SHOWN_ROWS, columns).round(6).tolist(),
-        remarks=[*file.remarks, *([] if raw is not None else _about_labels(file))],
+        remarks=remarks,
         problem=problem,
     )
+
+
+def _decisions(
+    files: Sequence[PredictionFile], labels: Sequence[Labels | None], validation: int, column: str
+) -> list[Understood]:
+    """Gather what is known of files of decisions; those of validation name the classes."""
+    first = _decided(files[validation], labels[validation], column, None)
+    classes = None if first.problem else np.array(first.classes)
+    return [
+        first if at == validation else _decided(file, raw, column, classes)
+        for at, (file, raw) in enumerate(zip(files, labels, strict=True))
+    ]
+
+
+def _decided(
+    file: PredictionFile, raw: Labels | None, column: str, classes: Labels | None
+) -> Understood:
+    """Say how a file of decisions is read; `classes` are those of validation."""
+    names, problem, remarks = np.array([] if classes is None else classes), None, [*file.remarks]
+    decided, labels = np.array([]), np.array([])
+    where = f"{file.label_column!r} in {file.where}"
+    try:
+        decided, of = predicted_labels(file, column)
+        if raw is not None and classes is None:
+            labels = read_text_labels(raw, decided.size, where)
+        if classes is None:
+            names = read_decisions(decided, labels if labels.size else None)[0]
+        decided = known_labels(decided, names, of)
+    except ValueError as error:
+        problem = str(error)
+    if raw is not None and classes is not None:
+        try:
+            labels = known_labels(read_text_labels(raw, decided.size, where), names, where)
+        except ValueError as error:
+            remarks.append(labels_not_used(error))
+    if raw is None:
+        remarks.append(f"No labels: there is no {file.label_column!r}.{label_hint(file)}")
+    return Understood(
+        path=file.where,
+        n_rows=decided.size or _count_rows(file),
+        classes=names.tolist(),
+        columns={},
+        label_column=None if raw is None else file.label_column,
+        label_counts=_by_class(labels, names),
+        ignored=_ignored(file, [column], raw),
+        first_rows=[],
+        remarks=remarks,
+        problem=problem,
+        predicted_column=column,
+        decision_counts={} if problem else _by_class(decided, names),
+    )
+
+
+def _by_class(found: Labels, names: Labels) -> dict[str, int]:
+    """Count how often each name was found; nothing where nothing was."""
+    counts = Counter(found.tolist())
+    return {name: counts[name] for name in names.tolist()} if found.size else {}
+
+
+def _count_rows(file: PredictionFile) -> int | None:
+    """Count the rows of a file whose predictions are wrong; None where it cannot be read."""
+    try:
+        found = file.n_rows()
+        if found is None and (first := file.vector(file.header[0])) is not None:
+            found = int(first.size)
+    except ValueError:
+        return None
+    return found
 
 
 def _ignored(file: PredictionFile, stored: Sequence[str], raw: Labels | None) -> list[str]:
@@ -146,19 +249,21 @@ def _ignored(file: PredictionFile, stored: Sequence[str], raw: Labels | None) ->
     return [name or "(no name)" for name in file.header if name not in used]
 
 
-def _about_labels(file: PredictionFile) -> list[str]:
-    hint = label_hint(file)
-    return [f"No labels: there is no {file.label_column!r}.{hint}"]
+def show(found: Understood, *, labelled: bool = True) -> None:
+    """Print how a file is read: one line per class, what is left out, and whether it is fine.
 
-
-def show(found: Understood) -> None:
-    """Print how a file is read: one line per class, then what is left out."""
+    `labelled` says whether any of the files has labels.
+    """
     rows = "rows unknown" if found.n_rows is None else f"{found.n_rows:,} rows"
     labels = "no labels" if found.label_column is None else f"labels in {found.label_column!r}"
-    title = f"{found.path}: {rows}, {len(found.classes)} classes, {labels}"
     classes = found.classes
     header = ["class", "column"]
     cells = [[name, found.columns.get(name, "(the rest)")] for name in classes]
+    if found.predicted_column is not None:
+        labels = f"decisions in {found.predicted_column!r}, {labels}"
+        header = ["class", "decisions"]
+        cells = [[name, f"{found.decision_counts.get(name, 0):,}"] for name in classes]
+    title = f"{found.path}: {rows}, {len(found.classes)} classes, {labels}"
     if found.label_counts:
         header.append("labels")
         cells = [[*line, f"{found.label_counts[line[0]]:,}"] for line in cells]
@@ -168,7 +273,8 @@ def show(found: Understood) -> None:
         cells = [
             [*line, *(f"{p:.4g}" for p in row)] for line, row in zip(cells, numbers, strict=True)
         ]
-    show_table(title, header, cells[:SHOWN_CLASSES], n_left=2)
+    n_left = 1 if found.predicted_column is not None else 2
+    show_table(title, header, cells[:SHOWN_CLASSES], n_left=n_left)
     console = stdout()
     if len(cells) > SHOWN_CLASSES:
         console.print(f"... and {len(cells) - SHOWN_CLASSES} more classes.", soft_wrap=True)
@@ -177,5 +283,6 @@ def show(found: Understood) -> None:
         *([f"Ignored: {some(found.ignored, 20)}."] if found.ignored else []),
     ):
         console.print(line, soft_wrap=True)
-    problem = "Fine." if found.problem is None else f"Problem: {found.problem}"
-    console.print(f"{problem}\n", soft_wrap=True)
+    fine = "Fine." if labelled else "Fine as a target. As validation it would need labels."
+    said = fine if found.problem is None else f"Problem: {found.problem}"
+    console.print(f"{said}\n", soft_wrap=True)

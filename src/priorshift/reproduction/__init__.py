@@ -7,11 +7,13 @@ stored outputs of any classifier.
 
 from priorshift.reproduction.distributions import (
     IMBALANCES,
+    LONG_TAILS,
     N_VAL,
     SUPPLEMENT,
     distribution,
     largest_sample,
     long_tailed_counts,
+    pareto_counts,
     source_counts,
     split,
 )
@@ -61,6 +63,7 @@ __all__ = [
     "EXPERIMENTS",
     "IMBALANCES",
     "LOADERS",
+    "LONG_TAILS",
     "N_VAL",
     "PUBLISHED",
     "RECIPES",
@@ -91,6 +94,7 @@ __all__ = [
     "load_images",
     "load_published",
     "long_tailed_counts",
+    "pareto_counts",
     "require_torch",
     "run_convergence",
     "run_experiment",

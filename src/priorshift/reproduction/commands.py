@@ -131,6 +131,14 @@ def benchmark(
     "'re-trained' of table1.",
 )
 @click.option(
+    "--label-noise",
+    type=click.FloatRange(0, 0.5),
+    default=0.0,
+    show_default=True,
+    help="Share of training images that get the label of a similar class, as web images have; "
+    "validation and test labels stay right.",
+)
+@click.option(
     "--epochs", type=AT_LEAST_ONE, help="Epochs; scales the schedule.  [default: the paper's]"
 )
 @click.option(
@@ -155,8 +163,17 @@ def train(dataset: str, folder: Path, runs: int, output: Path, **options: Any) -
     torch = require_torch()
     device = options["device"] or ("cuda" if torch.cuda.is_available() else "cpu")
     n_epochs = options["epochs"] or RECIPES[dataset].n_epochs
-    source, first, largest = options["source"], options["seed"], options["largest"]
-    plans = [Plan(dataset, source, None, first + at, n_epochs, largest) for at in range(runs)]
+    plans = [
+        Plan(
+            dataset,
+            source=options["source"],
+            seed=options["seed"] + at,
+            n_epochs=n_epochs,
+            largest=options["largest"],
+            label_noise=options["label_noise"],
+        )
+        for at in range(runs)
+    ]
     data = load_images(dataset, folder)
     n_networks = 1 if options["retrain"] is None else 2
     paths = []

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from priorshift.datasets import draw_parts
 from priorshift.evaluation import long_tail
@@ -36,6 +37,10 @@ IMBALANCES = {"UNI": 1.0, "LT": 100.0, "D1": 200.0, "D2": 50.0, "D3": 10.0, "D4"
 
 SUPPLEMENT = ("D1", "D2", "D3", "D4", "D5", "UNI")
 """Targets of the supplement's tables."""
+
+LONG_TAILS = {"Places365-LT": (365, 4980, 5, 62_500), "ImageNet-LT": (1000, 1280, 5, 115_846)}
+"""Long-tailed training sets of Liu et al. (CVPR 2019): classes, images of the largest class, of the
+smallest, of all. They were drawn from Pareto distributions; see `pareto_counts`."""
 
 N_VAL = 50
 """Validation images per class, as in the paper."""
@@ -68,6 +73,33 @@ def long_tailed_counts(n_classes: int, largest: int, imbalance: float) -> Indice
     """
     exponent = -np.arange(n_classes) / (n_classes - 1)
     return (largest * np.float64(imbalance) ** exponent).astype(np.intp)
+
+
+def pareto_counts(n_classes: int, largest: int, smallest: int, total: int) -> Indices:
+    r"""Return how many samples per class a Pareto tail of known ends and sum keeps.
+
+    The class of rank r keeps
+
+    .. math:: n_r = \max\Big(\text{smallest},\; \text{largest} \,
+        \frac{(r / K)^{-1/a} - 1}{K^{1/a} - 1}\Big),
+
+    the quantiles of a Pareto distribution, whose power :math:`a` is such that the counts add up to
+    `total` before they are rounded.
+
+    Examples
+    --------
+    >>> counts = pareto_counts(*LONG_TAILS["ImageNet-LT"])
+    >>> counts[[0, 500, -1]], counts.sum()
+    (array([1280,   71,    5]), np.int64(115839))
+    """
+    rank = np.arange(1, n_classes + 1) / n_classes
+
+    def profile(power: float) -> Vector:
+        tail = rank ** (-1 / power) - 1
+        return np.asarray(np.maximum(smallest, largest * tail / tail[0]))
+
+    power = brentq(lambda a: profile(a).sum() - total, 0.1, 100.0)
+    return np.rint(profile(power)).astype(np.intp)
 
 
 def largest_sample(y: Indices, priors: Vector, share: float, rng: np.random.Generator) -> Indices:

@@ -16,6 +16,7 @@ from priorshift.reproduction.figures import (
     draw_distributions,
     draw_feasible_set,
     draw_gaussian,
+    draw_long_tails,
     draw_samples,
 )
 from priorshift.reproduction.outputs import StoredOutputs
@@ -166,9 +167,13 @@ def _inconsistent(request: Request) -> str:
 def _distributions(request: Request) -> str:
     n_classes = request.outputs[0].n_classes if request.outputs else 100
     request.draw("distributions", draw_distributions(n_classes))
+    request.draw("long_tails", draw_long_tails())
     confusion = np.array([[0.7, 0.2, 0.1], [0.2, 0.6, 0.2], [0.1, 0.2, 0.7]])
     request.draw("feasible_set", draw_feasible_set(confusion))
-    return "# Class distributions and the feasible set\n\nSee distributions.svg, feasible_set.svg."
+    return (
+        "# Class distributions and the feasible set\n\n"
+        "See long_tails.svg, distributions.svg and feasible_set.svg."
+    )
 
 
 EXPERIMENTS: dict[str, Callable[[Request], str]] = {

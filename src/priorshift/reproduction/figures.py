@@ -16,7 +16,14 @@ from priorshift.plotting.style import (
     require_matplotlib,
     series_style,
 )
-from priorshift.reproduction.distributions import IMBALANCES, Vector, distribution
+from priorshift.reproduction.distributions import (
+    IMBALANCES,
+    LONG_TAILS,
+    Vector,
+    distribution,
+    long_tailed_counts,
+    pareto_counts,
+)
 from priorshift.reproduction.supplement import DEVIATION, MEANS, ConfusionStudy, Stage
 from priorshift.reproduction.tables import ResultTable, heading
 
@@ -37,6 +44,19 @@ KINDS = {
 }
 """Lines and markers tell how: by inversion, by maximum likelihood, with a hyper-prior."""
 
+BROWN, VIOLET = "#A6761D", "#7B5EA7"
+
+LINES: dict[str, tuple[str, Any]] = {
+    "UNI": (GREY, ":"),
+    "LT": (BLUE, "-"),
+    "D1": (VERMILLION, "--"),
+    "D2": (GREEN, "-."),
+    "D3": (PURPLE, "-"),
+    "D4": (BROWN, (0, (5, 1, 1, 1, 1, 1))),
+    "D5": (VIOLET, (0, (6, 3))),
+}
+"""Colour and line of each class distribution; no two share a colour."""
+
 
 def draw_samples(tables: Mapping[int, ResultTable]) -> "Figure":
     """Draw accuracy by the number of samples, one line per method, one panel per solver."""
@@ -54,20 +74,32 @@ def draw_samples(tables: Mapping[int, ResultTable]) -> "Figure":
 
 
 def draw_distributions(n_classes: int) -> "Figure":
-    """Draw the class distributions of the experiments."""
+    """Draw the class distributions of the experiments; each has its own colour and line."""
     figure, ax = _figure()
-    for at, name in enumerate(IMBALANCES):
+    for name, (colour, line) in LINES.items():
         priors = distribution(name, n_classes)
-        (line,) = ax.plot(np.arange(n_classes), priors, color=series_style(at)["color"])
-        ax.annotate(
-            name,
-            (n_classes - 1, priors[-1]),
-            xytext=(6, 0),
-            textcoords="offset points",
-            va="center",
-            color=line.get_color(),
-        )
+        ax.plot(np.arange(n_classes), priors, color=colour, linestyle=line)
+        _name(ax, name, n_classes - 1, priors[-1], colour)
     ax.set(xlabel="class", ylabel="prior", yscale="log")
+    bare(ax, "left", "bottom")
+    return figure
+
+
+def draw_long_tails() -> "Figure":
+    """Draw the images per class of the paper's long-tailed training sets, largest class first.
+
+    CIFAR-100-LT* follows its formula. The lists of Places365-LT and ImageNet-LT are not part of
+    priorshift: their curves are Pareto tails with the published ends and sums (`pareto_counts`).
+    """
+    tails = {"CIFAR-100-LT*": long_tailed_counts(100, 450, IMBALANCES["LT"])}
+    tails |= {name: pareto_counts(*published) for name, published in LONG_TAILS.items()}
+    figure, ax = _figure()
+    for at, (name, counts) in enumerate(tails.items()):
+        rank = np.arange(1, counts.size + 1)
+        style = series_style(at) | {"linestyle": ("-", "--", "-.")[at]}
+        ax.plot(rank, counts, markevery=[0, -1], label=f"{name}, {counts.size} classes", **style)
+    ax.set(xlabel="class, by size", ylabel="training images", xscale="log", yscale="log")
+    ax.legend(frameon=False, fontsize="small")
     bare(ax, "left", "bottom")
     return figure
 
@@ -147,6 +179,11 @@ def _figure(size: tuple[float, float] = (7.4, 4.2)) -> tuple["Figure", Any]:
     import matplotlib.pyplot as plt
 
     return plt.subplots(figsize=size, layout="constrained")
+
+
+def _name(ax: Any, name: str, x: float, y: float, colour: str) -> None:
+    """Write the name of a line behind its end."""
+    ax.annotate(name, (x, y), xytext=(6, 0), textcoords="offset points", va="center", color=colour)
 
 
 def _panels(n: int) -> tuple["Figure", Any]:

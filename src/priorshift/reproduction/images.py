@@ -427,3 +427,70 @@ def centred(pixels: Pixels, size: int) -> Pixels:
     """Cut out the square of `size` in the middle."""
     top, left = ((side - size) // 2 for side in pixels.shape[1:3])
     return pixels[:, top : top + size, left : left + size]
+
+
+# Label noise, made as the web makes it: similar things are mistaken for one another
+
+N_FOR_SIMILARITY = 100
+"""Training images per class whose mean tells which classes look alike."""
+
+
+@dataclass(frozen=True, eq=False)
+class RelabelledImages:
+    """The same images with other labels."""
+
+    images: Images
+    y: Indices
+
+    def pixels(self, rows: Indices) -> Pixels:
+        """Return some of the images."""
+        return self.images.pixels(rows)
+
+
+def with_label_noise(
+    images: Images, rows: Indices, rate: float, rng: np.random.Generator
+) -> RelabelledImages:
+    """Give some of the images in `rows` the label of the class that looks most like theirs.
+
+    The probability of a wrong label differs between classes: evenly spaced from `rate / 2` to
+    `1.5 * rate`, in random order, so that its mean over classes is `rate`. All wrong labels of a
+    class name the class whose mean image is nearest. That is not mutual: shirts may look most like
+    coats, and coats like pullovers (the asymmetric noise of Patrini et al., CVPR 2017).
+
+    Parameters
+    ----------
+    images : Images
+    rows : ndarray of int
+        The training images; all other labels stay as they are.
+    rate : float
+        From 0 to 0.5.
+    rng : numpy.random.Generator
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> grey = np.repeat(np.array([0, 10, 200], np.uint8), 1000).reshape(-1, 1, 1, 1)
+    >>> images = ArrayImages(grey, np.repeat([0, 1, 2], 1000))
+    >>> noisy = with_label_noise(images, np.arange(3000), 0.3, np.random.default_rng(0))
+    >>> np.array([np.bincount(noisy.y[images.y == k], minlength=3) for k in range(3)])
+    array([[578, 422,   0],
+           [178, 822,   0],
+           [  0, 290, 710]])
+    """
+    y = images.y[rows]
+    n_classes = int(y.max()) + 1
+    similar = _most_similar(images, rows, y, n_classes)
+    wrong = rate * rng.permutation(np.linspace(0.5, 1.5, n_classes))
+    labels = images.y.copy()
+    labels[rows] = np.where(rng.random(y.size) < wrong[y], similar[y], y)
+    return RelabelledImages(images, labels)
+
+
+def _most_similar(images: Images, rows: Indices, y: Indices, n_classes: int) -> Indices:
+    """Return the class with the nearest mean image, for every class."""
+    some = [np.sort(rows[y == k][:N_FOR_SIMILARITY]) for k in range(n_classes)]
+    means = np.stack([images.pixels(each).mean(axis=0).ravel() for each in some])
+    squares = (means**2).sum(axis=1)
+    distances = squares[:, None] + squares - 2 * means @ means.T
+    np.fill_diagonal(distances, np.inf)
+    return distances.argmin(axis=1)

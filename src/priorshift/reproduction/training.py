@@ -17,7 +17,7 @@ from priorshift.reproduction.distributions import (
     require_known,
     split,
 )
-from priorshift.reproduction.images import ImageData, Images
+from priorshift.reproduction.images import ImageData, Images, with_label_noise
 from priorshift.reproduction.outputs import StoredOutputs
 
 if TYPE_CHECKING:
@@ -98,6 +98,9 @@ class Plan:
     n_epochs : int
     largest : int or None
         Training images of the most frequent class; None means as many as there are.
+    label_noise : float
+        Share of wrong training labels, a mean over classes: see `with_label_noise`. Validation and
+        test labels stay right.
     """
 
     dataset: str
@@ -106,6 +109,7 @@ class Plan:
     seed: int = 0
     n_epochs: int = 1
     largest: int | None = None
+    label_noise: float = 0.0
 
     def __post_init__(self) -> None:
         require_known(self.dataset, RECIPES, "dataset")
@@ -115,6 +119,8 @@ class Plan:
         require_count(self.n_epochs, "n_epochs")
         if self.largest is not None:
             require_count(self.largest, "largest")
+        if not 0 <= self.label_noise <= 0.5:
+            raise ValueError(f"label_noise must be from 0 to 0.5; got {self.label_noise!r}.")
 
     @property
     def recipe(self) -> Recipe:
@@ -123,8 +129,9 @@ class Plan:
 
     @property
     def name(self) -> str:
-        """Name of its files: data set and source, with `largest` if it is given."""
-        return f"{self.dataset}-{self.source}{self.largest or ''}"
+        """Name of its files: data set and source, then `largest` and percent of noise if any."""
+        noise = f"-noise{100 * self.label_noise:g}" if self.label_noise else ""
+        return f"{self.dataset}-{self.source}{self.largest or ''}{noise}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain values."""
@@ -142,6 +149,16 @@ class Parts:
 
 def draw(data: ImageData, plan: Plan) -> Parts:
     """Draw the training and validation rows of a plan; the test rows are all test images."""
+    parts = _drawn(data, plan)
+    if not plan.label_noise:
+        return parts
+    rng = np.random.default_rng([plan.seed, data.n_classes, 1])  # the rows stay those without noise
+    images, rows = parts.train
+    noisy = with_label_noise(images, rows, plan.label_noise, rng)
+    return replace(parts, train=(noisy, rows))
+
+
+def _drawn(data: ImageData, plan: Plan) -> Parts:
     rng = np.random.default_rng([plan.seed, data.n_classes])
     test = data.test, np.arange(data.test.y.size)
     if data.val is None:
@@ -217,7 +234,8 @@ def train_classifier(
         retrained=None if retrain is None else trained[1][0]["test"],
     )
     outputs.save(path)
-    record = _provenance(plan, parts, outputs, retrain, device, [found[1] for found in trained])
+    histories = [found[1] for found in trained]
+    record = _provenance(data, plan, parts, outputs, retrain, device, histories)
     write_text(path.with_suffix(".json"), json.dumps(record, indent=1) + "\n")
     for checkpoint in checkpoints:
         checkpoint.unlink()
@@ -280,6 +298,7 @@ def _train(
 
 
 def _provenance(
+    data: ImageData,
     plan: Plan,
     parts: Parts,
     outputs: StoredOutputs,
@@ -294,6 +313,8 @@ def _provenance(
         "source": plan.source,
         "seed": plan.seed,
         "train_counts": np.bincount(images.y[rows], minlength=outputs.n_classes).tolist(),
+        "label_noise": plan.label_noise,
+        "wrong_labels": round(float((images.y[rows] != data.train.y[rows]).mean()), 4),
         "n_val": outputs.val.y.size,
         "n_test": outputs.test.y.size,
         "network": plan.recipe.network,

@@ -12,7 +12,7 @@ Status = Literal["certified", "stationary", "direct", "not_converged"]
 
 ADVICE: dict[str, str] = {
     "certified": "the objective is within `gap` of its optimum, whatever the start",
-    "stationary": "a fixed point of a problem that is not concave; other starts may end elsewhere",
+    "stationary": "converged; this method has no certificate of a global optimum",
     "direct": "a closed-form solution; there is nothing to converge",
     "not_converged": "stopped short of its tolerance, by at most `gap` from the optimum",
 }
