@@ -262,7 +262,7 @@ def truth_table(truth: Truth) -> PageTable:
         ("Log loss, nats", "log_loss", number),
         ("L1 error of the priors", "l1_error", number),
     )
-    rows = tuple(
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
         (
             Cell(label),
             _cell(getattr(truth.before, name), show),
