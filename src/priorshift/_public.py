@@ -25,11 +25,11 @@ from priorshift.estimators import (
     PriorEstimator,
     available_estimators,
     get_estimator,
-    methods,
     register_estimator,
+    registry,
 )
-from priorshift.estimators.methods import *  # noqa: F403
 from priorshift.estimators.ppi import labels_needed
+from priorshift.estimators.registry import *  # noqa: F403
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
 from priorshift.execution import TopK
 from priorshift.groups import GroupCounts, GroupEstimates, estimate_groups
@@ -80,4 +80,4 @@ __all__ = [
     "sample_indices",
     "sample_weights",
 ]
-__all__ += methods.__all__
+__all__ += registry.__all__

@@ -29,11 +29,9 @@ NO_PRIOR = 1e-30
 LEAST_BESIDE_REST = 1e-10
 """Smallest source prior for rows that spread a rest: listed scores are stored as differences."""
 
-FAR_HIGHER = 0.2
-"""Rise of accuracy, and of mean recall, by which another order of columns is worth a warning."""
-
-SURE = 4.0
-"""Standard errors by which accuracy must rise."""
+FAR_HIGHER, SURE = 0.2, 4.0
+"""Another order of columns is worth a warning if it raises accuracy and mean recall by the first,
+and accuracy by so many standard errors too."""
 
 FEW_ROWS, FEW_PER_CLASS = 500, 5
 """Rows that show, in most cases, that no other order of columns can be far better."""

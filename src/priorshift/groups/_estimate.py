@@ -323,16 +323,16 @@ def _solve(
     if pool.spread is None:
         return whole, method.solve(counts.counts[informative])
     mass = np.full(informative.size, counts.mass.sum()) if method.has_prior else counts.mass
-    centre = pool.spread.moments(pool.spread.centre(pool.variance))[None]
+    centre = pool.spread.decisions(pool.spread.centre(pool.variance))[None]
     pooled = solution_as_estimate(whole, method.solve(_positive(centre) * counts.mass.sum()))
-    moments = _positive(pool.spread.pooled_moments(pool.variance)[informative])
-    return pooled, method.solve(moments * mass[informative, None])
+    decisions = _positive(pool.spread.pooled_decisions(pool.variance)[informative])
+    return pooled, method.solve(decisions * mass[informative, None])
 
 
-def _positive(moments: Vector) -> Vector:
+def _positive(decisions: Vector) -> Vector:
     """Return mean decisions with 0 in place of what pooling pulled below 0."""
-    moments = np.maximum(moments, 0)
-    return moments / moments.sum(axis=1, keepdims=True)
+    decisions = np.maximum(decisions, 0)
+    return decisions / decisions.sum(axis=1, keepdims=True)
 
 
 def _require_fitting(estimator: PriorEstimator, counts: GroupCounts) -> None:
