@@ -92,7 +92,7 @@ fuzz: .venv/.stamp ## give hostile inputs to the library and the command line (N
 	$(BIN)/python -m fuzz $(if $(N),--calls $(N)) $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(CASE),--case $(CASE))
 
 test-extras: .venv-extras/.stamp docs ## run the tests that need PyTorch, ONNX, boosters, databases, Dask or Spark (Java 17), and build the documentation
-	.venv-extras/bin/python -m pytest $(PYTEST_OPTIONS) tests/extras src/priorshift/torch_sampler.py src/priorshift/execution src/priorshift/reproduction
+	.venv-extras/bin/python -m pytest $(PYTEST_OPTIONS) tests/extras tests/execution/test_tensors.py src/priorshift/torch_sampler.py src/priorshift/execution src/priorshift/reproduction
 
 test-oldest: .venv-oldest/.stamp ## run the tests with the oldest supported dependencies
 	.venv-oldest/bin/python -m pytest $(PYTEST_OPTIONS) tests --ignore=tests/extras
@@ -109,7 +109,7 @@ pre-commit: .venv/.stamp ## run the pre-commit hooks on all files
 
 # Showing
 
-.PHONY: demo picture bench bench-peers bench-scale bench-clusters quality coverage reproduction leaderboard
+.PHONY: demo picture bench bench-peers bench-scale bench-clusters quality coverage networks reproduction leaderboard
 demo: .venv-demo/.stamp ## compare all methods on the bundled data, and write demo.html
 	.venv-demo/bin/priorshift demo --output demo.html
 
@@ -134,6 +134,9 @@ bench-scale: .venv/.stamp .venv-peers/.stamp ## measure files larger than memory
 
 bench-clusters: .venv-extras/.stamp ## measure Dask and Spark here, and fit the cost model of the guide
 	.venv-extras/bin/python -m benchmarks.clusters
+
+networks: .venv-extras/.stamp ## train the networks of the reproduction, hours of one processor core (FASHION=, CIFAR= folders, ONLY=)
+	.venv-extras/bin/python -m benchmarks.networks $(if $(FASHION),--fashion-mnist $(FASHION)) $(if $(CIFAR),--cifar-10 $(CIFAR)) $(if $(ONLY),--only $(ONLY))
 
 reproduction: .venv/.stamp ## run the paper's tables and applications on stored outputs (../shared/data)
 	$(BIN)/python -m benchmarks.reproduction --output reproduction

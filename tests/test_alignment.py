@@ -59,6 +59,21 @@ def test_columns_in_another_order_are_named(rng, order, method):
         method().fit(y_proba[:, order], NAMES[y])
 
 
+@pytest.mark.parametrize(("K", "n"), [(2, 30_000), (10, 30_000), (10, 5000), (200, 30_000)])
+@pytest.mark.parametrize("sort", [np.sort, lambda y: np.arange(y.size) % (y.max() + 1)])
+def test_another_order_is_found_among_many_rows(rng, K, n, sort):
+    """However rows are sorted: only some of them are looked at first."""
+    y = sort(rng.integers(K, size=n))
+    decided = np.where(rng.random(n) < 0.7, y, rng.integers(K, size=n))
+    y_proba, order = np.eye(K)[decided] * 0.6 + 0.4 / K, np.roll(np.arange(K), 1)
+    fit = ps.NoAdaptation().fit
+    with pytest.warns(ps.PriorShiftWarning, match=r"another order .* accuracy on validation is"):
+        fit(y_proba[:, order], y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit(y_proba, y)
+
+
 def test_assess_says_so_first_of_all_else(rng):
     y_proba, y = draw(rng, 400)
     found = ps.assess(y_proba[:, [1, 0, 2, 3]], NAMES[y], y_proba, method="scm-l")

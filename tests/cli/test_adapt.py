@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import priorshift as ps
+from priorshift.cli import _adapt
 from priorshift.io import _base, open_predictions
 
 FORMATS = ["csv", "parquet", "arrow", "feather", "npz", "npy"]
@@ -235,3 +236,34 @@ def test_adapted_files_are_marked_and_warned_of(data, files, write, ok, suffix, 
     twice = tmp_path / f"p.{suffix}"
     ok("adapt", "--validation", files[0], "--target", output, "--output", twice)
     assert open_predictions(twice).adapted == ps.__version__
+
+
+def test_a_terminal_shows_the_first_rows_only(data, both, ok, monkeypatch):
+    piped = ok("adapt", *both).stdout
+    assert len(piped.splitlines()) == 201
+    monkeypatch.setattr(_adapt, "on_terminal", lambda: True)
+    shown = ok("adapt", *both)
+    assert "The first 5 of 200 rows, adapted" in shown.stdout
+    assert len(shown.stdout.splitlines()) == 8  # a title, a header, a rule, five rows
+    adapted = estimated(data).adapt(data.y_proba[:5])
+    decided = data.classes[adapted.argmax(axis=1)]
+    for line, row, name in zip(shown.stdout.splitlines()[3:], adapted, decided, strict=True):
+        assert [f"{p:.4f}" for p in row] == line.split()[-3:]
+        assert line.split()[1] == name
+    assert "Nothing is written yet: name a file with --output" in shown.stderr
+    assert ok("adapt", *both, "--output", "-").stdout == piped
+
+
+@pytest.mark.parametrize("command", ["assess", "estimate", "adapt", "groups"])
+def test_every_command_warns_of_source_priors_that_validation_contradicts(
+    data, write, ok, command, tmp_path
+):
+    files = (
+        write("v.csv", data.y_proba_val, data.y_val),
+        write("t.csv", data.y_proba, part=["a", "b"] * 100),
+    )
+    more = {"groups": ["--group-column", "part"], "adapt": ["--output", tmp_path / "o.csv"]}
+    named = ("--validation", files[0], "--target", files[1], *more.get(command, []))
+    wrong = ok(command, *named, "--source-priors", "ant=0.02,bee=0.02,cow=0.96").stderr
+    assert wrong.count("from --source-priors, so validation was not drawn as the training set") == 1
+    assert "not drawn as the training set" not in ok(command, *named).stderr

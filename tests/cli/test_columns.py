@@ -307,3 +307,25 @@ def test_a_saved_monitor_finds_its_classes_again(data, named, write, ok, tmp_pat
     target = write("u.csv", data.y_proba[:, order], classes=columns, age=range(200))
     result = ok("monitor", "--target", target, "--every", "50", "--time-column", "age", *state[2:])
     assert result.exit_code == 0
+
+
+@pytest.mark.parametrize("form", ["prob_{}", "{}"])
+def test_a_misspelt_column_of_the_target_is_named(data, write, refuse, run, form):
+    columns = [form.format(name) for name in ("horse", "zebra", "yak")]
+    y = np.array(["horse", "zebra", "yak"])[np.searchsorted(data.classes, data.y_val)]
+    validation = write("v.csv", data.y_proba_val, y, classes=columns)
+    wrong = [form.format("hores"), *columns[1:]]
+    target = write("t.csv", data.y_proba, classes=wrong)
+    hint = f"There is no column {columns[0]!r}. Did you mean {wrong[0]!r}?"
+    assert hint in refuse(1, "assess", "--validation", validation, "--target", target)
+    checked = run("check", validation, target)
+    assert hint in checked.stdout + checked.stderr
+
+
+def test_a_misspelt_column_of_validation_is_named(data, write, refuse):
+    y = np.array(["horse", "zebra", "yak"])[np.searchsorted(data.classes, data.y_val)]
+    wrong = ["prob_hores", "prob_zebra", "prob_yak"]
+    validation = write("v.csv", data.y_proba_val, y, classes=wrong)
+    target = write("t.csv", data.y_proba, classes=wrong)
+    said = refuse(1, "assess", "--validation", validation, "--target", target)
+    assert said.endswith("There is no column 'prob_horse'. Did you mean 'prob_hores'?")

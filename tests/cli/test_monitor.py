@@ -63,7 +63,26 @@ def test_every_window_has_a_verdict(folder, ok, tmp_path, ask):
     validation, first = folder[1], tmp_path / "days" / "2026-05-01.csv"
     alone = ask("assess", "--validation", validation, "--target", first, "--method", "scm-l")
     assert steps[0]["verdict"] == alone["verdict"]
-    assert " adapt " in ok("monitor", *folder).stdout.splitlines()[-1]
+    assert " adapt " in ok("monitor", *folder).stdout.splitlines()[-2]
+
+
+def test_people_get_a_header_and_a_conclusion_and_machines_do_not(folder, ok, tmp_path):
+    result = ok("monitor", *folder)
+    assert "Per window: time, rows, shift" in result.stderr
+    *windows, last = result.stdout.splitlines()
+    assert len(windows) == 8
+    raised = next(line.split()[0] for line in windows if "  alarm, p" in line)
+    assert last == (
+        f"An alarm stands, raised at {raised}: the class priors have changed. Verdict on the last "
+        "window: adapt."
+    )
+    machine = ok("monitor", *folder, "--json")
+    assert len(steps_of(machine)) == 8
+    assert "Per window" not in machine.stderr
+    for day in range(3, 9):
+        (tmp_path / "days" / f"2026-05-0{day}.csv").unlink()
+    calm = ok("monitor", *folder).stdout.splitlines()[-1]
+    assert calm.startswith("No alarm in 2 windows: no change of the class priors is shown.")
 
 
 def test_windows_beyond_the_budget_have_no_verdict(folder, run, monkeypatch):
@@ -120,7 +139,7 @@ def test_time_zones_are_brought_to_utc():
 
 
 def test_one_line_a_window_goes_to_stdout(folder, ok):
-    lines = ok("monitor", *folder).stdout.splitlines()
+    *lines, _ = ok("monitor", *folder).stdout.splitlines()
     assert len(lines) == 8
     assert all("120 rows" in line for line in lines)
     assert "no alarm" in lines[0]
@@ -130,7 +149,7 @@ def test_one_line_a_window_goes_to_stdout(folder, ok):
 
 def test_a_narrow_terminal_names_fewer_classes(folder, ok, monkeypatch):
     monkeypatch.setattr(_console, "PIPE_WIDTH", 75)
-    for line in ok("monitor", *folder).stdout.splitlines():
+    for line in ok("monitor", *folder).stdout.splitlines()[:-1]:
         assert line.count(" %") == 2  # of the shift and of one class
         assert len(line) <= 75
 

@@ -389,7 +389,7 @@ def test_little_evidence_is_a_reason_of_its_own(simulation, rng):
     [
         ("", "class frequencies on validation, taken to be drawn as the training set was"),
         ("source_priors", "source_priors"),
-        ("source_label_priors", "source_label_priors, as given"),
+        ("source_label_priors", "given (source_label_priors)"),
     ],
 )
 def test_the_result_says_where_source_priors_are_from(simulation, rng, given, said):

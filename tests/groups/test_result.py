@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -156,6 +157,8 @@ def test_text_and_html(found, grouped):
     page = found._repr_html_()
     assert "a&lt;b&gt;" in page
     assert "<b>" not in page
+    assert "no class changed" in repr(replace(found, priors=np.tile(found.pooled.priors, (5, 1))))
+    assert "no class changed" not in text
     many = grouped(sizes=(30,) * 40)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PriorShiftWarning)

@@ -26,7 +26,7 @@ from priorshift._validation._classes import (
     settle_classes,
     warn_of_missing_names,
 )
-from priorshift._validation._frames import match_columns
+from priorshift._validation._frames import match_columns, misspelt
 from priorshift._validation._inputs import (
     SUM_TOLERANCE,
     Predictions,
@@ -87,6 +87,7 @@ __all__ = [
     "known_labels",
     "like_input",
     "match_columns",
+    "misspelt",
     "order_in_words",
     "ordered",
     "read_decisions",

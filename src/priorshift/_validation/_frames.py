@@ -3,8 +3,10 @@
 A header may add something to the class names: `p_cat`, `cat_prob`, `score.cat`.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from itertools import islice
 from typing import Any
 
@@ -14,6 +16,9 @@ from priorshift._typing import Labels
 
 SHOWN = 10
 """Columns that an error shows."""
+
+NEARLY = 0.75
+"""How much of two names must be the same (difflib's ratio) for one to be a misspelling."""
 
 
 def class_columns(
@@ -76,6 +81,37 @@ def match_columns(columns: Sequence[str], classes: Collection[str]) -> dict[str,
             "one of them by name."
         )
     return found[0] if found else None
+
+
+def misspelt(columns: Sequence[str], classes: Collection[str]) -> str:
+    """Suggest the column of a class that has none, where another is spelt nearly so.
+
+    Columns of the other classes tell what the header adds to the names of classes.
+
+    Examples
+    --------
+    >>> misspelt(["p_cat", "p_dog", "p_hores"], ["cat", "dog", "horse"])
+    "There is no column 'p_horse'. Did you mean 'p_hores'?"
+    >>> misspelt(["p_cat", "p_dog", "age"], ["cat", "dog", "horse"])
+    ''
+    """
+    forms = Counter(
+        form
+        for name in classes
+        for column in columns
+        for form in dict.fromkeys(_around(column, name))
+        if _stands_apart(form[0], name, form[1])
+    )
+    if not forms:
+        return ""
+    prefix, suffix = max(forms, key=lambda form: forms[form])
+    expected = [prefix + name + suffix for name in classes]
+    others = [column for column in columns if column not in expected]
+    for column in expected:
+        close = [] if column in columns else get_close_matches(column, others, 1, NEARLY)
+        if close:
+            return f"There is no column {column!r}. Did you mean {close[0]!r}?"
+    return ""
 
 
 def _forms(columns: Sequence[str], classes: Collection[str]) -> list[tuple[str, str]]:

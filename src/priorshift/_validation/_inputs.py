@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, issparse
 
 from priorshift._typing import NUMBERS, Floats, Indices, Labels, Mask, Vector, float_type
-from priorshift._validation._frames import Frame, class_columns
+from priorshift._validation._frames import Frame, class_columns, misspelt
 from priorshift.exceptions import missing
 from priorshift.execution import (
     Block,
@@ -125,9 +125,20 @@ def _read_frame(frame: Any, name: str, classes: Labels | None, labels: Labels | 
         found = class_columns(columns, classes, labels)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
+    if found is None and classes is not None:
+        _refuse_misspelt(columns, classes, name)
     names, chosen = (columns, columns) if found is None else (tuple(found), tuple(found.values()))
     read = frame if chosen == columns else frame[:, [columns.index(each) for each in chosen]]
     return Numbers(_frame_values(read), names, Frame(frame, chosen))
+
+
+def _refuse_misspelt(columns: tuple[Any, ...], classes: Labels, name: str) -> None:
+    """Refuse a header that is probably meant to have a class which it lacks."""
+    known = list(map(str, classes.tolist()))
+    if said := misspelt([column for column in columns if isinstance(column, str)], known):
+        raise ValueError(
+            f"the columns of {name} are not the classes ({some(known)}). {said} Rename it."
+        )
 
 
 def _frame_values(frame: Any) -> np.ndarray[Any, Any]:

@@ -35,7 +35,15 @@ from priorshift._validation import (
     settle_classes,
 )
 from priorshift.calibration.crossfit import by_fold, cross_fit, ridges_of
-from priorshift.calibration.fitting import Objective, Penalty, fit_map, fit_temperature
+from priorshift.calibration.fitting import (
+    RELEASED_STEPS,
+    FittedMap,
+    Objective,
+    Penalty,
+    fit_map,
+    fit_released,
+    fit_temperature,
+)
 from priorshift.calibration.likelihood import (
     TEMPERATURE,
     Family,
@@ -90,6 +98,12 @@ class _Calibrator(BaseEstimator):
         """Return the penalties on the biases to choose from, and the folds to choose by."""
         return (0.0,), 1
 
+    @property
+    def _balance(self) -> str:
+        """How to correct for `source_label_priors`."""
+        check_choice(self.balance, ("offset", "weights"), "balance")
+        return self.balance
+
     def fit(
         self,
         logits: ArrayLike,
@@ -119,7 +133,7 @@ class _Calibrator(BaseEstimator):
         self
             The fitted calibrator.
         """
-        check_choice(self.balance, ("offset", "weights"), "balance")
+        balance = self._balance
         outputs = check_outputs(logits, from_proba=self.from_proba, name="logits")
         labels = read_labels(y, outputs.values.shape[0])
         self.classes_ = settle_classes(outputs, labels, classes)
@@ -130,7 +144,7 @@ class _Calibrator(BaseEstimator):
         offset, corrected = np.zeros(self.classes_.size), source_label_priors is not None
         if corrected:
             priors = check_priors(source_label_priors, self.classes_, "source_label_priors")
-            weight, offset = rebalance(encoded, weight, priors, self.balance)
+            weight, offset = rebalance(encoded, weight, priors, balance)
         ridges, n_folds = self._ridges()
         # stratified folds share the chance in label frequencies, which a bias would fit
         order, folds = by_fold(encoded, n_folds, corrected, getattr(self, "random_state", None))
@@ -206,23 +220,11 @@ class _Calibrator(BaseEstimator):
         ridges: tuple[float, ...],
         folds: tuple[slice, ...],
     ) -> None:
-        tol, max_iter = check_positive(self.tol, "tol"), check_count(self.max_iter, "max_iter")
         family, unseen = self._family(), self.classes_[~likelihood.seen].tolist()
         if unseen and (family != TEMPERATURE or len(unseen) >= self.n_features_in_ - 1):
             warn_user(_unseen_message(unseen), PriorShiftWarning)
-        found = fit_temperature(likelihood, start=unit, tol=tol, max_iter=max_iter)
-        self.n_iter_ = found.n_iter
-        if family != TEMPERATURE:
-            start, self.ridge_ = found.map, ridges[0]
-            if len(ridges) > 1:
-                chosen = cross_fit(likelihood, family, start, ridges, folds, max_iter=max_iter)
-                self.ridge_ = chosen.ridge
-            objective = Objective(likelihood, family, Penalty(self.ridge_), start)
-            found = fit_map(objective, start, tol * np.sqrt(likelihood.total), max_iter)
-            self.n_iter_ += found.n_iter
-        if found.trouble:
-            message = f"{type(self).__name__} did not converge: {found.trouble}."
-            warn_user(message, ConvergenceWarning)
+        found = self._search(likelihood, unit, ridges, folds)
+        self.n_iter_, self.converged_ = found.n_iter, not found.trouble
         self.nll_ = likelihood.value(found.map) / likelihood.total
         self._map = ScoreMap(found.map.slope / unit, found.map.bias)
         if family.slope == "shared":
@@ -231,6 +233,30 @@ class _Calibrator(BaseEstimator):
             self.scale_ = self._map.slope
         if family.bias:
             self.bias_ = self._map.bias
+
+    def _search(
+        self,
+        likelihood: LabelLikelihood,
+        unit: float,
+        ridges: tuple[float, ...],
+        folds: tuple[slice, ...],
+    ) -> FittedMap:
+        """Find the best map; warn if it is not reached."""
+        tol, max_iter = check_positive(self.tol, "tol"), check_count(self.max_iter, "max_iter")
+        family = self._family()
+        found = fit_temperature(likelihood, start=unit, tol=tol, max_iter=max_iter)
+        if family != TEMPERATURE:
+            start, n_iter, self.ridge_ = found.map, found.n_iter, ridges[0]
+            if len(ridges) > 1:
+                chosen = cross_fit(likelihood, family, start, ridges, folds, max_iter=max_iter)
+                self.ridge_ = chosen.ridge
+            objective = Objective(likelihood, family, Penalty(self.ridge_), start)
+            found = fit_map(objective, start, tol * np.sqrt(likelihood.total), max_iter)
+            found = found._replace(n_iter=n_iter + found.n_iter)
+        if found.trouble:
+            message = f"{type(self).__name__} did not converge: {found.trouble}."
+            warn_user(message, ConvergenceWarning)
+        return found
 
 
 def _unit(z: Vector) -> float:
@@ -285,6 +311,8 @@ class TemperatureScaling(_Calibrator):
         penalty.
     n_iter_ : int
         Iterations used.
+    converged_ : bool
+        Whether the best fit was reached.
 
     References
     ----------
@@ -326,13 +354,19 @@ class BCTS(_Calibrator):
         frequencies, and favour a bias that fits them.
     random_state : None, int or Generator, default=None
         Shuffles the rows before they are split into folds; None always uses the same shuffle.
+    solver : {"optimal", "released"}, default="optimal"
+        "released" reproduces the code that was released with "The Hitchhiker's Guide to Prior-Shift
+        Adaptation": 100 steps of PyTorch's L-BFGS at a learning rate of 1e-4, in float32, from
+        T = 1 and b = 1, with gradients that add up over the steps. Validation rows are weighted
+        as by `balance="weights"`. It does not warn; see `converged_`.
 
     Attributes
     ----------
-    temperature_, classes_, n_features_in_, nll_, n_iter_
+    temperature_, classes_, n_features_in_, nll_, n_iter_, converged_
         As in `TemperatureScaling`.
     bias_ : ndarray of shape (n_classes,)
-        The biases b; 0 for a class without validation samples.
+        The biases b; 0 for a class without validation samples. With `solver="released"` they do
+        not sum to 0.
     ridge_ : float
         The penalty used.
 
@@ -355,12 +389,34 @@ class BCTS(_Calibrator):
     ridge: float | Literal["cv"] | None = None
     cv: int = 5
     random_state: int | np.random.Generator | None = None
+    solver: Literal["optimal", "released"] = "optimal"
+
+    @property
+    def _balance(self) -> str:
+        balance = super()._balance
+        check_choice(self.solver, ("optimal", "released"), "solver")
+        return "weights" if self.solver == "released" else balance
 
     def _family(self) -> Family:
         return Family("shared", bias=True)
 
     def _ridges(self) -> tuple[tuple[float, ...], int]:
+        if self.solver == "released":
+            check_choice(self.ridge, (None, 0), "ridge with solver='released'")
         return _settled_ridges(self)
+
+    def _search(
+        self,
+        likelihood: LabelLikelihood,
+        unit: float,
+        ridges: tuple[float, ...],
+        folds: tuple[slice, ...],
+    ) -> FittedMap:
+        if self.solver == "optimal":
+            return super()._search(likelihood, unit, ridges, folds)
+        self.ridge_ = 0.0
+        n_steps = min(RELEASED_STEPS, check_count(self.max_iter, "max_iter"))
+        return fit_released(likelihood, unit, n_steps)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -378,7 +434,7 @@ class VectorScaling(_Calibrator):
     ----------
     scale_ : ndarray of shape (n_classes,)
         The scales v; that of the best temperature for a class without validation samples.
-    bias_, ridge_, classes_, n_features_in_, nll_, n_iter_
+    bias_, ridge_, classes_, n_features_in_, nll_, n_iter_, converged_
         As in `BCTS`; no `bias_` if `bias=False`.
 
     Examples

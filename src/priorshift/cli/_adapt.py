@@ -15,18 +15,20 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 from click.core import ParameterSource
+from scipy.special import softmax
 
-from priorshift._typing import Floats
+from priorshift._typing import Floats, Labels
 from priorshift._version import __version__
-from priorshift.cli._console import busy, emit, note, progress
-from priorshift.cli._documents import document
+from priorshift.adaptation import cheapest
+from priorshift.cli._console import busy, emit, note, on_terminal, progress, show_table
+from priorshift.cli._documents import document, tell_doubts
 from priorshift.cli._errors import command
 from priorshift.cli._options import (
     Request,
     adapter_option,
     check_copy,
-    costs_option,
     data_options,
+    goal_options,
     is_file,
     json_option,
     known_priors_option,
@@ -70,6 +72,9 @@ def _version(package: str) -> str | None:
         return None
 
 
+SHOWN_ROWS, SHOWN_CLASSES = 5, 8
+"""Rows, and classes of them, that a terminal shows."""
+
 RESUMABLE_BYTES = 2**27
 """Size of a target from which on adapting it can go on after the run was killed."""
 
@@ -86,11 +91,14 @@ TEXT = (".csv", ".tsv")
 )
 @data_options(validation="EM, MAP, --known-priors and --adapter can do without.")
 @target_labels_option
-@costs_option
+@goal_options
 @method_option(target_labels=True)
 @known_priors_option
 @adapter_option
-@output_option("File for the adapted predictions, in the target's format [default: CSV to stdout].")
+@output_option(
+    "File for the adapted predictions, in the target's format [default: CSV to stdout; "
+    "a terminal shows the first rows]."
+)
 @overwrite_option
 @json_option
 def adapt(method: str, output: Path | None, overwrite: bool, as_json: bool, **named: Any) -> None:
@@ -99,9 +107,10 @@ def adapt(method: str, output: Path | None, overwrite: bool, as_json: bool, **na
     by_user = click.get_current_context().get_parameter_source("method")
     if request.adapter is not None and by_user is ParameterSource.COMMANDLINE:
         raise click.UsageError("--adapter says how to adapt; leave out --method.")
-    if request.adapter is not None and (request.costs or request.target_label_column):
+    more = request.costs or request.target_label_column or request.goal != "accuracy"
+    if request.adapter is not None and more:
         raise click.UsageError(
-            "--adapter says how to adapt; leave out --costs and --target-label-column."
+            "--adapter says how to adapt; leave out --costs, --goal and --target-label-column."
         )
     if request.predicted_column is not None:
         raise click.UsageError(
@@ -110,11 +119,18 @@ def adapt(method: str, output: Path | None, overwrite: bool, as_json: bool, **na
         )
     to_stdout = output is None or str(output) == "-"
     _check_usage(request, output, to_stdout, as_json, overwrite)
-    with open_task(request) as task, _destination(task, method, output, to_stdout) as partial:
-        plan = _plan(task, method, partial)
-        n_rows, n_changed = rewrite(task, plan, partial)
+    only_head = output is None and on_terminal()
+    with open_task(request) as task:
+        with _destination(task, method, output, to_stdout, hidden=only_head) as partial:
+            plan = _plan(task, method, partial)
+            done = rewrite(task, plan, partial)
+        if only_head:
+            show_head(done, task.classes)
+    n_rows, n_changed = done.n_rows, done.n_changed
     summary = f"{n_changed} of {n_rows} decisions changed."
     note(summary if to_stdout else f"Wrote {output}: {summary}")
+    if only_head:
+        note("Nothing is written yet: name a file with --output, or write --output - for stdout.")
     if plan.sentence is not None:
         note(plan.sentence)
     if as_json:
@@ -134,18 +150,31 @@ class Plan(NamedTuple):
         return {**self._asdict(), "shift": self.shift.to_dict()}
 
 
-def rewrite(task: Task, plan: Plan, partial: Partial) -> tuple[int, int]:
+class Done(NamedTuple):
+    """How many rows were adapted, how many decisions changed, and the first rows of both kinds."""
+
+    n_rows: int
+    n_changed: int
+    before: Floats | None
+    after: Floats | None
+
+
+def rewrite(task: Task, plan: Plan, partial: Partial) -> Done:
     """Adapt the target block by block; count its rows, and the decisions that changed."""
-    shift, from_logits = plan.shift, task.target.kind == "logits"
+    shift, from_logits, costs = plan.shift, task.target.kind == "logits", task.costs
     n_rows, n_changed = partial.begin.rows, 0
+    head: tuple[Floats | None, Floats | None] = None, None
     if partial.kept is not None:
         n_changed = partial.kept["n_changed"]
 
     def adapted(block: Floats) -> Floats:
-        nonlocal n_rows, n_changed
+        nonlocal n_rows, n_changed, head
         changed = shift.adapt(block, from_logits=from_logits)
+        if head[0] is None:
+            head = block[:SHOWN_ROWS].copy(), changed[:SHOWN_ROWS].copy()
         n_rows += block.shape[0]
-        n_changed += int(np.count_nonzero(changed.argmax(axis=1) != block.argmax(axis=1)))
+        before = softmax(block, axis=1) if from_logits and costs is not None else block
+        n_changed += int(np.count_nonzero(cheapest(before, costs) != cheapest(changed, costs)))
         return changed
 
     def save(mark: Mark) -> None:
@@ -160,7 +189,26 @@ def rewrite(task: Task, plan: Plan, partial: Partial) -> tuple[int, int]:
             partial.begin,
             save if partial.fingerprint else None,
         )
-    return n_rows, n_changed
+    return Done(n_rows, n_changed, *head)
+
+
+def show_head(done: Done, classes: Labels) -> None:
+    """Print the first rows as they are after adapting, and the decisions that changed."""
+    if done.before is None or done.after is None:
+        return
+    names = [str(name) for name in classes.tolist()]
+    decided = zip(
+        done.before.argmax(axis=1).tolist(), done.after.argmax(axis=1).tolist(), strict=True
+    )
+    said = [names[k] if k == was else f"{names[k]} (was {names[was]})" for was, k in decided]
+    cells = [
+        [str(row), decision, *(f"{p:.4f}" for p in numbers[:SHOWN_CLASSES])]
+        for row, (decision, numbers) in enumerate(zip(said, done.after.tolist(), strict=True))
+    ]
+    title = f"The first {len(cells)} of {done.n_rows:,} rows, adapted"
+    if len(names) > SHOWN_CLASSES:
+        title += f"; {SHOWN_CLASSES} of {len(names)} classes"
+    show_table(title, ["row", "decision", *names[:SHOWN_CLASSES]], cells, n_left=2)
 
 
 def _plan(task: Task, method: str, partial: Partial) -> Plan:
@@ -173,6 +221,7 @@ def _plan(task: Task, method: str, partial: Partial) -> Plan:
         shift, found = task.estimate(method), task.assess(method)
     if found is None:
         return Plan(shift)
+    tell_doubts(found)
     return Plan(as_advised(shift, found), found.verdict, found.sentence)
 
 
@@ -196,13 +245,18 @@ def _check_usage(
 
 @contextmanager
 def _destination(
-    task: Task, method: str, output: Path | None, to_stdout: bool
+    task: Task, method: str, output: Path | None, to_stdout: bool, *, hidden: bool = False
 ) -> Iterator[Partial]:
-    """Yield where to write: a temporary file that becomes the output, or goes to stdout."""
+    """Yield where to write: a temporary file that becomes the output, or goes to stdout.
+
+    With `hidden` it goes nowhere: a terminal shows the first rows only.
+    """
     if output is None or to_stdout:
         with tempfile.TemporaryDirectory(prefix="priorshift-") as folder:
             path = Path(folder) / "adapted.csv"
             yield Partial(path, "")
+            if hidden:
+                return
             with path.open("rb") as stream:
                 copyfileobj(stream, sys.stdout.buffer)
             sys.stdout.flush()

@@ -6,20 +6,21 @@ from typing import Any
 import click
 
 from priorshift.assessment import Assessment
-from priorshift.cli._console import busy, note, say
+from priorshift.cli._console import busy, say
 from priorshift.cli._documents import (
     check_suffix,
     document,
     hand_out,
     priors_as_csv,
     show_priors,
+    tell_doubts,
 )
 from priorshift.cli._errors import command, in_options
 from priorshift.cli._options import (
     Request,
     confidence_option,
-    costs_option,
     data_options,
+    goal_options,
     json_option,
     method_option,
     output_option,
@@ -34,7 +35,7 @@ from priorshift.cli._task import open_task
 )
 @data_options(validation="Required.")
 @target_labels_option
-@costs_option
+@goal_options
 @method_option(target_labels=True)
 @confidence_option
 @output_option("Write a .json or .csv file instead of printing.")
@@ -52,6 +53,7 @@ def assess(method: str, output: Path | None, as_json: bool, **named: Any) -> Non
         ".csv": priors_as_csv(found.estimate),
     }
     hand_out(text, output, as_json, lambda: show_assessment(found))
+    tell_doubts(found)
 
 
 def show_assessment(found: Assessment) -> None:
@@ -60,5 +62,3 @@ def show_assessment(found: Assessment) -> None:
     for reason in found.reasons:
         say(f"- {in_options(reason)}")
     show_priors(found.estimate)
-    for message in found.warnings:
-        note(f"Warning: {in_options(message)}")

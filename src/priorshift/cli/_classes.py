@@ -1,18 +1,20 @@
 """Which columns of which file are which class."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from priorshift._typing import Floats, Labels
+from priorshift._typing import Floats, Labels, Mask
 from priorshift._validation import (
     Predictions,
     check_logits,
     check_proba,
     is_missing,
+    misspelt,
     read_labels,
     settle_classes,
     some,
@@ -62,13 +64,16 @@ def explain_columns(files: Sequence[PredictionFile], columns: Columns) -> str:
     """Say which columns were taken as classes, and which were not, as a help after an error."""
     if columns is None:
         return ""
-    parts = [f"Taken as classes: {some(columns, 20)}."]
+    parts = [_spelling(files), f"Taken as classes: {some(columns, 20)}."]
     for file in files:
         others = _others(file, columns)
         if others:
             parts.append(f"Numeric only in {file.where}: {some(others, 20)}.")
     return " ".join(
-        [*parts, "Name them with --class-columns, or CLASS=COLUMN,..., if that is wrong."]
+        [
+            *filter(None, parts),
+            "Name them with --class-columns, or CLASS=COLUMN,..., if that is wrong.",
+        ]
     )
 
 
@@ -158,16 +163,31 @@ def some_labels(raw: NDArray[Any], classes: Labels, where: str) -> NDArray[np.ob
     Nothing, NaN and an empty cell are missing, and so is -1 where it is no class. None is returned
     where all are.
     """
+    known = _has_label(raw, classes)
+    if not known.any():
+        return None
+    found = np.full(raw.size, None, dtype=object)
+    labels = np.array(raw[known].tolist())
+    found[known] = known_labels(read_text_labels(labels, labels.size, where), classes, where)
+    return found
+
+
+def classes_of_some(decided: Labels, raw: NDArray[Any]) -> Labels:
+    """Name the classes where there are decisions on a target and labels of some of its rows."""
+    named = np.unique(decided)
+    labels = as_text(np.array(raw[_has_label(raw, named)].tolist()))
+    with suppress(ValueError):  # tables write whole numbers beside missing ones with a point
+        labels = as_text(labels.astype(np.float64))
+    return np.unique(np.concatenate([named, labels])) if labels.size else named
+
+
+def _has_label(raw: NDArray[Any], classes: Labels) -> Mask:
+    """Tell which rows have a label."""
     values = raw.astype(object)
     known = ~np.fromiter((is_missing(value) or value == "" for value in values), bool, raw.size)
     if "-1" not in classes:
         known &= np.fromiter((str(value) not in MINUS_ONE for value in values), bool, raw.size)
-    if not known.any():
-        return None
-    found = np.full(raw.size, None, dtype=object)
-    labels = np.array(values[known].tolist())
-    found[known] = known_labels(read_text_labels(labels, labels.size, where), classes, where)
-    return found
+    return known
 
 
 def known_labels(labels: Labels, classes: Labels, where: str, explanation: str = "") -> Labels:
@@ -183,7 +203,8 @@ def known_labels(labels: Labels, classes: Labels, where: str, explanation: str =
         return numbers
     raise ValueError(
         f"{where} has labels that are not among the classes: {some(strange.tolist())}; the "
-        f"classes are {some(classes.tolist(), 20)}. {explanation}".strip()
+        f"classes are {some(classes.tolist(), 20)}. "
+        f"{misspelt(classes.tolist(), np.unique(labels).tolist()) or explanation}".rstrip()
     )
 
 
@@ -274,5 +295,15 @@ def _different(files: Sequence[PredictionFile]) -> str:
     )
     return (
         f"the classes of {one} are not those of {other}; rename the columns, or choose with "
-        "--class-columns."
+        f"--class-columns. {_spelling((files[0], files[-1]))}".rstrip()
     )
+
+
+def _spelling(files: Sequence[PredictionFile]) -> str:
+    """Suggest the column that another file calls nearly as the first does."""
+    if not files or files[0].names is None:
+        return ""
+    for file in files[1:]:
+        if file.is_table and (said := misspelt(file.header, files[0].names)):
+            return f"{file.where}: {said}"
+    return ""

@@ -34,9 +34,14 @@ MAX_WHOLE = 30
 """Longest cell of a table that is shown in one line, however narrow the terminal."""
 
 
+def on_terminal() -> bool:
+    """Tell whether a person sees stdout, rather than a pipe or a file."""
+    return sys.stdout.isatty()
+
+
 def stdout() -> Console:
     """Return a console for data."""
-    return _plain_console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
+    return _plain_console(width=None if on_terminal() else PIPE_WIDTH)
 
 
 def stderr() -> Console:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,21 @@ from priorshift.cli._console import emit, note, say, show_table
 from priorshift.cli._errors import in_options
 from priorshift.estimators import PriorEstimate
 from priorshift.estimators.result import change_of, columns_of
-from priorshift.evaluation import Comparison, Scores
+from priorshift.evaluation import Comparison
+from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.io import write_text
 from priorshift.text import csv_table, movers
 
 SCHEMA_VERSION = 2
 """Raised when a field of the JSON output changes its meaning or goes; see schemas/."""
+
+STATUS_IN_WORDS = {
+    "certified": "Certified optimum",
+    "stationary": "Converged",
+    "direct": "Closed form",
+    "not_converged": "Not converged",
+}
+"""What a person reads of a solver's status; JSON and docs have the word itself."""
 
 SHOWN_CLASSES = 25
 """Classes a terminal shows; beyond that the ones that moved most."""
@@ -80,6 +88,12 @@ def show_verdict(assessment: Assessment | None) -> None:
         say(assessment.sentence)
 
 
+def tell_doubts(assessment: Assessment | None) -> None:
+    """Warn of what the assessment warns of, the same in every command and each thing once."""
+    for message in () if assessment is None else assessment.warnings:
+        warn_user(message, PriorShiftWarning)
+
+
 def show_priors(shift: PriorEstimate) -> None:
     """Print the priors before and after, the largest movers first where there are many."""
     order = np.arange(shift.classes.size)
@@ -119,9 +133,9 @@ def _bounds(shift: PriorEstimate, k: int) -> list[str]:
 def notes_of(shift: PriorEstimate) -> list[str]:
     """Return what a person should know of an estimate, one line each."""
     gap = "" if shift.gap is None else f", gap {shift.gap:.2g}"
+    status = STATUS_IN_WORDS[shift.status]
     lines = [
-        f"{shift.status}{gap}; {shift.n_target} target rows; source priors: "
-        f"{shift.source_priors_from}."
+        f"{status}{gap}; {shift.n_target} target rows; source priors: {shift.source_priors_from}."
     ]
     if shift.interval is not None:
         lines.append(f"{shift.interval_in_words()}.")
@@ -134,7 +148,7 @@ def comparison_as_csv(comparison: Comparison) -> str:
     """Return one line per method, with its priors."""
     names = [str(name) for name in comparison.classes]
     header = ("method", "status", "gap", "agreement", "seconds", "error")
-    scored = [field.name for field in fields(Scores)]
+    scored = comparison.score_names
     rows = []
     for result in comparison.results:
         estimate, scores = result.estimate, result.scores

@@ -13,7 +13,7 @@ from priorshift._typing import Floats, Labels
 from priorshift._validation import Predictions, some
 from priorshift.assessment import Assessment, Verdict, Verdicts, adapting, draw_rows
 from priorshift.cli._console import busy, note, progress, say, show_table
-from priorshift.cli._documents import check_suffix, document, hand_out, verdict_of
+from priorshift.cli._documents import check_suffix, document, hand_out, tell_doubts, verdict_of
 from priorshift.cli._errors import command
 from priorshift.cli._options import (
     OutputPath,
@@ -252,6 +252,7 @@ def groups(
         ".csv": groups_as_csv(found, judged),
     }
     hand_out(text, output, as_json, lambda: show_groups(found, judged, group_column))
+    tell_doubts(judged.whole)
     if adapted is not None:
         note(f"Wrote {adapted}: {changed} of {labels.size} decisions changed.")
         if others := sum(one in ("leave", "unclear") for one in judged.of_groups):

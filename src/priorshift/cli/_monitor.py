@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from priorshift._typing import Floats, Indices, Labels
 from priorshift._validation import Predictions, some
 from priorshift.assessment import Verdict, Verdicts
-from priorshift.cli._console import emit, note, stdout
+from priorshift.cli._console import emit, note, say, stdout
 from priorshift.cli._documents import document
 from priorshift.cli._errors import SHIFTED, command
 from priorshift.cli._options import (
@@ -339,6 +339,11 @@ def _is_before(time: Any, last: Any) -> bool:
     return bool(time <= last)
 
 
+COLUMNS = (
+    "Per window: time, rows, shift (distance from the source priors), alarm, verdict (whether to "
+    "adapt the window), and the shares of the classes that moved most."
+)
+
 NAMED = 2
 """Classes that a line names: those that moved most; one where the terminal is narrow."""
 
@@ -375,6 +380,20 @@ def tell(step: MonitorStep, verdict: Verdict | None, followed: PriorMonitor, as_
     if len(line) + len(", ".join(moved)) > console.width:
         line, moved = " ".join(line.split()) + "  ", moved[:1]
     console.print(line + ", ".join(moved), soft_wrap=True)
+
+
+def conclusion(followed: PriorMonitor, verdict: Verdict | None) -> str:
+    """Say what all windows show, and the verdict on the last."""
+    history = followed.history
+    n_windows = len(history)
+    said = f"No alarm in {n_windows} windows: no change of the class priors is shown."
+    if n_windows == 1:
+        said = "No alarm in 1 window: no change of the class priors is shown."
+    if followed.alarm_:
+        raised = np.flatnonzero(history.raised)
+        since = f", raised at {history.time[raised[-1]]}" if raised.size else ""
+        said = f"An alarm stands{since}: the class priors have changed."
+    return said if verdict is None else f"{said} Verdict on the last window: {verdict}."
 
 
 def write(followed: PriorMonitor, output: Path | None, plot: Path | None, **about: Any) -> None:
@@ -485,7 +504,10 @@ def monitor(
         windows, done = windows_of(task, request, time_column, every), False
         try:
             verdicts = task.verdicts()
-            for step, verdict in follow(followed, windows, verdicts):
+            verdict: Verdict | None = None
+            for number, (step, verdict) in enumerate(follow(followed, windows, verdicts)):
+                if not number and not as_json:
+                    note(COLUMNS)
                 tell(step, verdict, followed, as_json)
             done = True
         finally:  # what was told is kept, even if the next window is bad
@@ -493,6 +515,8 @@ def monitor(
                 followed.save(state)
     if verdicts is not None and not verdicts.budget:
         note("The last windows have no verdict: it would take too long.")
+    if len(followed.history) and not as_json:
+        say(conclusion(followed, verdict))
     write(followed, output, plot, command=command, title=title, warnings=told)
     if fail_on_shift and followed.alarm_:
         click.get_current_context().exit(SHIFTED)

@@ -45,7 +45,7 @@ from priorshift.uncertainty import Estimand, IntervalKind, IntervalRequest, Prio
 MAX_ROWS = 10
 """Classes shown by a repr; beyond that the top movers."""
 
-PER_CLASS = ("priors", "source_priors", "raw", "interval", "standard_error")
+PER_CLASS = ("priors", "source_priors", "raw", "interval", "standard_error", "adapts_to")
 """What a dict holds as mappings from class."""
 
 MADE_BY: dict[IntervalKind, str] = {
@@ -116,6 +116,9 @@ class PriorEstimate(FrozenArrays):
         What Auto decided and why; `decision["sentence"]` says it in words.
     cautions : tuple of str
         Why the estimate or its interval may be further off than it says, and what to do.
+    adapts_to : ndarray of shape (n_classes,) or None
+        Priors that `adapt` uses instead of `priors`: the iterate before the last, where
+        `solver="released"` follows code that does so. `ratio` remains that of `priors`.
     """
 
     method: str
@@ -141,6 +144,7 @@ class PriorEstimate(FrozenArrays):
     strength: float = 1.0
     decision: Mapping[str, Any] | None = None
     cautions: tuple[str, ...] = ()
+    adapts_to: Vector | None = None
 
     @property
     def ratio(self) -> Any:
@@ -154,7 +158,7 @@ class PriorEstimate(FrozenArrays):
         return Adapter(
             self.classes,
             self.source_priors,
-            self.priors,
+            self._target_priors,
             calibration=self.calibrator,  # type: ignore[arg-type]
             strength=self.strength,
             provenance={
@@ -167,6 +171,11 @@ class PriorEstimate(FrozenArrays):
                 "versions": {"priorshift": __version__, "numpy": np.__version__},
             },
         )
+
+    @property
+    def _target_priors(self) -> Vector:
+        """What predictions are adapted to."""
+        return self.priors if self.adapts_to is None else self.adapts_to
 
     @property
     def total_variation(self) -> Any:
@@ -245,11 +254,11 @@ class PriorEstimate(FrozenArrays):
         found = adapt_proba_interval(
             values,
             self.source_priors,
-            self.priors,
+            self._target_priors,
             interval=np.column_stack(
                 [
-                    np.minimum(self.interval[:, 0], self.priors),
-                    np.maximum(self.interval[:, 1], self.priors),
+                    np.minimum(self.interval[:, 0], self._target_priors),
+                    np.maximum(self.interval[:, 1], self._target_priors),
                 ]
             ),
             confidence_level=self.confidence_level,
@@ -352,6 +361,8 @@ def as_dict(found: PriorEstimate) -> dict[str, Any]:
 def from_dict(found: Mapping[str, Any]) -> PriorEstimate:
     """Make an estimate of what `as_dict` returned; refuse what does not fit."""
     known = [field.name for field in fields(PriorEstimate)]
+    if isinstance(found, Mapping):
+        found = {"adapts_to": None, **found}  # files of earlier versions lack it
     require_keys(found, (*known, "calibration", "ratio"), "the estimate")
     classes = np.array(found["classes"])
     named = {name: found[name] for name in known}
@@ -472,6 +483,8 @@ def _notes(found: PriorEstimate) -> list[str]:
         notes.insert(0, f"... the {MAX_ROWS} of {found.classes.size} classes that {_most(found)}")
     if found.condition_number is not None:
         notes.append(f"condition number of the confusion matrix: {found.condition_number:.3g}")
+    if found.adapts_to is not None:
+        notes.append("adapts to the iterate before these priors, as the released code does")
     if found.unseen_classes:
         notes.append(f"not in validation: {some(found.unseen_classes)}")
     return [*notes, *(f"caution: {caution}" for caution in found.cautions)]

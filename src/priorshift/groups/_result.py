@@ -356,10 +356,16 @@ def _rows(found: GroupEstimates) -> list[tuple[str, str, str, str, str]]:
             str(found.n[g]),
             f"{found.weight[g]:.2f}",
             f"{found.distance[g]:.3f}",
-            f"{found.classes[farthest[g]]} {100 * away[g, farthest[g]]:+.1f}",
+            _most(found.classes[farthest[g]], 100 * away[g, farthest[g]]),
         )
         for g in shown
     ]
+
+
+def _most(name: Any, points: float) -> str:
+    """Name the class that moved most, unless it did not move by as much as is shown."""
+    moved = f"{points:+.1f}"
+    return "no class changed" if float(moved) == 0 else f"{name} {moved}"
 
 
 def _notes(found: GroupEstimates) -> list[str]:

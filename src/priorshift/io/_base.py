@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
@@ -212,7 +213,11 @@ def order_of(wanted: Sequence[str], present: Sequence[str], where: str) -> list[
     at = {name: i for i, name in enumerate(present)}
     missing = [name for name in wanted if name not in at]
     if missing:
-        raise ValueError(f"{where} has no column {some(missing)}; it has {some(present, 40)}.")
+        close = get_close_matches(missing[0], present, 1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise ValueError(
+            f"{where} has no column {some(missing)}; it has {some(present, 40)}.{hint}"
+        )
     return [at[name] for name in wanted]
 
 

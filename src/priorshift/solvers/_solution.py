@@ -12,7 +12,7 @@ Status = Literal["certified", "stationary", "direct", "not_converged"]
 
 ADVICE: dict[str, str] = {
     "certified": "the objective is within `gap` of its optimum, whatever the start",
-    "stationary": "a fixed point of a problem that is not concave; other starts may end elsewhere",
+    "stationary": "converged; this method has no certificate of a global optimum",
     "direct": "a closed-form solution; there is nothing to converge",
     "not_converged": "stopped short of its tolerance, by at most `gap` from the optimum",
 }
@@ -36,6 +36,9 @@ class Solution:
         How often the gradient was evaluated, that is, passes over the data.
     objective : float or None
         The objective at `value`, where there is one.
+    adapts_to : ndarray or None
+        What predictions are adapted to, where that is not `value`: some algorithms were released
+        so.
     """
 
     value: Vector
@@ -43,15 +46,16 @@ class Solution:
     gap: float | None = None
     n_iter: int = 0
     objective: float | None = None
+    adapts_to: Vector | None = None
 
     @property
     def certificate(self) -> dict[str, Any]:
-        """What is known about the value: status, gap, n_iter and objective, by name."""
+        """What is known about the value: status, gap, n_iter and more, by name."""
         return {name: of for name, of in vars(self).items() if name != "value"}
 
     @classmethod
     def judged(
-        cls, value: Vector, gap: float, tol: float, n_iter: int, objective: float
+        cls, value: Vector, gap: float, tol: float, n_iter: int, objective: float | None
     ) -> "Solution":
         """Return a solution that is "certified" if its gap is at most `tol`."""
         status: Status = "certified" if gap <= tol else "not_converged"
