@@ -131,7 +131,7 @@ class DecisionCounts:
 
 @dataclass(frozen=True)
 class Confusion:
-    r"""Decisions by true class: `counts[i, k]` is the weight of decisions i on samples of class k.
+    r"""Count decisions by true class: `counts[i, k]` for decision i on samples of class k.
 
     The conditional matrix :math:`C_{ik} = P(\text{decision } i \mid \text{class } k)` does not
     change under prior shift; the joint one is :math:`J = C\,\mathrm{diag}(p)`.
@@ -421,7 +421,7 @@ def shrunk_columns(confusion: Confusion, model: Vector, strength: float) -> Vect
 
 
 def model_columns(y_proba: Floats, weight: Vector, decision: Decision) -> Vector:
-    r"""Return the confusion matrix as the classifier itself sees it, with no labels.
+    r"""Return the confusion matrix that the classifier predicts for itself, without labels.
 
     .. math:: C^m_k = \frac{\sum_i w_i f_k(x_i)\, d(x_i)}{\sum_i w_i f_k(x_i)}
 
