@@ -44,8 +44,8 @@ NEGLIGIBLE_MASS = 1e-6
 
 MISSING_NUMBER = -1
 
-POSITIVE = ("yes", "true", "positive", "pos", "1", "case", "ill", "sick")
-NEGATIVE = ("no", "false", "negative", "neg", "0", "-1", "control", "well", "healthy")
+POSITIVE_NAMES = ("yes", "true", "positive", "pos", "1", "case", "ill", "sick")
+NEGATIVE_NAMES = ("no", "false", "negative", "neg", "0", "-1", "control", "well", "healthy")
 """Names that say which of two classes is the positive one."""
 
 
@@ -340,7 +340,7 @@ def _both_priors(prior: float, classes: Labels, name: str) -> list[float]:
         )
     first, last = (str(each).strip().lower() for each in names)
     numbers = classes.dtype.kind in "iufb"
-    if names[0] > names[1] if numbers else first in POSITIVE and last in NEGATIVE:
+    if names[0] > names[1] if numbers else first in POSITIVE_NAMES and last in NEGATIVE_NAMES:
         raise ValueError(
             f"{name} is a single number ({prior:g}), the prior of the positive class, which should "
             f"come last, but the classes are in the order {some(names)}; say which is which: "
