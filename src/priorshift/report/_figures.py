@@ -223,7 +223,7 @@ class Picture:
 
 def picture(facts: Facts, names: tuple[str, ...]) -> Picture:
     """Place the classes that moved most on a common scale."""
-    estimate, K = facts.estimate, len(names)
+    estimate, K = facts.shown, len(names)
     truth = None if facts.truth is None else facts.truth.priors
     shown = facts.shift.by_size[: K if K <= MAX_SHARES else TOP_MOVERS]
     columns = [estimate.source_priors, estimate.priors]
@@ -261,7 +261,7 @@ def picture(facts: Facts, names: tuple[str, ...]) -> Picture:
 
 
 def _upper(facts: Facts) -> Vector | None:
-    interval = facts.estimate.interval
+    interval = facts.shown.interval
     return None if interval is None else interval[:, 1]
 
 
