@@ -200,7 +200,7 @@ def _balance_tile(facts: Facts) -> Tile:
     """Say how far the class mix moved: which share of cases training would put elsewhere."""
     test, label = facts.test, "Change in class balance"
     share = short_percent(facts.shift.total_variation)
-    elsewhere = "of cases, compared with training"
+    elsewhere = "of cases, against training"
     if test is None:
         return Tile(label, share, (elsewhere, "not tested against chance"))
     if test.rejected:
