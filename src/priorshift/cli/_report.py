@@ -16,9 +16,9 @@ from priorshift.cli._documents import document, verdict_of
 from priorshift.cli._errors import command, in_options
 from priorshift.cli._options import (
     Request,
-    costs_option,
     dask_option,
     data_options,
+    goal_options,
     html_option,
     interval_options,
     json_option,
@@ -40,7 +40,7 @@ from priorshift.report import require_packages, write_report
 @data_options(validation="EM, MAP and --known-priors can do without.")
 @dask_option
 @target_labels_option
-@costs_option
+@goal_options
 @method_option(target_labels=True)
 @known_priors_option
 @interval_options

@@ -1,7 +1,7 @@
 """What an estimator knows from validation and counts on the target.
 
 Validation tells rows, counts of decisions, and the class balance of the source. The target is
-counted among the classes that validation saw.
+counted among the classes that validation saw; some of its rows may have labels.
 """
 
 from dataclasses import dataclass, fields
@@ -12,7 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Floats, Indices, Labels, Mask, Vector
-from priorshift._validation import Predictions, check_priors
+from priorshift._validation import (
+    Predictions,
+    as_array,
+    check_priors,
+    check_sample_weight,
+    known_labels,
+)
 from priorshift.adaptation import prior_ratio
 from priorshift.execution import Block, Rows, map_reduce, times
 from priorshift.solvers import Mixture, maximise
@@ -289,6 +295,41 @@ class TargetCounts:
     def complete(self, seen_priors: Vector) -> Vector:
         """Join priors of the seen classes, which sum to 1, with those of the others."""
         return _complete(seen_priors, self.seen, self.unseen_priors)
+
+
+class TargetLabels(NamedTuple):
+    """The labels that are known of a target.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n_labelled,)
+        Rows with a label.
+    y : ndarray of shape (n_labelled,)
+        Their labels, as positions in the classes.
+    weight : ndarray of shape (n_labelled,) or None
+        1 over the chance of each to be labelled; None where all rows had the same.
+    """
+
+    rows: Indices
+    y: Indices
+    weight: Vector | None
+
+    @classmethod
+    def of(
+        cls, y_target: Any, classes: Labels, n_rows: int, unlabelled: Any, sample_weight: Any
+    ) -> "TargetLabels":
+        """Check the labels and their weights."""
+        rows, y = known_labels(y_target, classes, n_rows, unlabelled)
+        if sample_weight is None:
+            return cls(rows, y, None)
+        given = as_array(sample_weight, "sample_weight")
+        if given.shape != (n_rows,):
+            raise ValueError(
+                f"sample_weight has shape {given.shape} but there are {n_rows} rows of "
+                "predictions; give one weight per row. Those of rows without a label do not "
+                "matter."
+            )
+        return cls(rows, y, check_sample_weight(given[rows], rows.size) if rows.size else None)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
-"""Estimators by name, for the command line and for loops over methods.
+"""All estimators by name, for the command line and for loops over methods.
 
-The library's own are listed in `methods`. Yours joins them by `register_estimator`, or, so that the
-command `priorshift` knows it too, by an entry point of the group `priorshift.estimators` in your
-package.
+A new method of the library is a class in a file, and its name in `__all__` here. Everything else
+follows: `priorshift.estimators`, `priorshift` itself, the choices of the command line, and what
+reports say. Your own joins them by `register_estimator`, or, so that the command `priorshift` knows
+it too, by an entry point of the group `priorshift.estimators` in your package.
 """
 
 from difflib import get_close_matches
@@ -11,9 +12,46 @@ from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
 from priorshift._validation import some
-from priorshift.estimators import methods
+from priorshift.estimators.auto import Auto
 from priorshift.estimators.base import PriorEstimator
+from priorshift.estimators.confusion_likelihood import (
+    CML,
+    CMM,
+    SCML,
+    SCMM,
+    JointLikelihood,
+    ShrunkSCML,
+)
+from priorshift.estimators.em import EM, MAP, MAPLS, CalibratedEM
+from priorshift.estimators.inversion import BBSE, BBSES, CM, SCM, NoAdaptation
+from priorshift.estimators.least_squares import ELSA, GLS, RLLS
+from priorshift.estimators.ppi import PPI
+from priorshift.estimators.semi_supervised import SemiSupervisedEM
 from priorshift.exceptions import PriorShiftWarning, warn_user
+
+__all__ = [  # noqa: RUF022 - in the order in which methods are listed everywhere
+    "NoAdaptation",
+    "Auto",
+    "CM",
+    "SCM",
+    "CML",
+    "SCML",
+    "CMM",
+    "SCMM",
+    "EM",
+    "MAP",
+    "BBSE",
+    "BBSES",
+    "RLLS",
+    "ELSA",
+    "MAPLS",
+    "JointLikelihood",
+    "GLS",
+    "SemiSupervisedEM",
+    "CalibratedEM",
+    "ShrunkSCML",
+    "PPI",
+]
 
 GROUP = "priorshift.estimators"
 """Entry points of other packages that are estimators."""
@@ -21,7 +59,7 @@ GROUP = "priorshift.estimators"
 Estimator = TypeVar("Estimator", bound=type[PriorEstimator])
 
 _ESTIMATORS: dict[str, type[PriorEstimator]] = {
-    cls.name: cls for cls in (getattr(methods, name) for name in methods.__all__)
+    cls.name: cls for cls in (globals()[name] for name in __all__)
 }
 
 
@@ -68,19 +106,24 @@ def register_estimator(cls: Estimator) -> Estimator:
 
 
 def available_estimators(*, target_labels: bool = False) -> list[str]:
-    """Return the names that `get_estimator` accepts.
+    """Return the names of the methods that a loop can fit on validation and run on a target.
+
+    By default, ``get_estimator(name).fit(y_proba_val, y_val).estimate(y_proba)`` works for every
+    name. "ppi" is not among them: it needs labels of some target rows, `y_target`.
 
     Parameters
     ----------
     target_labels : bool, default=False
-        Whether to name the methods that need labels of the target too, such as "ppi". By default
-        predictions suffice for every method named.
+        Whether you have labels of the target: adds the methods that need them. The names are then
+        all that `get_estimator` accepts.
 
     Examples
     --------
     >>> import priorshift as ps
     >>> ps.available_estimators()[:4]
     ['na', 'auto', 'cm', 'scm']
+    >>> set(ps.available_estimators(target_labels=True)) - set(ps.available_estimators())
+    {'ppi'}
     """
     _load_entry_points()
     return [
@@ -94,7 +137,7 @@ def get_estimator(name: str, **params: Any) -> PriorEstimator:
     Parameters
     ----------
     name : str
-        One of `available_estimators(target_labels=True)`.
+        One of `available_estimators(target_labels=True)`, which are all names.
     **params
         Passed on to the estimator.
 
@@ -143,18 +186,41 @@ def traits_of(name: str) -> PriorEstimator:
     return PriorEstimator()
 
 
-def decision_methods() -> list[str]:
+def decision_methods(*, target_labels: bool = False) -> list[str]:
     """Return the names of the methods that need no probabilities, decisions being enough.
+
+    Parameters
+    ----------
+    target_labels : bool, default=False
+        As for `available_estimators`.
 
     Examples
     --------
     >>> from priorshift.estimators.registry import decision_methods
     >>> decision_methods()
     ['cm', 'cm-l', 'cm-m', 'bbse', 'rlls', 'joint']
+    >>> decision_methods(target_labels=True)[-1]
+    'ppi'
+    """
+    methods = {name: traits_of(name) for name in available_estimators(target_labels=target_labels)}
+    return [
+        name
+        for name, method in methods.items()
+        if not (method.estimates_nothing or method.needs_probabilities)
+    ]
+
+
+def label_methods() -> list[str]:
+    """Return the names of the methods that can use labels of some target rows.
+
+    Examples
+    --------
+    >>> from priorshift.estimators.registry import label_methods
+    >>> label_methods()
+    ['em-labels', 'ppi']
     """
     _load_entry_points()
-    methods = {name: cls() for name, cls in _ESTIMATORS.items() if not cls.estimates_nothing}
-    return [name for name, method in methods.items() if not method.needs_probabilities]
+    return [name for name, cls in _ESTIMATORS.items() if cls.uses_target_labels]
 
 
 @cache  # once per process

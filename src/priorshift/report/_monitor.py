@@ -304,6 +304,12 @@ def render_monitor_report(
     history = monitor.history if isinstance(monitor, PriorMonitor) else monitor
     if not len(history):
         raise ValueError("there is no step to report on; call update(y_proba) first.")
+    if history.source_priors is None:
+        raise ValueError(
+            "the report compares every step with the source priors, which error rates alone do "
+            "not tell; give source_priors to the monitor's fit. MonitorDisplay draws the steps "
+            "without them."
+        )
     about = about_report(title or TITLE, command, None, created)
     names = shown_names(history.classes)
     told = tuple(dict.fromkeys(shown_text(str(warning)) for warning in warnings))
