@@ -115,7 +115,7 @@ class MonitorDisplay(Display):
 
     @classmethod
     def of_history(cls, monitor: PriorMonitor | MonitorHistory) -> Self:
-        """Take the numbers from a monitor, and draw nothing yet."""
+        """Read the numbers of a monitor, without drawing."""
         history = monitor.history if isinstance(monitor, PriorMonitor) else monitor
         known = all(when is not None for when in history.time)
         display = cls(
@@ -249,7 +249,7 @@ def _check_steps(priors: ArrayLike) -> Vector:
     values = np.asarray(priors, dtype=np.float64)
     if values.ndim != 2 or not values.size or not np.isfinite(values).all():
         raise ValueError(
-            f"priors must be finite, of shape (n_steps, n_classes), with a step at least; got "
+            f"priors must be finite, of shape (n_steps, n_classes), with at least one step; got "
             f"shape {values.shape}."
         )
     return values

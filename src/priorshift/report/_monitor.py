@@ -73,7 +73,7 @@ def sentences(history: MonitorHistory, names: Sequence[str]) -> list[str]:
             order, history.source_priors[order], history.priors[-1, order], strict=True
         )
     ]
-    said = [f"From the source to the last step, most moved: {listed(moves)}."]
+    said = [f"From the source to the last step, these classes moved most: {listed(moves)}."]
     raised = np.flatnonzero(history.raised)
     if raised.size:
         named = [_name_of(history, at) for at in raised[-MAX_NAMED:]]
@@ -102,11 +102,15 @@ def key_numbers(history: MonitorHistory) -> list[Tile]:
         Tile("Steps", count(len(history)), (plural(history.n_samples.sum(), "row"),)),
         Tile("Alarms raised", count(history.raised.sum())),
         Tile(
-            "Cases in other classes now",
+            "Change in class balance",
             percent(history.total_variation[-1]),
-            ("than at the source",),
+            ("of cases, compared with the source",),
         ),
-        Tile("p-value", number(float(history.p_value[-1])), ("valid at any time",)),
+        Tile(
+            "p-value",
+            number(float(history.p_value[-1])),
+            ("small if something changed; valid at any time",),
+        ),
     ]
 
 

@@ -18,6 +18,7 @@ from priorshift._validation import (
     check_positive,
     check_proba,
     check_source_mass,
+    column_of,
     encode_labels,
     in_class_order,
     read_labels,
@@ -355,6 +356,7 @@ def _hard_confusion(estimator: PriorEstimator, y_proba: Any, y: Any) -> Confusio
     """Count the hard decisions of validation by class; an estimator of decisions has done so."""
     if estimator._decisions_only:
         return estimator.confusion_
+    y_proba, y = column_of(y_proba, y)
     values = in_class_order(check_proba(y_proba, classes=estimator.classes_), estimator.classes_)
     index = encode_labels(read_labels(y, values.shape[0]), estimator.classes_)
     return Confusion.from_arrays(values, index, decision="hard")
