@@ -70,8 +70,7 @@ def columns_of_files(command: Any) -> Any:
 @click.command(
     cls=Command,
     short_help="Show how files are read: rows, classes, columns, labels.",
-    epilog="\b\nExamples:\n  priorshift check validation.csv target.csv\n"
-    "  priorshift check graded.csv answers.csv --predicted-column verdict",
+    epilog="\b\nExample:\n  priorshift check validation.csv target.csv",
 )
 @click.argument("files", nargs=-1, required=True, type=EXISTING, metavar="FILE...")
 @columns_of_files
