@@ -8,6 +8,7 @@ import priorshift as ps
 from priorshift._validation import Predictions
 from priorshift.execution import Table
 from priorshift.report import render_report
+from priorshift.text import listed, short_percent
 
 VERDICTS = np.array(["bad", "fair", "good"])
 JUDGE = np.array([[0.8, 0.1, 0.05], [0.15, 0.8, 0.15], [0.05, 0.1, 0.8]])
@@ -91,15 +92,26 @@ def test_an_assessment_of_decisions_is_about_shares(validation, rng):
     assert found.estimate.method == "cm-l"
     assert found.verdict == "leave"
     assert found.gain.value == found.gain.low == found.gain.high == 0
-    assert "without probabilities nothing can be adapted. The class balance changed." in (
-        found.sentence
+    counted = {name: np.mean(target == name) for name in found.estimate.classes.tolist()}
+    assert found.decided_shares.tolist() == list(counted.values())
+    assert found.sentence == (
+        "Leave: your decisions stay as they are. Report these corrected shares: "
+        + listed(
+            [
+                f"“{name}” {short_percent(share)} (decided: {short_percent(counted[name])})"
+                for name, share in zip(counted, found.estimate.priors, strict=True)
+            ]
+        )
+        + "."
     )
+    assert "The class balance changed" in found.reasons[0]
+    assert found.score_after is found.accuracy_after is None
     fitted = ps.CML().fit(y_pred=validation[0], y=validation[1])
     expected = fitted.estimate(y_pred=target, confidence_level=0.95)
     assert_allclose(found.estimate.interval, expected.interval)
     same = ps.assess(**data, y_pred_target=judge(SOURCE, 5000, rng)[0], method="cm")
     assert same.estimate.method == "cm"
-    assert "no evidence that the class balance changed" in same.sentence
+    assert "no evidence that the class balance changed" in same.reasons[0]
 
 
 def test_an_assessment_uses_labels_of_the_target(validation, rng):
@@ -149,7 +161,7 @@ def test_a_report_of_decisions(cm_l, validation, rng):
         y_pred_target=target,
         y_target=truth,
     )
-    assert "without probabilities nothing can be adapted" in page
+    assert "your decisions stay as they are" in page
     assert "reliability" not in page.lower().split("<script")[0].split("<main")[-1][:2000]
     with pytest.raises(ValueError, match="not both"):
         render_report(estimate, y_pred_val=validation[0], y_proba_val=np.eye(3))

@@ -2,15 +2,15 @@
 Trained in summer, used in winter
 =================================
 
-A network learnt clothes from a summer's sales: many T-shirts, few coats. In winter the balance is
-the other way round. From *unlabelled* winter predictions the new shares can be estimated, and the
-predictions adapted to them.
+A network was trained on summer clothes: many T-shirts, few coats. In winter the balance is
+reversed. priorshift estimates the new class shares from *unlabelled* winter predictions and adapts
+the predictions to them.
 """
 
 # %%
-# The data set that comes with priorshift holds the outputs of a small network trained on a
-# long-tailed draw of Fashion-MNIST: on a validation set balanced as training was, and on a
-# target with the classes in reverse order of frequency.
+# The bundled data set contains the outputs of a small network trained on a long-tailed sample of
+# Fashion-MNIST: on a validation set with the same class shares as training, and on a target with
+# the classes in reverse order of frequency.
 
 import priorshift as ps
 from priorshift.datasets import load_fashion_lt
@@ -20,7 +20,7 @@ data = load_fashion_lt()
 print(data)
 
 # %%
-# Fit on validation, where labels are known; estimate on the target, where they are not.
+# Fit on validation, which has labels, and estimate on the target, which has none.
 
 scml = ps.SCML().fit(
     data.y_proba_val, data.y_val, source_priors=data.source_priors, classes=data.classes
@@ -29,13 +29,13 @@ shift = scml.estimate(data.y_proba_target)
 print(shift)
 
 # %%
-# Each class moves from its share in training to its share in the target.
+# The plot shows how the share of each class changed from training to target.
 
 PriorsDisplay.from_estimate(shift)
 
 # %%
-# The labels of the target were never used. Since this is an experiment we have them, and can see
-# that adapted predictions are right more often.
+# The estimate did not use the labels of the target. In this experiment we have them, so we can
+# check that adapted predictions are right more often.
 
 
 def accuracy(y_proba):

@@ -2,12 +2,12 @@
 Real probabilities after undersampling
 ======================================
 
-Undersampling the common class makes a classifier say "50 %" where it should say "2 %". If the true
-share is known, one call repairs the probabilities, and nothing is trained again.
+After undersampling the common class, a classifier says "50 %" when it should say "2 %". If you know
+the true share, one call corrects the probabilities without re-training.
 """
 
 # %%
-# One sample in fifty is positive. The classifier sees a training set with equal shares.
+# One sample in fifty is positive, but the classifier is trained on equal shares.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -32,11 +32,11 @@ raw = model.predict_proba(X_real)[:, 1]
 adapted = ps.adapt_proba(raw, source_priors=0.5, target_priors=0.02)
 
 # %%
-# In a bin of similar probabilities, the share of positives should equal the probability. The
-# raw outputs promise far more positives than there are; the adapted ones keep their word.
+# Among samples with similar probabilities, the share of positives should equal the probability. The
+# raw outputs predict far more positives than there are; the adapted ones are calibrated.
 
 fig, ax = plt.subplots(figsize=(6, 4), layout="constrained")
-ax.plot([0, 1], [0, 1], color="#999999", linestyle=":", label="as promised")
+ax.plot([0, 1], [0, 1], color="#999999", linestyle=":", label="calibrated")
 for y_proba, label, colour in [(raw, "raw", "#d55e00"), (adapted, "adapted", "#0072b2")]:
     observed, predicted = calibration_curve(y_real, y_proba, n_bins=8)
     ax.plot(predicted, observed, "o-", color=colour, label=label)
@@ -45,8 +45,9 @@ ax.set_ylabel("share of positives")
 ax.legend()
 
 # %%
-# The order of the samples has not changed, so neither has anything that depends on order alone,
-# such as the area under the ROC curve. The mean prediction has: it is now near the true share.
+# Adapting does not change the ranking of the samples, so measures that depend only on the ranking,
+# such as the area under the ROC curve, stay the same. The mean prediction is now close to the true
+# share.
 
 print(f"share of positives       {y_real.mean():.3f}")
 print(f"mean of raw outputs      {raw.mean():.3f}")

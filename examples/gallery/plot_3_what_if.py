@@ -2,13 +2,13 @@
 What if the illness were rare?
 ==============================
 
-A diagnostic test does not change with prevalence, but what a positive result means does. How
-would alerts look elsewhere, before anybody goes there?
+A diagnostic test does not change with prevalence, but the meaning of a positive result does. This
+example predicts how many alerts the test would give elsewhere, and how many of them would be true.
 """
 
 # %%
-# A score from a study with as many ill as healthy people, turned into a probability. It is
-# calibrated for the study.
+# Start with a score from a study with equal numbers of ill and healthy people, converted to a
+# probability that is calibrated for the study.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -21,8 +21,8 @@ score = rng.normal(loc=2.0 * ill)
 y_proba = 1 / (1 + np.exp(2 - 2 * score))
 
 # %%
-# For each prevalence, the study's people are weighted so that it has that prevalence. An alert
-# is given when the risk is above 30 %; once by the study's probability, once by the adapted one.
+# For each prevalence, weight the people of the study so that they have that prevalence. Alert when
+# the risk is above 30 %, once by the probability of the study and once by the adapted one.
 
 prevalences = np.geomspace(0.005, 0.5, 25)
 THRESHOLD = 0.3
@@ -40,9 +40,9 @@ raw = np.array([alerts(p, y_proba) for p in prevalences])
 adapted = np.array([alerts(p, ps.adapt_proba(y_proba, 0.5, p)) for p in prevalences])
 
 # %%
-# Unadapted, most alerts are false as soon as the illness is rare. Adapted, an alert keeps its
-# meaning at the price of finding fewer of the ill: that is what a threshold of 30 % risk asks for.
-# If they must be found, lower the threshold and know what it costs.
+# Without adapting, most alerts are false as soon as the illness is rare. With adapting, an alert
+# means the same at every prevalence, but fewer ill people are found: that is what a threshold of 30
+# % risk implies. To find more of them, lower the threshold and accept more false alerts.
 
 fig, axes = plt.subplots(1, 3, figsize=(9, 3.4), layout="constrained", sharex=True)
 titles = ["people alerted", "alerts that are true", "ill people found"]

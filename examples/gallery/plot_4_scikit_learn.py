@@ -1,13 +1,13 @@
 """
-One more verb for a scikit-learn classifier
-===========================================
+Adapt a scikit-learn classifier
+===============================
 
-``PriorAdaptedClassifier`` wraps a classifier or a pipeline. It fits and predicts as before; after
-``adapt`` on unlabelled rows, predictions follow the class shares of those rows.
+``PriorAdaptedClassifier`` wraps a classifier or a pipeline. It fits and predicts as before. After
+you call ``adapt`` with unlabelled rows, predictions follow the class shares of those rows.
 """
 
 # %%
-# Digits, where training had all of them equally often, and the target has mostly small ones.
+# The classifier is trained on equal shares of all digits. The target has mostly small digits.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -26,8 +26,8 @@ rows = ps.sample_indices(y_rest, truth, 2000, random_state=0)
 X_target, y_target = X_rest[rows], y_rest[rows]
 
 # %%
-# Naive Bayes is fast and far too sure of itself, so it is calibrated on the way. The pipeline goes
-# inside, so that scaling is part of the folds.
+# Naive Bayes is fast but overconfident, so calibrate it. Put the pipeline inside the wrapper, so
+# that cross-validation includes the scaling.
 
 model = make_pipeline(StandardScaler(), GaussianNB(var_smoothing=0.1))
 clf = ps.PriorAdaptedClassifier(model, calibrator=ps.BCTS()).fit(X_train, y_train)
@@ -36,7 +36,8 @@ after = clf.adapt(X_target).score(X_target, y_target)
 print(f"accuracy on the target: {before:.1%} before adapt, {after:.1%} after")
 
 # %%
-# What ``adapt`` found is in ``target_priors_``, and with its certificate in ``shift_``.
+# ``target_priors_`` contains the estimated shares, and ``shift_`` the full estimate with its
+# certificate.
 
 fig, ax = plt.subplots(figsize=(6, 3.5), layout="constrained")
 ax.bar(clf.classes_ - 0.2, truth, width=0.4, color="#999999", label="true")
@@ -47,7 +48,8 @@ ax.set_ylabel("share in the target")
 ax.legend()
 
 # %%
-# Priors that are known need no estimate, and can be taken back.
+# If you know the priors, set them without an estimate. To undo the adaptation, set the source
+# priors.
 
 clf.set_target_priors(truth)
 print(f"with the true shares: {clf.score(X_target, y_target):.1%}")

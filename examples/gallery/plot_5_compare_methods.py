@@ -2,13 +2,14 @@
 No method is best everywhere
 ============================
 
-The same classifier, the same validation set, two targets: one shifted, one not. What helps on the
-first harms on the second, and the order of the methods changes.
+This example uses the same classifier and the same validation set on two targets: one with a shift,
+one without. What helps on the first target harms on the second, and the ranking of the methods
+changes.
 """
 
 # %%
-# First, clothes in winter from a network trained in summer. Since the target has labels, every
-# method is scored; ``na`` leaves predictions alone.
+# The first target is winter clothes, from a network trained on summer clothes. The target has
+# labels, so every method is scored; ``na`` leaves predictions unchanged.
 
 import numpy as np
 
@@ -28,27 +29,28 @@ shifted = compare(
 print(shifted)
 
 # %%
-# Every method gains. EM gains most: it uses each output, and this network's outputs can be trusted,
-# as the reliability diagram on validation shows.
+# Every method gains. EM gains most: it uses each output, and the outputs of this network are
+# reliable, as the reliability diagram on validation shows.
 
 ReliabilityDisplay.from_predictions(data.y_val, data.y_proba_val, classes=data.classes)
 
 # %%
-# The confusion-matrix methods pay for 15 coats and 25 ankle boots in validation: those columns are
-# estimated from so few samples.
+# Validation has only 15 coats and 25 ankle boots. The confusion-matrix methods suffer from that,
+# because those columns are estimated from few samples.
 
 ConfusionDisplay.from_predictions(data.y_val, data.y_proba_val, classes=data.classes)
 
 # %%
-# Side by side, with the true shares. Without labels this is all one has: where methods agree, more
-# can be believed.
+# Compare the estimates with the true shares. Without labels, you have only the estimates: where
+# methods agree, you can trust them more.
 
 chosen = {name: shifted.estimates[name] for name in ("em", "scm-m", "scm-l", "cm-l", "rlls")}
 ComparisonDisplay.from_estimates(chosen, truth=shifted.truth)
 
 # %%
-# Now a target without any shift: half of the validation set, adapted with the other half. There is
-# nothing to gain, so every estimate is noise, and every method but ``na`` loses a little.
+# The second target has no shift: it is half of the validation set, adapted with the other half.
+# There is nothing to gain, so every estimate is noise, and every method except ``na`` loses a
+# little.
 
 half = np.arange(data.y_val.size) % 2 == 0
 unshifted = compare(

@@ -2,13 +2,13 @@
 How many target samples are enough?
 ===================================
 
-An estimate from few rows is noisy. Drawing ever smaller samples from the target shows how fast
-estimates settle, before one trusts them.
+An estimate from few rows is noisy. Estimates from smaller and smaller samples of the target show
+how many rows you need for a stable estimate.
 """
 
 # %%
-# For each size, samples are drawn from the target and the estimate from the sample is compared with
-# the estimate from all rows. No labels are needed.
+# For each size, ``SampleSizeDisplay`` draws samples from the target and compares their estimates
+# with the estimate from all rows. This needs no labels.
 
 import priorshift as ps
 from priorshift.datasets import load_fashion_lt
@@ -27,9 +27,9 @@ scml = ps.SCML().fit(
 display = SampleSizeDisplay.from_predictions(scml, data.y_proba_target, random_state=0)
 
 # %%
-# This is the noise of the *target* alone. That of the confusion matrix, which comes from
-# validation, does not shrink however many target rows there are: with all of them SCM-L is still
-# further from the truth than EM here.
+# This is only the noise of the *target*. The noise of the confusion matrix comes from validation
+# and does not decrease with more target rows: with all of them, SCM-L is still further from the
+# truth than EM here.
 
 truth = ps.priors_from_labels(data.y_target, classes=data.classes)
 for estimator in (em, scml):

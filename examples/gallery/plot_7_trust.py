@@ -2,13 +2,13 @@
 Can I trust it?
 ===============
 
-An estimate without an error is half an answer. Priors with intervals, a test for shift, a test of
-the assumption, and the accuracy to expect: all without labels of the target.
+An estimate without an error is only half an answer. This example computes priors with intervals, a
+test for shift, a test of the assumption, and the expected accuracy, all without target labels.
 """
 
 # %%
-# SCM-L rests on a confusion matrix, which is measured on validation. Its intervals hold the noise
-# of validation as well as that of the target.
+# SCM-L uses a confusion matrix measured on validation. Its intervals include the noise of
+# validation as well as that of the target.
 
 import numpy as np
 from matplotlib import pyplot as plt
@@ -25,9 +25,9 @@ shift = scml.estimate(data.y_proba_target, confidence_level=0.95)
 PriorsDisplay.from_estimate(shift)
 
 # %%
-# EM makes more of each row, because it takes outputs for posteriors. Its intervals are much
-# narrower, and right only as far as that is true. Here the labels of the target are at hand, so the
-# true shares can be drawn beside both.
+# EM uses each row more efficiently, because it treats the outputs as posterior probabilities. Its
+# intervals are much narrower, but correct only if the outputs are calibrated. In this example we
+# have the target labels, so we can plot the true shares next to both.
 
 em = ps.EM().fit(**given).estimate(data.y_proba_target, confidence_level=0.95)
 truth = ps.priors_from_labels(data.y_target, classes=data.classes)
@@ -46,10 +46,11 @@ ax.legend()
 for estimate in (shift, em):
     low, high = estimate.interval.T
     held = np.count_nonzero((low <= truth) & (truth <= high))
-    print(f"{estimate.method}: {held} of {truth.size} intervals hold the true share")
+    print(f"{estimate.method}: {held} of {truth.size} intervals contain the true share")
 
 # %%
-# Two tests: is there a shift, and does a change of priors alone explain the target?
+# Two tests answer whether there is a shift, and whether a change of priors alone explains the
+# target.
 
 test = ps.detect_shift(
     *validation, data.y_proba_target, classes=data.classes, assumption=True, random_state=0
@@ -58,8 +59,8 @@ print(test.sentence)
 print(test.assumption.sentence)
 
 # %%
-# Outputs that are less sure within every decision cannot come from other priors. The test of the
-# assumption notices, here on a half of validation that plays the target.
+# A change of priors cannot make outputs less confident within every decision. The test of the
+# assumption detects such a change, here with a part of validation as the target.
 
 unsure = 0.7 * data.y_proba_val[2000:] + 0.03
 found = ps.check_assumption(
@@ -68,13 +69,13 @@ found = ps.check_assumption(
 print(found.sentence)
 
 # %%
-# What is adapting expected to bring? The accuracy of each class on validation, weighted by the
-# estimated priors, needs no labels of the target.
+# How much will adapting help? The accuracy per class on validation, weighted by the estimated
+# priors, answers this without target labels.
 
 print(ps.diagnose(*validation, data.y_proba_target, shift))
 
 # %%
-# And how sure is each single adapted prediction, given what the priors may be?
+# How certain is each adapted prediction, given the uncertainty of the priors?
 
 proba, lower, upper = shift.adapt_interval(data.y_proba_target[:200])
 rows = np.arange(200)
@@ -85,7 +86,7 @@ figure, ax = plt.subplots(figsize=(7, 3.5), layout="constrained")
 ax.fill_between(rows, lower[rows, best][order], upper[rows, best][order], alpha=0.3)
 ax.plot(rows, proba[rows, best][order])
 ax.set(
-    xlabel="200 target samples, least sure first",
+    xlabel="200 target samples, least certain first",
     ylabel="adapted probability\nof the decision",
     ylim=(0, 1.02),
 )

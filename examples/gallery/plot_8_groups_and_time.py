@@ -2,13 +2,13 @@
 Sites that differ, and days that change
 =======================================
 
-One classifier serves many sites for a long time. Every site can have priors of its own, and a
-monitor follows them from day to day and says when they change. Nothing is labelled.
+One classifier serves many sites for a long time. Every site can have its own priors, and a monitor
+follows them from day to day and raises an alarm when they change. Nothing is labelled.
 """
 
 # %%
-# The target is cut into sites that differ, one of them with 12 rows only. Every site gets its own
-# estimate; the small one stays near the others, because 12 rows support no more.
+# Split the target into sites that differ, one of them with only 12 rows. Every site gets its own
+# estimate. The small one stays close to the others, because 12 rows do not support more.
 
 import numpy as np
 
@@ -30,8 +30,8 @@ print(found)
 GroupsDisplay.from_estimates(found)
 
 # %%
-# Now days: twelve of summer, drawn as validation was, then six of winter. The monitor is told
-# nothing but predictions.
+# Now consider twelve summer days with the class shares of validation, followed by six winter days.
+# The monitor sees only predictions.
 
 rows = rng.permutation(data.y_val.size)
 validation, summer = rows[:1800], np.array_split(rows[1800:], 12)
@@ -46,6 +46,6 @@ for number, day in enumerate(days, 1):
         print(f"alarm: {step}")
 
 # %%
-# While nothing changes, the chance that there is ever an alarm is at most 5 %, over all time.
+# As long as nothing changes, the probability that an alarm is ever raised is at most 5 %.
 
 MonitorDisplay.from_monitor(monitor)

@@ -1,13 +1,15 @@
 """
-A few labels, and errors that have a price
-==========================================
+A few target labels, and errors with different costs
+====================================================
 
-Two hundred labels of the target say what the class shares are, whatever changed. And where missing
-a case costs more than a false alarm, decisions should weigh that at the prevalence at hand.
+Two hundred target labels are enough to estimate the class shares, whatever changed. And if a missed
+case costs more than a false alarm, decisions should take both the costs and the prevalence into
+account.
 """
 
 # %%
-# A judge was validated, and then its errors drifted. CM-L trusts validation; PPI does not need it.
+# A judge was validated, and then its error rates drifted. CM-L relies on validation; PPI does not
+# need it.
 
 import numpy as np
 
@@ -40,14 +42,14 @@ for name, found in (
     print(f"{name}: {low:.1%} to {high:.1%} are bad; in truth {np.mean(y == 'bad'):.1%}")
 
 # %%
-# How many labels for plus or minus two points?
+# How many labels do you need for an interval of plus or minus two points?
 
 needed = ps.labels_needed(width=0.04, priors=[0.3, 0.7], confusion=[[0.95, 0.15], [0.05, 0.85]])
 print(f"{needed:,} labels alone, {needed.with_predictions:,} with the judge's verdicts")
 
 # %%
-# Sending a sick patient home costs ten times as much as a needless test. At every prevalence, the
-# picture shows what decisions cost with the test's results as they are, and adapted to it.
+# Sending a sick patient home costs ten times as much as an unnecessary test. The plot shows the
+# cost of decisions at every prevalence, with the original test results and with adapted ones.
 
 ill = np.repeat([0, 1], 2000)
 risk = 1 / (1 + np.exp(2 - 2 * rng.normal(loc=2.0 * ill)))

@@ -2,14 +2,14 @@
 A judge with three verdicts
 ===========================
 
-A language model grades the answers of a chatbot: *good*, *fair* or *bad*. It returns a verdict and
-no probabilities, and it is wrong at times. Counting its verdicts counts its mistakes as well. With
-300 answers that people graded too, the shares can be corrected, and the interval says how far.
+A language model grades the answers of a chatbot as *good*, *fair* or *bad*. It returns a verdict
+without probabilities, and it is sometimes wrong, so counting its verdicts also counts its mistakes.
+With 300 answers that people graded too, you can correct the shares and compute intervals for them.
 """
 
 # %%
-# We simulate a judge so that the truth is known. It is too kind: a third of the bad answers pass as
-# fair, and every sixth fair one as good.
+# We simulate a judge, so that we know the truth. It is too lenient: a third of the bad answers pass
+# as fair, and one in six fair answers as good.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -32,16 +32,16 @@ verdicts_val, labels_val = graded([0.2, 0.3, 0.5], 300, rng)
 verdicts, truth = graded([0.4, 0.3, 0.3], 10_000, rng)
 
 # %%
-# Methods that need decisions only take them as ``y_pred``. CM-L finds the shares under which the
-# verdicts are most likely, given how the judge errs.
+# Methods that need only decisions accept them as ``y_pred``. CM-L finds the shares under which the
+# verdicts are most likely, given the errors of the judge.
 
 judge = ps.CML().fit(y_pred=verdicts_val, y=labels_val)
 shares = judge.estimate(y_pred=verdicts, confidence_level=0.95)
 print(shares)
 
 # %%
-# The raw counts miss the truth by far, and no number of verdicts would mend that. The corrected
-# shares are near it; their intervals carry the noise of both the 300 labels and the verdicts.
+# The raw counts are far from the truth, and more verdicts would not help. The corrected shares are
+# close to it. Their intervals include the noise of both the 300 labels and the verdicts.
 
 raw = ps.DecisionCounts.from_decisions(np.searchsorted(VERDICTS, verdicts), 3).frequencies
 true = ps.priors_from_labels(truth, classes=VERDICTS)
@@ -69,6 +69,6 @@ ax.set_title("Counting verdicts makes bad answers look rarer than they are", loc
 ax.legend(frameon=False)
 
 # %%
-# Groups, a monitor, an assessment and a report take the same verdicts.
+# You can pass the same verdicts to groups, a monitor, an assessment and a report.
 
 print(ps.assess(y_pred_val=verdicts_val, y_val=labels_val, y_pred_target=verdicts).sentence)

@@ -3,12 +3,13 @@ A field test with known error rates
 ===================================
 
 120 of 1000 people test positive. The test finds 90 % of the ill and clears 95 % of the healthy, so
-some of the 120 are healthy, and some of the others ill. What is the prevalence, and how sure is it?
+some of the 120 are healthy, and some of the others are ill. What is the prevalence, and how certain
+is it?
 """
 
 # %%
-# With the rates as exact, the estimate is that of Rogan and Gladen (1978),
-# :math:`(p + Sp - 1) / (Se + Sp - 1)`, and the result says that the rates are taken to be exact.
+# If the rates are exact, the estimate is that of Rogan and Gladen (1978),
+# :math:`(p + Sp - 1) / (Se + Sp - 1)`. The result notes that the rates are treated as exact.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -19,8 +20,8 @@ exact = ps.Confusion.from_rates(sensitivity=0.9, specificity=0.95, classes=["hea
 print(ps.CML().fit(confusion=exact).estimate_counts([880, 120], confidence_level=0.95))
 
 # %%
-# Rates come from a study. Here 100 ill and 200 healthy people were tested to find them, and the
-# interval allows for what so few may be wrong by.
+# In practice, the rates come from a study. Here it tested 100 ill and 200 healthy people, and the
+# interval accounts for the uncertainty of such a small study.
 
 study = ps.Confusion.from_rates(
     sensitivity=0.9, specificity=0.95, n_positive=100, n_negative=200, classes=["healthy", "ill"]
@@ -29,7 +30,7 @@ found = ps.CML().fit(confusion=study).estimate_counts([880, 120], confidence_lev
 print(f"{found.priors[1]:.1%}, interval {found.interval[1][0]:.1%} to {found.interval[1][1]:.1%}")
 
 # %%
-# Testing more people helps only until the study is what limits the answer.
+# Testing more people helps only until the study limits the precision.
 
 people = np.array([50, 100, 300, 1000, 3000, 10_000, 30_000])
 fig, ax = plt.subplots(figsize=(6, 3.2), layout="constrained")

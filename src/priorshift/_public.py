@@ -11,6 +11,7 @@ from priorshift.adaptation import (
     decide,
     priors_from_labels,
     priors_from_predictions,
+    renormalise,
     sample_indices,
     sample_weights,
 )
@@ -75,6 +76,7 @@ __all__ = [
     "priors_from_labels",
     "priors_from_predictions",
     "register_estimator",
+    "renormalise",
     "sample_indices",
     "sample_weights",
 ]

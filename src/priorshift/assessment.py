@@ -17,8 +17,8 @@ where its interval and that of the estimate lie apart, u is at least how far apa
 - **unclear** otherwise: the class balance changed, but whether adapting helps cannot be told. The
   reasons say what would make it clear.
 
-With `costs`, the gain is what adapting saves per row, and an average error's cost takes the place
-of a point's hundred; with another `goal`, the gain is in that.
+With `costs`, the gain is what adapting saves per case, and "one point" is a hundredth of what an
+error costs on average. With another `goal`, the gain is in that goal.
 """
 
 import warnings
@@ -41,6 +41,7 @@ from priorshift._validation import (
     as_decisions,
     check_level,
     check_proba,
+    column_of,
     encode_labels,
     is_named,
     known_labels,
@@ -51,7 +52,7 @@ from priorshift._validation import (
     settle_classes,
     warn_of_missing_names,
 )
-from priorshift.adaptation import Goal, GoalName, log_savings
+from priorshift.adaptation import Goal, GoalName
 from priorshift.diagnostics import Diagnostics, Expected, diagnose, expected_score
 from priorshift.estimators import PPI, PriorEstimate, PriorEstimator, get_estimator
 from priorshift.execution import Table
@@ -62,7 +63,16 @@ from priorshift.shift_test import (
     detect_shift,
     is_shifted,
 )
-from priorshift.text import plural, quoted, shorten
+from priorshift.text import (
+    listed,
+    movers,
+    numbers,
+    percents,
+    plural,
+    quoted,
+    short_percent,
+    shorten,
+)
 
 Verdict = Literal["adapt", "leave", "unclear"]
 
@@ -90,12 +100,15 @@ MOST_CLASSES, MOST_CLASSES_OF_ASSUMPTION = 500, 200
 """Classes beyond which the tests take too long."""
 
 BY_DECISIONS = (
-    "That the decisions err as they did on validation is assumed: decisions alone cannot show it. "
-    "Labels of some target rows can."
+    "The correction assumes that decisions err as often as on validation. Decisions alone cannot "
+    "show whether they do; labels of some target rows can."
 )
 
 MANY_NUMBERS, MOST_NUMBERS = 2_000_000, 10_000_000
 """Rows times classes beyond which tests draw fewer resamples, or sides are thinned for them."""
+
+MOST_NAMED, LONGEST_NAMED = 3, 16
+"""Classes that a sentence on decisions names, and characters of their names."""
 
 BUDGET = 40_000_000
 """Rows times classes that verdicts on many groups or windows go through in all."""
@@ -115,7 +128,7 @@ class Assessment:
         What it rests on, one sentence each, and what would help where it is unclear.
     gain : Expected
         Change of accuracy by adapting, with its interval: 0.05 is 5 points. With another goal,
-        by how much balanced accuracy rises, or log loss or the expected cost per row falls.
+        by how much balanced accuracy rises, or log loss or the expected cost per case falls.
     estimate : PriorEstimate
         The target's class priors with intervals. Its `strength` follows the verdict.
     shift_test : ShiftTest or None
@@ -125,7 +138,7 @@ class Assessment:
     diagnostics : Diagnostics or None
         Expected accuracy before and after, and what the estimate rests on.
     measured : Measured or None
-        Accuracy on the labelled rows of the target, if there are any.
+        The goal's score on the labelled rows of the target, if there are any.
     ppi : PriorEstimate or None
         Class shares by these labels and all predictions, whatever changed: see `PPI`. The
         intervals hold for all classes together.
@@ -139,6 +152,15 @@ class Assessment:
         What would make an unclear verdict clear, in one sentence; empty otherwise.
     goal : {"accuracy", "balanced_accuracy", "log_loss", "cost"}
         What the gain is in.
+    score_before, score_after : Expected or None
+        What to expect on the target as predictions are, and after adapting: accuracy, or what
+        `goal` names. After is before plus the gain (minus, for log loss and cost); None for
+        decisions, which cannot be adapted.
+    costs : ndarray of shape (n_classes, n_classes) or None
+        What errors cost, rows true classes, if you said so.
+    decided_shares : ndarray of shape (n_classes,) or None
+        Shares of the decisions as counted, where there are decisions only: the estimate corrects
+        them.
     """
 
     verdict: Verdict
@@ -156,7 +178,16 @@ class Assessment:
     rows_looked_at: int
     warnings: tuple[str, ...] = ()
     advice: str = ""
-    goal: str = "accuracy"
+    goal: Literal["accuracy", "balanced_accuracy", "log_loss", "cost"] = "accuracy"
+    score_before: Expected | None = None
+    score_after: Expected | None = None
+    costs: Vector | None = None
+    decided_shares: Vector | None = None
+
+    @property
+    def judged_by(self) -> Goal:
+        """The goal, with its words and its scale."""
+        return Goal(self.goal, self.costs, self.costs)
 
     @property
     def accuracy_before(self) -> Expected | None:
@@ -165,19 +196,10 @@ class Assessment:
 
     @property
     def accuracy_after(self) -> Expected | None:
-        """Expected accuracy on the target after adapting: `accuracy_before` plus `gain`.
-
-        Its interval is as wide as that of the diagnostics, which know the noise of validation and
-        of the priors.
-        """
-        if self.diagnostics is None:
+        """Expected accuracy on the target after adapting; None for decisions."""
+        if self.diagnostics is None or self.decided_shares is not None:
             return None
-        before, found = self.diagnostics.accuracy_before, self.diagnostics.accuracy_after
-        if self.goal != "accuracy":
-            return found
-        value = min(1.0, max(0.0, before.value + self.gain.value))
-        low, high = found.low - found.value, found.high - found.value
-        return Expected(value, max(0.0, value + low), min(1.0, value + high))
+        return self.score_after if self.goal == "accuracy" else self.diagnostics.accuracy_after
 
     @property
     def shares_to_report(self) -> PriorEstimate:
@@ -185,11 +207,7 @@ class Assessment:
 
         Where both agree, those of the smaller standard errors.
         """
-        return (
-            self.estimate
-            if prefers_estimate(self.estimate, self.ppi)
-            else self.ppi or self.estimate
-        )
+        return shares_to_report(self.estimate, self.ppi)
 
     def adapt(self, y_proba: ArrayLike, **options: Any) -> NDArray[Any]:
         """Do what the verdict says: adapt predictions, or leave their decisions alone.
@@ -225,6 +243,13 @@ class Assessment:
             "reasons": list(self.reasons),
             "goal": self.goal,
             "gain": self.gain.to_dict(),
+            "score_before": None if self.score_before is None else self.score_before.to_dict(),
+            "score_after": None if self.score_after is None else self.score_after.to_dict(),
+            "decided_shares": None
+            if self.decided_shares is None
+            else dict(
+                zip(self.estimate.classes.tolist(), self.decided_shares.tolist(), strict=True)
+            ),
             "n_val": self.n_val,
             "n_target": self.n_target,
             "rows_looked_at": self.rows_looked_at,
@@ -247,14 +272,14 @@ class Assessment:
 
 @dataclass(frozen=True)
 class Measured:
-    """Accuracy on the labelled rows of the target, before and after adapting.
+    """What labelled rows of the target say of predictions before and after adapting.
 
     Attributes
     ----------
     n_labelled : int
         Labelled rows.
     before, after, gain : Expected
-        Shares of right decisions and their difference, with intervals.
+        Accuracy, or what the goal names, and by how much it gets better, with intervals.
     expected_before : float or None
         Accuracy before adapting that validation promises on these rows, from that on each class.
     p_value : float or None
@@ -367,6 +392,8 @@ def assess(
     data = _read(y_proba_val, y_val, y_proba_target, y_target, classes)
     if data.decisions and method == "auto":
         method = "cm-l"
+    if data.decisions and goal == "log_loss":
+        raise ValueError('goal="log_loss" needs probabilities; decisions have none.')
     seed = 0 if random_state is None else random_state
     with _collected() as told:
         estimator, aim = _estimator(method, random_state, costs, goal), (costs, goal)
@@ -455,21 +482,19 @@ def _weighed(
         diagnostics, why = _diagnosed(data, estimate, level)
         test, left_out = _tested(data, given, seed)
         goal = goal.at(estimate.priors)
-        measured = _measured(data, estimate, level, goal)
-        ppi = _powered(data, estimate, level)
-        saved = _saved_on_validation(data, estimate, level, goal)
-    evidence = Evidence(
-        estimate,
-        test,
-        diagnostics,
-        measured,
-        data.sizes,
-        level,
-        data.decisions,
-        ppi,
-        goal,
-        saved,
-    )
+        evidence = Evidence(
+            estimate,
+            test,
+            diagnostics,
+            _measured(data, estimate, level, goal),
+            data.sizes,
+            level,
+            data.decided_shares,
+            _powered(data, estimate, level),
+            goal,
+            _saved_on_validation(data, estimate, level, goal),
+            _scored(data, estimate, level, goal, diagnostics),
+        )
     verdict = evidence.verdict
     return Assessment(
         verdict=verdict,
@@ -480,14 +505,18 @@ def _weighed(
         shift_test=test,
         assumption_test=None if test is None else test.assumption,
         diagnostics=diagnostics,
-        measured=measured,
-        ppi=ppi,
+        measured=evidence.measured,
+        ppi=evidence.ppi,
         n_val=data.y_val.size,
         n_target=data.n_target,
         rows_looked_at=data.y_proba_target.shape[0],
         warnings=tuple(told),
         advice=evidence.advice,
         goal=goal.name,
+        score_before=evidence.before,
+        score_after=evidence.after,
+        costs=goal.costs,
+        decided_shares=data.decided_shares,
     )
 
 
@@ -562,7 +591,7 @@ class Verdicts:
         diagnostics, _ = _diagnosed(data, estimate, level)
         measured, ppi = _measured(data, estimate, level), _powered(data, estimate, level)
         evidence = Evidence(
-            estimate, None, diagnostics, measured, data.sizes, level, data.decisions, ppi
+            estimate, None, diagnostics, measured, data.sizes, level, data.decided_shares, ppi
         )
         rows = (data.y_proba_val, data.classes[data.y_val], data.y_proba_target)
         try:
@@ -615,6 +644,14 @@ class Data:
         return self.y_proba_target.decided is not None
 
     @property
+    def decided_shares(self) -> Vector | None:
+        """Shares of the decisions as counted; None where there are probabilities."""
+        decided = self.y_proba_target.decided
+        if decided is None:
+            return None
+        return np.bincount(decided, minlength=self.classes.size) / decided.size
+
+    @property
     def sizes(self) -> Sizes:
         """Rows there are to judge from."""
         counts = np.bincount(self.y_val, minlength=self.classes.size)
@@ -638,13 +675,15 @@ class Data:
 
 
 def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, classes: Any) -> Data:
+    y_proba_val, y_val = column_of(y_proba_val, y_val, "y_val", "y_proba_val")
+    y_proba_target, y_target = column_of(y_proba_target, y_target, "y_target", "y_proba_target")
     labels = read_labels(y_val, None, "y_val")
     validation = check_proba(y_proba_val, "y_proba_val", classes=classes, labels=labels)
     labels = read_labels(labels, validation.values.shape[0], "y_val")
     names = settle_classes(validation, labels, classes)
     target = check_proba(y_proba_target, "y_proba_target", tables=True, classes=names)
     if is_named(y_proba_val):
-        warn_of_missing_names(y_proba_target, target, names, "y_proba_target")
+        warn_of_missing_names(y_proba_target, names, "y_proba_target")
     target = ordered(target, names, "y_proba_target")
     n, K = target.shape
     index = draw_rows(n, K)
@@ -689,7 +728,8 @@ def _estimated(
     fitted: PriorEstimator, data: Data, level: float, seed: Any
 ) -> tuple[PriorEstimate, tuple[str, ...]]:
     """Estimate with an interval; without one, and saying so, where the method has none."""
-    labels: Any = {"y_target": data.labels} if fitted.needs_target_labels else {}
+    used = fitted.needs_target_labels or (fitted.uses_target_labels and data.labelled.size)
+    labels: Any = {"y_target": data.labels} if used else {}
     try:
         return fitted.estimate(data.y_proba_target, level, seed, **labels), ()
     except ValueError as error:
@@ -768,43 +808,88 @@ def _thinned(data: Data) -> tuple[Predictions, Labels, Predictions]:
 def _measured(
     data: Data, estimate: PriorEstimate, level: float, goal: Goal = ACCURACY
 ) -> Measured | None:
-    """Measure accuracy on labelled rows of the target, before adapting and after, and the gain."""
-    n = data.labelled.size
+    """Measure the goal on labelled rows of the target, before adapting and after, and the gain."""
+    n, y = data.labelled.size, data.y_target
     if n < 2:
         return None
     rows = data.y_proba_target.values[data.labelled]
     adapted = adapting(estimate).adapt(Predictions.from_checked(rows))
-    before, after = (
-        (goal.decide(one) == data.y_target).astype(np.float64) for one in (rows, adapted)
-    )
+    right = (goal.decide(rows) == y).astype(np.float64)
+    before, after = goal.scores(y, rows), goal.scores(y, adapted)
+    saved = after - before if goal.in_points else before - after
+    weight = _equal_classes(y) if goal.name == "balanced_accuracy" else np.ones(n)
     reach = float(ndtri((1 + level) / 2))
 
-    def expected(scores: Vector, least: float) -> Expected:
+    def expected(scores: Vector, least: float, most: float) -> Expected:
         # one more row of either kind: no spread in few rows is no proof of none
         error = np.sqrt((scores.var() * n + 0.5 * (1 - scores.var())) / n) / np.sqrt(n)
         mean = float(scores.mean())
-        return Expected(mean, max(least, mean - reach * error), min(1.0, mean + reach * error))
+        return Expected(mean, max(least, mean - reach * error), min(most, mean + reach * error))
 
+    def of_goal(scores: Vector, least: float, most: float) -> Expected:
+        if goal.name == "accuracy":
+            return expected(scores, least, most)
+        found = _mean_score(weight * scores, level)
+        return Expected(found.value, max(least, found.low), min(most, found.high))
+
+    least, most = goal.bounds
     return Measured(
         n,
-        expected(before, 0.0),
-        expected(after, 0.0),
-        _mean_saved(_saved(rows, adapted, data.y_target, goal), level)
-        if goal.name != "accuracy"
-        else expected(after - before, -1.0),
-        *_as_on_validation(data, before, goal),
+        of_goal(before, least, most),
+        of_goal(after, least, most),
+        of_goal(saved, least - most, most - least),
+        *_as_on_validation(data, right, goal),
     )
+
+
+def _equal_classes(y: Indices) -> Vector:
+    """Return weights of rows under which every class that occurs weighs the same, of mean 1."""
+    counts = np.bincount(y)
+    return np.asarray(y.size / (np.count_nonzero(counts) * counts[y]))
+
+
+def _scored(
+    data: Data,
+    estimate: PriorEstimate,
+    level: float,
+    goal: Goal,
+    diagnostics: Diagnostics | None,
+) -> tuple[Expected | None, Expected | None]:
+    """Return the goal's score to expect on the target, before and after adapting.
+
+    Per class as on validation, weighted by the estimated shares; in balanced accuracy all classes
+    weigh the same.
+    """
+    if goal.name == "accuracy":
+        if diagnostics is None:
+            return None, None
+        return diagnostics.accuracy_before, diagnostics.accuracy_after
+    rows, y, K = data.y_proba_val.values, data.y_val, data.classes.size
+    seen = np.bincount(y, minlength=K) > 0
+    error = estimate.standard_error
+    shares, noise = np.where(seen, estimate.priors, 0.0), np.zeros((K, K))
+    if goal.name == "balanced_accuracy":
+        shares = seen.astype(np.float64)
+    elif error is not None:
+        noise = np.diag(error**2)
+    if not shares.any():
+        return None, None
+    adapted = adapting(estimate).adapt(Predictions.from_checked(rows))
+    before, after = (
+        expected_score(goal.scores(y, one), y, shares / shares.sum(), noise, level, goal.bounds)
+        for one in (rows, adapted)
+    )
+    return before, after
 
 
 def _saved(before: Any, after: Any, y: Indices, goal: Goal) -> Vector:
     """Return what adapting saves on rows whose class is known."""
     if goal.by_decisions:
         return goal.saved(y, goal.decide(before), goal.decide(after))
-    at = np.arange(y.size)
-    return log_savings(before[at, y], after[at, y])
+    return goal.scores(y, before) - goal.scores(y, after)
 
 
-def _mean_saved(saved: Vector, level: float) -> Expected:
+def _mean_score(saved: Vector, level: float) -> Expected:
     mean, reach = float(saved.mean()), float(ndtri((1 + level) / 2))
     error = float(np.sqrt((saved.var() + 1 / saved.size) / saved.size))
     return Expected(mean, mean - reach * error, mean + reach * error)
@@ -899,6 +984,11 @@ def prefers_estimate(estimate: PriorEstimate, ppi: PriorEstimate | None) -> bool
     return bool(estimate.standard_error.mean() <= np.mean(ppi.standard_error))
 
 
+def shares_to_report(estimate: PriorEstimate, ppi: PriorEstimate | None) -> PriorEstimate:
+    """Return the estimate, or what labels and predictions say where that is the better report."""
+    return estimate if ppi is None or prefers_estimate(estimate, ppi) else ppi
+
+
 def adapting(estimate: PriorEstimate) -> PriorEstimate:
     """Return an estimate that adapts, whatever it decided."""
     return estimate if estimate.strength > 0 else replace(estimate, strength=1.0)
@@ -937,10 +1027,10 @@ def shift_in_words(test: ShiftTest | None, estimate: PriorEstimate) -> str:
     if test is None:
         return ""
     if test.rejected:
-        moved = f"about {estimate.total_variation:.0%} of the cases"
         return (
-            f"The class balance changed (p = {test.p_value:.3f}): {moved} belong to other classes "
-            "than before."
+            f"The class balance changed (p = {test.p_value:.3f}): about "
+            f"{estimate.total_variation:.0%} of the cases are in other classes than training "
+            "suggests."
         )
     noticed = f"a change of {test.alternative:.0%} of the cases would have been noticed with"
     unchanged = f"There is no evidence that the class balance changed (p = {test.p_value:.2f})"
@@ -1011,12 +1101,39 @@ class Evidence:
     measured: Measured | None
     sizes: Sizes
     confidence_level: float
-    decisions: bool = False
-    """Whether there are decisions only: no probabilities, so nothing to adapt."""
+    decided: Vector | None = None
+    """Shares of decisions as counted, where there are no probabilities: nothing to adapt."""
     ppi: PriorEstimate | None = None
     goal: Goal = ACCURACY
     saved: Expected | None = None
     """Gain in the goal by validation, where the estimate does not say it."""
+    scored: tuple[Expected | None, Expected | None] = (None, None)
+    """The goal's score by validation, before and after adapting."""
+
+    @property
+    def decisions(self) -> bool:
+        """Whether there are decisions only."""
+        return self.decided is not None
+
+    @property
+    def before(self) -> Expected | None:
+        """The goal's score to expect as predictions are."""
+        return self.scored[0]
+
+    @property
+    def after(self) -> Expected | None:
+        """The score before and the gain by all evidence; its interval is as wide as validation's.
+
+        None for decisions, which cannot be adapted.
+        """
+        before, found = self.scored
+        if before is None or found is None or self.decisions:
+            return None
+        gain = self.gain.value if self.goal.in_points else -self.gain.value
+        least, most = self.goal.bounds
+        value = min(most, max(least, before.value + gain))
+        low, high = value + found.low - found.value, value + found.high - found.value
+        return Expected(value, max(least, low), min(most, high))
 
     @property
     def unexplained(self) -> float:
@@ -1135,14 +1252,23 @@ class Evidence:
         return f"{changed}adapting would gain {most_points} points of {self.goal.word} at most"
 
     def _of_decisions(self) -> str:
-        """Say what there is to learn from decisions: the shares, corrected for their errors."""
-        corrected = "The estimated shares are corrected for the errors of the decisions: use them."
-        if self.no_shift:
-            changed = "There is no evidence that the class balance changed."
-        else:
-            changed = "The class balance changed." if self.test is not None else ""
-        said = "Leave the decisions as they are: without probabilities nothing can be adapted. "
-        return f"{said}{changed} {corrected}".replace("  ", " ")
+        """Say that decisions stay, and which shares to report in place of their counts."""
+        assert self.decided is not None
+        shares, K = self.to_report.priors, self.decided.size
+        few = K <= MOST_NAMED
+        which = np.arange(K) if few else movers(shares - self.decided, MOST_NAMED - 1)
+        named = [
+            f"{quoted(shorten(self.estimate.classes[k], LONGEST_NAMED))} {short_percent(shares[k])}"
+            f" (decided: {short_percent(self.decided[k])})"
+            for k in which
+        ]
+        said = "these corrected shares: " if few else "the corrected shares, above all "
+        return f"Leave: your decisions stay as they are. Report {said}{listed(named)}."
+
+    @property
+    def to_report(self) -> PriorEstimate:
+        """Which shares to report: see `Assessment.shares_to_report`."""
+        return shares_to_report(self.estimate, self.ppi)
 
     def _changed(self) -> str:
         shifted = self.test is not None and self.test.rejected
@@ -1150,14 +1276,13 @@ class Evidence:
 
     def _from_to(self) -> str:
         gain, span = self.gain, self._span()
-        if not self.goal.in_points:
-            return f"by about {gain.value:.3g} (change {span})"
-        if self.diagnostics is None or self.goal.name != "accuracy":
+        if self.before is not None and self.after is not None:
+            show = percents if self.goal.in_points else numbers
+            before, after = show(self.before.value, self.after.value)
+            return f"from about {before} to {after} ({span})"
+        if self.goal.in_points:
             return f"by about {_points(gain.value)} points ({span})"
-        before = self.diagnostics.accuracy_before.value
-        after = min(1.0, before + gain.value)
-        digits = 0 if round(100 * before) != round(100 * after) else 1
-        return f"from about {before:.{digits}%} to {after:.{digits}%} ({span})"
+        return f"by about {gain.value:.3g} ({span})"
 
     def _span(self) -> str:
         """Say between which bounds the goal would change."""
@@ -1183,18 +1308,19 @@ class Evidence:
 
     def _of_gain(self) -> str:
         mean, error = self.expected
-        changed = None if self.estimate.decision is None else self.estimate.decision
-        tail = (
-            ""
-            if changed is None
-            else (f" {changed['changed_decisions']:.0%} of the decisions would change.")
-        )
-        by = f"{_signed(mean)} points, give or take {_points(error)}"
-        if not self.goal.in_points:
-            by = f"{-mean:+.3g}, give or take {error:.2g}"
+        reach = float(ndtri((1 + self.confidence_level) / 2)) * error
+        decided = self.estimate.decision
+        tail = ""
+        if decided is not None:
+            tail = f" {decided['changed_decisions']:.0%} of the decisions would change."
+        if self.goal.in_points:
+            by = f"{_signed(mean)} points"
+            span = f"{_signed(mean - reach)} to {_signed(mean + reach)}"
+        else:
+            by, span = f"{-mean:+.3g}", f"{-mean - reach:+.2g} to {-mean + reach:+.2g}"
         return (
-            f"By validation, adapting should change {self.goal.word} by {by} (one standard "
-            f"error).{tail}"
+            f"Judging by validation, adapting should change {self.goal.word} by {by} "
+            f"({100 * self.confidence_level:g}% interval {span}).{tail}"
         )
 
     def _of_labels(self) -> str:
@@ -1206,9 +1332,12 @@ class Evidence:
                 f"On {found.n_labelled:,} labelled rows of the target, {found.before.value:.1%} of "
                 "the decisions are right."
             )
+        before, after = f"{found.before.value:.1%}", f"{found.after.value:.1%}"
+        if not self.goal.in_points:
+            before, after = numbers(found.before.value, found.after.value)
         return (
-            f"On {found.n_labelled:,} labelled rows of the target, accuracy is "
-            f"{found.before.value:.1%} before and {found.after.value:.1%} after adapting."
+            f"On {found.n_labelled:,} labelled rows of the target, {self.goal.word} is {before} "
+            f"before and {after} after adapting."
         )
 
     def _of_accuracy(self) -> str:
@@ -1222,9 +1351,9 @@ class Evidence:
                 f"(p = {found.p_value:.2f})."
             )
         return (
-            f"Within classes, decisions on them are not as on validation, which promises "
-            f"{found.expected_before:.1%} (p = {found.p_value:.3f}): more than the class balance "
-            "changed."
+            "Within classes, decisions on them are not as on validation, by which "
+            f"{found.expected_before:.1%} should be right (p = {found.p_value:.3f}): more than the "
+            "class balance changed."
         )
 
     def _of_shares(self) -> str:
@@ -1244,7 +1373,7 @@ class Evidence:
         better = name if prefers_estimate(self.estimate, self.ppi) else "PPI"
         return (
             f"The shares by {name} are inside the intervals of PPI, which hold whatever changed. "
-            f"Report those by {better}: their standard errors are smaller."
+            f"Report those by {better}: they are more precise."
         )
 
     def _of_mismatch(self) -> str:
@@ -1277,9 +1406,10 @@ class Evidence:
     def _labels(self) -> str:
         """How many labels would settle an unclear verdict, as far as that is known."""
         decided = self.estimate.decision
-        if decided is None:
+        if decided is None or self.goal.name not in ("accuracy", "cost"):
             return f"at least {SOME_LABELS}"
-        needed = labels_needed(self.gain.value, decided["changed_decisions"])
+        gain = self.gain.value / self.goal.scale
+        needed = labels_needed(gain, decided["changed_decisions"])
         return f"about {min(needed, self.sizes.n_target):,}"
 
 

@@ -191,6 +191,37 @@ def short_percent(share: float) -> str:
     return f"{100 * share:.1g}%" if share >= 0.00001 else "<0.001%"
 
 
+def percents(*shares: float) -> list[str]:
+    """Show shares in whole per cent; with one digit more where they would look the same.
+
+    Examples
+    --------
+    >>> percents(0.62, 0.81), percents(0.671, 0.674)
+    (['62%', '81%'], ['67.1%', '67.4%'])
+    """
+    digits = 0 if len({round(100 * share) for share in shares}) == len(shares) else 1
+    return [f"{share:.{digits}%}" for share in shares]
+
+
+def numbers(*values: float) -> list[str]:
+    """Show numbers that are compared, with as many digits after the point each.
+
+    Three figures of the largest, and more where they would look the same.
+
+    Examples
+    --------
+    >>> numbers(0.362, 0.0978), numbers(0.2031, 0.2034), numbers(1520, 980)
+    (['0.362', '0.098'], ['0.2031', '0.2034'], ['1,520', '980'])
+    """
+    largest = max(map(abs, values))
+    digits = max(0, 2 - math.floor(math.log10(largest))) if largest > 0 else 0
+    for more in range(4):
+        shown = [f"{value:,.{digits + more}f}" for value in values]
+        if len(set(shown)) == len(set(values)):
+            return shown
+    return [f"{value:,.{digits}f}" for value in values]
+
+
 def points(change: float) -> str:
     """Show a change of a share, in percentage points with a sign.
 
@@ -224,6 +255,17 @@ def number(value: float | None, figures: int = 3) -> str:
         return f"{rounded:,.0f}".replace("-", MINUS)
     decimals = max(figures - 1 - math.floor(math.log10(abs(rounded))), 0) if rounded else 0
     return f"{rounded:.{decimals}f}".replace("-", MINUS)
+
+
+def signed_number(value: float) -> str:
+    """Show a change with its sign, with three figures.
+
+    Examples
+    --------
+    >>> signed_number(0.0644), signed_number(-1.5), signed_number(0.0)
+    ('+0.0644', '−1.50', '0')
+    """
+    return f"+{number(value)}" if value > 0 else number(value)
 
 
 def count(value: float | int) -> str:

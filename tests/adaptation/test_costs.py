@@ -172,7 +172,7 @@ def test_costs_of_1_are_accuracy(rng):
         assert costs[name] == pytest.approx(plain[name], abs=1e-12)
     assert (plain["goal"], costs["goal"]) == ("accuracy", "cost")
     assert "accuracy should rise" in plain["sentence"]
-    assert "cost per row should fall" in costs["sentence"]
+    assert "cost per case should fall" in costs["sentence"]
 
 
 def test_auto_judges_by_the_costs_it_is_given(rng):
@@ -206,7 +206,7 @@ def test_assess_weighs_costs(rng):
     (val, y_val), (target, y) = draw(rng, 2000, 0.5), draw(rng, 4000, 0.05)
     found = ps.assess(val, y_val, target, costs=COSTS)
     assert (found.verdict, found.goal) == ("adapt", "cost")
-    assert "cost per row should fall" in found.sentence
+    assert "cost per case should fall" in found.sentence
     before, after = (ps.decide(p, COSTS) for p in (target, found.adapt(target)))
     assert found.gain.value == pytest.approx(np.mean(COSTS[y, before] - COSTS[y, after]), abs=0.05)
     scaled = ps.assess(val, y_val, target, costs=100 * COSTS)

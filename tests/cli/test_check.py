@@ -111,7 +111,7 @@ def test_rows_of_a_file_with_a_problem_are_counted(data, write, run):
     rounded = write("v.csv", data.y_proba_val.round(2), data.y_val)
     shown = run("check", rounded).stdout
     assert "300 rows" in shown
-    assert "Add --renormalise if they were rounded." in shown
+    assert "if they were rounded, add --renormalise." in shown
 
 
 def test_strange_labels_of_the_target_are_a_remark_as_elsewhere(data, write, ok, files):
@@ -119,3 +119,61 @@ def test_strange_labels_of_the_target_are_a_remark_as_elsewhere(data, write, ok,
     assert "The target's labels are not used: " in ok("check", files[0], target).stdout
     both = "--validation", files[0], "--target", target
     assert "The target's labels are not used: " in ok("assess", *both).stderr
+
+
+# Decisions without probabilities
+
+
+@pytest.fixture
+def judged(tmp_path):
+    """A file with decisions and labels, and one with decisions alone."""
+
+    def write(name, **columns):
+        lines = [",".join(columns), *map(",".join, zip(*columns.values(), strict=True))]
+        (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return tmp_path / name
+
+    return write
+
+
+def test_decisions_are_shown(judged, ok):
+    validation = judged(
+        "v.csv", verdict=["good", "bad", "good"], label=["good", "fair", "bad"], note=["x"] * 3
+    )
+    target = judged("t.csv", verdict=["bad", "good", "good", "good"])
+    named = (target, validation, "--predicted-column", "verdict")
+    answer = json.loads(ok("check", *named, "--json").stdout)
+    jsonschema.Draft202012Validator(SCHEMA).validate(answer)
+    t, v = answer["files"]
+    assert t["classes"] == v["classes"] == ["bad", "fair", "good"]
+    assert v["decision_counts"] == {"bad": 1, "fair": 0, "good": 2}
+    assert v["label_counts"] == {"bad": 1, "fair": 1, "good": 1}
+    assert t["decision_counts"] == {"bad": 1, "fair": 0, "good": 3}
+    assert (t["n_rows"], v["n_rows"]) == (4, 3)
+    assert (t["label_column"], v["label_column"]) == (None, "label")
+    assert (t["ignored"], v["ignored"]) == ([], ["note"])
+    assert t["predicted_column"] == "verdict"
+    assert t["problem"] is v["problem"] is None
+    shown = ok("check", *named).stdout
+    assert "v.csv: 3 rows, 3 classes, decisions in 'verdict', labels in 'label'" in shown
+    assert "t.csv: 4 rows, 3 classes, decisions in 'verdict', no labels" in shown
+
+
+def test_problems_of_decisions_are_those_of_other_commands(judged, run, refuse):
+    validation = judged("v.csv", verdict=["good", "bad"], label=["good", "bad"])
+    strange = judged("t.csv", verdict=["bad", "awful"])
+    other = judged("o.csv", grade=["bad", "good"])
+    decided = ("--predicted-column", "verdict")
+    for target in (strange, other):
+        result = run("check", validation, target, *decided, "--json")
+        assert result.exit_code == 1
+        first, second = json.loads(result.stdout)["files"]
+        assert first["problem"] is None
+        named = ("--validation", validation, "--target", target)
+        assert second["problem"] == refuse(1, "estimate", *named, *decided)
+    partly = judged("p.csv", verdict=["bad", "good"], label=["bad", "unknown"])
+    result = run("check", validation, partly, *decided)
+    assert result.exit_code == 0
+    assert "labels are not used" in result.stdout
+    line = refuse(2, "check", validation, *decided, "--logits")
+    assert "--predicted-column is for decisions" in line

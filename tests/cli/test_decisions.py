@@ -84,7 +84,7 @@ def test_every_command_takes_them(csv, tmp_path):
         assert done.exit_code == 0, (command[0], done.output)
         assert "Traceback" not in done.output
     page = (tmp_path / "report.html").read_text()
-    assert "without probabilities nothing can be adapted" in page
+    assert "your decisions stay as they are" in page
 
 
 def test_a_monitor_goes_on_from_its_state(csv, frames, tmp_path):

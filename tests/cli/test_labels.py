@@ -66,6 +66,39 @@ def test_ppi_beside_validation(files, target, ask, tmp_path):
     assert adapted["priors"] == answer["priors"]
 
 
+def test_em_with_labels_uses_them(data, some, files, target, ask, tmp_path):
+    named = ("--validation", files[0], "--target", target, "--method", "em-labels")
+    level = ("--confidence-level", 0.9)
+    fitted = ps.SemiSupervisedEM().fit(data.y_proba_val, data.y_val, classes=data.classes)
+    expected = fitted.estimate(data.y_proba, 0.9, 0, y_target=some)
+    answer = check(ask("estimate", *named, *LABELS, *level))
+    assert list(answer["priors"].values()) == pytest.approx(expected.priors.tolist())
+    assert np.array(list(answer["interval"].values())) == pytest.approx(expected.interval)
+    assert answer["interval_method"] == "bootstrap"
+    plain = ask("estimate", *named)
+    assert plain["priors"] != answer["priors"]
+    adapted = ask("adapt", *named, *LABELS, "--output", tmp_path / f"o{target.suffix}")
+    assert adapted["priors"] == answer["priors"]
+    assessed = check(ask("assess", *named, *LABELS))
+    assert list(assessed["priors"].values()) == pytest.approx(expected.priors.tolist())
+    chosen = ("--method", "na", "--method", "em-labels")
+    compared = check(ask("compare", *named[:4], *LABELS, *chosen))["methods"][1]
+    assert list(compared["priors"].values()) == pytest.approx(expected.priors.tolist())
+    assert compared["scores"]["l1_error"] is None
+
+
+def test_labels_that_nobody_named_are_not_used_by_em(data, files, write, ask):
+    """A complete column of labels is there to judge methods by, unless it is named."""
+    target = write("t.csv", data.y_proba, data.y)
+    named = ("--validation", files[0], "--target", target, "--method", "em-labels")
+    fitted = ps.SemiSupervisedEM().fit(data.y_proba_val, data.y_val, classes=data.classes)
+    expected = fitted.estimate(data.y_proba).priors
+    assert list(ask("estimate", *named)["priors"].values()) == pytest.approx(expected.tolist())
+    shares = np.unique(data.y, return_counts=True)[1] / data.y.size
+    found = ask("estimate", *named, "--target-label-column", "label")["priors"]
+    assert list(found.values()) == pytest.approx(shares.tolist())
+
+
 def test_assess_uses_the_labels(files, target, ask):
     answer = check(ask("assess", "--validation", files[0], "--target", target, *LABELS))
     assert answer["ppi"]["method"] == "ppi"
@@ -89,6 +122,39 @@ def test_minus_one_is_no_label(data, write, ask):
     found = ask("estimate", "--target", target, "--target-label-column", "y", "--method", "ppi")
     expected = ps.PPI().fit(classes=range(3)).estimate(data.y_proba, y_target=y)
     assert list(found["priors"].values()) == pytest.approx(expected.priors.tolist())
+
+
+# Decisions and labels, as from a judge
+
+
+@pytest.mark.parametrize("names", [("bad", "good"), (0, 1)])
+def test_a_judge_and_some_labels_suffice(names, tmp_path, rng, ask, refuse, run):
+    names = np.array(names)
+    y = (rng.random(600) < 0.3).astype(int)
+    verdict = np.where(rng.random(600) < 0.85, y, 1 - y)
+    some = np.where(np.arange(600) < 100, names[y].astype(object), None)
+    table = pa.table({"verdict": names[verdict], "human": some})
+    table.to_pandas().to_csv(tmp_path / "judged.csv", index=False)
+    named = ("--target", tmp_path / "judged.csv", "--predicted-column", "verdict")
+    labels = ("--target-label-column", "human", "--confidence-level", 0.95)
+    answer = check(ask("estimate", *named, *labels, "--method", "ppi"))
+    expected = (
+        ps.PPI()
+        .fit(classes=names)
+        .estimate(y_pred=names[verdict], y_target=some, confidence_level=0.95)
+    )
+    assert list(answer["priors"]) == [str(name) for name in names]
+    assert list(answer["priors"].values()) == pytest.approx(expected.priors.tolist())
+    assert np.array(list(answer["interval"].values())) == pytest.approx(expected.interval)
+    assert "--target-label-column" in refuse(2, "estimate", *named, "--method", "ppi")
+    # beside validation, the labels of the target are still those that count
+    pa.table({"verdict": names[verdict], "label": names[y]}).to_pandas().to_csv(
+        tmp_path / "v.csv", index=False
+    )
+    both = ("--validation", tmp_path / "v.csv", *named, *labels[:2])
+    assert ask("estimate", *both, "--method", "ppi")["priors"] == pytest.approx(answer["priors"])
+    methods = [one["method"] for one in check(ask("compare", *both))["methods"]]
+    assert methods == ["cm", "cm-l", "cm-m", "bbse", "rlls", "joint", "ppi"]
 
 
 def test_errors_say_what_to_do(data, target, write, refuse):

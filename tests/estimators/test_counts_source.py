@@ -32,7 +32,7 @@ def test_label_priors_that_are_given_are_the_balance(simulation, rng):
     found = source_balance(y_proba, y, np.ones(500), np.full(4, 0.25), given)
     np.testing.assert_array_equal(found.priors, given)
     assert found.given
-    assert found.words == "source_label_priors, as given"
+    assert found.words == "given (source_label_priors)"
 
 
 def test_source_priors_that_validation_confirms_leave_the_balance_to_its_labels():
@@ -49,7 +49,7 @@ def test_source_priors_that_contradict_validation_are_the_balance():
     found = source_balance(y_proba, y, np.ones(y.size), np.array([0.5, 0.5]), None)
     np.testing.assert_array_equal(found.priors, [0.5, 0.5])
     assert found.given
-    assert found.words == "source_priors, as given"
+    assert found.words == "given"
 
 
 def test_with_nothing_given_labels_tell_the_balance(simulation, rng):

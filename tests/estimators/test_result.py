@@ -222,6 +222,7 @@ def test_to_dict_has_every_field_and_the_ratio():
         "strength": 1.0,
         "decision": None,
         "cautions": [],
+        "adapts_to": None,
         "ratio": pytest.approx({"no": 2.0, "yes": 0.5}),
     }
 

@@ -134,7 +134,59 @@ def test_a_sparse_target_is_scored_as_the_array_is(data):
         for target in (y_proba, csr_array(y_proba))
     )
     for one, other in zip(dense.results, sparse.results, strict=True):
-        np.testing.assert_allclose(astuple(one.scores), astuple(other.scores), atol=1e-4)
+        scored = (astuple(result.scores)[:4] for result in (one, other))
+        np.testing.assert_allclose(*scored, atol=1e-4)
+
+
+def test_em_with_labels_uses_those_of_a_partly_labelled_target(data):
+    """All labels are kept to judge methods by; some are there to be used."""
+    y_proba_val, y_val, y_proba, y = data
+    some = np.where(np.arange(y.size) < 60, y.astype(object), None)
+    fitted = ps.SemiSupervisedEM().fit(y_proba_val, y_val, classes=CLASSES)
+    for labels, used in ((some, {"y_target": some}), (y, {})):
+        comparison = compare(
+            y_proba_val, y_val, y_proba, labels, classes=CLASSES, methods=["na", "em-labels"]
+        )
+        na, found = comparison.results
+        expected = fitted.estimate(y_proba, **used)
+        np.testing.assert_array_equal(found.estimate.priors, expected.priors)
+        assert (found.scores.l1_error is None) == bool(used)
+        assert na.scores.l1_error is not None
+        assert not used or "labels na is most accurate" in comparison.conclusion
+
+
+def test_costs_are_what_the_decisions_cost(data):
+    y_proba_val, y_val, y_proba, y = data
+    costs = {("ant", "bee"): 7, ("<cow>", "ant"): 3}
+    comparison = compare(
+        y_proba_val, y_val, y_proba, y, classes=CLASSES, methods=["na", "em"], costs=costs
+    )
+    price = {(true, d): float(true != d) for true in CLASSES for d in CLASSES} | costs
+    paid = {}
+    for result in comparison.results:
+        decided = ps.decide(result.estimate.adapt(y_proba), costs, classes=CLASSES)
+        paid[result.method] = np.mean([price[pair] for pair in zip(y, decided, strict=True)])
+        assert result.scores.cost == pytest.approx(paid[result.method])
+    best = min(paid, key=paid.get)
+    assert f"labels {best} costs least per row: {paid[best]:.3g}" in comparison.conclusion
+    assert comparison.table()[0][6] == "cost"
+    assert comparison.to_dict()["methods"][0]["scores"]["cost"] == pytest.approx(paid["na"])
+    assert "cost" in comparison.to_frame().columns
+
+
+@pytest.mark.parametrize(
+    ("goal", "said"),
+    [("balanced_accuracy", "has the best balanced accuracy"), ("log_loss", "has the least log")],
+)
+def test_the_conclusion_names_the_best_by_the_goal(data, goal, said):
+    *validation, y_proba, y = data
+    found = compare(
+        *validation, y_proba, y, classes=CLASSES, methods=["na", "em", "auto"], goal=goal
+    )
+    assert found.results[-1].estimate.decision["goal"] == goal
+    sign = -1 if goal == "log_loss" else 1
+    best = max(found.results, key=lambda result: sign * getattr(result.scores, goal))
+    assert f"labels {best.method} {said}" in found.conclusion
 
 
 def test_without_labels_nothing_is_scored(data):

@@ -17,11 +17,11 @@ blank_figures = pytest.mark.usefixtures("blank_figures")
 
 def test_an_estimate_alone(pets, read):
     page = read(render_report(pets.estimate()))
-    assert set(page.tables) == {"priors-table"}
+    assert set(page.tables) == {"priors-table", "plan-table"}
     for absent in ("methods", "decisions", "labels", "confusion", "calibration", "shift"):
         assert absent not in page.texts
     assert "pass y_proba_val and y_val" in page.texts["left-out"]
-    assert "No verdict: to say whether adapting helps" in page.texts["verdict"]
+    assert "No verdict: whether adapting helps takes labelled validation" in page.texts["verdict"]
     assert page.data["verdict"] is None
     assert page.data["decisions"] is page.data["confusion"] is page.data["comparison"] is None
     assert [attributes["href"] for attributes in page.find("a") if "#" in attributes["href"]] == [
@@ -112,7 +112,7 @@ def test_known_priors(pets, read):
         "known", pets.classes, np.array([0.4, 0.3, 0.2, 0.1]), np.full(4, 0.25), "given", "direct"
     )
     page = read(render_report(estimate, y_proba_target=pets.y_proba_target))
-    assert "No verdict: the target priors were given" in page.texts["verdict"]
+    assert "No verdict: the target's class shares were given" in page.texts["verdict"]
     assert page.data["verdict"] is None
     assert "500 target rows" in page.texts["main"] + page.html
     assert "ps.adapt_proba" in page.texts["next"]

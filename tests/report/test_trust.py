@@ -1,11 +1,15 @@
 """The verdict and what it rests on: the assessment's, and the same everywhere on the page."""
 
+import json
+import re
+import shlex
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, log_loss
 
 import priorshift as ps
 from priorshift import assessment
@@ -13,7 +17,7 @@ from priorshift.assessment import labels_needed, weigh
 from priorshift.cli import main
 from priorshift.report import render_report
 from priorshift.report._words import description
-from priorshift.text import number, percent
+from priorshift.text import number, numbers, percent, percents, short_percent
 
 pytestmark = pytest.mark.usefixtures("blank_figures")
 
@@ -143,7 +147,7 @@ def test_intervals_are_in_the_table_and_in_the_picture(pets, read):
     assert "90% interval" in page.texts["shares"]
     assert "as exact" not in page.texts["sample"]
     trusting = replace(estimate, method="em")
-    assert "suppose that the predicted" in read(render_report(trusting)).texts["changed"]
+    assert "assume that the predicted" in read(render_report(trusting)).texts["changed"]
     assert "point estimates" in read(render_report(pets.estimate())).texts["changed"]
 
 
@@ -234,19 +238,31 @@ def test_what_takes_too_long_is_left_out_and_said(
     assert page.data["diagnostics"] is not None
 
 
-def test_the_command_asks_for_intervals(pets, read, tmp_path):
+@pytest.fixture(scope="module")
+def files(pets, tmp_path_factory):
+    """Write the pets to files; return the options that name them."""
+    folder = tmp_path_factory.mktemp("pets")
     for name, proba, y in (
         ("validation", pets.y_proba_val, pets.y_val),
         ("target", pets.y_proba_target, None),
     ):
         frame = pd.DataFrame(proba, columns=pets.classes)
         frame = frame if y is None else frame.assign(label=y)
-        frame.to_csv(tmp_path / f"{name}.csv", index=False)
-    files = [f"--{name}={tmp_path / f'{name}.csv'}" for name in ("validation", "target")]
-    output = tmp_path / "report.html"
-    asked = ["--method=scm-l", "--confidence-level=0.9", f"--output={output}"]
-    result = CliRunner().invoke(main, ["report", *files, *asked], catch_exceptions=False)
+        frame.to_csv(folder / f"{name}.csv", index=False)
+    (folder / "costs.json").write_text('{"cat": {"dog": 5}}')
+    return folder, [f"--{name}={folder / f'{name}.csv'}" for name in ("validation", "target")]
+
+
+def run(*arguments):
+    result = CliRunner().invoke(main, list(map(str, arguments)), catch_exceptions=False)
     assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_the_command_asks_for_intervals(pets, read, files):
+    folder, data = files
+    output = folder / "report.html"
+    run("report", *data, "--method=scm-l", "--confidence-level=0.9", f"--output={output}")
     page = read(output.read_text(encoding="utf-8"))
     estimator = ps.SCML().fit(pets.y_proba_val, pets.y_val, classes=pets.classes)
     estimate = estimator.estimate(pets.y_proba_target, confidence_level=0.9, random_state=0)
@@ -254,4 +270,269 @@ def test_the_command_asks_for_intervals(pets, read, tmp_path):
         estimate.interval[:, 1], rel=1e-4
     )
     assert "--confidence-level 0.9" in page.texts["reproduce"]
-    assert f"--target {tmp_path / 'target.csv'}" in page.texts["next"]
+    assert f"--target {folder / 'target.csv'}" in page.texts["next"]
+    assert page.data["title"] == "Class balance in target.csv"
+
+
+@pytest.mark.parametrize("costs", [False, True])
+def test_the_page_and_the_command_agree_on_every_number(read, files, costs):
+    folder, data = files
+    data = [*data, f"--costs={folder / 'costs.json'}"] if costs else data
+    said = json.loads(run("assess", *data, "--json"))
+    run("report", *data, f"--output={folder / 'r.html'}")
+    page = read((folder / "r.html").read_text(encoding="utf-8"))
+    for name in (
+        "verdict",
+        "sentence",
+        "reasons",
+        "goal",
+        "gain",
+        "score_before",
+        "score_after",
+        "shift_test",
+    ):
+        assert page.data[name] == said[name], name
+    assert page.data["estimate"] == said["estimate"]
+    n_pairs = len(said["diagnostics"]["confusable"])
+    assert page.data["diagnostics"] == {**said["diagnostics"], "n_confusable": n_pairs}
+    # and what a reader sees of them
+    assert said["goal"] == ("cost" if costs else "accuracy")
+    values = [said[name]["value"] for name in ("score_before", "score_after")]
+    main_text, show = spaced(page.texts["main"]), numbers if costs else percents
+    assert all(value in main_text for value in show(*values))
+    for column, name in (("Now", "priors"), ("Before", "source_priors")):
+        assert page.values("priors-table", column) == pytest.approx(
+            said["estimate"][name], rel=1e-5
+        )
+    bounds = said["estimate"]["interval"]
+    assert page.values("priors-table", "Lower") == pytest.approx(
+        {name: low for name, (low, _) in bounds.items()}, rel=1e-5
+    )
+    assert f"(p = {said['shift_test']['p_value']:.3f})" in main_text
+
+
+def test_labels_to_ask_for_are_planned_and_the_command_says_the_same(read, files):
+    folder, data = files
+    run("report", *data, f"--output={folder / 'r.html'}")
+    page = read((folder / "r.html").read_text(encoding="utf-8"))
+    sensible, half = page.data["labels_needed"]
+    assert (sensible["width"], sensible["halves"], half["halves"]) == (0.04, False, True)
+    bounds = np.array(list(page.data["estimate"]["interval"].values()))
+    widest = (bounds[:, 1] - bounds[:, 0]).max()
+    assert half["width"] == pytest.approx(widest / 2, rel=0.05)
+    assert sensible["with_predictions"] < sensible["labels"]
+    shown = page.column("plan-table", "Labels")
+    assert shown["±2 points"] == f"{sensible['labels']:,}"
+    assert list(shown.values())[1] == f"{half['labels']:,}"
+    command = re.search(r"priorshift plan .*", page.texts["plan"])[0]
+    again = json.loads(run(*shlex.split(command)[1:], "--json"))
+    for name in ("width", "labels", "with_predictions"):
+        assert again[name] == sensible[name]
+
+
+def test_shares_of_many_classes_are_planned_from_a_file(draw, read, tmp_path):
+    case = draw([f"species {k}" for k in range(20)], n_val=1500, n_target=800)
+    for name, proba, more in (
+        ("validation", case.y_proba_val, {"label": case.y_val}),
+        ("target", case.y_proba_target, {}),
+    ):
+        frame = pd.DataFrame(proba, columns=case.classes).assign(**more)
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    data = [f"--{name}={tmp_path / f'{name}.csv'}" for name in ("validation", "target")]
+    run("report", *data, "--method=scm-l", f"--output={tmp_path / 'r.html'}")
+    page = read((tmp_path / "r.html").read_text(encoding="utf-8"))
+    plans = page.data["labels_needed"]
+    largest = max(page.data["estimate"]["priors"].values())
+    assert plans[0]["width"] <= largest / 2
+    command = page.texts["plan"].replace("shares.csv", shlex.quote(str(tmp_path / "shares.csv")))
+    first, second = re.findall(r"priorshift (?:estimate|plan) .*", command)
+    run(*shlex.split(first)[1:])
+    again = json.loads(run(*shlex.split(second)[1:], "--json"))
+    assert again["labels"] == plans[0]["labels"]
+    assert again["with_predictions"] == plans[0]["with_predictions"]
+
+
+def test_nothing_is_planned_where_all_is_known(pets, read):
+    assert "plan" not in read(pets.render()).texts  # every row has a label
+    assert "plan" in read(pets.render(y_target=None)).texts
+
+
+@pytest.mark.parametrize(
+    ("K", "largest", "width"),
+    [(2, 0.6, 0.04), (10, 0.2, 0.04), (100, 0.05, 0.02), (1000, 0.006, 0.002)],
+)
+def test_the_width_to_plan_for_suits_the_shares(K, largest, width, read):
+    shares = np.array([largest, *[(1 - largest) / (K - 1)] * (K - 1)])
+    estimate = ps.PriorEstimate(
+        "em", np.arange(K), shares, np.full(K, 1 / K), "given", "direct", n_target=5000
+    )
+    page = read(render_report(estimate))
+    (plan,) = page.data["labels_needed"]
+    assert plan["width"] == width
+    assert plan["labels"] == ps.labels_needed(
+        width=width, priors=shares.round(4) if K <= 12 else shares
+    )
+    assert f"±{50 * width:g} points" in page.texts["plan"]
+
+
+GOALS = {
+    "accuracy": ({}, "Accuracy", "accuracy"),
+    "balanced_accuracy": (
+        {"goal": "balanced_accuracy"},
+        "Balanced accuracy",
+        "balanced accuracy",
+    ),
+    "log_loss": ({"goal": "log_loss"}, "Log loss", "log loss"),
+    "cost": ({"costs": {("cat", "dog"): 5}}, "Cost per case", "the expected cost per case"),
+}
+
+
+@pytest.fixture(scope="module", params=GOALS)
+def judged(request, pets):
+    """Assess the pets by one of the goals, with labels of the target."""
+    given = GOALS[request.param][0]
+    rows = (pets.y_proba_val, pets.y_val, pets.y_proba_target)
+    return ps.assess(*rows, classes=pets.classes, method="scm-l", y_target=pets.y_target, **given)
+
+
+def per_class(case, y_proba, found):
+    """Return each class's mean score on validation, as scikit-learn and the costs define it."""
+    at = np.searchsorted(case.classes, case.y_val)
+    if found.goal == "log_loss":
+        scores = -np.log(y_proba[np.arange(at.size), at])
+    elif found.goal == "cost":
+        scores = found.costs[at, (y_proba @ found.costs).argmin(axis=1)]
+    else:
+        scores = y_proba.argmax(axis=1) == at
+    return np.array([scores[at == k].mean() for k in range(case.classes.size)])
+
+
+def test_the_score_to_expect_is_that_of_the_goal(pets, judged):
+    means = per_class(pets, pets.y_proba_val, judged)
+    balanced = judged.goal == "balanced_accuracy"
+    shares = np.full(4, 0.25) if balanced else judged.estimate.priors
+    assert judged.score_before.value == pytest.approx(shares @ means)
+    gain = judged.gain.value if judged.judged_by.in_points else -judged.gain.value
+    assert judged.score_after.value == pytest.approx(judged.score_before.value + gain)
+    for score in (judged.score_before, judged.score_after):
+        assert score.low < score.value < score.high
+
+
+def test_labels_measure_the_goal(pets, judged):
+    y = np.searchsorted(pets.classes, pets.y_target)
+    measured = judged.measured
+    adapted = replace(judged.estimate, strength=1.0).adapt(pets.y_proba_target)
+    for found, proba in ((measured.before, pets.y_proba_target), (measured.after, adapted)):
+        decided = proba.argmax(axis=1)
+        expected = {
+            "accuracy": lambda d=decided: accuracy_score(y, d),
+            "balanced_accuracy": lambda d=decided: balanced_accuracy_score(y, d),
+            "log_loss": lambda p=proba: log_loss(y, p),
+            "cost": lambda p=proba: judged.costs[y, (p @ judged.costs).argmin(axis=1)].mean(),
+        }[judged.goal]()
+        assert found.value == pytest.approx(expected, rel=1e-6)
+    better = measured.after.value - measured.before.value
+    sign = 1 if judged.judged_by.in_points else -1
+    assert measured.gain.value == pytest.approx(sign * better)
+
+
+def test_the_page_speaks_of_what_was_judged(pets, judged, read, tmp_path):
+    _, tile, word = GOALS[judged.goal]
+    path = judged.report(tmp_path / "r.html", **pets.data)
+    page = read(path.read_text(encoding="utf-8"))
+    main = page.texts["main"].partition("Class shares, before and now")[0]
+    values = [judged.score_before.value, judged.score_after.value]
+    shown = percents(*values) if judged.judged_by.in_points else numbers(*values)
+    for when, value in zip(("now", "after adapting|if adapted"), shown, strict=True):
+        assert re.search(rf"{tile} ({when}){re.escape(value)}", main), main
+    assert f"adapting takes {word} from" in page.texts["labels"]
+    assert page.data["goal"] == judged.goal
+    assert page.data["score_before"] == judged.score_before.to_dict()
+    assert page.data["score_after"] == judged.score_after.to_dict()
+    named = {"cost": "costs=costs"}.get(judged.goal, f'goal="{judged.goal}"')
+    assert (named in page.texts["next"]) == (judged.goal != "accuracy")
+    if judged.goal != "accuracy":
+        said = [page.texts["verdict"], main, page.texts["reasons"], judged.sentence, repr(judged)]
+        accuracy = re.compile(r"(?<!balanced )accuracy", re.IGNORECASE)
+        assert not any(accuracy.search(text) for text in said)
+        assert not accuracy.search(judged._repr_html_())
+    assert ("lower is better" in main) == (not judged.judged_by.in_points)
+
+
+def test_decisions_are_those_that_costs_ask_for(pets, read, tmp_path):
+    costs = np.ones((4, 4)) - np.eye(4)
+    costs[0] = [0, 30, 30, 30]
+    rows = (pets.y_proba_val, pets.y_val, pets.y_proba_target)
+    found = ps.assess(*rows, classes=pets.classes, method="scm-l", costs=costs)
+    page = read(found.report(tmp_path / "r.html", **pets.data).read_text(encoding="utf-8"))
+    decided = [
+        ps.decide(proba, costs)
+        for proba in (
+            pets.y_proba_target,
+            replace(found.estimate, strength=1.0).adapt(pets.y_proba_target),
+        )
+    ]
+    counts = [np.bincount(d, minlength=4).tolist() for d in decided]
+    assert counts[0] != np.bincount(pets.y_proba_target.argmax(axis=1), minlength=4).tolist()
+    assert [page.data["decisions"][name] for name in ("before", "after")] == counts
+    y = np.searchsorted(pets.classes, pets.y_target)
+    assert page.data["target_labels"]["cost"] == pytest.approx(
+        [costs[y, d].mean() for d in decided]
+    )
+
+
+def test_log_loss_needs_probabilities(pets):
+    decided = pets.classes[pets.y_proba_val.argmax(axis=1)]
+    with pytest.raises(ValueError, match="needs probabilities"):
+        ps.assess(y_pred_val=decided, y_val=pets.y_val, y_pred_target=decided, goal="log_loss")
+
+
+@pytest.fixture(scope="module")
+def decided(pets):
+    """Assess decisions without probabilities, some of the target's with labels."""
+    val, target = (
+        pets.classes[proba.argmax(axis=1)] for proba in (pets.y_proba_val, pets.y_proba_target)
+    )
+    given = {"y_pred_val": val, "y_val": pets.y_val, "y_pred_target": target}
+    return ps.assess(**given, classes=pets.classes), given
+
+
+def test_the_first_screen_of_decisions_is_about_shares(decided, read, tmp_path):
+    found, given = decided
+    for data in (given, {}):  # rows, or the assessment alone
+        page = read(found.report(tmp_path / "r.html", **data).read_text(encoding="utf-8"))
+        assert found.sentence in spaced(page.texts["verdict"])
+        first = spaced(page.texts["main"].partition("What changed")[0])
+        assert "Accuracy" not in first
+        assert f"Decisions that are right{found.score_before.value:.0%}" in first
+        counted = np.array([np.mean(given["y_pred_target"] == c) for c in found.estimate.classes])
+        off = np.abs(counted - found.estimate.priors).sum() / 2
+        assert f"Counting decisions is off by{short_percent(off)}" in first
+        assert "Did only the balance change?cannot tell" in first
+        assert "decisions as counted" in first
+        assert list(page.values("priors-table", "Decided").values()) == pytest.approx(
+            counted, rel=1e-5
+        )
+        assert "Report the corrected shares" in page.texts["next"]
+        assert "shares_to_report" in page.texts["next"]
+        assert "priorshift estimate" in page.texts["next"]
+        assert "too few rows" not in page.texts["assumption"]
+        assert "2 checks are good, 1 not possible" in page.texts["trust"]
+
+
+def test_labels_tell_whether_decisions_still_err_as_they_did(decided, pets, read, tmp_path):
+    _, given = decided
+    for truth, words in (
+        (pets.y_target, "decisions err as on validation"),
+        (np.random.default_rng(0).permutation(pets.y_target), "decisions err otherwise"),
+    ):
+        some = np.where(np.arange(500) < 200, truth.astype(object), None)
+        found = ps.assess(**given, classes=pets.classes, y_target=some)
+        page = read(found.report(tmp_path / "r.html", **given).read_text(encoding="utf-8"))
+        assert words in page.texts["main"]
+        shares = found.shares_to_report.priors
+        assert f"{short_percent(shares[np.argmax(np.abs(shares - found.decided_shares))])}" in (
+            found.sentence
+        )
+        assert "With labels (PPI)" in [text for text, _ in page.tables["priors-table"][0]]
+        assert "You have 200 labels already." in page.texts["plan"]

@@ -230,7 +230,7 @@ def test_check_of_published_numbers(rng):
     check = check_published(outputs)
     assert list(check.accuracy) == list(PUBLISHED)
     assert check.accuracy["oracle"] > check.accuracy["na"] + 1
-    assert check.accuracy["scm-l"] == pytest.approx(check.accuracy["oracle"], abs=1.0)
+    assert check.accuracy["na"] < check.accuracy["scm-l"] < check.accuracy["oracle"] + 1
     assert not check.is_same_file
     assert "| na | 33.79 |" in check.to_markdown()
     # an oracle for the weighted loss: repeat each sample as often as its class weighs

@@ -31,7 +31,7 @@ WORDS = {
     "accuracy": "accuracy",
     "balanced_accuracy": "balanced accuracy",
     "log_loss": "log loss",
-    "cost": "the expected cost per row",
+    "cost": "the expected cost per case",
 }
 
 LEAST_PROBABILITY = float(np.finfo(np.float32).eps)
@@ -254,6 +254,23 @@ class Goal:
     def decide(self, y_proba: Any) -> Indices:
         """Return the column that each row is decided for."""
         return cheapest(y_proba, self.costs)
+
+    def scores(self, y: Indices, y_proba: Any) -> Vector:
+        """Return each row's score: 1 for a right decision, or what it costs, or its log loss."""
+        if not self.by_decisions:
+            of_truth = np.maximum(y_proba[np.arange(y.size), y], LEAST_PROBABILITY)
+            return -np.log(np.asarray(of_truth, dtype=np.float64))
+        decided = self.decide(y_proba)
+        if self.costs is None:
+            return np.equal(decided, y).astype(np.float64)
+        return np.asarray(self.costs[y, decided])
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Least and largest score that a row can have."""
+        if self.costs is not None:
+            return float(self.costs.min()), float(self.costs.max())
+        return 0.0, 1.0 if self.in_points else -float(np.log(LEAST_PROBABILITY))
 
     def saved(self, y: Indices, before: Indices, after: Indices) -> Vector:
         """Return what new decisions save on rows of known class."""

@@ -12,7 +12,7 @@ validation never saw is not identified: it keeps bias 0 and the scale of the bes
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,13 +28,22 @@ from priorshift._validation import (
     check_positive,
     check_priors,
     check_sample_weight,
+    column_of,
     encode_labels,
     in_class_order,
     read_labels,
     settle_classes,
 )
 from priorshift.calibration.crossfit import by_fold, cross_fit, ridges_of
-from priorshift.calibration.fitting import Objective, Penalty, fit_map, fit_temperature
+from priorshift.calibration.fitting import (
+    RELEASED_STEPS,
+    FittedMap,
+    Objective,
+    Penalty,
+    fit_map,
+    fit_released,
+    fit_temperature,
+)
 from priorshift.calibration.likelihood import (
     TEMPERATURE,
     Family,
@@ -72,6 +81,15 @@ def _log_softmax_tensor(xp: Any, logits: Any) -> Any:
     return xp.where(zero, xp.minimum(least, tiny), shifted)
 
 
+class _Task(NamedTuple):
+    """Labelled outputs divided by a unit, the penalties to choose from, and the folds to do so."""
+
+    likelihood: LabelLikelihood
+    unit: float
+    ridges: tuple[float, ...]
+    folds: tuple[slice, ...]
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class _Calibrator(BaseEstimator):
     """Fit and apply `softmax(v * z + b)`; a subclass says which parameters there are."""
@@ -88,6 +106,12 @@ class _Calibrator(BaseEstimator):
     def _ridges(self) -> tuple[tuple[float, ...], int]:
         """Return the penalties on the biases to choose from, and the folds to choose by."""
         return (0.0,), 1
+
+    @property
+    def _balance(self) -> str:
+        """How to correct for `source_label_priors`."""
+        check_choice(self.balance, ("offset", "weights"), "balance")
+        return self.balance
 
     def fit(
         self,
@@ -118,8 +142,9 @@ class _Calibrator(BaseEstimator):
         self
             The fitted calibrator.
         """
-        check_choice(self.balance, ("offset", "weights"), "balance")
-        outputs = check_outputs(logits, from_proba=self.from_proba, name="logits")
+        balance = self._balance
+        logits, y = column_of(logits, y, of="logits")
+        outputs = check_outputs(logits, from_proba=self.from_proba, name="logits", classes=classes)
         labels = read_labels(y, outputs.values.shape[0])
         self.classes_ = settle_classes(outputs, labels, classes)
         self.n_features_in_ = self.classes_.size
@@ -129,7 +154,7 @@ class _Calibrator(BaseEstimator):
         offset, corrected = np.zeros(self.classes_.size), source_label_priors is not None
         if corrected:
             priors = check_priors(source_label_priors, self.classes_, "source_label_priors")
-            weight, offset = rebalance(encoded, weight, priors, self.balance)
+            weight, offset = rebalance(encoded, weight, priors, balance)
         ridges, n_folds = self._ridges()
         # stratified folds share the chance in label frequencies, which a bias would fit
         order, folds = by_fold(encoded, n_folds, corrected, getattr(self, "random_state", None))
@@ -141,7 +166,7 @@ class _Calibrator(BaseEstimator):
         )
         del z
         with single_threaded_blas():  # products of small blocks: threads would only wait
-            self._fit(likelihood, unit, ridges, folds)
+            self._fit(_Task(likelihood, unit, ridges, folds))
         return self
 
     def predict_log_proba(self, logits: ArrayLike) -> Vector:
@@ -198,30 +223,13 @@ class _Calibrator(BaseEstimator):
         z = np.maximum(values, TINY, dtype=np.float64, order="C")
         return _log_softmax(np.log(z, out=z))
 
-    def _fit(
-        self,
-        likelihood: LabelLikelihood,
-        unit: float,
-        ridges: tuple[float, ...],
-        folds: tuple[slice, ...],
-    ) -> None:
-        tol, max_iter = check_positive(self.tol, "tol"), check_count(self.max_iter, "max_iter")
+    def _fit(self, task: _Task) -> None:
+        likelihood, unit = task.likelihood, task.unit
         family, unseen = self._family(), self.classes_[~likelihood.seen].tolist()
         if unseen and (family != TEMPERATURE or len(unseen) >= self.n_features_in_ - 1):
             warn_user(_unseen_message(unseen), PriorShiftWarning)
-        found = fit_temperature(likelihood, start=unit, tol=tol, max_iter=max_iter)
-        self.n_iter_ = found.n_iter
-        if family != TEMPERATURE:
-            start, self.ridge_ = found.map, ridges[0]
-            if len(ridges) > 1:
-                chosen = cross_fit(likelihood, family, start, ridges, folds, max_iter=max_iter)
-                self.ridge_ = chosen.ridge
-            objective = Objective(likelihood, family, Penalty(self.ridge_), start)
-            found = fit_map(objective, start, tol * np.sqrt(likelihood.total), max_iter)
-            self.n_iter_ += found.n_iter
-        if found.trouble:
-            message = f"{type(self).__name__} did not converge: {found.trouble}."
-            warn_user(message, ConvergenceWarning)
+        found = self._search(task)
+        self.n_iter_, self.converged_ = found.n_iter, not found.trouble
         self.nll_ = likelihood.value(found.map) / likelihood.total
         self._map = ScoreMap(found.map.slope / unit, found.map.bias)
         if family.slope == "shared":
@@ -230,6 +238,25 @@ class _Calibrator(BaseEstimator):
             self.scale_ = self._map.slope
         if family.bias:
             self.bias_ = self._map.bias
+
+    def _search(self, task: _Task) -> FittedMap:
+        """Find the best map; warn if it is not reached."""
+        likelihood, unit, ridges, folds = task
+        tol, max_iter = check_positive(self.tol, "tol"), check_count(self.max_iter, "max_iter")
+        family = self._family()
+        found = fit_temperature(likelihood, start=unit, tol=tol, max_iter=max_iter)
+        if family != TEMPERATURE:
+            start, n_iter, self.ridge_ = found.map, found.n_iter, ridges[0]
+            if len(ridges) > 1:
+                chosen = cross_fit(likelihood, family, start, ridges, folds, max_iter=max_iter)
+                self.ridge_ = chosen.ridge
+            objective = Objective(likelihood, family, Penalty(self.ridge_), start)
+            found = fit_map(objective, start, tol * np.sqrt(likelihood.total), max_iter)
+            found = found._replace(n_iter=n_iter + found.n_iter)
+        if found.trouble:
+            message = f"{type(self).__name__} did not converge: {found.trouble}."
+            warn_user(message, ConvergenceWarning)
+        return found
 
 
 def _unit(z: Vector) -> float:
@@ -283,6 +310,8 @@ class TemperatureScaling(_Calibrator):
         Mean negative log-likelihood of the validation labels, balance corrected, without penalty.
     n_iter_ : int
         Iterations used.
+    converged_ : bool
+        Whether the best fit was reached.
 
     References
     ----------
@@ -323,13 +352,19 @@ class BCTS(_Calibrator):
         it.
     random_state : None, int or Generator, default=None
         Shuffles the rows before they are dealt to folds; None is the same shuffle every time.
+    solver : {"optimal", "released"}, default="optimal"
+        "released" reproduces the code that was released with "The Hitchhiker's Guide to Prior-Shift
+        Adaptation": 100 steps of PyTorch's L-BFGS at a learning rate of 1e-4, in float32, from
+        T = 1 and b = 1, with gradients that add up over the steps. Validation rows are weighted
+        as by `balance="weights"`. It does not warn; see `converged_`.
 
     Attributes
     ----------
-    temperature_, classes_, n_features_in_, nll_, n_iter_
+    temperature_, classes_, n_features_in_, nll_, n_iter_, converged_
         As in `TemperatureScaling`.
     bias_ : ndarray of shape (n_classes,)
-        The biases b; 0 for a class that validation never saw.
+        The biases b; 0 for a class that validation never saw. With `solver="released"` they do not
+        sum to 0.
     ridge_ : float
         The penalty used.
 
@@ -352,12 +387,28 @@ class BCTS(_Calibrator):
     ridge: float | Literal["cv"] | None = None
     cv: int = 5
     random_state: int | np.random.Generator | None = None
+    solver: Literal["optimal", "released"] = "optimal"
+
+    @property
+    def _balance(self) -> str:
+        balance = super()._balance
+        check_choice(self.solver, ("optimal", "released"), "solver")
+        return "weights" if self.solver == "released" else balance
 
     def _family(self) -> Family:
         return Family("shared", bias=True)
 
     def _ridges(self) -> tuple[tuple[float, ...], int]:
+        if self.solver == "released":
+            check_choice(self.ridge, (None, 0), "ridge with solver='released'")
         return _settled_ridges(self)
+
+    def _search(self, task: _Task) -> FittedMap:
+        if self.solver == "optimal":
+            return super()._search(task)
+        self.ridge_ = 0.0
+        n_steps = min(RELEASED_STEPS, check_count(self.max_iter, "max_iter"))
+        return fit_released(task.likelihood, task.unit, n_steps)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -375,7 +426,7 @@ class VectorScaling(_Calibrator):
     ----------
     scale_ : ndarray of shape (n_classes,)
         The scales v; that of the best temperature for a class that validation never saw.
-    bias_, ridge_, classes_, n_features_in_, nll_, n_iter_
+    bias_, ridge_, classes_, n_features_in_, nll_, n_iter_, converged_
         As in `BCTS`; no `bias_` if `bias=False`.
 
     Examples

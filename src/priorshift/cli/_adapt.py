@@ -15,9 +15,11 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 from click.core import ParameterSource
+from scipy.special import softmax
 
 from priorshift._typing import Floats, Labels
 from priorshift._version import __version__
+from priorshift.adaptation import cheapest
 from priorshift.cli._console import busy, emit, note, on_terminal, progress, show_table
 from priorshift.cli._documents import document, tell_doubts
 from priorshift.cli._errors import command
@@ -25,8 +27,8 @@ from priorshift.cli._options import (
     Request,
     adapter_option,
     check_copy,
-    costs_option,
     data_options,
+    goal_options,
     is_file,
     json_option,
     known_priors_option,
@@ -89,7 +91,7 @@ TEXT = (".csv", ".tsv")
 )
 @data_options(validation="EM, MAP, --known-priors and --adapter can do without.")
 @target_labels_option
-@costs_option
+@goal_options
 @method_option(target_labels=True)
 @known_priors_option
 @adapter_option
@@ -105,9 +107,10 @@ def adapt(method: str, output: Path | None, overwrite: bool, as_json: bool, **na
     by_user = click.get_current_context().get_parameter_source("method")
     if request.adapter is not None and by_user is ParameterSource.COMMANDLINE:
         raise click.UsageError("--adapter says how to adapt; leave out --method.")
-    if request.adapter is not None and (request.costs or request.target_label_column):
+    more = request.costs or request.target_label_column or request.goal != "accuracy"
+    if request.adapter is not None and more:
         raise click.UsageError(
-            "--adapter says how to adapt; leave out --costs and --target-label-column."
+            "--adapter says how to adapt; leave out --costs, --goal and --target-label-column."
         )
     if request.predicted_column is not None:
         raise click.UsageError(
@@ -158,7 +161,7 @@ class Done(NamedTuple):
 
 def rewrite(task: Task, plan: Plan, partial: Partial) -> Done:
     """Adapt the target block by block; count its rows, and the decisions that changed."""
-    shift, from_logits = plan.shift, task.target.kind == "logits"
+    shift, from_logits, costs = plan.shift, task.target.kind == "logits", task.costs
     n_rows, n_changed = partial.begin.rows, 0
     head: tuple[Floats | None, Floats | None] = None, None
     if partial.kept is not None:
@@ -170,7 +173,8 @@ def rewrite(task: Task, plan: Plan, partial: Partial) -> Done:
         if head[0] is None:
             head = block[:SHOWN_ROWS].copy(), changed[:SHOWN_ROWS].copy()
         n_rows += block.shape[0]
-        n_changed += int(np.count_nonzero(changed.argmax(axis=1) != block.argmax(axis=1)))
+        before = softmax(block, axis=1) if from_logits and costs is not None else block
+        n_changed += int(np.count_nonzero(cheapest(before, costs) != cheapest(changed, costs)))
         return changed
 
     def save(mark: Mark) -> None:

@@ -19,8 +19,8 @@ from priorshift.cli._errors import command, in_options
 from priorshift.cli._options import (
     Request,
     confidence_option,
-    costs_option,
     data_options,
+    goal_options,
     json_option,
     method_option,
     output_option,
@@ -35,7 +35,7 @@ from priorshift.cli._task import open_task
 )
 @data_options(validation="Required.")
 @target_labels_option
-@costs_option
+@goal_options
 @method_option(target_labels=True)
 @confidence_option
 @output_option("Write a .json or .csv file instead of printing.")

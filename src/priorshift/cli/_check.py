@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import click
 import numpy as np
 
 from priorshift._typing import Labels
-from priorshift._validation import read_labels, some
+from priorshift._validation import read_decisions, read_labels, some
 from priorshift.cli._classes import (
     Columns,
     explain_columns,
@@ -24,7 +24,13 @@ from priorshift.cli._console import emit, show_table, stdout
 from priorshift.cli._documents import document
 from priorshift.cli._errors import BAD_DATA, Command
 from priorshift.cli._options import Decorator, Request, column_options, json_option
-from priorshift.cli._task import labels_not_used, no_labels, open_file, settle_columns
+from priorshift.cli._task import (
+    labels_not_used,
+    no_labels,
+    open_file,
+    predicted_labels,
+    settle_columns,
+)
 from priorshift.io import PredictionFile
 
 SHOWN_ROWS, SHOWN_CLASSES = 3, 25
@@ -48,6 +54,9 @@ class Understood:
     first_rows: list[list[float]]
     remarks: list[str]
     problem: str | None
+    predicted_column: str | None = None
+    decision_counts: dict[str, int] = field(default_factory=dict)
+    """How often each class was decided for, where there are no probabilities."""
 
 
 def columns_of_files(command: Any) -> Any:
@@ -61,7 +70,8 @@ def columns_of_files(command: Any) -> Any:
 @click.command(
     cls=Command,
     short_help="Show how files are read: rows, classes, columns, labels.",
-    epilog="\b\nExample:\n  priorshift check validation.csv target.csv",
+    epilog="\b\nExamples:\n  priorshift check validation.csv target.csv\n"
+    "  priorshift check graded.csv answers.csv --predicted-column verdict",
 )
 @click.argument("files", nargs=-1, required=True, type=EXISTING, metavar="FILE...")
 @columns_of_files
@@ -92,6 +102,8 @@ def understand(paths: Sequence[Path], request: Request) -> list[Understood]:
     labels = [_labels(file) for file in opened]
     validation = next((at for at, raw in enumerate(labels) if raw is not None), None)
     known = None if validation is None else labels[validation]
+    if request.predicted_column is not None:
+        return _decisions(opened, labels, validation or 0, request.predicted_column)
     # where labels are not found, a column of them may stand among the classes, or hide them
     hidden = None
     if known is None:
@@ -127,7 +139,8 @@ def _understood(
     *,
     is_target: bool,
 ) -> Understood:
-    n_rows, problem, counts, remarks = None, None, {}, list(file.remarks)
+    n_rows, problem, text, remarks = None, None, np.array([]), list(file.remarks)
+    where = f"{file.label_column!r} in {file.where}"
     try:
         classes = name_classes(columns, file, known)
         n_rows = read_rows(file, columns, files).shape[0]
@@ -136,7 +149,8 @@ def _understood(
         classes = np.array(columns or file.names or ())
     if raw is not None and problem is None:
         try:
-            counts = _counts(file, raw, n_rows, classes, explain_columns(files, columns))
+            text = read_text_labels(raw, raw.size if n_rows is None else n_rows, where)
+            text = known_labels(text, classes, where, explain_columns(files, columns))
         except ValueError as error:
             if is_target:
                 remarks.append(labels_not_used(error))
@@ -151,7 +165,7 @@ def _understood(
         classes=classes.tolist(),
         columns=dict(zip(classes.tolist()[-len(stored) :], stored, strict=False)),
         label_column=None if raw is None else file.label_column,
-        label_counts={name: counts.get(name, 0) for name in classes.tolist()} if counts else {},
+        label_counts=_by_class(text, classes),
         ignored=_ignored(file, stored, raw),
         first_rows=[] if problem else file.head(SHOWN_ROWS, columns).round(6).tolist(),
         remarks=remarks,
@@ -159,13 +173,61 @@ def _understood(
     )
 
 
-def _counts(
-    file: PredictionFile, raw: Labels, n_rows: int | None, classes: Labels, explanation: str
-) -> dict[str, int]:
-    """Count the labels of each class."""
+def _decisions(
+    files: Sequence[PredictionFile], labels: Sequence[Labels | None], validation: int, column: str
+) -> list[Understood]:
+    """Gather what is known of files of decisions; those of validation name the classes."""
+    first = _decided(files[validation], labels[validation], column, None)
+    classes = None if first.problem else np.array(first.classes)
+    return [
+        first if at == validation else _decided(file, raw, column, classes)
+        for at, (file, raw) in enumerate(zip(files, labels, strict=True))
+    ]
+
+
+def _decided(
+    file: PredictionFile, raw: Labels | None, column: str, classes: Labels | None
+) -> Understood:
+    """Say how a file of decisions is read; `classes` are those of validation."""
+    names, problem, remarks = np.array([] if classes is None else classes), None, [*file.remarks]
+    decided, labels = np.array([]), np.array([])
     where = f"{file.label_column!r} in {file.where}"
-    text = read_text_labels(raw, raw.size if n_rows is None else n_rows, where)
-    return dict(Counter(known_labels(text, classes, where, explanation).tolist()))
+    try:
+        decided, of = predicted_labels(file, column)
+        if raw is not None and classes is None:
+            labels = read_text_labels(raw, decided.size, where)
+        if classes is None:
+            names = read_decisions(decided, labels if labels.size else None)[0]
+        decided = known_labels(decided, names, of)
+    except ValueError as error:
+        problem = str(error)
+    if raw is not None and classes is not None:
+        try:
+            labels = known_labels(read_text_labels(raw, decided.size, where), names, where)
+        except ValueError as error:
+            remarks.append(labels_not_used(error))
+    if raw is None:
+        remarks.append(f"No labels: there is no {file.label_column!r}.{label_hint(file)}")
+    return Understood(
+        path=file.where,
+        n_rows=decided.size or _count_rows(file),
+        classes=names.tolist(),
+        columns={},
+        label_column=None if raw is None else file.label_column,
+        label_counts=_by_class(labels, names),
+        ignored=_ignored(file, [column], raw),
+        first_rows=[],
+        remarks=remarks,
+        problem=problem,
+        predicted_column=column,
+        decision_counts={} if problem else _by_class(decided, names),
+    )
+
+
+def _by_class(found: Labels, names: Labels) -> dict[str, int]:
+    """Count how often each name was found; nothing where nothing was."""
+    counts = Counter(found.tolist())
+    return {name: counts[name] for name in names.tolist()} if found.size else {}
 
 
 def _count_rows(file: PredictionFile) -> int | None:
@@ -194,10 +256,14 @@ def show(found: Understood, *, labelled: bool = True) -> None:
     """
     rows = "rows unknown" if found.n_rows is None else f"{found.n_rows:,} rows"
     labels = "no labels" if found.label_column is None else f"labels in {found.label_column!r}"
-    title = f"{found.path}: {rows}, {len(found.classes)} classes, {labels}"
     classes = found.classes
     header = ["class", "column"]
     cells = [[name, found.columns.get(name, "(the rest)")] for name in classes]
+    if found.predicted_column is not None:
+        labels = f"decisions in {found.predicted_column!r}, {labels}"
+        header = ["class", "decisions"]
+        cells = [[name, f"{found.decision_counts.get(name, 0):,}"] for name in classes]
+    title = f"{found.path}: {rows}, {len(found.classes)} classes, {labels}"
     if found.label_counts:
         header.append("labels")
         cells = [[*line, f"{found.label_counts[line[0]]:,}"] for line in cells]
@@ -207,7 +273,8 @@ def show(found: Understood, *, labelled: bool = True) -> None:
         cells = [
             [*line, *(f"{p:.4g}" for p in row)] for line, row in zip(cells, numbers, strict=True)
         ]
-    show_table(title, header, cells[:SHOWN_CLASSES], n_left=2)
+    n_left = 1 if found.predicted_column is not None else 2
+    show_table(title, header, cells[:SHOWN_CLASSES], n_left=n_left)
     console = stdout()
     if len(cells) > SHOWN_CLASSES:
         console.print(f"... and {len(cells) - SHOWN_CLASSES} more classes.", soft_wrap=True)

@@ -1,25 +1,28 @@
 """Which columns of which file are which class."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from priorshift._typing import Floats, Labels
+from priorshift._typing import Floats, Labels, Mask
 from priorshift._validation import (
+    RENORMALISE,
     Predictions,
     check_logits,
     check_proba,
     is_missing,
     misspelt,
     read_labels,
+    rounding,
     settle_classes,
     some,
 )
 from priorshift.adaptation import reweight
-from priorshift.cli._columns import HEAD_ROWS, rounding
+from priorshift.cli._columns import HEAD_ROWS
 from priorshift.cli._dask import cluster_rows
 from priorshift.execution import Block, Blocks, Table, map_reduce, take_rows
 from priorshift.io import PredictionFile, are_whole, as_text
@@ -140,7 +143,7 @@ def _checked(
             raise ValueError(_different(files)) from None
         negative = 0 not in values.shape and bool(map_reduce(_count_negative, values))
         hint = "Add --logits if these are logits. " if negative else ""
-        if not negative and _are_rounded(values):
+        if not negative and RENORMALISE not in str(error) and _are_rounded(values):
             hint = "Add --renormalise if they were rounded. "
         raise ValueError(f"{error} {hint}{explain_columns(files, columns)}".strip()) from None
 
@@ -162,16 +165,31 @@ def some_labels(raw: NDArray[Any], classes: Labels, where: str) -> NDArray[np.ob
     Nothing, NaN and an empty cell are missing, and so is -1 where it is no class. None is returned
     where all are.
     """
+    known = _has_label(raw, classes)
+    if not known.any():
+        return None
+    found = np.full(raw.size, None, dtype=object)
+    labels = np.array(raw[known].tolist())
+    found[known] = known_labels(read_text_labels(labels, labels.size, where), classes, where)
+    return found
+
+
+def classes_of_some(decided: Labels, raw: NDArray[Any]) -> Labels:
+    """Name the classes where there are decisions on a target and labels of some of its rows."""
+    named = np.unique(decided)
+    labels = as_text(np.array(raw[_has_label(raw, named)].tolist()))
+    with suppress(ValueError):  # tables write whole numbers beside missing ones with a point
+        labels = as_text(labels.astype(np.float64))
+    return np.unique(np.concatenate([named, labels])) if labels.size else named
+
+
+def _has_label(raw: NDArray[Any], classes: Labels) -> Mask:
+    """Tell which rows have a label."""
     values = raw.astype(object)
     known = ~np.fromiter((is_missing(value) or value == "" for value in values), bool, raw.size)
     if "-1" not in classes:
         known &= np.fromiter((str(value) not in MINUS_ONE for value in values), bool, raw.size)
-    if not known.any():
-        return None
-    found = np.full(raw.size, None, dtype=object)
-    labels = np.array(values[known].tolist())
-    found[known] = known_labels(read_text_labels(labels, labels.size, where), classes, where)
-    return found
+    return known
 
 
 def known_labels(labels: Labels, classes: Labels, where: str, explanation: str = "") -> Labels:

@@ -23,6 +23,7 @@ from priorshift.cli._options import (
     Request,
     dask_option,
     data_options,
+    goal_options,
     json_option,
     methods_option,
     output_option,
@@ -41,6 +42,7 @@ from priorshift.evaluation import compare as compare_methods
 @data_options(validation="Required.")
 @dask_option
 @target_labels_option
+@goal_options
 @methods_option("Only these methods (may be repeated) [default: all].")
 @output_option("Write a .json or .csv file instead of printing.")
 @json_option
@@ -69,7 +71,7 @@ def compare_on(task: Task, methods: Sequence[str] | None = None) -> Comparison:
     if task.y_proba_val is None or task.y_val is None:
         raise click.UsageError("comparing methods needs --validation.")
     if methods is None and task.request.predicted_column is not None:
-        methods = decision_methods()
+        methods = decision_methods(target_labels=task.target_labels() is not None)
     with progress("Estimating") as bar:
 
         def followed(names: Sequence[str]) -> Iterable[str]:
@@ -82,5 +84,6 @@ def compare_on(task: Task, methods: Sequence[str] | None = None) -> Comparison:
             task.target_labels(),
             methods=methods,
             progress=followed,
+            **task.aim,
             **task.given,
         )

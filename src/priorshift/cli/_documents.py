@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from priorshift.cli._console import emit, note, say, show_table
 from priorshift.cli._errors import in_options
 from priorshift.estimators import PriorEstimate
 from priorshift.estimators.result import change_of, columns_of
-from priorshift.evaluation import Comparison, Scores
+from priorshift.evaluation import Comparison
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.io import write_text
 from priorshift.text import csv_table, movers
@@ -149,7 +148,7 @@ def comparison_as_csv(comparison: Comparison) -> str:
     """Return one line per method, with its priors."""
     names = [str(name) for name in comparison.classes]
     header = ("method", "status", "gap", "agreement", "seconds", "error")
-    scored = [field.name for field in fields(Scores)]
+    scored = comparison.score_names
     rows = []
     for result in comparison.results:
         estimate, scores = result.estimate, result.scores

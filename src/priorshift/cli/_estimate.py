@@ -17,9 +17,9 @@ from priorshift.cli._documents import (
 from priorshift.cli._errors import command
 from priorshift.cli._options import (
     Request,
-    costs_option,
     dask_option,
     data_options,
+    goal_options,
     interval_options,
     json_option,
     method_option,
@@ -36,7 +36,7 @@ from priorshift.cli._task import as_advised, open_task
 @data_options(validation="EM and MAP can do without.")
 @dask_option
 @target_labels_option
-@costs_option
+@goal_options
 @method_option(target_labels=True)
 @interval_options
 @output_option("Write a .json or .csv file instead of printing.")
@@ -54,7 +54,9 @@ def estimate(
     with open_task(Request(**named)) as task, busy(f"Estimating by {method}"):
         shift, found = task.estimate(method), task.assess(method)
     if save_adapter is not None:
-        as_advised(shift, found).adapter.to_json(save_adapter)
+        adapter = as_advised(shift, found).adapter
+        adapter = adapter if task.costs is None else adapter.with_costs(task.costs)
+        adapter.to_json(save_adapter)
         note(f"Wrote {save_adapter}.")
     text = {
         ".json": document("estimate", verdict_of(found), **shift.to_dict()),

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from priorshift.adaptation import GOALS, GoalName
 from priorshift.cli._errors import SHIFTED
 from priorshift.estimators import PriorEstimator, available_estimators, traits_of
 from priorshift.io import suffix_of
@@ -92,6 +93,7 @@ class Request:
     label_column: str | None = None
     target_label_column: str | None = None
     costs: Path | None = None
+    goal: GoalName = "accuracy"
     predicted_column: str | None = None
     class_columns: str | None = None
     positive_class: str | None = None
@@ -113,6 +115,10 @@ class Request:
     def __post_init__(self) -> None:
         if self.interval_method is not None and self.confidence_level is None:
             raise click.UsageError("--interval-method needs a --confidence-level.")
+        if self.costs is not None and self.goal != "accuracy":
+            raise click.UsageError(
+                f"--costs are a goal of their own; leave out --goal {self.goal}, or --costs."
+            )
         if self.adapter is not None:
             self._refuse_beside_adapter()
         probabilities = self.logits or self.class_columns or self.positive_class or self.dask
@@ -159,6 +165,11 @@ column_options: tuple[Decorator, ...] = (
         is_flag=True,
         help="Divide each row by its sum, for probabilities that were rounded.",
     ),
+    click.option(
+        "--predicted-column",
+        metavar="NAME",
+        help="Column of decisions, where there are no probabilities; auto is then cm-l.",
+    ),
 )
 """How to read the columns of a file."""
 
@@ -186,11 +197,6 @@ def data_options(validation: str, *, folder: bool = False) -> Decorator:
             "--labels", type=INPUT, help="Labels of validation, where its file has no room (npy)."
         ),
         *column_options,
-        click.option(
-            "--predicted-column",
-            metavar="NAME",
-            help="Column of decisions, where there are no probabilities; auto is then cm-l.",
-        ),
         click.option(
             "--source-priors",
             metavar="FILE|NAME=VALUE,...",
@@ -280,14 +286,24 @@ def fail_option(when: str) -> Decorator:
     )
 
 
-costs_option: Decorator = click.option(
-    "--costs",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="What errors cost: a .csv table with a row per true class and a column per decision, or "
-    '.json such as {"ill": {"well": 10}}; other errors cost 1. The verdict then rests on expected '
-    "cost instead of accuracy.",
-)
-"""Adds prices of errors."""
+def goal_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what adapting is to improve: the price of errors, or a goal by name."""
+    costs = click.option(
+        "--costs",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="What errors cost: a .csv table with a row per true class and a column per decision, "
+        'or .json such as {"ill": {"well": 10}}; other errors cost 1. The verdict then rests on '
+        "expected cost instead of accuracy.",
+    )
+    goal = click.option(
+        "--goal",
+        type=click.Choice(GOALS),
+        default="accuracy",
+        show_default=True,
+        help="What adapting is to improve, where errors have no --costs: the verdict rests on it.",
+    )
+    return costs(goal(command))
+
 
 target_labels_option: Decorator = click.option(
     "--target-label-column",

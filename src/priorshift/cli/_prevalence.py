@@ -118,6 +118,9 @@ def _show_prevalence(shift: PriorEstimate, low: float, high: float, apparent: fl
 @click.option("--logits", is_flag=True, help="Predictions are logits, not probabilities.")
 @click.option("--label-column", help="Column of the labels [default: label; in an npz: y].")
 @click.option("--class-columns", metavar="A,B,...", help="Columns that hold predictions.")
+@click.option(
+    "--predicted-column", metavar="NAME", help="Column of decisions, without probabilities."
+)
 @json_option
 def plan(
     width: float,

@@ -18,6 +18,7 @@ from priorshift.cli._options import (
     Request,
     dask_option,
     data_options,
+    goal_options,
     html_option,
     interval_options,
     json_option,
@@ -39,6 +40,7 @@ from priorshift.report import require_packages, write_report
 @data_options(validation="EM, MAP and --known-priors can do without.")
 @dask_option
 @target_labels_option
+@goal_options
 @method_option(target_labels=True)
 @known_priors_option
 @interval_options
@@ -99,7 +101,7 @@ def report_on(
             y_proba_target=task.target_rows(),
             y_target=task.all_target_labels(),
             comparison=comparison,
-            title=title,
+            title=title or f"Class balance in {Path(task.target.where).name}",
             command=command,
             options=options,
             warnings=told,

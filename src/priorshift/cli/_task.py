@@ -28,6 +28,7 @@ from priorshift.assessment import Assessment, Verdicts, assess, following
 from priorshift.cli._classes import (
     Columns,
     class_columns,
+    classes_of_some,
     explain_columns,
     known_labels,
     name_classes,
@@ -187,9 +188,16 @@ class Task:
 
     @cached_property
     def costs(self) -> Vector | None:
-        """What errors cost, if the user said so."""
+        """What errors cost, if the user or the adapter says so."""
+        if self.adapter is not None:
+            return self.adapter.costs
         path = self.request.costs
         return None if path is None else read_costs(path, self.classes)
+
+    @property
+    def aim(self) -> dict[str, Any]:
+        """What adapting is to improve, as `assess` and Auto take it."""
+        return {"costs": self.costs, "goal": self.request.goal}
 
     def suitable(self, method: str) -> str:
         """Return the method; for decisions, CM-L in place of a default that needs probabilities."""
@@ -201,15 +209,16 @@ class Task:
     def fitted(self, method: str) -> PriorEstimator:
         """Fit a method to validation, or to what is known of the source."""
         estimator = get_estimator(self.suitable(method))
-        if self.costs is not None and "costs" in estimator.get_params():
-            estimator.set_params(costs=self.costs)
+        if self.aim.keys() <= estimator.get_params().keys():
+            estimator.set_params(**self.aim)
         try:
             return estimator.fit(self.y_proba_val, self.y_val, **self.given)
         except ValueError:
             if self.y_proba_val is not None:
                 raise
             raise click.UsageError(
-                f"{method} needs --validation here; em and map can do with --source-priors alone."
+                f"{method} needs --validation here; em and map can do with --source-priors alone, "
+                "ppi with --target-label-column."
             ) from None
 
     def estimate(self, method: str) -> PriorEstimate:
@@ -220,17 +229,26 @@ class Task:
             return self._known()
         estimator = self.fitted(method)
         rows, asked = self.target_rows(), self.request.interval
-        if estimator.needs_target_labels:
-            labels: dict[str, Any] = {"y_target": self.target_labels()}
-            if labels["y_target"] is None:
-                raise click.UsageError(
-                    f"{method} needs labels of some target rows; name their column with "
-                    "--target-label-column."
-                )
-            return estimator.estimate(rows, **labels, **asked)
+        if (labels := self._labels_for(estimator)) is not None:
+            return estimator.estimate(rows, random_state=0, y_target=labels, **asked)
         if asked and isinstance(rows.values, Table):
             return estimate_with_interval(estimator, rows, asked)
         return estimator.estimate(rows, random_state=0, **asked)
+
+    def _labels_for(self, estimator: PriorEstimator) -> NDArray[np.object_] | None:
+        """Return the target's labels, for a method that uses them.
+
+        One that can do without uses those that the user named for it only: others may be there to
+        judge it by.
+        """
+        named = self.request.target_label_column is not None and estimator.uses_target_labels
+        labels = self.target_labels() if named or estimator.needs_target_labels else None
+        if labels is None and estimator.needs_target_labels:
+            raise click.UsageError(
+                f"{estimator.name} needs labels of some target rows; name their column with "
+                "--target-label-column."
+            )
+        return labels
 
     def assess(self, method: str) -> Assessment | None:
         """Weigh all evidence; None without validation, or where the priors are known."""
@@ -242,7 +260,7 @@ class Task:
             self.target_rows(),
             method=self.suitable(method),
             y_target=self.target_labels(),
-            costs=self.costs,
+            **self.aim,
             confidence_level=self.request.confidence_level or CONFIDENCE_LEVEL,
             **self.given,
         )
@@ -352,14 +370,26 @@ def _decided(request: Request, opened: Sequence[PredictionFile], raw: Any, where
     assert request.predicted_column is not None
     known = np.array(request.known_classes)
     if raw is None:
-        if not known.size:
-            raise click.UsageError("decisions (--predicted-column) need --validation.")
-        return Task(request, known, tuple(opened), None)
+        classes = known if known.size else _classes_of_target(opened[-1], request)
+        return Task(request, classes, tuple(opened), None)
     decided, _ = predicted_labels(opened[0], request.predicted_column)
     y_val = read_text_labels(raw, decided.size, where)
     classes, index, _ = read_decisions(decided, y_val, known if known.size else None)
     rows = Predictions.from_decisions(index, classes.size)
     return Task(request, classes, tuple(opened), None, rows, y_val)
+
+
+def _classes_of_target(target: PredictionFile, request: Request) -> Labels:
+    """Name the classes by the decisions on the target, and by the labels that are known of it."""
+    assert request.predicted_column is not None
+    raw = target.labels()
+    if request.target_label_column is None or raw is None:
+        raise click.UsageError(
+            "decisions (--predicted-column) need --validation or, for the method ppi, labels of "
+            "some target rows: --target-label-column."
+        )
+    decided, _ = predicted_labels(target, request.predicted_column)
+    return classes_of_some(decided, raw)
 
 
 def predicted_labels(file: PredictionFile, column: str) -> tuple[Labels, str]:

@@ -13,6 +13,7 @@ from priorshift._typing import Indices, Labels, Mask, Vector
 from priorshift._validation import (
     NO_PRIOR,
     Predictions,
+    as_decisions,
     check_alpha,
     check_choice,
     check_classes,
@@ -23,6 +24,7 @@ from priorshift._validation import (
     check_sample_weight,
     check_source_mass,
     classes_of_priors,
+    column_of,
     encode_labels,
     in_class_order,
     is_named,
@@ -40,6 +42,7 @@ from priorshift.estimators.counts import (
     Mismatch,
     SeenTarget,
     TargetCounts,
+    TargetLabels,
     Validation,
     ValidationCounts,
     label_sources,
@@ -172,8 +175,11 @@ class PriorEstimator(BaseEstimator):
         Whether the method assumes that predicted probabilities are calibrated.
     estimates_nothing : bool, default=False
         Whether it is the baseline that returns the source priors.
+    uses_target_labels : bool, default=False
+        Whether `estimate` can use labels of some target rows, `y_target`; such a method finds
+        priors from them in `_estimate_labelled`.
     needs_target_labels : bool, default=False
-        Whether `estimate` needs labels of some target rows, `y_target`.
+        Whether it cannot do without them.
     raw_is : {"priors", "ratio"}, default="priors"
         What `PriorEstimate.raw` holds.
     gap_unit : {"nats", ""}, default="nats"
@@ -194,6 +200,7 @@ class PriorEstimator(BaseEstimator):
     trusts_outputs: ClassVar[bool] = False
     takes_tensors: ClassVar[bool] = False
     estimates_nothing: ClassVar[bool] = False
+    uses_target_labels: ClassVar[bool] = False
     needs_target_labels: ClassVar[bool] = False
     raw_is: ClassVar[Literal["priors", "ratio"]] = "priors"
     gap_unit: ClassVar[Literal["nats", ""]] = "nats"
@@ -250,7 +257,7 @@ class PriorEstimator(BaseEstimator):
         rows can show. A method that was fitted on decisions has counts and nothing else.
         """
         check_is_fitted(self)
-        if self._decisions_only:
+        if self.counts_suffice and self._decisions_only:
             return False
         return not (self.counts_suffice and self.confusion_.seen.all())
 
@@ -484,6 +491,7 @@ class PriorEstimator(BaseEstimator):
                 "source_label_priors without source_priors need validation labels y: the mean "
                 "prediction of each class is weighted by them."
             )
+        y_proba, y = column_of(y_proba, y)
         labels = None if y is None else read_labels(y)
         predictions = check_proba(y_proba, tables=True, classes=classes, labels=labels)
         n_samples = predictions.values.shape[0]
@@ -596,6 +604,7 @@ class PriorEstimator(BaseEstimator):
         # settling scales priors to sum to 1 again, which may change the last bit
         self.source_priors_, self.source_label_priors_ = sources
         self.source_priors_from_ = state["source_priors_from"]
+        self._source_is_known = self.source_priors_from_ != UNKNOWN_SOURCE
         return self
 
     def _sources(self, counts: ValidationCounts | None, known: Known) -> tuple[Vector, str]:
@@ -663,6 +672,9 @@ class PriorEstimator(BaseEstimator):
         random_state: int | np.random.Generator | None = None,
         *,
         y_pred: ArrayLike | None = None,
+        y_target: ArrayLike | None = None,
+        unlabelled: Any = None,
+        sample_weight: ArrayLike | None = None,
         interval_method: IntervalMethod = "auto",
         n_resamples: int = 300,
         simultaneous: bool = False,
@@ -681,6 +693,15 @@ class PriorEstimator(BaseEstimator):
             For the intervals that draw: an int gives the same ones every time.
         y_pred : array-like of shape (n_samples,), optional
             Decisions on the target instead of `y_proba`, for the methods of hard decisions.
+        y_target : array-like of shape (n_samples,), optional
+            Labels of some rows of the target, for the methods that use them (PPI, which needs
+            some, and SemiSupervisedEM): None or NaN where a label is unknown, or -1 where that is
+            no class. Choose the rows to label at random.
+        unlabelled : object, optional
+            What else stands for an unknown label.
+        sample_weight : array-like of shape (n_samples,), optional
+            For PPI, where rows did not all have the same chance of a label: 1 over that chance, up
+            to a factor. Weights of rows without a label do not matter.
         interval_method : {"auto", "asymptotic", "bootstrap", "bayesian"}, default="auto"
             "asymptotic" are standard errors in closed form for methods with a confusion matrix,
             and likelihood ratios for EM and MAP, which assume calibrated outputs; "bootstrap"
@@ -736,21 +757,52 @@ class PriorEstimator(BaseEstimator):
         )
         if y_proba is None and y_pred is None:
             raise ValueError("the target is missing; pass y_proba, or decisions as y_pred=.")
+        y_proba, y_target = column_of(y_proba, y_target, "y_target")
+        labelled = self._looks_at_labels(y_target, sample_weight)
         if y_pred is not None or self._decisions_only or _are_decisions(y_proba):
-            return self._from_counts(self._decisions_of(y_pred, y_proba), request)
+            if not labelled:
+                return self._from_counts(self._decisions_of(y_pred, y_proba), request)
+            self._require_decisions(y_pred, y_proba)
+            y_proba = y_proba if y_pred is None else as_decisions(y_pred, self.classes_)
+        named = self._named or is_named(y_proba)
+        values = self._read_target(y_proba)
+        if labelled:
+            labels = TargetLabels.of(
+                y_target, self.classes_, values.shape[0], unlabelled, sample_weight
+            )
+            if labels.rows.size or self.needs_target_labels:
+                found = self._estimate_labelled(values, labels, request)
+                return replace(found, named=named)
+        if request is None:
+            return replace(self._estimate(values), named=named)
+        of_interval = self._few_classes(values)
+        found = replace(self._estimate(values), named=named)
+        return found.with_interval(self._interval(of_interval, found, request), request)
+
+    def _looks_at_labels(self, y_target: Any, sample_weight: Any) -> bool:
+        """Tell whether to look at labels of the target; refuse those that the method cannot use."""
+        if y_target is None and sample_weight is not None:
+            raise ValueError("sample_weight is that of labelled rows; pass y_target= beside it.")
+        if y_target is None or self.uses_target_labels:
+            return y_target is not None or self.needs_target_labels
+        from priorshift.estimators.registry import label_methods
+
+        raise ValueError(
+            f"{type(self).__name__} does not use labels of the target; leave out y_target, or use "
+            f"one of {', '.join(label_methods())}."
+        )
+
+    def _read_target(self, y_proba: Any) -> Any:
+        """Check predictions on the target; return them in class order, as the method takes them."""
         predictions = check_proba(
             y_proba, tables=True, tensors=self.takes_tensors, classes=self.classes_
         )
         if self._named:
-            warn_of_missing_names(y_proba, predictions, self.classes_, "y_proba")
-        values = in_class_order(predictions, self.classes_)
-        values = self._as_taken(values)
-        check_source_mass(self._denominator, values, self.classes_, origin=self.source_priors_from_)
-        if request is None:
-            return self._estimate(values)
-        of_interval = self._few_classes(values)
-        found = self._estimate(values)
-        return found.with_interval(self._interval(of_interval, found, request), request)
+            warn_of_missing_names(y_proba, self.classes_, "y_proba")
+        values = self._as_taken(in_class_order(predictions, self.classes_))
+        if (source := self._denominator) is not None:
+            check_source_mass(source, values, self.classes_, origin=self.source_priors_from_)
+        return values
 
     def estimate_counts(
         self,
@@ -829,8 +881,18 @@ class PriorEstimator(BaseEstimator):
             found = replace(found, cautions=(*found.cautions, EXACT_RATES))
         return found
 
-    def adapt(self, y_proba: ArrayLike, *, strength: float = 1.0) -> NDArray[Any]:
+    def adapt(
+        self,
+        y_proba: ArrayLike,
+        *,
+        strength: float = 1.0,
+        y_target: ArrayLike | None = None,
+        unlabelled: Any = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> NDArray[Any]:
         """Estimate the target priors and adapt the same predictions to them.
+
+        Rows whose label is known are adapted like all others: labels only help the estimate.
 
         Parameters
         ----------
@@ -838,8 +900,14 @@ class PriorEstimator(BaseEstimator):
             Predicted probabilities on the target.
         strength : float in [0, 1], default=1
             How far to go: see `PriorEstimate.adapt`.
+        y_target, unlabelled, sample_weight
+            As for `estimate`.
         """
-        return self.estimate(y_proba).adapt(y_proba, strength=strength)
+        shift = self.estimate(
+            y_proba, y_target=y_target, unlabelled=unlabelled, sample_weight=sample_weight
+        )
+        shift = replace(shift, named=False)  # what there was to warn of is said
+        return shift.adapt(y_proba, strength=strength)
 
     # How priors are found: a method overrides `_estimate` or `_solve`
 
@@ -851,6 +919,12 @@ class PriorEstimator(BaseEstimator):
         if not target.empty:
             return self._solve(target)
         return self._only_unseen(target, y_proba.shape[0])
+
+    def _estimate_labelled(
+        self, y_proba: Rows, labels: TargetLabels, request: IntervalRequest | None
+    ) -> PriorEstimate:
+        """Turn clean target predictions and labels of some rows into an estimate."""
+        raise NotImplementedError
 
     def _solve(self, target: TargetCounts) -> PriorEstimate:
         """Turn counts of target decisions into an estimate; validation saw at least one class."""
@@ -960,7 +1034,7 @@ class PriorEstimator(BaseEstimator):
         return solution
 
     def _solve_by(
-        self, reproduced: Mapping[str, Reproduced], problem: Mixture, start: Vector, **options: Any
+        self, reproduced: Mapping[str, Reproduced], problem: Mixture, start: Vector
     ) -> Solution:
         """Solve as the parameter `solver` says: to a certificate, or as a paper did."""
         params: Any = self
@@ -970,7 +1044,7 @@ class PriorEstimator(BaseEstimator):
         tol = check_positive(params.tol, "tol")
         n_steps = check_count(params.max_iter, "max_iter")
         start = np.maximum(start, np.finfo(np.float64).tiny)  # at 0, no step would ever leave it
-        return reproduced[params.solver](problem, start, tol=tol, n_steps=n_steps, **options)
+        return reproduced[params.solver](problem, start, tol=tol, n_steps=n_steps)
 
     def _warn_if_short(self, solution: Solution) -> None:
         """Warn of a solution that fell short of its tolerance."""

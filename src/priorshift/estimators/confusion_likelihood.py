@@ -30,7 +30,7 @@ held-out rows most likely.
 from collections.abc import Callable
 from functools import partial, reduce
 from operator import add
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -38,12 +38,18 @@ from numpy.typing import ArrayLike
 from priorshift._typing import Vector
 from priorshift._validation import check_choice, check_count, check_positive
 from priorshift.calibration import deal_folds
-from priorshift.estimators.base import Fitting, Learned, PriorEstimator
+from priorshift.estimators.base import Fitting, Learned, PriorEstimator, Reproduced
 from priorshift.estimators.counts import TargetCounts, Validation
 from priorshift.estimators.references import GUIDE
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
-from priorshift.solvers import Mixture, gradient_ascent, maximise_jointly
+from priorshift.solvers import (
+    HALVED_EVERY,
+    Mixture,
+    gradient_ascent,
+    maximise_jointly,
+    released_ascent,
+)
 from priorshift.statistics import Confusion, Decision, model_columns, shrunk_columns
 from priorshift.uncertainty import pooled_columns
 
@@ -65,8 +71,10 @@ class CML(PriorEstimator):
         Duality gap in nats to reach.
     max_iter : int, default=1000
         Most steps.
-    solver : {"certified", "paper"}, default="certified"
-        "paper" is 1000 steps of projected gradient ascent with the best learning rate of a grid.
+    solver : {"certified", "paper", "released"}, default="certified"
+        "paper" is 1000 steps of projected gradient ascent with the best learning rate of a grid;
+        "released" has the learning rate of the code of the paper's authors, 1e-4, halved every 50
+        steps, and ends near the source priors.
 
     Examples
     --------
@@ -85,6 +93,10 @@ class CML(PriorEstimator):
     summary = "maximises the likelihood of hard decisions under the confusion matrix"
     reference = GUIDE
     batch = "likelihood"
+    _reproduced: ClassVar[dict[str, Reproduced]] = {
+        "paper": gradient_ascent,
+        "released": partial(released_ascent, learning_rate=1e-4, halved_every=HALVED_EVERY),
+    }
 
     def __init__(
         self, *, tol: float = 1e-6, max_iter: int = 1000, solver: str = "certified"
@@ -101,8 +113,8 @@ class SCML(CML):
     Parameters
     ----------
     tol, max_iter, solver
-        As in `CML`. Summed posteriors are not counts: the gap is that of the optimisation, and
-        says nothing about sampling noise.
+        As in `CML`; the released learning rate is 1e-3. Summed posteriors are not counts: the gap
+        is that of the optimisation, and says nothing about sampling noise.
 
     Examples
     --------
@@ -116,6 +128,10 @@ class SCML(CML):
     headline = "SCM-L"
     _decision = "soft"
     summary = "maximises the likelihood of soft decisions under the confusion matrix"
+    _reproduced: ClassVar[dict[str, Reproduced]] = {
+        "paper": gradient_ascent,
+        "released": partial(released_ascent, learning_rate=1e-3, halved_every=HALVED_EVERY),
+    }
 
 
 class CMM(PriorEstimator):
@@ -126,7 +142,8 @@ class CMM(PriorEstimator):
     alpha : float or array-like of shape (n_classes,), default=3.0
         Dirichlet hyper-prior.
     tol, max_iter, solver
-        As in `CML`.
+        As in `CML`; the released learning rate is 1e-3 throughout. Where it would lead to a prior
+        of 0, at which the released code fails, the estimate is the iterate before.
 
     Examples
     --------
@@ -144,6 +161,10 @@ class CMM(PriorEstimator):
     )
     reference = GUIDE
     batch = "likelihood"
+    _reproduced: ClassVar[dict[str, Reproduced]] = {
+        "paper": gradient_ascent,
+        "released": partial(released_ascent, learning_rate=1e-3),
+    }
 
     def __init__(
         self,
@@ -330,7 +351,7 @@ class JointLikelihood(PriorEstimator):
         return self._result_of(target, target.complete(solution.value), solution)
 
 
-def _most_likely(estimator: PriorEstimator, target: TargetCounts) -> PriorEstimate:
+def _most_likely(estimator: CML | CMM, target: TargetCounts) -> PriorEstimate:
     """Solve with one row per decision: the confusion matrix in use, weighted by the counts."""
     seen, counts = target.seen, target.counts.counts
     problem = Mixture.of(
@@ -338,7 +359,7 @@ def _most_likely(estimator: PriorEstimator, target: TargetCounts) -> PriorEstima
     )
     _report_impossible(problem, float(counts.sum()))
     start = target.among_seen(estimator.source_priors_)
-    solution = estimator._solve_by({"paper": gradient_ascent}, problem, start)
+    solution = estimator._solve_by(estimator._reproduced, problem, start)
     return estimator._result_of(target, target.complete(solution.value), solution)
 
 

@@ -1,7 +1,7 @@
 """What an estimator knows from validation and counts on the target.
 
 Validation tells rows, counts of decisions, and the class balance of the source. The target is
-counted among the classes that validation saw.
+counted among the classes that validation saw; some of its rows may have labels.
 """
 
 from dataclasses import dataclass, fields
@@ -12,7 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Floats, Indices, Labels, Mask, Vector
-from priorshift._validation import Predictions, check_priors
+from priorshift._validation import (
+    Predictions,
+    as_array,
+    check_priors,
+    check_sample_weight,
+    known_labels,
+)
 from priorshift.adaptation import prior_ratio
 from priorshift.execution import Block, Rows, map_reduce, times
 from priorshift.solvers import Mixture, maximise
@@ -291,6 +297,41 @@ class TargetCounts:
         return _complete(seen_priors, self.seen, self.unseen_priors)
 
 
+class TargetLabels(NamedTuple):
+    """The labels that are known of a target.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n_labelled,)
+        Rows with a label.
+    y : ndarray of shape (n_labelled,)
+        Their labels, as positions in the classes.
+    weight : ndarray of shape (n_labelled,) or None
+        1 over the chance of each to be labelled; None where all rows had the same.
+    """
+
+    rows: Indices
+    y: Indices
+    weight: Vector | None
+
+    @classmethod
+    def of(
+        cls, y_target: Any, classes: Labels, n_rows: int, unlabelled: Any, sample_weight: Any
+    ) -> "TargetLabels":
+        """Check the labels and their weights."""
+        rows, y = known_labels(y_target, classes, n_rows, unlabelled)
+        if sample_weight is None:
+            return cls(rows, y, None)
+        given = as_array(sample_weight, "sample_weight")
+        if given.shape != (n_rows,):
+            raise ValueError(
+                f"sample_weight has shape {given.shape} but there are {n_rows} rows of "
+                "predictions; give one weight per row. Those of rows without a label do not "
+                "matter."
+            )
+        return cls(rows, y, check_sample_weight(given[rows], rows.size) if rows.size else None)
+
+
 @dataclass(frozen=True)
 class _WeightSum:
     weight: SeenChance
@@ -356,7 +397,7 @@ def _checked(priors: Any, classes: Labels, name: str) -> Vector | None:
 def label_sources(counts: ValidationCounts | None, known: Known) -> tuple[Vector, str]:
     """Use the balance of labels as source priors: what a ratio from J is a ratio to."""
     if known.labels is not None:
-        return known.labels, "source_label_priors"
+        return known.labels, "given (source_label_priors)"
     if known.source is not None:
         return known.source, "given"
     assert counts is not None
@@ -390,11 +431,11 @@ def source_balance(
     labels tell the balance; otherwise they are used as label priors themselves.
     """
     if label_priors is not None:
-        return SourceBalance(label_priors, "source_label_priors, as given", True)
+        return SourceBalance(label_priors, "given (source_label_priors)", True)
     if source_priors is not None:
         mean, error = _mean(y_proba, weight)
         if (np.abs(mean - source_priors) > AGREES * error + 1e-6).any():
-            return SourceBalance(source_priors, "source_priors, as given", True)
+            return SourceBalance(source_priors, "given", True)
     K = y_proba.shape[1]
     counts = np.bincount(y, weight, K)
     added = np.full(K, 0.5)

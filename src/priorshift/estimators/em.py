@@ -10,6 +10,7 @@ posteriors on validation first. The same problem with one row per decision is in
 
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -33,11 +34,13 @@ from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
 from priorshift.execution import ArrayTable, Rows, Table
 from priorshift.solvers import (
+    FLOOR,
     L2_THRESHOLD,
     Mixture,
     Solution,
     expectation_maximisation,
     gradient_ascent,
+    released_ascent,
 )
 from priorshift.uncertainty import IntervalRequest, PriorInterval
 
@@ -51,6 +54,23 @@ LARGEST_COPY = 100_000_000
 """Rows times classes up to which calibrated outputs are kept: calibrating again takes longer."""
 
 
+RELEASED_RATE, RELEASED_THRESHOLD = 5e-8, 1e-5
+"""Learning rate of the released MAP, on the summed gradient, and the step at which it stops."""
+
+
+def _released_map(problem: Mixture, start: Vector, *, tol: float, n_steps: int) -> Solution:
+    """Ascend as the released code of MAP does."""
+    return released_ascent(
+        problem,
+        start,
+        tol=tol,
+        n_steps=n_steps,
+        learning_rate=RELEASED_RATE * problem.mass,
+        threshold=RELEASED_THRESHOLD,
+        floor=FLOOR,
+    )
+
+
 class EM(PriorEstimator):
     """Maximum likelihood from the posteriors (Saerens et al., 2002), solved to a certificate.
 
@@ -62,9 +82,11 @@ class EM(PriorEstimator):
         Duality gap in nats to reach: at most 0.14 standard errors in any direction.
     max_iter : int, default=1000
         Most passes over the target.
-    solver : {"certified", "paper", "gradient"}, default="certified"
-        "paper" is plain EM that stops when two iterates differ by < 0.001 in l2; "gradient" is
-        projected gradient ascent on the same likelihood, with the same stop.
+    solver : {"certified", "paper", "released", "gradient"}, default="certified"
+        "paper" is plain EM that stops when two iterates differ by < 0.001 in l2; "released" is the
+        same, and adapts predictions with the iterate before, as the code of the paper's authors
+        does (`PriorEstimate.adapts_to`); "gradient" is projected gradient ascent on the same
+        likelihood, with the same stop.
 
     Examples
     --------
@@ -86,7 +108,8 @@ class EM(PriorEstimator):
     batch = "posteriors"
     _reproduced: ClassVar[dict[str, Reproduced]] = {
         "paper": expectation_maximisation,
-        "gradient": gradient_ascent,
+        "released": partial(expectation_maximisation, lagged=True),
+        "gradient": partial(gradient_ascent, threshold=L2_THRESHOLD),
     }
 
     def __init__(
@@ -97,7 +120,7 @@ class EM(PriorEstimator):
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
         source = self.source_priors_
         problem = posterior_problem(y_proba, source, self._hyper_prior)
-        solution = self._solve_by(self._reproduced, problem, source, threshold=L2_THRESHOLD)
+        solution = self._solve_by(self._reproduced, problem, source)
         return self._result(solution.value, solution, y_proba.shape[0])
 
     def _interval(
@@ -118,9 +141,11 @@ class MAP(EM):
         Duality gap in nats to reach.
     max_iter : int, default=1000
         Most passes over the target.
-    solver : {"certified", "paper"}, default="certified"
+    solver : {"certified", "paper", "released"}, default="certified"
         "paper" is projected gradient ascent with the best learning rate of a grid, stopped when
-        two iterates differ by < 0.001 in l2.
+        two iterates differ by < 0.001 in l2. "released" has the learning rate of the code of the
+        paper's authors, 5e-8 on the summed gradient, stops at 1e-5 and then adapts predictions
+        with the iterate before (`PriorEstimate.adapts_to`).
 
     Examples
     --------
@@ -135,7 +160,10 @@ class MAP(EM):
     headline = ""
     summary = "maximises the posterior of the predicted probabilities under a hyper-prior"
     reference = SULC
-    _reproduced: ClassVar[dict[str, Reproduced]] = {"paper": gradient_ascent}
+    _reproduced: ClassVar[dict[str, Reproduced]] = {
+        "paper": partial(gradient_ascent, threshold=L2_THRESHOLD),
+        "released": _released_map,
+    }
 
     def __init__(
         self,

@@ -142,9 +142,10 @@ class BBSE(PriorEstimator):
         Solve min ||Jw - q|| with w >= 0 and p_T . w = 1 instead of clipping.
     tol : float, default=1e-9
         Duality gap of the constrained problem to reach.
-    solver : {"certified", "paper"}, default="certified"
-        "paper" keeps negative ratios as they are, as the released code does: adapted
-        "probabilities" may then be negative.
+    solver : {"certified", "paper", "released"}, default="certified"
+        "paper" keeps negative ratios as they are: adapted "probabilities" may then be negative, and
+        so may the sums that they are divided by. "released" does so too, with the ratio to
+        `source_priors`, the mean prediction, as in the code of the paper's authors.
 
     Examples
     --------
@@ -179,11 +180,13 @@ class BBSE(PriorEstimator):
         return None if self.constrained else "inversion"
 
     def _sources(self, counts: ValidationCounts | None, known: Known) -> tuple[Vector, str]:
+        if self.solver == "released":
+            return super()._sources(counts, known)
         return label_sources(counts, known)
 
     def _solve(self, target: TargetCounts) -> PriorEstimate:
         solve = _ratio_solver(self.constrained, self.solver, self.tol)
-        return from_ratio(self, target, solve, clip=self.solver != "paper")
+        return from_ratio(self, target, solve, clip=self.solver == "certified")
 
 
 class BBSES(BBSE):
@@ -214,8 +217,8 @@ RatioSolver = Callable[[Vector, Vector, Vector], tuple[Vector, Solution]]
 
 def _ratio_solver(constrained: bool, solver: str, tol: float) -> RatioSolver:
     """Solve J w = q plainly, or with w kept a ratio of priors."""
-    check_choice(solver, ("certified", "paper"), "solver")
-    if constrained and solver == "paper":
+    check_choice(solver, ("certified", "paper", "released"), "solver")
+    if constrained and solver != "certified":
         raise ValueError("the paper's BBSE is not constrained; choose one of the two.")
     tol = check_positive(tol, "tol")
 

@@ -21,26 +21,19 @@ is 0 where predictions say nothing, which leaves the labels alone (PPI++).
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import betaincinv, ndtri
-from sklearn.utils.validation import check_is_fitted
 
 from priorshift._typing import Floats, Indices, Labels, Vector
 from priorshift._validation import (
     as_array,
-    as_decisions,
     check_fraction,
     check_level,
     check_priors,
-    check_proba,
-    check_sample_weight,
-    check_source_mass,
     classes_of_labels,
-    in_class_order,
-    known_labels,
 )
-from priorshift.estimators.base import PriorEstimator, interval_request
-from priorshift.estimators.counts import Known, ValidationCounts
+from priorshift.estimators.base import PriorEstimator
+from priorshift.estimators.counts import Known, TargetLabels, ValidationCounts
 from priorshift.estimators.references import ANGELOPOULOS
 from priorshift.estimators.result import PriorEstimate
 from priorshift.execution import Block, Rows, Table, map_reduce, take_rows
@@ -102,7 +95,8 @@ class PPI(PriorEstimator):
         "corrects the mean prediction by what the labelled rows of the target show of its bias"
     )
     reference = ANGELOPOULOS
-    needs_target_labels = True
+    uses_target_labels = needs_target_labels = True
+    needs_probabilities = False
 
     def __init__(self, *, weight: float | None = None) -> None:
         self.weight = weight
@@ -131,85 +125,18 @@ class PPI(PriorEstimator):
         """Refuse: there is nothing to learn from validation."""
         raise ValueError("PPI learns nothing from validation; use fit(classes=[...]).")
 
-    def estimate(
-        self,
-        y_proba: ArrayLike | None = None,
-        confidence_level: float | None = None,
-        random_state: int | np.random.Generator | None = None,
-        *,
-        y_pred: ArrayLike | None = None,
-        y_target: ArrayLike | None = None,
-        unlabelled: Any = None,
-        sample_weight: ArrayLike | None = None,
-        **options: Any,
+    def _estimate_labelled(
+        self, y_proba: Rows, labels: TargetLabels, request: IntervalRequest | None
     ) -> PriorEstimate:
-        """Estimate the target priors from predictions and the labels that are known.
-
-        Parameters
-        ----------
-        y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-            Predicted probabilities on the target, labelled rows included.
-        confidence_level : float, optional
-            Such as 0.95: fill in `interval` and `standard_error`.
-        random_state : optional
-            Not used: nothing is drawn.
-        y_pred : array-like of shape (n_samples,), optional
-            Decisions on the target, in place of `y_proba`.
-        y_target : array-like of shape (n_samples,)
-            Labels: None or NaN where a label is unknown, or -1 where that is no class.
-        unlabelled : object, optional
-            What else stands for an unknown label.
-        sample_weight : array-like of shape (n_samples,), optional
-            1 over the probability that a row was chosen to be labelled, up to a factor. Weights
-            of rows without a label are not looked at.
-        **options
-            `simultaneous` and `estimand`, as for `PriorEstimator.estimate`.
-
-        Returns
-        -------
-        PriorEstimate
-        """
-        check_is_fitted(self)
-        request = interval_request(confidence_level, random_state, **options)
+        if not labels.rows.size:
+            raise ValueError(NO_LABELS)
         if request is not None and request.method not in ("auto", "asymptotic"):
             raise ValueError(
                 f"PPI has an interval of its own, not a {request.method} one; leave out "
                 "interval_method."
             )
-        if (y_proba is None) == (y_pred is None):
-            raise ValueError("pass y_proba, or decisions as y_pred=: one of them.")
-        given: Any = y_proba if y_pred is None else as_decisions(y_pred, self.classes_)
-        predictions = check_proba(given, tables=True, classes=self.classes_)
-        values = self._as_taken(in_class_order(predictions, self.classes_))
-        if self.source_priors_ is not None:
-            check_source_mass(
-                self.source_priors_, values, self.classes_, origin=self.source_priors_from_
-            )
-        labelled = _Labelled.of(values, y_target, self.classes_, unlabelled, sample_weight)
         weight = None if self.weight is None else check_fraction(self.weight, "weight")
-        return self._powered(labelled, weight, request)
-
-    def adapt(
-        self,
-        y_proba: ArrayLike,
-        *,
-        strength: float = 1.0,
-        y_target: ArrayLike | None = None,
-        unlabelled: Any = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> NDArray[Any]:
-        """Estimate the target priors and adapt the same predictions to them."""
-        shift = self.estimate(
-            y_proba, y_target=y_target, unlabelled=unlabelled, sample_weight=sample_weight
-        )
-        return shift.adapt(y_proba, strength=strength)
-
-    def _estimate(self, y_proba: Rows) -> PriorEstimate:  # noqa: ARG002
-        raise ValueError(NO_LABELS)
-
-    def _powered(
-        self, labelled: "_Labelled", weight: float | None, request: IntervalRequest | None
-    ) -> PriorEstimate:
+        labelled = _Labelled.of(y_proba, labels)
         lam = labelled.best_weights() if weight is None else labelled.allowed(weight)
         raw = labelled.shares(lam)
         priors = project_simplex(raw)
@@ -243,6 +170,11 @@ class _Sums(NamedTuple):
         square = self.y - 2 * weight * self.yf + weight**2 * self.ff
         return square - 2 * mean * total + mean**2 * self.one
 
+    @property
+    def flipped(self) -> "_Sums":
+        """The same sums if every label had come out the other way."""
+        return self._replace(y=self.one - self.y, yf=self.f - self.yf)
+
     def squares_around(self, weight: Vector, other: "_Sums") -> Vector:
         """Return the same around the mean under other weights of rows."""
         return self._spread(weight, (other.y - weight * other.f) / other.one)
@@ -258,7 +190,15 @@ class _Labelled:
 
     .. math:: N^{-2} \sum_i w_i (w_i - N / n)\, e_i^2
 
-    with e the residual of the difference estimator of survey sampling.
+    with e the residual of the difference estimator of survey sampling. A label that is rare among
+    rows of large weight may not have come up at all, and the estimated variance then lacks it.
+    The interval therefore counts :math:`z^2 / 2` labels more, drawn from the target, that came out
+    the other way, as Agresti and Coull (1998) do for a binomial share: with e' their residuals, it
+    adds
+
+    .. math:: \frac{z^2}{2} N^{-2} \sum_i \frac{w_i}{N} w_i (w_i - N / n)\, e_i'^2,
+
+    which is 0 where weights are equal.
     """
 
     def __init__(self, f: Floats, y: Indices, weight: Vector, moments: Vector, n_rows: int) -> None:
@@ -268,29 +208,13 @@ class _Labelled:
         self.sums = self._summed(self.weight)
 
     @classmethod
-    def of(
-        cls, values: Rows, y_target: Any, classes: Labels, unlabelled: Any, sample_weight: Any
-    ) -> Self:
-        """Check the labels and their weights, and sum up."""
-        n_rows = values.shape[0]
-        rows, y = known_labels(y_target, classes, n_rows, unlabelled)
-        if not rows.size:
-            raise ValueError(NO_LABELS)
-        if sample_weight is not None:
-            given = as_array(sample_weight, "sample_weight")
-            if given.shape != (n_rows,):
-                raise ValueError(
-                    f"sample_weight has shape {given.shape} but there are {n_rows} rows of "
-                    "predictions; give one weight per row. Those of rows without a label do not "
-                    "matter."
-                )
-            sample_weight = given[rows]
-        weight = check_sample_weight(sample_weight, rows.size)
-        if weight is None:
-            weight = np.ones(rows.size)
+    def of(cls, values: Rows, labels: TargetLabels) -> Self:
+        """Sum up."""
+        rows, y, weight = labels
+        weight = np.ones(rows.size) if weight is None else weight
         f = take_rows(values, rows) if isinstance(values, Table) else values[rows]
         moments = map_reduce(_moments, values, exact=True)
-        return cls(np.asarray(f, np.float64), y, weight, moments, n_rows)
+        return cls(np.asarray(f, np.float64), y, weight, moments, values.shape[0])
 
     def _summed(self, weight: Vector) -> _Sums:
         K, own = self.f.shape[1], np.take_along_axis(self.f, self.y[:, None], axis=1)[:, 0]
@@ -336,24 +260,37 @@ class _Labelled:
         """Return the variance of the shares."""
         N, n = self.n_rows, self.n
         found = self.sums.squares(weight) / (N * n)
-        scale = weight
         if self.n_others:
             found += weight**2 * self.others[1] / self.n_others
-            scale = weight * N / self.n_others
-        unequal = self._summed(self.weight * (self.weight - N / n))
-        found += unequal.squares_around(scale, self.sums) / N**2
+        found += self._summed(self.excess).squares_around(self._scale(weight), self.sums) / N**2
         if request.estimand == "sample":  # that of the labels themselves does not count
             share = self.sums.y / N
             found -= share * (1 - share) / N
         return np.maximum(found, 0.0)
+
+    def rare_labels(self, weight: Vector, z: float) -> Vector:
+        """Return the variance of labels that may not have come up where rows weigh much."""
+        missed = self._summed(self.weight / self.n_rows * self.excess).flipped
+        squares = missed.squares_around(self._scale(weight), self.sums)
+        return z**2 / 2 * np.maximum(squares, 0.0) / self.n_rows**2
+
+    @property
+    def excess(self) -> Vector:
+        """What a row counts for beyond one of equal weight."""
+        return self.weight * (self.weight - self.n_rows / self.n)
+
+    def _scale(self, weight: Vector) -> Vector:
+        """Return the weights as the difference estimator has them."""
+        return weight * self.n_rows / self.n_others if self.n_others else weight
 
     def interval(
         self, raw: Vector, priors: Vector, weight: Vector, request: IntervalRequest
     ) -> PriorInterval:
         """Bound the shares by their variance, or exactly where there are few labels."""
         reach = request.z(raw.size)
-        error = np.sqrt(self.variance(weight, request))
-        lower, upper = raw - reach * error, raw + reach * error
+        variance = self.variance(weight, request)
+        half = reach * np.sqrt(variance + self.rare_labels(weight, reach))
+        lower, upper, error = raw - half, raw + half, np.sqrt(variance)
         size = self.n_rows**2 / float(self.weight @ self.weight)  # labels of equal weight
         count = self.sums.y / self.n_rows * size
         few = np.minimum(count, size - count) < FEW_LABELS - 1e-9

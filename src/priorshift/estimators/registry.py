@@ -106,19 +106,24 @@ def register_estimator(cls: Estimator) -> Estimator:
 
 
 def available_estimators(*, target_labels: bool = False) -> list[str]:
-    """Return the names that `get_estimator` accepts.
+    """Return the names of the methods that a loop can fit on validation and run on a target.
+
+    By default, ``get_estimator(name).fit(y_proba_val, y_val).estimate(y_proba)`` works for every
+    name. "ppi" is not among them: it needs labels of some target rows, `y_target`.
 
     Parameters
     ----------
     target_labels : bool, default=False
-        Whether to name the methods that need labels of the target too, such as "ppi". By default
-        predictions suffice for every method named.
+        Whether you have labels of the target: adds the methods that need them. The names are then
+        all that `get_estimator` accepts.
 
     Examples
     --------
     >>> import priorshift as ps
     >>> ps.available_estimators()[:4]
     ['na', 'auto', 'cm', 'scm']
+    >>> set(ps.available_estimators(target_labels=True)) - set(ps.available_estimators())
+    {'ppi'}
     """
     _load_entry_points()
     return [
@@ -132,7 +137,7 @@ def get_estimator(name: str, **params: Any) -> PriorEstimator:
     Parameters
     ----------
     name : str
-        One of `available_estimators(target_labels=True)`.
+        One of `available_estimators(target_labels=True)`, which are all names.
     **params
         Passed on to the estimator.
 
@@ -181,18 +186,41 @@ def traits_of(name: str) -> PriorEstimator:
     return PriorEstimator()
 
 
-def decision_methods() -> list[str]:
+def decision_methods(*, target_labels: bool = False) -> list[str]:
     """Return the names of the methods that need no probabilities, decisions being enough.
+
+    Parameters
+    ----------
+    target_labels : bool, default=False
+        As for `available_estimators`.
 
     Examples
     --------
     >>> from priorshift.estimators.registry import decision_methods
     >>> decision_methods()
     ['cm', 'cm-l', 'cm-m', 'bbse', 'rlls', 'joint']
+    >>> decision_methods(target_labels=True)[-1]
+    'ppi'
+    """
+    methods = {name: traits_of(name) for name in available_estimators(target_labels=target_labels)}
+    return [
+        name
+        for name, method in methods.items()
+        if not (method.estimates_nothing or method.needs_probabilities)
+    ]
+
+
+def label_methods() -> list[str]:
+    """Return the names of the methods that can use labels of some target rows.
+
+    Examples
+    --------
+    >>> from priorshift.estimators.registry import label_methods
+    >>> label_methods()
+    ['em-labels', 'ppi']
     """
     _load_entry_points()
-    methods = {name: cls() for name, cls in _ESTIMATORS.items() if not cls.estimates_nothing}
-    return [name for name, method in methods.items() if not method.needs_probabilities]
+    return [name for name, cls in _ESTIMATORS.items() if cls.uses_target_labels]
 
 
 @cache  # once per process

@@ -22,6 +22,7 @@ from priorshift._validation import (
     like_input,
     require_keys,
     some,
+    warn_of_missing_names,
 )
 from priorshift._version import __version__
 from priorshift.adaptation import (
@@ -45,8 +46,11 @@ from priorshift.uncertainty import Estimand, IntervalKind, IntervalRequest, Prio
 MAX_ROWS = 10
 """Classes shown by a repr; beyond that the top movers."""
 
-PER_CLASS = ("priors", "source_priors", "raw", "interval", "standard_error")
+PER_CLASS = ("priors", "source_priors", "raw", "interval", "standard_error", "adapts_to")
 """What a dict holds as mappings from class."""
+
+NOT_STORED = ("named",)
+"""What a dict leaves out: it is about the session, not about the estimate."""
 
 MADE_BY: dict[IntervalKind, str] = {
     "asymptotic": "standard errors of validation and target",
@@ -116,6 +120,12 @@ class PriorEstimate(FrozenArrays):
         What Auto decided and why; `decision["sentence"]` says it in words.
     cautions : tuple of str
         Why the estimate or its interval may be further off than it says, and what to do.
+    adapts_to : ndarray of shape (n_classes,) or None
+        Priors that `adapt` uses instead of `priors`: the iterate before the last, where
+        `solver="released"` follows code that does so. `ratio` remains that of `priors`.
+    named : bool
+        Whether the classes were matched by the header of a frame: `adapt` then warns of an array.
+        Not stored by `to_dict`.
     """
 
     method: str
@@ -141,6 +151,8 @@ class PriorEstimate(FrozenArrays):
     strength: float = 1.0
     decision: Mapping[str, Any] | None = None
     cautions: tuple[str, ...] = ()
+    adapts_to: Vector | None = None
+    named: bool = False
 
     @property
     def ratio(self) -> Any:
@@ -154,7 +166,7 @@ class PriorEstimate(FrozenArrays):
         return Adapter(
             self.classes,
             self.source_priors,
-            self.priors,
+            self._target_priors,
             calibration=self.calibrator,  # type: ignore[arg-type]
             strength=self.strength,
             provenance={
@@ -167,6 +179,11 @@ class PriorEstimate(FrozenArrays):
                 "versions": {"priorshift": __version__, "numpy": np.__version__},
             },
         )
+
+    @property
+    def _target_priors(self) -> Vector:
+        """What predictions are adapted to."""
+        return self.priors if self.adapts_to is None else self.adapts_to
 
     @property
     def total_variation(self) -> Any:
@@ -210,6 +227,7 @@ class PriorEstimate(FrozenArrays):
             spread, and a tensor on the same device for a tensor.
         """
         self._require_source()
+        self._warn_of_array(y_proba)
         if (self.priors < 0).any():  # by the paper's BBSE: no adapter can stand for it
             read = check_outputs(
                 y_proba, from_proba=not from_logits, name="y_proba", classes=self.classes
@@ -238,6 +256,7 @@ class PriorEstimate(FrozenArrays):
                 "there is no interval; ask for one: estimate(..., confidence_level=0.95)."
             )
         self._require_source()
+        self._warn_of_array(y_proba)
         predictions = check_outputs(y_proba, from_proba=True, name="y_proba", classes=self.classes)
         values = in_class_order(predictions, self.classes)
         if self.calibrator is not None:
@@ -245,11 +264,11 @@ class PriorEstimate(FrozenArrays):
         found = adapt_proba_interval(
             values,
             self.source_priors,
-            self.priors,
+            self._target_priors,
             interval=np.column_stack(
                 [
-                    np.minimum(self.interval[:, 0], self.priors),
-                    np.maximum(self.interval[:, 1], self.priors),
+                    np.minimum(self.interval[:, 0], self._target_priors),
+                    np.maximum(self.interval[:, 1], self._target_priors),
                 ]
             ),
             confidence_level=self.confidence_level,
@@ -257,6 +276,11 @@ class PriorEstimate(FrozenArrays):
             classes=self.classes,
         )
         return ProbaInterval(*(like_input(predictions, part, self.classes) for part in found))
+
+    def _warn_of_array(self, y_proba: Any) -> None:
+        """Warn of columns without names, where names told which is which before."""
+        if self.named:
+            warn_of_missing_names(y_proba, self.classes, "y_proba")
 
     def _require_source(self) -> None:
         if self.source_priors is None:
@@ -335,6 +359,8 @@ def as_dict(found: PriorEstimate) -> dict[str, Any]:
     classes = found.classes.tolist()
     named: dict[str, Any] = {}
     for field in fields(found):
+        if field.name in NOT_STORED:
+            continue
         value = getattr(found, field.name)
         if field.name == "classes":
             value = classes
@@ -351,7 +377,9 @@ def as_dict(found: PriorEstimate) -> dict[str, Any]:
 
 def from_dict(found: Mapping[str, Any]) -> PriorEstimate:
     """Make an estimate of what `as_dict` returned; refuse what does not fit."""
-    known = [field.name for field in fields(PriorEstimate)]
+    known = [field.name for field in fields(PriorEstimate) if field.name not in NOT_STORED]
+    if isinstance(found, Mapping):
+        found = {"adapts_to": None, **found}  # files of earlier versions lack it
     require_keys(found, (*known, "calibration", "ratio"), "the estimate")
     classes = np.array(found["classes"])
     named = {name: found[name] for name in known}
@@ -472,6 +500,8 @@ def _notes(found: PriorEstimate) -> list[str]:
         notes.insert(0, f"... the {MAX_ROWS} of {found.classes.size} classes that {_most(found)}")
     if found.condition_number is not None:
         notes.append(f"condition number of the confusion matrix: {found.condition_number:.3g}")
+    if found.adapts_to is not None:
+        notes.append("adapts to the iterate before these priors, as the released code does")
     if found.unseen_classes:
         notes.append(f"not in validation: {some(found.unseen_classes)}")
     return [*notes, *(f"caution: {caution}" for caution in found.cautions)]

@@ -5,27 +5,18 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
-from sklearn.utils.validation import check_is_fitted
 
-from priorshift._typing import Indices, Mask, Vector
-from priorshift._validation import (
-    check_choice,
-    check_fraction,
-    check_proba,
-    check_source_mass,
-    in_class_order,
-    known_labels,
-)
+from priorshift._typing import Floats, Indices, Vector
+from priorshift._validation import check_choice, check_fraction
 from priorshift.adaptation import prior_ratio
 from priorshift.calibration import FAMILIES
-from priorshift.estimators.base import Fitting, Learned, PriorEstimator, interval_request
-from priorshift.estimators.counts import Validation
+from priorshift.estimators.base import MOST_CELLS, Fitting, Learned, PriorEstimator
+from priorshift.estimators.counts import TargetLabels, Validation
 from priorshift.estimators.em import CalibratedEM, posterior_problem
 from priorshift.estimators.references import SAERENS
 from priorshift.estimators.result import PriorEstimate
-from priorshift.execution import Rows
+from priorshift.execution import Rows, Table, take_rows
 from priorshift.solvers import Mixture, Solution
 from priorshift.uncertainty import (
     IntervalRequest,
@@ -52,7 +43,8 @@ class SemiSupervisedEM(PriorEstimator):
 
     to a certificate: the mixture problem with :math:`\alpha_k = 1 + n_k`. Without labels it is EM,
     and without unlabelled samples it returns the label frequencies. Choose the samples to label at
-    random from the target: not by class, not by confidence.
+    random from the target: not by class, not by confidence. Intervals resample labelled and
+    unlabelled samples; they take source priors and calibrator as exact.
 
     EM trusts outputs to be calibrated. Where a labelled validation set refutes that, outputs are
     calibrated first. Where the labels of the target contradict what EM finds without them,
@@ -91,6 +83,7 @@ class SemiSupervisedEM(PriorEstimator):
     )
     reference = SAERENS
     trusts_outputs = True
+    uses_target_labels = True
 
     def __init__(
         self,
@@ -133,35 +126,14 @@ class SemiSupervisedEM(PriorEstimator):
         if self._calibrated is None:
             super()._warn_of_mismatch(rows)
 
-    def estimate(
-        self,
-        y_proba: ArrayLike | None = None,
-        confidence_level: float | None = None,
-        random_state: int | np.random.Generator | None = None,
-        *,
-        y_target: ArrayLike | None = None,
-        unlabelled: Any = None,
-        **options: Any,
+    def _estimate_labelled(
+        self, y_proba: Rows, labels: TargetLabels, request: IntervalRequest | None
     ) -> PriorEstimate:
-        """Estimate the target priors from predictions and the labels that are known.
-
-        Parameters
-        ----------
-        y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-            Predicted probabilities on the target, labelled samples included.
-        confidence_level, random_state, **options
-            As for `PriorEstimator.estimate`. With `y_target`, a bootstrap resamples labelled and
-            unlabelled rows; source priors and calibrator count as exact.
-        y_target : array-like of shape (n_samples,), optional
-            Labels: None or NaN where a label is unknown, or -1 where that is no class. Without
-            any it is EM.
-        unlabelled : object, optional
-            What else stands for an unknown label.
-        """
-        if y_target is None:
-            return super().estimate(y_proba, confidence_level, random_state, **options)
-        check_is_fitted(self)
-        request = interval_request(confidence_level, random_state, **options)
+        if labels.weight is not None:
+            raise ValueError(
+                "SemiSupervisedEM takes all rows to have had the same chance of a label; leave "
+                "out sample_weight, or use PPI."
+            )
         if request is not None and (
             request.method not in ("auto", "bootstrap") or request.estimand == "sample"
         ):
@@ -169,33 +141,16 @@ class SemiSupervisedEM(PriorEstimator):
                 "with y_target SemiSupervisedEM has intervals by bootstrap only, and of the "
                 "population's share; leave out interval_method and estimand."
             )
-        values = in_class_order(check_proba(y_proba, classes=self.classes_), self.classes_)
-        check_source_mass(self._denominator, values, self.classes_, origin=self.source_priors_from_)
-        n_samples = values.shape[0]
-        rows, labels = known_labels(y_target, self.classes_, n_samples, unlabelled)
-        known = np.isin(np.arange(n_samples), rows)
-        found = self._most_likely(values, known, labels)
+        counts = np.bincount(labels.y, minlength=self.classes_.size).astype(np.float64)
+        rows = self._unlabelled(y_proba, labels.rows)
+        found = self._most_likely(rows, counts, y_proba.shape[0])
         if request is None:
             return found
-        return found.with_interval(self._resampled(values, known, labels, found, request), request)
-
-    def adapt(
-        self,
-        y_proba: ArrayLike,
-        *,
-        strength: float = 1.0,
-        y_target: ArrayLike | None = None,
-        unlabelled: Any = None,
-    ) -> NDArray[Any]:
-        """Estimate the target priors and adapt the same predictions to them.
-
-        Rows whose label is known are adapted like all others: the label only helps the estimate.
-        """
-        shift = self.estimate(y_proba, y_target=y_target, unlabelled=unlabelled)
-        return shift.adapt(y_proba, strength=strength)
+        return found.with_interval(self._resampled(rows, counts, found, request), request)
 
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
-        return self._most_likely(y_proba, np.zeros(1, dtype=bool), np.zeros(0, dtype=np.intp))
+        rows = self._unlabelled(y_proba, np.zeros(0, dtype=np.intp))
+        return self._most_likely(rows, np.zeros(self.classes_.size), y_proba.shape[0])
 
     def _interval(
         self, y_proba: Rows, found: PriorEstimate, request: IntervalRequest
@@ -207,37 +162,36 @@ class SemiSupervisedEM(PriorEstimator):
         plain.calibrator = None  # whether to calibrate is not asked anew for every resample
         return super(SemiSupervisedEM, plain)._interval(y_proba, found, request)
 
-    def _most_likely(self, y_proba: Rows, known: Mask, labels: Indices) -> PriorEstimate:
-        counts = np.bincount(labels, minlength=self.classes_.size).astype(np.float64)
-        solution = self._solution(None if known.all() else self._rows(y_proba, known), counts)
-        result = self._result(solution.value, solution, y_proba.shape[0])
+    def _most_likely(self, rows: Rows | None, counts: Vector, n_target: int) -> PriorEstimate:
+        solution = self._solution(rows, counts)
+        result = self._result(solution.value, solution, n_target)
         return result if self._calibrated is None else self._calibrated._explained(result)
 
     def _resampled(
-        self,
-        y_proba: Rows,
-        known: Mask,
-        labels: Indices,
-        found: PriorEstimate,
-        request: IntervalRequest,
+        self, rows: Rows | None, counts: Vector, found: PriorEstimate, request: IntervalRequest
     ) -> PriorInterval:
-        """Bound the priors by resampling labelled and unlabelled rows, each among themselves."""
-        counts = np.bincount(labels, minlength=self.classes_.size).astype(np.float64)
-        rows = None if known.all() else self._rows(y_proba, known)
+        """Bound the priors by resampling labelled and unlabelled rows, each among themselves.
+
+        Source priors and calibrator count as exact.
+        """
+        n_labels = int(counts.sum())
 
         def replicate(rng: np.random.Generator) -> Vector:
-            drawn = counts
-            if labels.size:
-                drawn = rng.multinomial(labels.size, counts / counts.sum()).astype(np.float64)
+            drawn = rng.multinomial(n_labels, counts / n_labels).astype(np.float64)
             times = None if rows is None else poisson_weights(rows.shape[0], rng)
             return self._solution(rows, drawn, times).value
 
         draws = bootstrap_draws(replicate, request.n_resamples, request.rng)
-        return bootstrap_interval(draws, found.priors, found.priors, y_proba.shape[0], request)
+        return bootstrap_interval(draws, found.priors, found.priors, found.n_target, request)
 
-    def _rows(self, y_proba: Rows, known: Mask) -> Rows:
-        """Return the unlabelled rows, calibrated if need be."""
-        rows = np.asarray(y_proba)[~known] if known.any() else y_proba
+    def _unlabelled(self, y_proba: Rows, labelled: Indices) -> Rows | None:
+        """Return the rows without a label, calibrated if need be; None if there are none."""
+        if labelled.size == y_proba.shape[0]:
+            return None
+        rows = y_proba
+        if labelled.size:
+            others = np.delete(np.arange(y_proba.shape[0]), labelled)
+            rows = _in_memory(y_proba, others)
         return rows if self._calibrated is None else self._calibrated._calibrated(rows)
 
     def _solution(self, rows: Rows | None, counts: Vector, times: Vector | None = None) -> Solution:
@@ -267,6 +221,19 @@ class SemiSupervisedEM(PriorEstimator):
             return 1.0, 0
         alone = self._maximise(posterior_problem(rows, self._denominator), self._denominator)
         return weight_of_unlabelled(counts, alone.value, rows.shape[0]), alone.n_iter
+
+
+def _in_memory(y_proba: Rows, rows: Indices) -> Floats:
+    """Return some rows as an array; say what to use where they are too many for one."""
+    if not isinstance(y_proba, Table):
+        return y_proba[rows]
+    if rows.size * y_proba.shape[1] > MOST_CELLS:
+        raise ValueError(
+            f"SemiSupervisedEM needs the {rows.size:,} rows without a label in memory, which are "
+            f"too many; use PPI, which goes through any number of them, or give fewer rows (up to "
+            f"{MOST_CELLS // y_proba.shape[1]:,})."
+        )
+    return take_rows(y_proba, rows)
 
 
 def _times(times: Vector | None, rows: Rows) -> Vector:

@@ -3,7 +3,7 @@
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -12,15 +12,18 @@ from numpy.typing import ArrayLike, NDArray
 from priorshift._results import Backend, make_frame
 from priorshift._typing import Indices, Vector
 from priorshift._validation import (
+    Predictions,
     check_proba,
+    column_of,
     known_labels,
     ordered,
     read_labels,
 )
-from priorshift.adaptation import total_variation
+from priorshift.adaptation import Goal, GoalName, total_variation
 from priorshift.estimators import (
     NoAdaptation,
     PriorEstimate,
+    PriorEstimator,
     available_estimators,
     get_estimator,
     traits_of,
@@ -44,8 +47,9 @@ COLUMNS = {
     "accuracy": "right decisions of adapted predictions, by the target's labels",
     "balanced": "the same, averaged over classes",
     "log loss": "of adapted predictions, lower is better",
-    "L1 error": "of the priors against the target's labels, lower is better; none for ppi, which "
-    "uses them",
+    "cost": "per row, of the cheapest decisions by adapted predictions, lower is better",
+    "L1 error": "of the priors against the target's labels, lower is better; none for a method "
+    "that uses them",
     "time": "of fitting and estimating",
     "status": "certified: a proven optimum; stationary: one of possibly several; direct: a formula",
 }
@@ -96,11 +100,14 @@ class Comparison:
         Class names.
     truth : ndarray of shape (n_classes,) or None
         Label frequencies of the target, if its labels were given.
+    goal : {"accuracy", "balanced_accuracy", "log_loss", "cost"}
+        What the conclusion judges methods by.
     """
 
     results: tuple[MethodResult, ...]
     classes: NDArray[Any]
     truth: Vector | None = None
+    goal: str = "accuracy"
 
     @property
     def estimates(self) -> dict[str, PriorEstimate]:
@@ -109,11 +116,11 @@ class Comparison:
 
     @property
     def conclusion(self) -> str:
-        """Say whether the methods to look at first agree, on what, and which was most accurate."""
+        """Say whether the methods to look at first agree, on what, and which was best."""
         chosen = _chosen(self.results)
         if not chosen:
             return "No method has an answer: each row says why."
-        said = [_in_agreement(chosen, self.classes), _most_accurate(self.results)]
+        said = [_in_agreement(chosen, self.classes), _best(self.results, self.goal)]
         return " ".join(sentence for sentence in said if sentence)
 
     @property
@@ -122,6 +129,12 @@ class Comparison:
         header, _ = self.table()
         return {name: COLUMNS[name] for name in header[1:]}
 
+    @property
+    def score_names(self) -> tuple[str, ...]:
+        """What methods are scored by: names of `Scores`, with the cost where errors have one."""
+        names = [field.name for field in fields(Scores)]
+        return tuple(name for name in names if name != "cost" or self.goal == "cost")
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values for JSON; vectors become mappings from class to number."""
         truth = None if self.truth is None else self.truth.tolist()
@@ -129,7 +142,7 @@ class Comparison:
         return {
             "classes": names,
             "truth": None if truth is None else dict(zip(names, truth, strict=True)),
-            "methods": [_plain(result) for result in self.results],
+            "methods": [_plain(result, self.score_names) for result in self.results],
             "conclusion": self.conclusion,
         }
 
@@ -143,19 +156,18 @@ class Comparison:
             "seconds": [r.seconds for r in self.results],
         }
         if self.truth is not None:
-            for field in fields(Scores):
-                columns[field.name] = [
-                    r.scores and getattr(r.scores, field.name) for r in self.results
-                ]
+            for name in self.score_names:
+                columns[name] = [r.scores and getattr(r.scores, name) for r in self.results]
         columns["error"] = [r.error for r in self.results]
         return make_frame(columns, backend)
 
     def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Return header and rows as text, for terminals and pages."""
         scored = self.truth is not None
-        scores = ("accuracy", "balanced", "log loss", "L1 error") if scored else ()
+        cost = ("cost",) if self.goal == "cost" else ()
+        scores = ("accuracy", "balanced", "log loss", *cost, "L1 error") if scored else ()
         header = ("method", "moved", "agreement", *scores, "time", "status")
-        return header, [_row(r, scored) for r in self.results]
+        return header, [_row(r, header) for r in self.results]
 
     def __repr__(self) -> str:
         """Show one line per method."""
@@ -180,6 +192,8 @@ def compare(
     source_priors: Any = None,
     source_label_priors: Any = None,
     classes: ArrayLike | None = None,
+    costs: Any = None,
+    goal: GoalName = "accuracy",
     progress: Progress | None = None,
 ) -> Comparison:
     """Run many methods on the same data.
@@ -195,11 +209,14 @@ def compare(
     y_target : array-like of shape (n_target,), optional
         Target labels, if you have some: None or NaN where a label is unknown, or -1 where that is
         no class. Every method is then scored on the labelled rows, and PPI, which uses the labels,
-        is among the methods.
+        is among the methods. Where some labels are unknown, EM with labels uses the others too.
     methods : sequence of str, optional
         Names of methods, by default all that the data suffice for.
     source_priors, source_label_priors, classes
         As for `PriorEstimator.fit`.
+    costs, goal
+        What adapting is to improve, as for `assess`: Auto decides by it, and the conclusion names
+        the method that is best by it.
     progress : callable, optional
         Wraps the methods while they run, such as `tqdm.tqdm`.
 
@@ -236,11 +253,14 @@ def compare(
         "classes": classes,
     }
     # refuse bad data here, once; what a single method refuses is in its row
+    y_proba_val, y_val = column_of(y_proba_val, y_val, "y_val", "y_proba_val")
+    y_proba_target, y_target = column_of(y_proba_target, y_target, "y_target", "y_proba_target")
     labels = read_labels(y_val, None, "y_val")
     validation = check_proba(
         y_proba_val, "y_proba_val", tables=True, classes=classes, labels=labels
     )
     settled = NoAdaptation().fit(validation, y_val, **given).classes_
+    aim = Goal.of(costs, goal, settled)
     target = check_proba(y_proba_target, tables=True, classes=settled)
     target = ordered(target, settled, "y_proba_target")
     labelled, index = known_labels(y_target, settled, target.shape[0])
@@ -248,14 +268,31 @@ def compare(
     rows = _labelled_rows(target.values, labelled)
     results = []
     for name in names if progress is None else progress(names):
-        result = _run(name, (validation, y_val), (target, y_target), given)
+        used = {"y_target": y_target} if _uses_labels(name, index.size, target) else {}
+        method = _aimed(name, costs, goal)
+        result = _run(method, (validation, y_val), given, target, used)
         if index.size and result.estimate is not None:
-            scores = _quietly(score_adapted, result.estimate, rows, index)
-            if traits_of(name).needs_target_labels:
+            scores = _quietly(score_adapted, result.estimate, rows, index, aim.costs)
+            if used:
                 scores = replace(scores, l1_error=None)  # no label judges what it was used for
             result = replace(result, scores=scores)
         results.append(result)
-    return Comparison(tuple(_with_agreement(results)), settled, truth)
+    return Comparison(tuple(_with_agreement(results)), settled, truth, aim.name)
+
+
+def _uses_labels(name: str, n_labelled: int, target: Predictions) -> bool:
+    """Tell whether a method gets the target's labels; all of them are kept to judge it by."""
+    traits = traits_of(name)
+    partly = 0 < n_labelled < target.shape[0]
+    return traits.needs_target_labels or (traits.uses_target_labels and partly)
+
+
+def _aimed(name: str, costs: Any, goal: GoalName) -> PriorEstimator:
+    """Make an estimator; one that decides by itself is told what to improve."""
+    estimator = get_estimator(name)
+    if "goal" in estimator.get_params():
+        estimator.set_params(costs=costs, goal=goal)
+    return estimator
 
 
 def _labelled_rows(values: Rows, labelled: Indices) -> Any:
@@ -266,22 +303,24 @@ def _labelled_rows(values: Rows, labelled: Indices) -> Any:
 
 
 def _run(
-    name: str, validation: tuple[Any, Any], target: tuple[Any, Any], given: dict[str, Any]
+    method: PriorEstimator,
+    validation: tuple[Any, Any],
+    given: dict[str, Any],
+    target: Predictions,
+    labels: dict[str, Any],
 ) -> MethodResult:
     """Fit and estimate; keep time, warnings and refusals."""
-    rows, y_target = target
-    labels = {"y_target": y_target} if traits_of(name).needs_target_labels else {}
     estimate, error = None, None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         start = time.perf_counter()
         try:
-            estimate = get_estimator(name).fit(*validation, **given).estimate(rows, **labels)
+            estimate = method.fit(*validation, **given).estimate(target, **labels)
         except ValueError as refusal:
             error = str(refusal)
         seconds = time.perf_counter() - start
     notes = tuple(dict.fromkeys(str(warning.message) for warning in caught))
-    return MethodResult(name, estimate, error, seconds, notes)
+    return MethodResult(method.name, estimate, error, seconds, notes)
 
 
 def _quietly(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -308,7 +347,7 @@ def _with_agreement(results: list[MethodResult]) -> Iterable[MethodResult]:
         yield replace(result, agreement=agreement)
 
 
-def _plain(result: MethodResult) -> dict[str, Any]:
+def _plain(result: MethodResult, scored: Sequence[str]) -> dict[str, Any]:
     """Return a method's result as plain Python values."""
     estimate = None if result.estimate is None else result.estimate.to_dict()
     shown = ("priors", "status", "gap", "n_iter", "condition_number")
@@ -317,16 +356,16 @@ def _plain(result: MethodResult) -> dict[str, Any]:
         **{name: None if estimate is None else estimate[name] for name in shown},
         "agreement": result.agreement,
         "seconds": result.seconds,
-        "scores": None if result.scores is None else asdict(result.scores),
+        "scores": result.scores and {name: getattr(result.scores, name) for name in scored},
         "warnings": list(result.warnings),
         "error": result.error,
     }
 
 
-def _row(result: MethodResult, scored: bool) -> tuple[str, ...]:
+def _row(result: MethodResult, header: tuple[str, ...]) -> tuple[str, ...]:
     """Return a method's row as text."""
     if result.estimate is None:
-        blank = [""] * (7 if scored else 3)
+        blank = [""] * (len(header) - 2)
         return (result.method, *blank, f"refused: {result.error}")
     found = result.scores
     scores: tuple[str, ...] = ()
@@ -335,6 +374,7 @@ def _row(result: MethodResult, scored: bool) -> tuple[str, ...]:
             f"{found.accuracy:.1%}",
             f"{found.balanced_accuracy:.1%}",
             f"{found.log_loss:.3f}",
+            *([f"{found.cost:.3g}"] if found.cost is not None else []),
             "" if found.l1_error is None else f"{found.l1_error:.3f}",
         )
     return (
@@ -385,16 +425,29 @@ def _in_agreement(chosen: dict[str, PriorEstimate], classes: NDArray[Any]) -> st
     )
 
 
-def _most_accurate(results: Iterable[MethodResult]) -> str:
-    """Say which method was most accurate, where the target has labels."""
+BEST = {
+    "accuracy": ("is most accurate", "{:.1%}", 1),
+    "balanced_accuracy": ("has the best balanced accuracy", "{:.1%}", 1),
+    "log_loss": ("has the least log loss", "{:.3f}", -1),
+    "cost": ("costs least per row", "{:.3g}", -1),
+}
+"""By goal: what is said of the best method, how its score is written, and whether more is better.
+
+The goals are names of `Scores`.
+"""
+
+
+def _best(results: Iterable[MethodResult], goal: str) -> str:
+    """Say which method was best by the goal, where the target has labels."""
     scored = {
-        r.method: r.scores.accuracy
+        r.method: getattr(r.scores, goal)
         for r in results
-        if r.scores is not None and not traits_of(r.method).needs_target_labels
+        if r.scores is not None and r.scores.l1_error is not None  # it did not see the labels
     }
     if not scored:
         return ""
-    best = max(scored, key=lambda name: scored[name])
-    said = f"By the target's labels {best} is most accurate: {scored[best]:.1%}"
+    said, form, sign = BEST[goal]
+    best = max(scored, key=lambda name: sign * scored[name])
+    said = f"By the target's labels {best} {said}: {form.format(scored[best])}"
     plain = [score for name, score in scored.items() if traits_of(name).estimates_nothing]
-    return f"{said}, against {plain[0]:.1%} without adapting." if plain else f"{said}."
+    return f"{said}, against {form.format(plain[0])} without adapting." if plain else f"{said}."

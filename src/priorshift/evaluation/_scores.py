@@ -1,6 +1,6 @@
 """Score adapted predictions and estimated priors against labels."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from priorshift._validation import (
     in_class_order,
     read_labels,
 )
+from priorshift.adaptation import cheapest
 from priorshift.estimators import PriorEstimate
 from priorshift.execution import Block, DenseBlocks, Rows, SparseTable, map_reduce
 
@@ -36,12 +37,15 @@ class Scores:
     l1_error : float or None
         Sum over classes of `abs(estimated - true prior)`, from 0 (perfect) to 2 (worst). None for
         a method that used the labels.
+    cost : float or None
+        Mean cost of the decisions of least expected cost; None where errors have no costs.
     """
 
     accuracy: float
     balanced_accuracy: float
     log_loss: float
     l1_error: float | None
+    cost: float | None = None
 
     def __post_init__(self) -> None:
         refuse_nan(self)
@@ -65,41 +69,48 @@ def score(y_proba: ArrayLike, y: ArrayLike, priors: Any, *, classes: ArrayLike) 
     --------
     >>> from priorshift.evaluation import score
     >>> score([[0.8, 0.2], [0.4, 0.6]], [0, 1], [0.6, 0.4], classes=[0, 1])
-    Scores(accuracy=1.0, balanced_accuracy=1.0, log_loss=0.366..., l1_error=0.199...)
+    Scores(accuracy=1.0, balanced_accuracy=1.0, log_loss=0.366..., l1_error=0.199..., cost=None)
     """
     names = read_labels(classes, name="classes")
     values = in_class_order(check_proba(y_proba, classes=names), names)
     index = encode_labels(read_labels(y, values.shape[0]), names)
     estimated = check_priors(priors, names, "priors")
-    return _scores(*_hits_and_loss(values, index, names.size), index, estimated)
+    hits, loss, _ = _judged(values, index, None)
+    return _scores(hits, loss, index, estimated)
 
 
-def score_adapted(estimate: PriorEstimate, rows: Rows, index: Indices) -> Scores:
+def score_adapted(
+    estimate: PriorEstimate, rows: Rows, index: Indices, costs: Vector | None = None
+) -> Scores:
     """Adapt clean rows and score them against true column numbers, block by block."""
     if isinstance(rows, SparseTable):
         rows = DenseBlocks(rows)
-    hits, loss = map_reduce(_AdaptedBlock(estimate, index), rows)
-    return _scores(hits, loss, index, estimate.priors)
+    hits, loss, paid = map_reduce(_AdaptedBlock(estimate, index, costs), rows)
+    found = _scores(hits, loss, index, estimate.priors)
+    return found if costs is None else replace(found, cost=paid / index.size)
 
 
 @dataclass(frozen=True)
 class _AdaptedBlock:
-    """Adapt a block of rows, and count its hits and its loss."""
+    """Adapt a block of rows, and count its hits, its loss and its cost."""
 
     estimate: PriorEstimate
     index: Indices
+    costs: Vector | None
 
-    def __call__(self, block: Block, rows: slice) -> tuple[Vector, float]:
+    def __call__(self, block: Block, rows: slice) -> tuple[Vector, float, float]:
         adapted = self.estimate.adapt(Predictions.from_checked(block))
-        return _hits_and_loss(adapted, self.index[rows], self.estimate.classes.size)
+        return _judged(adapted, self.index[rows], self.costs)
 
 
-def _hits_and_loss(values: Floats, index: Indices, n_classes: int) -> tuple[Vector, float]:
-    """Count correct decisions per class, and sum -log(probability of the true class)."""
+def _judged(values: Floats, index: Indices, costs: Vector | None) -> tuple[Vector, float, float]:
+    """Count correct decisions per class, sum -log(probability of the true class), and costs."""
+    n_classes = values.shape[1]
     hits = np.bincount(index[values.argmax(axis=1) == index], minlength=n_classes)
     of_truth = values[np.arange(index.size), index].astype(np.float64)
     loss = -np.log(of_truth.clip(min=np.finfo(np.float64).eps)).sum()
-    return hits.astype(np.float64), float(loss)
+    paid = 0.0 if costs is None else float(costs[index, cheapest(values, costs)].sum())
+    return hits.astype(np.float64), float(loss), paid
 
 
 def _scores(hits: Vector, loss: float, index: Indices, priors: Vector) -> Scores:

@@ -27,6 +27,7 @@ from priorshift._validation import (
     check_proba,
     check_sample_weight,
     check_source_mass,
+    column_of,
     in_class_order,
     some,
 )
@@ -165,6 +166,7 @@ def _read(estimator: PriorEstimator, y_proba: Any, groups: Any, sample_weight: A
     """Check rows, groups and weights; methods with a confusion matrix read rows in blocks."""
     if groups is None:
         raise ValueError("groups is missing; pass the group of each row.")
+    y_proba, groups = column_of(y_proba, groups, "groups")
     read = check_proba(y_proba, tables=estimator.counts_suffice, classes=estimator.classes_)
     values = in_class_order(read, estimator.classes_)
     if read.decided is None and not estimator._decisions_only:

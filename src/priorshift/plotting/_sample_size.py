@@ -66,7 +66,7 @@ class SampleSizeDisplay(Display):
         self.distances, self.method = np.asarray(distances, dtype=np.float64), method
         if self.distances.ndim != 2 or self.distances.shape[0] != self.sizes.size:
             raise ValueError(
-                f"distances must have shape ({self.sizes.size}, n_repeats), one row a size; got "
+                f"distances must have shape ({self.sizes.size}, n_repeats), one row per size; got "
                 f"{self.distances.shape}."
             )
 
@@ -176,7 +176,7 @@ class SampleSizeDisplay(Display):
         return self
 
     def frame(self, backend: Backend = "pandas") -> Any:
-        """Return one row a size, as a frame of the named library."""
+        """Return one row per size, as a frame of the named library."""
         lower, upper = np.quantile(self.distances, BAND, axis=1)
         columns = {
             "n_samples": self.sizes,
@@ -226,7 +226,7 @@ def _plain_ticks(axis: "Axis", form: str) -> None:
 
 
 def _round(number: float) -> int:
-    """Return the number to two digits: more would be a pretence."""
+    """Round to two digits: it is not known any better."""
     return int(float(f"{number:.1e}"))
 
 

@@ -16,6 +16,7 @@ from priorshift.report._tables import (
     flows_table,
     methods_table,
     pairs_table,
+    plan_table,
     priors_table,
     reliability_table,
     truth_table,
@@ -37,10 +38,22 @@ from priorshift.report._words import (
     verdict,
     worth_knowing,
 )
-from priorshift.text import count, percent, plain, plural, shown_names, shown_text
+from priorshift.text import (
+    count,
+    listed,
+    percent,
+    plain,
+    plural,
+    shorten,
+    shown_names,
+    shown_text,
+)
 
 MAX_CONFUSABLE = 100
 """Pairs kept of those that cannot be told apart: a thousand classes may have 100,000."""
+
+MOST_IN_TITLE = 3
+"""Classes that a title names."""
 
 SCHEMA_VERSION = 2
 """Raised when a name goes or changes its meaning; not when one is added."""
@@ -58,6 +71,9 @@ def report_data(facts: Facts, **more: Any) -> dict[str, Any]:
         "sentence": None if facts.assessment is None else facts.assessment.sentence,
         "reasons": [] if facts.assessment is None else list(facts.assessment.reasons),
         "gain": None if facts.assessment is None else facts.assessment.gain.to_dict(),
+        "goal": facts.goal.name,
+        "score_before": _expected(facts, "score_before"),
+        "score_after": _expected(facts, "score_after"),
         "accuracy": _accuracy(facts),
         "estimate": plain(facts.estimate.to_dict()),
         "total_variation": facts.shift.total_variation,
@@ -65,9 +81,11 @@ def report_data(facts: Facts, **more: Any) -> dict[str, Any]:
         "shift_test": _shift_test(facts),
         "diagnostics": _diagnostics(facts),
         "decisions": _decisions(facts),
+        "decided_shares": None if facts.decided is None else facts.decided.tolist(),
         "confusion": _confusion(facts),
         "calibration": _calibration(facts),
         "target_labels": _target_labels(facts),
+        "labels_needed": [asdict(plan) for plan in facts.plans],
         "comparison": _comparison(facts),
         "warnings": list(facts.warnings),
     }
@@ -86,15 +104,21 @@ def as_json(data: dict[str, Any]) -> str:
 
 
 def _accuracy(facts: Facts) -> dict[str, Any] | None:
-    """Return expected and measured accuracy, as the first screen shows them."""
+    """Return expected accuracy, and what labels of the target say of the goal."""
     found = facts.assessment
-    if found is None or found.accuracy_before is None or found.accuracy_after is None:
+    if found is None or found.accuracy_before is None:
         return None
     return {
         "before": found.accuracy_before.to_dict(),
-        "after": found.accuracy_after.to_dict(),
+        "after": None if found.accuracy_after is None else found.accuracy_after.to_dict(),
         "measured": None if found.measured is None else found.measured.to_dict(),
     }
+
+
+def _expected(facts: Facts, name: str) -> dict[str, float] | None:
+    """Return a score of the assessment, as the first screen shows it."""
+    found = None if facts.assessment is None else getattr(facts.assessment, name)
+    return None if found is None else dict(found.to_dict())
 
 
 def _shift_test(facts: Facts) -> dict[str, Any] | None:
@@ -161,6 +185,7 @@ def _target_labels(facts: Facts) -> dict[str, Any] | None:
         "priors": truth.priors.tolist(),
         "before": plain(asdict(truth.before)),
         "after": plain(asdict(truth.after)),
+        "cost": None if truth.cost is None else list(truth.cost),
     }
 
 
@@ -184,17 +209,25 @@ def _comparison(facts: Facts) -> list[dict[str, Any]] | None:
 
 
 def about_report(
-    title: str | None, command: str | None, random_state: Any, created: datetime | None
+    title: str, command: str | None, random_state: Any, created: datetime | None
 ) -> dict[str, Any]:
     """Say what the report is called, and how it was made."""
     when = (created or datetime.now(UTC)).replace(microsecond=0)
     return {
-        "title": shown_text(title or "Prior shift report"),
+        "title": shown_text(title),
         "created": when.isoformat(),
         "command": None if command is None else shown_text(command, keep_lines=True),
         "random_state": None if random_state is None else shown_text(str(random_state)),
         "versions": _versions(),
     }
+
+
+def title_of(facts: Facts) -> str:
+    """Name a report that was given no title by its classes."""
+    names = [shorten(name, 30) for name in shown_names(facts.estimate.classes)]
+    if len(names) > MOST_IN_TITLE:
+        names = [*names[: MOST_IN_TITLE - 1], f"{len(names) - MOST_IN_TITLE + 1:,} other classes"]
+    return f"Class balance of {listed(names)}"
 
 
 def page_content(facts: Facts, about: dict[str, Any], options: str | None) -> dict[str, Any]:
@@ -234,6 +267,7 @@ def _tables(facts: Facts, names: tuple[str, ...]) -> dict[str, PageTable | None]
         "priors": priors_table(facts, names),
         "methods": methods_table(facts),
         "truth": None if facts.truth is None else truth_table(facts.truth),
+        "plan": plan_table(facts) if facts.plans else None,
     }
     if facts.decisions is not None:
         tables["decisions"] = decisions_table(facts.decisions, names)

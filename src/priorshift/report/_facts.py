@@ -18,9 +18,11 @@ from priorshift._validation import (
     ordered,
     read_labels,
 )
-from priorshift.assessment import Assessment, adapting, weigh
+from priorshift.adaptation import Goal
+from priorshift.assessment import ACCURACY, Assessment, adapting, weigh
 from priorshift.diagnostics import Diagnostics, Reliability
 from priorshift.estimators import PriorEstimate
+from priorshift.estimators.ppi import labels_needed
 from priorshift.evaluation import Comparison, MethodResult, Scores
 from priorshift.execution import Block, Rows, Table, map_reduce
 from priorshift.shift_test import ShiftTest
@@ -44,35 +46,39 @@ class Counted:
     routes : csr_array of shape (n_classes, n_classes)
         Rows by decision before and after.
     truth : ndarray of shape (n_classes,) or None
-        Labels of each class.
+        Share of each class, by the labels.
     before, after : Scores or None
+    cost : tuple of float or None
+        Mean cost per case before and after, where errors have costs.
     """
 
     routes: Any
     truth: Vector | None = None
     before: Scores | None = None
     after: Scores | None = None
+    cost: tuple[float, float] | None = None
 
 
 def count_target(
-    estimate: PriorEstimate, rows: Rows, label: Indices | None
+    estimate: PriorEstimate, rows: Rows, label: Indices | None, goal: Goal = ACCURACY
 ) -> tuple[Counted, list[str]]:
     """Go through the target once; return what adapting does to it, and what it warns of."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         whole = isinstance(rows, np.ndarray)  # then a warning counts the rows of all of it
         adapted = estimate.adapt(Predictions.from_checked(rows)) if whole else None
-        found = map_reduce(_Count(estimate, label, adapted), rows)
+        found = map_reduce(_Count(estimate, label, adapted, goal), rows)
     told = [str(warning.message) for warning in caught]
     if isinstance(rows, Table):
         told = [KEPT_SOMEWHERE if KEPT in message else message for message in told]
-    routes, hits_before, hits_after, loss_before, loss_after = found
+    routes, hits_before, hits_after, loss_before, loss_after, cost_before, cost_after = found
     if label is None:
         return Counted(routes), told
     counts = np.bincount(label, minlength=estimate.classes.size)
     before = _scores(hits_before, loss_before, counts, estimate.source_priors)
     after = _scores(hits_after, loss_after, counts, estimate.priors)
-    return Counted(routes, counts / counts.sum(), before, after), told
+    cost = None if goal.costs is None else (cost_before / label.size, cost_after / label.size)
+    return Counted(routes, counts / counts.sum(), before, after, cost), told
 
 
 def _scores(hits: Vector, loss: float, counts: Indices, priors: Vector) -> Scores:
@@ -87,29 +93,35 @@ def _scores(hits: Vector, loss: float, counts: Indices, priors: Vector) -> Score
 
 @dataclass(frozen=True)
 class _Count:
-    """Count a block's decisions before and after; right ones by class, and add up log losses."""
+    """Count a block's decisions before and after; add up right ones, log losses and costs."""
 
     estimate: PriorEstimate
     label: Indices | None
     adapted: Floats | None
+    goal: Goal
 
-    def __call__(self, block: Block, rows: slice) -> tuple[Any, Vector, Vector, float, float]:
+    def __call__(self, block: Block, rows: slice) -> tuple[Any, ...]:
         if self.adapted is None:
             adapted = self.estimate.adapt(Predictions.from_checked(block))
         else:
             adapted = self.adapted[rows]
-        before, after = block.argmax(axis=1), adapted.argmax(axis=1)
+        before, after = self.goal.decide(block), self.goal.decide(adapted)
         K = block.shape[1]
         routes = csr_array((np.ones(before.size), (before, after)), shape=(K, K))
         if self.label is None:
-            return routes, np.zeros(0), np.zeros(0), 0.0, 0.0
+            return routes, np.zeros(0), np.zeros(0), 0.0, 0.0, 0.0, 0.0
         truth = self.label[rows]
         hits = [
             np.bincount(truth[chosen == truth], minlength=K).astype(np.float64)
             for chosen in (before, after)
         ]
         loss_before, loss_after = (_log_loss(values, truth) for values in (block, adapted))
-        return routes, *hits, loss_before, loss_after
+        prices = self.goal.costs
+        paid = [
+            0.0 if prices is None else float(prices[truth, chosen].sum())
+            for chosen in (before, after)
+        ]
+        return routes, *hits, loss_before, loss_after, *paid
 
 
 def _log_loss(values: Floats, truth: Indices) -> float:
@@ -255,7 +267,10 @@ class Flow:
 
 @dataclass(frozen=True, eq=False)
 class Decisions:
-    """Decisions (largest probability) on the target, before and after adaptation."""
+    """Decisions on the target, before and after adaptation.
+
+    Each is the most probable class or, where errors have costs, the one of least expected cost.
+    """
 
     before: Indices
     after: Indices
@@ -307,6 +322,18 @@ class Truth:
     priors: Vector
     before: Scores
     after: Scores
+    cost: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How many target rows to label for intervals of a given full width."""
+
+    width: float
+    labels: int
+    with_predictions: int | None
+    halves: bool = False
+    """Whether this is half the width of the widest interval now."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,6 +351,14 @@ class Facts:
     n_val: int
     n_target: int
     warnings: tuple[str, ...]
+    decided: Vector | None = None
+    """Shares of the decisions as counted, where there are no probabilities."""
+    plans: tuple[Plan, ...] = ()
+
+    @property
+    def goal(self) -> Goal:
+        """What the verdict is about."""
+        return ACCURACY if self.assessment is None else self.assessment.judged_by
 
     @property
     def verdict(self) -> str | None:
@@ -381,7 +416,10 @@ def gather(inputs: Inputs) -> Facts:
     if inputs.proba_target is not None and inputs.proba_target.decided is None:
         # as if adapted, whatever was decided: a reader asks what would change
         counted, told = count_target(
-            adapting(inputs.estimate), inputs.proba_target.values, inputs.label_target
+            adapting(inputs.estimate),
+            inputs.proba_target.values,
+            inputs.label_target,
+            ACCURACY if assessment is None else assessment.judged_by,
         )
         decisions, truth = decisions_of(counted.routes), truth_of(counted)
         warned += told
@@ -397,7 +435,59 @@ def gather(inputs: Inputs) -> Facts:
         n_val=_rows_of(inputs.proba_val, assessment, "n_val"),
         n_target=_rows_of(inputs.proba_target, assessment, "n_target") or inputs.estimate.n_target,
         warnings=tuple(dict.fromkeys(warned)),
+        decided=_decided_shares(inputs, assessment),
+        plans=() if inputs.label_target is not None else plans_of(inputs.estimate, mistakes),
     )
+
+
+def _decided_shares(inputs: Inputs, assessment: Assessment | None) -> Vector | None:
+    """Return the shares of the target's decisions, if there are decisions only."""
+    decided = None if inputs.proba_target is None else inputs.proba_target.decided
+    if decided is not None:
+        return np.bincount(decided, minlength=inputs.estimate.classes.size) / decided.size
+    return None if assessment is None else assessment.decided_shares
+
+
+WIDTHS = (0.04, 0.02, 0.01, 0.004, 0.002, 0.001, 0.0004, 0.0002, 0.0001)
+"""Full widths of intervals to plan labels for."""
+
+TYPED = 12
+"""Classes whose shares a command can be given by hand."""
+
+
+def plans_of(estimate: PriorEstimate, mistakes: "Mistakes | None") -> tuple[Plan, ...]:
+    """Plan labels for intervals of a sensible width, and of half the present width.
+
+    A sensible width is at most half of the largest share: of a thousand classes, none has a share
+    for which 4 points would say anything.
+    """
+    if estimate.method == KNOWN:
+        return ()
+    priors, level = planned_shares(estimate), estimate.confidence_level or 0.95
+    width = next((w for w in WIDTHS if w <= float(priors.max()) / 2), WIDTHS[-1])
+    widths = {width: False}
+    if estimate.interval is not None:
+        half = float(f"{float(np.ptp(estimate.interval, axis=1).max()) / 2:.2g}")
+        if half > 0 and half != width:
+            widths[half] = True
+    seen = mistakes is not None and bool(mistakes.seen.all())
+    confusion = mistakes.hard if seen and mistakes is not None else None
+    found = {
+        width: labels_needed(
+            width=width, confidence_level=level, priors=priors, confusion=confusion
+        )
+        for width in widths
+    }
+    return tuple(
+        Plan(width, int(n), n.with_predictions, halves=widths[width]) for width, n in found.items()
+    )
+
+
+def planned_shares(estimate: PriorEstimate) -> Vector:
+    """Return the shares to plan for: rounded where a command names them, so that it agrees."""
+    if estimate.classes.size > TYPED:
+        return estimate.priors
+    return np.round(estimate.priors, 4)
 
 
 def _rows_of(rows: Predictions | None, assessment: Assessment | None, name: str) -> int:
@@ -441,7 +531,7 @@ def truth_of(target: Counted) -> Truth | None:
     """Return what labels of the target say, if there are any."""
     if target.truth is None or target.before is None or target.after is None:
         return None
-    return Truth(target.truth, target.before, target.after)
+    return Truth(target.truth, target.before, target.after, target.cost)
 
 
 def mistakes_of(y_proba: Floats, y: Indices, condition_soft: float | None = None) -> Mistakes:

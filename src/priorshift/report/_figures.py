@@ -197,6 +197,8 @@ class Share:
     x_now: float
     x_interval: tuple[float, float] | None
     x_truth: float | None
+    x_decided: float | None = None
+    """Of decisions as counted, where there are no probabilities."""
 
     @property
     def kind(self) -> str:
@@ -216,6 +218,7 @@ class Picture:
     """Share at the right end of the scale."""
     level: str
     has_truth: bool
+    has_decided: bool = False
 
 
 def picture(facts: Facts, names: tuple[str, ...]) -> Picture:
@@ -224,7 +227,7 @@ def picture(facts: Facts, names: tuple[str, ...]) -> Picture:
     truth = None if facts.truth is None else facts.truth.priors
     shown = facts.shift.by_size[: K if K <= MAX_SHARES else TOP_MOVERS]
     columns = [estimate.source_priors, estimate.priors]
-    columns += [part for part in (truth, _upper(facts)) if part is not None]
+    columns += [part for part in (truth, _upper(facts), facts.decided) if part is not None]
     largest = _scale(max(float(column[shown].max()) for column in columns))
     rows = tuple(
         _share(
@@ -234,6 +237,7 @@ def picture(facts: Facts, names: tuple[str, ...]) -> Picture:
             None if estimate.interval is None else tuple(estimate.interval[k].tolist()),
             None if truth is None else float(truth[k]),
             largest,
+            None if facts.decided is None else float(facts.decided[k]),
         )
         for k in shown
     )
@@ -247,11 +251,13 @@ def picture(facts: Facts, names: tuple[str, ...]) -> Picture:
             None,
             None if truth is None else float(truth[others].sum()),
             1.0,
+            None if facts.decided is None else float(facts.decided[others].sum()),
         )
     level = ""
     if estimate.interval is not None and estimate.confidence_level is not None:
         level = f"{100 * estimate.confidence_level:g}%"
-    return Picture(rows, rest, f"{100 * largest:g}%", level, truth is not None)
+    scale = f"{100 * largest:g}%"
+    return Picture(rows, rest, scale, level, truth is not None, facts.decided is not None)
 
 
 def _upper(facts: Facts) -> Vector | None:
@@ -285,6 +291,7 @@ def _share(
     interval: tuple[float, ...] | None,
     truth: float | None,
     largest: float,
+    decided: float | None = None,
 ) -> Share:
     said = ""
     if interval is not None:
@@ -299,6 +306,7 @@ def _share(
         _at(now, largest),
         None if interval is None else (_at(interval[0], largest), _at(interval[1], largest)),
         None if truth is None else _at(truth, largest),
+        None if decided is None else _at(decided, largest),
     )
 
 
@@ -392,7 +400,7 @@ def _reliability(facts: Facts) -> FigureOf:
     svg = _draw(display.plot, "reliability", (WIDTH, WIDTH), title, legend_above=True)
     return FigureOf(
         svg,
-        "Points on the diagonal say as much as they know; below it, the classifier is too sure of "
+        "On the diagonal, the classifier is right as often as it says; below it, it is too sure of "
         "itself. Grey: rows by confidence.",
     )
 

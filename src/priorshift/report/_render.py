@@ -17,7 +17,13 @@ from priorshift.estimators import PriorEstimate
 from priorshift.evaluation import Comparison
 from priorshift.exceptions import missing
 from priorshift.io import write_text
-from priorshift.report._content import about_report, as_json, page_content, report_data
+from priorshift.report._content import (
+    about_report,
+    as_json,
+    page_content,
+    report_data,
+    title_of,
+)
 from priorshift.report._facts import Facts, check_inputs, gather
 from priorshift.report._figures import draw_figures
 
@@ -71,15 +77,15 @@ def render_report(
     y_target : array-like of shape (n_target,), optional
         The target's labels, if there are any: for scores.
     y_pred_val, y_pred_target : array-like of shape (n_val,) and (n_target,), optional
-        Decisions instead of probabilities: there are no pages on calibration then, nor on decisions
-        that change.
+        Decisions instead of probabilities: the report is then about the class shares, corrected
+        for the errors of the decisions.
     comparison : Comparison, optional
         Other methods on the same data, from `priorshift.evaluation.compare`.
     source_label_priors : array-like of shape (n_classes,) or mapping, optional
         Label frequencies of the training set, for the shift test; by default the target is
         compared with validation.
     title : str, optional
-        Heading of the page.
+        Heading of the page; by default it names the classes.
     command : str, optional
         What was run, for whoever wants to run it again.
     options : str, optional
@@ -118,7 +124,8 @@ def render_report(
             warned=tuple(map(str, warnings)),
         )
     )
-    return _render(facts, about_report(title, command, random_state, created), options)
+    about = about_report(title or title_of(facts), command, random_state, created)
+    return _render(facts, about, options)
 
 
 def write_report(path: str | os.PathLike[str], estimate: PriorEstimate, **given: Any) -> Path:

@@ -9,9 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift.diagnostics import Reliability
-from priorshift.estimators import traits_of
+from priorshift.estimators import PriorEstimate, traits_of
 from priorshift.report._facts import ROUNDING, Decisions, Facts, Mistakes, Truth
-from priorshift.text import MISSING, count, movers, number, percent, points, signed
+from priorshift.text import (
+    MISSING,
+    count,
+    movers,
+    number,
+    percent,
+    points,
+    short_percent,
+    signed,
+)
 
 MANY = 50
 """Rows beyond which a table scrolls, can be filtered, and begins with the largest change."""
@@ -78,15 +87,55 @@ def priors_table(facts: Facts, names: Sequence[str]) -> PageTable:
         parts += [_cells(estimate.interval[:, at], percent) for at in (0, 1)]
     columns += ["Change, points", "Ratio"]
     parts += [_cells(facts.shift.change, points), _cells(estimate.ratio, number)]
+    if facts.decided is not None:
+        columns.insert(2, "Decided")
+        parts.insert(1, _cells(facts.decided, percent))
     if facts.truth is not None:
         columns.append("Labels say")
         parts.append(_cells(facts.truth.priors, percent))
+    elif facts.assessment is not None and facts.assessment.ppi is not None:
+        columns.append("With labels (PPI)")
+        parts.append(_bounded(facts.assessment.ppi))
     if estimate.raw is not None and (estimate.raw < -ROUNDING).any():
         of_ratio = traits_of(estimate.method).raw_is == "ratio"
         columns.append("Unclipped ratio" if of_ratio else "Unclipped prior")
         parts.append(_cells(estimate.raw, number))
     caption = f"Shares of {K:,} classes" + (", the largest change first" if K > MANY else "")
     return PageTable("priors-table", caption, tuple(columns), _rows(names, parts, order))
+
+
+def _bounded(found: PriorEstimate) -> list[Cell]:
+    """Show shares with their intervals in one column."""
+    cells = _cells(found.priors, percent)
+    if found.interval is None:
+        return cells
+    return [
+        Cell(f"{cell.text} ({short_percent(low)} to {short_percent(high)})", cell.value)
+        for cell, (low, high) in zip(cells, found.interval.tolist(), strict=True)
+    ]
+
+
+def plan_table(facts: Facts) -> PageTable:
+    """List how many target rows to label, for intervals of several widths."""
+    predicted = any(plan.with_predictions is not None for plan in facts.plans)
+    rows = tuple(
+        (
+            Cell(
+                f"±{50 * plan.width:.2g} points" + (" (half of now)" if plan.halves else ""),
+                plan.width,
+            ),
+            _cell(plan.labels, count),
+            *([_cell(plan.with_predictions, count)] if predicted else []),
+        )
+        for plan in facts.plans
+    )
+    columns = ("Every share within", "Labels", "With predictions")
+    return PageTable(
+        "plan-table",
+        "Target rows to label, drawn at random",
+        columns if predicted else columns[:2],
+        rows,
+    )
 
 
 def methods_table(facts: Facts) -> PageTable | None:
@@ -213,16 +262,19 @@ def truth_table(truth: Truth) -> PageTable:
         ("Log loss, nats", "log_loss", number),
         ("L1 error of the priors", "l1_error", number),
     )
-    rows = tuple(
+    rows = [
         (
             Cell(label),
             _cell(getattr(truth.before, name), show),
             _cell(getattr(truth.after, name), show),
         )
         for label, name, show in scores
-    )
+    ]
+    if truth.cost is not None:
+        before, after = truth.cost
+        rows.insert(0, (Cell("Cost per case"), _cell(before, number), _cell(after, number)))
     return PageTable(
-        "truth-table", "Scores on the target’s labels", ("Score", "Before", "After"), rows
+        "truth-table", "Scores on the target’s labels", ("Score", "Before", "After"), tuple(rows)
     )
 
 

@@ -3,15 +3,19 @@
 The verdict and its sentence are the assessment's. Nothing here weighs evidence again.
 """
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from priorshift._typing import Indices
 from priorshift.assessment import (
+    BY_DECISIONS,
     ENOUGH_POWER,
     FEW_ROWS,
+    Measured,
     assumption_in_words,
     labels_needed,
     shift_in_words,
@@ -19,25 +23,36 @@ from priorshift.assessment import (
 )
 from priorshift.diagnostics import Diagnostics, Expected
 from priorshift.estimators import Reference, traits_of
-from priorshift.report._facts import ENOUGH, KNOWN, ROUNDING, Facts
+from priorshift.report._facts import ENOUGH, KNOWN, ROUNDING, TYPED, Facts, planned_shares
 from priorshift.shift_test import ShiftTest
 from priorshift.text import (
     count,
     listed,
     movers,
     number,
+    numbers,
     percent,
+    percents,
     plural,
     points,
     quoted,
     short_percent,
     shown_text,
+    signed_number,
 )
 
 GUIDE = Reference(
     "The Hitchhiker’s Guide to Prior-Shift Adaptation, 2021", "https://arxiv.org/abs/2106.11695"
 )
 CALIBRATION = Reference("Guo et al., 2017", "https://arxiv.org/abs/1706.04599")
+
+SCORES = {
+    "accuracy": "Accuracy",
+    "balanced_accuracy": "Balanced accuracy",
+    "log_loss": "Log loss",
+    "cost": "Cost per case",
+}
+"""What a verdict is about, as a tile calls it."""
 
 ZERO = 1e-12
 WORTH_NAMING = 5e-4
@@ -46,6 +61,8 @@ ROWS_PER_CLASS = 20
 """Target rows per class below which the report says that there are few."""
 MAX_PAIRS = 5
 """Pairs of classes that are named."""
+LEVEL = 0.05
+"""Of the test whether decisions err as on validation."""
 GOOD_CALIBRATION, FAIR_CALIBRATION = 0.05, 0.15
 """Mean distance of confidence and accuracy up to which calibration is good, or fair."""
 CLOSE, ROUGH = 0.95, 0.85
@@ -86,13 +103,13 @@ def verdict(facts: Facts) -> Verdict:
         return Verdict(
             "none",
             "No verdict:",
-            "the target priors were given, so whether to adapt is up to whoever knows them.",
+            "the target's class shares were given, not estimated. Adapt if you trust them.",
         )
     return Verdict(
         "none",
         "No verdict:",
-        "to say whether adapting helps, the report needs y_proba_val, y_val and y_proba_target "
-        "(--validation and --target).",
+        "whether adapting helps takes labelled validation data to tell: y_proba_val and y_val, "
+        "with y_proba_target (--validation and --target).",
     )
 
 
@@ -107,7 +124,7 @@ class Tile:
 
 def tiles(facts: Facts) -> list[Tile]:
     """Return the few numbers to see first."""
-    found = [*_accuracy_tiles(facts), _balance_tile(facts), *_last_tile(facts)]
+    found = [*_score_tiles(facts), _balance_tile(facts), *_last_tile(facts)]
     return [
         Tile(tile.label, _spaced(tile.value), tuple(map(_spaced, tile.notes))) for tile in found
     ]
@@ -118,40 +135,85 @@ def _spaced(text: str) -> str:
     return text.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
 
 
-def _accuracy_tiles(facts: Facts) -> Iterator[Tile]:
-    found = facts.assessment
-    if found is None or found.accuracy_before is None or found.accuracy_after is None:
+def _score_tiles(facts: Facts) -> Iterator[Tile]:
+    """Show what the verdict is about, before and after; of decisions, what they are worth."""
+    found, goal = facts.assessment, facts.goal
+    if found is None or found.score_before is None:
         return
-    before, after, measured = found.accuracy_before, found.accuracy_after, found.measured
-    digits = 0 if round(100 * before.value) != round(100 * after.value) else 1
+    if facts.decided is not None:
+        yield from _decided_tiles(facts, found.score_before)
+        return
+    if found.score_after is None:
+        return
+    before, after, measured = found.score_before, found.score_after, found.measured
+    show = percents if goal.in_points else numbers
+    values = show(before.value, after.value)
     when = "after adapting" if facts.adapts else "if adapted"
-    for label, expected, seen in (
-        ("Accuracy as it is", before, None if measured is None else measured.before),
-        (f"Accuracy {when}", after, None if measured is None else measured.after),
+    for label, value, expected, seen in (
+        ("now", values[0], before, None if measured is None else measured.before),
+        (when, values[1], after, None if measured is None else measured.after),
     ):
-        notes = [f"expected, {_span(expected)}"]
-        if seen is not None and measured is not None:
-            notes.append(f"labels say {percent(seen.value)}, {_span(seen)}")
-        yield Tile(label, f"{100 * expected.value:.{digits}f}%", tuple(notes))
+        notes = [f"expected, {_span(facts, expected)}"]
+        if seen is not None:
+            notes.append(f"labels say {_score(facts)(seen.value)}, {_span(facts, seen)}")
+        if not goal.in_points and label == "now":
+            notes.append("lower is better")
+        yield Tile(f"{SCORES[goal.name]} {label}", value, tuple(notes))
 
 
-def _span(share: Expected) -> str:
-    return f"{100 * share.low:.0f} to {100 * share.high:.0f}%"
+def _decided_tiles(facts: Facts, right: Expected) -> Iterator[Tile]:
+    assert facts.decided is not None
+    by_share = facts.goal.name == "accuracy"
+    label = "Decisions that are right" if by_share else f"{SCORES[facts.goal.name]} now"
+    notes = [f"expected, {_span(facts, right)}"]
+    measured = None if facts.assessment is None else facts.assessment.measured
+    if measured is not None:
+        seen = measured.before
+        notes.append(f"labels say {_score(facts)(seen.value)}, {_span(facts, seen)}")
+    yield Tile(label, short_percent(right.value) if by_share else number(right.value), tuple(notes))
+    yield Tile(
+        "Counting decisions is off by",
+        short_percent(_miscounted(facts)),
+        ("of cases, in the class shares",),
+    )
+
+
+def _miscounted(facts: Facts) -> float:
+    """Return how far counted decisions and the shares to report are apart, as a share of cases."""
+    assert facts.decided is not None
+    return float(np.abs(facts.decided - facts.estimate.priors).sum() / 2)
+
+
+def _score(facts: Facts) -> Callable[[float], str]:
+    """Return how to show a score of the goal."""
+    return percent if facts.goal.in_points else number
+
+
+def _span(facts: Facts, score: Expected) -> str:
+    if facts.goal.in_points:
+        return f"{100 * score.low:.0f} to {100 * score.high:.0f}%"
+    low, high = numbers(score.low, score.high)
+    return f"{low} to {high}"
 
 
 def _balance_tile(facts: Facts) -> Tile:
-    test, label = facts.test, "Cases that changed class"
+    """Say how far the class mix moved: which share of cases training would put elsewhere."""
+    test, label = facts.test, "Change in class balance"
     share = short_percent(facts.shift.total_variation)
+    elsewhere = "of cases, compared with training"
     if test is None:
-        return Tile(label, share, ("whether by chance is not tested",))
+        return Tile(label, share, (elsewhere, "not tested against chance"))
     if test.rejected:
-        return Tile(label, share, (f"more than chance (p = {test.p_value:.3f})",))
+        return Tile(label, share, (elsewhere, f"more than chance (p = {test.p_value:.3f})"))
     return Tile(label, "none seen", (f"{share} may be chance (p = {test.p_value:.2f})",))
 
 
 def _last_tile(facts: Facts) -> Iterator[Tile]:
-    if facts.assessment is not None:
-        label, found = "Did only the balance change?", facts.assessment.assumption_test
+    label = "Did only the balance change?"
+    if facts.assessment is not None and facts.decided is not None:
+        yield Tile(label, *_by_labels(facts))
+    elif facts.assessment is not None:
+        found = facts.assessment.assumption_test
         if found is None or found.p_value is None:
             yield Tile(label, "not tested", ("too few rows or too many classes",))
         elif found.rejected:
@@ -166,6 +228,17 @@ def _last_tile(facts: Facts) -> Iterator[Tile]:
             "Decisions that change" if facts.adapts else "Decisions that would change",
             short_percent(facts.changed_decisions),
         )
+
+
+def _by_labels(facts: Facts) -> tuple[str, tuple[str, ...]]:
+    """Say whether decisions err as on validation, which labels of the target alone can show."""
+    found = None if facts.assessment is None else facts.assessment.measured
+    if found is None or found.p_value is None:
+        return "cannot tell", ("labels of some target rows would show it",)
+    how = f"{plural(found.n_labelled, 'label')}, p = {found.p_value:.2g}"
+    if found.p_value > LEVEL:
+        return "it seems so", (f"decisions err as on validation ({how})",)
+    return "in doubt", (f"decisions err otherwise than on validation ({how})",)
 
 
 def movers_claim(facts: Facts, names: tuple[str, ...]) -> str:
@@ -209,10 +282,13 @@ def _moved(before: float, after: float) -> str:
 
 
 def changed_claim(facts: Facts) -> str:
-    """Say in the heading how many decisions change or, without target rows, how many cases."""
+    """Say in the heading how many decisions change or, without them, how far the shares moved."""
     share = facts.changed_decisions
+    if facts.decided is not None:
+        return "Decisions stay; their counts need correcting"
     if share is None:
-        return f"{short_percent(facts.shift.total_variation)} of the cases changed class"
+        moved = short_percent(facts.shift.total_variation)
+        return f"{moved} of the cases are in other classes than training suggests"
     if share == 0:
         return "Adapting changes no decision"
     verb = "changes" if facts.adapts else "would change"
@@ -222,6 +298,8 @@ def changed_claim(facts: Facts) -> str:
 def decisions_sentence(facts: Facts, names: tuple[str, ...]) -> str:
     """Say how many decisions change, and from what to what."""
     found = facts.decisions
+    if facts.decided is not None:
+        return _corrected(facts, names)
     if found is None:
         return ""
     if found.n_changed == 0:
@@ -235,6 +313,23 @@ def decisions_sentence(facts: Facts, names: tuple[str, ...]) -> str:
         f"Adapting {verb} {count(found.n_changed)} of {plural(found.n_rows, 'decision')} on the "
         f"target, most often from {quoted(names[flow.before])} to {quoted(names[flow.after])} "
         f"({plural(flow.rows, 'row')}). {_gains_and_losses(facts, names)}"
+    )
+
+
+def _corrected(facts: Facts, names: tuple[str, ...]) -> str:
+    """Say what counting decisions would get wrong most."""
+    assert facts.decided is not None
+    estimate = facts.estimate
+    k = int(movers(estimate.priors - facts.decided, 1)[0])
+    span = ""
+    if estimate.interval is not None:
+        low, high = (short_percent(bound) for bound in estimate.interval[k].tolist())
+        span = f" ({low} to {high})"
+    return (
+        "Single decisions cannot be adapted without probabilities, but their counts can be "
+        "corrected for the errors that validation shows. "
+        f"{short_percent(facts.decided[k])} of the decisions are {quoted(names[k])}; the share of "
+        f"that class is {short_percent(estimate.priors[k])}{span}."
     )
 
 
@@ -254,6 +349,8 @@ def _gains_and_losses(facts: Facts, names: tuple[str, ...]) -> str:
 def ratio_sentence(facts: Facts) -> str:
     """Say what the ratio does to predictions."""
     estimate = facts.estimate
+    if facts.decided is not None:
+        return "“Decided” is the share of decisions; “Now” corrects it for their errors."
     if not facts.adapts:
         return "The ratio is the share now over the share before."
     what = "predicted probabilities" if estimate.calibrator is None else "calibrated probabilities"
@@ -278,7 +375,7 @@ def interval_sentence(facts: Facts) -> str:
     at = "" if level is None else f" at {100 * level:g}% confidence"
     said = f"Lower and upper are bounds of each share{at}."
     if traits_of(estimate.method).trusts_outputs:
-        said += " They suppose that the predicted probabilities are calibrated."
+        said += " They assume that the predicted probabilities are calibrated."
     return said
 
 
@@ -317,6 +414,9 @@ def trust_claim(found: list[Check]) -> str:
     bad = sum(check.light != "good" for check in known)
     if not known:
         return "There is nothing to check it with"
+    if not bad and len(known) < len(found):
+        verb = "is" if len(known) == 1 else "are"
+        return f"{plural(len(known), 'check')} {verb} good, {len(found) - len(known)} not possible"
     if not bad:
         return f"All {len(known)} checks are good" if len(known) > 1 else "The one check is good"
     return f"{bad} of {plural(len(known), 'check')} {'needs' if bad == 1 else 'need'} a look"
@@ -332,7 +432,7 @@ def _shift_check(facts: Facts) -> Check | None:
     said = shift_in_words(test, facts.estimate)
     numbers, notes = _shift_numbers(test), _shift_notes(test)
     if test.rejected:
-        return Check("shift", "good", "Certain", said, numbers, notes)
+        return Check("shift", "good", "Clear change", said, numbers, notes)
     if test.power >= ENOUGH_POWER:
         return Check("shift", "good", "No change", said, numbers, notes)
     return Check("shift", "care", "Too few rows", said, numbers, notes)
@@ -343,7 +443,7 @@ def _shift_numbers(test: ShiftTest) -> tuple[tuple[str, str], ...]:
     least = test.detectable_effect
     return (
         ("p-value", f"{test.p_value:.3f}"),
-        ("cases that changed class, by the test's own estimate", percent(test.effect_size)),
+        ("change in class balance, by the test's own estimate", percent(test.effect_size)),
         (f"its {100 * (1 - test.alpha):g}% interval", f"{percent(low)} to {percent(high)}"),
         (f"chance to notice a change of {percent(test.alternative)}", percent(test.power)),
         ("change noticed 4 times of 5", "none" if least is None else percent(least)),
@@ -367,6 +467,8 @@ def _shift_notes(test: ShiftTest) -> tuple[str, ...]:
 def _assumption_check(facts: Facts) -> Check | None:
     if facts.assessment is None:
         return None
+    if facts.decided is not None:
+        return Check("assumption", "unknown", "Cannot tell", BY_DECISIONS)
     found = facts.assessment.assumption_test
     if found is None:
         return Check(
@@ -378,7 +480,7 @@ def _assumption_check(facts: Facts) -> Check | None:
         )
     said = assumption_in_words(facts.test, facts.diagnostics)
     note = (
-        "Adapting supposes that each class looks as it did and only the shares changed. The test "
+        "Adapting assumes that each class looks as it did and only the shares changed. The test "
         "compares how confident decisions are with what validation, at the new shares, predicts."
     )
     numbers = (
@@ -399,17 +501,29 @@ def _labels_check(facts: Facts) -> Check | None:
     found = None if facts.assessment is None else facts.assessment.measured
     if found is None or facts.assessment is None:
         return None
-    expected = facts.assessment.gain
-    meet = found.gain.low <= expected.high and expected.low <= found.gain.high
-    said = (
-        f"On {plural(found.n_labelled, 'labelled target row')}, adapting takes accuracy from "
-        f"{percent(found.before.value)} to {percent(found.after.value)}: "
-        f"{points(found.gain.value)} points ({points(found.gain.low)} to "
-        f"{points(found.gain.high)})."
-    )
+    on = f"On {plural(found.n_labelled, 'labelled target row')}, "
+    if facts.decided is not None:
+        said = f"{on}{percent(found.before.value)} of the decisions are right."
+        meet = found.p_value is None or found.p_value > LEVEL
+    else:
+        expected = facts.assessment.gain
+        meet = found.gain.low <= expected.high and expected.low <= found.gain.high
+        said = f"{on}adapting takes {facts.goal.word} from {_measured_change(facts, found)}."
     return Check(
         "labels", "good" if meet else "care", "As expected" if meet else "Unexpected", said
     )
+
+
+def _measured_change(facts: Facts, found: Measured) -> str:
+    gain = found.gain
+    if facts.goal.in_points:
+        return (
+            f"{percent(found.before.value)} to {percent(found.after.value)}: {points(gain.value)} "
+            f"points ({points(gain.low)} to {points(gain.high)})"
+        )
+    before, after = numbers(found.before.value, found.after.value)
+    value, low, high = (signed_number(-part) for part in (gain.value, gain.high, gain.low))
+    return f"{before} to {after}: {value} ({low} to {high})"
 
 
 def _sample_check(facts: Facts, names: tuple[str, ...]) -> Check | None:
@@ -418,16 +532,15 @@ def _sample_check(facts: Facts, names: tuple[str, ...]) -> Check | None:
         return None
     size = found.effective_sample_size
     said = (
-        f"At the target's class balance, {plural(found.n_val, 'validation row')} count as "
-        f"{plural(max(1, round(size)), 'row')}: "
-        + ("the verdict rests on few." if size < FEW_ROWS else "enough to rest on.")
+        f"Weighted to the target's class balance, {plural(found.n_val, 'validation row')} are "
+        f"worth about {count(max(1, round(size)))}: "
+        + ("few to judge by." if size < FEW_ROWS else "enough to judge by.")
     )
     few = size < FEW_ROWS
     smallest = found.smallest_singular_value
     growth = f"{number(1 / smallest)} times" if smallest > ROUNDING else "without bound"
     notes = [
-        "Expected accuracy is that of each class on validation, weighted by the shares now: no "
-        "label of the target is used.",
+        _expectation(facts),
         f"Where a method inverts the confusion matrix, noise can grow {growth} (one over its "
         "smallest singular value).",
         _confusable(found, names),
@@ -441,6 +554,15 @@ def _sample_check(facts: Facts, names: tuple[str, ...]) -> Check | None:
     return Check("sample", "care" if few else "good", word, said, numbers, tuple(notes))
 
 
+def _expectation(facts: Facts) -> str:
+    word = facts.goal.word.removeprefix("the expected ")
+    weighed = "all classes alike" if facts.goal.name == "balanced_accuracy" else "the shares now"
+    return (
+        f"Expected {word} is that of each class on validation, weighted by {weighed}: no label of "
+        "the target is used."
+    )
+
+
 def _confusable(found: Diagnostics, names: tuple[str, ...]) -> str:
     pairs = [" and ".join(quoted(shown_text(str(c))) for c in pair) for pair in found.confusable]
     if not pairs:
@@ -448,7 +570,7 @@ def _confusable(found: Diagnostics, names: tuple[str, ...]) -> str:
     more = "; …" if len(pairs) > MAX_PAIRS else ""
     return (
         f"{plural(len(pairs), 'pair')} of {plural(len(names), 'class', 'classes')} cannot be told "
-        "apart on validation, so that little more than the sum of their shares is known: "
+        "apart on validation, so little more than the sum of their shares is known: "
         f"{'; '.join(pairs[:MAX_PAIRS])}{more}."
     )
 
@@ -487,9 +609,9 @@ def _agreement_check(facts: Facts) -> Check | None:
         if mean >= least
     )
     said = (
-        f"{plural(len(judged), 'method')} agree {how}: on average one shares {percent(mean)} of "
-        f"its shares with the mean of the others; {farthest.method} stands farthest from them, "
-        f"with {percent(farthest.agreement)}."
+        f"{plural(len(judged), 'method')} agree {how}: on average, a method and the mean of the "
+        f"others put {percent(mean)} of the cases in the same classes; {farthest.method} is "
+        f"farthest from them, with {percent(farthest.agreement)}."
     )
     return Check("methods", light, word, said)
 
@@ -506,6 +628,8 @@ class Next:
     python: str
     command: str
     labels: str
+    plan: str
+    plan_command: str
     classes: tuple[str, ...]
 
 
@@ -515,12 +639,15 @@ OPTIONS = "--validation validation.csv --target target.csv"
 def next_steps(facts: Facts, names: tuple[str, ...], options: str | None) -> Next:
     """Say what to do with the verdict."""
     claim, sentence = _step(facts)
+    options = options or _options(facts)
     return Next(
         claim,
         sentence,
         _python(facts),
-        _command(facts, options or OPTIONS),
+        _command(facts, options),
         _labels(facts),
+        _plan(facts, names),
+        _plan_command(facts, options) if facts.plans else "",
         tuple(classes_to_look_at(facts, names)),
     )
 
@@ -533,6 +660,11 @@ def _step(facts: Facts) -> tuple[str, str]:
         return (
             "Get a verdict from labelled validation",
             "Validation is data with labels that the classifier was not trained on.",
+        )
+    if facts.decided is not None:
+        return (
+            "Report the corrected shares",
+            "Counts of decisions carry the errors of the classifier; the corrected shares do not.",
         )
     if found.verdict == "adapt":
         return "Adapt with one line", "Use the adapted probabilities in place of the old ones."
@@ -548,18 +680,31 @@ def _python(facts: Facts) -> str:
     origin = facts.estimate.source_priors_from
     given = origin == "given" or "agrees with source_priors" in origin
     known = ", source_priors=source_priors" if given else ""
+    if origin == "given (source_label_priors)":
+        known = ", source_label_priors=source_label_priors"
     method = facts.estimate.method
     if facts.assessment is None and method == KNOWN:
         return "adapted = ps.adapt_proba(y_proba_target, source_priors, target_priors)"
     how = "" if method == "auto" or facts.assessment is None else f', method="{method}"'
-    data = f"y_proba_val, y_val, y_proba_target{known}{how}"
+    if facts.decided is not None:
+        how = "" if method == "cm-l" else how
+        data = f"y_pred_val=y_pred_val, y_val=y_val, y_pred_target=y_pred_target{known}{how}"
+        return f"shares = ps.assess({data}).shares_to_report"
+    aim = {"accuracy": "", "cost": ", costs=costs"}.get(
+        facts.goal.name, f', goal="{facts.goal.name}"'
+    )
+    data = f"y_proba_val, y_val, y_proba_target{known}{how}{aim}"
     if facts.verdict == "adapt":
-        return f"adapted = ps.assess({data}).adapt(y_proba_target)"
+        adapted = f"adapted = ps.assess({data}).adapt(y_proba_target)"
+        decided = "\ndecided = ps.decide(adapted, costs, classes=classes)"
+        return adapted + (decided if facts.goal.name == "cost" else "")
     labels = ", y_target=labels" if facts.verdict == "unclear" else ""
     return f"found = ps.assess({data}{labels})"
 
 
 def _command(facts: Facts, options: str) -> str:
+    if facts.decided is not None:
+        return f"priorshift estimate {options} --output shares.csv"
     if facts.verdict == "adapt" or facts.estimate.method == KNOWN:
         return f"priorshift adapt {options} --output adapted.csv"
     return f"priorshift assess {options}"
@@ -569,7 +714,10 @@ def _labels_needed(facts: Facts) -> int | None:
     """Return how many labelled target rows would settle it, if that is known and feasible."""
     if facts.assessment is None or not facts.changed_decisions:
         return None
-    needed = labels_needed(facts.assessment.gain.value, facts.changed_decisions)
+    if facts.goal.name not in ("accuracy", "cost"):
+        return None
+    gain = facts.assessment.gain.value / facts.goal.scale
+    needed = labels_needed(gain, facts.changed_decisions)
     return needed if needed <= facts.n_target else None
 
 
@@ -577,10 +725,12 @@ def _labels(facts: Facts) -> str:
     found = facts.assessment
     if found is None:
         return ""
+    if facts.decided is not None and found.measured is None:
+        return "Labels of some target rows would show whether decisions still err as on validation."
     if found.verdict == "leave":
-        return "No more labels are needed."
+        return "No more labels are needed for the verdict."
     if found.verdict == "adapt" and found.gain.low > 0:
-        return "No more labels are needed: the gain is clear without them."
+        return "No more labels are needed for the verdict: the gain is clear without them."
     needed = _labels_needed(facts)
     if needed is None:
         return "More labelled rows, of validation and target, would make it clearer."
@@ -589,6 +739,63 @@ def _labels(facts: Facts) -> str:
         f"About {plural(needed, 'labelled target row')}, drawn at random, would {verb} it with a "
         "chance of four in five: pass their labels as y_target."
     )
+
+
+def _options(facts: Facts) -> str:
+    """Name files as an example where the report does not know them."""
+    more = " --predicted-column decision" if facts.decided is not None else ""
+    return OPTIONS + more + (" --costs costs.csv" if facts.goal.name == "cost" else "")
+
+
+def _plan(facts: Facts, names: tuple[str, ...]) -> str:
+    """Say what labels do for the shares, and how well the shares are known now."""
+    if not facts.plans:
+        return ""
+    estimate, now = facts.estimate, ""
+    if estimate.interval is not None:
+        k = int(np.ptp(estimate.interval, axis=1).argmax())
+        low, high = (short_percent(bound) for bound in estimate.interval[k].tolist())
+        now = f" Now {quoted(names[k])} is known least well: {low} to {high}."
+    found = None if facts.assessment is None else facts.assessment.measured
+    have = "" if found is None else f" You have {plural(found.n_labelled, 'label')} already."
+    beyond = (
+        f" The target has {plural(facts.n_target, 'row')}."
+        if any(plan.labels > facts.n_target for plan in facts.plans)
+        else ""
+    )
+    level = 100 * (estimate.confidence_level or 0.95)
+    return (
+        "Labels of target rows, drawn at random, tell the class shares whatever changed; with "
+        f"predictions on all rows (method ppi) fewer do. The table says how many give every class "
+        f"a {level:g}% interval that narrow.{now}{have}{beyond}"
+    )
+
+
+PLANNED = ("--validation", "--labels", "--label-column", "--class-columns", "--predicted-column")
+"""Options that name validation data, as `priorshift plan` takes them too; --logits beside them."""
+
+
+def _plan_command(facts: Facts, options: str) -> str:
+    """Return the command that plans again: with the shares typed, or from a file if many."""
+    words, estimate = shlex.split(options), facts.estimate
+    kept = [word for word in words if word == "--logits"]
+    for option, value in pairwise(words):
+        if option in PLANNED:
+            kept += [option, value]
+    width = next(plan.width for plan in facts.plans if not plan.halves)
+    plan = f"priorshift plan --width {width:g} {shlex.join(kept)}"
+    level = estimate.confidence_level
+    if level is not None and level != LEVEL_OF_PLAN:
+        plan += f" --confidence-level {level:g}"
+    names = [str(name) for name in estimate.classes.tolist()]
+    if len(names) <= TYPED and not any(set(',"=\n') & set(name) for name in names):
+        pairs = zip(names, planned_shares(estimate).tolist(), strict=True)
+        return f"{plan} --priors {shlex.quote(','.join(f'{k}={p:.4g}' for k, p in pairs))}"
+    return f"priorshift estimate {options} --output shares.csv\n{plan} --priors shares.csv"
+
+
+LEVEL_OF_PLAN = 0.95
+"""Confidence level of `priorshift plan`, unless another is asked for."""
 
 
 def classes_to_look_at(facts: Facts, names: tuple[str, ...]) -> list[str]:
@@ -612,8 +819,8 @@ def _unseen(facts: Facts, names: tuple[str, ...]) -> str:
     if not unseen.any():
         return ""
     return (
-        f"Validation has no sample of {_some(names, np.flatnonzero(unseen))}: add some, as nothing "
-        "is known of how such a class is mistaken."
+        f"Validation has no sample of {_some(names, np.flatnonzero(unseen))}: add some, because "
+        "nothing is known about how often such a class is taken for another."
     )
 
 
@@ -635,8 +842,8 @@ def _few_validation(facts: Facts, names: tuple[str, ...]) -> str:
     if not few.size:
         return ""
     return (
-        f"Validation has fewer than {ENOUGH} samples of {_some(names, few)}: how such a class is "
-        "mistaken for others is little known."
+        f"Validation has fewer than {ENOUGH} samples of {_some(names, few)}: too few to know how "
+        "often such a class is taken for another."
     )
 
 
@@ -671,7 +878,7 @@ def worth_knowing(facts: Facts, names: tuple[str, ...]) -> list[str]:
 def _solver(facts: Facts) -> str:
     estimate = facts.estimate
     if estimate.method == KNOWN:
-        return "The target priors were given: there is nothing to solve, and nothing to certify."
+        return "The target priors were given, so there was nothing to solve."
     gap = number(estimate.gap, 2)
     unit = f" {traits_of(estimate.method).gap_unit}".rstrip()
     if estimate.status == "certified" and not estimate.gap:
@@ -686,8 +893,8 @@ def _solver(facts: Facts) -> str:
         )
     if estimate.status == "direct":
         return (
-            f"The method {estimate.method} has a closed form: there is nothing to converge, and "
-            "nothing to certify."
+            f"The method {estimate.method} has a closed form: it computes the answer directly, "
+            "without iterations."
         )
     if estimate.status == "stationary":
         return (
@@ -716,7 +923,7 @@ def _few_target(facts: Facts) -> str:
         return ""
     return (
         f"The target has {plural(rows, 'row')} for {plural(K, 'class', 'classes')}: with so few, "
-        "chance alone moves shares, most of all those of rare classes."
+        "chance alone moves the shares, those of rare classes most."
     )
 
 

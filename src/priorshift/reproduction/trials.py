@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 from scipy.special import softmax
+from sklearn.base import clone
 
 from priorshift import (
     BCTS,
@@ -32,8 +33,17 @@ here one stored classifier stands in for them, so standard deviations are those 
 NO_PRIOR = 1e-30
 """A source prior up to this counts as 0: a ratio to it would mean nothing."""
 
-Solver = Literal["paper", "certified"]
-SOLVERS: tuple[Solver, ...] = ("paper", "certified")
+Solver = Literal["paper", "released", "certified"]
+SOLVERS: tuple[Solver, ...] = ("paper", "released", "certified")
+"""The paper's text, the code that its authors released, and our solvers."""
+
+CALIBRATORS: dict[Solver, BCTS] = {
+    "paper": BCTS(balance="weights"),
+    "released": BCTS(solver="released"),
+    "certified": BCTS(),
+}
+"""Each column has its own BCTS: rows of validation weighted to the classes of training, to the best
+fit or as released; and, in ours, the likelihood of labels that were sampled class by class."""
 
 Progress = Callable[[Sequence["Setting"]], Iterable["Setting"]]
 """Wraps the settings while they run, as `rich.progress.track` does."""
@@ -106,11 +116,15 @@ class Setting:
     seed: int
     share: float = SHARE
 
-    def draw(self) -> Trial:
-        """Draw the trial."""
-        priors = distribution(self.target, self.outputs.n_classes)
+    def draw(self, solver: Solver = "paper") -> Trial:
+        """Draw the trial; calibrate as the column of a solver does."""
         return draw_trial(
-            self.outputs, priors, calibrated=self.calibrated, seed=self.seed, share=self.share
+            self.outputs,
+            distribution(self.target, self.outputs.n_classes),
+            calibrated=self.calibrated,
+            seed=self.seed,
+            share=self.share,
+            solver=solver,
         )
 
 
@@ -121,17 +135,20 @@ def draw_trial(
     calibrated: bool,
     seed: int,
     share: float = SHARE,
+    solver: Solver = "paper",
 ) -> Trial:
     """Draw validation and target rows for a seed; calibrate with BCTS if asked.
 
-    BCTS is fitted as in the paper: on validation, with classes weighted to the shares of the
-    training set.
+    BCTS is fitted on validation in the way of a solver's column: see `CALIBRATORS`. The rows do not
+    depend on it.
     """
     rng = np.random.default_rng([seed, outputs.n_classes])
     val = outputs.val[largest_sample(outputs.val.y, outputs.val.label_frequencies(), share, rng)]
     rows = rng.permutation(largest_sample(outputs.test.y, target, share, rng))
     frequencies = outputs.train.label_frequencies()
-    probabilities = _calibration(val, frequencies) if calibrated else partial(softmax, axis=1)
+    probabilities = (
+        _calibration(val, frequencies, solver) if calibrated else partial(softmax, axis=1)
+    )
     mean = probabilities(outputs.train.logits).mean(axis=0, dtype=np.float64)
     return Trial(
         probabilities(val.logits),
@@ -144,8 +161,8 @@ def draw_trial(
     )
 
 
-def _calibration(val: Part, frequencies: Vector) -> Callable[[Floats], Floats]:
-    bcts = BCTS(balance="weights").fit(
+def _calibration(val: Part, frequencies: Vector, solver: Solver) -> Callable[[Floats], Floats]:
+    bcts = clone(CALIBRATORS[solver]).fit(
         val.logits, val.y, source_label_priors=frequencies, classes=np.arange(frequencies.size)
     )
     return bcts.predict_proba
@@ -174,9 +191,9 @@ def prior_ratio(priors: Vector, source: Vector) -> Vector:
 
 
 def solvers_of(method: str) -> tuple[Solver, ...]:
-    """Return the solvers of a method: both if it maximises a likelihood, else one."""
-    has_both = get_estimator(method).get_params().get("solver") in SOLVERS
-    return SOLVERS if has_both else ("certified",)
+    """Return the solvers of a method: all if it has the choice, else ours."""
+    has_choice = get_estimator(method).get_params().get("solver") in SOLVERS
+    return SOLVERS if has_choice else ("certified",)
 
 
 def estimator_of(method: str, solver: str) -> PriorEstimator:

@@ -12,13 +12,22 @@ from priorshift.solvers._least_squares import (
 )
 from priorshift.solvers._linear import condition_number, invert, solve_linear
 from priorshift.solvers._mixture import NO_LIKELIHOOD, Mixture
-from priorshift.solvers._paper import L2_THRESHOLD, expectation_maximisation, gradient_ascent
+from priorshift.solvers._paper import (
+    FLOOR,
+    HALVED_EVERY,
+    L2_THRESHOLD,
+    expectation_maximisation,
+    gradient_ascent,
+    released_ascent,
+)
 from priorshift.solvers._simplex import clip_to_simplex, project_simplex
 from priorshift.solvers._solution import ADVICE, Solution, Solutions, Status
 from priorshift.solvers._variational import dirichlet_posterior
 
 __all__ = [
     "ADVICE",
+    "FLOOR",
+    "HALVED_EVERY",
     "L2_THRESHOLD",
     "NO_LIKELIHOOD",
     "Mixture",
@@ -40,6 +49,7 @@ __all__ = [
     "nearest_mixtures",
     "project_simplex",
     "regularised_ratio",
+    "released_ascent",
     "shrunk_least_squares",
     "simplex_least_squares",
     "solve_linear",

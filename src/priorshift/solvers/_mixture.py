@@ -139,6 +139,11 @@ class Mixture:
         """K, the number of classes."""
         return self.A.shape[1]
 
+    @property
+    def mass(self) -> float:
+        """n, the weight of all rows, also of those that were left out."""
+        return self.total - float(self.excess.sum()) + self.impossible
+
     @cached_property
     def penalised(self) -> bool:
         """Whether there is a hyper-prior other than the uniform one."""

@@ -1,14 +1,23 @@
-r"""The paper's own optimisers, for reproduction and comparison (its supplementary A).
+r"""The paper's own optimisers, for reproduction and comparison: its text, and its released code.
 
-Projected gradient ascent on the mean objective,
+The text (supplementary A) has projected gradient ascent on the mean objective,
 
 .. math:: p \leftarrow \pi\big(p + \eta\, \nabla f(p) / T\big),
 
 with the learning rate of a grid that reaches the best objective (for alpha < 1, the weight of the
-rows is used as T), and plain EM. Neither has a principled stopping
-rule: EM and MAP stop when two iterates differ by less than a threshold in l2, the
-confusion-matrix methods after 1000 steps. The gap tells how far that is from the maximum.
+rows is used as T), and plain EM. Neither has a principled stopping rule: EM and MAP stop when two
+iterates differ by less than a threshold in l2, the confusion-matrix methods after 1000 steps.
+
+The code that the authors released has one learning rate for all data sets. It divides by the weight
+n of all rows, and halves the rate every 50 steps where there is no hyper-prior:
+
+.. math:: p \leftarrow \pi\big(p + \eta_i\, \nabla f(p) / n\big), \qquad
+    \eta_i = \eta\, 2^{-\lfloor i / 50 \rfloor}.
+
+It ends near its start, the source priors. The gap tells how far an answer is from the maximum.
 """
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,6 +32,9 @@ N_STEPS = 1000
 L2_THRESHOLD = 1e-3
 FLOOR = 1e-8
 """Smallest p_k an ascent visits: at 0 the gradient of log p is infinite."""
+
+HALVED_EVERY = 50
+"""Steps after which the released code halves its learning rate."""
 
 
 def gradient_ascent(
@@ -61,16 +73,73 @@ def expectation_maximisation(
     tol: float,
     n_steps: int = N_STEPS,
     threshold: float = L2_THRESHOLD,
+    lagged: bool = False,
 ) -> Solution:
-    """Run plain EM, p <- p g / T, until two iterates differ by less than `threshold` in l2."""
+    """Run plain EM, p <- p g / T, until two iterates differ by less than `threshold` in l2.
+
+    The released code adapts predictions with the iterate before the last: `lagged`.
+    """
     p, steps = start, 0
     while steps < n_steps:
         _, slope = problem.evaluate(p)
-        new = (p * slope + problem.excess) / problem.total
-        length, p, steps = float(np.linalg.norm(new - p)), new, steps + 1
-        if length < threshold:
+        before, p, steps = p, (p * slope + problem.excess) / problem.total, steps + 1
+        if np.linalg.norm(p - before) < threshold:
             break
-    return _honest(problem, p, tol, steps)
+    return _honest(problem, p, tol, steps, adapts_to=before if lagged else None)
+
+
+def released_ascent(
+    problem: Mixture,
+    start: Vector,
+    *,
+    tol: float,
+    learning_rate: float,
+    n_steps: int = N_STEPS,
+    halved_every: int | None = None,
+    threshold: float = 0.0,
+    floor: float = 0.0,
+) -> Solution:
+    """Ascend the mean objective f/n as the released code does, from the source priors.
+
+    Parameters
+    ----------
+    problem : Mixture
+    start : ndarray of shape (K,)
+    tol : float
+        Gap up to which the result counts as certified.
+    learning_rate : float
+        Of the gradient of f/n, n being the weight of all rows.
+    n_steps : int, default=1000
+    halved_every : int, optional
+        Halve the learning rate after so many steps, again and again.
+    threshold : float, default=0
+        Stop when a step is shorter than this in l2. Predictions are then adapted with the iterate
+        before the last.
+    floor : float, default=0
+        What p counts as, at least, in the gradient of log p. Without a floor that gradient is
+        infinite at p = 0, where the released code fails; here the last iterate above 0 is returned.
+    """
+    p, steps, lagged = start / start.sum(), 0, None
+    while steps < n_steps:
+        rate = (
+            learning_rate if halved_every is None else learning_rate / 2 ** (steps // halved_every)
+        )
+        new = project_simplex(p + rate * _released_gradient(problem, p, floor))
+        if not floor and new[problem.excess != 0].min(initial=1.0) <= 0:
+            break
+        before, p, steps = p, new, steps + 1
+        if np.linalg.norm(p - before) < threshold:
+            lagged = before
+            break
+    return _honest(problem, p, tol, steps, adapts_to=lagged)
+
+
+def _released_gradient(problem: Mixture, p: Vector, floor: float) -> Vector:
+    """Return the gradient of f/n; decisions that p makes impossible have none."""
+    slope = _slopes(problem, p[:, None])[:, 0]
+    if problem.penalised:
+        slope = slope + problem.excess / np.maximum(p, floor)
+    return slope / problem.mass
 
 
 def _project(P: Vector) -> Vector:
@@ -81,12 +150,17 @@ def _project(P: Vector) -> Vector:
 
 def _mean_gradients(problem: Mixture, P: Vector) -> Vector:
     """Return the gradient of f/T at every column of P."""
-    scale = problem.scale[:, None]
-    kernel = _Slopes(scale * P, problem.weights, problem.hidden)
-    slopes = scale * map_reduce(kernel, problem.A, work=problem.A.size * P.shape[1])
+    slopes = _slopes(problem, P)
     # alpha < 1 may outweigh the rows, and the sign of the objective must not change
     total = max(problem.total, problem.total - float(problem.excess.sum()))
     return (slopes + problem.excess[:, None] / P) / total
+
+
+def _slopes(problem: Mixture, P: Vector) -> Vector:
+    """Return the gradient of the likelihood at every column of P."""
+    scale = problem.scale[:, None]
+    kernel = _Slopes(scale * P, problem.weights, problem.hidden)
+    return scale * map_reduce(kernel, problem.A, work=problem.A.size * P.shape[1])
 
 
 class _Slopes(RowKernel):
@@ -94,15 +168,19 @@ class _Slopes(RowKernel):
 
     def __call__(self, block: Block, rows: slice) -> Vector:
         w, U = self.likelihoods(block, rows)
-        slopes = (1.0 if w is None else w) / U
+        slopes = np.divide(1.0 if w is None else w, U, out=np.zeros_like(U), where=U > 0)
         return (block.T @ slopes.astype(block.dtype, copy=False)).astype(np.float64)
 
 
-def _honest(problem: Mixture, p: Vector, tol: float, n_iter: int) -> Solution:
+def _honest(
+    problem: Mixture, p: Vector, tol: float, n_iter: int, *, adapts_to: Vector | None = None
+) -> Solution:
     """Certify, in float64, the point that a heuristic ended at."""
     likelihood, slope = problem.evaluate(p)
-    objective = problem.objective(p, likelihood)
+    value = problem.objective(p, likelihood)
+    objective = value if np.isfinite(value) else None  # p may make the data impossible
     if (problem.excess < 0).any():
-        return Solution(p, "not_converged", None, n_iter, objective)
-    gap = problem.gap(problem.gradient(p, slope))
-    return Solution.judged(p, gap, tol, n_iter, objective)
+        found = Solution(p, "not_converged", None, n_iter, objective)
+    else:
+        found = Solution.judged(p, problem.gap(problem.gradient(p, slope)), tol, n_iter, objective)
+    return replace(found, adapts_to=adapts_to)

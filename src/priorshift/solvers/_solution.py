@@ -36,6 +36,9 @@ class Solution:
         How often the gradient was evaluated, that is, passes over the data.
     objective : float or None
         The objective at `value`, where there is one.
+    adapts_to : ndarray or None
+        What predictions are adapted to, where that is not `value`: some algorithms were released
+        so.
     """
 
     value: Vector
@@ -43,15 +46,16 @@ class Solution:
     gap: float | None = None
     n_iter: int = 0
     objective: float | None = None
+    adapts_to: Vector | None = None
 
     @property
     def certificate(self) -> dict[str, Any]:
-        """What is known about the value: status, gap, n_iter and objective, by name."""
+        """What is known about the value: status, gap, n_iter and more, by name."""
         return {name: of for name, of in vars(self).items() if name != "value"}
 
     @classmethod
     def judged(
-        cls, value: Vector, gap: float, tol: float, n_iter: int, objective: float
+        cls, value: Vector, gap: float, tol: float, n_iter: int, objective: float | None
     ) -> "Solution":
         """Return a solution that is "certified" if its gap is at most `tol`."""
         status: Status = "certified" if gap <= tol else "not_converged"

@@ -312,6 +312,8 @@ class _State:
                 self._counts(f"{name}.counts", self.K, self.K)
                 weights = self._counts(f"{name}.class_weights", self.K)
                 _require(bool((weights > 0).all()), f"'{name}' lacks a class")
+                if f"{name}.squares" in self.arrays:
+                    self._counts(f"{name}.squares", self.K)
 
     def check_past(self) -> None:
         """Check what is kept of the batches so far."""
