@@ -36,7 +36,7 @@ MAX_CLASSES = 8
 
 
 class MonitorDisplay(Display):
-    """Show class priors over time, one line per class, with the alarms that were raised.
+    """Show class priors over time, one line per class, with the alarms.
 
     A circle at the left, in the colour of its class, is the source prior, where that is known.
 
@@ -48,11 +48,11 @@ class MonitorDisplay(Display):
     classes : array-like of shape (n_classes,)
         Class names.
     time : sequence of length n_steps, optional
-        When each step was: numbers, or dates as ISO text; else steps are numbered.
+        Time of each step: numbers, or dates as ISO text. By default, steps are numbered.
     raised : array-like of bool of shape (n_steps,), optional
-        Where an alarm was raised.
+        Steps at which an alarm was raised.
     alarm : array-like of bool of shape (n_steps,), optional
-        Where an alarm stands.
+        Steps at which an alarm is on.
     method : str, optional
         Name of the estimator, for the title.
 
@@ -107,9 +107,9 @@ class MonitorDisplay(Display):
         ----------
         monitor : PriorMonitor or MonitorHistory
         max_classes : int, default=8
-            Where there are more classes, only those that moved most are drawn.
+            With more classes, only those that moved most are shown.
         ax : matplotlib Axes, optional
-            Where to draw; by default on a new pyplot figure.
+            Axes to plot on; by default those of a new pyplot figure.
         """
         return cls.of_history(monitor).plot(ax, max_classes=max_classes)
 
@@ -136,7 +136,7 @@ class MonitorDisplay(Display):
         return WIDTH, 4.4
 
     def plot(self, ax: "Axes | None" = None, *, max_classes: int = MAX_CLASSES) -> Self:
-        """Draw the classes that moved most.
+        """Plot the classes that moved most.
 
         Parameters
         ----------
@@ -172,7 +172,7 @@ class MonitorDisplay(Display):
         return farthest(np.abs(self.priors - start).max(axis=0), max_classes)
 
     def summary(self, max_classes: int = MAX_CLASSES) -> str:
-        """Say in words how long it was, how many alarms there were, and what is not shown."""
+        """Summarise the number of steps and alarms, and what is not shown."""
         n_steps, n_alarms = self.priors.shape[0], int(self.raised.sum())
         alarms = "no alarm" if not n_alarms else f"{n_alarms} alarm{'s' if n_alarms > 1 else ''}"
         steps = "1 step" if n_steps == 1 else f"{n_steps:,} steps"
