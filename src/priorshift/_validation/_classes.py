@@ -495,7 +495,7 @@ def _differs(label: Any) -> bool:
 
 
 def _as_objects(y_target: Any) -> NDArray[np.object_]:
-    """Return labels as Python objects, so that None and NaN survive beside strings."""
+    """Return labels as Python objects, so that None and NaN survive next to strings."""
     values = y_target.to_numpy() if hasattr(y_target, "to_numpy") else y_target
     return as_array(values, "y_target", object)
 
@@ -585,9 +585,9 @@ def is_named(y_proba: Any) -> bool:
 
 
 def warn_of_missing_names(given: Any, classes: Labels, name: str) -> None:
-    """Warn of an array after a fit on a frame, as scikit-learn does: its order is taken on trust.
+    """Warn of an array after a fit on a frame, as scikit-learn does: its order cannot be checked.
 
-    `given` is the input as it came; predictions that were checked before have been asked already.
+    `given` is the input as it came; predictions that were checked before have been warned of.
     """
     if isinstance(given, np.ndarray | list | tuple) and np.ndim(given[:1]) == 2:
         warn_user(
