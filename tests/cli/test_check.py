@@ -111,7 +111,7 @@ def test_rows_of_a_file_with_a_problem_are_counted(data, write, run):
     rounded = write("v.csv", data.y_proba_val.round(2), data.y_val)
     shown = run("check", rounded).stdout
     assert "300 rows" in shown
-    assert "Add --renormalise if they were rounded." in shown
+    assert "if they were rounded, add --renormalise." in shown
 
 
 def test_strange_labels_of_the_target_are_a_remark_as_elsewhere(data, write, ok, files):

@@ -99,8 +99,8 @@ def test_agreement_names_the_odd_one_out(pets):
     (check,) = checks(facts, shown_names(pets.classes))
     assert (check.id, check.light) == ("methods", "care")
     assert "3 methods agree roughly" in check.sentence
-    assert "shares 89.0%" in check.sentence
-    assert "em stands farthest from them, with 70.0%" in check.sentence
+    assert "put 89.0% of the cases in the same classes" in check.sentence
+    assert "em is farthest from them, with 70.0%" in check.sentence
     assert trust_claim([check]) == "1 of 1 check needs a look"
     alone = Comparison((replace(results[0], agreement=None),), pets.classes)
     assert checks(facts_of(estimates["scm-l"], comparison=alone), ()) == []

@@ -339,6 +339,7 @@ def test_convergence_is_followed_until_it_ends(make_outputs):
     assert gaps[-1] <= 0.01
     assert [(t.method, t.solver) for t in times] == [
         ("em", "paper"),
+        ("em", "released"),
         ("em", "certified"),
         ("cm", "certified"),
     ]

@@ -15,6 +15,7 @@ from priorshift._validation import (
     check_outputs,
     check_priors,
     check_proba,
+    check_rounded,
     check_sample_weight,
     check_source_mass,
     classes_of_labels,
@@ -105,8 +106,6 @@ def adapt_proba(
         tensors=True,
         classes=classes_named(classes, target_priors, source_priors),
     )
-    if predictions.binary:
-        source_priors, target_priors = both_classes(source_priors), both_classes(target_priors)
     names = settle_classes(predictions, classes=classes)
     values = in_class_order(predictions, names)
     source = check_priors(source_priors, names, "source_priors")
@@ -114,6 +113,38 @@ def adapt_proba(
     check_source_mass(source, values, names, from_logits=from_logits)
     ratio = prior_ratio(target, source) ** check_fraction(strength, "strength")
     return like_input(predictions, reweight(values, ratio, from_logits=from_logits), names)
+
+
+def renormalise(y_proba: ArrayLike, *, classes: ArrayLike | None = None) -> Any:
+    r"""Divide rows by their sums: probabilities that were rounded, or are percent.
+
+    .. math:: p_{ik} / \textstyle\sum_j p_{ij}
+
+    Parameters
+    ----------
+    y_proba : array-like of shape (n_samples, n_classes)
+        Rows that sum to 1, or to 100, up to rounding to two decimals. Others are refused: they may
+        hold a column that is no class, or scores that are no probabilities.
+    classes : array-like of shape (n_classes,), optional
+        Classes of a frame that has other columns as well; these are kept as they are.
+
+    Returns
+    -------
+    ndarray of the shape of `y_proba`, or a frame for a frame
+        Rows that sum to 1.
+
+    Examples
+    --------
+    >>> import priorshift as ps
+    >>> ps.renormalise([[0.33, 0.33, 0.33], [0.5, 0.25, 0.25]])
+    array([[0.33333333, 0.33333333, 0.33333333],
+           [0.5       , 0.25      , 0.25      ]])
+    >>> ps.renormalise([[60, 40], [25, 75]])
+    array([[0.6 , 0.4 ],
+           [0.25, 0.75]])
+    """
+    read = check_rounded(y_proba, classes=classes)
+    return read.values if read.frame is None else read.frame.with_numbers(read.values)
 
 
 def priors_from_labels(
@@ -288,11 +319,3 @@ def classes_named(classes: Any, target_priors: Any, source_priors: Any) -> Any:
     named = {"target_priors": target_priors, "source_priors": source_priors}
     keys = (as_mapping(given, name) for name, given in named.items())
     return next((list(given) for given in keys if isinstance(given, Mapping)), None)
-
-
-def both_classes(prior: Any) -> Any:
-    """Turn a number, the prior of the positive class, into the priors of both classes."""
-    if not isinstance(prior, float | int | np.number):
-        return prior
-    check_fraction(float(prior), "the prior of the positive class")
-    return [1 - prior, prior]

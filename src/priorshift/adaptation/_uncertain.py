@@ -29,7 +29,7 @@ from priorshift._validation import (
     settle_classes,
     some,
 )
-from priorshift.adaptation._adapt import both_classes, classes_named, prior_ratio, reweight
+from priorshift.adaptation._adapt import classes_named, prior_ratio, reweight
 from priorshift.adaptation._resampling import RandomState
 from priorshift.execution import row_blocks
 
@@ -144,7 +144,6 @@ def adapt_proba_interval(
     names = settle_classes(predictions, classes=classes)
     values = in_class_order(predictions, names)
     if predictions.binary:
-        source_priors, target_priors = both_classes(source_priors), both_classes(target_priors)
         interval = _of_positive(interval)
     source = check_priors(source_priors, names, "source_priors")
     check_source_mass(source, values, names)

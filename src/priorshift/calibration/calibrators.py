@@ -13,7 +13,7 @@ without validation samples is not identified: it keeps bias 0 and the scale of t
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,6 +29,7 @@ from priorshift._validation import (
     check_positive,
     check_priors,
     check_sample_weight,
+    column_of,
     encode_labels,
     in_class_order,
     read_labels,
@@ -79,6 +80,15 @@ def _log_softmax_tensor(xp: Any, logits: Any) -> Any:
     zero, tiny = shifted < _NO_LOGIT, xp.full_like(shifted, float(np.log(TINY)))
     least = xp.min(xp.where(zero, tiny, shifted), axis=1, keepdims=True)
     return xp.where(zero, xp.minimum(least, tiny), shifted)
+
+
+class _Task(NamedTuple):
+    """Labelled outputs divided by a unit, the penalties to choose from, and the folds to do so."""
+
+    likelihood: LabelLikelihood
+    unit: float
+    ridges: tuple[float, ...]
+    folds: tuple[slice, ...]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -134,7 +144,8 @@ class _Calibrator(BaseEstimator):
             The fitted calibrator.
         """
         balance = self._balance
-        outputs = check_outputs(logits, from_proba=self.from_proba, name="logits")
+        logits, y = column_of(logits, y, of="logits")
+        outputs = check_outputs(logits, from_proba=self.from_proba, name="logits", classes=classes)
         labels = read_labels(y, outputs.values.shape[0])
         self.classes_ = settle_classes(outputs, labels, classes)
         self.n_features_in_ = self.classes_.size
@@ -156,7 +167,7 @@ class _Calibrator(BaseEstimator):
         )
         del z
         with single_threaded_blas():  # products of small blocks: threads would only wait
-            self._fit(likelihood, unit, ridges, folds)
+            self._fit(_Task(likelihood, unit, ridges, folds))
         return self
 
     def predict_log_proba(self, logits: ArrayLike) -> Vector:
@@ -213,17 +224,12 @@ class _Calibrator(BaseEstimator):
         z = np.maximum(values, TINY, dtype=np.float64, order="C")
         return _log_softmax(np.log(z, out=z))
 
-    def _fit(
-        self,
-        likelihood: LabelLikelihood,
-        unit: float,
-        ridges: tuple[float, ...],
-        folds: tuple[slice, ...],
-    ) -> None:
+    def _fit(self, task: _Task) -> None:
+        likelihood, unit = task.likelihood, task.unit
         family, unseen = self._family(), self.classes_[~likelihood.seen].tolist()
         if unseen and (family != TEMPERATURE or len(unseen) >= self.n_features_in_ - 1):
             warn_user(_unseen_message(unseen), PriorShiftWarning)
-        found = self._search(likelihood, unit, ridges, folds)
+        found = self._search(task)
         self.n_iter_, self.converged_ = found.n_iter, not found.trouble
         self.nll_ = likelihood.value(found.map) / likelihood.total
         self._map = ScoreMap(found.map.slope / unit, found.map.bias)
@@ -234,14 +240,9 @@ class _Calibrator(BaseEstimator):
         if family.bias:
             self.bias_ = self._map.bias
 
-    def _search(
-        self,
-        likelihood: LabelLikelihood,
-        unit: float,
-        ridges: tuple[float, ...],
-        folds: tuple[slice, ...],
-    ) -> FittedMap:
+    def _search(self, task: _Task) -> FittedMap:
         """Find the best map; warn if it is not reached."""
+        likelihood, unit, ridges, folds = task
         tol, max_iter = check_positive(self.tol, "tol"), check_count(self.max_iter, "max_iter")
         family = self._family()
         found = fit_temperature(likelihood, start=unit, tol=tol, max_iter=max_iter)
@@ -405,18 +406,12 @@ class BCTS(_Calibrator):
             check_choice(self.ridge, (None, 0), "ridge with solver='released'")
         return _settled_ridges(self)
 
-    def _search(
-        self,
-        likelihood: LabelLikelihood,
-        unit: float,
-        ridges: tuple[float, ...],
-        folds: tuple[slice, ...],
-    ) -> FittedMap:
+    def _search(self, task: _Task) -> FittedMap:
         if self.solver == "optimal":
-            return super()._search(likelihood, unit, ridges, folds)
+            return super()._search(task)
         self.ridge_ = 0.0
         n_steps = min(RELEASED_STEPS, check_count(self.max_iter, "max_iter"))
-        return fit_released(likelihood, unit, n_steps)
+        return fit_released(task.likelihood, task.unit, n_steps)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

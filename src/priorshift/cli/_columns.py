@@ -9,7 +9,7 @@ import click
 import numpy as np
 
 from priorshift._typing import Floats, Labels
-from priorshift._validation import match_columns, some
+from priorshift._validation import match_columns, rounding, some
 from priorshift.cli._console import note
 from priorshift.io import ClassView, PredictionFile, as_text
 
@@ -121,11 +121,6 @@ def by_class(
         ClassView.of(file, names if file.is_table else None, renormalise=meaning.renormalise)
         for file, names in zip(files, columns, strict=True)
     )
-
-
-def rounding(n_classes: int) -> float:
-    """Return how far rows of probabilities with 2 decimals may sum from 1."""
-    return max(0.02, 0.005 * n_classes)
 
 
 def label_hint(file: PredictionFile) -> str:

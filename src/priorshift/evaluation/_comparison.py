@@ -14,6 +14,7 @@ from priorshift._typing import Indices, Vector
 from priorshift._validation import (
     Predictions,
     check_proba,
+    column_of,
     known_labels,
     ordered,
     read_labels,
@@ -252,6 +253,8 @@ def compare(
         "classes": classes,
     }
     # refuse bad data here, once; what a single method refuses is in its row
+    y_proba_val, y_val = column_of(y_proba_val, y_val, "y_val", "y_proba_val")
+    y_proba_target, y_target = column_of(y_proba_target, y_target, "y_target", "y_proba_target")
     labels = read_labels(y_val, None, "y_val")
     validation = check_proba(
         y_proba_val, "y_proba_val", tables=True, classes=classes, labels=labels

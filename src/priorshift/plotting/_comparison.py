@@ -85,7 +85,7 @@ class ComparisonDisplay(Display):
         if self.priors.ndim != 2 or self.priors.shape[0] != len(self.methods) or not self.methods:
             raise ValueError(
                 f"priors must have one row for each of {len(self.methods)} methods, and there "
-                f"must be one at least; got shape {self.priors.shape}."
+                f"must be at least one; got shape {self.priors.shape}."
             )
         self.classes = check_classes(classes, self.priors.shape[1])
         self.truth = None if truth is None else check_priors(truth, self.classes, "truth")

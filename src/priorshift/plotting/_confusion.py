@@ -40,7 +40,7 @@ MAX_NAMES = 30
 """Classes up to which all are named on the axes."""
 
 MAX_CHARACTERS = 36
-"""Of the names along the axis below, all as long as the longest; more are turned."""
+"""Of all names along the lower axis, each as long as the longest; beyond it they are turned."""
 
 MAX_CELLS = 200
 """Cells a side; more would be smaller than a pixel, so classes are grouped."""
@@ -147,7 +147,7 @@ class ConfusionDisplay(Display):
 
     @property
     def condition_number(self) -> float:
-        """Condition number of the columns with samples; the larger, the noisier an inversion."""
+        """Condition number over the classes seen: the larger, the more noise is amplified."""
         return condition_number(self.conditional[:, self.seen])
 
     def figsize(self) -> tuple[float, float]:
@@ -174,7 +174,7 @@ class ConfusionDisplay(Display):
         return self
 
     def frame(self, backend: Backend = "pandas") -> Any:
-        """Return one row per cell (decision, true class, share) as a frame of that library."""
+        """Return one row per cell (decision, class, share), as a frame of the named library."""
         K = self.classes.size
         columns = {
             "decision": np.repeat(self.classes, K),

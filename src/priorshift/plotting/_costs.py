@@ -35,7 +35,7 @@ N_PREVALENCES = 101
 
 
 class CostDisplay(Display):
-    r"""Show the expected cost per row against the prevalence of one class, before and after.
+    r"""Show the expected cost per case against the prevalence of one class, before and after.
 
     Under prior shift, the mean cost of a decision rule on each class does not change. If
     :math:`c_k` is the mean cost on validation rows of class k, the expected cost at priors p is
@@ -47,7 +47,7 @@ class CostDisplay(Display):
     prevalence : array-like of shape (n_points,)
         Shares of the class.
     before, after : array-like of shape (n_points,)
-        Expected cost per row, with unadapted and with adapted predictions.
+        Expected cost per case, with unadapted and with adapted predictions.
     name : str
         The class.
     source : float, optional
@@ -139,7 +139,7 @@ class CostDisplay(Display):
 
     @property
     def saved(self) -> Vector:
-        """Savings per row from adapting, at each prevalence."""
+        """Savings per case from adapting, at each prevalence."""
         return self.before - self.after
 
     def figsize(self) -> tuple[float, float]:
@@ -167,7 +167,7 @@ class CostDisplay(Display):
         ax.set_xlim(0, 1)
         ax.set_ylim(bottom=min(0.0, float(self.after.min())))
         ax.set_xlabel(f"prevalence of {self.name}")
-        ax.set_ylabel("expected cost per row")
+        ax.set_ylabel("expected cost per case")
         ax.grid(alpha=0.3)
         ax.legend(frameon=False, fontsize="small")
         bare(ax, "bottom", "left")
@@ -175,7 +175,7 @@ class CostDisplay(Display):
         write_title(
             ax,
             "What decisions cost",
-            f"adapting saves most, {self.saved[most]:.2g} per row, at {self.prevalence[most]:.0%}",
+            f"adapting saves most at {self.prevalence[most]:.0%}: {self.saved[most]:.2g} per case",
         )
         return self
 

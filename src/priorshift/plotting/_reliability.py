@@ -83,7 +83,7 @@ class ReliabilityDisplay(Display):
         self.n_classes = check_count(n_classes, "n_classes", 2)
         if not self.confidence.shape == self.accuracy.shape == self.counts.shape:
             raise ValueError(
-                "confidence, accuracy and counts must have one number a bin each; got shapes "
+                "confidence, accuracy and counts must have one number per bin each; got shapes "
                 f"{self.confidence.shape}, {self.accuracy.shape} and {self.counts.shape}."
             )
         if not self.counts.size or self.counts.min() < 1:
@@ -162,7 +162,7 @@ class ReliabilityDisplay(Display):
         )
         write_head(
             ax,
-            f"Reliability: ECE {short_percent(self.ece)}",
+            f"Reliability: calibration error {short_percent(self.ece)}",
             f"accuracy {short_percent(accuracy)}, mean confidence {short_percent(confidence)}, "
             f"{int(self.counts.sum()):,} samples",
         )

@@ -226,7 +226,7 @@ def _plain_ticks(axis: "Axis", form: str) -> None:
 
 
 def _round(number: float) -> int:
-    """Return the number to two digits: more would be a pretence."""
+    """Round to two digits: it is not known any better."""
     return int(float(f"{number:.1e}"))
 
 

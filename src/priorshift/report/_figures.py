@@ -400,7 +400,7 @@ def _reliability(facts: Facts) -> FigureOf:
     svg = _draw(display.plot, "reliability", (WIDTH, WIDTH), title, legend_above=True)
     return FigureOf(
         svg,
-        "Points on the diagonal say as much as they know; below it, the classifier is too sure of "
+        "On the diagonal, the classifier is right as often as it says; below it, it is too sure of "
         "itself. Grey: rows by confidence.",
     )
 

@@ -262,18 +262,19 @@ def truth_table(truth: Truth) -> PageTable:
         ("Log loss, nats", "log_loss", number),
         ("L1 error of the priors", "l1_error", number),
     )
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
+    rows = [
         (
             Cell(label),
             _cell(getattr(truth.before, name), show),
             _cell(getattr(truth.after, name), show),
         )
         for label, name, show in scores
-    )
+    ]
     if truth.cost is not None:
-        rows = ((Cell("Cost per case"), *(_cell(cost, number) for cost in truth.cost)), *rows)
+        before, after = truth.cost
+        rows.insert(0, (Cell("Cost per case"), _cell(before, number), _cell(after, number)))
     return PageTable(
-        "truth-table", "Scores on the target’s labels", ("Score", "Before", "After"), rows
+        "truth-table", "Scores on the target’s labels", ("Score", "Before", "After"), tuple(rows)
     )
 
 

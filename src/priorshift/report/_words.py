@@ -432,7 +432,7 @@ def _shift_check(facts: Facts) -> Check | None:
     said = shift_in_words(test, facts.estimate)
     numbers, notes = _shift_numbers(test), _shift_notes(test)
     if test.rejected:
-        return Check("shift", "good", "Certain", said, numbers, notes)
+        return Check("shift", "good", "Clear change", said, numbers, notes)
     if test.power >= ENOUGH_POWER:
         return Check("shift", "good", "No change", said, numbers, notes)
     return Check("shift", "care", "Too few rows", said, numbers, notes)
@@ -532,9 +532,9 @@ def _sample_check(facts: Facts, names: tuple[str, ...]) -> Check | None:
         return None
     size = found.effective_sample_size
     said = (
-        f"At the target's class balance, {plural(found.n_val, 'validation row')} count as "
-        f"{plural(max(1, round(size)), 'row')}: "
-        + ("the verdict rests on few." if size < FEW_ROWS else "enough to rest on.")
+        f"Weighted to the target's class balance, {plural(found.n_val, 'validation row')} are "
+        f"worth about {count(max(1, round(size)))}: "
+        + ("few to judge by." if size < FEW_ROWS else "enough to judge by.")
     )
     few = size < FEW_ROWS
     smallest = found.smallest_singular_value
@@ -609,9 +609,9 @@ def _agreement_check(facts: Facts) -> Check | None:
         if mean >= least
     )
     said = (
-        f"{plural(len(judged), 'method')} agree {how}: on average one shares {percent(mean)} of "
-        f"its shares with the mean of the others; {farthest.method} stands farthest from them, "
-        f"with {percent(farthest.agreement)}."
+        f"{plural(len(judged), 'method')} agree {how}: on average, a method and the mean of the "
+        f"others put {percent(mean)} of the cases in the same classes; {farthest.method} is "
+        f"farthest from them, with {percent(farthest.agreement)}."
     )
     return Check("methods", light, word, said)
 
