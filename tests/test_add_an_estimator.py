@@ -1,7 +1,9 @@
 """A stranger adds a method: the guide's own file, in a process of its own and as a package."""
 
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -127,6 +129,54 @@ def test_it_is_what_it_says(ridge, rng):
     assert clone(ridge(ridge=0.5)).ridge == 0.5
     interval = ridge().fit(y_proba, y).estimate(target, 0.9, random_state=0, n_resamples=20)
     assert (interval.interval[:, 0] <= interval.priors).all()
+
+
+# In the library
+
+METHOD = '''"""A method of its own."""
+
+from priorshift.estimators.confusion_likelihood import SCML
+
+
+class HalfSCML(SCML):
+    """Estimate as SCML does, by another name."""
+
+    name = "half"
+    summary = "is here for a test"
+'''
+IMPORT = "from priorshift.estimators.inversion import "
+
+
+def test_a_method_is_one_file_and_its_name_in_the_registry(folder):
+    """Then it is a public name, an estimator by name, and a choice of the command line."""
+    library = folder / "library" / "priorshift"
+    shutil.copytree(Path(ps.__file__).parent, library)
+    (library / "estimators" / "half.py").write_text(METHOD, encoding="utf-8")
+    listed = library / "estimators" / "registry.py"
+    text = listed.read_text(encoding="utf-8")
+    assert text.count(IMPORT) == text.count('    "Auto",\n') == 1
+    text = text.replace(IMPORT, f"from priorshift.estimators.half import HalfSCML\n{IMPORT}")
+    text = text.replace('    "Auto",\n', '    "Auto",\n    "HalfSCML",\n')
+    listed.write_text(text, encoding="utf-8")
+    asked = (
+        "import priorshift as ps, priorshift.estimators as e;"
+        "print(ps.__file__);"
+        "print(ps.HalfSCML is e.HalfSCML is type(ps.get_estimator('half')));"
+        "print('HalfSCML' in ps.__all__, ps.available_estimators()[1:3]);"
+        "print(e.traits_of('half').summary)"
+    )
+    place = {"PYTHONPATH": str(folder / "library")}
+    found = run(folder, "-c", asked, **place)
+    assert found.stdout.splitlines() == [
+        str(library / "__init__.py"),
+        "True",
+        "True ['auto', 'half']",
+        "is here for a test",
+    ], found.stderr
+    files = ("--validation", "validation.npz", "--target", "target.npz", "--method", "half")
+    found = run(folder, "-m", "priorshift", "estimate", *files, "--json", **place)
+    assert found.returncode == 0, found.stderr
+    assert json.loads(found.stdout)["method"] == "half"
 
 
 # As a package

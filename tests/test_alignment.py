@@ -27,12 +27,16 @@ def test_an_array_after_a_frame_is_warned_of(rng, frame):
     est = ps.SCML().fit(given, NAMES[y])
     with pytest.warns(ps.PriorShiftWarning, match=r"y_proba has no column names, .* 'cat', 'dog'"):
         est.estimate(y_proba)
-    with pytest.warns(ps.PriorShiftWarning, match="validation was a frame"):
+    with pytest.warns(ps.PriorShiftWarning, match="a frame came before it"):
         est.adapt(y_proba)
     with pytest.warns(ps.PriorShiftWarning, match="y_proba_target has no column names"):
         ps.assess(given, NAMES[y], y_proba, method="scm-l")
     with pytest.warns(ps.PriorShiftWarning, match="y_proba_target has no column names"):
         ps.check_assumption(given, NAMES[y], y_proba)
+    shift = est.estimate(given, confidence_level=0.9)
+    for adapt in (shift.adapt, shift.adapt_interval, ps.assess(given, NAMES[y], given).adapt):
+        with pytest.warns(ps.PriorShiftWarning, match="y_proba has no column names"):
+            adapt(y_proba)
 
 
 def test_nothing_else_is_warned_of(rng):
@@ -41,7 +45,9 @@ def test_nothing_else_is_warned_of(rng):
     est = ps.SCML().fit(frame, NAMES[y])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        est.estimate(frame)
+        est.estimate(frame).adapt(frame)
+        ps.PriorEstimate.from_dict(est.estimate(frame).to_dict()).adapt(y_proba)
+        ps.SCML().fit(y_proba, NAMES[y]).estimate(y_proba).adapt(y_proba)
         ps.SCML().fit(y_proba, NAMES[y]).estimate(y_proba)
         ps.SCML().fit(y_proba, NAMES[y]).estimate(frame)
         ps.SCML().fit(pd.DataFrame(y_proba), y).estimate(y_proba)  # numbered by pandas

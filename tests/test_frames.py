@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import priorshift as ps
+from priorshift.evaluation import compare
 
 CLASSES = ["cat", "dog", "fox"]
 SOURCE, TARGET = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.3, 0.5])
@@ -129,7 +130,7 @@ def test_from_validation_to_adapted(make, form, rng):
     )
     assert ps.check_assumption(frame, labels, target).n_target == 6
     found = ps.assess(frame, labels, target, method="scm-l")
-    assert_like(found.adapt(target), target, found.adapt(ROWS), form)
+    assert_like(found.adapt(target), target, found.estimate.adapter(ROWS), form)
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
@@ -180,3 +181,108 @@ def test_two_sets_of_columns_are_refused(shift):
 def test_a_missing_class_is_named(shift):
     with pytest.raises(ValueError, match=r"y_proba has 2 columns but there are 3 classes"):
         shift.adapt(pd.DataFrame([[0.25, 0.75]], columns=CLASSES[:2]))
+
+
+def test_a_misspelt_class_is_named(shift):
+    frame = pandas_frame("p_{}").rename(columns={"p_dog": "p_dgo"})
+    with pytest.raises(ValueError, match=r"no column 'p_dog'. Did you mean 'p_dgo'\? Rename it"):
+        shift.adapt(frame)
+
+
+@pytest.fixture(params=FRAMES)
+def labelled(request, rng):
+    """Validation as a frame with its labels, an id and a site; and the same as arrays."""
+    y = rng.integers(3, size=300)
+    val = 0.4 * rng.dirichlet(np.ones(3), 300) + 0.6 * np.eye(3)[y]
+    labels = np.array(CLASSES)[y]
+    make = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}[request.param]
+    more = {"id": np.arange(300), "site": ["n", "s"] * 150, "species": labels}
+    return make(dict(zip(CLASSES, val.T, strict=True)) | more), val, labels
+
+
+def test_labels_may_be_the_name_of_a_column(labelled, make):
+    frame, val, labels = labelled
+    expected = ps.SCML().fit(val, labels).estimate(ROWS).priors
+    est = ps.SCML().fit(frame, "species")
+    assert est.classes_.tolist() == CLASSES
+    np.testing.assert_array_equal(est.estimate(make()).priors, expected)
+    found = ps.assess(frame, "species", make(), method="scm-l")
+    np.testing.assert_array_equal(found.estimate.priors, expected)
+    target = frame.rename({"species": "truth"}) if hasattr(frame, "with_columns") else frame
+    name = "truth" if target is not frame else "species"
+    assert ps.assess(frame, "species", target, y_target=name, method="scm-l").measured is not None
+    assert ps.check_assumption(frame, "species", make()).n_target == 6
+    compared = compare(frame, "species", make(), methods=["scm-l"])
+    np.testing.assert_array_equal(compared.results[0].estimate.priors, expected)
+    assert ps.PriorMonitor(ps.SCML()).fit(frame, "species").classes_.tolist() == CLASSES
+    assert ps.BCTS(from_proba=True).fit(frame, "species", classes=CLASSES).classes_.size == 3
+
+
+def test_groups_may_be_the_name_of_a_column(labelled):
+    frame, val, labels = labelled
+    est = ps.SCML().fit(val, labels, classes=CLASSES)
+    found = ps.estimate_groups(est, frame, "site")
+    plain = ps.estimate_groups(est, val, ["n", "s"] * 150)
+    np.testing.assert_array_equal(found.priors, plain.priors)
+    adapted = found.adapt(frame, "site")
+    assert type(adapted) is type(frame)
+    np.testing.assert_allclose(matrix(adapted, CLASSES), plain.adapt(val, ["n", "s"] * 150))
+
+
+def test_names_of_columns_that_are_none_are_refused(labelled):
+    frame, val, labels = labelled
+    with pytest.raises(ValueError, match=r"y_val is 'spesies', but y_proba_val has no such column"):
+        ps.assess(frame, "spesies", val)
+    with pytest.raises(ValueError, match="Did you mean 'species'"):
+        ps.SCML().fit(frame, "spesies")
+    with pytest.raises(ValueError, match=r"y is the text 'species'; it can name a column only if"):
+        ps.SCML().fit(val, "species")
+    est = ps.SCML().fit(val, labels, classes=CLASSES)
+    with pytest.raises(ValueError, match="groups is the text 'site'"):
+        ps.estimate_groups(est, val, "site")
+
+
+def test_numbers_beside_the_classes_are_classes_only_if_rows_sum_to_one_with_them(rng):
+    rows = rng.dirichlet(np.ones(3), 200)
+    y = np.array(CLASSES[:2])[rng.integers(2, size=200)]
+    frame = pd.DataFrame(rows, columns=CLASSES)
+    assert ps.SCML().fit(frame, y).classes_.tolist() == CLASSES
+    two = frame[CLASSES[:2]].div(frame[CLASSES[:2]].sum(axis=1), axis=0).assign(age=41, day="mon")
+    assert ps.SCML().fit(two, y).classes_.tolist() == CLASSES[:2]
+
+
+def test_rounded_probabilities_are_renormalised(make):
+    rows = ROWS.round(2)
+    rows[0] = [0.33, 0.33, 0.33]
+    expected = rows / rows.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(ps.renormalise(rows), expected)
+    np.testing.assert_allclose(ps.renormalise(100 * rows), expected)
+    frame = make()
+    again = ps.renormalise(frame, classes=CLASSES)
+    assert_like(again, frame, ROWS)
+    assert ps.renormalise(rows.astype(np.float32)).dtype == np.float32
+    refused = "row 0 of y_proba sums to 0.99, .*; if they were rounded, pass priorshift.renormalise"
+    with pytest.raises(ValueError, match=refused):
+        ps.SCML().fit(rows, [0, 1, 2] * 2)
+    ps.SCML().fit(ps.renormalise(rows), [0, 1, 2] * 2)
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([[0.5, 0.2]], "sums to 0.7, too far from 1 for rounding"),
+        ([[0.5, 0.5], [7.0, 0.5]], "row 1 of y_proba sums to 7.5"),
+        ([[0.0, 0.0]], "row 0 of y_proba sums to 0"),
+        ([[1.2, -0.2]], "a negative value"),
+        ([[np.nan, 0.2]], "NaN"),
+        ([0.2, 0.8], "must have shape"),
+    ],
+)
+def test_other_rows_are_not_renormalised(rows, said):
+    with pytest.raises(ValueError, match=said):
+        ps.renormalise(rows)
+
+
+def test_a_frame_with_an_id_is_not_renormalised_with_it():
+    with pytest.raises(ValueError, match="if a column is no class, name the others with classes="):
+        ps.renormalise(pd.DataFrame(ROWS, columns=CLASSES).assign(id=range(6)))

@@ -15,6 +15,7 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 import priorshift as ps
+from priorshift._validation import check_priors
 
 VALID = np.array(
     [
@@ -80,7 +81,7 @@ BAD_PREDICTIONS = {
     # the sum is fine, the values are not
     "negative, sum 1": (np.array([[1.2, -0.2, 0.0]] * 6), "negative", "row 0, column 1", SOFTMAX),
     "sum": (with_sum(0.5), "row 2 of", "sums to 0.5", r"tolerance 0\.001", "softmax or divide"),
-    "percentages": (100 * VALID, "row 0 of", "sums to 100", "divide rows by their sums"),
+    "percentages": (100 * VALID, "row 0 of", "sums to 100", "pass priorshift.renormalise of them"),
     "zeros": (with_sum(0.0), "row 2 of", "sums to 0,", "divide rows by their sums"),
     "huge float32": (np.full((6, 3), 3e38, np.float32), "row 0 of", "sums to 9e\\+38"),
     "log-probabilities": (np.log(VALID), "row 0, column 0", "log-probabilities: pass np.exp"),
@@ -333,7 +334,7 @@ BAD_PRIORS = {
     "too short": ([0.5, 0.5], "3 numbers, one per class", r"shape \(2,\)"),
     "too long": ([0.25] * 4, "3 numbers, one per class", r"shape \(4,\)"),
     "matrix": ([[0.2, 0.3, 0.5]], "3 numbers, one per class", r"shape \(1, 3\)"),
-    "number": (0.5, "3 numbers, one per class", r"shape \(\)", "goes with 1-D probabilities"),
+    "number": (0.5, r"a single number \(0.5\)", "there are 3 classes", "one prior per class"),
     "strings": (["0.2", "0.3", "0.5"], "3 numbers, one per class", "<U3"),
     "wrong names": ({0: 0.2, 1: 0.3, 7: 0.5}, "names the classes 0, 1, 7", "give each class"),
     "missing name": ({0: 0.5, 1: 0.5}, "names the classes 0, 1 but", "0, 1, 2", "give each class"),
@@ -549,7 +550,7 @@ def test_frames_are_matched_by_header(shifted, frame):
     given = frame(y_proba[:, order], UNSORTED[order])
     adapted = shift.adapt(given)
     assert type(adapted) is type(given)
-    np.testing.assert_allclose(adapted, shift.adapt(y_proba)[:, order])
+    np.testing.assert_allclose(adapted, shift.adapter(y_proba)[:, order])
 
 
 @every_frame
@@ -582,7 +583,7 @@ def test_classes_reorder_a_frame(shifted):
     frame = pd.DataFrame(y_proba_val, columns=UNSORTED)
     est = ps.SCML().fit(frame, UNSORTED[y_val], classes=np.sort(UNSORTED))
     order = np.argsort(UNSORTED)
-    with pytest.warns(ps.PriorShiftWarning, match="no column names, but validation was a frame"):
+    with pytest.warns(ps.PriorShiftWarning, match="no column names, but a frame came before"):
         found = est.estimate(y_proba[:, order])
     np.testing.assert_allclose(found.priors, priors[order])
 
@@ -817,7 +818,7 @@ def test_source_priors_by_name_are_put_in_class_order():
     assert series.classes_.tolist() == ["a", "b"]
     np.testing.assert_allclose(series.source_priors_, [0.7, 0.3])
     with pytest.raises(ValueError, match="must be a vector or a mapping"):
-        ps.EM().fit(source_priors=0.3)
+        ps.EM().fit(source_priors=[[0.3, 0.7]])
 
 
 @pytest.mark.parametrize("name", ["em", "map", "scm-l", "bbse"])
@@ -862,8 +863,8 @@ def test_frames_without_columns_are_refused(frame):
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ([[60.0, 40.0]], "if these are percent, divide them by 100"),
-        ([[0.61, 0.4]], "if they were rounded, divide rows by their sums"),
+        ([[60.0, 40.0]], "if these are percent, pass priorshift.renormalise of them"),
+        ([[0.61, 0.4]], "if they were rounded, pass priorshift.renormalise of them"),
         ([[1 - 69.7, 69.7]], "a probability above 1 (69.7)"),
     ],
 )
@@ -875,3 +876,45 @@ def test_logits_may_lie_further_apart_than_floats_reach():
     logits = np.array([[-1.7e308, 1.7e308], [1.7e308, -1.7e308]])
     adapted = ps.adapt_proba(logits, [0.5, 0.5], [0.2, 0.8], from_logits=True)
     np.testing.assert_array_equal(adapted, [[0, 1], [1, 0]])
+
+
+@pytest.fixture
+def two(rng):
+    p = rng.uniform(size=80)
+    return np.column_stack([1 - p, p]), (rng.uniform(size=80) < p).astype(int)
+
+
+def test_one_number_is_the_prior_of_the_positive_class_of_two(two):
+    y_proba, y = two
+    for name in ("source_priors", "source_label_priors"):
+        one = ps.EM().fit(y_proba, y, **{name: 0.3}).estimate(y_proba)
+        both = ps.EM().fit(y_proba, y, **{name: [0.7, 0.3]}).estimate(y_proba)
+        np.testing.assert_array_equal(one.priors, both.priors)
+    alone = ps.EM().fit(source_priors=0.3).estimate(y_proba)
+    assert alone.source_priors.tolist() == [0.7, 0.3]
+    expected = ps.adapt_proba(y_proba, [0.7, 0.3], [0.9, 0.1])
+    np.testing.assert_array_equal(ps.adapt_proba(y_proba, 0.3, 0.1), expected)
+    np.testing.assert_array_equal(
+        ps.sample_weights(y, target_priors=0.3), ps.sample_weights(y, target_priors=[0.7, 0.3])
+    )
+    found = ps.assess(y_proba, y, y_proba, source_priors=np.float64(0.5), method="scm-l")
+    assert found.estimate.source_priors.tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("prior", "classes", "said"),
+    [
+        (
+            0.3,
+            ["a", "b", "c"],
+            "a single number (0.3), the prior of the positive class of two",
+        ),
+        (1.3, ["a", "b"], "it must be in [0, 1], but is 1.3"),
+        (np.nan, ["a", "b"], "it must be in [0, 1], but is nan"),
+        (0.3, ["ill", "well"], "should come last, but the classes are in the order 'ill', 'well'"),
+        (0.3, [1, 0], "should come last, but the classes are in the order 1, 0"),
+        (True, ["a", "b"], "must be 2 numbers"),
+    ],
+)
+def test_one_number_that_is_not_clear(prior, classes, said):
+    assert said in complaint(check_priors, prior, np.array(classes), "source_priors")

@@ -1,12 +1,17 @@
 """Show a command with what it prints: run at every build, so that no figure is typed by hand.
 
-    ```{command-output} priorshift estimate --validation validation.csv --target target.csv
+    ```{command-output} lines=20 stderr
+    $ priorshift estimate --validation validation.csv --target target.csv
+    # the built page shows what this prints
     ```
 
+The command stands in the box, so that the page can be read as plain Markdown too; lines that begin
+with # are left out. A long command goes on after a backslash.
+
 Commands run in a folder of their own, into which `priorshift demo --save-data` has put files, so
-that pages can say `--validation validation.csv` and mean it. Options: `fails` (it must, and must
-not without), `lines` (show only the first so many), `stderr` (show it too), `in-repository` (run in
-the root of the repository).
+that pages can say `--validation validation.csv` and mean it. Words after the name: `fails` (it
+must, and must not without), `lines=N` (show only the first so many), `stderr` (show it too),
+`in-repository` (run in the root of the repository).
 """
 
 import os
@@ -20,7 +25,6 @@ from tempfile import TemporaryDirectory
 from typing import ClassVar
 
 from docutils import nodes
-from docutils.parsers.rst import directives
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
@@ -35,33 +39,40 @@ SECONDS = 1800
 class CommandOutput(SphinxDirective):
     """Run a command and show its output beneath it."""
 
-    required_arguments = 1
-    final_argument_whitespace = True
-    option_spec: ClassVar = {
-        "fails": directives.flag,
-        "lines": directives.positive_int,
-        "stderr": directives.flag,
-        "in-repository": directives.flag,
-    }
+    optional_arguments = 4
+    has_content = True
+    known: ClassVar = {"fails", "lines", "stderr", "in-repository"}
 
     def run(self):
         """Return one literal block: the prompt, the command, the output."""
         self.env.note_reread()  # what it prints may change though the page does not
-        command = self.arguments[0]
-        folder = ROOT if "in-repository" in self.options else example_folder(self.env)
+        asked = dict(word.partition("=")[::2] for word in self.arguments)
+        if strange := asked.keys() - self.known:
+            raise self.error(f"unknown words after the name: {', '.join(sorted(strange))}")
+        command = command_of(self.content)
+        if command is None:
+            raise self.error("the box must hold one command, after a $")
+        folder = ROOT if "in-repository" in asked else example_folder(self.env)
         done = execute(command, folder)
-        if bool(done.returncode) != ("fails" in self.options):
+        if bool(done.returncode) != ("fails" in asked):
             message = f"{command!r} ended with {done.returncode}: {done.stderr}"
             logger.warning(message, location=self.get_location())
         lines = [line.rstrip() for line in done.stdout.splitlines()]
-        if "stderr" in self.options:
+        if "stderr" in asked:
             lines += [part for line in done.stderr.splitlines() for part in folded(line, " ")]
-        limit = self.options.get("lines", len(lines))
+        limit = int(asked.get("lines", len(lines)))
         shown = [*lines[:limit], *(["..."] if len(lines) > limit else [])]
         block = nodes.literal_block(text="\n".join([*folded(f"$ {command}", " \\"), *shown]))
         block["language"] = "console"
         block["classes"].append("command-output")
         return [block]
+
+
+def command_of(lines):
+    """Return the one command of a box, put together where it goes on; None if there is none."""
+    kept = [line.strip() for line in lines if not line.startswith("#")]
+    text = " ".join(line.removesuffix("\\").strip() for line in kept if line)
+    return text.removeprefix("$ ") if text.startswith("$ ") and text.count("$ ") == 1 else None
 
 
 def folded(line, end):

@@ -11,6 +11,7 @@ from priorshift.adaptation import (
     decide,
     priors_from_labels,
     priors_from_predictions,
+    renormalise,
     sample_indices,
     sample_weights,
 )
@@ -24,11 +25,11 @@ from priorshift.estimators import (
     PriorEstimator,
     available_estimators,
     get_estimator,
-    methods,
     register_estimator,
+    registry,
 )
-from priorshift.estimators.methods import *  # noqa: F403
 from priorshift.estimators.ppi import labels_needed
+from priorshift.estimators.registry import *  # noqa: F403
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
 from priorshift.execution import TopK
 from priorshift.groups import GroupCounts, GroupEstimates, estimate_groups
@@ -75,7 +76,8 @@ __all__ = [
     "priors_from_labels",
     "priors_from_predictions",
     "register_estimator",
+    "renormalise",
     "sample_indices",
     "sample_weights",
 ]
-__all__ += methods.__all__
+__all__ += registry.__all__

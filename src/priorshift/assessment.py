@@ -41,6 +41,7 @@ from priorshift._validation import (
     as_decisions,
     check_level,
     check_proba,
+    column_of,
     encode_labels,
     is_named,
     known_labels,
@@ -674,13 +675,15 @@ class Data:
 
 
 def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, classes: Any) -> Data:
+    y_proba_val, y_val = column_of(y_proba_val, y_val, "y_val", "y_proba_val")
+    y_proba_target, y_target = column_of(y_proba_target, y_target, "y_target", "y_proba_target")
     labels = read_labels(y_val, None, "y_val")
     validation = check_proba(y_proba_val, "y_proba_val", classes=classes, labels=labels)
     labels = read_labels(labels, validation.values.shape[0], "y_val")
     names = settle_classes(validation, labels, classes)
     target = check_proba(y_proba_target, "y_proba_target", tables=True, classes=names)
     if is_named(y_proba_val):
-        warn_of_missing_names(y_proba_target, target, names, "y_proba_target")
+        warn_of_missing_names(y_proba_target, names, "y_proba_target")
     target = ordered(target, names, "y_proba_target")
     n, K = target.shape
     index = draw_rows(n, K)
@@ -1293,7 +1296,7 @@ class Evidence:
         """Say what the verdict rests on, one sentence each with its number."""
         test = self.test if isinstance(self.test, ShiftTest) else None
         said = [
-            shift_in_words(test, self.estimate),
+            shift_in_words(test, self.to_report if self.decisions else self.estimate),
             BY_DECISIONS if self.decisions else assumption_in_words(test, self.diagnostics),
             "" if self.decisions else self._of_gain(),
             self._of_labels(),
@@ -1370,7 +1373,7 @@ class Evidence:
         better = name if prefers_estimate(self.estimate, self.ppi) else "PPI"
         return (
             f"The shares by {name} are inside the intervals of PPI, which hold whatever changed. "
-            f"Report those by {better}: their standard errors are smaller."
+            f"Report those by {better}: they are more precise."
         )
 
     def _of_mismatch(self) -> str:

@@ -36,6 +36,7 @@ from priorshift._validation import (
     check_proba,
     check_sample_weight,
     check_source_mass,
+    column_of,
     encode_labels,
     in_class_order,
     read_labels,
@@ -251,6 +252,7 @@ class ConformalSets(BaseEstimator):
         """
         check_choice(self.score, SCORES, "score")
         self._require_one_source(target_priors, estimate, source_priors)
+        y_proba_val, y_val = column_of(y_proba_val, y_val, "y_val", "y_proba_val")
         predictions = check_proba(y_proba_val, "y_proba_val")
         labels = read_labels(y_val, predictions.values.shape[0], "y_val")
         names = _settle(predictions, labels, classes, estimate)
@@ -405,7 +407,7 @@ def adapt_scored(
 ) -> Floats:
     """Return the probabilities to score, from clean ones in class order."""
     if estimate is not None:
-        return estimate.adapt(values)
+        return estimate.adapt(Predictions.from_checked(values))
     if source_priors is None or target_priors is None:
         return values
     check_source_mass(source_priors, values, classes)

@@ -1,7 +1,7 @@
-r"""Mergeable statistics of a classifier's outputs: all that confusion-matrix methods need.
+r"""Statistics of a classifier's outputs that you can merge: all that confusion-matrix methods need.
 
-Each is a sum over rows, so parts of the data can be counted separately, in any order and on any
-machine, and added with `+`. Decisions are hard (argmax) or soft (the predicted probabilities).
+Each is a sum over rows, so you can count parts of the data separately, in any order and on any
+machine, and add the results with `+`. Decisions are hard (argmax) or soft (the probabilities).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -36,7 +36,7 @@ from priorshift.execution import (
 Decision = Literal["hard", "soft"]
 
 RowWeight = Vector | Callable[[Block], Vector] | None
-"""A weight for every row: as an array, as a function of blocks, or 1."""
+"""A weight per row: an array, a function of blocks, or 1."""
 
 GRAM_BYTES = 2**23
 """Blocks of rows whose products are summed: large enough for matrix products to be fast."""
@@ -45,7 +45,7 @@ MANY_CELLS = 2**18
 """Cells of the confusion matrices that are counted in one pass under different weights."""
 
 EXACT = 1e12
-"""Samples that stand for rates that are known exactly: their noise is nothing beside any other."""
+"""Number of samples that represents exactly known rates: their noise is then negligible."""
 
 GEMM_SPEED_UP = 16
 """A product of matrices takes far less time per multiplication than one with a vector."""
@@ -53,7 +53,7 @@ GEMM_SPEED_UP = 16
 
 @dataclass(frozen=True)
 class DecisionCounts:
-    """How often each class was decided for: argmax counts, or summed probabilities.
+    """Count the decisions for each class: argmax counts, or summed probabilities.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class DecisionCounts:
         Weight of the decisions for each class.
     decision : {"hard", "soft"}
     n_samples : int
-        Rows counted.
+        Number of rows counted.
 
     Examples
     --------
@@ -131,7 +131,7 @@ class DecisionCounts:
 
 @dataclass(frozen=True)
 class Confusion:
-    r"""Decisions by true class: `counts[i, k]` is the weight of decisions i on samples of class k.
+    r"""Count decisions by true class: `counts[i, k]` for decision i on samples of class k.
 
     The conditional matrix :math:`C_{ik} = P(\text{decision } i \mid \text{class } k)` does not
     change under prior shift; the joint one is :math:`J = C\,\mathrm{diag}(p)`.
@@ -139,16 +139,17 @@ class Confusion:
     Attributes
     ----------
     counts : ndarray of shape (K, K)
-        A `SparseBlock` where sparse predictions of very many classes were counted.
+        Weight of decisions i for samples of class k; a `SparseBlock` for sparse predictions of very
+        many classes.
     class_weights : ndarray of shape (K,)
         Weight of the samples of each class.
     decision : {"hard", "soft"}
     n_samples : int
     squares : ndarray of shape (K,) or None
         Sum of the squared weights of each class: a column is worth `class_weights**2 / squares`
-        samples. None where all weights are equal; 0 where the rates are known exactly.
+        samples. None if all weights are equal; 0 if the rates are known exactly.
     classes : ndarray of shape (K,) or None
-        Names of the classes, if they have any.
+        Class names, if known.
 
     Examples
     --------
@@ -215,7 +216,7 @@ class Confusion:
     ) -> "Confusion":
         """Count decisions by labels, both given as column numbers, without any probabilities.
 
-        The counts of very many classes stay sparse.
+        With very many classes, the counts stay sparse.
 
         Examples
         --------
@@ -232,12 +233,13 @@ class Confusion:
     def from_counts(cls, matrix: Any, classes: Any = None) -> "Confusion":
         """Use a confusion matrix that you have: rows are decisions, columns true classes.
 
-        It is scikit-learn's matrix transposed: ``from_counts(confusion_matrix(y, y_pred).T)``.
+        This is the transpose of scikit-learn's matrix:
+        ``from_counts(confusion_matrix(y, y_pred).T)``.
 
         Parameters
         ----------
         matrix : array-like of shape (n_classes, n_classes)
-            `matrix[i, k]` samples of class k were decided to be i.
+            `matrix[i, k]` is the number of samples of class k that were classified as i.
         classes : array-like of shape (n_classes,), optional
             Names of the classes; by default 0..n_classes-1.
 
@@ -270,12 +272,12 @@ class Confusion:
         Parameters
         ----------
         sensitivity : float
-            Share of positives that the test finds.
+            Share of positives that test positive.
         specificity : float
-            Share of negatives that it clears.
+            Share of negatives that test negative.
         n_positive, n_negative : int, optional
-            Known positives and negatives that the rates were measured on; intervals then carry
-            the uncertainty of the rates. By default the rates are exact.
+            Numbers of known positives and negatives that the rates were measured on. Intervals then
+            include the uncertainty of the rates. By default, the rates are treated as exact.
         classes : array-like of shape (2,), optional
             Names of the negative and the positive class; by default 0 and 1.
 
@@ -419,11 +421,11 @@ def shrunk_columns(confusion: Confusion, model: Vector, strength: float) -> Vect
 
 
 def model_columns(y_proba: Floats, weight: Vector, decision: Decision) -> Vector:
-    r"""Return the confusion matrix as the classifier itself sees it, with no labels.
+    r"""Return the confusion matrix that the classifier predicts for itself, without labels.
 
     .. math:: C^m_k = \frac{\sum_i w_i f_k(x_i)\, d(x_i)}{\sum_i w_i f_k(x_i)}
 
-    with decisions d; a class that is never predicted counts as always recognised.
+    with decisions d. A class that is never predicted is treated as always recognised.
 
     Examples
     --------
@@ -558,5 +560,6 @@ def _require_same_kind(one: DecisionCounts | Confusion, other: DecisionCounts | 
     if one.decision != other.decision or one.counts.shape != other.counts.shape:
         raise ValueError(
             f"cannot add {one.decision} counts of {one.counts.shape[0]} classes to "
-            f"{other.decision} counts of {other.counts.shape[0]} classes; count both alike."
+            f"{other.decision} counts of {other.counts.shape[0]} classes; count both "
+            "in the same way."
         )

@@ -18,7 +18,7 @@ except ImportError:
 class PriorSampler(Sampler[int]):
     """Draw training samples so that each epoch follows the target priors.
 
-    Rows of a class repeat only after all of them were drawn: see `sample_indices`.
+    Rows of a class repeat only after all of them have been drawn; see `sample_indices`.
 
     Parameters
     ----------

@@ -377,5 +377,5 @@ def test_bounds_of_two_classes_must_agree():
 
 
 def test_a_prior_of_the_positive_class_is_a_probability():
-    with pytest.raises(ValueError, match="the prior of the positive class must be"):
+    with pytest.raises(ValueError, match=r"it must be in \[0, 1\], but is 20"):
         adapt_proba_interval(np.array([0.5]), 0.5, 20, interval=(0.18, 0.22))

@@ -254,7 +254,7 @@ def test_rounded_probabilities(data, write, refuse, ask, suffix):
     assert np.abs(rounded.sum(axis=1) - 1).max() > 5e-3
     validation, target = write("v.csv", data.y_proba_val, data.y_val), write(f"t.{suffix}", rounded)
     files = ("--validation", validation, "--target", target)
-    assert "Add --renormalise if they were rounded." in refuse(1, "estimate", *files)
+    assert "if they were rounded, add --renormalise." in refuse(1, "estimate", *files)
     answer = ask("estimate", *files, "--renormalise")["priors"]
     again = rounded / rounded.sum(axis=1, keepdims=True)
     shift = ps.SCML().fit(data.y_proba_val, data.y_val).estimate(again)

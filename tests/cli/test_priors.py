@@ -238,3 +238,15 @@ def test_intervals_although_validation_lacks_a_class(ask, data, write, method):
     answer = ask("estimate", *files, *known, "--method", method)
     assert set(answer["standard_error"]) == {"ant", "bee", "cow"}
     assert all(0 < error <= 0.5 for error in answer["standard_error"].values())
+
+
+def test_one_number_for_two_classes(data, write, ask, refuse, files):
+    p, y = data.y_proba_val[:, 1], (data.y_val == "bee").astype(int)
+    validation = write("b.csv", np.column_stack([1 - p, p]), y, classes=["0", "1"])
+    both = ("--validation", validation, "--target", validation)
+    one = ask("estimate", *both, "--source-priors", "0.25")
+    assert one["source_priors"] == {"0": 0.75, "1": 0.25}
+    assert one["priors"] == ask("estimate", *both, "--source-priors", "0=0.75,1=0.25")["priors"]
+    three = ("--validation", files[0], "--target", files[1])
+    said = refuse(2, "estimate", *three, "--source-priors", "0.25")
+    assert "a single number (0.25), the prior of the positive class of two" in said

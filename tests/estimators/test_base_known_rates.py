@@ -206,3 +206,30 @@ def test_bad_fits_and_counts_are_refused():
         fitted.estimate_counts([-1, 2])
     with pytest.raises(ValueError, match="count at least one row"):
         fitted.estimate_counts([0, 0])
+
+
+# Worked examples on the help page of R's epiR::epi.prev (version 2.0): positives, n, sensitivity,
+# specificity, and the true prevalence by Rogan and Gladen's estimator that it states, in percent.
+EPI_PREV = [
+    (23, 150, 0.96, 0.89, 5.1),  # brucellosis in a herd of cows
+    (6, 151, 0.964, 0.927, 0.0),  # Helicobacter pylori at 1 to 4 years (Moujaber et al., 2008)
+    (8, 210, 0.60, 0.90, 0.0),  # tuberculosis in three dairy herds
+    (12, 189, 0.65, 0.95, 2.25),
+    (7, 124, 0.70, 0.99, 6.73),
+]
+
+
+@pytest.mark.parametrize("method", ["cm", "cm-l"])
+@pytest.mark.parametrize("example", EPI_PREV)
+@pytest.mark.filterwarnings("ignore:.*negative entry")  # where fewer are positive than false alarms
+def test_published_examples_of_rogan_and_gladen(example, method):
+    positives, n, sensitivity, specificity, percent = example
+    found = prevalence(positives, n, rates(sensitivity, specificity), method=method)
+    digits = 1 if percent == 5.1 else 2
+    assert round(100 * found.priors[1], digits) == percent
+
+
+def test_published_interval_of_brucellosis():
+    """The help page of epiR::epi.prev states 0 to 13 cases per 100 cows, at 95 %."""
+    found = prevalence(23, 150, rates(0.96, 0.89))
+    assert (100 * found.interval[1]).round().tolist() == [0, 13]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.optimize import brute, minimize
-from scipy.special import log_softmax, softmax, xlogy
+from scipy.special import xlogy
 
 import priorshift as ps
 from priorshift.estimators import (
@@ -11,21 +11,6 @@ from priorshift.estimators import (
     ShrunkSCML,
 )
 from priorshift.solvers import maximise_jointly
-
-TARGET = np.array([0.1, 0.2, 0.3, 0.4])
-
-
-@pytest.fixture
-def data(simulate, rng):
-    simulation = simulate(4, spread=1.5)
-    y_proba_val, y_val = simulation.draw(np.array([0.4, 0.3, 0.2, 0.1]), 700, rng)
-    y_proba, y = simulation.draw(TARGET, 900, rng)
-    return y_proba_val, y_val, y_proba, y, simulation.source_priors
-
-
-def too_sure(y_proba, temperature=0.4):
-    return softmax(log_softmax(np.log(y_proba), axis=1) / temperature, axis=1)
-
 
 # Joint likelihood and shrunk confusion matrices
 
@@ -137,7 +122,7 @@ def test_without_shrinkage_it_is_scm_l(data):
     np.testing.assert_array_equal(shrunk.priors, plain.priors)
 
 
-def test_strength_goes_with_calibration_and_size(simulate):
+def test_strength_goes_with_calibration_and_size(simulate, too_sure):
     """Few calibrated rows are shrunk, many miscalibrated ones are not."""
     simulation = simulate(10, spread=1.0)
     uniform, errors = np.full(10, 0.1), {"scm-l-shrunk": [], "scm-l": []}
@@ -157,12 +142,13 @@ def test_strength_goes_with_calibration_and_size(simulate):
 
 
 @pytest.mark.filterwarnings("ignore:predictions on validation contradict")
-def test_joint_beats_em_where_outputs_are_not_calibrated(simulate, rng):
+def test_joint_beats_em_where_outputs_are_not_calibrated(simulate, rng, too_sure, target_priors):
     simulation = simulate(4, spread=1.2)
     y_proba_val, y_val = simulation.draw(simulation.source_priors, 4000, rng)
-    y_proba, _ = simulation.draw(TARGET, 4000, rng)
+    y_proba, _ = simulation.draw(target_priors, 4000, rng)
     wrong_val, wrong = too_sure(y_proba_val, 0.3), too_sure(y_proba, 0.3)
     em = ps.EM().fit(wrong_val, y_val).estimate(wrong)
     shift = JointLikelihood().fit(wrong_val, y_val).estimate(wrong)
-    assert np.abs(shift.priors - TARGET).sum() < 0.5 * np.abs(em.priors - TARGET).sum()
-    assert np.abs(shift.priors - TARGET).sum() < 0.1
+    wrong, error = (np.abs(found.priors - target_priors).sum() for found in (em, shift))
+    assert error < 0.5 * wrong
+    assert error < 0.1

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy.special import log_softmax, softmax
 
 import priorshift as ps
 from priorshift.calibration import BCTS, RIDGE_GRID, CalibrationMap, VectorScaling
@@ -27,10 +26,6 @@ def data(simulation, rng):
     return y_proba_val, y_val, y_proba, y, simulation.source_priors
 
 
-def too_sure(y_proba, temperature=0.4):
-    return softmax(log_softmax(np.log(y_proba), axis=1) / temperature, axis=1)
-
-
 def sparse(y_proba, below=0.19):
     kept = np.where(y_proba < below, 0.0, y_proba)
     return kept / kept.sum(axis=1, keepdims=True)
@@ -43,7 +38,7 @@ def accuracy(y_proba, y):
 # Its parts
 
 
-def test_by_hand(data):
+def test_by_hand(data, too_sure):
     """The parts of it, called one by one."""
     y_proba_val, y_val, y_proba, _, source = data
     wrong_val, wrong = too_sure(y_proba_val), too_sure(y_proba)
@@ -72,7 +67,7 @@ def test_by_hand(data):
 
 @pytest.mark.parametrize("known", [False, True], ids=["plain", "priors"])
 @pytest.mark.parametrize(("name", "kind"), [("bcts", BCTS), ("vs", VectorScaling)])
-def test_its_map_and_ridge_are_those_of_the_calibrator(data, name, kind, known):
+def test_its_map_and_ridge_are_those_of_the_calibrator(data, name, kind, known, too_sure):
     y_proba_val, y_val, _, _, source = data
     wrong, priors = too_sure(y_proba_val), source if known else None
     rows = Validation(wrong, y_val, None).in_canonical_order()
@@ -89,7 +84,7 @@ def test_its_map_and_ridge_are_those_of_the_calibrator(data, name, kind, known):
 
 
 @pytest.mark.parametrize("ridge", [None, 3.0])
-def test_the_source_priors_are_a_mean_out_of_fold(data, ridge):
+def test_the_source_priors_are_a_mean_out_of_fold(data, ridge, too_sure):
     y_proba_val, y_val, _, _, source = data
     rows = Validation(too_sure(y_proba_val), y_val, None).in_canonical_order()
     known = {"source_label_priors": source}
@@ -126,7 +121,7 @@ def test_the_ridge_is_chosen_among_a_grid_and_kept_by_a_bootstrap(data):
 
 
 @pytest.mark.parametrize("calibrator", ["bcts", "ts", "vs"])
-def test_estimating_then_adapting_is_adapting(data, calibrator):
+def test_estimating_then_adapting_is_adapting(data, calibrator, too_sure):
     y_proba_val, y_val, y_proba, *_ = data
     est = CalibratedEM(calibrator=calibrator, ridge=1.0).fit(too_sure(y_proba_val), y_val)
     wrong = too_sure(y_proba)
@@ -141,7 +136,7 @@ def test_estimating_then_adapting_is_adapting(data, calibrator):
 
 
 @pytest.mark.parametrize("calibrator", ["bcts", "vs"])
-def test_it_beats_em_where_outputs_are_not_calibrated(simulate, rng, calibrator):
+def test_it_beats_em_where_outputs_are_not_calibrated(simulate, rng, calibrator, too_sure):
     simulation = simulate(K, spread=1.2)
     y_proba_val, y_val = simulation.draw(simulation.source_priors, 4000, rng)
     y_proba, _ = simulation.draw(TARGET, 4000, rng)
@@ -182,7 +177,7 @@ def test_zeros_are_not_final(simulation, rng):
     np.testing.assert_array_equal(adapted, shift.adapt(sparse_new.copy()))
 
 
-def test_float32_will_do(data):
+def test_float32_will_do(data, too_sure):
     y_proba_val, y_val, y_proba, _, source = data
     priors = []
     for dtype in (np.float32, np.float64):

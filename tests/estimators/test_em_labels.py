@@ -3,28 +3,13 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from scipy.special import log_softmax, softmax, xlogy
+from scipy.special import xlogy
 
 import priorshift as ps
 from priorshift.estimators import (
     MAPLS,
     SemiSupervisedEM,
 )
-
-TARGET = np.array([0.1, 0.2, 0.3, 0.4])
-
-
-@pytest.fixture
-def data(simulate, rng):
-    simulation = simulate(4, spread=1.5)
-    y_proba_val, y_val = simulation.draw(np.array([0.4, 0.3, 0.2, 0.1]), 700, rng)
-    y_proba, y = simulation.draw(TARGET, 900, rng)
-    return y_proba_val, y_val, y_proba, y, simulation.source_priors
-
-
-def too_sure(y_proba, temperature=0.4):
-    return softmax(log_softmax(np.log(y_proba), axis=1) / temperature, axis=1)
-
 
 # MAPLS
 
@@ -132,7 +117,7 @@ def test_all_labels_are_label_frequencies_and_none_are_em(data):
         assert shift.gap == em.gap
 
 
-def test_a_few_labels_beat_none_where_outputs_are_not_calibrated(data, rng):
+def test_a_few_labels_beat_none_where_outputs_are_not_calibrated(data, rng, too_sure):
     *_, y_proba, y, source = data
     wrong = too_sure(y_proba, 0.2)
     est = SemiSupervisedEM().fit(source_priors=source)
@@ -143,7 +128,7 @@ def test_a_few_labels_beat_none_where_outputs_are_not_calibrated(data, rng):
     assert np.abs(with_labels - truth).sum() < 0.9 * np.abs(without - truth).sum()
 
 
-def test_calibrated_em_with_labels_beats_moments_without(data, rng):
+def test_calibrated_em_with_labels_beats_moments_without(data, rng, too_sure):
     """Where outputs are too sure, 20 % labels must not make an estimate worse than SCM-L's."""
     y_proba_val, y_val, y_proba, y, _ = data
     wrong_val, wrong = too_sure(y_proba_val, 0.2), too_sure(y_proba, 0.2)
@@ -164,7 +149,7 @@ def test_calibrated_em_with_labels_beats_moments_without(data, rng):
     assert errors[0] < 0.5 * errors[2]
 
 
-def test_calibrated_without_labels_is_calibrated_em(data):
+def test_calibrated_without_labels_is_calibrated_em(data, too_sure):
     y_proba_val, y_val, y_proba, _, _ = data
     wrong_val, wrong = too_sure(y_proba_val, 0.2), too_sure(y_proba, 0.2)
     partly = SemiSupervisedEM(calibrator="bcts").fit(wrong_val, y_val)

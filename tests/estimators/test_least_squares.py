@@ -6,7 +6,6 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from scipy.optimize import root
-from scipy.special import log_softmax, softmax
 
 import priorshift as ps
 from priorshift.estimators import (
@@ -15,21 +14,6 @@ from priorshift.estimators import (
 )
 from priorshift.estimators.least_squares import _Equations
 from priorshift.solvers import evident_variance, shrunk_least_squares
-
-TARGET = np.array([0.1, 0.2, 0.3, 0.4])
-
-
-@pytest.fixture
-def data(simulate, rng):
-    simulation = simulate(4, spread=1.5)
-    y_proba_val, y_val = simulation.draw(np.array([0.4, 0.3, 0.2, 0.1]), 700, rng)
-    y_proba, y = simulation.draw(TARGET, 900, rng)
-    return y_proba_val, y_val, y_proba, y, simulation.source_priors
-
-
-def too_sure(y_proba, temperature=0.4):
-    return softmax(log_softmax(np.log(y_proba), axis=1) / temperature, axis=1)
-
 
 # ELSA
 
@@ -142,15 +126,16 @@ def test_elsa_is_more_precise_than_scm_on_calibrated_outputs(simulate):
 
 
 @pytest.mark.filterwarnings("ignore:predictions on validation contradict")
-def test_elsa_beats_em_where_outputs_are_not_calibrated(simulate, rng):
+def test_elsa_beats_em_where_outputs_are_not_calibrated(simulate, rng, too_sure, target_priors):
     simulation = simulate(4, spread=1.2)
     y_proba_val, y_val = simulation.draw(simulation.source_priors, 4000, rng)
-    y_proba, _ = simulation.draw(TARGET, 4000, rng)
+    y_proba, _ = simulation.draw(target_priors, 4000, rng)
     wrong_val, wrong = too_sure(y_proba_val, 0.3), too_sure(y_proba, 0.3)
     em = ps.EM().fit(wrong_val, y_val).estimate(wrong)
     shift = ELSA().fit(wrong_val, y_val).estimate(wrong)
-    assert np.abs(shift.priors - TARGET).sum() < 0.5 * np.abs(em.priors - TARGET).sum()
-    assert np.abs(shift.priors - TARGET).sum() < 0.1
+    wrong, error = (np.abs(found.priors - target_priors).sum() for found in (em, shift))
+    assert error < 0.5 * wrong
+    assert error < 0.1
 
 
 # GLS
@@ -247,11 +232,11 @@ def test_no_evidence_of_shift_returns_the_source_priors(simulate, rng):
     assert exact.status == "direct"
 
 
-def test_gls_without_evidence_leaves_predictions_alone(data):
+def test_gls_without_evidence_leaves_predictions_alone(data, target_priors):
     """Also where mean predictions and labels of the source differ."""
     y_proba_val, y_val, *_ = data
     labels = np.bincount(y_val) / y_val.size
-    est = GLS().fit(y_proba_val, y_val, source_label_priors=labels, source_priors=TARGET)
+    est = GLS().fit(y_proba_val, y_val, source_label_priors=labels, source_priors=target_priors)
     shift = est.estimate(y_proba_val)
     np.testing.assert_array_equal(shift.priors, labels)
     assert np.abs(shift.ratio - 1).max() > 0.5

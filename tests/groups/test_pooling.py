@@ -127,7 +127,7 @@ def test_axes_turn_noise_and_signal_into_independent_numbers(grouped):
     signal = C @ (np.diag(d) - np.outer(d, d)) @ C.T
     np.testing.assert_allclose((spread.axes * spread.signal) @ spread.axes.T, signal, atol=1e-12)
     frequencies = counts.counts / counts.mass[:, None]
-    np.testing.assert_allclose(spread.moments(spread.theta), frequencies, atol=1e-12)
+    np.testing.assert_allclose(spread.decisions(spread.theta), frequencies, atol=1e-12)
     raw = np.linalg.solve(C, frequencies.T).T
     centre = np.linalg.solve(C, spread.mean)
     np.testing.assert_allclose(spread.theta @ spread.to_priors.T, raw - centre, atol=1e-10)

@@ -103,7 +103,7 @@ def test_names_at_the_ends_of_lines_keep_their_distance():
     ("changes", "message"),
     [
         ({"priors": [0.5, 0.5]}, "priors must be finite, of shape"),
-        ({"priors": np.zeros((0, 2))}, "with a step at least"),
+        ({"priors": np.zeros((0, 2))}, "with at least one step"),
         ({"time": [1]}, "time must have 2 entries"),
         ({"raised": [True]}, "raised must have 2 entries"),
         ({"classes": ["a"]}, "classes has 1 entries"),

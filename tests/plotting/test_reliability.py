@@ -79,7 +79,7 @@ def test_labels_may_be_names_and_predictions_one_column(ax):
 def test_the_title_has_the_numbers(ax):
     ReliabilityDisplay([0.5, 0.9], [0.4, 0.94], [3000, 1000], np.ones(40), 10).plot(ax)
     assert ax.get_title(loc="left") == (
-        "Reliability: ECE 8.5%\naccuracy 54%, mean confidence 60%, 4,000 samples"
+        "Reliability: calibration error 8.5%\naccuracy 54%, mean confidence 60%, 4,000 samples"
     )
 
 
@@ -168,7 +168,7 @@ def test_the_frame_has_a_row_a_bin():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"accuracy": [0.5]}, r"one number a bin each; got shapes \(2,\), \(1,\) and \(2,\)"),
+        ({"accuracy": [0.5]}, r"one number per bin each; got shapes \(2,\), \(1,\) and \(2,\)"),
         ({"counts": [3, 0]}, "every bin must have samples"),
         ({"histogram": [1, 2]}, "40 bins of equal width from 0 to 1; got 2"),
         ({"n_classes": 1}, "n_classes must be a whole number of at least 2"),

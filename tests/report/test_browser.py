@@ -221,7 +221,7 @@ def test_it_prints(visit):
     page.emulate_media(media="print")
     assert page.locator("nav").is_hidden()
     assert page.locator("#priors-table tbody tr:visible").count() == 100
-    assert page.get_by_text("Printed are the first 100 of 120 rows").is_visible()
+    assert page.get_by_text("This print shows the first 100 of 120 rows").is_visible()
     tall = page.locator(".scroll:has(#priors-table)").evaluate(
         "e => [e.scrollHeight, e.clientHeight]"
     )

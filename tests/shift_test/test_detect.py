@@ -9,8 +9,8 @@ from scipy.stats import binom, hypergeom
 import priorshift as ps
 from priorshift.shift_test import ShiftTest, detect_shift, read_samples
 from priorshift.shift_test._detect import beyond_noise, directions
-from priorshift.shift_test._moments import (
-    Moments,
+from priorshift.shift_test._deviations import (
+    Deviations,
     Power,
     critical_value,
     draw_noise,
@@ -160,9 +160,9 @@ def draw_p_values(world, source, priors, per_class, n_target, n, decision):
         y_proba_val = _predict(world, y_val, rng)
         y_proba = _predict(world, rng.choice(source.size, n_target, p=priors), rng)
         samples = read_samples(y_proba_val, y_val, y_proba, np.arange(source.size))
-        moments = Moments.of(samples, decision, source)
-        noise = draw_noise(samples, decision, source, 99, rng) @ moments.whitener
-        found.append(p_value((noise**2).sum(axis=1), moments.statistic))
+        deviations = Deviations.of(samples, decision, source)
+        noise = draw_noise(samples, decision, source, 99, rng) @ deviations.whitener
+        found.append(p_value((noise**2).sum(axis=1), deviations.statistic))
     return np.array(found)
 
 
@@ -209,9 +209,9 @@ def test_level_of_the_permutation_test(simulate):
         y_proba_val, y_val = world.draw(world.source_priors, 60, rng)
         y_proba, _ = world.draw(world.source_priors, 100, rng)
         samples = read_samples(y_proba_val, y_val, y_proba, np.arange(5))
-        moments = Moments.of(samples, "soft", samples.class_counts / 60)
-        noise = draw_permutations(samples, "soft", 99, rng) @ moments.whitener
-        rejected += p_value((noise**2).sum(axis=1), moments.statistic) <= 0.05
+        deviations = Deviations.of(samples, "soft", samples.class_counts / 60)
+        noise = draw_permutations(samples, "soft", 99, rng) @ deviations.whitener
+        rejected += p_value((noise**2).sum(axis=1), deviations.statistic) <= 0.05
     assert binom(n, 0.04).ppf(0.001) <= rejected <= binom(n, 0.06).ppf(0.999)
 
 
@@ -222,9 +222,9 @@ def test_power_is_what_a_two_sample_test_would_have(rng):
     n = M = 400
     y = np.repeat([0, 1], [200, 200])
     samples = read_samples(coins(200, n), y, coins(200, M))
-    moments = Moments.of(samples, "hard", np.array([0.5, 0.5]))
-    noise = draw_permutations(samples, "hard", 4999, rng) @ moments.whitener
-    ways = directions(moments.priors, rng) @ moments.C.T @ moments.whitener
+    deviations = Deviations.of(samples, "hard", np.array([0.5, 0.5]))
+    noise = draw_permutations(samples, "hard", 4999, rng) @ deviations.whitener
+    ways = directions(deviations.priors, rng) @ deviations.C.T @ deviations.whitener
     power = Power(noise, ways, 0.05)
     sd = np.sqrt(0.25 * (1 / n + 1 / M))
     for size in (0.05, 0.1):

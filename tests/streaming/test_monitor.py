@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import priorshift as ps
+from priorshift.report import render_monitor_report
 from priorshift.streaming import PriorMonitor, describe
 
 SOURCE, TARGET = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.3, 0.5])
@@ -221,3 +222,82 @@ def test_an_estimate_needs_a_batch(validation):
 def test_a_p_value_is_never_written_as_zero(p_value, said):
     step = SimpleNamespace(raised=True, alarm=True, p_value=p_value)
     assert describe(step) == f"alarm, {said}"
+
+
+# Known error rates instead of validation
+
+
+RATES = {
+    "exact": ps.Confusion.from_rates(sensitivity=0.9, specificity=0.95),
+    "measured": ps.Confusion.from_rates(
+        sensitivity=0.9, specificity=0.95, n_positive=100, n_negative=200
+    ),
+    "counts": ps.Confusion.from_counts([[190, 10], [10, 90]], classes=["well", "ill"]),
+}
+
+
+def results(share, n, rng):
+    """Return results of a test with these rates, as positions."""
+    ill = rng.random(n) < share
+    return (rng.random(n) < np.where(ill, 0.9, 0.05)).astype(int)
+
+
+@pytest.mark.parametrize("known", list(RATES))
+def test_known_rates_take_the_place_of_validation(known, tmp_path):
+    rng = np.random.default_rng(3)
+    confusion = RATES[known]
+    monitor = ps.PriorMonitor(online="exponential", half_life=1, random_state=0)
+    monitor.fit(confusion=confusion)
+    assert monitor.source_priors_ is None
+    names = monitor.classes_
+    path = tmp_path / "monitor.npz"
+    for day in range(12):
+        batch = results(0.05 if day < 6 else 0.4, 300, rng)
+        step = monitor.update(y_pred=names[batch], time=day)
+        if day == 7:
+            again = ps.PriorMonitor.load(monitor.save(path))
+    assert step.alarm
+    raised = np.flatnonzero(monitor.history.raised)
+    assert raised.size == 1
+    assert raised[0] >= 6  # the stream is compared with its own past
+    assert step.priors[1] == pytest.approx(0.4, abs=0.1)
+    assert monitor.history.total_variation is None
+    assert "total_variation" not in monitor.history.to_frame().columns
+    # the saved one continues exactly where it was, and knows as little of the source
+    assert again.source_priors_ is None
+    assert again.estimate().source_priors is None
+    assert again.history.priors.tolist() == monitor.history.priors[:8].tolist()
+    rng = np.random.default_rng(3)
+    batches = [results(0.05 if day < 6 else 0.4, 300, rng) for day in range(12)]
+    for batch in batches[8:]:
+        last = again.update(y_pred=names[batch])
+    assert last.priors.tolist() == step.priors.tolist()
+    assert last.log_e_value == step.log_e_value
+
+
+def test_known_rates_and_source_priors_adapt_batches():
+    y_proba = np.array([[0.9, 0.1], [0.4, 0.6], [0.7, 0.3], [0.8, 0.2]])
+    given = {"confusion": RATES["exact"]}
+    monitor = ps.PriorMonitor().fit(**given)
+    assert monitor.update(y_proba).y_proba is None  # nothing says what to adapt from
+    monitor = ps.PriorMonitor().fit(**given, source_priors=[0.5, 0.5])
+    step = monitor.update(y_proba)
+    expected = ps.adapt_proba(y_proba, [0.5, 0.5], step.priors)
+    np.testing.assert_allclose(step.y_proba, expected)
+
+
+def test_a_monitor_of_known_rates_says_what_it_cannot_use():
+    known = RATES["exact"]
+    with pytest.raises(ValueError, match="takes the place of a validation set; leave out y_proba"):
+        ps.PriorMonitor().fit([[0.5, 0.5]], confusion=known)
+    with pytest.raises(ValueError, match="needs predicted probabilities"):
+        ps.PriorMonitor(ps.SCML()).fit(confusion=known)
+    with pytest.raises(ValueError, match="leave it out with confusion="):
+        ps.PriorMonitor().fit(confusion=known, positive_class=1)
+    monitor = ps.PriorMonitor().fit(confusion=known)
+    monitor.update(y_pred=[0, 1, 0])
+    with pytest.raises(ValueError, match="give source_priors to the monitor's fit"):
+        render_monitor_report(monitor)
+    figure = ps.plotting.MonitorDisplay.from_monitor(monitor)
+    assert "total variation" not in figure.summary()
+    assert figure.ax_.get_ylim()[1] > 0

@@ -7,6 +7,7 @@ are checked once: see `Predictions`. Their type follows one rule: see `float_typ
 
 from priorshift._validation._classes import (
     NO_PRIOR,
+    POSITIVE_NAMES,
     as_decisions,
     check_classes,
     check_indices,
@@ -28,6 +29,7 @@ from priorshift._validation._classes import (
 )
 from priorshift._validation._frames import match_columns, misspelt
 from priorshift._validation._inputs import (
+    RENORMALISE,
     SUM_TOLERANCE,
     Predictions,
     as_array,
@@ -45,15 +47,21 @@ from priorshift._validation._inputs import (
     check_positive,
     check_proba,
     check_resamples,
+    check_rounded,
     check_sample_weight,
     check_table,
+    column_of,
+    divided_by_sums,
     is_missing,
     require_keys,
+    rounding,
     some,
 )
 
 __all__ = [
     "NO_PRIOR",
+    "POSITIVE_NAMES",
+    "RENORMALISE",
     "SUM_TOLERANCE",
     "Predictions",
     "as_array",
@@ -75,11 +83,14 @@ __all__ = [
     "check_priors",
     "check_proba",
     "check_resamples",
+    "check_rounded",
     "check_sample_weight",
     "check_source_mass",
     "check_table",
     "classes_of_labels",
     "classes_of_priors",
+    "column_of",
+    "divided_by_sums",
     "encode_labels",
     "in_class_order",
     "is_missing",
@@ -93,6 +104,7 @@ __all__ = [
     "read_decisions",
     "read_labels",
     "require_keys",
+    "rounding",
     "settle_classes",
     "some",
     "warn_of_missing_names",

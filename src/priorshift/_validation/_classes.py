@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -28,11 +29,9 @@ NO_PRIOR = 1e-30
 LEAST_BESIDE_REST = 1e-10
 """Smallest source prior for rows that spread a rest: listed scores are stored as differences."""
 
-FAR_HIGHER = 0.2
-"""Rise of accuracy, and of mean recall, by which another order of columns is worth a warning."""
-
-SURE = 4.0
-"""Standard errors by which accuracy must rise."""
+FAR_HIGHER, SURE = 0.2, 4.0
+"""Another order of columns is worth a warning if it raises accuracy and mean recall by the first,
+and accuracy by so many standard errors too."""
 
 FEW_ROWS, FEW_PER_CLASS = 500, 5
 """Rows that show, in most cases, that no other order of columns can be far better."""
@@ -44,6 +43,10 @@ NEGLIGIBLE_MASS = 1e-6
 """A predicted probability up to this does not contradict a source prior of 0."""
 
 MISSING_NUMBER = -1
+
+POSITIVE_NAMES = ("yes", "true", "positive", "pos", "1", "case", "ill", "sick")
+NEGATIVE_NAMES = ("no", "false", "negative", "neg", "0", "-1", "control", "well", "healthy")
+"""Names that say which of two classes is the positive one."""
 
 
 def settle_classes(
@@ -97,6 +100,8 @@ def check_classes(classes: ArrayLike, n_columns: int) -> Labels:
 def classes_of_priors(priors: Any, classes: ArrayLike | None = None) -> Labels:
     """Name the classes if there are only priors: by `classes`, otherwise by sorted keys."""
     priors = as_mapping(priors)
+    if isinstance(priors, Real):  # the prior of the positive class
+        return check_classes(np.arange(2) if classes is None else classes, 2)
     if not isinstance(priors, Mapping) and as_array(priors, "source_priors").ndim != 1:
         raise ValueError(
             f"source_priors must be a vector or a mapping, one prior per class; got {priors!r}."
@@ -294,20 +299,19 @@ def check_indices(y: ArrayLike, n_samples: int, n_classes: int) -> Indices:
 def check_priors(priors: Any, classes: Labels, name: str) -> Vector:
     """Check class priors: an array in class order, or a mapping from class to prior.
 
-    A pandas Series counts as a mapping, because `value_counts` sorts by frequency.
+    A pandas Series counts as a mapping, because `value_counts` sorts by frequency. Of two classes,
+    one number is the prior of the positive class, the last of `classes`.
     """
     priors = as_mapping(priors, name)
+    if isinstance(priors, Real) and not isinstance(priors, bool | np.bool_):
+        priors = _both_priors(float(priors), classes, name)
     if isinstance(priors, Mapping):
         priors = _from_mapping(priors, classes, name)
     values = as_array(priors, name)
     if values.dtype.kind not in NUMBERS or values.ndim != 1 or values.size != classes.size:
-        alone = values.ndim == 0 and values.dtype.kind in NUMBERS
-        hint = (
-            " A single number goes with 1-D probabilities of the positive class." if alone else ""
-        )
         raise ValueError(
             f"{name} must be {classes.size} numbers, one per class ({some(classes.tolist())}); got "
-            f"an array of shape {values.shape} and type {values.dtype}.{hint}"
+            f"an array of shape {values.shape} and type {values.dtype}."
         )
     values = values.astype(np.float64)
     bad = np.flatnonzero(~np.isfinite(values) | (values < 0))
@@ -324,6 +328,30 @@ def check_priors(priors: Any, classes: Labels, name: str) -> Vector:
         )
     values[values <= NO_PRIOR] = 0
     return values / values.sum()
+
+
+def _both_priors(prior: float, classes: Labels, name: str) -> list[float]:
+    """Return the priors of two classes, given that of the positive one, which comes last."""
+    names = classes.tolist()
+    if classes.size != 2:
+        raise ValueError(
+            f"{name} is a single number ({prior:g}), the prior of the positive class of two, but "
+            f"there are {classes.size} classes ({some(names)}); give one prior per class."
+        )
+    first, last = (str(each).strip().lower() for each in names)
+    numbers = classes.dtype.kind in "iufb"
+    if names[0] > names[1] if numbers else first in POSITIVE_NAMES and last in NEGATIVE_NAMES:
+        raise ValueError(
+            f"{name} is a single number ({prior:g}), the prior of the positive class, which should "
+            f"come last, but the classes are in the order {some(names)}; say which is which: "
+            f"{{{names[0]!r}: ..., {names[1]!r}: ...}}."
+        )
+    if not 0 <= prior <= 1:
+        raise ValueError(
+            f"{name} is a single number, the prior of the positive class ({names[1]!r}); it must "
+            f"be in [0, 1], but is {prior:g}."
+        )
+    return [1 - prior, prior]
 
 
 def check_source_mass(
@@ -556,14 +584,14 @@ def is_named(y_proba: Any) -> bool:
     return names is not None and not callable(names) and not are_positions(tuple(names))
 
 
-def warn_of_missing_names(given: Any, read: Predictions, classes: Labels, name: str) -> None:
+def warn_of_missing_names(given: Any, classes: Labels, name: str) -> None:
     """Warn of an array after a fit on a frame, as scikit-learn does: its order is taken on trust.
 
     `given` is the input as it came; predictions that were checked before have been asked already.
     """
-    if isinstance(given, np.ndarray | list | tuple) and read.names is None and not read.binary:
+    if isinstance(given, np.ndarray | list | tuple) and np.ndim(given[:1]) == 2:
         warn_user(
-            f"{name} has no column names, but validation was a frame; its columns are taken to be "
+            f"{name} has no column names, but a frame came before it; its columns are taken to be "
             f"in the order {some(classes.tolist())}. Pass a frame to match them by name.",
             PriorShiftWarning,
         )

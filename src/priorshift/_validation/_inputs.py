@@ -9,6 +9,7 @@ is for use within a call: it stands for the rows as they were when they were che
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -38,8 +39,16 @@ from priorshift.execution import (
 SUM_TOLERANCE = 1e-3
 """How far a row of probabilities, or a vector of priors, may sum from 1."""
 
+PERCENT = 100.0
+
+HEAD_ROWS = 1000
+"""Rows that tell whether columns are all classes."""
+
 LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
 """Sums of weights that can be squared without overflow or underflow."""
+
+RENORMALISE = "pass priorshift.renormalise of them"
+"""Remedy of rows that sum nearly to 1, or to 100; commands have an option for it."""
 
 ONE_HOT_NUMBERS = 2**24
 """Rows times classes up to which decisions are spread out in memory where rows are needed."""
@@ -127,9 +136,36 @@ def _read_frame(frame: Any, name: str, classes: Labels | None, labels: Labels | 
         raise ValueError(f"{name}: {error}") from None
     if found is None and classes is not None:
         _refuse_misspelt(columns, classes, name)
+    if found is None and classes is None and labels is not None:
+        found = {column: column for column in _among_others(frame, labels)}
     names, chosen = (columns, columns) if found is None else (tuple(found), tuple(found.values()))
     read = frame if chosen == columns else frame[:, [columns.index(each) for each in chosen]]
     return Numbers(_frame_values(read), names, Frame(frame, chosen))
+
+
+def _among_others(frame: Any, labels: Labels) -> list[Any]:
+    """Return the columns that are classes, where columns are called as the labels.
+
+    Text and dates are no classes. Other numbers may be classes that have no label; they are none,
+    such as an id, if rows sum to 1 without them only.
+    """
+    known = set(map(str, np.unique(labels).tolist()))
+    columns = list(frame.columns)
+    if not known <= set(map(str, columns)) or len(known) < 2:
+        return columns
+    numeric = [name for name, kind in frame.schema.items() if kind.is_numeric()]
+    named = [column for column in numeric if str(column) in known]
+    if len(named) < len(known):
+        return columns
+    unsure = len(named) < len(numeric) and not _sum_to_one(frame, numeric)
+    return named if unsure and _sum_to_one(frame, named) else numeric
+
+
+def _sum_to_one(frame: Any, columns: list[Any]) -> bool:
+    """Tell whether some columns sum to 1 in the first rows."""
+    at = [frame.columns.index(column) for column in columns]
+    sums = np.asarray(_frame_values(frame[:HEAD_ROWS, at]), np.float64).sum(axis=1)
+    return bool((np.abs(sums - 1) <= SUM_TOLERANCE).all())
 
 
 def _refuse_misspelt(columns: tuple[Any, ...], classes: Labels, name: str) -> None:
@@ -750,10 +786,11 @@ def _explain_bad_rows(block: Block, fine: Mask, start: int, name: str) -> None:
     remedy = (
         "if these are logits or scores, pass them through a softmax or divide rows by their sums"
     )
-    if abs(total - 100) < 5:
-        remedy = "if these are percent, divide them by 100 (or divide rows by their sums)"
-    elif abs(total - 1) < 0.05:
-        remedy = "if they were rounded, divide rows by their sums: P / P.sum(axis=1, keepdims=True)"
+    far = rounding(block.shape[1])
+    if abs(total - PERCENT) <= PERCENT * far:
+        remedy = f"if these are percent, {RENORMALISE}"
+    elif total > 0 and abs(total - 1) <= far:
+        remedy = f"if they were rounded, {RENORMALISE}"
     raise ValueError(
         f"row {start + row} of {name} sums to {total:.6g}, not 1 (tolerance {SUM_TOLERANCE}); "
         f"{remedy}."
@@ -767,6 +804,76 @@ def _few_bad_rows(block: Block, fine: Mask, start: int) -> tuple[Floats, Mask, i
         if not good.all() or part.min() < 0:
             break
     return part.toarray(), good, start + at
+
+
+def rounding(n_classes: int) -> float:
+    """Return how far rows of probabilities with 2 decimals may sum from 1."""
+    return max(0.02, 0.005 * n_classes)
+
+
+def divided_by_sums(rows: Floats) -> Floats:
+    """Divide rows by their sums; rows that are wrong in another way stay as they are."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        sums = rows.sum(axis=1, keepdims=True, dtype=np.float64)
+        fine = np.isfinite(sums) & (sums > 0) & (rows.min(axis=1, keepdims=True) >= 0)
+        return np.where(fine, rows / np.where(fine, sums, 1), rows).astype(rows.dtype)
+
+
+def check_rounded(y_proba: Any, name: str = "y_proba", classes: Any = None) -> Predictions:
+    """Check rows that sum to 1, or as percent to 100, up to rounding; divide them by their sums."""
+    values, names, frame = read_numbers(y_proba, name, classes)
+    _require_matrix(values, names, name)
+    rows = divided_by_sums(values)
+    _require_distributions(rows, name)
+    sums = values.sum(axis=1, dtype=np.float64)
+    whole = PERCENT if np.median(sums) > PERCENT / 2 else 1.0
+    bad = np.flatnonzero(np.abs(sums - whole) > whole * rounding(values.shape[1]))
+    if bad.size:
+        raise ValueError(
+            f"row {bad[0]} of {name} sums to {sums[bad[0]]:.6g}, too far from {whole:g} for "
+            f"rounding ({bad.size} such rows); if a column is no class, name the others with "
+            "classes=, and if these are logits or scores, use a softmax."
+        )
+    return Predictions(rows, names, passed="proba", frame=frame)
+
+
+def column_of(frame: Any, column: Any, name: str = "y", of: str = "y_proba") -> tuple[Any, Any]:
+    """Look up what is given as the name of a column; return the frame without it, and its values.
+
+    Anything but text is returned as it is.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"cat": [0.9], "dog": [0.1], "species": ["cat"]})
+    >>> predictions, y = column_of(frame, "species")
+    >>> list(predictions), list(y)
+    (['cat', 'dog'], ['cat'])
+    """
+    if not isinstance(column, str):
+        return frame, column
+    native = None
+    if hasattr(frame, "columns"):
+        try:
+            import narwhals as nw
+        except ImportError:
+            needed = missing(f"{of} is a frame, which", "narwhals", "tables")
+            raise ValueError(str(needed)) from None
+        native = nw.from_native(frame, pass_through=True, eager_only=True)
+        native = native if isinstance(native, nw.DataFrame) else None
+    if native is None:
+        raise ValueError(
+            f"{name} is the text {column!r}; it can name a column only if {of} is a frame with "
+            "this column (pandas, polars or Arrow). Otherwise pass one entry per row."
+        )
+    if column not in native.columns:
+        close = get_close_matches(column, list(map(str, native.columns)), 1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise ValueError(
+            f"{name} is {column!r}, but {of} has no such column; it has {some(native.columns)}."
+            f"{hint}"
+        )
+    return native.drop(column).to_native(), native[column].to_native()
 
 
 def check_matrix(y_proba: Any, name: str = "y_proba") -> Any:

@@ -14,6 +14,7 @@ from priorshift.adaptation._adapt import (
     prior_ratio,
     priors_from_labels,
     priors_from_predictions,
+    renormalise,
     reweight,
     total_variation,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "prior_ratio",
     "priors_from_labels",
     "priors_from_predictions",
+    "renormalise",
     "reweight",
     "sample_indices",
     "sample_weights",

@@ -1,4 +1,4 @@
-"""Adapt predictions to known class priors, and find the priors a classifier was trained under."""
+"""Adapt predictions to known class priors, and compute the priors a classifier was trained with."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -15,6 +15,7 @@ from priorshift._validation import (
     check_outputs,
     check_priors,
     check_proba,
+    check_rounded,
     check_sample_weight,
     check_source_mass,
     classes_of_labels,
@@ -45,7 +46,7 @@ def adapt_proba(
     strength: float = 1.0,
     classes: ArrayLike | None = None,
 ) -> Any:
-    r"""Adapt predicted probabilities from the priors trained under to known target priors.
+    r"""Adapt predicted probabilities from source priors to known target priors.
 
     .. math:: \text{adapted}_k \propto \text{y\_proba}_k\,
         (\text{target}_k / \text{source}_k)^{\text{strength}}
@@ -53,31 +54,31 @@ def adapt_proba(
     Parameters
     ----------
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Predicted probabilities; 1-D is the probability of the second, positive class. Columns of a
-        frame are matched to `classes`, or to priors given as a mapping, by name.
+        Predicted probabilities. If 1-D, the probability of the second, positive class. Columns of a
+        frame are matched by name to `classes`, or to priors given as a mapping.
     source_priors : array-like of shape (n_classes,), mapping from class to prior, or float
-        Class priors the classifier was trained under. With 1-D `y_proba`, a number is the prior
-        of the positive class.
+        Class priors the classifier was trained with. With 1-D `y_proba`, a single number is the
+        prior of the positive class.
     target_priors : array-like of shape (n_classes,), mapping from class to prior, or float
         Class priors to adapt to.
     from_logits : bool, default=False
-        Whether `y_proba` holds logits or log-probabilities instead. This is never guessed.
+        Whether `y_proba` contains logits or log-probabilities. This is never guessed.
     strength : float in [0, 1], default=1
-        How far to go: 0 leaves predictions as they are, 1 adapts them fully.
+        How far to adapt: 0 leaves predictions unchanged, 1 adapts them fully.
     classes : array-like of shape (n_classes,), optional
         Class names in the order of the columns.
 
     Returns
     -------
     ndarray of the shape of `y_proba`, float32 where that is, else float64
-        Adapted probabilities, rows summing to 1. A frame for a frame, with its index, its order of
-        columns and its other columns; a sparse matrix for a sparse matrix, a `TopK` for a `TopK`
-        whose rest is spread, and a tensor on the same device for a tensor. A row whose classes all
-        get a prior of 0 keeps its original probabilities, with a warning.
+        Adapted probabilities, with rows that sum to 1. The type follows the input: a frame (with
+        its index, column order and other columns), a sparse matrix, a `TopK` if its rest is spread,
+        or a tensor on the same device. If all classes of a row have a prior of 0, the row keeps its
+        original probabilities, with a warning.
 
     Examples
     --------
-    A classifier trained on balanced classes, used where one in ten is positive:
+    A classifier was trained on balanced classes and is used on data with 10 % positives:
 
     >>> import numpy as np
     >>> import priorshift as ps
@@ -105,8 +106,6 @@ def adapt_proba(
         tensors=True,
         classes=classes_named(classes, target_priors, source_priors),
     )
-    if predictions.binary:
-        source_priors, target_priors = both_classes(source_priors), both_classes(target_priors)
     names = settle_classes(predictions, classes=classes)
     values = in_class_order(predictions, names)
     source = check_priors(source_priors, names, "source_priors")
@@ -114,6 +113,38 @@ def adapt_proba(
     check_source_mass(source, values, names, from_logits=from_logits)
     ratio = prior_ratio(target, source) ** check_fraction(strength, "strength")
     return like_input(predictions, reweight(values, ratio, from_logits=from_logits), names)
+
+
+def renormalise(y_proba: ArrayLike, *, classes: ArrayLike | None = None) -> Any:
+    r"""Divide rows by their sums: probabilities that were rounded, or are percent.
+
+    .. math:: p_{ik} / \textstyle\sum_j p_{ij}
+
+    Parameters
+    ----------
+    y_proba : array-like of shape (n_samples, n_classes)
+        Rows that sum to 1, or to 100, up to rounding to two decimals. Others are refused: they may
+        hold a column that is no class, or scores that are no probabilities.
+    classes : array-like of shape (n_classes,), optional
+        Classes of a frame that has other columns as well; these are kept as they are.
+
+    Returns
+    -------
+    ndarray of the shape of `y_proba`, or a frame for a frame
+        Rows that sum to 1.
+
+    Examples
+    --------
+    >>> import priorshift as ps
+    >>> ps.renormalise([[0.33, 0.33, 0.33], [0.5, 0.25, 0.25]])
+    array([[0.33333333, 0.33333333, 0.33333333],
+           [0.5       , 0.25      , 0.25      ]])
+    >>> ps.renormalise([[60, 40], [25, 75]])
+    array([[0.6 , 0.4 ],
+           [0.25, 0.75]])
+    """
+    read = check_rounded(y_proba, classes=classes)
+    return read.values if read.frame is None else read.frame.with_numbers(read.values)
 
 
 def priors_from_labels(
@@ -126,7 +157,7 @@ def priors_from_labels(
     y : array-like of shape (n_samples,)
         Training labels.
     classes : array-like of shape (n_classes,), optional
-        Class names in the order you want; by default the sorted labels.
+        Class names in the desired order; by default the sorted labels.
     sample_weight : array-like of shape (n_samples,), optional
 
     Returns
@@ -153,8 +184,9 @@ def priors_from_predictions(
 ) -> Vector:
     r"""Estimate the training priors by the mean prediction on the training set, :math:`p^f`.
 
-    The paper finds these the better denominator of the ratio (its Table 1): a classifier's
-    outputs reflect the class balance it learned, which may differ from that of its labels.
+    According to the paper (its Table 1), these are a better denominator of the ratio than label
+    frequencies: the outputs reflect the class balance that the classifier learned, which may differ
+    from that of its labels.
 
     Parameters
     ----------
@@ -287,11 +319,3 @@ def classes_named(classes: Any, target_priors: Any, source_priors: Any) -> Any:
     named = {"target_priors": target_priors, "source_priors": source_priors}
     keys = (as_mapping(given, name) for name, given in named.items())
     return next((list(given) for given in keys if isinstance(given, Mapping)), None)
-
-
-def both_classes(prior: Any) -> Any:
-    """Turn a number, the prior of the positive class, into the priors of both classes."""
-    if not isinstance(prior, float | int | np.number):
-        return prior
-    check_fraction(float(prior), "the prior of the positive class")
-    return [1 - prior, prior]

@@ -1,11 +1,11 @@
-r"""Adapter: an adaptation as one small formula, which you can save, send and export.
+r"""Adapt predictions with a small formula that you can save, send and export.
 
 .. math:: \text{adapted}_k \propto r_k^{\text{strength}} \sum_m w_m\, g_m(f)_k, \qquad
     r_k = \frac{p_E(k)}{p_T(k)}
 
-with calibration maps :math:`g_m` of weights :math:`w_m` (none: :math:`f` itself). It is written as
-JSON (`schemas/adapter-1.schema.json`); nothing is pickled. `_exports` writes the same formula for
-ONNX, PyTorch and SQL.
+with calibration maps :math:`g_m` and weights :math:`w_m` (without maps, :math:`f` itself). It is
+saved as JSON (`schemas/adapter-1.schema.json`); nothing is pickled. `_exports` writes the same
+formula for ONNX, PyTorch and SQL.
 """
 
 import json
@@ -63,15 +63,15 @@ KEYS = ("classes", "source_priors", "priors", "calibration", "strength", "costs"
 class Adapter(FrozenArrays):
     """Adapt predictions by a fixed formula: calibration maps, a ratio per class, a normalisation.
 
-    `PriorEstimate.adapter` is one; you can also make one of known priors. It is frozen, holds no
-    sample rows, and compares equal to its copies.
+    Get one from `PriorEstimate.adapter`, or create one from known priors. An adapter is immutable,
+    stores no sample rows, and compares equal to its copies.
 
     Parameters
     ----------
     classes : array-like of shape (n_classes,)
         Class names in the order of the columns: strings, integers, booleans or floats.
     source_priors : array-like of shape (n_classes,) or mapping from class to prior
-        Priors the classifier was trained under.
+        Priors the classifier was trained with.
     priors : array-like of shape (n_classes,) or mapping from class to prior
         Priors to adapt to.
     calibration : CalibrationAverage, CalibrationMap or None, default=None
@@ -79,10 +79,10 @@ class Adapter(FrozenArrays):
     strength : float in [0, 1], default=1
         Exponent of the ratio; 0 leaves the ratio out.
     costs : array-like of shape (n_classes, n_classes) or mapping, optional
-        What `decide` minimises: rows are the true classes, columns the decisions. Or a mapping
-        from (true, decided) to a cost, where other errors cost 1 and right decisions 0.
+        Costs that `decide` minimises: rows are true classes, columns are decisions. Or a mapping
+        from (true, decided) to a cost; other errors cost 1, and correct decisions 0.
     provenance : mapping, optional
-        Where the adapter comes from: strings, numbers, booleans, None, and mappings of these.
+        Origin of the adapter: strings, numbers, booleans, None, and mappings of these.
 
     Examples
     --------
@@ -169,12 +169,12 @@ class Adapter(FrozenArrays):
         return like_input(predictions, adapted, self.classes)
 
     def decide(self, y_proba: ArrayLike, *, from_logits: bool = False) -> Labels:
-        """Adapt predictions and decide for a class: the likeliest, or the cheapest under `costs`.
+        """Adapt predictions and return the most probable class, or the cheapest under `costs`.
 
         Parameters
         ----------
         y_proba, from_logits
-            As in a call; not sparse.
+            As in a call, but not sparse.
 
         Returns
         -------
@@ -189,7 +189,7 @@ class Adapter(FrozenArrays):
         return self.classes[self._decisions(values)]
 
     def with_costs(self, costs: Any) -> "Adapter":
-        """Return the same adapter with costs for `decide`, as the parameter `costs` takes them."""
+        """Return the same adapter with costs for `decide`, as in the parameter `costs`."""
         return replace(self, costs=costs)
 
     def to_dict(self) -> dict[str, Any]:
@@ -208,7 +208,7 @@ class Adapter(FrozenArrays):
 
     @classmethod
     def from_dict(cls, found: Any) -> "Adapter":
-        """Make an adapter of what `to_dict` returned; refuse what does not fit the schema."""
+        """Create an adapter from the output of `to_dict`; reject anything against the schema."""
         version = found.get("schema_version") if isinstance(found, Mapping) else None
         if type(version) is not int or version != SCHEMA_VERSION:
             raise ValueError(
@@ -233,7 +233,7 @@ class Adapter(FrozenArrays):
         return cls(**named)
 
     def to_json(self, path: str | PathLike[str] | None = None) -> str:
-        """Return the adapter as JSON, every number to the last bit, and write it to a file.
+        """Return the adapter as JSON with exact numbers, and optionally write it to a file.
 
         Parameters
         ----------
@@ -253,12 +253,12 @@ class Adapter(FrozenArrays):
 
     @classmethod
     def from_json(cls, source: str | PathLike[str]) -> "Adapter":
-        """Make an adapter of JSON; refuse what does not fit the schema.
+        """Create an adapter from JSON; reject anything against the schema.
 
         Parameters
         ----------
         source : str or path-like
-            A str is the text itself, a Path the file that holds it.
+            The JSON text as a str, or the file as a Path.
         """
         text = source if isinstance(source, str) else _read(Path(source))
         try:
@@ -277,7 +277,7 @@ class Adapter(FrozenArrays):
         from_logits: bool = False,
         precision: Literal["float64", "float32"] = "float64",
     ) -> Any:
-        """Return the adapter as an ONNX model (opset 17), and write it to a file (extra `onnx`).
+        """Return an ONNX model (opset 17), and optionally write it to a file (extra `onnx`).
 
         Its input is float32 of shape (any number of samples, n_classes). Its outputs are
         `adapted`, the adapted probabilities as float32, and `label`, the class that `decide`
@@ -290,8 +290,8 @@ class Adapter(FrozenArrays):
         from_logits : bool, default=False
             Whether the input holds logits or log-probabilities instead of probabilities.
         precision : {"float64", "float32"}, default="float64"
-            What the model computes in. Some devices have no float64; in float32 results agree to
-            1e-5, unless a ratio of 0 leaves nothing but classes of tiny probability.
+            Precision of the computation. Some devices have no float64. In float32, results agree to
+            1e-5, unless a ratio of 0 leaves only classes with tiny probabilities.
 
         Returns
         -------
@@ -310,11 +310,10 @@ class Adapter(FrozenArrays):
         from_logits: bool = False,
         precision: Literal["float64", "float32"] = "float64",
     ) -> Any:
-        """Return an ONNX model whose predictions are adapted within its graph (extra `onnx`).
+        """Append the adapter to the graph of an ONNX classifier (extra `onnx`).
 
-        Inputs and outputs keep their names and types, so that nothing changes for those who serve
-        the model. A label beside the probabilities, as skl2onnx writes it, becomes the class that
-        `decide` returns.
+        Inputs and outputs keep their names and types, so you can serve the model as before. If the
+        model also outputs a label, as with skl2onnx, it becomes the class that `decide` returns.
 
         Parameters
         ----------
@@ -323,9 +322,9 @@ class Adapter(FrozenArrays):
         path : str or path-like, optional
             The file to write, or to replace as a whole.
         output : str, optional
-            Name of the output that holds the probabilities; by default the only matrix of floats.
+            Name of the output with the probabilities; by default the only matrix of floats.
         from_logits : bool, default=False
-            Whether that output holds logits; it then becomes probabilities.
+            Whether that output contains logits; they become probabilities.
         precision : {"float64", "float32"}, default="float64"
             As in `to_onnx`.
 
@@ -342,13 +341,13 @@ class Adapter(FrozenArrays):
     def to_torch(self, *, from_logits: bool = False) -> Any:
         """Return the adapter as a PyTorch module, without parameters (extra `torch`).
 
-        Rows are along the last dimension. Device and dtype follow the input, gradients flow, and
-        `torch.jit.script` and `torch.export` take the module.
+        Classes are along the last dimension. The module follows the device and dtype of its input,
+        passes gradients through, and works with `torch.jit.script` and `torch.export`.
 
         Parameters
         ----------
         from_logits : bool, default=False
-            Whether the input holds logits; the output are probabilities in any case.
+            Whether the input contains logits. The output contains probabilities either way.
 
         Returns
         -------
@@ -373,8 +372,8 @@ class Adapter(FrozenArrays):
         Parameters
         ----------
         table : str or sequence of str
-            Name of the table, such as "predictions" or "schema.predictions"; a sequence of its
-            parts where these have points.
+            Name of the table, such as "predictions" or "schema.predictions". If parts of the name
+            contain dots, pass them as a sequence.
         columns : sequence of str, or mapping from class to str
             Columns with the probability of each class, in class order. The adapted columns have
             the same names.
@@ -453,7 +452,7 @@ def _check_labels(classes: Any, source_priors: Any) -> Labels:
 
 
 def _read_classes(classes: list[Any]) -> Labels:
-    """Refuse classes of several kinds, or that an array cannot hold as they are."""
+    """Reject classes of mixed types, and classes that an array would convert."""
     kinds = {type(label) for label in classes}
     if len(kinds) != 1 or not kinds <= {str, bool, int, float}:
         raise ValueError(
@@ -509,7 +508,7 @@ def _check_calibration(given: Calibration | None, n_classes: int) -> Calibration
 
 
 def _check_provenance(found: Any, where: str) -> Any:
-    """Copy plain values, read-only; refuse what JSON cannot hold."""
+    """Copy plain values, read-only; reject values that JSON cannot represent."""
     if isinstance(found, Mapping):
         if not all(isinstance(name, str) for name in found):
             raise ValueError(f"{where} must have strings for keys; got {some(found)}.")

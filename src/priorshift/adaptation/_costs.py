@@ -1,10 +1,11 @@
-r"""Decisions whose errors have prices, and what is at stake when predictions are adapted.
+r"""Make decisions when errors have different costs, and measure what adapting saves.
 
-With costs C, rows true classes and columns decisions, deciding d for a row of probabilities p costs
+With costs C (rows are true classes, columns are decisions), decision d for a row with probabilities
+p has the expected cost
 
-.. math:: \mathrm{E}\, C_d = \sum_k p_k C_{kd}
+.. math:: \mathrm{E}\, C_d = \sum_k p_k C_{kd},
 
-on average; the best decision has the least. Abstaining, where that is possible, has a price too.
+and the best decision minimises it. Abstaining, if allowed, has a cost too.
 """
 
 from collections.abc import Mapping
@@ -44,30 +45,30 @@ def decide(
     classes: ArrayLike | None = None,
     reject: float | None = None,
 ) -> NDArray[Any]:
-    r"""Decide for the class of least expected cost, row by row.
+    r"""Choose the class with the lowest expected cost for each row.
 
     .. math:: \hat d = \operatorname*{argmin}_d \sum_k p_k C_{kd}
 
-    Of equal costs, the most probable class is decided for. Adapt probabilities first: costs are
-    weighed by them.
+    Ties go to the most probable class. Adapt the probabilities first, because they weight the
+    costs.
 
     Parameters
     ----------
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Probabilities; 1-D is that of the second class.
+        Probabilities. If 1-D, the probability of the second class.
     costs : array-like of shape (n_classes, n_decisions) or mapping, optional
-        Rows are true classes, columns decisions. A mapping such as ``{("sick", "healthy"): 10}``
-        gives the cost of calling a sick person healthy; other errors cost 1, and right decisions
-        0. By default every error costs 1.
+        Rows are true classes, columns are decisions. A mapping such as
+        ``{("sick", "healthy"): 10}`` sets the cost of calling a sick person healthy; other errors
+        cost 1, and correct decisions 0. By default every error costs 1.
     classes : array-like of shape (n_classes,), optional
-        Names of the columns, by default those of a frame.
+        Names of the columns; by default the column names of a frame.
     reject : float, optional
-        Cost of deciding nothing: a row whose best decision costs more is rejected.
+        Cost of abstaining. A row is rejected if its best decision has a higher expected cost.
 
     Returns
     -------
     ndarray of shape (n_samples,)
-        Classes, with None for rejected rows; without names, column numbers and -1.
+        Class per row, or None for rejected rows. Without class names, the column number, or -1.
 
     Examples
     --------
@@ -207,7 +208,7 @@ class Goal:
             return cls(goal)
         if goal != "accuracy":
             raise ValueError(
-                f"give costs or goal={goal!r}, not both: costs are a goal of their own."
+                f"give costs or goal={goal!r}, not both: costs already define the goal."
             )
         matrix = check_costs(costs, classes, classes.size)
         assert matrix is not None
@@ -229,12 +230,12 @@ class Goal:
 
     @property
     def word(self) -> str:
-        """What it is called in sentences."""
+        """Name of the goal in sentences."""
         return WORDS[self.name]
 
     @property
     def in_points(self) -> bool:
-        """Whether it is a share that is to rise, rather than a cost that is to fall."""
+        """Whether the goal is a share to increase, rather than a cost to reduce."""
         return self.name in ("accuracy", "balanced_accuracy")
 
     @property
@@ -244,7 +245,7 @@ class Goal:
 
     @property
     def scale(self) -> float:
-        """What an error costs on average: 1 where all errors are alike."""
+        """Average cost of an error: 1 if all errors cost the same."""
         if self.costs is None:
             return 1.0
         K = self.costs.shape[0]
@@ -252,7 +253,7 @@ class Goal:
         return float(np.abs(excess).sum() / max(K * (K - 1), 1)) or 1.0
 
     def decide(self, y_proba: Any) -> Indices:
-        """Return the column that each row is decided for."""
+        """Return the column chosen for each row."""
         return cheapest(y_proba, self.costs)
 
     def scores(self, y: Indices, y_proba: Any) -> Vector:

@@ -1,11 +1,11 @@
 r"""Re-train for new class priors, with sample weights or by resampling the training data.
 
-The alternative to adapting predictions (section sampling_strategies of the paper): show the
-classifier each class as often as the target has it, either by weighting samples with
+This is the alternative to adapting predictions (section sampling_strategies of the paper): train
+with the class shares of the target, either by weighting samples with
 
 .. math:: w_i = p_E(y_i) / p_N(y_i), \qquad p_N(k) = N_k / N,
 
-or by drawing as many rows of each class as its prior asks for.
+or by drawing rows of each class in proportion to its prior.
 """
 
 from typing import Any
@@ -33,14 +33,14 @@ def sample_weights(y: ArrayLike, target_priors: Any, *, classes: ArrayLike | Non
     y : array-like of shape (n_samples,)
         Training labels.
     target_priors : array-like of shape (n_classes,) or mapping from class to prior
-        Priors that training should follow.
+        Class priors to train with.
     classes : array-like of shape (n_classes,), optional
         Class names in the order of `target_priors`; by default the sorted labels.
 
     Returns
     -------
     ndarray of shape (n_samples,)
-        Weights of mean 1; pass them as `sample_weight` to a classifier's `fit`.
+        Weights with mean 1. Pass them as `sample_weight` to the `fit` of a classifier.
 
     Examples
     --------
@@ -62,18 +62,17 @@ def sample_indices(
 ) -> Indices:
     """Draw samples so that their classes follow the target priors, without replacement if possible.
 
-    The number of rows per class is multinomial. No row of a class is drawn twice before every row
-    of it was drawn once: rows repeat only where a class has fewer rows than are drawn from it, and
-    then all of them equally often, give or take one.
+    The number of rows per class is multinomial. Rows repeat only if a class has fewer rows than are
+    drawn from it. In that case, all its rows appear equally often, give or take one.
 
     Parameters
     ----------
     y : array-like of shape (n_samples,)
         Labels.
     target_priors : array-like of shape (n_classes,) or mapping from class to prior
-        Priors that the draw should follow.
+        Class priors of the drawn rows.
     n_samples : int, optional
-        How many rows to draw; by default as many as there are.
+        Number of rows to draw; by default the number of labels.
     classes : array-like of shape (n_classes,), optional
         Class names in the order of `target_priors`; by default the sorted labels.
     random_state : None, int or numpy.random.Generator, optional

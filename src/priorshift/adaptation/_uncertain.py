@@ -1,9 +1,9 @@
 r"""Adapt predictions to target priors that are known only within bounds.
 
-"Prevalence here is 20 % (18-22 %)": the adapted probability then has bounds too. If only one prior
-is uncertain, and the others share the rest, every adapted probability rises or falls with it, so
-its bounds are those of the prior put through Bayes' rule, exactly. Otherwise many vectors of priors
-are drawn, each adapts the predictions, and the bounds are quantiles:
+If a prevalence is 20 % (18-22 %), the adapted probabilities have bounds too. If only one prior is
+uncertain and the others share the rest, every adapted probability rises or falls with it. Applying
+Bayes' rule to the bounds of the prior then gives exact bounds. Otherwise, many vectors of priors
+are drawn, the predictions are adapted to each, and the bounds are quantiles:
 
 .. math:: \text{adapted}^{(b)}_k = \frac{f_k\, p^{(b)}_k / s_k}{\sum_j f_j\, p^{(b)}_j / s_j}.
 """
@@ -29,7 +29,7 @@ from priorshift._validation import (
     settle_classes,
     some,
 )
-from priorshift.adaptation._adapt import both_classes, classes_named, prior_ratio, reweight
+from priorshift.adaptation._adapt import classes_named, prior_ratio, reweight
 from priorshift.adaptation._resampling import RandomState
 from priorshift.execution import row_blocks
 
@@ -54,12 +54,12 @@ ENOUGH = 1e-6
 
 
 class ProbaInterval(NamedTuple):
-    """Adapted probabilities with their bounds; `proba, lower, upper` in this order.
+    """Hold adapted probabilities and their bounds, in the order `proba, lower, upper`.
 
     Attributes
     ----------
     proba : ndarray of shape (n_samples, n_classes) or (n_samples,)
-        Probabilities adapted to the target priors themselves.
+        Probabilities adapted to the given target priors.
     lower, upper : ndarrays of the shape of `proba`
         Their bounds, given the bounds of the target priors.
     """
@@ -84,27 +84,28 @@ def adapt_proba_interval(
 ) -> ProbaInterval:
     """Adapt predicted probabilities to uncertain target priors, with bounds.
 
-    The bounds reflect the uncertainty of the priors only, not that of the classifier. They hold for
-    one sample at a time. They are exact for two classes, and for an `interval` of a single class.
-    Several intervals do not say how the priors vary together: each prior is drawn around its value,
-    from a normal distribution on either side, so that the vectors sum to 1 and every prior has
-    about its interval. With `draws`, nothing has to be assumed.
+    The bounds cover only the uncertainty of the priors, not that of the classifier. They hold for
+    each sample separately. They are exact for two classes, and for an `interval` of a single class.
+
+    Several intervals do not determine how the priors vary together. In that case, each prior is
+    drawn from a normal distribution on either side of its value, so that the vectors sum to 1 and
+    every prior has approximately its interval. With `draws`, no such assumption is needed.
 
     Parameters
     ----------
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Predicted probabilities; 1-D is the probability of the second, positive class.
+        Predicted probabilities. If 1-D, the probability of the second, positive class.
     source_priors : array-like of shape (n_classes,), mapping from class to prior, or float
-        Class priors the classifier was trained under. With 1-D `y_proba`, a number is the prior of
-        the positive class; likewise below.
+        Class priors the classifier was trained with. With 1-D `y_proba`, a single number is the
+        prior of the positive class; the same holds for `target_priors`.
     target_priors : array-like of shape (n_classes,), mapping from class to prior, or float
         Class priors to adapt to; by default the mean of `draws`.
     interval : array-like of shape (n_classes, 2), mapping from class to (lower, upper), or a pair
-        Bounds of each target prior. A pair is for 1-D `y_proba`. Classes that a mapping leaves out,
-        or whose row is NaN, share what the others leave in the proportions of `target_priors`.
+        Bounds of each target prior; a pair with 1-D `y_proba`. Classes that are missing from a
+        mapping, or whose row is NaN, share the remainder in proportion to `target_priors`.
     draws : array-like of shape (n_draws, n_classes) or (n_draws,)
-        Draws of the target priors, such as from a posterior distribution or a bootstrap; instead of
-        `interval`.
+        Draws of the target priors, for example from a posterior distribution or a bootstrap. Pass
+        either `draws` or `interval`.
     confidence_level : float in (0, 1), default=0.95
         Level of the given `interval`, and of the bounds returned.
     strength : float in [0, 1], default=1
@@ -112,7 +113,7 @@ def adapt_proba_interval(
     classes : array-like of shape (n_classes,), optional
         Class names in the order of the columns.
     n_draws : int, default=1000
-        How many vectors to draw for an `interval` of more than two classes.
+        Number of vectors to draw for an `interval` with more than two classes.
     random_state : None, int or numpy.random.Generator, default=0
 
     Returns
@@ -122,7 +123,7 @@ def adapt_proba_interval(
 
     Examples
     --------
-    A test trained on balanced classes, used where 20 % (18-22 %) are positive:
+    A test was trained on balanced classes. The population has 20 % (18-22 %) positives:
 
     >>> import numpy as np
     >>> import priorshift as ps
@@ -143,7 +144,6 @@ def adapt_proba_interval(
     names = settle_classes(predictions, classes=classes)
     values = in_class_order(predictions, names)
     if predictions.binary:
-        source_priors, target_priors = both_classes(source_priors), both_classes(target_priors)
         interval = _of_positive(interval)
     source = check_priors(source_priors, names, "source_priors")
     check_source_mass(source, values, names)
@@ -213,7 +213,7 @@ def _of_positive(interval: Any) -> Any:
 
 
 def _read_interval(interval: Any, priors: Vector, names: Labels) -> Vector:
-    """Read bounds as (K, 2) in class order; NaN for a class that has none of its own."""
+    """Read bounds as (K, 2) in class order; NaN for a class without bounds."""
     if isinstance(interval, Mapping):
         interval = _from_mapping(interval, names)
     bounds = as_array(interval, "interval")

@@ -1,6 +1,6 @@
-"""Calibration: make a classifier's outputs mean what they say, before anything is built on them.
+"""Calibrate a classifier, so that an output of 80 % is right in 80 % of the cases.
 
-With `z` the log-softmax of the outputs, every calibrator here is `softmax(v * z + b)`:
+If `z` is the log-softmax of the outputs, every calibrator here is `softmax(v * z + b)`:
 
 | class                       | scale v       | bias b        | known as |
 |-----------------------------|---------------|---------------|----------|
@@ -9,13 +9,13 @@ With `z` the log-softmax of the outputs, every calibrator here is `softmax(v * z
 | `VectorScaling`             | one per class | one per class | VS       |
 | `VectorScaling(bias=False)` | one per class | 0             | NBVS     |
 
-What estimators fit for themselves, a `PriorEstimate` carries as a `CalibrationMap`, or as a
+If an estimator calibrates by itself, its `PriorEstimate` contains a `CalibrationMap`, or a
 `CalibrationAverage` of several.
 
-To read the package: `maps` is what is fitted, `likelihood` what is maximised, `fitting` how, and
-`crossfit` does so along ridges and without each fold. On these stand `calibrators` (the classes
-above), `chosen` (one calibrator, for `CalibratedEM`) and `average` (many, for `Auto`); `floors`
-deals with outputs of exactly 0.
+To read the package, start with `maps` (what is fitted), `likelihood` (what is maximised), `fitting`
+(how), and `crossfit` (along a path of ridges and without each fold; it also chooses the calibrator
+of `CalibratedEM`). `calibrators` (the classes above) and `average` (many calibrators, for `Auto`)
+build on these; `floors` handles outputs of exactly 0.
 """
 
 from priorshift.calibration.average import AveragedCalibration, average_calibration, label_losses

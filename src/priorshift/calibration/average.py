@@ -1,6 +1,6 @@
 r"""Many calibrators, averaged: what Auto adapts, and what each fold left out tells of it.
 
-Candidates are the outputs as they came, a temperature, either of them brought from equal class
+Candidates are the original outputs, a temperature, either of them brought from equal class
 priors to the source's (as models need that were trained with class weights), and along a path of
 ridges a bias per class and a matrix of slopes (a slope per class where classes are many). Each is
 fitted to all rows and, five times, without a fold. With :math:`\ell_c` the nats of the labels out
@@ -66,7 +66,7 @@ class AveragedCalibration:
     y_proba : ndarray of shape (n_samples, n_classes)
         Validation, calibrated out of fold.
     excess : float
-        Nats that outputs as they came have above this average, out of fold.
+        Log loss of the original outputs above this average, out of fold, in nats.
     nats : dict
         Of each candidate out of fold, above the least.
     """
@@ -187,7 +187,7 @@ def _temperature(y_proba: Floats, y: Indices, weight: Vector, offset: Vector) ->
 
 
 def _temperatures(setting: _Setting, folds: Sequence[slice]) -> Iterator[Candidate]:
-    """Leave outputs as they came, or fit a temperature, from either balance."""
+    """Keep the outputs unchanged, or fit a temperature, from either balance."""
     likelihood, K = setting.likelihood, setting.floor.size
     outside = [likelihood.on([r for r in folds if r is not fold] or [fold]) for fold in folds]
     for name, bias in setting.biases.items():

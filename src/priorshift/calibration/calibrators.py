@@ -1,14 +1,15 @@
-"""Calibrators with scikit-learn's interface: they maximise the penalised likelihood of labels.
+"""Calibrators with scikit-learn's interface.
 
-They minimise over labelled validation rows, of weights `w_i`, the penalised likelihood
+Over labelled validation rows with weights `w_i`, they minimise the penalised negative
+log-likelihood
 
     sum_i w_i [logsumexp_k(s_ik) - s_iy] + ridge/2 ||b||^2,   s_ik = v_k z_ik + b_k + offset_k
 
-which is convex in `(v, b)`. The offset corrects for a validation set whose class balance is not the
-training set's (see `balance`) and is dropped afterwards. Newton's method goes from the identity
-`v = 1, b = 0` to the best temperature and L-BFGS from there to the rest, so the answer is never
-worse than the identity. A constant in `b` changes nothing, so the biases sum to 0. A class that
-validation never saw is not identified: it keeps bias 0 and the scale of the best temperature.
+which is convex in `(v, b)`. The offset corrects for a validation set whose class balance differs
+from the training set's (see `balance`) and is dropped afterwards. Newton's method starts at the
+identity `v = 1, b = 0` and finds the best temperature; L-BFGS continues from there, so the answer
+is never worse than the identity. A constant in `b` changes nothing, so the biases sum to 0. A class
+without validation samples is not identified: it keeps bias 0 and the scale of the best temperature.
 """
 
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from priorshift._validation import (
     check_positive,
     check_priors,
     check_sample_weight,
+    column_of,
     encode_labels,
     in_class_order,
     read_labels,
@@ -91,7 +93,7 @@ class _Task(NamedTuple):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _Calibrator(BaseEstimator):
-    """Fit and apply `softmax(v * z + b)`; a subclass says which parameters there are."""
+    """Fit and apply `softmax(v * z + b)`; a subclass defines the parameters."""
 
     from_proba: bool = False
     balance: Literal["offset", "weights"] = "offset"
@@ -132,9 +134,9 @@ class _Calibrator(BaseEstimator):
         sample_weight : array-like of shape (n_samples,), optional
             Weights; a row of weight 2 counts as two rows.
         source_label_priors : array-like of shape (n_classes,) or mapping, optional
-            Label frequencies of the training set, if they are not those of `y`.
+            Label frequencies of the training set, if they differ from those of `y`.
         classes : array-like of shape (n_classes,), optional
-            Names of the columns; else a frame's header, else the sorted labels.
+            Names of the columns; by default the column names of a frame, or the sorted labels.
 
         Returns
         -------
@@ -142,7 +144,8 @@ class _Calibrator(BaseEstimator):
             The fitted calibrator.
         """
         balance = self._balance
-        outputs = check_outputs(logits, from_proba=self.from_proba, name="logits")
+        logits, y = column_of(logits, y, of="logits")
+        outputs = check_outputs(logits, from_proba=self.from_proba, name="logits", classes=classes)
         labels = read_labels(y, outputs.values.shape[0])
         self.classes_ = settle_classes(outputs, labels, classes)
         self.n_features_in_ = self.classes_.size
@@ -168,7 +171,7 @@ class _Calibrator(BaseEstimator):
         return self
 
     def predict_log_proba(self, logits: ArrayLike) -> Vector:
-        """Return calibrated log-probabilities; arguments and shape as in `predict_proba`."""
+        """Return calibrated log-probabilities, with arguments and shape as in `predict_proba`."""
         check_is_fitted(self, "_map")
         if is_tensor(logits):
             return self._predict_tensor(logits, log=True)
@@ -184,13 +187,13 @@ class _Calibrator(BaseEstimator):
         Parameters
         ----------
         logits : array-like or frame of shape (n_samples, n_classes)
-            Outputs of the kind that the calibrator was fitted to.
+            Outputs of the same kind as those passed to `fit`.
 
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            Probabilities, columns in the order of `classes_`; a tensor on the same device for a
-            tensor.
+            Probabilities, with columns in the order of `classes_`. A tensor gives a tensor on the
+            same device.
         """
         if is_tensor(logits):
             check_is_fitted(self, "_map")
@@ -280,32 +283,33 @@ def _unseen_message(unseen: list[Any]) -> str:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class TemperatureScaling(_Calibrator):
-    """Calibrate by one temperature, `softmax(z / T)`: the ranking of the classes never changes.
+    """Calibrate with one temperature, `softmax(z / T)`, which keeps the ranking of the classes.
 
     Parameters
     ----------
     from_proba : bool, default=False
-        Whether the inputs are probabilities `f` (then `z = log max(f, TINY)`) and not logits.
+        Whether the inputs are probabilities `f` instead of logits; then `z = log max(f, TINY)`.
     balance : {"offset", "weights"}, default="offset"
-        How to correct for `source_label_priors`. "offset" adds the logarithm of validation
-        frequency over training frequency to the scores while fitting: the likelihood of labels
-        sampled class by class. "weights" weights each row by training frequency over validation
-        frequency of its class: the same in the limit, and noisier.
+        How to correct for `source_label_priors`. "offset" adds the log ratio of validation to
+        training frequency to the scores while fitting, which gives the likelihood of labels sampled
+        per class. "weights" weights each row by the ratio of training to validation frequency of
+        its class, which is equivalent in the limit but noisier.
     tol : float, default=1e-6
         Largest gradient of the mean likelihood at which to stop, in units of its curvature.
     max_iter : int, default=1000
-        Most iterations for the temperature, and as many for the rest.
+        Maximum number of iterations for the temperature, and again for the rest.
 
     Attributes
     ----------
     temperature_ : float
-        The temperature T; above 1 the outputs were too sure.
+        The temperature T; above 1, the outputs were overconfident.
     classes_ : ndarray of shape (n_classes,)
         The classes, in the order of the columns.
     n_features_in_ : int
         Number of columns, which is the number of classes.
     nll_ : float
-        Mean negative log-likelihood of the validation labels, balance corrected, without penalty.
+        Mean negative log-likelihood of the validation labels, corrected for balance and without the
+        penalty.
     n_iter_ : int
         Iterations used.
     converged_ : bool
@@ -333,7 +337,7 @@ class TemperatureScaling(_Calibrator):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BCTS(_Calibrator):
-    """Calibrate by a temperature and a bias per class, `softmax(z / T + b)` with `sum(b) = 0`.
+    """Calibrate with a temperature and a bias per class, `softmax(z / T + b)` with `sum(b) = 0`.
 
     Parameters
     ----------
@@ -341,15 +345,16 @@ class BCTS(_Calibrator):
         As in `TemperatureScaling`.
     ridge : float, "cv" or None, default=None
         Penalty `ridge/2 ||b||^2` on the summed (not mean) negative log-likelihood, as if the biases
-        were drawn from a normal distribution of variance `1 / ridge`; more data outweigh it. None
-        or 0 is no penalty, "cv" uses the one from `RIDGE_GRID` with the least log-loss in
-        cross-validation. Use it when training was long-tailed, where a free bias often harms.
+        had a normal prior with variance `1 / ridge`; its influence decreases with more data. None
+        or 0 means no penalty. "cv" selects the penalty in `RIDGE_GRID` with the smallest log loss
+        in cross-validation. Use it after long-tailed training, when an unpenalised bias often does
+        harm.
     cv : int, default=5
-        Folds for `ridge="cv"`; stratified by class only if `source_label_priors` are given, since
-        otherwise they would share the chance in the label frequencies and praise a bias that fits
-        it.
+        Number of folds for `ridge="cv"`. They are stratified by class only with
+        `source_label_priors`: otherwise all folds would share the random deviations of the label
+        frequencies, and favour a bias that fits them.
     random_state : None, int or Generator, default=None
-        Shuffles the rows before they are dealt to folds; None is the same shuffle every time.
+        Shuffles the rows before they are split into folds; None always uses the same shuffle.
     solver : {"optimal", "released"}, default="optimal"
         "released" reproduces the code that was released with "The Hitchhiker's Guide to Prior-Shift
         Adaptation": 100 steps of PyTorch's L-BFGS at a learning rate of 1e-4, in float32, from
@@ -361,8 +366,8 @@ class BCTS(_Calibrator):
     temperature_, classes_, n_features_in_, nll_, n_iter_, converged_
         As in `TemperatureScaling`.
     bias_ : ndarray of shape (n_classes,)
-        The biases b; 0 for a class that validation never saw. With `solver="released"` they do not
-        sum to 0.
+        The biases b; 0 for a class without validation samples. With `solver="released"` they do
+        not sum to 0.
     ridge_ : float
         The penalty used.
 
@@ -411,19 +416,19 @@ class BCTS(_Calibrator):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class VectorScaling(_Calibrator):
-    """Calibrate by a scale and a bias per class, `softmax(v * z + b)` with `sum(b) = 0`.
+    """Calibrate with a scale and a bias per class, `softmax(v * z + b)` with `sum(b) = 0`.
 
     Parameters
     ----------
     bias : bool, default=True
-        Whether to have a bias; False is no-bias vector scaling (NBVS), which takes no `ridge`.
+        Whether to fit a bias. False gives no-bias vector scaling (NBVS), which accepts no `ridge`.
     from_proba, balance, ridge, cv, random_state, tol, max_iter
         As in `BCTS`.
 
     Attributes
     ----------
     scale_ : ndarray of shape (n_classes,)
-        The scales v; that of the best temperature for a class that validation never saw.
+        The scales v; that of the best temperature for a class without validation samples.
     bias_, ridge_, classes_, n_features_in_, nll_, n_iter_, converged_
         As in `BCTS`; no `bias_` if `bias=False`.
 

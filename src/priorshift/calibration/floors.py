@@ -70,7 +70,7 @@ def best_floor(
 def best_temperature(
     y_proba: Floats, y: Indices, weight: Vector, source_label_priors: Vector | None = None
 ) -> CalibrationMap:
-    """Return the temperature, above the best floor, under which labels are likeliest.
+    """Return the temperature, above the best floor, that maximises the likelihood of the labels.
 
     A quick fit of one number, for uses that need no better; safe with few rows and with outputs
     of exactly 0. Pass `source_label_priors` where validation's class balance is not the source's.
@@ -115,7 +115,7 @@ def floored_likelihood(
 def map_above(name: str, at: ScoreMap, scale: float, floor: Vector) -> CalibrationMap:
     """Return a map that was fitted to scaled log-probabilities as one of the outputs themselves.
 
-    Fits see normalised rows; a map only adds the floor, which raises every row's sum alike.
+    Fits see normalised rows; a map only adds the floor, which raises the sum of every row equally.
     """
     slope, raised = scale * at.slope, float(np.log1p(floor.sum()))
     of_raised = slope if slope.ndim == 1 else slope.sum(axis=0)

@@ -110,7 +110,7 @@ Calibration = CalibrationMap | CalibrationAverage
 
 
 def calibration_from_dict(found: Any, n_classes: int, name: str = "calibration") -> Calibration:
-    """Make a map, or an average of maps, of what `to_dict` returned; refuse what does not fit.
+    """Create a map, or an average of maps, from `to_dict`; reject anything else.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Any scikit-learn classifier, adapted to the class priors of its target."""
+"""Adapt any scikit-learn classifier to the class priors of its target."""
 
 from priorshift.classifier._classifier import PriorAdaptedClassifier
 

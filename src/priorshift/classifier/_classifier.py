@@ -46,14 +46,14 @@ from priorshift.statistics import DecisionCounts
 
 @dataclass(frozen=True)
 class Target:
-    """Counts of decisions where the method rests on them, else all predictions, in float32."""
+    """Counts of decisions if the method needs only these, else all predictions, in float32."""
 
     counts: DecisionCounts | None
     batches: tuple[Floats, ...] = ()
 
     @classmethod
     def of(cls, y_proba: Floats, estimator: PriorEstimator) -> "Target":
-        """Keep of a batch what the estimator needs."""
+        """Keep the part of a batch that the estimator needs."""
         check_source_mass(
             estimator.source_priors_,
             y_proba,
@@ -95,7 +95,7 @@ class ClassifierWrapper(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return self.estimator_.feature_names_in_
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Say which metadata `fit` takes itself and passes to estimator and splitter."""
+        """Return which metadata `fit` uses itself, and passes to estimator and splitter."""
         to_fit = MethodMapping().add(caller="fit", callee="fit")
         to_split = MethodMapping().add(caller="fit", callee="split")
         router = MetadataRouter(owner=self).add_self_request(self)
@@ -117,7 +117,7 @@ class ClassifierWrapper(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return isinstance(self.estimator, FrozenEstimator)
 
     def _route(self, weight: Vector | None, fit_params: Mapping[str, Any]) -> Bunch:
-        """Settle which parameters go where: by requests if routing is on, else all to `fit`."""
+        """Route parameters: by requests if metadata routing is on, else all to `fit`."""
         if get_config()["enable_metadata_routing"]:
             return process_routing(self, "fit", sample_weight=weight, **fit_params)
         to_fit = dict(fit_params)
@@ -152,55 +152,56 @@ class PriorAdaptedClassifier(ClassifierWrapper):
     .. math:: p(y = k \mid x) \propto f_k(x)\, P_k / p_k
 
     where f are the (calibrated) predictions of `estimator`, p its source priors, and P the target
-    priors: estimated by `adapt`, or given by `set_target_priors`. Until then predictions are those
-    of the classifier itself.
+    priors. Call `adapt` to estimate the target priors, or `set_target_priors` if you know them.
+    Before that, predictions are those of the classifier.
 
     Parameters
     ----------
     estimator : classifier with `predict_proba`
-        Fitted here: on folds for out-of-fold predictions, from which all that is known about its
-        errors comes, and then on all rows. A fitted model in a `FrozenEstimator` (see
-        `from_fitted`) stays as it is, and `fit` takes held-out validation data.
+        `fit` fits it on folds, to learn its errors from out-of-fold predictions, and then on all
+        rows. A fitted model in a `FrozenEstimator` (see `from_fitted`) is not fitted again; pass
+        held-out validation data to `fit`.
     prior_estimator : PriorEstimator, default=None
-        How to estimate the target priors; None is `Auto()`. It is cloned.
+        Estimator of the target priors, which is cloned; None means `Auto()`.
     calibrator : object with `fit(log_proba, y)` and `predict_proba(log_proba)`, default=None
-        For instance `TemperatureScaling()` or `BCTS()`; None is no calibration. It receives
-        logarithms of probabilities, of 1.2e-38 at least, and is cloned. The confusion matrix rests
-        on predictions of calibrators that were fitted without the row in question.
+        For example `TemperatureScaling()` or `BCTS()`; None means no calibration. It is cloned, and
+        receives logarithms of probabilities that are at least 1.2e-38. For the confusion matrix,
+        each row is calibrated by a calibrator that was fitted without it.
     source_priors : array-like of shape (n_classes,) or mapping from class to prior, default=None
-        Priors the classifier was trained under; arrays are in the order of `classes_`. None leaves
-        them to `prior_estimator`: mostly the mean prediction on the validation or training rows.
-        Give them for a classifier with class weights: the shares of the weighted classes.
-        A calibrator whose `fit` takes `source_label_priors`, as ours do, is given them as such, or
-        it would move the predictions to the balance of the validation data.
+        Priors the classifier was trained with; arrays are in the order of `classes_`. None leaves
+        them to `prior_estimator`: usually the mean prediction on the validation or training rows.
+        For a classifier with class weights, pass the shares of the weighted classes. They are also
+        passed to a calibrator whose `fit` accepts `source_label_priors`; otherwise it would
+        calibrate to the balance of the validation data.
     costs : array-like of shape (n_classes, n_classes) or mapping, default=None
-        What errors cost, as for `decide`, in the order of `classes_`: `predict` then decides for
-        the class of least expected cost, and the default `Auto` judges the gain by it.
+        Costs of errors, as for `decide`, in the order of `classes_`. `predict` then returns the
+        class with the lowest expected cost, and the default `Auto` judges the gain by it.
     cv : int, splitter or iterable of (train, test), default=5
         Folds for out-of-fold predictions; a number means stratified folds. Every row must be a
-        test row exactly once, and every class among the training rows of every fold, so it needs 2
-        samples at least; `fit` warns of fewer samples than folds. For a frozen `estimator` only
-        the calibrator uses folds.
+        test row exactly once, and every class must occur in the training rows of every fold, so it
+        needs at least 2 samples. `fit` warns if a class has fewer samples than there are folds. For
+        a frozen `estimator`, only the calibrator uses folds.
     n_jobs : int, default=None
-        Folds to fit at once, as in scikit-learn.
+        Number of folds to fit in parallel, as in scikit-learn.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Class labels, in the order of the columns of `predict_proba`; those of a frozen model, even
-        where validation lacks some of them.
+        Class labels, in the order of the columns of `predict_proba`. For a frozen model, its
+        classes, even if validation lacks some of them.
     estimator_ : classifier
         Fitted on all rows, or frozen.
     calibrator_ : object or None
         Fitted on the out-of-fold or validation predictions of all rows.
     prior_estimator_ : PriorEstimator
-        Fitted on the out-of-fold or validation predictions, cross-fitted where calibrated.
+        Fitted on the out-of-fold or validation predictions, which are cross-calibrated if there is
+        a calibrator.
     source_priors_ : ndarray of shape (n_classes,)
         Denominator of the ratio.
     target_priors_ : ndarray of shape (n_classes,)
-        Priors that predictions are adapted to; `source_priors_` at first.
+        Priors that predictions are adapted to; initially `source_priors_`.
     shift_ : PriorEstimate or None
-        What `adapt` found; None before, and for priors that were given.
+        The estimate made by `adapt`; None before, and after `set_target_priors`.
     n_features_in_ : int
         Number of features seen in fit; only if `estimator_` has it.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -208,9 +209,9 @@ class PriorAdaptedClassifier(ClassifierWrapper):
 
     Notes
     -----
-    In a pipeline it is best to put the whole pipeline inside, `PriorAdaptedClassifier(pipeline)`:
-    then `adapt` takes raw rows, and preprocessing is part of the folds too. As the last step of a
-    pipeline it is adapted by `pipe[-1].adapt(pipe[:-1].transform(X_target))`.
+    Put the whole pipeline inside, `PriorAdaptedClassifier(pipeline)`: then `adapt` accepts raw
+    rows, and cross-validation includes the preprocessing. If the wrapper is the last step of a
+    pipeline, call `pipe[-1].adapt(pipe[:-1].transform(X_target))`.
 
     Examples
     --------
@@ -264,7 +265,7 @@ class PriorAdaptedClassifier(ClassifierWrapper):
         Returns
         -------
         PriorAdaptedClassifier
-            Around a `FrozenEstimator`; not fitted to validation data yet.
+            A wrapper around a `FrozenEstimator`, not yet fitted to validation data.
         """
         frozen = model if isinstance(model, FrozenEstimator) else FrozenEstimator(model)
         return cls(frozen, **params)
@@ -272,7 +273,7 @@ class PriorAdaptedClassifier(ClassifierWrapper):
     def fit(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, **fit_params: Any
     ) -> Self:
-        """Fit the classifier and learn how it errs; any earlier adaptation is forgotten.
+        """Fit the classifier and learn its errors; discard any earlier adaptation.
 
         Parameters
         ----------
@@ -337,7 +338,7 @@ class PriorAdaptedClassifier(ClassifierWrapper):
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
             Rows of the target.
         **options
-            For `prior_estimator_.estimate`: `confidence_level=0.95` asks for intervals.
+            Options for `prior_estimator_.estimate`, such as `confidence_level=0.95` for intervals.
         """
         y_proba = self._source_proba(X)  # first, for it says what is wrong before fit
         return self.prior_estimator_.estimate(Predictions.from_checked(y_proba), **options)
@@ -345,7 +346,7 @@ class PriorAdaptedClassifier(ClassifierWrapper):
     def adapt(self, X: Any) -> Self:
         """Estimate the target priors from unlabelled rows, and adapt predictions to them.
 
-        Sets `shift_` and `target_priors_`, in place of what any earlier call had set.
+        Sets `shift_` and `target_priors_`, replacing those of any earlier call.
 
         Parameters
         ----------
@@ -355,13 +356,13 @@ class PriorAdaptedClassifier(ClassifierWrapper):
         return self._adapt(X, anew=True)
 
     def partial_adapt(self, X: Any) -> Self:
-        """Adapt to a further batch together with all rows since the last `adapt`, included.
+        """Adapt to another batch, together with all rows since the last `adapt` (inclusive).
 
-        However rows are cut into batches, the result is that of one `adapt` on all of them.
-        Where counts of decisions are enough, no more is kept. Other methods, such as EM, and any
-        method if validation lacks a class, need every row again: then the predictions of all
-        batches are kept, in float32, `4 * n_classes` bytes a row, also in a pickle, until `fit` or
-        `set_target_priors`.
+        However you split the rows into batches, the result is the same as one `adapt` on all of
+        them. If the method needs only counts of decisions, only these are stored. Other methods,
+        such as EM, and any method if validation lacks a class, need every row again. For them, the
+        predictions of all batches are stored in float32, `4 * n_classes` bytes per row, and
+        pickled, until you call `fit` or `set_target_priors`.
 
         Parameters
         ----------
@@ -371,7 +372,7 @@ class PriorAdaptedClassifier(ClassifierWrapper):
         return self._adapt(X, anew=False)
 
     def set_target_priors(self, target_priors: Any) -> Self:
-        """Adapt predictions to known priors; what was estimated is forgotten.
+        """Adapt predictions to known priors; discard any estimate.
 
         Parameters
         ----------
@@ -393,15 +394,15 @@ class PriorAdaptedClassifier(ClassifierWrapper):
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            Columns in the order of `classes_`. If the `predict_proba` of `estimator_` returns
-            frames, a frame like it, with its index and order of columns.
+            Columns in the order of `classes_`. If `predict_proba` of `estimator_` returns a frame,
+            a frame with the same index and column order.
         """
         source = self._source(X)
         return like_input(source, self._adapted(source.values), self.classes_)
 
     @available_if(_predicts_proba)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Any:
-        """Predict the logarithms of `predict_proba`; -inf where that is 0."""
+        """Predict the logarithm of `predict_proba`; -inf for probability 0."""
         source = self._source(X)
         with np.errstate(divide="ignore"):
             log_proba = np.log(self._adapted(source.values))
@@ -409,7 +410,7 @@ class PriorAdaptedClassifier(ClassifierWrapper):
 
     @available_if(_predicts_proba)  # type: ignore[untyped-decorator]
     def predict(self, X: Any) -> Labels:
-        """Predict the most probable class under `target_priors_`, or that of least expected cost.
+        """Predict the most probable class under `target_priors_`, or the one of lowest cost.
 
         Parameters
         ----------
@@ -457,6 +458,6 @@ class PriorAdaptedClassifier(ClassifierWrapper):
     def _follow(
         self, priors: Vector, shift: PriorEstimate | None = None, target: Target | None = None
     ) -> Self:
-        """Set what predictions are adapted to, and what it rests on."""
+        """Set the priors that predictions are adapted to, and their origin."""
         self.target_priors_, self.shift_, self._target = priors.copy(), shift, target
         return self

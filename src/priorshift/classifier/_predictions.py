@@ -65,7 +65,7 @@ def classes_of(model: Any, y: Labels) -> Labels:
 
 
 def predict_proba(model: Any, X: Any, classes: Labels) -> Floats:
-    """Predict, and check that these are distributions; columns are in the order of `classes`."""
+    """Predict and check the probabilities; columns are in the order of `classes`."""
     values: Floats = predictions_of(model, X, classes).values
     return values
 
@@ -95,7 +95,7 @@ def predictions_of(model: Any, X: Any, classes: Labels) -> Predictions:
 
 
 def check_parts(estimator: Any, prior_estimator: Any, calibrator: Any) -> None:
-    """Refuse parts that cannot do what is asked of them, before any work."""
+    """Reject unsuitable parts before any work."""
     _check_estimator(estimator)
     if prior_estimator is not None and not isinstance(prior_estimator, PriorEstimator):
         raise ValueError(
@@ -216,14 +216,14 @@ def require_classes(y: Labels, folds: list[Fold], weight: Vector | None, *, warn
     if warn and few.any():
         warn_user(
             f"class {some(classes[few].tolist())} has fewer samples than there are folds "
-            f"({len(folds)}): what is known of its errors rests on those few.",
+            f"({len(folds)}): its errors are estimated from those few.",
             PriorShiftWarning,
         )
     return classes
 
 
 def _require_in_training(folds: list[Fold], codes: Indices, classes: Labels) -> None:
-    """Refuse folds that train without a class: they would call it unpredictable."""
+    """Reject folds that train without a class, because they cannot predict it."""
     for number, (train, _) in enumerate(folds):
         absent = np.bincount(codes[train], minlength=classes.size) == 0
         if absent.any():
@@ -268,7 +268,7 @@ def _fit_and_predict(
 
 
 def calibrate(calibrator: Any, y_proba: Floats, classes: Labels) -> Floats:
-    """Calibrate by a fitted calibrator; None leaves predictions as they are."""
+    """Apply a fitted calibrator; None leaves predictions unchanged."""
     if calibrator is None:
         return y_proba
     return predict_proba(calibrator, _log(y_proba), classes)
@@ -304,7 +304,7 @@ def cross_calibrate(
 def _fit_parameters(
     calibrator: Any, classes: Labels, source_priors: Any, weight: Vector | None
 ) -> dict[str, Any]:
-    """Settle what the calibrator is told beyond data and weights, by what it can take."""
+    """Choose the arguments of the calibrator besides data and weights, by its signature."""
     name = type(calibrator).__name__
     if weight is not None and not has_fit_parameter(calibrator, "sample_weight"):
         raise ValueError(

@@ -10,17 +10,19 @@ from numpy.typing import NDArray
 
 from priorshift._typing import Floats, Labels, Mask
 from priorshift._validation import (
+    RENORMALISE,
     Predictions,
     check_logits,
     check_proba,
     is_missing,
     misspelt,
     read_labels,
+    rounding,
     settle_classes,
     some,
 )
 from priorshift.adaptation import reweight
-from priorshift.cli._columns import HEAD_ROWS, rounding
+from priorshift.cli._columns import HEAD_ROWS
 from priorshift.cli._dask import cluster_rows
 from priorshift.execution import Block, Blocks, Table, map_reduce, take_rows
 from priorshift.io import PredictionFile, are_whole, as_text
@@ -141,7 +143,7 @@ def _checked(
             raise ValueError(_different(files)) from None
         negative = 0 not in values.shape and bool(map_reduce(_count_negative, values))
         hint = "Add --logits if these are logits. " if negative else ""
-        if not negative and _are_rounded(values):
+        if not negative and RENORMALISE not in str(error) and _are_rounded(values):
             hint = "Add --renormalise if they were rounded. "
         raise ValueError(f"{error} {hint}{explain_columns(files, columns)}".strip()) from None
 

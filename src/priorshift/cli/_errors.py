@@ -17,6 +17,7 @@ from typing import Any
 
 import click
 
+from priorshift._validation import RENORMALISE
 from priorshift.cli._console import complain, note
 
 BAD_DATA = 1
@@ -150,6 +151,7 @@ def told_warnings() -> Iterator[None]:
 
 def in_options(message: str) -> str:
     """Name options where a message of the library names arguments, but not columns or files."""
+    message = message.replace(RENORMALISE, "add --renormalise")
     message = _INTERVAL_METHOD.sub(r"--interval-method \1", message)
     return _ARGUMENT.sub(lambda found: OPTIONS[found[1]], message)
 

@@ -102,6 +102,11 @@ def names_in_pairs(text: str | None) -> tuple[str, ...]:
 
 def _from_pairs(text: str, classes: Labels, option: str) -> Vector:
     """Read `name=value,...`; a name with commas stands in quotes, as in CSV."""
+    if (alone := _alone(text)) is not None:
+        try:
+            return check_priors(alone, classes, "the list")
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint=f"'{option}'") from None
     if "=" not in text:
         raise click.BadParameter(
             f"{text!r} is neither a file nor NAME=VALUE,...", param_hint=f"'{option}'"
@@ -117,6 +122,14 @@ def _from_pairs(text: str, classes: Labels, option: str) -> Vector:
         return check_priors(_completed(pairs, classes), classes, "the list")
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint=f"'{option}'") from None
+
+
+def _alone(text: str) -> float | None:
+    """Read a single number, the prior of the positive class of two; None if it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def _number(value: str, pair: str) -> float:

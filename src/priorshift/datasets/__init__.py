@@ -1,4 +1,4 @@
-"""Outputs of a real classifier under prior shift, and what it takes to make such data."""
+"""Load outputs of a real classifier under prior shift, and make such data."""
 
 from priorshift.datasets._images import draw_parts, read_fashion_mnist
 from priorshift.datasets._predictions import ShiftedPredictions, load_fashion_lt

@@ -31,7 +31,7 @@ Names = NDArray[np.str_]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ShiftedPredictions:
-    """Predictions of one classifier on a labelled validation set and on a shifted target.
+    """Hold predictions of one classifier on a labelled validation set and on a shifted target.
 
     The arrays are read-only; use `array.copy()` to get one that you can change.
 
@@ -48,7 +48,7 @@ class ShiftedPredictions:
     y_val : ndarray of str, shape (n_val,)
         Validation labels.
     y_proba_target : ndarray of shape (n_target, n_classes)
-        Predicted probabilities on the target, which has other class shares.
+        Predicted probabilities on the target, which has different class shares.
     y_target : ndarray of str, shape (n_target,)
         Target labels, for scoring only: no method may see them.
     source_priors : ndarray of shape (n_classes,)

@@ -202,7 +202,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--output",
         type=Path,
         default=Path(__file__).parent,
-        help="folder to write to (default: beside this script)",
+        help="folder to write to (default: next to this script)",
     )
     options = parser.parse_args(arguments)
     data = make_predictions(options.images)

@@ -1,9 +1,9 @@
 """Estimators of target priors: each builds the data of a solver and wraps its solution."""
 
-from priorshift.estimators import methods
+from priorshift.estimators import registry
 from priorshift.estimators.base import PriorEstimator
-from priorshift.estimators.methods import *  # noqa: F403
 from priorshift.estimators.references import Reference
+from priorshift.estimators.registry import *  # noqa: F403
 from priorshift.estimators.registry import (
     available_estimators,
     decision_methods,
@@ -23,4 +23,4 @@ __all__ = [
     "register_estimator",
     "traits_of",
 ]
-__all__ += methods.__all__
+__all__ += registry.__all__

@@ -83,6 +83,9 @@ all rows if that is small or at most half as large as they are, else of a sample
 large together with its copy, and of at most so many numbers of a table."""
 
 
+THIN_ROWS, MANY_CLASSES = 10, 50
+"""Validation rows per class below which, with so many classes, intervals may be too narrow."""
+
 ACCURACY = Goal("accuracy")
 
 
@@ -558,6 +561,18 @@ class Auto(PriorEstimator):
             calibrator=calibrator,
             strength=1.0 if adapts else 0.0,
             decision=decision,
+            cautions=(*result.cautions, *self._thin_validation()),
+        )
+
+    def _thin_validation(self) -> tuple[str, ...]:
+        """Say that validation is too small for what is derived from it, where it is."""
+        rows, K = self._validation, self.classes_.size
+        if rows is None or K < MANY_CLASSES or rows.y_proba.shape[0] >= THIN_ROWS * K:
+            return ()
+        n = rows.y_proba.shape[0]
+        return (
+            f"validation is thin, {n:,} rows for {K:,} classes: intervals and the expected gain "
+            f"may be too sure. Label at least {THIN_ROWS} rows per class.",
         )
 
     def _temperature(self, priors: Vector) -> CalibrationMap | None:

@@ -24,6 +24,7 @@ from priorshift._validation import (
     check_sample_weight,
     check_source_mass,
     classes_of_priors,
+    column_of,
     encode_labels,
     in_class_order,
     is_named,
@@ -492,6 +493,7 @@ class PriorEstimator(BaseEstimator):
                 "source_label_priors without source_priors need validation labels y: the mean "
                 "prediction of each class is weighted by them."
             )
+        y_proba, y = column_of(y_proba, y)
         labels = None if y is None else read_labels(y)
         predictions = check_proba(y_proba, tables=True, classes=classes, labels=labels)
         n_samples = predictions.values.shape[0]
@@ -604,6 +606,7 @@ class PriorEstimator(BaseEstimator):
         # settling scales priors to sum to 1 again, which may change the last bit
         self.source_priors_, self.source_label_priors_ = sources
         self.source_priors_from_ = state["source_priors_from"]
+        self._source_is_known = self.source_priors_from_ != UNKNOWN_SOURCE
         return self
 
     def _sources(self, counts: ValidationCounts | None, known: Known) -> tuple[Vector, str]:
@@ -756,23 +759,26 @@ class PriorEstimator(BaseEstimator):
         )
         if y_proba is None and y_pred is None:
             raise ValueError("the target is missing; pass y_proba, or decisions as y_pred=.")
+        y_proba, y_target = column_of(y_proba, y_target, "y_target")
         labelled = self._looks_at_labels(y_target, sample_weight)
         if y_pred is not None or self._decisions_only or _are_decisions(y_proba):
             if not labelled:
                 return self._from_counts(self._decisions_of(y_pred, y_proba), request)
             self._require_decisions(y_pred, y_proba)
             y_proba = y_proba if y_pred is None else as_decisions(y_pred, self.classes_)
+        named = self._named or is_named(y_proba)
         values = self._read_target(y_proba)
         if labelled:
             labels = TargetLabels.of(
                 y_target, self.classes_, values.shape[0], unlabelled, sample_weight
             )
             if labels.rows.size or self.needs_target_labels:
-                return self._estimate_labelled(values, labels, request)
+                found = self._estimate_labelled(values, labels, request)
+                return replace(found, named=named)
         if request is None:
-            return self._estimate(values)
+            return replace(self._estimate(values), named=named)
         of_interval = self._few_classes(values)
-        found = self._estimate(values)
+        found = replace(self._estimate(values), named=named)
         return found.with_interval(self._interval(of_interval, found, request), request)
 
     def _looks_at_labels(self, y_target: Any, sample_weight: Any) -> bool:
@@ -794,7 +800,7 @@ class PriorEstimator(BaseEstimator):
             y_proba, tables=True, tensors=self.takes_tensors, classes=self.classes_
         )
         if self._named:
-            warn_of_missing_names(y_proba, predictions, self.classes_, "y_proba")
+            warn_of_missing_names(y_proba, self.classes_, "y_proba")
         values = self._as_taken(in_class_order(predictions, self.classes_))
         if (source := self._denominator) is not None:
             check_source_mass(source, values, self.classes_, origin=self.source_priors_from_)
@@ -902,6 +908,7 @@ class PriorEstimator(BaseEstimator):
         shift = self.estimate(
             y_proba, y_target=y_target, unlabelled=unlabelled, sample_weight=sample_weight
         )
+        shift = replace(shift, named=False)  # what there was to warn of is said
         return shift.adapt(y_proba, strength=strength)
 
     # How priors are found: a method overrides `_estimate` or `_solve`

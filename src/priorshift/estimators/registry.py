@@ -1,8 +1,9 @@
-"""Estimators by name, for the command line and for loops over methods.
+"""All estimators by name, for the command line and for loops over methods.
 
-The library's own are listed in `methods`. Yours joins them by `register_estimator`, or, so that the
-command `priorshift` knows it too, by an entry point of the group `priorshift.estimators` in your
-package.
+A new method of the library is a class in a file, and its name in `__all__` here. Everything else
+follows: `priorshift.estimators`, `priorshift` itself, the choices of the command line, and what
+reports say. Your own joins them by `register_estimator`, or, so that the command `priorshift` knows
+it too, by an entry point of the group `priorshift.estimators` in your package.
 """
 
 from difflib import get_close_matches
@@ -11,9 +12,46 @@ from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
 from priorshift._validation import some
-from priorshift.estimators import methods
+from priorshift.estimators.auto import Auto
 from priorshift.estimators.base import PriorEstimator
+from priorshift.estimators.confusion_likelihood import (
+    CML,
+    CMM,
+    SCML,
+    SCMM,
+    JointLikelihood,
+    ShrunkSCML,
+)
+from priorshift.estimators.em import EM, MAP, MAPLS, CalibratedEM
+from priorshift.estimators.inversion import BBSE, BBSES, CM, SCM, NoAdaptation
+from priorshift.estimators.least_squares import ELSA, GLS, RLLS
+from priorshift.estimators.ppi import PPI
+from priorshift.estimators.semi_supervised import SemiSupervisedEM
 from priorshift.exceptions import PriorShiftWarning, warn_user
+
+__all__ = [  # noqa: RUF022 - in the order in which methods are listed everywhere
+    "NoAdaptation",
+    "Auto",
+    "CM",
+    "SCM",
+    "CML",
+    "SCML",
+    "CMM",
+    "SCMM",
+    "EM",
+    "MAP",
+    "BBSE",
+    "BBSES",
+    "RLLS",
+    "ELSA",
+    "MAPLS",
+    "JointLikelihood",
+    "GLS",
+    "SemiSupervisedEM",
+    "CalibratedEM",
+    "ShrunkSCML",
+    "PPI",
+]
 
 GROUP = "priorshift.estimators"
 """Entry points of other packages that are estimators."""
@@ -21,7 +59,7 @@ GROUP = "priorshift.estimators"
 Estimator = TypeVar("Estimator", bound=type[PriorEstimator])
 
 _ESTIMATORS: dict[str, type[PriorEstimator]] = {
-    cls.name: cls for cls in (getattr(methods, name) for name in methods.__all__)
+    cls.name: cls for cls in (globals()[name] for name in __all__)
 }
 
 

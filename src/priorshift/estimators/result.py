@@ -22,6 +22,7 @@ from priorshift._validation import (
     like_input,
     require_keys,
     some,
+    warn_of_missing_names,
 )
 from priorshift._version import __version__
 from priorshift.adaptation import (
@@ -47,6 +48,9 @@ MAX_ROWS = 10
 
 PER_CLASS = ("priors", "source_priors", "raw", "interval", "standard_error", "adapts_to")
 """What a dict holds as mappings from class."""
+
+NOT_STORED = ("named",)
+"""What a dict leaves out: it is about the session, not about the estimate."""
 
 MADE_BY: dict[IntervalKind, str] = {
     "asymptotic": "standard errors of validation and target",
@@ -119,6 +123,9 @@ class PriorEstimate(FrozenArrays):
     adapts_to : ndarray of shape (n_classes,) or None
         Priors that `adapt` uses instead of `priors`: the iterate before the last, where
         `solver="released"` follows code that does so. `ratio` remains that of `priors`.
+    named : bool
+        Whether the classes were matched by the header of a frame: `adapt` then warns of an array.
+        Not stored by `to_dict`.
     """
 
     method: str
@@ -145,6 +152,7 @@ class PriorEstimate(FrozenArrays):
     decision: Mapping[str, Any] | None = None
     cautions: tuple[str, ...] = ()
     adapts_to: Vector | None = None
+    named: bool = False
 
     @property
     def ratio(self) -> Any:
@@ -219,6 +227,7 @@ class PriorEstimate(FrozenArrays):
             spread, and a tensor on the same device for a tensor.
         """
         self._require_source()
+        self._warn_of_array(y_proba)
         if (self.priors < 0).any():  # by the paper's BBSE: no adapter can stand for it
             read = check_outputs(
                 y_proba, from_proba=not from_logits, name="y_proba", classes=self.classes
@@ -247,6 +256,7 @@ class PriorEstimate(FrozenArrays):
                 "there is no interval; ask for one: estimate(..., confidence_level=0.95)."
             )
         self._require_source()
+        self._warn_of_array(y_proba)
         predictions = check_outputs(y_proba, from_proba=True, name="y_proba", classes=self.classes)
         values = in_class_order(predictions, self.classes)
         if self.calibrator is not None:
@@ -266,6 +276,11 @@ class PriorEstimate(FrozenArrays):
             classes=self.classes,
         )
         return ProbaInterval(*(like_input(predictions, part, self.classes) for part in found))
+
+    def _warn_of_array(self, y_proba: Any) -> None:
+        """Warn of columns without names, where names told which is which before."""
+        if self.named:
+            warn_of_missing_names(y_proba, self.classes, "y_proba")
 
     def _require_source(self) -> None:
         if self.source_priors is None:
@@ -344,6 +359,8 @@ def as_dict(found: PriorEstimate) -> dict[str, Any]:
     classes = found.classes.tolist()
     named: dict[str, Any] = {}
     for field in fields(found):
+        if field.name in NOT_STORED:
+            continue
         value = getattr(found, field.name)
         if field.name == "classes":
             value = classes
@@ -360,7 +377,7 @@ def as_dict(found: PriorEstimate) -> dict[str, Any]:
 
 def from_dict(found: Mapping[str, Any]) -> PriorEstimate:
     """Make an estimate of what `as_dict` returned; refuse what does not fit."""
-    known = [field.name for field in fields(PriorEstimate)]
+    known = [field.name for field in fields(PriorEstimate) if field.name not in NOT_STORED]
     if isinstance(found, Mapping):
         found = {"adapts_to": None, **found}  # files of earlier versions lack it
     require_keys(found, (*known, "calibration", "ratio"), "the estimate")

@@ -1,4 +1,4 @@
-"""Run many estimators on the same data and show their results side by side."""
+"""Run many estimators on the same data and compare their results."""
 
 import time
 import warnings
@@ -14,6 +14,7 @@ from priorshift._typing import Indices, Vector
 from priorshift._validation import (
     Predictions,
     check_proba,
+    column_of,
     known_labels,
     ordered,
     read_labels,
@@ -57,16 +58,16 @@ COLUMNS = {
 
 @dataclass(frozen=True, eq=False)
 class MethodResult:
-    """Result of one method, or the reason why it has none.
+    """Hold the result of one method, or the reason why it failed.
 
     Attributes
     ----------
     method : str
         Name, as in `available_estimators()`.
     estimate : PriorEstimate or None
-        None if the method refused the data.
+        None if the method rejected the data.
     error : str or None
-        Why it refused them.
+        Why it rejected them.
     seconds : float
         Time of fitting and estimating.
     warnings : tuple of str
@@ -89,7 +90,7 @@ class MethodResult:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
-    """Several methods on the same validation and target data.
+    """Hold the results of several methods on the same validation and target data.
 
     Attributes
     ----------
@@ -115,7 +116,7 @@ class Comparison:
 
     @property
     def conclusion(self) -> str:
-        """Say whether the methods to look at first agree, on what, and which was best."""
+        """Whether the main methods agree, on what, and which was best."""
         chosen = _chosen(self.results)
         if not chosen:
             return "No method has an answer: each row says why."
@@ -124,7 +125,7 @@ class Comparison:
 
     @property
     def columns(self) -> dict[str, str]:
-        """What each column of the table means, beside the method's name."""
+        """Meaning of each column of the table, except the method's name."""
         header, _ = self.table()
         return {name: COLUMNS[name] for name in header[1:]}
 
@@ -206,15 +207,15 @@ def compare(
     y_proba_target : array-like or Table of shape (n_target, n_classes)
         Predicted probabilities on the target; a table is never loaded into memory as a whole.
     y_target : array-like of shape (n_target,), optional
-        Target labels, if you have some: None or NaN where a label is unknown, or -1 where that is
-        no class. Every method is then scored on the labelled rows, and PPI, which uses the labels,
-        is among the methods. Where some labels are unknown, EM with labels uses the others too.
+        Target labels, if you have some. Use None or NaN for unknown labels, or -1 if that is not a
+        class. Every method is then scored on the labelled rows, and PPI, which uses the labels, is
+        included. If some labels are unknown, EM with labels uses the others too.
     methods : sequence of str, optional
-        Names of methods, by default all that the data suffice for.
+        Names of methods; by default all that can run on the data.
     source_priors, source_label_priors, classes
         As for `PriorEstimator.fit`.
     costs, goal
-        What adapting is to improve, as for `assess`: Auto decides by it, and the conclusion names
+        What adapting should improve, as for `assess`. Auto decides by it, and the conclusion names
         the method that is best by it.
     progress : callable, optional
         Wraps the methods while they run, such as `tqdm.tqdm`.
@@ -252,6 +253,8 @@ def compare(
         "classes": classes,
     }
     # refuse bad data here, once; what a single method refuses is in its row
+    y_proba_val, y_val = column_of(y_proba_val, y_val, "y_val", "y_proba_val")
+    y_proba_target, y_target = column_of(y_proba_target, y_target, "y_target", "y_proba_target")
     labels = read_labels(y_val, None, "y_val")
     validation = check_proba(
         y_proba_val, "y_proba_val", tables=True, classes=classes, labels=labels

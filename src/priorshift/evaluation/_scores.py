@@ -23,7 +23,7 @@ from priorshift.execution import Block, DenseBlocks, Rows, SparseTable, map_redu
 
 @dataclass(frozen=True)
 class Scores:
-    """Quality of adapted predictions and of the priors that they were adapted to.
+    """Hold the quality of adapted predictions and of the priors they were adapted to.
 
     Attributes
     ----------

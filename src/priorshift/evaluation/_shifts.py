@@ -1,4 +1,4 @@
-"""Simulate prior shift on labelled predictions: the tasks on which methods are compared."""
+"""Simulate prior shift on labelled predictions, to compare methods."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ SHIFTS = ("none", "uniform", "lt100", "lt100rev", "lt10perm", "dir0.3", "dir3")
 
 @dataclass(frozen=True, eq=False)
 class ShiftTask:
-    """Validation and target predictions of one simulated shift; labels are column numbers.
+    """Hold validation and target predictions of one simulated shift; labels are column numbers.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class ShiftTask:
 
     @property
     def name(self) -> str:
-        """Name that no other task has."""
+        """Unique name of the task."""
         sizes = f"n{self.y_target.size}/v{self.y_val.size}"
         return f"{self.family}/{self.shift}/{sizes}"
 

@@ -27,6 +27,7 @@ from priorshift._validation import (
     check_proba,
     check_sample_weight,
     check_source_mass,
+    column_of,
     in_class_order,
     some,
 )
@@ -165,6 +166,7 @@ def _read(estimator: PriorEstimator, y_proba: Any, groups: Any, sample_weight: A
     """Check rows, groups and weights; methods with a confusion matrix read rows in blocks."""
     if groups is None:
         raise ValueError("groups is missing; pass the group of each row.")
+    y_proba, groups = column_of(y_proba, groups, "groups")
     read = check_proba(y_proba, tables=estimator.counts_suffice, classes=estimator.classes_)
     values = in_class_order(read, estimator.classes_)
     if read.decided is None and not estimator._decisions_only:
@@ -321,16 +323,16 @@ def _solve(
     if pool.spread is None:
         return whole, method.solve(counts.counts[informative])
     mass = np.full(informative.size, counts.mass.sum()) if method.has_prior else counts.mass
-    centre = pool.spread.moments(pool.spread.centre(pool.variance))[None]
+    centre = pool.spread.decisions(pool.spread.centre(pool.variance))[None]
     pooled = solution_as_estimate(whole, method.solve(_positive(centre) * counts.mass.sum()))
-    moments = _positive(pool.spread.pooled_moments(pool.variance)[informative])
-    return pooled, method.solve(moments * mass[informative, None])
+    decisions = _positive(pool.spread.pooled_decisions(pool.variance)[informative])
+    return pooled, method.solve(decisions * mass[informative, None])
 
 
-def _positive(moments: Vector) -> Vector:
+def _positive(decisions: Vector) -> Vector:
     """Return mean decisions with 0 in place of what pooling pulled below 0."""
-    moments = np.maximum(moments, 0)
-    return moments / moments.sum(axis=1, keepdims=True)
+    decisions = np.maximum(decisions, 0)
+    return decisions / decisions.sum(axis=1, keepdims=True)
 
 
 def _require_fitting(estimator: PriorEstimator, counts: GroupCounts) -> None:

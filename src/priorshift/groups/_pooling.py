@@ -15,8 +15,8 @@ restricted likelihood gives v, and
 .. math:: \rho_{gj} = \frac{n_g v s_j}{1 + n_g v s_j}, \qquad
     E[\theta_{gj} \mid \text{data}] = \mu_j + \rho_{gj} (\bar\theta_{gj} - \mu_j)
 
-is how far each group keeps its own moments. Directions in which the classifier hardly tells classes
-apart have a small s and are pooled most.
+is how far each group keeps its own decisions. Directions in which the classifier hardly tells
+classes apart have a small s and are pooled most.
 """
 
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ Pooling = float | Literal["auto"] | None
 
 @dataclass(frozen=True)
 class Spread:
-    r"""Moments of groups along the axes of noise and signal.
+    r"""Mean decisions of groups along the axes of noise and signal.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class Spread:
         return cls(mass, mean, theta, np.maximum(s, 0), axes, to_priors)
 
     def likeliest_variance(self) -> float:
-        """Return the v that makes the groups' moments most likely; 0 if they are all alike."""
+        """Return the v that makes the groups' decisions most likely; 0 if they are all alike."""
         informative = self.mass > 0
         if np.count_nonzero(informative) < 2:
             return 0.0
@@ -117,14 +117,14 @@ class Spread:
         weight = self._precision(v)
         return (weight * self.theta).sum(axis=0) / weight.sum(axis=0)
 
-    def moments(self, theta: Vector) -> Vector:
+    def decisions(self, theta: Vector) -> Vector:
         """Return mean decisions from their coordinates along the axes."""
         return self.mean + theta @ self.axes.T
 
-    def pooled_moments(self, v: float) -> Vector:
+    def pooled_decisions(self, v: float) -> Vector:
         """Return the expected mean decision of each group, given all of them: (G, K)."""
         centre = self.centre(v)
-        return self.moments(centre + self.reliability(v) * (self.theta - centre))
+        return self.decisions(centre + self.reliability(v) * (self.theta - centre))
 
     def prior_variance(self, v: float) -> Vector:
         """Return the remaining variance of each group's priors, from the target's rows alone.
@@ -181,7 +181,7 @@ def _log_likelihood(n: Vector, theta: Vector, variance: Vector) -> float:
 
 @dataclass(frozen=True)
 class Pool:
-    """How far groups are pooled: the variance v of their priors, and the moments behind it.
+    """How far groups are pooled: the variance v of their priors, and the decisions behind it.
 
     `spread` is None if groups are not pooled; then v is infinite.
     """

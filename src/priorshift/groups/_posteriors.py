@@ -2,7 +2,7 @@ r"""Groups by EM and MAP: the rows of each group are its own mixture problem.
 
 Pooled groups maximise their likelihood under a Dirichlet distribution around the pooled priors with
 a total of 1 / v - 1. The v is found from the posteriors :math:`r` under the priors of all rows,
-whose means are moments like those of decisions: :math:`E_g[r] = R\, p_g` with
+whose means follow from the priors as those of decisions do: :math:`E_g[r] = R\, p_g` with
 :math:`R_{km} = E[r_k r_m] / p_m`.
 """
 

@@ -15,6 +15,7 @@ from priorshift._validation import (
     check_fraction,
     check_outputs,
     check_source_mass,
+    column_of,
     in_class_order,
     like_input,
     some,
@@ -193,6 +194,7 @@ class GroupEstimates(FrozenArrays):
             Adapted probabilities.
         """
         check_choice(unknown, ("refuse", "pooled"), "unknown")
+        _, groups = column_of(y_proba, groups, "groups")  # adapted frames keep the column
         predictions = check_outputs(
             y_proba, from_proba=not from_logits, name="y_proba", classes=self.classes
         )

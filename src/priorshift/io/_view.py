@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Floats, float_type
+from priorshift._validation import divided_by_sums
 from priorshift.execution import MappedTable, Rows, Table
 from priorshift.io._base import Copy, PredictionFile, order_of
 
@@ -160,18 +161,11 @@ class Meant:
         if self.at is not None:
             other = np.zeros_like(block) if self.logits else 1 - block
             return np.hstack([block, other] if self.at == 0 else [other, block])
-        return self._sum_to_one(block)
+        return divided_by_sums(block)
 
     def back(self, block: Floats) -> Floats:
         """Return the columns that are stored."""
         return block if self.at is None else block[:, [self.at]]
-
-    def _sum_to_one(self, block: Floats) -> Floats:
-        """Divide rows by their sums; rows that are wrong in another way stay as they are."""
-        with np.errstate(invalid="ignore", over="ignore"):
-            sums = block.sum(axis=1, keepdims=True, dtype=np.float64)
-            fine = np.isfinite(sums) & (sums > 0) & (block.min(axis=1, keepdims=True) >= 0)
-            return np.where(fine, block / np.where(fine, sums, 1), block).astype(block.dtype)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""Plots of priors, confusion, calibration, costs, sample size and methods, as displays.
+"""Plot priors, confusion matrices, calibration, costs, sample sizes and methods.
 
 As in scikit-learn, each display has `from_*` class methods that compute and plot, a constructor
-that takes the computed numbers, `plot(ax=None)` and `frame()`. Only `plot` needs Matplotlib.
+that accepts the computed numbers, `plot(ax=None)` and `frame()`. Only `plot` needs Matplotlib.
 """
 
 from priorshift.plotting._comparison import ComparisonDisplay

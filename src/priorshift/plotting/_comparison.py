@@ -1,4 +1,4 @@
-"""Priors by several methods, and how far they are apart."""
+"""Priors from several methods, and the distances between them."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 Kind = Literal["auto", "priors", "distance"]
 
 MAX_DOTS = 60
-"""Dots that can be told apart; beyond them "auto" shows distances."""
+"""Number of dots that readers can distinguish; beyond it, "auto" shows distances."""
 
 MAX_CLASSES = 12
 
 FAR_APART = 0.25
-"""A distance up to this never gets the brightest colour: methods that agree look alike."""
+"""A distance up to this never gets the brightest colour: methods that agree look similar."""
 
 ROOM = 22
 """Points that a cell with a number is wide at least."""
@@ -50,8 +50,8 @@ class ComparisonDisplay(Display):
 
     .. math:: \tfrac12 \sum_k |p_k - p'_k|,
 
-    the share of samples that one method has in other classes than the other has. The truth, if
-    given, is a line or a method of its own.
+    the share of samples that the two methods put into different classes. The true priors, if
+    given, appear as a line or as an additional method.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class ComparisonDisplay(Display):
         if self.priors.ndim != 2 or self.priors.shape[0] != len(self.methods) or not self.methods:
             raise ValueError(
                 f"priors must have one row for each of {len(self.methods)} methods, and there "
-                f"must be one at least; got shape {self.priors.shape}."
+                f"must be at least one; got shape {self.priors.shape}."
             )
         self.classes = check_classes(classes, self.priors.shape[1])
         self.truth = None if truth is None else check_priors(truth, self.classes, "truth")
@@ -104,12 +104,12 @@ class ComparisonDisplay(Display):
         Parameters
         ----------
         estimates : list of PriorEstimate, or mapping from str to PriorEstimate
-            Each is shown by the name of its method, or by its name in the mapping.
+            Each is labelled with the name of its method, or with its key in the mapping.
         truth : array-like of shape (n_classes,) or mapping, optional
             True priors of the target.
         kind : {"auto", "priors", "distance"}, default="auto"
         ax : matplotlib Axes, optional
-            Where to draw; by default on a new pyplot figure.
+            Axes to plot on; by default those of a new pyplot figure.
         """
         if not estimates:
             raise ValueError("estimates is empty; give at least one.")
@@ -148,16 +148,15 @@ class ComparisonDisplay(Display):
     def plot(
         self, ax: "Axes | None" = None, *, kind: Kind = "auto", max_classes: int = MAX_CLASSES
     ) -> Self:
-        """Draw priors by class and method, or distances between methods.
+        """Plot priors by class and method, or distances between methods.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
         kind : {"auto", "priors", "distance"}, default="auto"
-            "auto" draws priors while there are at most 60 of them.
+            "auto" plots priors if there are at most 60 of them.
         max_classes : int, default=12
-            Where there are more classes, priors are drawn only of those that methods differ on
-            most.
+            With more classes, only those on which the methods differ most are shown.
         """
         check_choice(kind, ("auto", "priors", "distance"), "kind")
         check_count(max_classes, "max_classes")

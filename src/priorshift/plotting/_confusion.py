@@ -40,18 +40,18 @@ MAX_NAMES = 30
 """Classes up to which all are named on the axes."""
 
 MAX_CHARACTERS = 36
-"""Of the names along the axis below, all as long as the longest; more are turned."""
+"""Of all names along the lower axis, each as long as the longest; beyond it they are turned."""
 
 MAX_CELLS = 200
 """Cells a side; more would be smaller than a pixel, so classes are grouped."""
 
 
 class ConfusionDisplay(Display):
-    r"""Show which decisions the samples of each class get.
+    r"""Show how the samples of each class are classified.
 
     .. math:: C_{ik} = P(\text{decision } i \mid \text{class } k)
 
-    Columns are true classes and sum to 1, rows are decisions.
+    Columns are true classes and sum to 1; rows are decisions.
 
     Parameters
     ----------
@@ -60,8 +60,8 @@ class ConfusionDisplay(Display):
     classes : array-like of shape (n_classes,)
         Class names.
     seen : array-like of shape (n_classes,), optional
-        Which classes had samples; the columns of the others are hatched. By default all columns
-        that do not sum to 0.
+        Which classes have samples; the columns of the others are hatched. By default, all classes
+        whose column does not sum to 0.
     decision : {"hard", "soft"}, default="hard"
         Whether decisions are the most probable class, or the probabilities themselves.
 
@@ -116,14 +116,15 @@ class ConfusionDisplay(Display):
         y : array-like of shape (n_samples,)
             Labels.
         y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-            Predicted probabilities. Probabilities of one class and their labels must both be
-            named: ``from_predictions(y=..., y_proba=...)``.
+            Predicted probabilities. If they are 1-D, pass both arguments by name:
+            ``from_predictions(y=..., y_proba=...)``.
         classes : array-like of shape (n_classes,), optional
-            Class names in the order of the columns; by default a frame's header, else the labels.
+            Class names in the order of the columns; by default the column names of a frame, or the
+            sorted labels.
         decision : {"hard", "soft"}, default="hard"
         sample_weight : array-like of shape (n_samples,), optional
         ax : matplotlib Axes, optional
-            Where to draw; by default on a new pyplot figure.
+            Axes to plot on; by default those of a new pyplot figure.
         """
         values, codes, names = read_labelled(y_proba, y, classes)
         confusion = Confusion.from_arrays(
@@ -138,7 +139,7 @@ class ConfusionDisplay(Display):
     def from_confusion(
         cls, confusion: Confusion, classes: ArrayLike, *, ax: "Axes | None" = None
     ) -> Self:
-        """Plot counted decisions, such as the `confusion_` of a fitted estimator."""
+        """Plot a confusion matrix, such as the `confusion_` of a fitted estimator."""
         display = cls(
             confusion.conditional, classes, seen=confusion.seen, decision=confusion.decision
         )
@@ -146,7 +147,7 @@ class ConfusionDisplay(Display):
 
     @property
     def condition_number(self) -> float:
-        """Of the columns of classes that were seen; the larger, the noisier an inversion."""
+        """Condition number over the classes seen: the larger, the more noise is amplified."""
         return condition_number(self.conditional[:, self.seen])
 
     def figsize(self) -> tuple[float, float]:
@@ -156,7 +157,7 @@ class ConfusionDisplay(Display):
         return 6.0, 4.8 if _fit_side_by_side(self._names()[1]) else 5.6
 
     def plot(self, ax: "Axes | None" = None) -> Self:
-        """Draw the matrix, with numbers where they fit.
+        """Plot the matrix, with numbers if they fit.
 
         Parameters
         ----------
@@ -173,7 +174,7 @@ class ConfusionDisplay(Display):
         return self
 
     def frame(self, backend: Backend = "pandas") -> Any:
-        """Return one row a cell (decision, true class, share), as a frame of the named library."""
+        """Return one row per cell (decision, class, share), as a frame of the named library."""
         K = self.classes.size
         columns = {
             "decision": np.repeat(self.classes, K),

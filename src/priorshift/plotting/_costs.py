@@ -1,4 +1,4 @@
-"""What decisions cost at every prevalence, with predictions as they are and adapted."""
+"""The cost of decisions at every prevalence, before and after adapting."""
 
 from typing import TYPE_CHECKING, Any, Self
 
@@ -35,23 +35,23 @@ N_PREVALENCES = 101
 
 
 class CostDisplay(Display):
-    r"""Show the expected cost per row against the prevalence of one class, before and after.
+    r"""Show the expected cost per case against the prevalence of one class, before and after.
 
-    Under prior shift, what decisions cost on each class does not change. With :math:`c_k` the mean
-    cost on validation rows of class k, the expected cost at priors p is :math:`\sum_k p_k c_k`.
-    Decisions on predictions as they are stay the same at every prevalence; on adapted predictions
-    they follow it. The other classes keep their proportions.
+    Under prior shift, the mean cost of a decision rule on each class does not change. If
+    :math:`c_k` is the mean cost on validation rows of class k, the expected cost at priors p is
+    :math:`\sum_k p_k c_k`. Decisions from unadapted predictions are the same at every prevalence;
+    decisions from adapted predictions depend on it. The other classes keep their proportions.
 
     Parameters
     ----------
     prevalence : array-like of shape (n_points,)
         Shares of the class.
     before, after : array-like of shape (n_points,)
-        Expected cost per row, with predictions as they are and adapted.
+        Expected cost per case, with predictions as they are and adapted.
     name : str
         The class.
     source : float, optional
-        Its share where the classifier was trained.
+        Its share in the training data.
 
     Examples
     --------
@@ -93,13 +93,13 @@ class CostDisplay(Display):
         Parameters
         ----------
         y_proba, y
-            Predicted probabilities on validation, and labels; every class must be among them.
+            Predicted probabilities and labels of validation; every class must occur.
         costs : array-like of shape (n_classes, n_classes) or mapping, optional
             As for `priorshift.decide`; by default every error costs 1.
         positive_class : object, optional
-            The class whose prevalence varies, by default the last.
+            The class whose prevalence varies; by default the last.
         source_priors : array-like of shape (n_classes,) or mapping, optional
-            Priors the classifier was trained under, by default the mean prediction.
+            Priors the classifier was trained with; by default the mean prediction.
         classes, ax
             As for `ConfusionDisplay.from_predictions`.
         """
@@ -139,7 +139,7 @@ class CostDisplay(Display):
 
     @property
     def saved(self) -> Vector:
-        """What adapting saves per row at each prevalence."""
+        """What adapting saves per case at each prevalence."""
         return self.before - self.after
 
     def figsize(self) -> tuple[float, float]:
@@ -147,7 +147,7 @@ class CostDisplay(Display):
         return WIDTH, 4.2
 
     def plot(self, ax: "Axes | None" = None) -> Self:
-        """Draw both costs, and where the classifier was trained.
+        """Plot both costs, and mark the prevalence in the training data.
 
         Parameters
         ----------
@@ -158,7 +158,7 @@ class CostDisplay(Display):
         self
         """
         ax = self._axes(ax, self.figsize())
-        ax.plot(self.prevalence, self.before, "--", color=VERMILLION, label="as they are")
+        ax.plot(self.prevalence, self.before, "--", color=VERMILLION, label="unadapted")
         ax.plot(self.prevalence, self.after, color=BLUE, label="adapted")
         ax.fill_between(self.prevalence, self.after, self.before, color=BLUE, alpha=0.12, lw=0)
         if self.source is not None:
@@ -167,7 +167,7 @@ class CostDisplay(Display):
         ax.set_xlim(0, 1)
         ax.set_ylim(bottom=min(0.0, float(self.after.min())))
         ax.set_xlabel(f"prevalence of {self.name}")
-        ax.set_ylabel("expected cost per row")
+        ax.set_ylabel("expected cost per case")
         ax.grid(alpha=0.3)
         ax.legend(frameon=False, fontsize="small")
         bare(ax, "bottom", "left")
@@ -175,7 +175,7 @@ class CostDisplay(Display):
         write_title(
             ax,
             "What decisions cost",
-            f"adapting saves most, {self.saved[most]:.2g} per row, at {self.prevalence[most]:.0%}",
+            f"adapting saves most at {self.prevalence[most]:.0%}: {self.saved[most]:.2g} per case",
         )
         return self
 

@@ -45,9 +45,9 @@ class GroupsDisplay(Display):
     classes : array-like of shape (n_classes,)
         Class names.
     pooled : array-like of shape (n_classes,)
-        Priors that small groups are drawn to: a line per class.
+        Priors that small groups are pooled towards, shown as one line per class.
     n : array-like of shape (n_groups,), optional
-        Rows of each group, written beside it.
+        Number of rows in each group, shown next to it.
     interval : array-like of shape (n_groups, n_classes, 2), optional
         Lower and upper bounds.
     method : str, optional
@@ -96,13 +96,13 @@ class GroupsDisplay(Display):
         Parameters
         ----------
         estimates : GroupEstimates
-            Its `interval` is drawn if it has one.
+            Its `interval` is shown if it has one.
         max_groups : int, default=20
-            Where there are more groups, only those that moved most are drawn.
+            With more groups, only those that moved most are shown.
         max_classes : int, default=4
-            Where there are more classes, only those that vary most are drawn.
+            With more classes, only those that vary most are shown.
         ax : matplotlib Axes, optional
-            Where to draw; by default on a new pyplot figure.
+            Axes to plot on; by default those of a new pyplot figure.
         """
         display = cls(
             estimates.priors,
@@ -129,7 +129,7 @@ class GroupsDisplay(Display):
         max_groups: int = MAX_GROUPS,
         max_classes: int = MAX_CLASSES,
     ) -> Self:
-        """Draw the groups that moved most, in the order of their labels.
+        """Plot the groups that moved most, in the order of their labels.
 
         Parameters
         ----------
@@ -169,7 +169,7 @@ class GroupsDisplay(Display):
         return farthest(np.abs(self.priors - self.pooled).mean(axis=0), max_classes)
 
     def summary(self, max_groups: int = MAX_GROUPS, max_classes: int = MAX_CLASSES) -> str:
-        """Say in words what is drawn of all there is."""
+        """Summarise all groups, and which of them are shown."""
         G, K = self.priors.shape
         middle = short_percent(float(np.median(self._distance())))
         text = (

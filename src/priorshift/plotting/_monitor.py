@@ -36,23 +36,23 @@ MAX_CLASSES = 8
 
 
 class MonitorDisplay(Display):
-    """Show class priors over time, one line per class, with the alarms that were raised.
+    """Show class priors over time, one line per class, with the alarms.
 
-    A circle at the left, in the colour of its class, is the source prior.
+    A circle at the left, in the colour of its class, is the source prior, where that is known.
 
     Parameters
     ----------
     priors : array-like of shape (n_steps, n_classes)
         Estimated priors at each step.
-    source_priors : array-like of shape (n_classes,)
+    source_priors : array-like of shape (n_classes,) or None
     classes : array-like of shape (n_classes,)
         Class names.
     time : sequence of length n_steps, optional
-        When each step was: numbers, or dates as ISO text; else steps are numbered.
+        Time of each step: numbers, or dates as ISO text. By default, steps are numbered.
     raised : array-like of bool of shape (n_steps,), optional
-        Where an alarm was raised.
+        Steps at which an alarm was raised.
     alarm : array-like of bool of shape (n_steps,), optional
-        Where an alarm stands.
+        Steps at which an alarm is on.
     method : str, optional
         Name of the estimator, for the title.
 
@@ -67,7 +67,7 @@ class MonitorDisplay(Display):
     def __init__(
         self,
         priors: ArrayLike,
-        source_priors: ArrayLike,
+        source_priors: ArrayLike | None,
         classes: ArrayLike,
         *,
         time: Any = None,
@@ -78,7 +78,11 @@ class MonitorDisplay(Display):
         self.priors = _check_steps(priors)
         n_steps, K = self.priors.shape
         self.classes = check_classes(classes, K)
-        self.source_priors = check_priors(source_priors, self.classes, "source_priors")
+        self.source_priors = (
+            None
+            if source_priors is None
+            else check_priors(source_priors, self.classes, "source_priors")
+        )
         self.numbered = time is None
         self.time = tuple(range(n_steps)) if time is None else tuple(time)
         if len(self.time) != n_steps:
@@ -103,15 +107,15 @@ class MonitorDisplay(Display):
         ----------
         monitor : PriorMonitor or MonitorHistory
         max_classes : int, default=8
-            Where there are more classes, only those that moved most are drawn.
+            With more classes, only those that moved most are shown.
         ax : matplotlib Axes, optional
-            Where to draw; by default on a new pyplot figure.
+            Axes to plot on; by default those of a new pyplot figure.
         """
         return cls.of_history(monitor).plot(ax, max_classes=max_classes)
 
     @classmethod
     def of_history(cls, monitor: PriorMonitor | MonitorHistory) -> Self:
-        """Take the numbers from a monitor, and draw nothing yet."""
+        """Read the numbers of a monitor, without drawing."""
         history = monitor.history if isinstance(monitor, PriorMonitor) else monitor
         known = all(when is not None for when in history.time)
         display = cls(
@@ -132,7 +136,7 @@ class MonitorDisplay(Display):
         return WIDTH, 4.4
 
     def plot(self, ax: "Axes | None" = None, *, max_classes: int = MAX_CLASSES) -> Self:
-        """Draw the classes that moved most.
+        """Plot the classes that moved most.
 
         Parameters
         ----------
@@ -160,16 +164,22 @@ class MonitorDisplay(Display):
         return make_frame(columns | dict(zip(names, self.priors.T, strict=True)), backend)
 
     def movers(self, max_classes: int = MAX_CLASSES) -> Indices:
-        """Return the positions of the classes farthest from the source at some step, in order."""
-        return farthest(np.abs(self.priors - self.source_priors).max(axis=0), max_classes)
+        """Return the positions of the classes farthest from the source at some step, in order.
+
+        Where the source is not known, those farthest from where they began.
+        """
+        start = self.priors[0] if self.source_priors is None else self.source_priors
+        return farthest(np.abs(self.priors - start).max(axis=0), max_classes)
 
     def summary(self, max_classes: int = MAX_CLASSES) -> str:
-        """Say in words how long it was, how many alarms there were, and what is not shown."""
+        """Summarise the number of steps and alarms, and what is not shown."""
         n_steps, n_alarms = self.priors.shape[0], int(self.raised.sum())
-        distance = float(total_variation(self.priors[-1], self.source_priors))
         alarms = "no alarm" if not n_alarms else f"{n_alarms} alarm{'s' if n_alarms > 1 else ''}"
         steps = "1 step" if n_steps == 1 else f"{n_steps:,} steps"
-        text = f"{steps}, {alarms}; total variation at the end {short_percent(distance)}"
+        text = f"{steps}, {alarms}"
+        if self.source_priors is not None:
+            distance = float(total_variation(self.priors[-1], self.source_priors))
+            text += f"; total variation at the end {short_percent(distance)}"
         hidden = self.classes.size - min(self.classes.size, max_classes)
         return text + (f"\nnot shown: {hidden:,} classes that moved less" if hidden else "")
 
@@ -185,6 +195,9 @@ class MonitorDisplay(Display):
                 clip_on=False,
                 **series_style(at),
             )
+        ax.set_ylim(0, 1.08 * float(self.priors[:, chosen].max()))
+        if self.source_priors is None:
+            return
         colours = [series_style(at)["color"] for at in range(chosen.size)]
         ax.scatter(
             [when[0]] * chosen.size,
@@ -236,7 +249,7 @@ def _check_steps(priors: ArrayLike) -> Vector:
     values = np.asarray(priors, dtype=np.float64)
     if values.ndim != 2 or not values.size or not np.isfinite(values).all():
         raise ValueError(
-            f"priors must be finite, of shape (n_steps, n_classes), with a step at least; got "
+            f"priors must be finite, of shape (n_steps, n_classes), with at least one step; got "
             f"shape {values.shape}."
         )
     return values

@@ -45,7 +45,7 @@ class PriorsDisplay(Display):
     interval : array-like of shape (n_classes, 2), optional
         Lower and upper bounds of the target priors.
     unseen_classes : tuple, default=()
-        Classes that validation never saw; their names get a star.
+        Classes without validation samples; their names are marked with a star.
     method : str, optional
         Name of the estimator, for the title.
 
@@ -84,7 +84,7 @@ class PriorsDisplay(Display):
         Parameters
         ----------
         estimate : PriorEstimate
-            Its `interval` is drawn if it has one.
+            Its `interval` is shown if it has one.
         max_classes, ax
             As for `plot`.
         """
@@ -103,14 +103,14 @@ class PriorsDisplay(Display):
         return WIDTH, 1.5 + 0.26 * min(self.priors.size, max_classes)
 
     def plot(self, ax: "Axes | None" = None, *, max_classes: int = MAX_CLASSES) -> Self:
-        """Draw the classes that moved most, those that gained above those that lost.
+        """Plot the classes that moved most, with gains above losses.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; by default on a new pyplot figure.
+            Axes to plot on; by default those of a new pyplot figure.
         max_classes : int, default=20
-            Where there are more classes, only those that moved most are drawn.
+            With more classes, only those that moved most are shown.
         """
         rows = self.movers(max_classes)
         ax = self._axes(ax, self.figsize(max_classes))
@@ -132,13 +132,13 @@ class PriorsDisplay(Display):
         return make_frame(columns, backend)
 
     def movers(self, max_classes: int = MAX_CLASSES) -> Indices:
-        """Return the positions of the classes that moved most, by change from gain to loss."""
+        """Return the positions of the classes that moved most, from largest gain to loss."""
         change = self.priors - self.source_priors
         chosen = farthest(np.abs(change), max_classes)
         return chosen[np.argsort(-change[chosen], kind="stable")]
 
     def summary(self, max_classes: int = MAX_CLASSES) -> str:
-        """Say in words how much moved, of all classes."""
+        """Summarise the changes over all classes."""
         change = self.priors - self.source_priors
         gained, lost = int((change > NOTHING).sum()), int((change < -NOTHING).sum())
         moved = float(total_variation(self.priors, self.source_priors))
@@ -189,7 +189,7 @@ def _check_interval(interval: ArrayLike, n_classes: int) -> Vector:
     bounds = np.asarray(interval, dtype=np.float64)
     if bounds.shape != (n_classes, 2) or not (bounds[:, 0] <= bounds[:, 1]).all():
         raise ValueError(
-            f"interval must hold a lower and an upper bound a class, shape ({n_classes}, 2); got "
+            f"interval must hold a lower and an upper bound per class, shape ({n_classes}, 2); got "
             f"shape {bounds.shape}, or a lower bound above its upper one."
         )
     return bounds

@@ -26,11 +26,11 @@ STRIP = 0.3
 
 
 class ReliabilityDisplay(Display):
-    r"""Show how often predictions are right that say they are, say, 80 % sure.
+    r"""Show how often predictions with a confidence of, for example, 80 % are right.
 
-    For each bin of confidence (the largest probability of a row) the share of right predictions
-    with its 95 % Wilson interval; underneath, a histogram of confidence. The expected calibration
-    error weighs the bins by their samples,
+    For each bin of confidence (the largest probability of a row), the plot shows the share of
+    correct predictions with its 95 % Wilson interval, and a histogram of confidence below. The
+    expected calibration error weights the bins by their number of samples,
 
     .. math:: \text{ECE} = \sum_b \frac{n_b}{n} |\text{accuracy}_b - \text{confidence}_b|.
 
@@ -39,15 +39,15 @@ class ReliabilityDisplay(Display):
     confidence : array-like of shape (n_bins,)
         Mean confidence of each bin.
     accuracy : array-like of shape (n_bins,)
-        Share of right predictions.
+        Share of correct predictions in each bin.
     counts : array-like of shape (n_bins,)
-        Samples.
+        Number of samples in each bin.
     histogram : array-like of shape (40,)
-        Samples in 40 bins of equal width from 0 to 1.
+        Number of samples in 40 bins of equal width from 0 to 1.
     n_classes : int
         Confidence is never below 1 / n_classes.
     strategy : {"quantile", "uniform"}, default="quantile"
-        How the bins were made: of equally many samples, or of equal width.
+        Whether bins have equal numbers of samples, or equal width.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class ReliabilityDisplay(Display):
         self.n_classes = check_count(n_classes, "n_classes", 2)
         if not self.confidence.shape == self.accuracy.shape == self.counts.shape:
             raise ValueError(
-                "confidence, accuracy and counts must have one number a bin each; got shapes "
+                "confidence, accuracy and counts must have one number per bin each; got shapes "
                 f"{self.confidence.shape}, {self.accuracy.shape} and {self.counts.shape}."
             )
         if not self.counts.size or self.counts.min() < 1:
@@ -113,9 +113,9 @@ class ReliabilityDisplay(Display):
         y, y_proba, classes, ax
             As for `ConfusionDisplay.from_predictions`.
         n_bins : int, default=10
-            Bins, at most: equal confidences share one.
+            Maximum number of bins; equal confidences share one.
         strategy : {"quantile", "uniform"}, default="quantile"
-            Bins of equally many samples, so that none is nearly empty; or of equal width.
+            Bins with equal numbers of samples, so that none is nearly empty, or of equal width.
         """
         check_choice(strategy, tuple(STRATEGIES), "strategy")
         check_count(n_bins, "n_bins")
@@ -147,7 +147,7 @@ class ReliabilityDisplay(Display):
         return 5.2, 5.8
 
     def plot(self, ax: "Axes | None" = None) -> Self:
-        """Draw the diagram, and the histogram as a strip at the foot of the same axes.
+        """Plot the diagram, with the histogram as a strip at the bottom of the same axes.
 
         Parameters
         ----------
@@ -162,14 +162,14 @@ class ReliabilityDisplay(Display):
         )
         write_head(
             ax,
-            f"Reliability: ECE {short_percent(self.ece)}",
+            f"Reliability: calibration error {short_percent(self.ece)}",
             f"accuracy {short_percent(accuracy)}, mean confidence {short_percent(confidence)}, "
             f"{int(self.counts.sum()):,} samples",
         )
         return self
 
     def frame(self, backend: Backend = "pandas") -> Any:
-        """Return one row a bin, as a frame of the named library."""
+        """Return one row per bin, as a frame of the named library."""
         columns = {
             "confidence": self.confidence,
             "accuracy": self.accuracy,

@@ -1,4 +1,4 @@
-"""How an estimate settles as the target grows."""
+"""How an estimate stabilises as the target grows."""
 
 import warnings
 from collections.abc import Sequence
@@ -29,24 +29,23 @@ MAX_SPAN = 2000
 
 
 class SampleSizeDisplay(Display):
-    r"""Show how far estimates from fewer target samples are from the estimate from all.
+    r"""Show how far estimates from fewer target samples are from the estimate from all samples.
 
-    Random subsets of n of the N rows give estimates whose L1 distance to the full one falls as
+    Random subsets of n of the N rows give estimates whose L1 distance to the full one decreases as
 
     .. math:: d(n) \approx c \sqrt{1/n - 1/N},
 
-    so that an estimate from n rows has an error of about :math:`c / \sqrt n` by the drawing of the
-    target alone (that of validation comes on top), and an error of t needs
-    :math:`(c / t)^2` rows.
+    so an estimate from n rows has an error of about :math:`c / \sqrt n` from sampling the target
+    alone (the error from validation is additional), and an error of t needs :math:`(c / t)^2` rows.
 
     Parameters
     ----------
     sizes : array-like of shape (n_sizes,)
-        Rows of the subsets.
+        Numbers of rows of the subsets.
     distances : array-like of shape (n_sizes, n_repeats)
         L1 distance of each subset's priors to those of the whole target.
     n_target : int
-        Rows of the whole target.
+        Number of rows of the whole target.
     method : str, optional
         Name of the estimator, for the title.
 
@@ -66,7 +65,7 @@ class SampleSizeDisplay(Display):
         self.distances, self.method = np.asarray(distances, dtype=np.float64), method
         if self.distances.ndim != 2 or self.distances.shape[0] != self.sizes.size:
             raise ValueError(
-                f"distances must have shape ({self.sizes.size}, n_repeats), one row a size; got "
+                f"distances must have shape ({self.sizes.size}, n_repeats), one row per size; got "
                 f"{self.distances.shape}."
             )
 
@@ -87,19 +86,20 @@ class SampleSizeDisplay(Display):
         Parameters
         ----------
         estimator : PriorEstimator
-            Fitted.
+            A fitted estimator.
         y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
             Predicted probabilities on the target.
         sizes : sequence of int, optional
-            Rows of the subsets, each less than n_samples; by default eight sizes, up to a quarter.
+            Numbers of rows of the subsets, each less than n_samples; by default eight sizes, up to
+            a quarter of the rows.
         n_repeats : int, default=10
-            Subsets of each size. By default all of them together have about five times the rows
-            of the target, and take about five times as long.
+            Number of subsets of each size. By default, they have about five times as many rows as
+            the target in total, and take about five times as long.
         random_state : None, int or Generator, default=0
         tolerance : float, default=0.05
-            The L1 error for which the rows needed are named.
+            The L1 error for which the plot states the number of rows needed.
         ax : matplotlib Axes, optional
-            Where to draw; by default on a new pyplot figure.
+            Axes to plot on; by default those of a new pyplot figure.
         """
         full = estimator.estimate(y_proba)
         rows = in_class_order(check_proba(y_proba), full.classes)
@@ -132,7 +132,7 @@ class SampleSizeDisplay(Display):
         return float(np.median(self.median[large] / unit[large]))
 
     def samples_needed(self, tolerance: float = 0.05) -> float:
-        """Return the rows for an L1 error of `tolerance` by the drawing of the target alone."""
+        """Return the number of rows for an L1 error of `tolerance` from sampling the target."""
         return float(np.ceil((self.scale / check_positive(tolerance, "tolerance")) ** 2))
 
     def figsize(self) -> tuple[float, float]:
@@ -140,13 +140,13 @@ class SampleSizeDisplay(Display):
         return WIDTH, 4.4
 
     def plot(self, ax: "Axes | None" = None, *, tolerance: float = 0.05) -> Self:
-        """Draw median and band of the distances, and the error to expect beyond.
+        """Plot median and band of the distances, and the error to expect with more rows.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
         tolerance : float, default=0.05
-            The L1 error for which the rows needed are named.
+            The L1 error for which the plot states the number of rows needed.
         """
         needed = self.samples_needed(tolerance)
         ax = self._axes(ax, self.figsize())
@@ -176,7 +176,7 @@ class SampleSizeDisplay(Display):
         return self
 
     def frame(self, backend: Backend = "pandas") -> Any:
-        """Return one row a size, as a frame of the named library."""
+        """Return one row per size, as a frame of the named library."""
         lower, upper = np.quantile(self.distances, BAND, axis=1)
         columns = {
             "n_samples": self.sizes,
@@ -226,7 +226,7 @@ def _plain_ticks(axis: "Axis", form: str) -> None:
 
 
 def _round(number: float) -> int:
-    """Return the number to two digits: more would be a pretence."""
+    """Round to two digits: it is not known any better."""
     return int(float(f"{number:.1e}"))
 
 

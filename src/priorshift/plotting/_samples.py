@@ -30,7 +30,7 @@ def labels_first(make: Callable[..., Any]) -> Callable[..., Any]:
     """Let `make(cls, y, y_proba, ...)` also be called in its former order, with a warning.
 
     Predictions have two axes and labels one, so the order shows. Two arrays of one axis are
-    refused unless they are named.
+    rejected unless they are passed by name.
     """
 
     @wraps(make)

@@ -58,6 +58,8 @@ def write_title(ax: "Axes", *lines: str, pad: float = 6.0) -> None:
 def write_head(ax: "Axes", *lines: str) -> None:
     """Write a title, and between it and the axes the legend in one row, where it hides no data."""
     write_title(ax, *lines, pad=LEGEND_POINTS)
+    if not ax.get_legend_handles_labels()[0]:
+        return
     legend = ax.legend(
         loc="lower left",
         bbox_to_anchor=(0, 1),

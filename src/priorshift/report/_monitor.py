@@ -73,7 +73,7 @@ def sentences(history: MonitorHistory, names: Sequence[str]) -> list[str]:
             order, history.source_priors[order], history.priors[-1, order], strict=True
         )
     ]
-    said = [f"From the source to the last step, most moved: {listed(moves)}."]
+    said = [f"From the source to the last step, these classes moved most: {listed(moves)}."]
     raised = np.flatnonzero(history.raised)
     if raised.size:
         named = [_name_of(history, at) for at in raised[-MAX_NAMED:]]
@@ -102,11 +102,15 @@ def key_numbers(history: MonitorHistory) -> list[Tile]:
         Tile("Steps", count(len(history)), (plural(history.n_samples.sum(), "row"),)),
         Tile("Alarms raised", count(history.raised.sum())),
         Tile(
-            "Cases in other classes now",
+            "Change in class balance",
             percent(history.total_variation[-1]),
-            ("than at the source",),
+            ("of cases, compared with the source",),
         ),
-        Tile("p-value", number(float(history.p_value[-1])), ("valid at any time",)),
+        Tile(
+            "p-value",
+            number(float(history.p_value[-1])),
+            ("small if something changed; valid at any time",),
+        ),
     ]
 
 
@@ -300,6 +304,12 @@ def render_monitor_report(
     history = monitor.history if isinstance(monitor, PriorMonitor) else monitor
     if not len(history):
         raise ValueError("there is no step to report on; call update(y_proba) first.")
+    if history.source_priors is None:
+        raise ValueError(
+            "the report compares every step with the source priors, which error rates alone do "
+            "not tell; give source_priors to the monitor's fit. MonitorDisplay draws the steps "
+            "without them."
+        )
     about = about_report(title or TITLE, command, None, created)
     names = shown_names(history.classes)
     told = tuple(dict.fromkeys(shown_text(str(warning)) for warning in warnings))

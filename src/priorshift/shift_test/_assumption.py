@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from priorshift._typing import Indices, Vector
 from priorshift._validation import check_level, check_resamples
-from priorshift.shift_test._moments import ENTRIES, Moments, Power, p_value, random_signs
+from priorshift.shift_test._deviations import ENTRIES, Deviations, Power, p_value, random_signs
 from priorshift.shift_test._results import AssumptionTest
 from priorshift.shift_test._samples import (
     MOST_DECIMALS,
@@ -231,9 +231,9 @@ class _Comparison:
         seen = samples.class_counts > 0
         priors = seen / np.count_nonzero(seen)
         for _ in range(N_SOLVES):
-            moments = Moments.of(samples, "soft", priors)
-            A = moments.whitener.T @ moments.C
-            b = (moments.whitener.T @ moments.q)[:, None]
+            deviations = Deviations.of(samples, "soft", priors)
+            A = deviations.whitener.T @ deviations.C
+            b = (deviations.whitener.T @ deviations.q)[:, None]
             found = nearest_mixtures(A[:, seen], b, priors[seen])[:, 0]
             priors = np.zeros(seen.size)
             priors[seen] = found
@@ -242,7 +242,7 @@ class _Comparison:
         np.add.at(total, samples.y_val, features.values[:n])
         by_class = total / np.maximum(samples.class_counts, 1)[:, None]
         target = features.values[n:].mean(axis=0)
-        return cls(samples, features, by_class, target, A, moments.whitener, priors)
+        return cls(samples, features, by_class, target, A, deviations.whitener, priors)
 
     @property
     def worth(self) -> float:

@@ -2,7 +2,7 @@ r"""Test whether the target's class priors are those of the source, and say how 
 
 The distance between estimated and source priors is too large by construction: noise makes it
 positive even without a shift. So it is compared with what the same estimator finds where the true
-distance is known: priors between the source's and the estimated ones are taken as true, moments
+distance is known: priors between the source's and the estimated ones are taken as true, deviations
 are drawn with their noise and estimated from again. What the draws' median is too large by is
 subtracted; their quantiles, inverted, are the interval. Its lower end supposes that the classes
 moved which clearly did, its upper end that all did, as noise adds most to a shift of few classes.
@@ -26,8 +26,8 @@ from priorshift._validation import (
 from priorshift.adaptation import total_variation
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.shift_test._assumption import N_RESAMPLES, assumption_of
-from priorshift.shift_test._moments import (
-    Moments,
+from priorshift.shift_test._deviations import (
+    Deviations,
     Power,
     column_noise,
     draw_noise,
@@ -130,15 +130,15 @@ def detect_shift(
     permute = _permutes(samples, resampling, given=source_label_priors is not None)
     rng = np.random.default_rng(random_state)
 
-    moments = Moments.of(samples, decision, null)
-    drawn = _drawn(samples, decision, moments, permute=permute, n_resamples=n_resamples, rng=rng)
-    chance = p_value((drawn**2).sum(axis=1), moments.statistic)
-    power = Power(drawn, ways_to_shift(samples, decision, moments, rng), alpha)
-    priors, distance, interval = estimate_effect(samples, decision, moments, alpha, rng)
+    deviations = Deviations.of(samples, decision, null)
+    drawn = _drawn(samples, decision, deviations, permute=permute, n_resamples=n_resamples, rng=rng)
+    chance = p_value((drawn**2).sum(axis=1), deviations.statistic)
+    power = Power(drawn, ways_to_shift(samples, decision, deviations, rng), alpha)
+    priors, distance, interval = estimate_effect(samples, decision, deviations, alpha, rng)
     return ShiftTest(
-        statistic=moments.statistic,
+        statistic=deviations.statistic,
         p_value=chance,
-        degrees_of_freedom=moments.whitener.shape[1],
+        degrees_of_freedom=deviations.whitener.shape[1],
         alpha=alpha,
         effect_size=distance,
         effect_interval=interval if chance <= alpha else (0.0, interval[1]),
@@ -189,24 +189,24 @@ random_state
     samples, _ = at_one_precision(read_samples(y_proba_val, y_val, y_proba_target, classes))
     null, _ = _null_priors(samples, None, source_label_priors)
     permute = _permutes(samples, "auto", given=source_label_priors is not None)
-    rng, moments = np.random.default_rng(random_state), Moments.of(samples, "soft", null)
-    drawn = _drawn(samples, "soft", moments, permute=permute, n_resamples=n_resamples, rng=rng)
-    return p_value((drawn**2).sum(axis=1), moments.statistic) <= alpha
+    rng, deviations = np.random.default_rng(random_state), Deviations.of(samples, "soft", null)
+    drawn = _drawn(samples, "soft", deviations, permute=permute, n_resamples=n_resamples, rng=rng)
+    return p_value((drawn**2).sum(axis=1), deviations.statistic) <= alpha
 
 
 def _drawn(
     samples: Samples,
     decision: Decision,
-    moments: Moments,
+    deviations: Deviations,
     *,
     permute: bool,
     n_resamples: int,
     rng: np.random.Generator,
 ) -> Vector:
-    """Draw whitened moments under the null hypothesis, (n_resamples, n_directions)."""
+    """Draw whitened deviations under the null hypothesis, (n_resamples, n_directions)."""
     if permute:
-        return draw_permutations(samples, decision, n_resamples, rng) @ moments.whitener
-    return draw_noise(samples, decision, moments.priors, n_resamples, rng) @ moments.whitener
+        return draw_permutations(samples, decision, n_resamples, rng) @ deviations.whitener
+    return draw_noise(samples, decision, deviations.priors, n_resamples, rng) @ deviations.whitener
 
 
 def _check(
@@ -302,13 +302,13 @@ MOST_BEYOND = 1e3
 def estimate_effect(
     samples: Samples,
     decision: Decision,
-    moments: Moments,
+    deviations: Deviations,
     alpha: float,
     rng: np.random.Generator,
 ) -> tuple[Vector, float, tuple[float, float]]:
     """Return the estimated priors, their debiased distance to those of the null, its interval."""
     seen = samples.class_counts > 0
-    again = _Again.of(samples, decision, moments, rng)
+    again = _Again.of(samples, decision, deviations, rng)
     priors = np.zeros(seen.size)
     priors[seen] = again.found
     null, found, observed = again.null, again.found, again.observed
@@ -337,7 +337,7 @@ def estimate_effect(
 
 @dataclass(frozen=True)
 class _Again:
-    """Estimate priors from the data, and again from moments drawn around any truth."""
+    """Estimate priors from the data, and again from deviations drawn around any truth."""
 
     A: Vector
     null: Vector
@@ -348,25 +348,25 @@ class _Again:
 
     @classmethod
     def of(
-        cls, samples: Samples, decision: Decision, moments: Moments, rng: np.random.Generator
+        cls, samples: Samples, decision: Decision, deviations: Deviations, rng: np.random.Generator
     ) -> "_Again":
         """Solve the weighted least squares, and draw noise."""
         seen = samples.class_counts > 0
-        sure = np.sqrt((moments.whitener**2).sum(axis=0))
+        sure = np.sqrt((deviations.whitener**2).sum(axis=0))
         # where decisions hardly vary, their covariance is not known well enough to rely on
-        weights = moments.whitener * np.minimum(1.0, MOST_SURE * sure.min(initial=np.inf) / sure)
-        A = weights.T @ moments.C[:, seen]
-        found = simplex_least_squares(A, weights.T @ moments.q, tol=1e-6).value
+        weights = deviations.whitener * np.minimum(1.0, MOST_SURE * sure.min(initial=np.inf) / sure)
+        A = weights.T @ deviations.C[:, seen]
+        found = simplex_least_squares(A, weights.T @ deviations.q, tol=1e-6).value
         priors = np.zeros(seen.size)
         priors[seen] = found
         # with the same signs, so that noise between both can be mixed from them
         seed = int(rng.integers(2**32))
         at_null, at_found = (
             draw_noise(samples, decision, at, N_ERRORS, np.random.default_rng(seed)) @ weights
-            for at in (moments.priors, priors)
+            for at in (deviations.priors, priors)
         )
-        statistic = float(((moments.deviation @ weights) ** 2).sum())
-        return cls(A, moments.priors[seen], found, (at_null, at_found), statistic)
+        statistic = float(((deviations.deviation @ weights) ** 2).sum())
+        return cls(A, deviations.priors[seen], found, (at_null, at_found), statistic)
 
     @property
     def observed(self) -> float:
@@ -432,14 +432,14 @@ N_DIRECTIONS = 64
 
 
 def ways_to_shift(
-    samples: Samples, decision: Decision, moments: Moments, rng: np.random.Generator
+    samples: Samples, decision: Decision, deviations: Deviations, rng: np.random.Generator
 ) -> Vector:
-    """Return how shifts of size 1 move the whitened moments, (N_DIRECTIONS, n_directions)."""
-    way = directions(moments.priors, rng)
-    seen = way @ moments.C.T @ moments.whitener
+    """Return how shifts of size 1 move the whitened deviations, (N_DIRECTIONS, n_directions)."""
+    way = directions(deviations.priors, rng)
+    seen = way @ deviations.C.T @ deviations.whitener
     # the noise of C makes any shift look larger than it is: subtract it
     square = (seen**2).sum(axis=1)
-    less = np.maximum(square - way**2 @ column_noise(samples, decision, moments.whitener), 0.0)
+    less = np.maximum(square - way**2 @ column_noise(samples, decision, deviations.whitener), 0.0)
     shrink = np.sqrt(np.divide(less, square, out=np.zeros_like(square), where=square > 0))
     return seen * shrink[:, None]
 

@@ -15,6 +15,7 @@ from priorshift._typing import Floats, Indices, Labels, Mask, Vector
 from priorshift._validation import (
     Predictions,
     check_proba,
+    column_of,
     encode_labels,
     in_class_order,
     is_named,
@@ -97,13 +98,14 @@ def read_samples(
     classes: ArrayLike | None = None,
 ) -> Samples:
     """Check predictions and labels; at least two target rows and two rows of some class."""
+    y_proba_val, y_val = column_of(y_proba_val, y_val, "y_val", "y_proba_val")
     labels = read_labels(y_val, None, "y_val")
     validation = check_proba(y_proba_val, "y_proba_val", classes=classes, labels=labels)
     labels = read_labels(labels, validation.values.shape[0], "y_val")
     names = settle_classes(validation, labels, classes)
     target = check_proba(y_proba_target, "y_proba_target", classes=names)
     if is_named(y_proba_val):
-        warn_of_missing_names(y_proba_target, target, names, "y_proba_target")
+        warn_of_missing_names(y_proba_target, names, "y_proba_target")
     target = in_class_order(target, names, "y_proba_target")
     samples = Samples(
         names,

@@ -18,6 +18,7 @@ from priorshift._validation import (
     check_positive,
     check_proba,
     check_source_mass,
+    column_of,
     encode_labels,
     in_class_order,
     read_labels,
@@ -73,7 +74,8 @@ class PriorMonitor(BaseEstimator):
     estimator_ : PriorEstimator
         Fitted.
     classes_ : ndarray of shape (n_classes,)
-    source_priors_ : ndarray of shape (n_classes,)
+    source_priors_ : ndarray of shape (n_classes,) or None
+        None where error rates are known but no source priors.
     n_features_in_ : int
         Number of classes.
     n_batches_ : int
@@ -141,6 +143,7 @@ class PriorMonitor(BaseEstimator):
         y: ArrayLike | None = None,
         *,
         y_pred: ArrayLike | None = None,
+        confusion: Confusion | None = None,
         source_priors: Any = None,
         source_label_priors: Any = None,
         classes: ArrayLike | None = None,
@@ -153,19 +156,28 @@ class PriorMonitor(BaseEstimator):
         y_proba, y, y_pred, source_priors, classes, positive_class
             As in the `fit` of every estimator; validation needs samples of every class. With
             decisions `y_pred`, the default estimator is CM-L.
+        confusion : Confusion, optional
+            Known error rates instead of a validation set, as in the `fit` of every estimator; the
+            default estimator is CM-L. Nothing then tells what the stream was like before, so
+            alarms compare it with its own past. Without `source_priors`, batches are not adapted.
         source_label_priors : array-like of shape (n_classes,) or mapping, optional
             Label frequencies of the training set. By default, alarms compare the stream with
             validation; with these, with validation at that class balance.
         """
         self._check_parameters()
-        default = SCML() if y_pred is None else CML()
+        default = SCML() if y_pred is None and confusion is None else CML()
         estimator = default if self.estimator is None else clone(self.estimator)
         given = {"source_priors": source_priors, "source_label_priors": source_label_priors}
         named = {"classes": classes, "positive_class": positive_class}
-        estimator.fit(y_proba, y, y_pred=y_pred, **named, **given)
-        confusion = getattr(estimator, "confusion_", None)
-        if confusion is not None and not confusion.seen.all():
-            lacking = some(estimator.classes_[~confusion.seen].tolist())
+        if confusion is not None and positive_class is not None:
+            raise ValueError("positive_class is for probabilities; leave it out with confusion=.")
+        if confusion is None:
+            estimator.fit(y_proba, y, y_pred=y_pred, **named, **given)
+        else:
+            estimator.fit(y_proba, y, y_pred=y_pred, confusion=confusion, classes=classes, **given)
+        found = getattr(estimator, "confusion_", None)
+        if found is not None and not found.seen.all():
+            lacking = some(estimator.classes_[~found.seen].tolist())
             raise ValueError(
                 f"validation has no sample of class {lacking}, so counts of decisions cannot tell "
                 "its share in a batch; add validation samples of every class."
@@ -173,12 +185,14 @@ class PriorMonitor(BaseEstimator):
         if estimator.needs_rows:
             estimator.estimate_counts(DecisionCounts(np.zeros(0), "hard", 0))  # says why it cannot
         rng = np.random.default_rng(self.random_state)
-        reference = source_decisions(
-            _hard_confusion(estimator, y_proba, y),
-            None if source_label_priors is None else estimator.source_label_priors_,
-            estimator.classes_,
-            rng,
-        )
+        reference = np.zeros(estimator.classes_.size)  # rates are no sample of the source
+        if confusion is None:
+            reference = source_decisions(
+                _hard_confusion(estimator, y_proba, y),
+                None if source_label_priors is None else estimator.source_label_priors_,
+                estimator.classes_,
+                rng,
+            )
         return self._begin(estimator, reference, seed=int(rng.integers(2**63)))
 
     def update(
@@ -209,7 +223,7 @@ class PriorMonitor(BaseEstimator):
         past = self._past.add(counts.counts)
         estimate = self._estimate_from(past, self.online)
         adapted = None
-        if adapt and y_proba is not None:
+        if adapt and y_proba is not None and self.source_priors_ is not None:
             adapted = estimate.adapt(y_proba)
         alarm = self._alarm.add(hard.counts)
         step = MonitorStep(
@@ -326,7 +340,7 @@ class PriorMonitor(BaseEstimator):
         """Set the fitted attributes, with no batch seen."""
         K = estimator.classes_.size
         self.estimator_, self.classes_ = estimator, estimator.classes_
-        self.source_priors_, self.n_features_in_ = estimator.source_priors_, K
+        self.source_priors_, self.n_features_in_ = estimator._denominator, K
         self._past = Past.empty(K, window=self.window, half_life=self.half_life, unit=self.unit)
         self._alarm = Alarm.against(reference, float(-np.log(self.alarm_level)), seed)
         self._records = deque(maxlen=int(self.max_history))
@@ -342,6 +356,7 @@ def _hard_confusion(estimator: PriorEstimator, y_proba: Any, y: Any) -> Confusio
     """Count the hard decisions of validation by class; an estimator of decisions has done so."""
     if estimator._decisions_only:
         return estimator.confusion_
+    y_proba, y = column_of(y_proba, y)
     values = in_class_order(check_proba(y_proba, classes=estimator.classes_), estimator.classes_)
     index = encode_labels(read_labels(y, values.shape[0]), estimator.classes_)
     return Confusion.from_arrays(values, index, decision="hard")

@@ -297,12 +297,12 @@ class _State:
         _require(type(named["source_priors_from"]) is str, "'source_priors_from' is no text")
         for name in ("source_priors", "source_label_priors"):
             check_priors(self._counts(name, self.K), self.classes, name)
-        self._check_evidence(_mapping(named["evidence"], "the evidence"))
+        self._check_counts_kept(_mapping(named["evidence"], "the counts"))
 
-    def _check_evidence(self, evidence: dict[str, Any]) -> None:
-        _require("predicted" in evidence and "confusion" in evidence, "it has no confusion matrix")
-        for name, described in evidence.items():
-            check_choice(name, PARTS, "a part of the evidence")
+    def _check_counts_kept(self, kept: dict[str, Any]) -> None:
+        _require("predicted" in kept and "confusion" in kept, "it has no confusion matrix")
+        for name, described in kept.items():
+            check_choice(name, PARTS, "a part of the counts")
             decision, n_samples = described
             check_choice(decision, ("hard", "soft"), f"the decisions of {name}")
             _whole(n_samples, f"the rows of {name}")
@@ -312,6 +312,8 @@ class _State:
                 self._counts(f"{name}.counts", self.K, self.K)
                 weights = self._counts(f"{name}.class_weights", self.K)
                 _require(bool((weights > 0).all()), f"'{name}' lacks a class")
+                if f"{name}.squares" in self.arrays:
+                    self._counts(f"{name}.squares", self.K)
 
     def check_past(self) -> None:
         """Check what is kept of the batches so far."""

@@ -150,8 +150,8 @@ class MonitorHistory:
     method, online : str
         Name of the estimator, and how past batches are weighted.
     classes : ndarray of shape (n_classes,)
-    source_priors : ndarray of shape (n_classes,)
-        Priors the classifier was trained under.
+    source_priors : ndarray of shape (n_classes,) or None
+        Priors the classifier was trained under; None where they are not known.
     alarm_level : float
     index : ndarray of shape (n_steps,)
         Number of the batch.
@@ -167,7 +167,7 @@ class MonitorHistory:
     method: str
     online: str
     classes: NDArray[Any]
-    source_priors: Vector
+    source_priors: Any  # a Vector, or None
     alarm_level: float
     index: Indices
     time: tuple[Time, ...]
@@ -211,8 +211,10 @@ class MonitorHistory:
         return len(self.time)
 
     @property
-    def total_variation(self) -> Vector:
-        """How far the priors are from the source priors at each step."""
+    def total_variation(self) -> Any:
+        """How far the priors are from the source priors at each step, where these are known."""
+        if self.source_priors is None:
+            return None
         return total_variation(self.priors, self.source_priors)
 
     def to_frame(self, backend: Backend = "pandas") -> Any:
@@ -225,8 +227,9 @@ class MonitorHistory:
             "p_value": self.p_value,
             "alarm": self.alarm,
             "raised": self.raised,
-            "total_variation": self.total_variation,
         }
+        if self.source_priors is not None:
+            columns["total_variation"] = self.total_variation
         names = [f"prior:{name}" for name in self.classes.tolist()]
         return make_frame(columns | dict(zip(names, self.priors.T, strict=True)), backend)
 

@@ -31,6 +31,9 @@ from priorshift.solvers import invert
 from priorshift.statistics import Confusion, Decision, model_columns
 from priorshift.uncertainty._interval import IntervalRequest, PriorInterval
 
+Recalibrate = Callable[[Floats], Floats]
+"""Turns a block of outputs into chances of each class."""
+
 JOINED_ROWS = 2.0
 """Rows per class that follow the classifier's own account of it, in the C that is inverted."""
 
@@ -48,9 +51,6 @@ CLIPPED = 0.5
 
 STEPS = 30
 """Halvings of [0, 1] that locate a bound."""
-
-Recalibrate = Callable[[Floats], Floats]
-"""Turns a block of outputs into chances of each class."""
 
 
 @dataclass(frozen=True)

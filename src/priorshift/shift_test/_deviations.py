@@ -1,4 +1,4 @@
-r"""The moments d = q - C p of decisions, their statistic, and draws of their noise.
+r"""The deviations d = q - C p of decisions, their statistic, and draws of their noise.
 
 .. math:: T = d^T \Sigma^{-1} d, \quad d = q - C p^N, \quad
     \Sigma = \operatorname{Cov}(f) \left(\frac1M + \frac1{n_e}\right),
@@ -38,10 +38,13 @@ ENTRIES = 2**22
 ROUNDING = 1e-10
 """Relative size up to which a variance is 0: such directions are left out."""
 
+WANTED_POWER, N_HALVINGS = 0.8, 20
+"""How often a detectable departure is detected, and the halvings that find its size."""
+
 
 @dataclass(frozen=True)
-class Moments:
-    """The moments of one null hypothesis, and the matrix W that whitens them: T = |W^T d|^2."""
+class Deviations:
+    """The deviations of one null hypothesis, and the matrix W that whitens them: T = |W^T d|^2."""
 
     C: Vector
     q: Vector
@@ -49,8 +52,8 @@ class Moments:
     whitener: Vector
 
     @classmethod
-    def of(cls, samples: Samples, decision: Decision, priors: Vector) -> "Moments":
-        """Compute the moments at the priors of the null hypothesis."""
+    def of(cls, samples: Samples, decision: Decision, priors: Vector) -> "Deviations":
+        """Compute the deviations at the priors of the null hypothesis."""
         M, size = samples.n_target, samples.effective_size(priors)
         covariance = mixture_covariance(samples, decision, priors) * (1 / M + 1 / size)
         whitener = whiten(covariance, samples.n_val + samples.n_target, priors.size / (M + size))
@@ -202,14 +205,10 @@ def _parts(n_rows: int, n_draws: int) -> list[slice]:
     return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
 
 
-WANTED_POWER = 0.8
-N_HALVINGS = 20
-
-
 class Power:
     r"""Power as a function of the size of a departure, from draws of whitened noise.
 
-    A departure of size :math:`\tau` moves the whitened moments by :math:`\tau w` for one of the
+    A departure of size :math:`\tau` moves the whitened deviations by :math:`\tau w` for one of the
     ways w, so that :math:`T = |e + \tau w|^2` over draws e and ways w.
 
     Parameters
