@@ -2,10 +2,14 @@
 
 import csv
 import io
+from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
+from priorshift import get_estimator
 from priorshift.reproduction import (
     EXPERIMENTS,
     IMBALANCES,
@@ -23,10 +27,14 @@ from priorshift.reproduction import (
     run_gaussian,
     run_inconsistent,
     run_samples,
+    run_sensitivity,
     run_table,
     run_tables,
 )
-from priorshift.reproduction.supplement import example
+from priorshift.reproduction.figures import draw_convergence
+from priorshift.reproduction.supplement import example, sensitivity_as_markdown
+from priorshift.reproduction.trials import CALIBRATORS
+from priorshift.solvers import project_simplex
 
 K = 5
 UNIFORM = np.full(K, 1 / K)
@@ -188,8 +196,8 @@ def test_every_table_has_the_papers_columns(tables):
             assert tuple(found) == spec.methods
             assert target == "UNI"
             assert all(n == 1 for _, _, n in found.values())
-        n_rows = 2 * max(1, len(spec.solvers))
-        assert len(list(tables[name].rows())) == n_rows
+        assert spec.solvers == ("paper", "released", "certified")
+        assert len(list(tables[name].rows())) == 2 * 3
     scml = [
         {r.solver: (r.calibrated, r.accuracy) for r in tables[name].records if r.method == "scm-l"}
         for name in ("table2", "table3", "table4")
@@ -251,17 +259,61 @@ def test_markdown_shows_mean_deviation_and_the_best():
     ]
     table = ResultTable("t", "T", ("na", "cm", "em", "oracle"), tuple(runs))
     row = table.to_markdown().splitlines()[2]
-    assert row == "| lt -> UNI | yes | paper | 90.00 ± 0.00 | 2.00 ± 1.41 | **4.00 ± 0.00** |  |"
+    assert row == "| lt -> UNI | yes | text | 90.00 ± 0.00 | 2.00 ± 1.41 | **4.00 ± 0.00** |  |"
     read = list(csv.DictReader(io.StringIO(table.to_csv())))
     assert len(read) == 6
     assert read[2]["method"] == "cm"
-    assert table.to_frame().shape == (6, 9)
+    assert table.to_frame().shape == (6, 10)
 
 
 def test_a_table_of_some_columns_names_the_best_of_those():
     found = {"cm": 1.0, "em": 2.0}
     runs = tuple(Record("lt", "UNI", False, "paper", m, 0, a) for m, a in found.items())
     assert "**1.00 ± 0.00**" in ResultTable("t", "T", ("cm",), runs).to_markdown()
+
+
+def test_columns_that_agree_are_one_row(tables):
+    rows = [line.split(" | ")[1:3] for line in tables["table1"].to_markdown().splitlines()[2:]]
+    assert rows == [["no", "all"], ["yes", "text"], ["yes", "released"], ["yes", "certified"]]
+
+
+def test_each_column_has_its_own_calibration(make_outputs):
+    outputs = make_outputs()
+    trials = {s: Setting(outputs, "UNI", True, 0).draw(s) for s in CALIBRATORS}
+    for solver, trial in trials.items():
+        bcts = clone(CALIBRATORS[solver]).fit(
+            outputs.val[_validation_rows(outputs)].logits,
+            trial.y_val,
+            source_label_priors=trial.label_frequencies,
+        )
+        np.testing.assert_allclose(
+            trial.y_proba_target, bcts.predict_proba(outputs.test.logits[trial.rows])
+        )
+        np.testing.assert_array_equal(trial.rows, trials["paper"].rows)
+    one, two, three = (trial.mean_prediction for trial in trials.values())
+    assert min(np.abs(one - two).max(), np.abs(one - three).max(), np.abs(two - three).max()) > 1e-6
+    plain = [Setting(outputs, "UNI", False, 0).draw(s) for s in CALIBRATORS]
+    assert all(np.array_equal(plain[0].y_proba_target, t.y_proba_target) for t in plain)
+
+
+def _validation_rows(outputs, seed=0):
+    rng = np.random.default_rng([seed, K])
+    return largest_sample(outputs.val.y, outputs.val.label_frequencies(), 0.8, rng)
+
+
+def test_records_name_the_network_they_come_from(make_outputs):
+    outputs = [make_outputs(n_test=500, seed=seed) for seed in (0, 1)]
+    given = {"n_seeds": 2, "solvers": ["certified"]}
+    found = run_table("table1", outputs, **given).records
+    assert {(r.network, r.seed) for r in found} == {("0", 0), ("0", 1), ("1", 2), ("1", 3)}
+    split = [replace(one, network="one") for one in outputs]
+    assert {r.network for r in run_table("table1", split, **given).records} == {"one"}
+
+
+def test_the_table_of_all_methods_has_the_columns_of_the_others():
+    columns = set(TABLES["table2"].methods + TABLES["table3"].methods + TABLES["table4"].methods)
+    assert set(TABLES["methods"].methods) == columns
+    assert len(columns) == 13  # twelve, and the oracle
 
 
 def test_an_unknown_option_is_refused(make_outputs):
@@ -306,6 +358,7 @@ def test_negative_entries_are_counted(make_outputs):
         for n in (3000, 60)
     )
     assert {one.method for one in few} == {"cm", "scm", "bbse", "bbse-s"}
+    assert {one.solver for one in few} == {"paper", "released", "certified"}
     assert max(one.negative for one in plenty) == 0
     negative = [one for one in few if one.negative]
     assert negative
@@ -323,6 +376,7 @@ def test_rows_of_a_negative_ratio_are_turned():
     outputs = StoredOutputs.of("toy", train=part, val=part, test=most)
     found = run_inconsistent([outputs], targets=["LT"], n_seeds=1)
     bbse = next(one for one in found if one.method == "bbse" and not one.calibrated)
+    assert bbse.solver == "paper"
     trial = Setting(outputs, "LT", False, 0).draw()
     assert bbse.negative == 0.5
     assert bbse.turned == pytest.approx((trial.y_proba_target[:, 1] > 0.5).mean())
@@ -343,6 +397,81 @@ def test_convergence_is_followed_until_it_ends(make_outputs):
         ("em", "certified"),
         ("cm", "certified"),
     ]
+
+
+def test_methods_that_do_not_converge_have_one_stage(make_outputs):
+    setting = Setting(make_outputs(), "UNI", False, 0)
+    methods = ("cm", "bbse", "scm-l")
+    stages, _ = run_convergence(setting, methods=methods, iterations=(1, 5), n_repeats=1)
+    counts = Counter((stage.method, stage.solver) for stage in stages)
+    assert counts["cm", "certified"] == counts["bbse", "released"] == 1
+    assert counts["scm-l", "released"] == 2
+    panels = draw_convergence(stages).axes
+    assert [ax.get_title() for ax in panels] == ["text", "released", "certified"]
+    for ax in panels:
+        assert [line.get_label() for line in ax.lines[::2]] == ["CM", "BBSE", "SCM-L"]
+
+
+# What the text leaves open
+
+
+@pytest.fixture(scope="module")
+def varied(make_outputs):
+    outputs = make_outputs(n_val=300, n_test=600)
+    return outputs, run_sensitivity([outputs], n_seeds=2)
+
+
+def _variant(found, **wanted):
+    return [one for one in found if all(getattr(one, k) == v for k, v in wanted.items())]
+
+
+@pytest.mark.parametrize(
+    ("method", "wanted"),
+    [
+        ("cm-l", {"learning_rate": 1e-4, "halved": True}),
+        ("scm-l", {"learning_rate": 1e-3, "halved": True}),
+        ("scm-m", {"learning_rate": 1e-3, "halved": False}),
+        ("em", {"threshold": 1e-3}),
+    ],
+)
+def test_the_released_setting_is_one_of_those_varied(varied, method, wanted):
+    outputs, found = varied
+    for seed in (0, 1):
+        (one,) = _variant(found, method=method, seed=seed, **wanted)
+        trial = Setting(outputs, "UNI", False, seed).draw()
+        shift = trial.estimated(get_estimator(method, solver="released"))
+        error = np.abs(shift.priors - trial.truth).sum()
+        assert one.l1_error == pytest.approx(error, abs=1e-6)
+        best = trial.estimated(get_estimator(method))
+        assert one.certified == trial.adapted_by(best)
+        assert one.objective <= best.objective + 0.011
+
+
+def test_maps_rate_is_of_the_mean_gradient(varied):
+    """1000 steps at one rate, as a port of MAP takes them."""
+    outputs, found = varied
+    trial = Setting(outputs, "UNI", False, 0).draw()
+    A = trial.y_proba_target / trial.mean_prediction
+    p = trial.mean_prediction
+    for _ in range(1000):
+        gradient = (A / (A @ p)[:, None]).sum(axis=0) + 2 / np.maximum(p, 1e-8)
+        p = project_simplex(p + 0.01 * gradient / len(A))
+    wanted = {"method": "map", "seed": 0, "learning_rate": 0.01, "halved": False, "threshold": 0.0}
+    (one,) = _variant(found, **wanted)
+    assert one.l1_error == pytest.approx(np.abs(p - trial.truth).sum(), abs=1e-9)
+
+
+def test_the_table_of_variants_shows_decades_and_the_best_of_both_grids(varied):
+    _, found = varied
+    rows = [line.split(" | ") for line in sensitivity_as_markdown(found).splitlines()]
+    assert rows[0][-2:] == ["best of decades", "best of 1-2-5 |"]
+    assert len(rows) == 2 + 3 * 2 + 4 * 2 + 5  # two ways of three methods, MAP, EM
+    scml = next(row for row in rows if row[1:3] == ["SCM-L", "no"])
+    runs = _variant(found, method="scm-l", halved=False)
+    by_seed = [max((r for r in runs if r.seed == s), key=lambda r: r.objective) for s in (0, 1)]
+    gain = np.mean([r.accuracy - r.certified for r in by_seed])
+    error = np.mean([r.l1_error for r in by_seed])
+    assert scml[-1] == f"{gain:+.2f}, {error:.3f} |"
 
 
 @pytest.mark.slow

@@ -86,6 +86,8 @@ EXACT_RATES = (
     "be exact: the interval leaves out what they may be wrong by."
 )
 
+LAGGED = "predictions are adapted to the iterate before these priors, as the released code does."
+
 NOTICEABLE = 0.01
 """A prior worth a warning when it cannot reach the predictions; a hyper-prior's share is less."""
 
@@ -1083,6 +1085,8 @@ class PriorEstimator(BaseEstimator):
                 "the source: predictions cannot be adapted to it. Give source_priors.",
                 PriorShiftWarning,
             )
+        if solution.adapts_to is not None:
+            more["cautions"] = (*more.get("cautions", ()), LAGGED)
         return PriorEstimate(
             method=self.name,
             classes=self.classes_,

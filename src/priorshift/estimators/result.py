@@ -500,8 +500,6 @@ def _notes(found: PriorEstimate) -> list[str]:
         notes.insert(0, f"... the {MAX_ROWS} of {found.classes.size} classes that {_most(found)}")
     if found.condition_number is not None:
         notes.append(f"condition number of the confusion matrix: {found.condition_number:.3g}")
-    if found.adapts_to is not None:
-        notes.append("adapts to the iterate before these priors, as the released code does")
     if found.unseen_classes:
         notes.append(f"not in validation: {some(found.unseen_classes)}")
     return [*notes, *(f"caution: {caution}" for caution in found.cautions)]

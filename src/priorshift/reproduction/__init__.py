@@ -37,10 +37,12 @@ from priorshift.reproduction.supplement import (
     ConfusionStudy,
     Inconsistency,
     RunTime,
+    Sensitivity,
     Stage,
     run_convergence,
     run_gaussian,
     run_inconsistent,
+    run_sensitivity,
 )
 from priorshift.reproduction.tables import (
     TABLES,
@@ -83,6 +85,7 @@ __all__ = [
     "Record",
     "ResultTable",
     "RunTime",
+    "Sensitivity",
     "Setting",
     "Stage",
     "StoredOutputs",
@@ -101,6 +104,7 @@ __all__ = [
     "run_gaussian",
     "run_inconsistent",
     "run_samples",
+    "run_sensitivity",
     "run_table",
     "run_tables",
     "source_counts",

@@ -25,13 +25,16 @@ from priorshift.reproduction.supplement import (
     TIMED_METHODS,
     ConfusionStudy,
     Inconsistency,
+    Sensitivity,
     Stage,
     example,
     inconsistency_as_markdown,
     run_convergence,
     run_gaussian,
     run_inconsistent,
+    run_sensitivity,
     run_times_as_markdown,
+    sensitivity_as_markdown,
 )
 from priorshift.reproduction.tables import (
     SAMPLES_METHODS,
@@ -164,6 +167,17 @@ def _inconsistent(request: Request) -> str:
     return "\n\n".join(parts)
 
 
+def _sensitivity(request: Request) -> str:
+    found = run_sensitivity(
+        request.outputs,
+        target=request.targets[0],
+        n_seeds=request.n_seeds,
+        progress=request.progress,
+    )
+    request.write("sensitivity.csv", as_csv(Sensitivity, found))
+    return f"# What the text leaves open\n\n{sensitivity_as_markdown(found)}"
+
+
 def _distributions(request: Request) -> str:
     n_classes = request.outputs[0].n_classes if request.outputs else 100
     request.draw("distributions", draw_distributions(n_classes))
@@ -182,6 +196,7 @@ EXPERIMENTS: dict[str, Callable[[Request], str]] = {
     "gaussian": _gaussian,
     "convergence": _convergence,
     "inconsistent": _inconsistent,
+    "sensitivity": _sensitivity,
     "figures": _distributions,
 }
 """The experiments by name. Each writes its files and returns its Markdown."""

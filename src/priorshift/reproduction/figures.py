@@ -26,14 +26,15 @@ from priorshift.reproduction.distributions import (
 )
 from priorshift.reproduction.supplement import DEVIATION, MEANS, ConfusionStudy, Stage
 from priorshift.reproduction.tables import ResultTable, heading
+from priorshift.reproduction.trials import COLUMNS, SOLVERS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = {
     BLUE: ("em", "map"),
-    VERMILLION: ("cm", "cm-l", "cm-m"),
-    GREEN: ("scm", "scm-l", "scm-m"),
+    VERMILLION: ("cm", "cm-l", "cm-m", "bbse", "rlls"),
+    GREEN: ("scm", "scm-l", "scm-m", "bbse-s"),
 }
 """Colours tell what a method uses: predictions, a confusion matrix, a soft confusion matrix."""
 
@@ -41,8 +42,11 @@ KINDS = {
     (":", "s"): ("cm", "scm"),
     ("-", "o"): ("em", "cm-l", "scm-l"),
     ("--", "^"): ("map", "cm-m", "scm-m"),
+    ("-.", "D"): ("bbse", "bbse-s"),
+    ((0, (1, 1, 4, 1)), "x"): ("rlls",),
 }
-"""Lines and markers tell how: by inversion, by maximum likelihood, with a hyper-prior."""
+"""Lines and markers tell how: by inversion, by maximum likelihood, with a hyper-prior, or for the
+ratio, by inversion or regularised."""
 
 BROWN, VIOLET = "#A6761D", "#7B5EA7"
 
@@ -68,7 +72,7 @@ def draw_samples(tables: Mapping[int, ResultTable]) -> "Figure":
         for at, method in enumerate(first.methods):
             means = [_mean(tables[size], method, solver) for size in sizes]
             ax.plot(sizes, means, label=heading(method), **_style(method, at))
-        ax.set(xscale="log", xlabel="target samples used", title=f"{solver} solver")
+        ax.set(xscale="log", xlabel="target samples used", title=COLUMNS.get(solver, solver))
     _finish(figure, axes)
     return figure
 
@@ -131,24 +135,29 @@ def draw_gaussian(studies: Sequence[ConfusionStudy]) -> "Figure":
 
 
 def draw_convergence(stages: Sequence[Stage]) -> "Figure":
-    """Draw accuracy over time, one panel per solver; thin lines continue where a method ended."""
-    solvers = list(dict.fromkeys(stage.solver for stage in stages))
+    """Draw accuracy over time, one panel per column; thin lines continue where a method ended.
+
+    A method without a choice of solver is the same in every panel.
+    """
+    solvers = [solver for solver in SOLVERS if any(s.solver == solver for s in stages)]
     methods = list(dict.fromkeys(stage.method for stage in stages))
     latest = max(stage.seconds for stage in stages) * 1.5
     figure, axes = _panels(len(solvers))
     for ax, solver in zip(axes, solvers, strict=True):
         for at, method in enumerate(methods):
-            found = [stage for stage in stages if (stage.method, stage.solver) == (method, solver)]
-            if not found:
-                continue
+            found = _stages_of(stages, method, solver) or _stages_of(stages, method, "certified")
             style = _style(method, at)
             seconds = np.maximum.accumulate([stage.seconds for stage in found])
             accuracies = [stage.accuracy for stage in found]
             ax.plot(seconds, accuracies, label=heading(method), **style)
             ax.plot([seconds[-1], latest], [accuracies[-1]] * 2, color=style["color"], lw=0.6)
-        ax.set(xscale="log", xlabel="seconds", title=f"{solver} solver")
+        ax.set(xscale="log", xlabel="seconds", title=COLUMNS.get(solver, solver))
     _finish(figure, axes)
     return figure
+
+
+def _stages_of(stages: Sequence[Stage], method: str, solver: str) -> list[Stage]:
+    return [stage for stage in stages if (stage.method, stage.solver) == (method, solver)]
 
 
 def draw_feasible_set(confusion: Vector) -> "Figure":

@@ -53,6 +53,9 @@ class StoredOutputs:
     retrained : Part or None
         Test outputs of a second classifier, trained with a sampler that follows the target priors
         of Table 1.
+    network : str
+        Tells classifiers of one name apart, or that several outputs are of the same one. By default
+        outputs of one name are of different classifiers.
 
     Examples
     --------
@@ -67,6 +70,7 @@ class StoredOutputs:
     val: Part
     test: Part
     retrained: Part | None = None
+    network: str = ""
 
     @classmethod
     def of(
@@ -77,6 +81,7 @@ class StoredOutputs:
         val: tuple[ArrayLike, ArrayLike],
         test: tuple[ArrayLike, ArrayLike],
         retrained: tuple[ArrayLike, ArrayLike] | None = None,
+        network: str = "",
         from_proba: bool = False,
     ) -> "StoredOutputs":
         """Check the outputs; with `from_proba`, store the logarithms of probabilities."""
@@ -89,7 +94,7 @@ class StoredOutputs:
         widths = {key: part.logits.shape[1] for key, part in parts.items()}
         if len(set(widths.values())) > 1:
             raise ValueError(f"the sets of {name} differ in their number of classes: {widths}.")
-        return cls(name, **parts)
+        return cls(name, **parts, network=network)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "StoredOutputs":

@@ -1,7 +1,10 @@
-r"""The supplement's experiments: C, inconsistent estimates; D, two Gaussians; E, convergence."""
+r"""The supplement's experiments: C, inconsistent estimates; D, two Gaussians; E, convergence.
+
+And one that it lacks: how much hangs on learning rates, halving and thresholds.
+"""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -9,12 +12,14 @@ import numpy as np
 from scipy.special import ndtr
 from sklearn.base import clone
 
-from priorshift import Confusion, PriorEstimator
+from priorshift import Confusion, DecisionCounts, PriorEstimator
 from priorshift.reproduction.distributions import Indices, Vector
 from priorshift.reproduction.outputs import StoredOutputs
 from priorshift.reproduction.tables import heading, markdown
 from priorshift.reproduction.trials import (
+    COLUMNS,
     SHARE,
+    SOLVERS,
     Progress,
     Setting,
     Solver,
@@ -25,6 +30,7 @@ from priorshift.reproduction.trials import (
     solvers_of,
     without_warnings,
 )
+from priorshift.solvers import project_simplex
 
 # C: estimates that do not fit together make priors and ratios negative
 
@@ -39,7 +45,7 @@ EXAMPLE = np.array([[0.4, 0.1], [0.1, 0.4]]), np.array([1.0, 0.0])
 class Inconsistency:
     r"""How far the unconstrained solution of a method is outside the simplex, in one trial.
 
-    A target row x is adapted to :math:`f_k(x) w_k / \sum_j f_j(x) w_j`. The paper's code keeps
+    A target row x is adapted to :math:`f_k(x) w_k / \sum_j f_j(x) w_j`. The released code keeps
     negative ratios w. The sum is then below 0 wherever most of the probability is on classes with a
     negative ratio. Dividing by it turns all signs, and the row is decided for the class with the
     most negative value.
@@ -48,7 +54,7 @@ class Inconsistency:
     ----------
     source, target : str
     calibrated : bool
-    method : str
+    solver, method : str
     seed : int
     negative : float
         Share of classes below 0.
@@ -61,6 +67,7 @@ class Inconsistency:
     source: str
     target: str
     calibrated: bool
+    solver: str
     method: str
     seed: int
     negative: float
@@ -90,25 +97,27 @@ def run_inconsistent(
     share: float = SHARE,
     progress: Progress = iter,
 ) -> list[Inconsistency]:
-    """Count the negative entries of CM, SCM, BBSE and BBSE-S on stored outputs."""
+    """Count the negative entries of CM, SCM, BBSE and BBSE-S on stored outputs, per column."""
     found: list[Inconsistency] = []
     for setting in progress(list(draws(outputs, targets, n_seeds, share))):
-        trial = setting.draw()
-        found += [_inconsistency(setting, trial, method) for method in INVERTED]
+        for solver in SOLVERS:
+            trial = setting.draw(solver)
+            found += [_inconsistency(setting, trial, method, solver) for method in INVERTED]
     return found
 
 
-def _inconsistency(setting: Setting, trial: Trial, method: str) -> Inconsistency:
-    shift = trial.estimated(estimator_of(method, "certified"))
+def _inconsistency(setting: Setting, trial: Trial, method: str, solver: Solver) -> Inconsistency:
+    shift = trial.estimated(estimator_of(method, solver))
     raw = shift.priors if shift.raw is None else shift.raw
     if INVERTED[method] == "ratio":
-        priors, ratio = raw * trial.label_frequencies, raw
+        priors, ratio = raw * shift.source_priors, raw
     else:
         priors, ratio = raw, prior_ratio(raw, trial.mean_prediction)
     return Inconsistency(
         setting.outputs.name,
         setting.target,
         setting.calibrated,
+        solver,
         method,
         setting.seed,
         negative=float((raw < 0).mean()),
@@ -118,20 +127,21 @@ def _inconsistency(setting: Setting, trial: Trial, method: str) -> Inconsistency
 
 
 def inconsistency_as_markdown(found: Sequence[Inconsistency]) -> str:
-    """Return means per setting: classes below 0, their mass, and turned rows."""
-    settings: dict[tuple[str, str, bool], dict[str, list[Inconsistency]]] = {}
+    """Return means per setting and column: classes below 0, their mass, and turned rows."""
+    settings: dict[tuple[str, str, bool, str], dict[str, list[Inconsistency]]] = {}
     for one in found:
-        by_method = settings.setdefault((one.source, one.target, one.calibrated), {})
+        by_method = settings.setdefault((one.source, one.target, one.calibrated, one.solver), {})
         by_method.setdefault(one.method, []).append(one)
     rows = [
         [
             f"{source} -> {target}",
             "yes" if calibrated else "no",
+            COLUMNS.get(solver, solver),
             *(_inconsistency_cell(by_method[method]) for method in INVERTED),
         ]
-        for (source, target, calibrated), by_method in settings.items()
+        for (source, target, calibrated, solver), by_method in settings.items()
     ]
-    return markdown(["source -> target", "BCTS", *map(heading, INVERTED)], rows)
+    return markdown(["source -> target", "BCTS", "column", *map(heading, INVERTED)], rows)
 
 
 def _inconsistency_cell(trials: Sequence[Inconsistency]) -> str:
@@ -301,17 +311,23 @@ def run_convergence(
     for method in progress(methods):
         for solver in solvers_of(method):
             estimator = estimator_of(method, solver)
+            seconds, accuracy, used, gap = _timed(trial, estimator, n_repeats)
             if "max_iter" in estimator.get_params():
                 stages += _stages(trial, estimator, method, solver, iterations)
-            seconds, accuracy, _, _ = _timed(trial, estimator, n_repeats)
+            else:  # nothing converges, so there is one stage
+                stages.append(Stage(method, solver, used, seconds, accuracy, gap))
             times.append(RunTime(method, solver, seconds, accuracy))
     return stages, times
 
 
 def run_times_as_markdown(times: Sequence[RunTime]) -> str:
-    """Return the run times as a table."""
-    rows = [(heading(t.method), t.solver, f"{t.seconds:.4f}", f"{t.accuracy:.2f}") for t in times]
-    return markdown(["method", "solver", "seconds", "accuracy"], rows)
+    """Return the run times as a table: seconds, and accuracy, in each column."""
+    found = {(t.method, t.solver): f"{t.seconds:.4f} s, {t.accuracy:.2f} %" for t in times}
+    rows = [
+        [heading(method), *(found.get((method, s), "as certified") for s in SOLVERS)]
+        for method in dict.fromkeys(t.method for t in times)
+    ]
+    return markdown(["method", *(COLUMNS.get(s, s) for s in SOLVERS)], rows)
 
 
 def _stages(
@@ -342,3 +358,211 @@ def _timed(
             estimator.estimate(trial.y_proba_target)
             seconds.append(time.perf_counter() - start)
     return median(seconds), trial.adapted_by(shift), shift.n_iter, shift.gap
+
+
+# What the text leaves open: learning rate, halving and threshold
+
+RATES = (*(digit * 10.0**e for e in range(-5, 0) for digit in (1, 2, 5)), 1.0)
+"""A grid of steps 1, 2, 5 for the learning rate, of the gradient divided by the number of rows."""
+
+DECADES = RATES[::3]
+HALVED_EVERY, N_STEPS, LEAST_PRIOR = 50, 1000, 1e-8
+
+THRESHOLDS = {
+    **dict.fromkeys(("cm-l", "scm-l", "scm-m"), (0.0,)),
+    "map": (1e-3, 1e-4, 1e-5, 0.0),
+    "em": (1e-2, 1e-3, 1e-4, 1e-5, 1e-6),
+}
+"""Lengths of a step, in l2, at which a method stops; 0 stops after 1000 steps alone."""
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """What a method reaches with a learning rate, halved every 50 steps or not, and a threshold.
+
+    EM has no learning rate. `certified` and `l1_certified` are accuracy and L1 error of the
+    certified maximum of the same likelihood, in the same trial.
+    """
+
+    source: str
+    target: str
+    method: str
+    seed: int
+    learning_rate: float | None
+    halved: bool
+    threshold: float
+    objective: float
+    accuracy: float
+    l1_error: float
+    certified: float
+    l1_certified: float
+    network: str = "0"
+
+
+@dataclass(frozen=True, eq=False)
+class _Likelihood:
+    """Rows A, weights w and alpha - 1 of the problem that a method maximises."""
+
+    A: Vector
+    w: Vector
+    excess: float
+
+    @classmethod
+    def of(cls, method: str, trial: Trial, estimator: PriorEstimator) -> "_Likelihood":
+        excess = float(estimator.get_params().get("alpha", 1.0)) - 1
+        if method in ("em", "map"):
+            ratio = prior_ratio(np.ones_like(trial.mean_prediction), trial.mean_prediction)
+            return cls(trial.y_proba_target * ratio, np.ones(trial.y_target.size), excess)
+        confusion = estimator.confusion_
+        counts = DecisionCounts.from_arrays(trial.y_proba_target, decision=confusion.decision)
+        return cls(confusion.conditional, counts.counts, excess)
+
+    def objective(self, P: Vector) -> Vector:
+        """Return the objective of every column."""
+        likelihood = self.w @ np.log(np.maximum(self.A @ P, np.finfo(float).tiny))
+        return likelihood + self.excess * np.log(np.maximum(P, LEAST_PRIOR)).sum(axis=0)
+
+    def mean_gradient(self, P: Vector) -> Vector:
+        """Return the gradient of every column, divided by the number of rows."""
+        U = self.A @ P
+        slope = self.A.T @ np.divide(self.w[:, None], U, out=np.zeros_like(U), where=U > 0)
+        return (slope + self.excess / np.maximum(P, LEAST_PRIOR)) / self.w.sum()
+
+
+def run_sensitivity(
+    outputs: Sequence[StoredOutputs],
+    *,
+    target: str = "UNI",
+    methods: Sequence[str] = tuple(THRESHOLDS),
+    n_seeds: int = 10,
+    share: float = SHARE,
+    progress: Progress = iter,
+) -> list[Sensitivity]:
+    """Vary what the paper's text leaves open, without calibration.
+
+    Projected gradient ascent from the source priors with every learning rate of `RATES`, halved
+    every 50 steps or not, stopped at every threshold; EM at every threshold. In the gradient of
+    the hyper-prior a prior counts as at least 1e-8, so that every learning rate has a result.
+    """
+    found: list[Sensitivity] = []
+    for setting in progress(list(draws(outputs, [target], n_seeds, share, calibrated=(False,)))):
+        trial = setting.draw()
+        for method in methods:
+            estimator = estimator_of(method, "certified")
+            shift = trial.estimated(estimator)
+            best = trial.adapted_by(shift), float(np.abs(shift.priors - trial.truth).sum())
+            problem = _Likelihood.of(method, trial, estimator)
+            for reached in _variants(method, problem, trial.mean_prediction):
+                found += _measured_variants(setting, trial, method, problem, reached, best)
+    return found
+
+
+def _variants(
+    method: str, problem: _Likelihood, start: Vector
+) -> Iterator[tuple[bool, float, Sequence[float | None], Vector]]:
+    """Yield whether rates are halved, the threshold, the rates, and where each ends (columns)."""
+    if method == "em":
+        P = start[:, None]
+        for threshold, found in _until(lambda P, _: P * problem.mean_gradient(P), P, method):
+            yield False, threshold, (None,), found
+        return
+    rates = np.array(RATES)
+    for halved in (True, False):
+
+        def step(P: Vector, at: int, halved: bool = halved) -> Vector:
+            rate = rates / 2 ** (at // HALVED_EVERY) if halved else rates
+            return project_simplex(P + rate * problem.mean_gradient(P))
+
+        P = np.repeat(start[:, None], rates.size, axis=1)
+        for threshold, found in _until(step, P, method):
+            yield halved, threshold, RATES, found
+
+
+def _until(
+    step: Callable[[Vector, int], Vector], P: Vector, method: str
+) -> Iterator[tuple[float, Vector]]:
+    """Yield where every column is when its step falls below each threshold, or at the end."""
+    reached = {threshold: P.copy() for threshold in THRESHOLDS[method]}
+    moving = {threshold: np.ones(P.shape[1], bool) for threshold in reached}
+    for at in range(N_STEPS):
+        new = step(P, at)
+        length = np.linalg.norm(new - P, axis=0)
+        P = new
+        for threshold, on in moving.items():
+            reached[threshold][:, on] = P[:, on]
+            on &= length >= threshold
+        if not any(on.any() for on in moving.values()) or not length.any():
+            break
+    yield from reached.items()
+
+
+def _measured_variants(
+    setting: Setting,
+    trial: Trial,
+    method: str,
+    problem: _Likelihood,
+    reached: tuple[bool, float, Sequence[float | None], Vector],
+    best: tuple[float, float],
+) -> Iterator[Sensitivity]:
+    halved, threshold, rates, P = reached
+    for rate, p, objective in zip(rates, P.T, problem.objective(P), strict=True):
+        yield Sensitivity(
+            setting.outputs.name,
+            setting.target,
+            method,
+            setting.seed,
+            rate,
+            halved,
+            threshold,
+            float(objective),
+            trial.adapted(p),
+            float(np.abs(p - trial.truth).sum()),
+            *best,
+            setting.network,
+        )
+
+
+def sensitivity_as_markdown(found: Sequence[Sensitivity]) -> str:
+    """Return accuracy less that of the certified maximum, and the L1 error, per learning rate.
+
+    The last two columns take in every trial the learning rate of the best objective, as the
+    paper's text does, from the decades and from the whole grid.
+    """
+    rows: dict[tuple[str, str, bool, float], list[Sensitivity]] = {}
+    for one in found:
+        where = f"{one.source} -> {one.target}"
+        rows.setdefault((where, one.method, one.halved, one.threshold), []).append(one)
+    header = ["source -> target", "method", "halved", "threshold", "certified, L1"]
+    header += [*(f"{rate:g}" for rate in DECADES), "best of decades", "best of 1-2-5"]
+    return markdown(header, [[*_variant_cells(*key), *_rate_cells(of)] for key, of in rows.items()])
+
+
+def _variant_cells(where: str, method: str, halved: bool, threshold: float) -> list[str]:
+    by_rate = "" if method == "em" else "yes" if halved else "no"
+    return [where, heading(method), by_rate, f"{threshold:g}" if threshold else "none"]
+
+
+def _rate_cells(found: Sequence[Sensitivity]) -> list[str]:
+    certified, error = (
+        np.mean([getattr(one, n) for one in found]) for n in ("certified", "l1_certified")
+    )
+    cells = [f"{certified:.2f}, {error:.3f}"]
+    if found[0].learning_rate is None:  # EM has one result, and no rates to choose from
+        return [*cells, *[""] * len(DECADES), _difference_cell(found), ""]
+    by_rate = ([one for one in found if one.learning_rate == rate] for rate in DECADES)
+    cells += map(_difference_cell, by_rate)
+    return [*cells, *(_difference_cell(_best_of(found, grid)) for grid in (DECADES, RATES))]
+
+
+def _best_of(found: Sequence[Sensitivity], grid: Sequence[float]) -> list[Sensitivity]:
+    best: dict[int, Sensitivity] = {}
+    for one in found:
+        if one.learning_rate in grid:
+            rival = best.setdefault(one.seed, one)
+            best[one.seed] = one if one.objective > rival.objective else rival
+    return list(best.values())
+
+
+def _difference_cell(found: Sequence[Sensitivity]) -> str:
+    gain = np.mean([one.accuracy - one.certified for one in found])
+    return f"{gain:+.2f}, {np.mean([one.l1_error for one in found]):.3f}"

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, NamedTuple, TypedDict, Unpack
 
@@ -12,11 +12,13 @@ from priorshift import get_estimator
 from priorshift.reproduction.distributions import require_known
 from priorshift.reproduction.outputs import StoredOutputs
 from priorshift.reproduction.trials import (
+    COLUMNS,
     SHARE,
     SOLVERS,
     Progress,
     Setting,
     Solver,
+    Trial,
     draws,
     estimator_of,
     solvers_of,
@@ -50,7 +52,7 @@ class TableSpec:
 
 
 TABLES: Mapping[str, TableSpec] = {
-    "table1": TableSpec("Adapt or re-train?", ("na", "labels", "predictions", "retrained"), ()),
+    "table1": TableSpec("Adapt or re-train?", ("na", "labels", "predictions", "retrained")),
     "table2": TableSpec(
         "Improve estimates from confusion matrices", ("na", "cm", "cm-l", "scm", "scm-l", "oracle")
     ),
@@ -62,8 +64,16 @@ TABLES: Mapping[str, TableSpec] = {
         "Estimate test priors or directly the prior ratio?",
         ("na", "scm-l", "rlls", "bbse", "bbse-s", "oracle"),
     ),
+    "methods": TableSpec(
+        "All methods of the paper",
+        (
+            *("na", "cm", "cm-l", "scm", "scm-l", "em", "map", "cm-m", "scm-m"),
+            *("rlls", "bbse", "bbse-s", "oracle"),
+        ),
+    ),
 }
-"""The tables by name. "labels" and "predictions" are Table 1's two sources of trained priors."""
+"""The tables by name. "labels" and "predictions" are Table 1's two sources of trained priors.
+"methods" joins the columns of the others: the supplement has them for six target distributions."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +81,8 @@ class Record:
     """The accuracy, in percent, of one method in one trial.
 
     If the method estimates priors, `l1_error` is the sum of their absolute errors. If it maximises
-    a likelihood, `gap` bounds how far below the maximum it stopped, in nats.
+    a likelihood, `gap` bounds how far below the maximum it stopped, in nats. Records of one source
+    and network are draws from the outputs of one classifier.
     """
 
     source: str
@@ -83,6 +94,7 @@ class Record:
     accuracy: float
     l1_error: float | None = None
     gap: float | None = None
+    network: str = "0"
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +105,7 @@ class ResultTable:
     --------
     >>> runs = [Record("lt", "UNI", False, "certified", "cm", seed, 30.0 + seed) for seed in (0, 2)]
     >>> print(ResultTable("table2", "A title", ("cm",), tuple(runs)).to_markdown())
-    | source -> target | BCTS | solver | CM |
+    | source -> target | BCTS | column | CM |
     |---|---|---|---|
     | lt -> UNI | no | certified | **31.00 ± 1.41** |
     """
@@ -104,14 +116,29 @@ class ResultTable:
     records: tuple[Record, ...]
 
     def to_markdown(self) -> str:
-        """Return the table as Markdown, with the best estimate of each row in bold."""
-        rows = []
+        """Return the table as Markdown, with the best estimate of each row in bold.
+
+        Columns that agree in everything, as all do where nothing is estimated, are one row.
+        """
+        settings: dict[tuple[str, str, bool], dict[str, Any]] = {}
         for (source, target, calibrated, solver), found in self.rows():
-            rivals = {m: found[m][0] for m in self.methods if m in found and m not in BOUNDS}
-            best = max(rivals.values(), default=np.nan)
-            cells = [_cell(found.get(m), rivals.get(m) == best) for m in self.methods]
-            rows.append([f"{source} -> {target}", "yes" if calibrated else "no", solver, *cells])
-        return markdown(["source -> target", "BCTS", "solver", *map(heading, self.methods)], rows)
+            settings.setdefault((source, target, calibrated), {})[solver] = found
+        rows = []
+        for (source, target, calibrated), by_solver in settings.items():
+            first, *others = by_solver.values()
+            if others and all(found == first for found in others):
+                by_solver = {"all": first}
+            where = [f"{source} -> {target}", "yes" if calibrated else "no"]
+            rows += [
+                [*where, COLUMNS.get(solver, solver), *self._cells(found)]
+                for solver, found in by_solver.items()
+            ]
+        return markdown(["source -> target", "BCTS", "column", *map(heading, self.methods)], rows)
+
+    def _cells(self, found: Mapping[str, tuple[float, float, int]]) -> list[str]:
+        rivals = {m: found[m][0] for m in self.methods if m in found and m not in BOUNDS}
+        best = max(rivals.values(), default=np.nan)
+        return [_cell(found.get(m), rivals.get(m) == best) for m in self.methods]
 
     def to_csv(self) -> str:
         """Return every record as CSV."""
@@ -156,7 +183,7 @@ def run_table(
 
     Parameters
     ----------
-    name : {"table1", "table2", "table3", "table4"}
+    name : {"table1", "table2", "table3", "table4", "methods"}
     outputs : sequence of StoredOutputs
         Classifiers. Those of the same name are runs of one row, like the paper's ten networks.
     targets : sequence of str, default=("UNI",)
@@ -167,8 +194,9 @@ def run_table(
         Part of validation, and of the largest possible target, that each draw uses.
     methods : sequence of str, optional
         Further estimators, one column each. Table 1 estimates nothing and ignores them.
-    solvers : sequence of {"paper", "certified"}, optional
-        By default both, the published algorithms and ours, one row each.
+    solvers : sequence of {"paper", "released", "certified"}, optional
+        By default all: the paper's text, the code that its authors released, and ours, one row
+        each. Each has its own BCTS.
     progress : callable, optional
         Wraps the settings while they run, as `rich.progress.track` does.
     """
@@ -193,7 +221,7 @@ def run_tables(
     for setting in progress(settings):
         columns = _Columns(setting)
         for name, spec in specs.items():
-            records[name].extend(columns.records(spec.methods, spec.solvers or ("known priors",)))
+            records[name].extend(columns.records(spec.methods, spec.solvers))
     return {
         name: ResultTable(name, spec.title, spec.methods, tuple(records[name]))
         for name, spec in specs.items()
@@ -220,7 +248,8 @@ def run_samples(
     records: dict[int, list[Record]] = {}
     for setting in progress(list(draws(outputs, [target], n_seeds, share, calibrated=(False,)))):
         columns = _Columns(setting)
-        for size in sorted({min(size, columns.trial.y_target.size) for size in sizes}):
+        n_target = columns.trial("paper").y_target.size
+        for size in sorted({min(size, n_target) for size in sizes}):
             records.setdefault(size, []).extend(columns.records(names, solvers, size))
     title = "How many samples do I need?"
     return {
@@ -234,8 +263,8 @@ def _spec_of(name: str, methods: Sequence[str], solvers: Sequence[Solver]) -> Ta
     spec = TABLES[name]
     for method in methods:
         get_estimator(method)  # refuse a wrong name before anything runs
-    if not spec.solvers:
-        return spec
+    if spec.methods[-1] != "oracle":  # Table 1 estimates nothing
+        return replace(spec, solvers=tuple(solvers))
     more = [method for method in dict.fromkeys(methods) if method not in spec.methods]
     columns = (*spec.methods[:-1], *more, spec.methods[-1])
     return replace(spec, methods=columns, solvers=tuple(solvers))
@@ -253,11 +282,19 @@ class _Columns:
     """Measure the columns of one trial, each once however many tables show it."""
 
     def __init__(self, setting: Setting) -> None:
-        self.setting, self.trial = setting, setting.draw()
-        self.known: dict[tuple[str, str, int | None], _Found | None] = {}
+        self.setting = setting
+        self.trials: dict[str, Trial] = {}
+        self.known: dict[tuple[str, str, str, int | None], _Found | None] = {}
+
+    def trial(self, solver: Solver) -> Trial:
+        """Return the trial as a column sees it; without calibration all see the same."""
+        by = solver if self.setting.calibrated else ""
+        if by not in self.trials:
+            self.trials[by] = self.setting.draw(solver)
+        return self.trials[by]
 
     def records(
-        self, methods: Sequence[str], solvers: Sequence[str], n_samples: int | None = None
+        self, methods: Sequence[str], solvers: Sequence[Solver], n_samples: int | None = None
     ) -> Iterator[Record]:
         """Yield the records of all columns that have something to measure.
 
@@ -268,24 +305,24 @@ class _Columns:
             for method in methods:
                 found = self._measured(method, solver, n_samples)
                 if found is not None:
-                    yield Record(*where, solver, method, self.setting.seed, *found)
+                    seed, network = self.setting.seed, self.setting.network
+                    yield Record(*where, solver, method, seed, *found, network=network)
 
-    def _measured(self, method: str, solver: str, n_samples: int | None) -> _Found | None:
-        if method in LABELS:
-            return self._once((method, "", None), lambda: self._known_priors(method))
-        solver = solver if solver in solvers_of(method) else "certified"
-        key = (method, solver, n_samples)
-        return self._once(key, lambda: self._estimated(*key))
-
-    def _once(
-        self, key: tuple[str, str, int | None], measure: Callable[[], _Found | None]
-    ) -> _Found | None:
+    def _measured(self, method: str, column: Solver, n_samples: int | None) -> _Found | None:
+        solvers: tuple[str, ...] = () if method in LABELS else solvers_of(method)
+        solver = column if column in solvers else "certified"
+        key = (method, solver, column if self.setting.calibrated else "", n_samples)
         if key not in self.known:
-            self.known[key] = measure()
+            trial = self.trial(column)
+            self.known[key] = (
+                self._known_priors(method, trial)
+                if method in LABELS
+                else _estimated(trial, method, solver, n_samples)
+            )
         return self.known[key]
 
-    def _known_priors(self, method: str) -> _Found | None:
-        trial, retrained = self.trial, self.setting.outputs.retrained
+    def _known_priors(self, method: str, trial: Trial) -> _Found | None:
+        retrained = self.setting.outputs.retrained
         match method:
             case "na":
                 error = np.abs(trial.mean_prediction - trial.truth).sum()
@@ -299,10 +336,11 @@ class _Columns:
             case _:  # "oracle", and "predictions", as Table 1 calls it
                 return _Found(trial.adapted(trial.truth))
 
-    def _estimated(self, method: str, solver: str, n_samples: int | None) -> _Found:
-        shift = self.trial.estimated(estimator_of(method, solver), n_samples)
-        error = np.abs(shift.priors - self.trial.truth).sum()
-        return _Found(self.trial.adapted_by(shift), float(error), shift.gap)
+
+def _estimated(trial: Trial, method: str, solver: str, n_samples: int | None) -> _Found:
+    shift = trial.estimated(estimator_of(method, solver), n_samples)
+    error = np.abs(shift.priors - trial.truth).sum()
+    return _Found(trial.adapted_by(shift), float(error), shift.gap)
 
 
 def heading(method: str) -> str:

@@ -35,7 +35,10 @@ NO_PRIOR = 1e-30
 
 Solver = Literal["paper", "released", "certified"]
 SOLVERS: tuple[Solver, ...] = ("paper", "released", "certified")
-"""The paper's text, the code that its authors released, and our solvers."""
+"""The paper's text, the code that its authors released, and our solvers: a column each."""
+
+COLUMNS = {"paper": "text"}
+"""What a column is called where that is not the name of its solver."""
 
 CALIBRATORS: dict[Solver, BCTS] = {
     "paper": BCTS(balance="weights"),
@@ -115,6 +118,7 @@ class Setting:
     calibrated: bool
     seed: int
     share: float = SHARE
+    network: str = "0"
 
     def draw(self, solver: Solver = "paper") -> Trial:
         """Draw the trial; calibrate as the column of a solver does."""
@@ -176,13 +180,16 @@ def draws(
     *,
     calibrated: Sequence[bool] = (False, True),
 ) -> Iterator[Setting]:
-    """Yield the settings of an experiment; runs of one name get seeds of their own."""
+    """Yield the settings of an experiment; runs of one name get seeds of their own.
+
+    Outputs of one name are different networks, unless they name the same one.
+    """
     earlier: Counter[str] = Counter()
     for one in outputs:
-        first = n_seeds * earlier[one.name]
+        first, network = n_seeds * earlier[one.name], one.network or str(earlier[one.name])
         earlier[one.name] += 1
         for target, by_bcts, seed in product(targets, calibrated, range(n_seeds)):
-            yield Setting(one, target, by_bcts, first + seed, share)
+            yield Setting(one, target, by_bcts, first + seed, share, network)
 
 
 def prior_ratio(priors: Vector, source: Vector) -> Vector:
