@@ -6,7 +6,8 @@ python -m benchmarks.reproduction [--data ../shared/data] [--runs FOLDER] [--onl
 
 Everything has three columns: the paper's text, the code that its authors released, and certified.
 
-`--runs` names a folder of npz files as `priorshift benchmark` takes them. Everything is printed as
+`--runs` names a folder of npz files as `priorshift benchmark` takes them, such as
+`benchmarks/outputs`; `--only` without names leaves out `../shared/data`. Everything is printed as
 Markdown, and written into the output folder together with every single result as CSV.
 """
 
@@ -61,7 +62,7 @@ FEW_CLASSES = 200
 def main() -> None:
     options = parse()
     options.output.mkdir(parents=True, exist_ok=True)
-    families = list(FAMILIES) if options.only is None else options.only
+    families = [name for name in FAMILIES if options.only is None or name in options.only]
     if not options.data.is_dir():
         print(f"{options.data} is absent: nothing but --runs can be reproduced.", file=sys.stderr)
         families = []
@@ -72,8 +73,8 @@ def main() -> None:
         if family.splits:  # of the outputs of one network
             outputs = [replace(one, network="the same") for one in outputs]
         reproduce(name, family, outputs, 1 if family.splits else n_runs, options)
-    runs = sorted(options.runs.rglob("*.npz")) if options.runs else []
-    for name, outputs in grouped(runs).items():
+    for name, paths in options.networks.items():
+        outputs = [replace(StoredOutputs.load(path), name=name) for path in paths]
         target = "LT" if "-UNI" in name else "UNI"
         family = Family(f"{name} -> {target}", "Trained here.", lambda *_: iter(()), (target,))
         family = replace(family, supplement=True)
@@ -92,20 +93,27 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--experiments", nargs="+", choices=EXPERIMENTS, default=EXPERIMENTS)
     parser.add_argument("--output", type=Path, default=Path("reproduction"))
     options = parser.parse_args()
-    if unknown := set(options.only or ()) - set(FAMILIES):
-        parser.error(f"--only knows {', '.join(FAMILIES)}, not {', '.join(sorted(unknown))}.")
+    options.networks = grouped(options.runs.rglob("*.npz")) if options.runs else {}
+    known = [*FAMILIES, *options.networks]
+    if unknown := set(options.only or ()) - set(known):
+        parser.error(f"--only knows {', '.join(known)}, not {', '.join(sorted(unknown))}.")
+    if named := set(options.only or ()) & set(options.networks):
+        options.networks = {
+            name: paths for name, paths in options.networks.items() if name in named
+        }
     return options
 
 
-def grouped(paths: Iterable[Path]) -> dict[str, list[StoredOutputs]]:
-    """Read npz files; those whose names differ in a last `-number` only are runs of one row."""
-    found: dict[str, list[StoredOutputs]] = {}
-    for path in paths:
+def grouped(paths: Iterable[Path]) -> dict[str, list[Path]]:
+    """Group npz files; those whose names differ in a last `-number` only are runs of one row.
+
+    Networks that learned from wrong labels are no part of the tables.
+    """
+    found: dict[str, list[Path]] = {}
+    for path in sorted(paths):
         stem, _, run = path.stem.rpartition("-")
-        name = stem if stem and run.isdigit() else path.stem
-        one = StoredOutputs.load(path)
-        parts = (one.train, one.val, one.test, one.retrained)
-        found.setdefault(name, []).append(StoredOutputs(name, *parts))
+        if "-noise" not in path.stem:
+            found.setdefault(stem if stem and run.isdigit() else path.stem, []).append(path)
     return found
 
 

@@ -445,3 +445,22 @@ def test_html_escapes_what_classes_are_called():
     assert "<script>" not in html
     assert "&lt;script&gt;" in html
     assert "a &amp; b" in html
+
+
+def test_unclipped_ratios_of_a_singular_matrix_adapt(rng):
+    """Target decisions for a class that validation never saw decided leave a sum other than 1."""
+    decided = np.array([[0.7, 0.2, 0.1], [0.3, 0.8, 0.9], [0.0, 0.0, 0.0]])
+    y = np.repeat([0, 1, 2], 10)
+    rows = np.concatenate([np.repeat(np.eye(3), np.rint(10 * c).astype(int), axis=0)
+                           for c in decided.T])  # fmt: skip
+    target = np.eye(3)[rng.choice(3, 50)]
+    with pytest.warns(ps.PriorShiftWarning, match="singular"):
+        shift = ps.BBSE(solver="paper").fit(rows, y, source_priors=[0.5, 0.3, 0.2]).estimate(target)
+    assert shift.priors.sum() == pytest.approx(1)
+    raw_sum = shift.raw @ [0.5, 0.3, 0.2]
+    assert abs(raw_sum - 1) > 0.01  # or there is nothing to test
+    np.testing.assert_allclose(shift.ratio, shift.raw / raw_sum)
+    y_proba = rng.dirichlet([1.0, 1.0, 1.0], 20)
+    weighted = y_proba * shift.raw
+    expected = weighted / weighted.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(shift.adapt(y_proba), expected, atol=1e-12)

@@ -243,10 +243,12 @@ def from_ratio(
     condition = judge_condition(estimator, J)
     raw, solution = solve(J, target.counts.frequencies, source)
     estimator._warn_if_short(solution)
-    priors = as_priors = target.complete(raw * source)
+    as_priors = target.complete(raw * source)
     if clip:
         _warn_of_clipping(estimator, raw, target)
         priors = target.complete(clip_to_simplex(raw * source))
+    else:  # a pseudo-inverse leaves a sum other than 1; adapted rows do not depend on it
+        priors = as_priors / as_priors.sum()
     return estimator._result_of(
         target,
         priors,
