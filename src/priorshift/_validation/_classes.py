@@ -73,7 +73,7 @@ def settle_classes(
     if predictions.binary and not set(found.tolist()) <= {0, 1} and found.tolist() != [-1, 1]:
         raise ValueError(
             "y_proba is 1-D and the labels do not say which class it is the probability of; pass "
-            "positive_class=, or classes=[negative, positive]."
+            "classes=[negative, positive] (fit also accepts positive_class=)."
         )
     if found.size == n_columns:
         return found
