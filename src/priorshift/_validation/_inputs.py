@@ -75,8 +75,8 @@ def read_numbers(values: Any, name: str, classes: Any = None, labels: Any = None
     array = as_array(values, name)
     if array.dtype.kind not in NUMBERS:
         raise ValueError(
-            f"{name} must hold numbers; got {array.dtype}. Drop the columns that are not scores, "
-            "and convert the others to floats."
+            f"{name} must hold numbers; got {array.dtype}. Drop the columns that are not scores "
+            "and convert the others to floats; of a frame, classes= names the columns to read."
         )
     if array.size == 0:
         raise ValueError(f"{name} is empty (shape {array.shape}); give at least one row.")
