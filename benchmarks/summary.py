@@ -31,7 +31,7 @@ NAMES = [COLUMNS.get(solver, solver) for solver in SOLVERS]
 
 def main() -> None:
     options = parse()
-    paths = [p for p in sorted(options.folder.glob("*-table?.csv")) if "supplement" not in p.name]
+    paths = sorted(options.folder.glob("*-table?.csv"))
     settings = by_setting(read_records(paths))
     parts = [f"# {len(paths)} tables"]
     for title, methods in ACCURACIES.items():
@@ -44,6 +44,9 @@ def main() -> None:
         parts += [f"## 7. Gain by BCTS: {heading(method)}", gains(settings, method)]
     parts += ["## For how many networks a claim holds, is undecided, or is reversed"]
     parts += [verdicts(settings)]
+    others = by_setting(read_records(sorted(options.folder.glob("*-supplement-methods.csv"))))
+    parts += ["## The same for the targets of the supplement, networks times targets"]
+    parts += [verdicts(others)]
     print("\n\n".join(parts))
 
 
@@ -113,7 +116,8 @@ def verdicts(settings: dict) -> str:
             for solver in SOLVERS:
                 found = by_network(settings, one, other, calibrated, solver)
                 cells.append(", ".join(counted(found)[1:4]) if len(found) else "")
-        rows.append([f"{heading(one)} over {heading(other)}", *cells])
+        if any(cells):
+            rows.append([f"{heading(one)} over {heading(other)}", *cells])
     return markdown(["claim", *NAMES, *(f"BCTS, {n}" for n in NAMES)], rows)
 
 
