@@ -8,7 +8,6 @@ import pytest
 NEEDED = {
     "src/priorshift/torch_sampler.py": "torch",
     "src/priorshift/execution/_dask.py": "distributed",
-    "src/priorshift/reproduction/epochs.py": "torch",
     "src/priorshift/reproduction/networks.py": "torch",
 }
 

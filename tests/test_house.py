@@ -1,7 +1,9 @@
 """What CONTRIBUTING says about the code's shape, checked."""
 
+import ast
 import importlib
 import inspect
+import pickle
 import pkgutil
 import re
 import sys
@@ -17,6 +19,9 @@ MOST_LEVELS = 2
 
 MOST_FILES, MOST_IMPORTS, MOST_MODULES = 180, 2100, 14
 """Files of the library, lines of them that import, and modules that EM passes through."""
+
+SHORT, LONGEST = 25, 70
+"""Lines, without the docstring, of 19 functions in 20, and of the longest."""
 
 ROOT = Path(__file__).parents[1]
 SOURCE, TESTS = ROOT / "src" / "priorshift", ROOT / "tests"
@@ -88,6 +93,44 @@ def test_files_and_imports_are_few():
     imports = [line for line in lines if re.match(r"\s*(from \S+ import|import) ", line)]
     assert len(files) <= MOST_FILES
     assert 0 < len(imports) <= MOST_IMPORTS
+
+
+def test_functions_are_short():
+    """Of a function, its own lines count and not its docstring's."""
+    lengths = []
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.FunctionDef):
+                body = node.body[ast.get_docstring(node) is not None :]
+                lengths += [body[-1].end_lineno - body[0].lineno + 1] if body else []
+    assert max(lengths) <= LONGEST
+    assert np.mean(np.array(lengths) <= SHORT) >= 0.95
+
+
+def test_no_file_is_a_drawer():
+    names = {path.stem.strip("_") for path in SOURCE.rglob("*.py")}
+    assert names & {"utils", "util", "helpers", "common", "misc"} == set()
+
+
+every_method = pytest.mark.parametrize("name", ps.available_estimators(target_labels=True))
+
+
+@every_method
+def test_estimating_writes_nothing_to_the_estimator(name, simulate, rng):
+    y_proba, y = simulate(3).draw(np.full(3, 1 / 3), 60, rng)
+    fitted = ps.get_estimator(name).fit(y_proba, y)
+    before = pickle.dumps(fitted)
+    fitted.estimate(y_proba, **({"y_target": y} if fitted.needs_target_labels else {}))
+    assert pickle.dumps(fitted) == before
+
+
+@every_method
+def test_what_fit_finds_ends_in_an_underscore(name, simulate, rng):
+    y_proba, y = simulate(3).draw(np.full(3, 1 / 3), 60, rng)
+    fitted = ps.get_estimator(name).fit(y_proba, y)
+    found = {each for each in vars(fitted) if not each.startswith("_")} - set(fitted.get_params())
+    assert found
+    assert all(each.endswith("_") for each in found), found
 
 
 def modules_of(package):

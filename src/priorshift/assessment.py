@@ -1296,7 +1296,7 @@ class Evidence:
         """Say what the verdict rests on, one sentence each with its number."""
         test = self.test if isinstance(self.test, ShiftTest) else None
         said = [
-            shift_in_words(test, self.estimate),
+            shift_in_words(test, self.to_report if self.decisions else self.estimate),
             BY_DECISIONS if self.decisions else assumption_in_words(test, self.diagnostics),
             "" if self.decisions else self._of_gain(),
             self._of_labels(),

@@ -55,6 +55,6 @@ def test_every_item_has_its_rows(capsys, tmp_path):
     out, err = capsys.readouterr()
     assert "Real outputs are left out" in out
     lines = [line.split(" | ") for line in out.splitlines() if line.startswith("| ")][1:]
-    assert {line[0] for line in lines} == {f"| {number}" for number in range(1, 11)}
+    assert {line[0] for line in lines} == {f"| {number}" for number in range(1, 13)}
     assert all("nan" not in line[-1] for line in lines)
-    assert "item 10" in err
+    assert "item 12" in err

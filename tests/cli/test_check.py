@@ -107,6 +107,14 @@ def test_a_file_without_labels_is_fine_as_a_target_only(data, write, ok, files):
     assert "as a target" not in ok("check", *files).stdout
 
 
+def test_without_labels_the_target_is_not_blamed(data, write, run):
+    validation = write("v.csv", data.y_proba_val, data.y_val, label_column="y_true", id=range(300))
+    target = write("t.csv", data.y_proba, id=range(200))
+    shown = run("check", validation, target).stdout
+    assert f"Problem: its classes are not known without the labels of {validation}." in shown
+    assert "softmax" not in shown
+
+
 def test_rows_of_a_file_with_a_problem_are_counted(data, write, run):
     rounded = write("v.csv", data.y_proba_val.round(2), data.y_val)
     shown = run("check", rounded).stdout

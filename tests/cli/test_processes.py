@@ -230,19 +230,22 @@ def test_extras_are_asked_for_only_where_they_are_needed(both, tmp_path):
 # The help
 
 
-def example(name):
-    """Return the words of a command's example, after that of the program."""
-    _, _, line = " ".join(main.get_command(None, name).epilog.split()).partition("Example: ")
-    program, *words = shlex.split(line)
-    assert program == "priorshift"
-    return words
+def examples(name):
+    """Return the words of a command's examples, after that of the program."""
+    head, *lines = main.get_command(None, name).epilog.strip("\b\n").splitlines()
+    assert head == ("Examples:" if len(lines) > 1 else "Example:")
+    assert lines
+    for line in lines:
+        program, *words = shlex.split(line)
+        assert program == "priorshift"
+        yield words
 
 
 @pytest.fixture(scope="module")
 def demo_folder(tmp_path_factory):
     """Make a folder with the demo's data, by its own example in a process of its own."""
     folder = tmp_path_factory.mktemp("demo")
-    subprocess.run([COMMAND, *example("demo")], cwd=folder, check=True, capture_output=True)
+    subprocess.run([COMMAND, *next(examples("demo"))], cwd=folder, check=True, capture_output=True)
     return folder
 
 
@@ -258,11 +261,11 @@ def test_the_demo_writes_its_page(demo_folder):
 )  # images, torch
 def test_every_example_of_the_help_runs(demo_folder, ok, monkeypatch, name):
     monkeypatch.chdir(demo_folder)
-    words = example(name)
-    ok(*words)
-    if "--output" in words:
-        output = Path(words[words.index("--output") + 1])
-        assert output.is_dir() or output.stat().st_size > 1000
+    for words in examples(name):
+        ok(*words)
+        if "--output" in words:
+            output = Path(words[words.index("--output") + 1])
+            assert output.is_dir() or output.stat().st_size > 1000
 
 
 def test_every_command_explains_itself(run):

@@ -6,6 +6,7 @@
 import sys
 import warnings
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -345,3 +346,53 @@ def test_what_is_a_tensor():
     assert is_tensor(strict.ones(2))
     for other in (np.ones(2), np.float64(1), [1], None, "text", np.ma.ones(2)):
         assert not is_tensor(other)
+
+
+class OnOtherDevice:
+    """An array whose numbers come back the way that one library knows."""
+
+    def __init__(self, values):
+        self.values, self.ndim, self.dtype = values, values.ndim, values.dtype
+
+
+class LikeTorch(OnOtherDevice):
+    def detach(self):
+        return SimpleNamespace(
+            cpu=lambda: SimpleNamespace(
+                dtype="torch.bfloat16",
+                float=lambda: SimpleNamespace(numpy=lambda: self.values.astype(np.float32)),
+            )
+        )
+
+
+class LikeCuPy(OnOtherDevice):
+    def get(self):
+        return self.values
+
+
+@pytest.mark.parametrize("kind", [LikeTorch, LikeCuPy])
+def test_numbers_come_back_from_other_devices(kind):
+    values = np.array([[0.25, 0.75]])
+    np.testing.assert_array_equal(to_numpy(kind(values)), values)
+
+
+def test_libraries_are_known_by_their_modules():
+    kind = type("Tensor", (OnOtherDevice,), {"__module__": "torch.special"})
+    assert is_tensor(kind(np.ones(2)))
+    assert not is_tensor(OnOtherDevice(np.ones(2)))
+
+
+@pytest.mark.parametrize("error", [TypeError, RuntimeError, ValueError])
+def test_a_device_that_refuses_float64(error, monkeypatch):
+    given = strict.asarray(np.array([[0.25, 0.75]]), dtype=strict.float32)
+
+    def refuse(*_, **__):
+        raise error("no float64 here")
+
+    monkeypatch.setattr(strict, "ones", refuse)
+    table = TensorTable(given)
+    assert not table.has_float64
+    assert table.work == strict.float32
+    found = ps.adapt_proba(given, [0.5, 0.5], [0.9, 0.1])
+    assert found.dtype == strict.float32
+    np.testing.assert_allclose(to_numpy(found), [[0.75, 0.25]], rtol=1e-6)

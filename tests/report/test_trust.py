@@ -534,5 +534,10 @@ def test_labels_tell_whether_decisions_still_err_as_they_did(decided, pets, read
         assert f"{short_percent(shares[np.argmax(np.abs(shares - found.decided_shares))])}" in (
             found.sentence
         )
-        assert "With labels (PPI)" in [text for text, _ in page.tables["priors-table"][0]]
+        # the page shows the shares that the sentence says to report
+        assert list(page.values("priors-table", "Now").values()) == pytest.approx(shares, rel=1e-5)
+        by_labels = found.shares_to_report is found.ppi
+        columns = [text for text, _ in page.tables["priors-table"][0]]
+        assert ("With labels (PPI)" in columns) != by_labels
+        assert ("labels and predictions (PPI)" in page.texts["changed"]) == by_labels
         assert "You have 200 labels already." in page.texts["plan"]

@@ -7,7 +7,9 @@ import pytest
 
 import priorshift as ps
 from priorshift.evaluation import Comparison, MethodResult
+from priorshift.report._content import title_of
 from priorshift.report._facts import Facts, check_inputs, gather
+from priorshift.report._figures import picture
 from priorshift.report._words import (
     changed_claim,
     checks,
@@ -204,3 +206,25 @@ def test_a_joint_matrix_has_its_own_condition_number(pets, read):
     page = read(pets.render("bbse"))
     shown = page.texts["confusion"].partition("bbse inverted has a condition number of ")[2]
     assert float(shown.partition(".\n")[0]) == pytest.approx(np.linalg.cond(joint), rel=0.01)
+
+
+def test_one_wide_interval_does_not_hide_the_other_shares():
+    bounds = np.array([[0.04, 0.06], [0.0, 1.0], *[[0.04, 0.06]] * 18])
+    wide = replace(estimate_of([0.05] * 20, [0.05] * 20), interval=bounds)
+    found = picture(facts_of(wide), shown_names(wide.classes))
+    assert found.largest == "10%"
+    narrow = replace(wide, interval=bounds.clip(max=0.06))
+    assert picture(facts_of(narrow), shown_names(narrow.classes)).largest == "6%"
+
+
+@pytest.mark.parametrize(
+    ("K", "title"),
+    [
+        (2, "Class balance of c0 and c1"),
+        (3, "Class balance of c0, c1 and c2"),
+        (10, "Class balance of c0, c1 and 8 other classes"),
+        (1000, "Class balance of 1,000 classes"),
+    ],
+)
+def test_a_report_is_named_by_its_classes(K, title):
+    assert title_of(facts_of(estimate_of([1 / K] * K, [1 / K] * K))) == title

@@ -464,7 +464,7 @@ def test_maps_rate_is_of_the_mean_gradient(varied):
 def test_the_table_of_variants_shows_decades_and_the_best_of_both_grids(varied):
     _, found = varied
     rows = [line.split(" | ") for line in sensitivity_as_markdown(found).splitlines()]
-    assert rows[0][-2:] == ["best of decades", "best of 1-2-5 |"]
+    assert rows[0][-2:] == ["best of decades, or EM", "best of 1-2-5 |"]
     assert len(rows) == 2 + 3 * 2 + 4 * 2 + 5  # two ways of three methods, MAP, EM
     scml = next(row for row in rows if row[1:3] == ["SCM-L", "no"])
     runs = _variant(found, method="scm-l", halved=False)

@@ -1,7 +1,9 @@
-"""Subsets, schedules, augmentation, and what is said without PyTorch."""
+"""Subsets, schedules, augmentation, runs, and what is said without PyTorch."""
 
+import json
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,6 +22,7 @@ from priorshift.reproduction import (
     check_published,
     source_counts,
     split,
+    train_classifier,
 )
 from priorshift.reproduction.images import augmented, centred
 from priorshift.reproduction.published import PUBLISHED_LOSS
@@ -263,3 +266,125 @@ def test_without_pillow_it_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(ImportError, match="pip install torch pillow"):
         FileImages(tmp_path, ("a.png",), np.array([0]), 8).pixels(np.array([0]))
+
+
+# Runs, with a stand-in for the network
+
+
+@dataclass(frozen=True)
+class Epoch:
+    loss: float
+
+
+class Network:
+    """What `make_network` was asked for, and what happened to it."""
+
+    def __init__(self, *made):
+        self.made, self.weights, self.device = made, None, None
+
+    def to(self, device):
+        self.device = device
+
+
+@pytest.fixture
+def networks(monkeypatch):
+    """Put a stand-in in the place of PyTorch and of the module that needs it; list what it made."""
+    made = []
+
+    def make(*given):
+        made.append(Network(*given))
+        return made[-1]
+
+    def fit(network, images, rows, plan, scale, *, checkpoint, watch):
+        checkpoint.write_text("half")
+        for epoch in range(1, plan.n_epochs + 1):
+            watch(
+                SimpleNamespace(
+                    what="train",
+                    epoch=epoch,
+                    n_epochs=plan.n_epochs,
+                    done=1,
+                    total=1,
+                    loss=1 / epoch,
+                    accuracy=0.5,
+                    retrained=plan.sampler is not None,
+                )
+            )
+        return [Epoch(1 / epoch) for epoch in range(1, plan.n_epochs + 1)]
+
+    def predict(network, images, rows, size, scale):
+        right = np.eye(network.made[1])[images.y[rows]]
+        right[::2] = 0.0  # every other one is called class 0
+        return (5 * right).astype(np.float32)
+
+    module = ModuleType("priorshift.reproduction.networks")
+    module.Scale = SimpleNamespace(of=lambda images, rows, device: None)
+    module.load_weights = lambda network, path: setattr(network, "weights", path)
+    module.make_network, module.predict_logits, module.train_network = make, predict, fit
+    torch = ModuleType("torch")
+    torch.__version__, torch.cuda = "0.0", SimpleNamespace(is_available=lambda: False)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    return made
+
+
+@pytest.fixture
+def images():
+    y = np.repeat(np.arange(10), 200)
+    return ArrayImages(np.zeros((y.size, 28, 28, 1), np.uint8), y)
+
+
+@pytest.fixture
+def grey(images):
+    return ImageData("fashion-mnist", 10, images, images)
+
+
+def test_a_run_stores_outputs_and_how_they_were_made(grey, networks, tmp_path):
+    plan, weights = Plan("fashion-mnist", "D3", seed=3, n_epochs=2), tmp_path / "weights.pt"
+    path = train_classifier(grey, plan, tmp_path / "runs", retrain="UNI", initial_weights=weights)
+    assert path == tmp_path / "runs" / "fashion-mnist-D3.npz"
+    assert sorted(each.name for each in path.parent.iterdir()) == [
+        "fashion-mnist-D3.json",
+        "fashion-mnist-D3.npz",  # and no checkpoint
+    ]
+    outputs = StoredOutputs.load(path)
+    np.testing.assert_array_equal(outputs.test.y, grey.test.y)
+    np.testing.assert_array_equal(outputs.retrained.logits, outputs.test.logits)
+    record = json.loads(path.with_suffix(".json").read_text("utf-8"))
+    assert record["train_counts"] == np.bincount(outputs.train.y).tolist()
+    assert record["accuracy"]["test"] == 0.55  # half of the images, and class 0 of the others
+    assert record["history"] == 2 * [[{"loss": 1.0}, {"loss": 0.5}]]
+    assert (record["seed"], record["retrained_for"], record["versions"]["torch"]) == (
+        3,
+        "UNI",
+        "0.0",
+    )
+    assert [network.made for network in networks] == 2 * [("small", 10, 1, 3)]
+    assert {(network.weights, network.device) for network in networks} == {(weights, "cpu")}
+
+
+def test_a_finished_run_is_left_as_it_is(grey, networks, tmp_path):
+    plan = Plan("fashion-mnist", "D3", n_epochs=2)
+    path = train_classifier(grey, plan, tmp_path)
+    assert train_classifier(grey, plan, tmp_path) == path
+    assert len(networks) == 1
+    with pytest.raises(ValueError, match="belongs to another run"):
+        train_classifier(grey, replace(plan, n_epochs=3), tmp_path)
+    with pytest.raises(ValueError, match="the first network has no sampler"):
+        train_classifier(grey, replace(plan, sampler="UNI"), tmp_path)
+
+
+def test_the_command_trains_one_network_per_seed(images, networks, tmp_path, write, run):
+    for part in ("train", "t10k"):
+        (tmp_path / f"{part}-images-idx3-ubyte.gz").write_bytes(write.idx(images.values[..., 0]))
+        (tmp_path / f"{part}-labels-idx1-ubyte.gz").write_bytes(
+            write.idx(images.y.astype(np.uint8))
+        )
+    words = ["train", "--dataset", "fashion-mnist", "--data", tmp_path, "--source", "D3"]
+    words += ["--epochs", "2", "--seed", "5", "--runs", "2", "--output", tmp_path / "out"]
+    found = run(*words)
+    assert found.exit_code == 0, found.stderr
+    names = [f"seed-{seed}/fashion-mnist-D3.npz" for seed in (5, 6)]
+    assert all((tmp_path / "out" / name).exists() for name in names)
+    assert "55" in found.stdout
+    assert "seed 6, epoch 2/2: loss 0.500, accuracy 0.500" in found.stderr

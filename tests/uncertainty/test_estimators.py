@@ -194,7 +194,7 @@ def test_errors_say_what_to_do(data):
         scm.estimate(y_proba, 0.9, estimand="both")
     with pytest.raises(ValueError, match="n_resamples"):
         scm.estimate(y_proba, 0.9, n_resamples=3)
-    with pytest.raises(ValueError, match="only speak of the population"):
+    with pytest.raises(ValueError, match="describes only the population"):
         scm.estimate(y_proba, 0.9, interval_method="bootstrap", estimand="sample")
     with pytest.raises(ValueError, match="no Bayesian interval"):
         em.estimate(y_proba, 0.9, interval_method="bayesian")

@@ -7,6 +7,7 @@ are checked once: see `Predictions`. Their type follows one rule: see `float_typ
 
 from priorshift._validation._classes import (
     NO_PRIOR,
+    POSITIVE_NAMES,
     as_decisions,
     check_classes,
     check_indices,
@@ -59,6 +60,7 @@ from priorshift._validation._inputs import (
 
 __all__ = [
     "NO_PRIOR",
+    "POSITIVE_NAMES",
     "RENORMALISE",
     "SUM_TOLERANCE",
     "Predictions",

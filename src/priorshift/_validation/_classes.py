@@ -44,8 +44,8 @@ NEGLIGIBLE_MASS = 1e-6
 
 MISSING_NUMBER = -1
 
-POSITIVE = ("yes", "true", "positive", "pos", "1", "case", "ill", "sick")
-NEGATIVE = ("no", "false", "negative", "neg", "0", "-1", "control", "well", "healthy")
+POSITIVE_NAMES = ("yes", "true", "positive", "pos", "1", "case", "ill", "sick")
+NEGATIVE_NAMES = ("no", "false", "negative", "neg", "0", "-1", "control", "well", "healthy")
 """Names that say which of two classes is the positive one."""
 
 
@@ -73,7 +73,7 @@ def settle_classes(
     if predictions.binary and not set(found.tolist()) <= {0, 1} and found.tolist() != [-1, 1]:
         raise ValueError(
             "y_proba is 1-D and the labels do not say which class it is the probability of; pass "
-            "positive_class=, or classes=[negative, positive]."
+            "classes=[negative, positive] (fit also accepts positive_class=)."
         )
     if found.size == n_columns:
         return found
@@ -340,7 +340,7 @@ def _both_priors(prior: float, classes: Labels, name: str) -> list[float]:
         )
     first, last = (str(each).strip().lower() for each in names)
     numbers = classes.dtype.kind in "iufb"
-    if names[0] > names[1] if numbers else first in POSITIVE and last in NEGATIVE:
+    if names[0] > names[1] if numbers else first in POSITIVE_NAMES and last in NEGATIVE_NAMES:
         raise ValueError(
             f"{name} is a single number ({prior:g}), the prior of the positive class, which should "
             f"come last, but the classes are in the order {some(names)}; say which is which: "
@@ -495,7 +495,7 @@ def _differs(label: Any) -> bool:
 
 
 def _as_objects(y_target: Any) -> NDArray[np.object_]:
-    """Return labels as Python objects, so that None and NaN survive beside strings."""
+    """Return labels as Python objects, so that None and NaN survive next to strings."""
     values = y_target.to_numpy() if hasattr(y_target, "to_numpy") else y_target
     return as_array(values, "y_target", object)
 
@@ -585,9 +585,9 @@ def is_named(y_proba: Any) -> bool:
 
 
 def warn_of_missing_names(given: Any, classes: Labels, name: str) -> None:
-    """Warn of an array after a fit on a frame, as scikit-learn does: its order is taken on trust.
+    """Warn of an array after a fit on a frame, as scikit-learn does: its order cannot be checked.
 
-    `given` is the input as it came; predictions that were checked before have been asked already.
+    `given` is the input as it came; predictions that were checked before have been warned of.
     """
     if isinstance(given, np.ndarray | list | tuple) and np.ndim(given[:1]) == 2:
         warn_user(

@@ -42,7 +42,7 @@ def class_columns(
     found = match_columns(list(by_text), wanted)
     if found is None or (classes is None and found.keys() == by_text.keys()):
         return None
-    # a column that is called as its class keeps its type: 0 rather than "0"
+    # a column named exactly like its class keeps its type: 0 rather than "0"
     return {
         by_text[column] if name == column else name: by_text[column]
         for name, column in found.items()
@@ -84,7 +84,7 @@ def match_columns(columns: Sequence[str], classes: Collection[str]) -> dict[str,
 
 
 def misspelt(columns: Sequence[str], classes: Collection[str]) -> str:
-    """Suggest the column of a class that has none, where another is spelt nearly so.
+    """Suggest the column of a class that has none, if another has nearly the same spelling.
 
     Columns of the other classes tell what the header adds to the names of classes.
 

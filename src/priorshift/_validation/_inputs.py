@@ -75,8 +75,8 @@ def read_numbers(values: Any, name: str, classes: Any = None, labels: Any = None
     array = as_array(values, name)
     if array.dtype.kind not in NUMBERS:
         raise ValueError(
-            f"{name} must hold numbers; got {array.dtype}. Drop the columns that are not scores, "
-            "and convert the others to floats."
+            f"{name} must hold numbers; got {array.dtype}. Drop the columns that are not scores "
+            "and convert the others to floats; of a frame, classes= names the columns to read."
         )
     if array.size == 0:
         raise ValueError(f"{name} is empty (shape {array.shape}); give at least one row.")
@@ -481,7 +481,7 @@ class Predictions:
     binary : bool
         Whether the input was 1-D: the probability of the positive class alone.
     passed : {"proba", "logits"} or None
-        The check that the rows passed; None if nobody checked them.
+        The check that the rows passed; None if they were not checked.
     frame : Frame or None
         The caller's frame that they were read from: see `like_input`.
     decided : ndarray of shape (n_samples,) or None
@@ -681,7 +681,7 @@ def _is_clean(table: TensorTable, from_logits: bool) -> bool:
 
 
 def _is_tensor(values: Any) -> bool:
-    """Tell, at once for what most callers pass."""
+    """Tell whether values are a tensor; quick for what most callers pass."""
     return type(values) not in (np.ndarray, list, tuple) and is_tensor(values)
 
 
@@ -708,7 +708,7 @@ def _require_matrix(values: Rows, names: tuple[Any, ...] | None, name: str) -> N
 
 
 def _refuse_labels(values: Any, name: str) -> None:
-    """Refuse a 1-D array of labels: text, truth values or whole numbers are no probabilities."""
+    """Refuse a 1-D array of labels: text, truth values or whole numbers are not probabilities."""
     shape = getattr(values, "shape", None)  # of something delayed, it is delayed as well
     if not isinstance(values, list | tuple) and not (isinstance(shape, tuple) and len(shape) == 1):
         return

@@ -32,6 +32,10 @@ from priorshift.cli._task import open_task
 @command(
     "assess --validation validation.csv --target target.csv",
     "Say whether to adapt, and why. Start here.",
+    (
+        "assess --validation validation.csv --target target.csv --goal log_loss",
+        "assess --validation validation.csv --target target.csv --target-label-column label",
+    ),
 )
 @data_options(validation="Required.")
 @target_labels_option

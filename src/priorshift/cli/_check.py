@@ -22,7 +22,7 @@ from priorshift.cli._classes import (
 from priorshift.cli._columns import label_hint, names_of
 from priorshift.cli._console import emit, show_table, stdout
 from priorshift.cli._documents import document
-from priorshift.cli._errors import BAD_DATA, Command
+from priorshift.cli._errors import BAD_DATA, Command, in_options
 from priorshift.cli._options import Decorator, Request, column_options, json_option
 from priorshift.cli._task import (
     labels_not_used,
@@ -70,8 +70,7 @@ def columns_of_files(command: Any) -> Any:
 @click.command(
     cls=Command,
     short_help="Show how files are read: rows, classes, columns, labels.",
-    epilog="\b\nExamples:\n  priorshift check validation.csv target.csv\n"
-    "  priorshift check graded.csv answers.csv --predicted-column verdict",
+    epilog="\b\nExample:\n  priorshift check validation.csv target.csv",
 )
 @click.argument("files", nargs=-1, required=True, type=EXISTING, metavar="FILE...")
 @columns_of_files
@@ -118,9 +117,13 @@ def understand(paths: Sequence[Path], request: Request) -> list[Understood]:
         _understood(file, raw, known, columns, files, is_target=at != validation)
         for at, (file, raw) in enumerate(zip(files, labels, strict=True))
     ]
-    if hidden is not None and (len(found) > 1 or found[hidden].problem):
-        found[hidden] = replace(found[hidden], problem=no_labels(opened[hidden]))
-    return found
+    if hidden is None or (len(found) == 1 and not found[hidden].problem):
+        return found
+    unknown = f"its classes are not known without the labels of {opened[hidden].where}."
+    return [
+        replace(one, problem=no_labels(opened[hidden]) if at == hidden else one.problem and unknown)
+        for at, one in enumerate(found)
+    ]
 
 
 def _labels(file: PredictionFile) -> Labels | None:
@@ -145,7 +148,7 @@ def _understood(
         classes = name_classes(columns, file, known)
         n_rows = read_rows(file, columns, files).shape[0]
     except ValueError as error:
-        problem = str(error)
+        problem = in_options(str(error))
         classes = np.array(columns or file.names or ())
     if raw is not None and problem is None:
         try:

@@ -9,7 +9,7 @@ import click
 import numpy as np
 
 from priorshift._typing import Floats, Labels
-from priorshift._validation import match_columns, rounding, some
+from priorshift._validation import POSITIVE_NAMES, match_columns, rounding, some
 from priorshift.cli._console import note
 from priorshift.io import ClassView, PredictionFile, as_text
 
@@ -280,7 +280,8 @@ def _both(
         positive = _positive(names, column)
     if positive is None:
         what = files[0].where if column is None else f"{column!r} in {files[0].where}"
-        example = names[-1] if names else "1"
+        likely = [name for name in names if name.lower() in POSITIVE_NAMES]
+        example = (likely or list(names) or ["1"])[-1]
         raise ValueError(
             f"{what} is one column of predictions, and nothing says of which class; give one "
             f"column per class, or say whose probability it is: --positive-class {example}."

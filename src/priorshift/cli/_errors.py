@@ -109,9 +109,12 @@ class Command(click.Command):
             sys.exit(BAD_DATA)
 
 
-def command(example: str, short_help: str | None = None) -> Callable[..., Command]:
-    """Make a function a command whose help ends with an example of it."""
-    epilog = f"\b\nExample:\n  priorshift {example}"
+def command(
+    example: str, short_help: str | None = None, more: tuple[str, ...] = ()
+) -> Callable[..., Command]:
+    """Make a function a command whose help ends with examples of it."""
+    lines = "".join(f"\n  priorshift {line}" for line in (example, *more))
+    epilog = f"\b\nExample{'s' if more else ''}:{lines}"
     return click.command(cls=Command, short_help=short_help, epilog=epilog)
 
 

@@ -32,6 +32,7 @@ from priorshift.cli._task import as_advised, open_task
 
 @command(
     "estimate --validation validation.csv --target target.csv",
+    more=("estimate --method ppi --target target.csv --target-label-column label",),
 )
 @data_options(validation="EM and MAP can do without.")
 @dask_option

@@ -117,7 +117,7 @@ class Request:
             raise click.UsageError("--interval-method needs a --confidence-level.")
         if self.costs is not None and self.goal != "accuracy":
             raise click.UsageError(
-                f"--costs are a goal of their own; leave out --goal {self.goal}, or --costs."
+                f"--costs replaces --goal; leave out --goal {self.goal}, or --costs."
             )
         if self.adapter is not None:
             self._refuse_beside_adapter()

@@ -1,4 +1,4 @@
-r"""Expected accuracy on the target without its labels, and how far estimated priors flatter it.
+r"""Expected accuracy on the target without its labels, and by how much estimates overstate it.
 
 Under prior shift the accuracy of each class is the same on validation and target, for any rule:
 
@@ -16,7 +16,7 @@ class of resample b,
 .. math:: \mathrm{optimism} = \operatorname{mean}_b\,[p^*_b \cdot \mathrm{acc}^*_b(p^*_b)
     - \hat p \cdot \mathrm{acc}(p^*_b)].
 
-Resampled priors are those that moments support: maximum likelihood on a resampled confusion matrix
+Resampled priors are found from mean decisions: maximum likelihood on a resampled confusion matrix
 and resampled target decisions, moved to the estimate. Where the estimate has standard errors, they
 set the size of the moves.
 """
@@ -40,8 +40,8 @@ DOUBT = 0.5
 
 N_RESAMPLES = 40
 LARGEST_STRETCH = 2.0
-"""How much larger than those of the moments moves may be: standard errors of an unconstrained
-solution can be much larger than what is left of them on the simplex."""
+"""How much standard errors may stretch the resampled moves: those of an unconstrained solution can
+be much larger than what is left of them on the simplex."""
 
 SOLVED = 1e-3
 """Gap in nats of a resample."""
@@ -119,7 +119,7 @@ def expected_score(
 
 @dataclass(frozen=True)
 class Resampled:
-    """What resamples say of a rule that adapts to an estimate.
+    """What resamples show about a rule that adapts to an estimate.
 
     Attributes
     ----------

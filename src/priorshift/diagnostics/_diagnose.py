@@ -1,4 +1,4 @@
-r"""Diagnose an estimate: what can be said about it without labels of the target.
+r"""Diagnose an estimate without labels of the target.
 
 Confusable classes: for classes a and b the decisions differ by :math:`\Delta = E[f_a - f_b \mid a]
 - E[f_a - f_b \mid b]`, which is 0 where the columns of C agree on them. A pair is confusable if
@@ -55,8 +55,8 @@ class Diagnostics:
         Classes that validation lacks.
     accuracy_before, accuracy_after, accuracy_gain : Expected
         On the target, without its labels: sum(p_k acc_k) with the accuracy of each class on
-        validation, before and after adaptation, and their difference. What the estimate flatters
-        itself by is subtracted: it makes the rule and scores it.
+        validation, before and after adaptation, and their difference. The optimism of the
+        estimate, which both sets the rule and scores it, is subtracted.
     confidence_level : float
         Of the intervals.
     priors_exact : bool
@@ -91,17 +91,17 @@ class Diagnostics:
         if gain.low > 0:
             said.append(f"Adaptation is expected to help, by {100 * gain.value:.1f} points.")
         elif gain.high < 0:
-            said.append(f"Adaptation is expected to harm, by {-100 * gain.value:.1f} points.")
+            said.append(f"Adaptation is expected to hurt, by {-100 * gain.value:.1f} points.")
         else:
-            said.append("Whether adaptation helps cannot be told from these data.")
+            said.append("These data do not show whether adaptation helps.")
         if self.priors_exact:
             said.append("The intervals take the target's priors as exact: they were given.")
         if not np.isfinite(self.condition_number):
             said.append("The confusion matrix is singular: some priors are not identified.")
         elif self.condition_number > LARGE_CONDITION:
             said.append(
-                f"The confusion matrix is ill-conditioned ({self.condition_number:.3g}): small "
-                "noise of the decisions moves the estimate far."
+                f"The confusion matrix is ill-conditioned ({self.condition_number:.3g}): a "
+                "little noise in the decisions moves the estimate a lot."
             )
         if self.effective_sample_size < FEW_ROWS:
             said.append(
@@ -110,7 +110,7 @@ class Diagnostics:
             )
         if self.confusable:
             pairs = [f"{one} and {other}" for one, other in self.confusable]
-            said.append(f"Not told apart on validation: {some(pairs, 5)}.")
+            said.append(f"Validation cannot tell apart: {some(pairs, 5)}.")
         if self.unseen_classes:
             said.append(f"Not in validation, and left out: {some(self.unseen_classes)}.")
         return tuple(said)
@@ -121,7 +121,7 @@ class Diagnostics:
         named["confusable"] = [list(pair) for pair in self.confusable]
         named["unseen_classes"] = list(self.unseen_classes)
         if not np.isfinite(self.condition_number):
-            named["condition_number"] = None  # JSON knows no infinity
+            named["condition_number"] = None  # JSON has no infinity
         named["words"] = list(self.words)
         return named
 
@@ -149,7 +149,7 @@ class Diagnostics:
 def confusable_pairs(
     y_proba: Floats, y: Indices, first: Confusion | None = None
 ) -> list[tuple[int, int]]:
-    """Return pairs of class indices, the least told apart first; `first` is C if it is known.
+    """Return pairs of class indices, the hardest to tell apart first; `first` is C if it is known.
 
     Examples
     --------
@@ -197,7 +197,7 @@ def diagnose(
     decision: Decision = "soft",
     confidence_level: float = 0.95,
 ) -> Diagnostics:
-    """Say what an estimate is worth: conditioning, confusable classes, expected accuracy.
+    """Judge an estimate: conditioning, confusable classes, expected accuracy.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def diagnose(
         As for `priorshift.detect_shift`.
     estimate : PriorEstimate
         What to judge. Its standard errors, if it has any, say how far resampled priors are from
-        it; otherwise the moments of validation and target do.
+        it; otherwise the mean decisions on validation and target do.
     classes : array-like of shape (n_classes,), optional
         Class names in the order of the columns; by default those of the estimate.
     decision : {"soft", "hard"}, default="soft"

@@ -68,7 +68,7 @@ def calibration_error(confidence: Vector, accuracy: Vector, rows: Vector | Indic
 
 
 def assign_bins(confidence: Vector, n_bins: int, strategy: Strategy) -> Indices:
-    """Return the bin of each sample; equal confidences are never parted.
+    """Return the bin of each sample; equal confidences stay together.
 
     Examples
     --------

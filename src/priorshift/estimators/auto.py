@@ -84,7 +84,7 @@ large together with its copy, and of at most so many numbers of a table."""
 
 
 THIN_ROWS, MANY_CLASSES = 10, 50
-"""Validation rows per class below which, with so many classes, intervals are too narrow."""
+"""Validation rows per class below which, with so many classes, intervals may be too narrow."""
 
 ACCURACY = Goal("accuracy")
 
@@ -572,7 +572,7 @@ class Auto(PriorEstimator):
         n = rows.y_proba.shape[0]
         return (
             f"validation is thin, {n:,} rows for {K:,} classes: intervals and the expected gain "
-            f"are surer than they should be. Label at least {THIN_ROWS} rows per class.",
+            f"may be too sure. Label at least {THIN_ROWS} rows per class.",
         )
 
     def _temperature(self, priors: Vector) -> CalibrationMap | None:

@@ -181,8 +181,8 @@ def _in_whole_rows(array: Any, persist: bool) -> Any:
 def _counted(array: Any) -> Any:
     """Refuse every chunk, once it is computed, whose shape is not what the array says.
 
-    Dask itself trusts what `from_delayed` and `map_blocks` were told. Sums over other rows would be
-    wrong, and so would the certificates made from them.
+    Dask itself trusts the shapes given to `from_delayed` and `map_blocks`. Sums over other rows
+    would be wrong, and so would the certificates made from them.
     """
     return array.map_blocks(_as_claimed, dtype=array.dtype, meta=array._meta)
 

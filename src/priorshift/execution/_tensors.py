@@ -18,10 +18,10 @@ from priorshift.execution._tables import Blocks, Table
 from priorshift.execution._threads import row_slices
 
 BLOCK_NUMBERS = 2**20
-"""Numbers that are worked on at once: memory beside the tensor stays small."""
+"""Numbers to work on at once, so that little memory is needed besides the tensor."""
 
 LIBRARIES = ("torch", "cupy", "jax", "jaxlib")
-"""Whose arrays may not say that they follow the standard."""
+"""Libraries whose arrays may lack the mark of the standard."""
 
 
 def is_tensor(values: Any) -> bool:
@@ -80,7 +80,7 @@ class TensorTable(Table):
     xp : module
         The library's functions by the names of the standard.
     work : dtype
-        What is computed in: float64 where the device has it, else float32.
+        The type to compute in: float64 where the device has it, else float32.
     """
 
     def __init__(self, array: Any) -> None:
@@ -96,7 +96,7 @@ class TensorTable(Table):
 
     @cached_property
     def has_float64(self) -> bool:
-        """Whether the device computes in float64: Apple's do not, and JAX only if told to."""
+        """Whether the device computes in float64: Apple's do not, and JAX only if configured to."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

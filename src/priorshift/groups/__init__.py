@@ -1,9 +1,9 @@
 r"""Priors by group (site, week, device): one pass, one certificate per group, partial pooling.
 
-Methods with a confusion matrix C need no more of a group than its counts of decisions
-(`GroupCounts`). Without pooling, a group gets what its estimator says of its rows; all groups are
-solved together, each to its own duality gap. With pooling, its mean decision :math:`q_g` is first
-drawn to that of the others,
+Methods with a confusion matrix C need only each group's counts of decisions (`GroupCounts`).
+Without pooling, each group is estimated from its own rows; all groups are solved together, each to
+its own duality gap. With pooling, the mean decision :math:`q_g` of a group is first shrunk towards
+that of the others,
 
 .. math:: \tilde q_g = \mu + W_g (q_g - \mu), \qquad
     W_g = v\, C D C^T \left(v\, C D C^T + \Sigma / n_g\right)^{-1},

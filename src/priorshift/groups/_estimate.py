@@ -1,6 +1,6 @@
 r"""estimate_groups: one estimate per group, in one pass over the rows.
 
-Methods with a confusion matrix see no more of a group than its counts of decisions. All groups are
+Methods with a confusion matrix use only each group's counts of decisions. All groups are
 solved together: likelihoods as one batch of mixture problems, inversions as one linear system with
 as many right-hand sides as groups. EM and MAP work on the rows themselves (`_posteriors`).
 
@@ -271,7 +271,7 @@ def _from_counts(estimator: PriorEstimator, counts: GroupCounts, asked: _Asked) 
 
 
 def _is_each_alone(estimator: PriorEstimator, rows: _Rows, asked: _Asked) -> bool:
-    """Whether every group is to be a target of its own, because no batch can solve for it."""
+    """Whether to estimate every group as a target of its own, because no batch can solve for it."""
     plain = rows.weight is None and asked.interval is None and not isinstance(rows.y_proba, Table)
     by_counts = estimator.counts_suffice and estimator.confusion_.seen.all()
     in_batch = estimator.batch is not None and (by_counts or not estimator.counts_suffice)
@@ -281,12 +281,12 @@ def _is_each_alone(estimator: PriorEstimator, rows: _Rows, asked: _Asked) -> boo
 def _estimate_each(estimator: PriorEstimator, rows: _Rows) -> GroupEstimates:
     """Estimate every group by itself, as a target of its own.
 
-    This is slow, and the only way for a method without a batch solver, or if validation lacks a
-    class, whose share counts do not tell.
+    This is slow. It is the only way for a method without a batch solver, or if validation lacks a
+    class: counts do not determine its share.
     """
     whole = estimator._estimate(rows.y_proba)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the same was said of all rows
+        warnings.simplefilter("ignore")  # the estimate on all rows has warned already
         alone = [
             _estimate_one(estimator, rows.y_proba[rows.codes == g], group)
             for g, group in enumerate(rows.names)

@@ -89,7 +89,7 @@ class ArrowTable(PredictionFile):
         return np.array([value for part in parts for value in part], dtype=object)
 
     def n_rows(self) -> int | None:
-        """Return the number of rows, if the file tells."""
+        """Return the number of rows, if the file stores it."""
         with self._open() as (_, n_rows, _):
             return n_rows
 
@@ -124,7 +124,7 @@ class ArrowTable(PredictionFile):
 
     @contextmanager
     def _new_part(self, copy: Copy, schema: Any) -> Iterator[Write]:
-        """Yield a function that writes a record batch to a new part beside the output.
+        """Yield a function that writes a record batch to a new part next to the output.
 
         Every run writes one part, as Arrow IPC. It is named by its first row and ends where the
         next part begins; what its run wrote after the last entry of the journal is not used.

@@ -106,7 +106,7 @@ class ArrowRows(ColumnTable):
 
     @cached_property
     def _is_mapped(self) -> bool:
-        """Whether numbers can be used where they lie in the file: columns are not compressed."""
+        """Whether numbers can be used in place, because columns are not compressed."""
         import pyarrow as pa
 
         with pa.memory_map(str(self.path)) as source:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 @contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary path beside `path` that replaces it on success and is removed on failure.
+    """Yield a temporary path next to `path` that replaces it on success and is removed on failure.
 
     Readers see the old file or the new one, never half of it, even if the process is killed. The
     next file written under this name removes what a killed process left behind. A pipe or device

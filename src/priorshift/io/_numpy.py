@@ -53,7 +53,7 @@ class NpyFile(PredictionFile):
             return cast("NDArray[Any]", np.load(self.path, allow_pickle=False, mmap_mode="r"))
 
     def values(self, names: Sequence[str] | None) -> Floats:  # noqa: ARG002
-        """Return the predictions as they lie in the file."""
+        """Return the predictions as they are stored."""
         return _matrix(self.array, self.where)
 
     def rows(self, names: Sequence[str] | None = None) -> Rows:

@@ -64,7 +64,7 @@ def open_predictions(
     label_column : str, optional
         Column of the labels, by default "label"; in an npz the key, by default "y".
     logits : bool, default=False
-        Whether predictions are logits. In an npz the key `logits` says so as well.
+        Whether predictions are logits. In an npz, the key `logits` has the same effect.
     title : str, optional
         What messages call the file, by default its path.
     ignored : sequence of str, optional

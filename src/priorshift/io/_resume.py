@@ -1,7 +1,7 @@
 """Write large files so that a run that was killed can be continued.
 
-A hidden folder beside the goal holds what is being written, and a journal that says up to where it
-is complete. The next run of the same work finds both.
+A hidden folder next to the output holds what is being written, and a journal of how much of it is
+complete. The next run of the same work finds both.
 """
 
 import hashlib
@@ -110,7 +110,7 @@ def remove_partial(path: str | os.PathLike[str]) -> None:
 
 @contextmanager
 def _held_folder(goal: Path, path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield the hidden folder of a goal while other runs are kept out."""
+    """Yield the hidden folder of an output while other runs are kept out."""
     folder = goal.with_name(f".{goal.name}.partial")
     lock = folder.with_name(f"{folder.name}.lock")
     with locked(lock, f"another run is writing {path}; wait for it."):

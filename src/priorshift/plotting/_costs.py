@@ -47,7 +47,7 @@ class CostDisplay(Display):
     prevalence : array-like of shape (n_points,)
         Shares of the class.
     before, after : array-like of shape (n_points,)
-        Expected cost per case, with predictions as they are and adapted.
+        Expected cost per case, with unadapted and with adapted predictions.
     name : str
         The class.
     source : float, optional
@@ -139,7 +139,7 @@ class CostDisplay(Display):
 
     @property
     def saved(self) -> Vector:
-        """What adapting saves per case at each prevalence."""
+        """Savings per case from adapting, at each prevalence."""
         return self.before - self.after
 
     def figsize(self) -> tuple[float, float]:

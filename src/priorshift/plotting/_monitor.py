@@ -38,7 +38,7 @@ MAX_CLASSES = 8
 class MonitorDisplay(Display):
     """Show class priors over time, one line per class, with the alarms.
 
-    A circle at the left, in the colour of its class, is the source prior, where that is known.
+    A circle at the left, in the colour of its class, marks the source prior, if known.
 
     Parameters
     ----------

@@ -189,7 +189,7 @@ def _check_interval(interval: ArrayLike, n_classes: int) -> Vector:
     bounds = np.asarray(interval, dtype=np.float64)
     if bounds.shape != (n_classes, 2) or not (bounds[:, 0] <= bounds[:, 1]).all():
         raise ValueError(
-            f"interval must hold a lower and an upper bound per class, shape ({n_classes}, 2); got "
+            f"interval must have a lower and an upper bound per class, shape ({n_classes}, 2); got "
             f"shape {bounds.shape}, or a lower bound above its upper one."
         )
     return bounds

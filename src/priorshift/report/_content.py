@@ -52,8 +52,8 @@ from priorshift.text import (
 MAX_CONFUSABLE = 100
 """Pairs kept of those that cannot be told apart: a thousand classes may have 100,000."""
 
-MOST_IN_TITLE = 3
-"""Classes that a title names."""
+MOST_IN_TITLE, MANY_IN_TITLE = 3, 12
+"""Classes that a title names, and beyond how many it names none."""
 
 SCHEMA_VERSION = 2
 """Raised when a name goes or changes its meaning; not when one is added."""
@@ -225,6 +225,8 @@ def about_report(
 def title_of(facts: Facts) -> str:
     """Name a report that was given no title by its classes."""
     names = [shorten(name, 30) for name in shown_names(facts.estimate.classes)]
+    if len(names) > MANY_IN_TITLE:
+        return f"Class balance of {len(names):,} classes"
     if len(names) > MOST_IN_TITLE:
         names = [*names[: MOST_IN_TITLE - 1], f"{len(names) - MOST_IN_TITLE + 1:,} other classes"]
     return f"Class balance of {listed(names)}"

@@ -356,6 +356,11 @@ class Facts:
     plans: tuple[Plan, ...] = ()
 
     @property
+    def shown(self) -> PriorEstimate:
+        """The shares that the page shows: of decisions, those to report."""
+        return _shown(self.estimate, self.assessment)
+
+    @property
     def goal(self) -> Goal:
         """What the verdict is about."""
         return ACCURACY if self.assessment is None else self.assessment.judged_by
@@ -426,7 +431,7 @@ def gather(inputs: Inputs) -> Facts:
     return Facts(
         estimate=inputs.estimate,
         assessment=assessment,
-        shift=shift_of(inputs.estimate),
+        shift=shift_of(_shown(inputs.estimate, assessment)),
         decisions=decisions,
         mistakes=mistakes,
         reliability=reliability,
@@ -436,8 +441,16 @@ def gather(inputs: Inputs) -> Facts:
         n_target=_rows_of(inputs.proba_target, assessment, "n_target") or inputs.estimate.n_target,
         warnings=tuple(dict.fromkeys(warned)),
         decided=_decided_shares(inputs, assessment),
-        plans=() if inputs.label_target is not None else plans_of(inputs.estimate, mistakes),
+        plans=()
+        if inputs.label_target is not None
+        else plans_of(_shown(inputs.estimate, assessment), mistakes),
     )
+
+
+def _shown(estimate: PriorEstimate, assessment: Assessment | None) -> PriorEstimate:
+    if assessment is None or assessment.decided_shares is None:
+        return estimate
+    return assessment.shares_to_report
 
 
 def _decided_shares(inputs: Inputs, assessment: Assessment | None) -> Vector | None:

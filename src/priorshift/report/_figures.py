@@ -11,7 +11,6 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from priorshift._typing import Vector
 from priorshift.plotting import ComparisonDisplay, ConfusionDisplay, ReliabilityDisplay
 from priorshift.report._facts import Facts
 from priorshift.text import short_percent, shorten
@@ -180,6 +179,9 @@ TOP_MOVERS = 10
 LONGEST_NAME = 28
 """Characters; of a longer name the middle is left out, as names differ at either end."""
 
+WIDEST = 2.0
+"""How far beyond the largest share the scale goes, to hold intervals; wider ones are cut."""
+
 MARGINS = 1.0, 98.0
 """Where the scale of the picture begins and ends, in per cent of its width."""
 
@@ -223,12 +225,16 @@ class Picture:
 
 def picture(facts: Facts, names: tuple[str, ...]) -> Picture:
     """Place the classes that moved most on a common scale."""
-    estimate, K = facts.estimate, len(names)
+    estimate, K = facts.shown, len(names)
     truth = None if facts.truth is None else facts.truth.priors
     shown = facts.shift.by_size[: K if K <= MAX_SHARES else TOP_MOVERS]
     columns = [estimate.source_priors, estimate.priors]
-    columns += [part for part in (truth, _upper(facts), facts.decided) if part is not None]
-    largest = _scale(max(float(column[shown].max()) for column in columns))
+    columns += [part for part in (truth, facts.decided) if part is not None]
+    largest = max(float(column[shown].max()) for column in columns)
+    if estimate.interval is not None:  # one class of which nothing is known must not hide the rest
+        upper = float(estimate.interval[shown, 1].max())
+        largest = max(largest, min(upper, WIDEST * largest))
+    largest = _scale(largest)
     rows = tuple(
         _share(
             shorten(names[k], LONGEST_NAME),
@@ -258,11 +264,6 @@ def picture(facts: Facts, names: tuple[str, ...]) -> Picture:
         level = f"{100 * estimate.confidence_level:g}%"
     scale = f"{100 * largest:g}%"
     return Picture(rows, rest, scale, level, truth is not None, facts.decided is not None)
-
-
-def _upper(facts: Facts) -> Vector | None:
-    interval = facts.estimate.interval
-    return None if interval is None else interval[:, 1]
 
 
 def _scale(largest: float) -> float:

@@ -78,7 +78,7 @@ class PageTable:
 
 def priors_table(facts: Facts, names: Sequence[str]) -> PageTable:
     """List the share of every class before and now."""
-    estimate, K = facts.estimate, len(names)
+    estimate, K = facts.shown, len(names)
     order = facts.shift.by_size if K > MANY else np.arange(K)
     columns = ["Class", "Before", "Now"]
     parts = [_cells(estimate.source_priors, percent), _cells(estimate.priors, percent)]
@@ -93,7 +93,7 @@ def priors_table(facts: Facts, names: Sequence[str]) -> PageTable:
     if facts.truth is not None:
         columns.append("Labels say")
         parts.append(_cells(facts.truth.priors, percent))
-    elif facts.assessment is not None and facts.assessment.ppi is not None:
+    elif facts.assessment is not None and facts.assessment.ppi not in (None, estimate):
         columns.append("With labels (PPI)")
         parts.append(_bounded(facts.assessment.ppi))
     if estimate.raw is not None and (estimate.raw < -ROUNDING).any():

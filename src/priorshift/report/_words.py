@@ -181,7 +181,7 @@ def _decided_tiles(facts: Facts, right: Expected) -> Iterator[Tile]:
 def _miscounted(facts: Facts) -> float:
     """Return how far counted decisions and the shares to report are apart, as a share of cases."""
     assert facts.decided is not None
-    return float(np.abs(facts.decided - facts.estimate.priors).sum() / 2)
+    return float(np.abs(facts.decided - facts.shown.priors).sum() / 2)
 
 
 def _score(facts: Facts) -> Callable[[float], str]:
@@ -200,7 +200,7 @@ def _balance_tile(facts: Facts) -> Tile:
     """Say how far the class mix moved: which share of cases training would put elsewhere."""
     test, label = facts.test, "Change in class balance"
     share = short_percent(facts.shift.total_variation)
-    elsewhere = "of cases, compared with training"
+    elsewhere = "of cases, against training"
     if test is None:
         return Tile(label, share, (elsewhere, "not tested against chance"))
     if test.rejected:
@@ -249,7 +249,7 @@ def movers_claim(facts: Facts, names: tuple[str, ...]) -> str:
     grew = order[change[order] >= WORTH_NAMING][:1]
     shrank = order[change[order] <= -WORTH_NAMING][:1]
     named = grew if len(names) == 2 else np.concatenate([grew, shrank])
-    source, priors = facts.estimate.source_priors, facts.estimate.priors
+    source, priors = facts.shown.source_priors, facts.shown.priors
     claims = [f"{quoted(names[k])} {_moved(float(source[k]), float(priors[k]))}" for k in named]
     return ", ".join(claims) or "The class shares are what they were"
 
@@ -319,7 +319,7 @@ def decisions_sentence(facts: Facts, names: tuple[str, ...]) -> str:
 def _corrected(facts: Facts, names: tuple[str, ...]) -> str:
     """Say what counting decisions would get wrong most."""
     assert facts.decided is not None
-    estimate = facts.estimate
+    estimate = facts.shown
     k = int(movers(estimate.priors - facts.decided, 1)[0])
     span = ""
     if estimate.interval is not None:
@@ -363,7 +363,7 @@ def ratio_sentence(facts: Facts) -> str:
 
 def interval_sentence(facts: Facts) -> str:
     """Say what the bounds of the shares are, or how to get them."""
-    estimate = facts.estimate
+    estimate = facts.shown
     if estimate.method == KNOWN:
         return "The shares of the target were given, so they have no interval."
     if estimate.interval is None:
@@ -374,6 +374,8 @@ def interval_sentence(facts: Facts) -> str:
     level = estimate.confidence_level
     at = "" if level is None else f" at {100 * level:g}% confidence"
     said = f"Lower and upper are bounds of each share{at}."
+    if estimate is not facts.estimate:
+        said += " The shares rest on labels and predictions (PPI), and hold whatever changed."
     if traits_of(estimate.method).trusts_outputs:
         said += " They assume that the predicted probabilities are calibrated."
     return said
@@ -429,7 +431,7 @@ def _shift_check(facts: Facts) -> Check | None:
     if test is None:
         why = " ".join(r for r in facts.assessment.reasons if " test" in r and ": " in r)
         return Check("shift", "unknown", "Not tested", why or "There is no test of a shift.")
-    said = shift_in_words(test, facts.estimate)
+    said = shift_in_words(test, facts.shown)
     numbers, notes = _shift_numbers(test), _shift_notes(test)
     if test.rejected:
         return Check("shift", "good", "Clear change", said, numbers, notes)
@@ -751,7 +753,7 @@ def _plan(facts: Facts, names: tuple[str, ...]) -> str:
     """Say what labels do for the shares, and how well the shares are known now."""
     if not facts.plans:
         return ""
-    estimate, now = facts.estimate, ""
+    estimate, now = facts.shown, ""
     if estimate.interval is not None:
         k = int(np.ptp(estimate.interval, axis=1).argmax())
         low, high = (short_percent(bound) for bound in estimate.interval[k].tolist())
@@ -777,7 +779,7 @@ PLANNED = ("--validation", "--labels", "--label-column", "--class-columns", "--p
 
 def _plan_command(facts: Facts, options: str) -> str:
     """Return the command that plans again: with the shares typed, or from a file if many."""
-    words, estimate = shlex.split(options), facts.estimate
+    words, estimate = shlex.split(options), facts.shown
     kept = [word for word in words if word == "--logits"]
     for option, value in pairwise(words):
         if option in PLANNED:

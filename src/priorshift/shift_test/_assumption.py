@@ -63,8 +63,8 @@ def check_assumption(
 ) -> AssumptionTest:
     """Test whether a change of class priors alone explains the target.
 
-    Where one side was rounded to fewer decimals, the other is rounded alike. Repeated rows of a
-    side that was drawn with replacement count once, and the sentence says so.
+    Where one side was rounded to fewer decimals, the other is rounded the same way. Repeated rows
+    of a side that was drawn with replacement count once; the sentence mentions it.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ class Features:
             ordered[:, -2],
             ordered[:, :-1].sum(axis=1),
         )
-        # rounded, so that equal values are equal in every precision; nothing is left beside 1
+        # rounded, so that equal values are equal in every precision; nothing is left next to 1
         runner_up = np.divide(
             second, rest, out=np.ones_like(rest), where=(top < 1) & (rest > 0)
         ).round(MOST_DECIMALS)

@@ -1,11 +1,12 @@
-r"""Test whether the target's class priors are those of the source, and say how far they are.
+r"""Test whether the target's class priors are those of the source, and how far apart they are.
 
 The distance between estimated and source priors is too large by construction: noise makes it
 positive even without a shift. So it is compared with what the same estimator finds where the true
 distance is known: priors between the source's and the estimated ones are taken as true, deviations
-are drawn with their noise and estimated from again. What the draws' median is too large by is
-subtracted; their quantiles, inverted, are the interval. Its lower end supposes that the classes
-moved which clearly did, its upper end that all did, as noise adds most to a shift of few classes.
+are drawn with their noise and estimated from again. The bias of their median is
+subtracted, and inverting their quantiles gives the interval. Its lower end assumes that only the
+classes moved that clearly did; its upper end assumes that all did, because noise adds most to a
+shift of few classes.
 """
 
 from dataclasses import dataclass
@@ -72,7 +73,7 @@ def detect_shift(
 
     The null distribution of T holds the noise of target and validation. It comes from resampling,
     as a chi-square distribution would reject far too often with few rows per class. Where one side
-    was rounded to fewer decimals, the other is rounded alike.
+    was rounded to fewer decimals, the other is rounded the same way.
 
     Parameters
     ----------
@@ -218,7 +219,7 @@ def _check(
 
 
 def _repeats(samples: Samples) -> tuple[str, ...]:
-    """Say where rows repeat, which this test takes for rows of their own."""
+    """Report repeated rows, which this test counts as new ones."""
     _, *number = without_repeats(samples)
     return tuple(
         f"{side} has {n:,} repeated rows, which the test of a shift counts as new ones: its "
@@ -384,7 +385,7 @@ class _Again:
         return np.stack([distances(self.estimates(truth), self.null) for truth in truths.T])
 
     def at_statistic(self, truths: Vector, values: Vector) -> float:
-        """Interpolate values at truths on a path: where the statistic, least blurred, puts us."""
+        """Interpolate values at truths on a path, at the point that the statistic suggests."""
         squares = ((self.A @ (truths - self.null[:, None])) ** 2).sum(axis=0)
         beyond = self.statistic - float(np.median((self.noise[0] ** 2).sum(axis=1)))
         return float(np.interp(beyond, np.maximum.accumulate(squares), values))
@@ -426,7 +427,7 @@ def _true_distance(observed: float, true: Vector, quantiles: Vector) -> float:
     return float(np.interp(observed, rising, np.maximum.accumulate(true)))
 
 
-# What would have been seen ----------------------------------------------------------------------
+# What would have been detected -----------------------------------------------------------------
 
 N_DIRECTIONS = 64
 

@@ -5,11 +5,11 @@ r"""The deviations d = q - C p of decisions, their statistic, and draws of their
     \quad \frac1{n_e} = \sum_k \frac{(p^N_k)^2}{n_k}
 
 Cov(f) is the covariance of a row drawn under the null hypothesis, estimated from validation and
-target together: then few rows of a class cannot make T large by chance, as covariances within
-classes would. No variance counts as less than K / (M + n_e) of the largest: decisions that hardly
-ever occur vary by more than they show, and without that floor the test rejected 12 % instead of
-5 % (121 classes of plankton, 10 rows per class). The draws that T is compared with hold the full
-noise of both sides,
+target together. So a class with few rows cannot make T large by chance, which covariances within
+classes would allow. No variance counts as less than K / (M + n_e) of the largest: decisions that
+hardly ever occur vary by more than they show, and without that floor the test rejected 12 % instead
+of 5 % (121 classes of plankton, 10 rows per class). The draws that T is compared with include the
+full noise of both sides,
 
 .. math:: \operatorname{Cov}(q - C p) = \frac{\operatorname{Cov}_p(f)}{M}
     + \sum_k \frac{p_k^2 S_k}{n_k}
@@ -172,7 +172,7 @@ class Mixed:
 
     @classmethod
     def of(cls, samples: Samples, decision: Decision, priors: Vector) -> "Mixed":
-        """Pool the sides, each by what it is worth."""
+        """Pool both sides, each weighted by its effective size."""
         n, M, size = samples.class_counts, samples.n_target, samples.effective_size(priors)
         share = M / (M + size)
         of_class = np.divide(priors, n, out=np.zeros_like(priors), where=n > 0)

@@ -15,7 +15,7 @@ from priorshift.streaming._past import DyadicPools
 
 @dataclass(frozen=True)
 class Alarm:
-    """A sequential test of whether the stream still is as it began.
+    """A sequential test of whether the stream is still as it was at the start.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Alarm:
 
     @property
     def p_value(self) -> float:
-        """The smallest level at which the alarm would stand by now."""
+        """The smallest level at which the alarm would have been raised by now."""
         return float(np.exp(-self.largest))
 
     def add(self, counts: Vector) -> "Alarm":
@@ -81,7 +81,7 @@ class Alarm:
         )
 
     def acknowledge(self) -> "Alarm":
-        """Start again from what came since the alarm; if that is nothing, from what will come.
+        """Start again from the batches since the alarm or, if there are none, from those to come.
 
         The batch that raised the alarm is left out, because raising it makes it unlike the others.
         """

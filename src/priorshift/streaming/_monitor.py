@@ -81,7 +81,7 @@ class PriorMonitor(BaseEstimator):
     n_batches_ : int
         Batches seen.
     alarm_ : bool
-        Whether an alarm stands.
+        Whether an alarm is active.
     history : MonitorHistory
         The last steps.
 
@@ -269,10 +269,10 @@ class PriorMonitor(BaseEstimator):
         return self._estimate_from(self._past, chosen)
 
     def acknowledge(self) -> Self:
-        """Accept the present as normal: end a standing alarm and start a new test.
+        """Accept the present as normal: end an active alarm and start a new test.
 
-        The stream is then compared with itself: with what came after the batch that raised the
-        alarm, and with what is to come. From then on the chance of a false alarm is again at most
+        The stream is then compared with itself: with the batches after the one that raised
+        the alarm, and with those to come. From then on the chance of a false alarm is again at most
         `alarm_level`. Estimates continue unchanged.
         """
         check_is_fitted(self)
@@ -286,7 +286,7 @@ class PriorMonitor(BaseEstimator):
 
     @property
     def alarm_(self) -> bool:
-        """Whether an alarm stands."""
+        """Whether an alarm is active."""
         return self._alarm.standing
 
     @property

@@ -292,9 +292,9 @@ class _State:
         given = named["given"]
         _require(
             type(given) is list and [type(known) for known in given] == [bool, bool],
-            "'given' is not two truth values",
+            "'given' is not two booleans",
         )
-        _require(type(named["source_priors_from"]) is str, "'source_priors_from' is no text")
+        _require(type(named["source_priors_from"]) is str, "'source_priors_from' is not text")
         for name in ("source_priors", "source_label_priors"):
             check_priors(self._counts(name, self.K), self.classes, name)
         self._check_counts_kept(_mapping(named["evidence"], "the counts"))
@@ -414,7 +414,7 @@ class _State:
 
 
 def _mapping(value: Any, name: str) -> dict[str, Any]:
-    _require(type(value) is dict, f"{name} is no mapping")
+    _require(type(value) is dict, f"{name} is not a mapping")
     return dict(value)
 
 

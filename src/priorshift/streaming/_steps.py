@@ -36,13 +36,13 @@ class MonitorStep:
     y_proba : ndarray or None
         The batch's probabilities, adapted to those priors.
     log_e_value : float
-        Evidence, in nats, that the stream is no longer as it began. It may fall again.
+        Evidence, in nats, that the stream is no longer as it was at the start. It may fall again.
     log_threshold : float
         Evidence that raises the alarm.
     p_value : float
-        The smallest level at which the alarm would stand by now; valid at any time.
+        The smallest level at which the alarm would have been raised by now; valid at any time.
     alarm : bool
-        Whether the alarm stands: raised at this step or before, and not acknowledged since.
+        Whether the alarm is active: raised at this step or before, and not acknowledged since.
     raised : bool
         Whether it was raised at this step.
     """

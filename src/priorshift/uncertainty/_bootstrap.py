@@ -72,7 +72,7 @@ def bootstrap_interval(
     centre : ndarray of shape (K,)
         The same estimate without resampling.
     priors : ndarray of shape (K,)
-        The estimate that the interval shall hold.
+        The estimate that the interval must contain.
     n_target : float
         Rows of the target.
     request : IntervalRequest

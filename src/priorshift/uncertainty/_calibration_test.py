@@ -1,4 +1,4 @@
-r"""A test whether the labels of validation refute that outputs are calibrated.
+r"""Test whether the labels of validation refute that outputs are calibrated.
 
 If outputs are calibrated under the source priors :math:`p_T`, then on validation, whose class
 balance is :math:`\nu`, the label of a row has the chances :math:`r \propto f\,\nu / p_T`; that is f
@@ -9,7 +9,7 @@ itself where validation is drawn as the source was. Two score tests compare labe
     B_k = \frac{\sum_i ([y_i = k] - r_{ik})}{\sqrt{\sum_i r_{ik} (1 - r_{ik})}}.
 
 Z is negative where outputs are too sure of themselves, and positive where they are not sure enough
-(the score of a temperature). B says of each class whether it is predicted too often or too seldom
+(the score of a temperature). B shows for each class whether it is predicted too often or too rarely
 (the score of a bias). Each test has half of the level, so that calibrated outputs are refuted at
 most at the level.
 """
@@ -35,15 +35,15 @@ class Miscalibration(NamedTuple):
 
     p_value: float
     slope: float  # Z: below 0 where outputs are too sure, above 0 where not sure enough, else 0
-    column: int | None = None  # the class that is predicted too often or too seldom
-    excess: float = 0.0  # B of that class, above 0 where it is predicted too seldom
+    column: int | None = None  # the class that is predicted too often or too rarely
+    excess: float = 0.0  # B of that class, above 0 where it is predicted too rarely
 
     def say(self, classes: Labels) -> str:
         """Say what labels contradict."""
         if self.column is None:
             how = "are too sure" if self.slope < 0 else "are not sure enough"
         else:
-            often = "seldom" if self.excess > 0 else "often"
+            often = "rarely" if self.excess > 0 else "often"
             how = f"predict class {classes[self.column]} too {often}"
         return (
             f"validation refutes that outputs are calibrated: they {how} (p = {self.p_value:.2g})"
@@ -89,7 +89,9 @@ def refute_calibration(
     Z = slope / np.sqrt(max(slope_variance, LEAST))
     B = bias / np.sqrt(np.maximum(bias_variance, LEAST_VARIANCE))
     k = int(np.argmax(np.abs(B)))
-    events = K if K > 2 else 1  # of two classes one is predicted too often as the other too seldom
+    events = (
+        K if K > 2 else 1
+    )  # of two classes, one is predicted too often when the other is predicted too rarely
     of_slope, of_bias = 4 * ndtr(-abs(Z)), 4 * events * ndtr(-abs(B[k]))
     if min(of_slope, of_bias) > LEVEL:
         return None

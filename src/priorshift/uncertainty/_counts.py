@@ -1,4 +1,4 @@
-"""Intervals from counts of hard decisions alone: rows are not needed, of target or validation."""
+"""Intervals from counts of hard decisions alone, without the rows of target or validation."""
 
 from dataclasses import dataclass
 
@@ -53,7 +53,7 @@ class HardDecisions:
         return Votes.of_counts(self.validation, self.target, self.model, self.tempered)
 
     def interval(self, priors: Vector, request: IntervalRequest) -> PriorInterval:
-        """Bound the priors in the way that is asked for, by default by standard errors."""
+        """Bound the priors by the requested method, by default by standard errors."""
         if request.method == "bootstrap":
             return self._bootstrap(priors, request)
         if request.method == "bayesian":
@@ -95,7 +95,7 @@ class HardDecisions:
 def pooled_columns(validation: Vector) -> Vector:
     """Return columns with the accuracy and the mistakes of all classes together.
 
-    For validation of which counts are left and no rows, so that nothing says how the classifier
+    For validation that is known only by its counts: without rows, nothing shows how the classifier
     itself sees a class.
 
     Examples

@@ -1,4 +1,4 @@
-"""What is asked of an interval, what is handed back, and the bounds themselves."""
+"""The request for an interval, the interval that answers it, and the bounds themselves."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -51,7 +51,7 @@ class IntervalRequest:
         check_choice(simultaneous, (True, False), "simultaneous")
         if method == "bootstrap" and estimand == "sample":
             raise ValueError(
-                "a bootstrap resamples the target, so it can only speak of the population; for "
+                "a bootstrap resamples the target, so it describes only the population; for "
                 "estimand='sample' use interval_method='asymptotic' or 'bayesian'."
             )
         return cls(

@@ -7,8 +7,8 @@ covariance under :math:`\sum p = 1` has a closed form there:
 .. math:: G = H^{-1} - p p^T / M.
 
 Where a class is absent, at a share of 0, the likelihood falls from its maximum with a slope, and
-the others give way to it. What is likely enough on that path belongs to the interval of every
-class: where one class takes everything, there is no other way for it to lose.
+the other classes make room for it. Every share along that path that is likely enough belongs to the
+intervals of all classes: if one class has everything, this is the only way it can have less.
 
 All of it **assumes that the outputs are calibrated** under the source priors: it is the noise of
 EM, not the bias that miscalibrated outputs give it. On real networks that bias can be larger.
@@ -67,7 +67,7 @@ class SourceNoise(NamedTuple):
             squares += of_class.power(2) @ effect**2
         # sum_i w_i^2 (e_i - mean)^2 by class, with weights equal within a class in the cross term
         mass, square = np.bincount(labels, self.weight), np.bincount(labels, self.weight**2)
-        # a class without a row has no noise that anyone could know of
+        # the noise of a class without rows is unknown
         n_effective = np.divide(mass**2, square, out=np.ones_like(mass), where=square > 0)[:, None]
         spread = squares - sums**2 / n_effective
         return np.maximum(spread * n_effective / np.maximum(n_effective - 1, 1), 0).sum(axis=0)
@@ -96,7 +96,7 @@ def likelihood_interval(
     mle : ndarray of shape (K,)
         Its maximiser.
     priors : ndarray of shape (K,)
-        The estimate that the interval shall hold.
+        The estimate that the interval must contain.
     request : IntervalRequest
     source_priors : ndarray of shape (K,)
     source_noise : SourceNoise, optional
@@ -168,10 +168,10 @@ def _paths(H: Vector, gradient: Vector, p: Vector, M: float) -> tuple[Vector, Ve
     scaled[np.diag_indices_from(scaled)] += RIDGE * M
     inverse = np.linalg.inv(scaled) * root[:, None] * root
     covariance = inverse - np.outer(p[present], p[present]) / M
-    # posteriors tell no more than labels: below their noise there is but rounding
+    # posteriors tell no more than labels: below their noise there is only rounding
     own = np.maximum(np.diagonal(covariance), p[present] * (1 - p[present]) / M)
     paths, variance = np.eye(K), np.empty(K)
-    if own.size > 1:  # else one class takes everything, and has none to give way to
+    if own.size > 1:  # else one class has everything, and there is no other to make room for
         paths[np.ix_(present, present)] = covariance / own
     variance[present] = np.maximum(own, np.finfo(np.float64).tiny)
     absent = ~present
@@ -205,7 +205,7 @@ def _effects(problem: Mixture, p: Vector, paths: Vector) -> Iterator[tuple[slice
 
 
 def _reach(effects: Vector, sign: float, drop: Vector, start: Vector, most: Vector) -> Vector:
-    """Solve sum_i log(1 + sign t e_i) = -drop for 0 <= t <= most, one t a column.
+    """Solve sum_i log(1 + sign t e_i) = -drop for 0 <= t <= most, one t per column.
 
     The sum is concave in t, so Newton's steps from beyond the solution stay beyond it; a step that
     leaves the bracket is replaced by its middle.
