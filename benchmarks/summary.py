@@ -26,6 +26,9 @@ ACCURACIES = {
 CALIBRATED = ("em", "map", "scm-l", "scm-m", "oracle")
 """Methods whose gain by BCTS is shown."""
 
+SUPPLEMENT_DUELS = (("scm-l", "scm"), ("scm-l", "em"), ("scm-m", "map"))
+"""What is compared on the supplement's targets."""
+
 NAMES = [COLUMNS.get(solver, solver) for solver in SOLVERS]
 
 
@@ -45,8 +48,9 @@ def main() -> None:
     parts += ["## For how many networks a claim holds, is undecided, or is reversed"]
     parts += [verdicts(settings)]
     others = by_setting(read_records(sorted(options.folder.glob("*-supplement-methods.csv"))))
-    parts += ["## The same for the targets of the supplement, networks times targets"]
-    parts += [verdicts(others)]
+    for one, other in SUPPLEMENT_DUELS:
+        parts += [f"## Targets of the supplement: {heading(one)} - {heading(other)}"]
+        parts += [differences(others, (one, other))]
     print("\n\n".join(parts))
 
 
