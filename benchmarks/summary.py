@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.claims import DUELS, by_setting, difference, read_records, verdicts_as_markdown
+from benchmarks.claims import DUELS, by_network, by_setting, counted, difference, read_records
 from priorshift.reproduction.tables import heading, markdown
 from priorshift.reproduction.trials import COLUMNS, SOLVERS
 
@@ -26,12 +26,15 @@ ACCURACIES = {
 CALIBRATED = ("em", "map", "scm-l", "scm-m", "oracle")
 """Methods whose gain by BCTS is shown."""
 
+SUPPLEMENT_DUELS = (("scm-l", "scm"), ("scm-l", "em"), ("scm-m", "map"))
+"""What is compared on the supplement's targets."""
+
 NAMES = [COLUMNS.get(solver, solver) for solver in SOLVERS]
 
 
 def main() -> None:
     options = parse()
-    paths = [p for p in sorted(options.folder.glob("*-table?.csv")) if "supplement" not in p.name]
+    paths = sorted(options.folder.glob("*-table?.csv"))
     settings = by_setting(read_records(paths))
     parts = [f"# {len(paths)} tables"]
     for title, methods in ACCURACIES.items():
@@ -42,7 +45,12 @@ def main() -> None:
             parts += [differences(settings, duel)]
     for method in CALIBRATED:
         parts += [f"## 7. Gain by BCTS: {heading(method)}", gains(settings, method)]
-    parts.append(verdicts_as_markdown(options.folder))
+    parts += ["## For how many networks a claim holds, is undecided, or is reversed"]
+    parts += [verdicts(settings)]
+    others = by_setting(read_records(sorted(options.folder.glob("*-supplement-methods.csv"))))
+    for one, other in SUPPLEMENT_DUELS:
+        parts += [f"## Targets of the supplement: {heading(one)} - {heading(other)}"]
+        parts += [differences(others, (one, other))]
     print("\n\n".join(parts))
 
 
@@ -75,28 +83,51 @@ def accuracies(settings: dict, methods: Sequence[str]) -> str:
 def differences(settings: dict, duel: tuple[str, str]) -> str:
     """Show paired differences with standard errors: over networks if there are several."""
     one, other = duel
+
+    def cell(runs: dict) -> str:
+        return difference(runs[one], runs[other]) if one in runs and other in runs else ""
+
     rows = []
-    for place in places(settings):
-        found = [settings.get((*place, solver), {}) for solver in SOLVERS]
-        if all(one in each and other in each for each in found):
-            networks = len({r.network for r in found[0][one]})
-            cells = [difference(each[one], each[other]) for each in found]
-            rows.append([*named(place), str(networks), *cells])
-    return markdown(["source -> target", "BCTS", "networks", *NAMES], rows)
+    for source, target in tasks(settings):
+        found = [settings.get((source, target, by, s), {}) for by in (False, True) for s in SOLVERS]
+        cells = [cell(runs) for runs in found]
+        if any(cells):
+            networks = len({r.network for runs in found for r in runs.get(one, ())})
+            rows.append([f"{source} -> {target}", str(networks), *cells])
+    return markdown(["source -> target", "networks", *NAMES, *(f"BCTS, {n}" for n in NAMES)], rows)
 
 
 def gains(settings: dict, method: str) -> str:
     """Show what each column's BCTS adds to a method."""
     rows = []
-    for source, target, calibrated in places(settings):
+    for source, target in tasks(settings):
         pairs = [
             tuple(settings.get((source, target, by, solver), {}) for by in (True, False))
             for solver in SOLVERS
         ]
-        if calibrated and all(method in each for pair in pairs for each in pair):
+        if all(method in runs for pair in pairs for runs in pair):
             cells = [difference(after[method], before[method]) for after, before in pairs]
             rows.append([f"{source} -> {target}", *cells])
     return markdown(["source -> target", *NAMES], rows)
+
+
+def verdicts(settings: dict) -> str:
+    """Count networks by claim and column: holds, undecided, the other way, by two errors."""
+    rows = []
+    for one, other in (duel for duels in DUELS.values() for duel in duels):
+        cells = []
+        for calibrated in (False, True):
+            for solver in SOLVERS:
+                found = by_network(settings, one, other, calibrated, solver)
+                cells.append(", ".join(counted(found)[1:4]) if len(found) else "")
+        if any(cells):
+            rows.append([f"{heading(one)} over {heading(other)}", *cells])
+    return markdown(["claim", *NAMES, *(f"BCTS, {n}" for n in NAMES)], rows)
+
+
+def tasks(settings: dict) -> Iterator[tuple[str, str]]:
+    """Yield source and target, each once."""
+    yield from dict.fromkeys(key[:2] for key in settings)
 
 
 def named(place: tuple[str, str, bool]) -> list[str]:
