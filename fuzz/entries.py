@@ -165,7 +165,7 @@ PARAMETERS: dict[str, tuple[Any, ...]] = {
     "alpha": (0.5, 1, 1.0, 3.0, 10, 1e-6, 1e6),
     "tol": (1e-2, 1e-6, 1e-9, 0.5),
     "max_iter": (1, 10, 1000),
-    "solver": ("certified", "paper"),
+    "solver": ("certified", "paper", "released", "optimal"),
     "constrained": (True, False),
     "shrinkage": ("cv", "evidence", 0.0, 0.5, 1.0),
     "regularization": (0.001, 0.01, 1.0),
