@@ -258,7 +258,7 @@ def test_unlike_counts_cannot_be_added():
     for make in (count, confuse):
         with pytest.raises(ValueError, match=r"hard counts of 3 .* to soft counts of 3"):
             make(3, "hard") + make(3, "soft")
-        with pytest.raises(ValueError, match=r"of 3 classes to hard counts of 4 .* alike"):
+        with pytest.raises(ValueError, match=r"of 3 classes to hard counts of 4 .* same way"):
             make(3, "hard") + make(4, "hard")
     with pytest.raises(ValueError, match="cannot add"):
         count(3, "hard") + confuse(3, "hard")

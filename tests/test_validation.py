@@ -449,7 +449,10 @@ def test_bad_sample_weights(weight, patterns):
         (ps.EM(tol="small"), ["tol", "above 0", "'small'"]),
         (ps.SCML(max_iter=0), ["max_iter", "at least 1", "got 0"]),
         (ps.SCML(max_iter=2.5), ["max_iter", "whole number", "got 2.5"]),
-        (ps.EM(solver="newton"), ["solver", "'certified', 'paper', 'gradient'", "'newton'"]),
+        (
+            ps.EM(solver="newton"),
+            ["solver", "'certified', 'paper', 'released', 'gradient'", "'newton'"],
+        ),
         (ps.SCML(solver="gradient"), ["solver", "'certified', 'paper'", "'gradient'"]),
         (ps.MAP(alpha=0.0), ["alpha", "above 0"]),
         (ps.MAP(alpha=[1.0, np.inf, 1.0]), ["alpha", "finite"]),

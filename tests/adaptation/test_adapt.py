@@ -298,15 +298,18 @@ def test_one_column_is_the_positive_class():
 
 @pytest.mark.parametrize("prior", [1.5, -0.5, np.nan])
 def test_a_positive_prior_outside_0_to_1_is_refused(prior):
-    with pytest.raises(
-        ValueError, match=r"prior of the positive class must be a number in \[0, 1\]"
-    ):
+    with pytest.raises(ValueError, match=r"prior of the positive class.*must be in \[0, 1\]"):
         ps.adapt_proba([0.2, 0.5], 0.5, prior)
 
 
-def test_a_number_is_no_prior_for_a_matrix():
-    with pytest.raises(ValueError, match=r"source_priors must be 2 numbers, one per class"):
-        ps.adapt_proba([[0.2, 0.8]], 0.5, 0.5)
+def test_a_number_is_the_prior_of_the_second_of_two_columns():
+    adapted = ps.adapt_proba([[0.2, 0.8]], 0.3, 0.6)
+    np.testing.assert_allclose(adapted, ps.adapt_proba([[0.2, 0.8]], [0.7, 0.3], [0.4, 0.6]))
+
+
+def test_a_number_is_no_prior_for_three_columns():
+    with pytest.raises(ValueError, match="source_priors"):
+        ps.adapt_proba([[0.2, 0.3, 0.5]], 0.5, 0.5)
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])

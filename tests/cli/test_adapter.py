@@ -130,7 +130,7 @@ def test_adapters_that_do_not_fit(files, write, data, refuse, adapter, tmp_path)
     assert "2 columns" in refuse(1, "adapt", "--adapter", adapter, "--target", two, *output)
     found = json.loads(adapter.read_text()) | {"schema_version": 9}
     adapter.write_text(json.dumps(found))
-    assert "it says 9" in refuse(1, "adapt", "--adapter", adapter, "--target", files[1])
+    assert "found 9" in refuse(1, "adapt", "--adapter", adapter, "--target", files[1])
     adapter.write_text("{")
     assert "not JSON" in refuse(1, "adapt", "--adapter", adapter, "--target", files[1])
     missing = tmp_path / "none.json"

@@ -268,7 +268,7 @@ def test_the_priors_are_shown_to_a_person(both, ok, data):
         line = next(line for line in result.stdout.splitlines() if str(name) in line)
         assert f"{100 * prior:.2f} %" in line
     assert "\x1b" not in result.stdout + result.stderr
-    assert "certified" in result.stderr
+    assert "Certified optimum" in result.stderr
     assert "200 target rows" in result.stderr
 
 

@@ -219,7 +219,10 @@ def test_em_needs_source_priors_alone(data, files, ask, refuse):
     shift = ps.EM().fit(source_priors=np.full(3, 1 / 3), classes=data.classes)
     assert answer["priors"] == shift.estimate(data.y_proba).to_dict()["priors"]
     line = refuse(2, "estimate", *target, "--source-priors", "ant=1,bee=1,cow=1")
-    assert line == "scm-l needs --validation here; em and map can do with --source-priors alone."
+    assert line == (
+        "scm-l needs --validation here; em and map can do with --source-priors alone, ppi with "
+        "--target-label-column."
+    )
     line = refuse(2, "estimate", *target, "--method", "em")
     assert line.startswith("em needs --validation here")
 

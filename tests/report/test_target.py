@@ -38,7 +38,8 @@ def test_counts_and_scores_are_those_of_all_rows(target, kind):
         (counted.before, score(y_proba, y, estimate.source_priors, classes=names)),
         (counted.after, score(adapted, y, estimate.priors, classes=names)),
     ):
-        for name, value in vars(expected).items():
+        known = {name: value for name, value in vars(expected).items() if value is not None}
+        for name, value in known.items():
             assert getattr(found, name) == pytest.approx(value, rel=1e-12)
 
 

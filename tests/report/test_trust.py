@@ -451,6 +451,8 @@ def test_the_page_speaks_of_what_was_judged(pets, judged, read, tmp_path):
     assert page.data["score_after"] == judged.score_after.to_dict()
     named = {"cost": "costs=costs"}.get(judged.goal, f'goal="{judged.goal}"')
     assert (named in page.texts["next"]) == (judged.goal != "accuracy")
+    option = {"cost": "--costs costs.csv"}.get(judged.goal, f"--goal {judged.goal}")
+    assert (option in page.texts["next"]) == (judged.goal != "accuracy")
     if judged.goal != "accuracy":
         said = [page.texts["verdict"], main, page.texts["reasons"], judged.sentence, repr(judged)]
         accuracy = re.compile(r"(?<!balanced )accuracy", re.IGNORECASE)

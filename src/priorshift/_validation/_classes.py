@@ -577,8 +577,8 @@ def is_named(y_proba: Any) -> bool:
     """Tell whether predictions are a frame with names, rather than numbers, for its columns."""
     if isinstance(y_proba, Predictions):
         return y_proba.frame is not None and not are_positions(y_proba.names or ())
-    if isinstance(y_proba, np.ndarray | list | tuple | Table):
-        return False
+    if isinstance(y_proba, np.ndarray | list | tuple | Table) or hasattr(y_proba, "collect"):
+        return False  # a lazy frame, which has to be collected, is refused where it is read
     # Arrow's `columns` are the data
     names = getattr(y_proba, "column_names", getattr(y_proba, "columns", None))
     return names is not None and not callable(names) and not are_positions(tuple(names))

@@ -746,7 +746,9 @@ def _labels(facts: Facts) -> str:
 def _options(facts: Facts) -> str:
     """Name files as an example where the report does not know them."""
     more = " --predicted-column decision" if facts.decided is not None else ""
-    return OPTIONS + more + (" --costs costs.csv" if facts.goal.name == "cost" else "")
+    goal = facts.goal.name
+    aim = {"accuracy": "", "cost": " --costs costs.csv"}.get(goal, f" --goal {goal}")
+    return OPTIONS + more + aim
 
 
 def _plan(facts: Facts, names: tuple[str, ...]) -> str:
