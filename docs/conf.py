@@ -105,6 +105,9 @@ html_sidebars = {
     "command-line": [],
     "changelog": [],
     "cite": [],
+    "reading-the-paper": [],
+    "reproduction": [],
+    "reproduction-supplement": [],
     "index": [],
 }
 
