@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import fields
+from functools import cache
 from importlib import import_module
 from typing import Any, Literal
 
@@ -27,12 +28,12 @@ class FrozenArrays:
 
     def __post_init__(self) -> None:
         refuse_nan(self)
-        for field in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, field.name)
+        for name in _names(type(self)):  # type: ignore[arg-type]
+            value = getattr(self, name)
             if isinstance(value, np.ndarray):
                 frozen = value.copy()
                 frozen.setflags(write=False)
-                object.__setattr__(self, field.name, frozen)
+                object.__setattr__(self, name, frozen)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Rebuild through `__init__`: NumPy's own pickles forget that arrays are read-only."""
@@ -58,13 +59,19 @@ def refuse_nan(result: Any) -> None:
     Traceback (most recent call last):
     ValueError: Found.gap came out as NaN: ...
     """
-    for field in fields(result):
-        if _has_nan(getattr(result, field.name)):
+    for name in _names(type(result)):  # type: ignore[arg-type]
+        if _has_nan(getattr(result, name)):
             raise ValueError(
-                f"{type(result).__name__}.{field.name} came out as NaN: these data do not "
+                f"{type(result).__name__}.{name} came out as NaN: these data do not "
                 "determine it. Check validation and target for classes without any probability or "
                 "sample, and for priors near 0; add rows, or use another method."
             )
+
+
+@cache
+def _names(result: type) -> tuple[str, ...]:
+    """List the fields of a dataclass; small inputs feel the time it takes."""
+    return tuple(field.name for field in fields(result))
 
 
 def _has_nan(value: Any) -> bool:

@@ -118,7 +118,7 @@ def adapt_proba(
 def renormalise(y_proba: ArrayLike, *, classes: ArrayLike | None = None) -> Any:
     r"""Divide rows by their sums: probabilities that were rounded, or are percent.
 
-    .. math:: p_{ik} / \textstyle\sum_j p_{ij}
+    .. math:: \frac{p_{ik}}{\sum_j p_{ij}}
 
     Parameters
     ----------

@@ -774,11 +774,11 @@ class PriorEstimator(BaseEstimator):
             )
             if labels.rows.size or self.needs_target_labels:
                 found = self._estimate_labelled(values, labels, request)
-                return replace(found, named=named)
+                return _marked(found, named)
         if request is None:
-            return replace(self._estimate(values), named=named)
+            return _marked(self._estimate(values), named)
         of_interval = self._few_classes(values)
-        found = replace(self._estimate(values), named=named)
+        found = _marked(self._estimate(values), named)
         return found.with_interval(self._interval(of_interval, found, request), request)
 
     def _looks_at_labels(self, y_target: Any, sample_weight: Any) -> bool:
@@ -908,8 +908,8 @@ class PriorEstimator(BaseEstimator):
         shift = self.estimate(
             y_proba, y_target=y_target, unlabelled=unlabelled, sample_weight=sample_weight
         )
-        shift = replace(shift, named=False)  # what there was to warn of is said
-        return shift.adapt(y_proba, strength=strength)
+        # what there was to warn of is said
+        return _marked(shift, False).adapt(y_proba, strength=strength)
 
     # How priors are found: a method overrides `_estimate` or `_solve`
 
@@ -1110,6 +1110,11 @@ def _refuse_more(given: dict[str, Any]) -> None:
 def _is_zero(source_priors: Vector | None) -> Any:
     """Tell which classes are known to have had no prior in the source."""
     return False if source_priors is None else source_priors <= NO_PRIOR
+
+
+def _marked(found: PriorEstimate, named: bool) -> PriorEstimate:
+    """Return the estimate with its mark of named columns; itself, uncopied, where that is right."""
+    return found if found.named == named else replace(found, named=named)
 
 
 def _are_decisions(y_proba: Any) -> bool:
