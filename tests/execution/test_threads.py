@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
 from priorshift.execution import (
+    LockFree,
     _threads,
     map_rows,
     multiply,
@@ -376,6 +377,37 @@ def test_children_of_a_process_whose_threads_estimate():
         check=False,
     )
     assert (done.stdout.strip(), done.stderr) == ("20", "")
+
+
+class Slow:
+    """A property that says when it is being computed, and ends when it may."""
+
+    def __init__(self, begun, may_end):
+        self.begun, self.may_end = begun, may_end
+
+    @LockFree
+    def value(self):
+        self.begun.set()
+        return self.may_end.wait(HANGS)
+
+
+def test_a_property_of_one_object_does_not_wait_for_another():
+    """A lock of the class, held by a thread at a fork, would stop the child for ever."""
+    begun, may_end, free = threading.Event(), threading.Event(), threading.Event()
+    free.set()
+    thread = threading.Thread(target=lambda: Slow(begun, may_end).value)
+    thread.start()
+    try:
+        assert begun.wait(HANGS)
+        other = threading.Thread(target=lambda: Slow(threading.Event(), free).value, daemon=True)
+        other.start()
+        other.join(HANGS / 2)
+        assert not other.is_alive()
+    finally:
+        may_end.set()
+        thread.join()
+    slow = Slow(threading.Event(), free)
+    assert slow.value is slow.value is True
 
 
 # Products

@@ -10,13 +10,12 @@ validation set whose class balance is not the training set's.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from priorshift._typing import Indices, Mask, Vector
-from priorshift.execution import BLOCK_BYTES, row_blocks
+from priorshift.execution import BLOCK_BYTES, LockFree, row_blocks
 
 IMPOSSIBLE = -1e300
 """A score whose exp is exactly 0, while 0 * IMPOSSIBLE is not NaN."""
@@ -90,12 +89,12 @@ class LabelLikelihood:
         """Return the likelihood of some of the samples."""
         return LabelLikelihood(self.z, self.y, self.weight, self.offset, tuple(parts))
 
-    @cached_property
+    @LockFree
     def total(self) -> float:
         """The sum of weights."""
         return float(sum(self.weight[rows].sum() for rows in self._parts())) or 1.0
 
-    @cached_property
+    @LockFree
     def seen(self) -> Mask:
         """Which classes have samples."""
         size = self.offset.size
@@ -200,7 +199,7 @@ class LabelLikelihood:
             products += features @ features.T
         return covariance / self.total, products
 
-    @cached_property
+    @LockFree
     def _equal(self) -> bool:
         return bool((self.weight == 1).all())
 

@@ -5,7 +5,6 @@ counted among the classes that validation saw; some of its rows may have labels.
 """
 
 from dataclasses import dataclass, fields
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ from priorshift._validation import (
     known_labels,
 )
 from priorshift.adaptation import prior_ratio
-from priorshift.execution import Block, Rows, map_reduce, times
+from priorshift.execution import Block, LockFree, Rows, map_reduce, times
 from priorshift.solvers import Mixture, maximise
 from priorshift.statistics import Confusion, Decision, DecisionCounts
 
@@ -254,7 +253,7 @@ class SeenTarget:
         )
         return TargetCounts(counts, self.seen, self.unseen_priors)
 
-    @cached_property
+    @LockFree
     def size(self) -> float:
         """Number of rows of classes that were seen."""
         if self.weight is None:

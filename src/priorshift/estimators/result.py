@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
-from functools import cached_property
 from html import escape
 from os import PathLike
 from pathlib import Path
@@ -39,6 +38,7 @@ from priorshift.calibration import (
     CalibrationMap,
     calibration_from_dict,
 )
+from priorshift.execution import LockFree
 from priorshift.solvers import ADVICE, Status
 from priorshift.text import html_paragraphs, html_table, movers, plain, text_table
 from priorshift.uncertainty import Estimand, IntervalKind, IntervalRequest, PriorInterval
@@ -159,7 +159,7 @@ class PriorEstimate(FrozenArrays):
         """Importance weight of each class: priors / source_priors; None without these."""
         return None if self.source_priors is None else prior_ratio(self.priors, self.source_priors)
 
-    @cached_property
+    @LockFree
     def adapter(self) -> Adapter:
         """The adaptation alone, as `adapt` applies it: save it, send it, export it."""
         self._require_source()

@@ -7,7 +7,7 @@ arrays, as it reads any table.
 
 import warnings
 from collections.abc import Iterator
-from functools import cache, cached_property
+from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from priorshift._typing import Floats, Indices
 from priorshift.execution._tables import Blocks, Table
-from priorshift.execution._threads import row_slices
+from priorshift.execution._threads import LockFree, row_slices
 
 BLOCK_NUMBERS = 2**20
 """Numbers to work on at once, so that little memory is needed besides the tensor."""
@@ -94,7 +94,7 @@ class TensorTable(Table):
         self.dtype = np.dtype(np.float32 if narrow else np.float64)
         self.shape = tuple(array.shape)
 
-    @cached_property
+    @LockFree
     def has_float64(self) -> bool:
         """Whether the device computes in float64: Apple's do not, and JAX only if configured to."""
         try:
@@ -105,7 +105,7 @@ class TensorTable(Table):
             return False
         return bool(one.dtype == self.xp.float64)
 
-    @cached_property
+    @LockFree
     def work(self) -> Any:
         """The type that sums are computed in."""
         return self.xp.float64 if self.has_float64 else self.xp.float32

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, cached_property
 from itertools import pairwise
 from threading import RLock, local
 from typing import Any, TypeVar
@@ -32,6 +32,39 @@ N_PARTS = 8
 
 SERIAL_WORK = 2**22
 """Multiplications below which starting threads costs more than it saves."""
+
+
+class LockFree(cached_property[Result]):
+    """A property that is computed once per object, without a lock.
+
+    Until Python 3.12, `functools.cached_property` holds one lock for all objects of a class. A
+    child that is forked while another thread holds it waits forever. Here two threads may both
+    compute a value, which is the same.
+
+    Examples
+    --------
+    >>> class Squared:
+    ...     def __init__(self, x):
+    ...         self.x = x
+    ...
+    ...     @LockFree
+    ...     def value(self):
+    ...         print("computed")
+    ...         return self.x**2
+    >>> three = Squared(3)
+    >>> three.value, three.value
+    computed
+    (9, 9)
+    """
+
+    def __get__(self, instance: Any, owner: type[Any] | None = None) -> Any:
+        """Return the stored value, or compute and store it."""
+        if instance is None or self.attrname is None:
+            return super().__get__(instance, owner)
+        stored = vars(instance)
+        if self.attrname not in stored:
+            stored[self.attrname] = self.func(instance)
+        return stored[self.attrname]
 
 
 def row_slices(rows: int | slice, n_rows: int) -> Iterator[slice]:

@@ -4,7 +4,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from priorshift._typing import Floats, float_type
 from priorshift._version import __version__
 from priorshift.exceptions import missing
-from priorshift.execution import Rows, row_slices
+from priorshift.execution import LockFree, Rows, row_slices
 from priorshift.io import _base
 from priorshift.io._arrow_rows import ArrowRows, ColumnTable, ParquetRows, StreamRows, stacked
 from priorshift.io._base import ADAPTED, Copy, PredictionFile, order_of, require_distinct
@@ -37,7 +36,7 @@ class ArrowTable(PredictionFile):
 
     is_table = True
 
-    @cached_property
+    @LockFree
     def schema(self) -> Any:
         """Names and types of the columns."""
         with self._open() as (schema, _, _):
@@ -49,7 +48,7 @@ class ArrowTable(PredictionFile):
         """Names of all columns."""
         return list(self.schema.names)
 
-    @cached_property
+    @LockFree
     def names(self) -> tuple[str, ...]:
         """The numeric columns, except the label and a row index."""
         return tuple(
@@ -216,7 +215,7 @@ class ParquetFile(ArrowTable):
                     lambda columns: file.iter_batches(_base.BLOCK_ROWS, columns=columns),
                 )
 
-    @cached_property
+    @LockFree
     def compression(self) -> str:
         """How the first column is compressed."""
         import pyarrow.parquet as pq
@@ -252,7 +251,7 @@ class ArrowFile(ArrowTable):
                 batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
                 yield reader.schema, None, lambda columns: _chosen(batches, columns)
 
-    @cached_property
+    @LockFree
     def is_stream(self) -> bool:
         """Whether the mark of files is missing at the beginning."""
         with self.path.open("rb") as stream:

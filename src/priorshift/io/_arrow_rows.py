@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Floats
-from priorshift.execution import Blocks, Table, row_slices
+from priorshift.execution import Blocks, LockFree, Table, row_slices
 
 BATCH_BYTES = 2**23
 """Float64 bytes that Parquet decodes at once: in smaller batches, calls cost more than decoding."""
@@ -39,13 +38,13 @@ class ColumnTable(Table):
         """Rows of each piece: a row group of Parquet, a record batch of Arrow."""
         raise NotImplementedError
 
-    @cached_property
+    @LockFree
     def ends(self) -> list[int]:
         """The rows at which pieces begin and end."""
         return [0, *accumulate(self.piece_rows)]
 
-    @cached_property
-    def shape(self) -> tuple[int, int]:  # type: ignore[override]
+    @LockFree
+    def shape(self) -> tuple[int, int]:
         """Rows and classes."""
         return self.ends[-1], len(self.names)
 
@@ -60,7 +59,7 @@ class ColumnTable(Table):
 class ParquetRows(ColumnTable):
     """Rows of a Parquet file; a part of it is a run of row groups."""
 
-    @cached_property
+    @LockFree
     def piece_rows(self) -> list[int]:
         """Rows of each row group."""
         import pyarrow.parquet as pq
@@ -87,7 +86,7 @@ class ParquetRows(ColumnTable):
 class ArrowRows(ColumnTable):
     """Rows of an Arrow IPC file, mapped: uncompressed columns are not even copied."""
 
-    @cached_property
+    @LockFree
     def piece_rows(self) -> list[int]:
         """Rows of each record batch."""
         reader = self._reader(self.names[:1])
@@ -104,7 +103,7 @@ class ArrowRows(ColumnTable):
         for at in _pieces(self.ends, part):
             yield from _blocks(reader.get_batch(at), self, self.ends[at], part, n_rows)
 
-    @cached_property
+    @LockFree
     def _is_mapped(self) -> bool:
         """Whether numbers can be used in place, because columns are not compressed."""
         import pyarrow as pa
@@ -134,7 +133,7 @@ class StreamRows(ColumnTable):
 
     portable = False
 
-    @cached_property
+    @LockFree
     def piece_rows(self) -> list[int]:
         """All rows: a stream is one piece, whose length is known at its end."""
         return [sum(batch.num_rows for batch in self._batches())]

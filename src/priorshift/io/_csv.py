@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Floats
+from priorshift.execution import LockFree
 from priorshift.io import _base
 from priorshift.io._base import Copy, PredictionFile, order_of, require_distinct
 from priorshift.io._resume import Mark
@@ -41,14 +42,14 @@ class CsvFile(PredictionFile):
 
     is_table = True
 
-    @cached_property
+    @LockFree
     def header(self) -> list[str]:
         """Names of the columns, without blanks around them."""
         names = [name.strip() for name in self._first_line]
         require_distinct(names, f"the header of {self.where}")
         return names
 
-    @cached_property
+    @LockFree
     def names(self) -> tuple[str, ...]:
         """Columns of numbers, except the label and an unnamed row index."""
         return tuple(
@@ -57,7 +58,7 @@ class CsvFile(PredictionFile):
             if self.may_be_class(name) and self._are_numbers(cells)
         )
 
-    @cached_property
+    @LockFree
     def delimiter(self) -> str:
         """What separates cells: whatever cuts the header into most of them, commas first."""
         with self._text() as stream:
@@ -65,7 +66,7 @@ class CsvFile(PredictionFile):
         found = {mark: len(next(csv.reader([line], delimiter=mark), ())) for mark in DELIMITERS}
         return max(found, key=lambda mark: found[mark])
 
-    @cached_property
+    @LockFree
     def decimal_comma(self) -> bool:
         """Whether more numbers have a decimal comma than a point; never between commas."""
         if self.delimiter == ",":
@@ -128,7 +129,7 @@ class CsvFile(PredictionFile):
                     copy.written(start + len(rows), partial(_flushed, stream))
                 start += len(rows)
 
-    @cached_property
+    @LockFree
     def _first_line(self) -> list[str]:
         with self._open() as reader:
             cells = next(reader, None)
@@ -136,13 +137,13 @@ class CsvFile(PredictionFile):
             raise ValueError(f"{self.where} is empty; a CSV file begins with a header.")
         return cells
 
-    @cached_property
+    @LockFree
     def _sample(self) -> list[Sequence[str]]:
         """The cells of each column in the first rows; of a table without rows, numbers."""
         rows = next(self._blocks(SAMPLE_ROWS), [])
         return list(zip(*rows, strict=True)) if rows else [("0",)] * len(self.header)
 
-    @cached_property
+    @LockFree
     def _compressed(self) -> bool:
         """Whether the file begins as gzip does, whatever its name."""
         with self.path.open("rb") as stream:

@@ -6,7 +6,6 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from shutil import copyfileobj
 from typing import Any, BinaryIO, cast
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from priorshift._typing import Floats, are_numbers, float_type
 from priorshift._validation import some
 from priorshift._version import __version__
-from priorshift.execution import Blocks, Rows, Table, row_slices, slices
+from priorshift.execution import Blocks, LockFree, Rows, Table, row_slices, slices
 from priorshift.io import _base
 from priorshift.io._base import (
     ADAPTED,
@@ -44,7 +43,7 @@ class NpyFile(PredictionFile):
         """Whether the array is one column."""
         return self.array.ndim == 1 or self.array.shape[1:] == (1,)
 
-    @cached_property
+    @LockFree
     def array(self) -> NDArray[Any]:
         """The array, in the file."""
         with readable(self.where):
@@ -112,7 +111,7 @@ class NpzFile(PredictionFile):
 
     is_table = False
 
-    @cached_property
+    @LockFree
     def keys(self) -> dict[str, zipfile.ZipInfo]:
         """The arrays' places in the archive, by name."""
         with self._archive() as archive:
@@ -145,7 +144,7 @@ class NpzFile(PredictionFile):
         mark = self.vector(ADAPTED)
         return None if mark is None else str(mark)
 
-    @cached_property
+    @LockFree
     def names(self) -> tuple[str, ...] | None:
         """The classes, if they are named."""
         classes = self.vector("classes")
@@ -155,12 +154,12 @@ class NpzFile(PredictionFile):
         require_distinct(names, f"classes in {self.where}")
         return names
 
-    @cached_property
+    @LockFree
     def stored(self) -> NDArray[Any]:
         """The predictions in the shape in which they are stored."""
         return self._read(self.key)
 
-    @cached_property
+    @LockFree
     def predictions(self) -> Floats:
         """The predictions, columns as they are in the file."""
         values = _matrix(self.stored, f"{self.key} in {self.where}")

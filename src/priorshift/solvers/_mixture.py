@@ -14,7 +14,6 @@ weight 0 are dropped, or when equal rows are merged and their weights added.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +23,7 @@ from priorshift._typing import Floats, Indices, Vector
 from priorshift.execution import (
     BLOCK_BYTES,
     Block,
+    LockFree,
     Rows,
     SparseBlock,
     SparseTable,
@@ -144,7 +144,7 @@ class Mixture:
         """n, the weight of all rows, also of those that were left out."""
         return self.total - float(self.excess.sum()) + self.impossible
 
-    @cached_property
+    @LockFree
     def penalised(self) -> bool:
         """Whether there is a hyper-prior other than the uniform one."""
         return bool(self.excess.any())
@@ -202,7 +202,7 @@ class Mixture:
             hessian *= self.scale
         return hessian
 
-    @cached_property
+    @LockFree
     def _wide(self) -> bool:
         """Whether scales differ so much that squares of rows without them leave float32."""
         return bool(self.scale.max() > WIDE * self.scale.min())
@@ -220,7 +220,7 @@ class Mixture:
             w, u = pass_over(rows, u, self.hidden)
         return rows * self.scale.astype(rows.dtype) * (np.sqrt(w) / u)[:, None].astype(rows.dtype)
 
-    @cached_property
+    @LockFree
     def hidden(self) -> Vector | None:
         """The scale, where it hides whole rows of a table, which are then impossible."""
         left_in = isinstance(self.A, Table) and self.weights is None and self.impossible
@@ -262,12 +262,12 @@ class Mixture:
             hessian += other
         return hessian
 
-    @cached_property
+    @LockFree
     def _little(self) -> bool:
         """Whether the rows are an array of one block."""
         return not isinstance(self.A, Table) and 8 * self.A.size <= self._bytes_without_copy
 
-    @cached_property
+    @LockFree
     def _block_bytes(self) -> int:
         """Keep buffers small compared with the user's data; a square matrix is our own."""
         (n, K), size = self.A.shape, 8 * self.A.size
@@ -277,7 +277,7 @@ class Mixture:
             return ONE_BLOCK_BYTES
         return min(LARGEST_BLOCK_BYTES, max(SMALLEST_BLOCK_BYTES, size // 32))
 
-    @cached_property
+    @LockFree
     def _bytes_without_copy(self) -> int:
         """Blocks to multiply by vectors may be larger if that takes no copy in float64."""
         return max(self._block_bytes, BLOCK_BYTES if self.A.dtype == np.float64 else 0)
