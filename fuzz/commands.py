@@ -404,6 +404,8 @@ def run_command(name: str, rng: Rng, *, verbose: bool = False) -> str:
         words += scene.words
         if scene.bad(0.05):
             words = words[: int(rng.integers(len(words) + 1))]
+            if "report" in words[:1] and "--output" not in words:
+                scene.outputs.append(folder / "report.html")
         if verbose:
             print("priorshift", *map(repr, words))
         before = _contents(folder)

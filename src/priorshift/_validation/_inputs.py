@@ -372,7 +372,10 @@ def require_keys(found: Any, names: tuple[str, ...], what: str) -> None:
         ("has the unknown", set(found) - set(names)),
     ):
         if keys:
-            raise ValueError(f"{what} {title} {', '.join(sorted(map(repr, keys)))}.")
+            raise ValueError(
+                f"{what} {title} {', '.join(sorted(map(repr, keys)))}; its keys must be "
+                f"{', '.join(names)}."
+            )
 
 
 def _has_bool(values: Any) -> bool:
