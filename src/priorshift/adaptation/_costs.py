@@ -134,7 +134,7 @@ def _from_pairs(costs: Mapping[Any, Any], classes: Labels | None, n_classes: int
                 f"costs name the class {some(unknown)}, but the classes are {some(names)}; pass "
                 "classes= if these are the names of columns."
             )
-        matrix[place[str(pair[0])], place[str(pair[1])]] = _finite(cost, f"the cost of {pair!r}")
+        matrix[place[str(pair[0])], place[str(pair[1])]] = _finite(cost, f"costs[{pair!r}]")
     return matrix
 
 

@@ -336,7 +336,8 @@ def readable(where: str) -> Iterator[Any]:
         raise missing(where, "pyarrow", "tables") from None
     try:
         yield pa
-    except (pa.lib.ArrowException, OSError, UnicodeDecodeError) as error:  # text may be damaged
+    # text may be damaged, and so may its length
+    except (pa.lib.ArrowException, OSError, UnicodeDecodeError, SystemError) as error:
         raise ValueError(f"{where} cannot be read: {error}; write it again.") from None
 
 
