@@ -85,6 +85,19 @@ def test_a_monitor_follows_decisions(validation, rng, tmp_path):
         ps.PriorMonitor(ps.SCML()).fit(y_pred=validation[0], y=validation[1])
 
 
+def test_decisions_that_say_nothing_are_not_corrected(rng, tmp_path):
+    y, guesses = rng.integers(3, size=(2, 2000))
+    found = ps.assess(y_pred_val=guesses, y_val=y, y_pred_target=rng.integers(3, size=1000))
+    assert np.ptp(found.estimate.interval, axis=1).max() > 0.9
+    assert "say too little to report class shares" in found.sentence
+    assert "Report" not in found.sentence
+    assert len(found.sentence) < 200
+    page = found.report(tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "they say too little of the shares" in page
+    assert "Label some target rows before you report class shares" in page
+    assert "Report the corrected shares" not in page
+
+
 def test_an_assessment_of_decisions_is_about_shares(validation, rng):
     data = {"y_pred_val": validation[0], "y_val": validation[1]}
     target, _ = judge(SHIFTED, 5000, rng)

@@ -110,6 +110,9 @@ MANY_NUMBERS, MOST_NUMBERS = 2_000_000, 10_000_000
 MOST_NAMED, LONGEST_NAMED = 3, 16
 """Classes that a sentence on decisions names, and characters of their names."""
 
+TOO_WIDE = 0.5
+"""Width of an interval from which on nobody should report its share: a judgement, not a fit."""
+
 BUDGET = 40_000_000
 """Rows times classes that verdicts on many groups or windows go through in all."""
 
@@ -989,6 +992,14 @@ def shares_to_report(estimate: PriorEstimate, ppi: PriorEstimate | None) -> Prio
     return estimate if ppi is None or prefers_estimate(estimate, ppi) else ppi
 
 
+def vaguest_share(estimate: PriorEstimate) -> int | None:
+    """Return the class whose share is least known, if it is too vague to report."""
+    if estimate.interval is None:
+        return None
+    width = np.ptp(estimate.interval, axis=1)
+    return int(width.argmax()) if width.max() >= TOO_WIDE else None
+
+
 def adapting(estimate: PriorEstimate) -> PriorEstimate:
     """Return an estimate that adapts, whatever it decided."""
     return estimate if estimate.strength > 0 else replace(estimate, strength=1.0)
@@ -1255,6 +1266,14 @@ class Evidence:
         """Say that decisions stay, and which shares to report in place of their counts."""
         assert self.decided is not None
         shares, K = self.to_report.priors, self.decided.size
+        vague = vaguest_share(self.to_report)
+        if vague is not None and self.to_report.interval is not None:
+            name = quoted(shorten(self.estimate.classes[vague], LONGEST_NAMED))
+            low, high = (short_percent(bound) for bound in self.to_report.interval[vague].tolist())
+            return (
+                "Leave: your decisions stay as they are, and say too little to report class shares "
+                f"({name}: {low} to {high}). Label some target rows."
+            )
         few = K <= MOST_NAMED
         which = np.arange(K) if few else movers(shares - self.decided, MOST_NAMED - 1)
         named = [

@@ -20,6 +20,7 @@ from priorshift.assessment import (
     labels_needed,
     shift_in_words,
     unexplained,
+    vaguest_share,
 )
 from priorshift.diagnostics import Diagnostics, Expected
 from priorshift.estimators import Reference, traits_of
@@ -285,7 +286,9 @@ def changed_claim(facts: Facts) -> str:
     """Say in the heading how many decisions change or, without them, how far the shares moved."""
     share = facts.changed_decisions
     if facts.decided is not None:
-        return "Decisions stay; their counts need correcting"
+        known = vaguest_share(facts.shown) is None
+        need = "their counts need correcting" if known else "they say too little of the shares"
+        return f"Decisions stay; {need}"
     if share is None:
         moved = short_percent(facts.shift.total_variation)
         return f"{moved} of the cases are in other classes than training suggests"
@@ -662,6 +665,11 @@ def _step(facts: Facts) -> tuple[str, str]:
         return (
             "Get a verdict from labelled validation",
             "Validation is data with labels that the classifier was not trained on.",
+        )
+    if facts.decided is not None and vaguest_share(facts.shown) is not None:
+        return (
+            "Label some target rows before you report class shares",
+            "Decisions and validation do not tell the classes apart well enough.",
         )
     if facts.decided is not None:
         return (
