@@ -261,7 +261,7 @@ def test_intervals_cover_with_unequal_chances_of_a_label(rng, estimand):
         hits += ((found.interval[:, 0] <= truth) & (truth <= found.interval[:, 1])).mean()
         errors.append(found.raw - truth)
         claimed.append(found.standard_error)
-    assert 0.92 <= hits / trials <= 0.99  # on the safe side where weights differ eightfold
+    assert 0.92 <= hits / trials <= 0.98
     spread = np.std(errors, axis=0)
     assert np.abs(np.mean(errors, axis=0)).max() < 4 * spread.max() / np.sqrt(trials)
     assert np.mean(claimed, axis=0) == pytest.approx(spread, rel=0.15)
