@@ -11,7 +11,7 @@ import numpy as np
 
 from priorshift._typing import Floats, Labels
 from priorshift._validation import Predictions, some
-from priorshift.assessment import Assessment, Verdict, Verdicts, adapting, draw_rows
+from priorshift.assessment import Assessment, Verdicts, adapting, draw_rows
 from priorshift.cli._console import busy, note, progress, say, show_table
 from priorshift.cli._documents import check_suffix, document, hand_out, tell_doubts, verdict_of
 from priorshift.cli._errors import command
@@ -37,6 +37,7 @@ from priorshift.groups import (
     wide_columns,
 )
 from priorshift.text import csv_table, movers
+from priorshift.verdict import Verdict
 
 SHOWN_GROUPS = 25
 """Groups a terminal shows; beyond that the ones that moved most."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from priorshift._typing import Floats, Indices, Labels
 from priorshift._validation import Predictions, some
-from priorshift.assessment import Verdict, Verdicts
+from priorshift.assessment import Verdicts
 from priorshift.cli._console import emit, note, say, stdout
 from priorshift.cli._documents import document
 from priorshift.cli._errors import SHIFTED, command
@@ -41,6 +41,7 @@ from priorshift.plotting import MonitorDisplay
 from priorshift.plotting.style import require_matplotlib
 from priorshift.report import require_packages, write_monitor_report
 from priorshift.text import movers
+from priorshift.verdict import Verdict
 
 CALENDAR = {"hour": "h", "day": "D", "month": "M"}
 PERIODS = (*CALENDAR, "week", "value")

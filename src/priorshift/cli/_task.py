@@ -288,7 +288,7 @@ def as_advised(shift: PriorEstimate, found: Assessment | None) -> PriorEstimate:
     """Return an estimate as `adapt` applies it: one that decides by itself follows the verdict."""
     if found is None or shift.decision is None:
         return shift
-    return following(shift, found.verdict)
+    return following(shift, found.action)
 
 
 def _carried(adapter: Adapter, classes: Labels) -> PriorEstimate:

@@ -361,7 +361,7 @@ class Auto(PriorEstimator):
         found = None if self._balance.given else self._mismatch_on(self._validation)
         if found is None:
             return None
-        return f"Note: {found.say(self.classes_)}; Auto corrects for it."
+        return f"{found.say(self.classes_)}; Auto corrects for it."
 
     def partial_fit(self, *_: Any, **__: Any) -> Self:
         """Refuse: calibrating needs all of validation at once."""
@@ -687,7 +687,7 @@ def _details(facts: dict[str, Any], rows: tuple[int, int]) -> list[str]:
     elif facts["calibration"] != "none":
         details.append("Probabilities are calibrated by a temperature, which changes no decision.")
     if facts["mismatch"] is not None:
-        details.append(facts["mismatch"])
+        details.append(f"Note: {facts['mismatch']}")
     if rows[0] < rows[1]:
         details.append(f"Judged on {rows[0]:,} of {rows[1]:,} rows.")
     return details
