@@ -9,8 +9,8 @@ import numpy as np
 
 from benchmarks.judging import Figures, figures, judge, markdown
 from priorshift.calibration import average
+from priorshift.compare import ShiftTask
 from priorshift.estimators import Auto, auto, shares
-from priorshift.evaluation import ShiftTask
 
 Change = Callable[[], AbstractContextManager[Any]]
 

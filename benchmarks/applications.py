@@ -30,7 +30,7 @@ from benchmarks.shared_outputs import (
     read_votes,
     votes_as_logits,
 )
-from priorshift.io import write_text
+from priorshift.files import write_text
 from priorshift.reproduction import Part, StoredOutputs, distribution, largest_sample
 
 CALIBRATORS = {

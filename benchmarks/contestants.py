@@ -10,7 +10,7 @@ import numpy as np
 
 import priorshift as ps
 from benchmarks.peers import Precomputed
-from priorshift.evaluation import ShiftTask
+from priorshift.compare import ShiftTask
 
 FEW = 20
 """Classes up to which peers with general-purpose solvers run: beyond, one answer takes minutes."""

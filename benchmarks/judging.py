@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import priorshift as ps
+from priorshift.compare import ShiftTask
 from priorshift.estimators import PriorEstimate, PriorEstimator
-from priorshift.evaluation import ShiftTask
 
 FIXED = ("em", "map", "scm-l", "scm-m", "gls", "em-bcts")
 """The methods that Auto is measured against, unless others are named."""

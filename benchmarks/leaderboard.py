@@ -2,7 +2,7 @@
 
 python -m benchmarks.leaderboard [--every 5] [--methods NAME ...] [--output leaderboard]
 
-Tasks are those of `priorshift.evaluation.shifted_tasks` on the bundled Fashion-MNIST outputs and,
+Tasks are those of `priorshift.compare.shifted_tasks` on the bundled Fashion-MNIST outputs and,
 where it is present, on ../shared/data. Everybody is given the same: validation with labels, target
 predictions, source priors. Adaptation is the same for all, but our estimators use their own
 `adapt`. A method that refuses a task counts as no adaptation. Peers run where they are installed:
@@ -24,8 +24,8 @@ import numpy as np
 import priorshift as ps
 from benchmarks.contestants import FEW, Contestant, ours, peers, recipes
 from benchmarks.shifted import DATA, HELD_OUT, all_tasks, held_out_tasks
-from priorshift.evaluation import ShiftTask
-from priorshift.io import write_text
+from priorshift.compare import ShiftTask
+from priorshift.files import write_text
 
 OURS = ("auto", "em", "em-bcts", "map", "cm", "scm", "scm-l", "scm-m", "gls", "joint", "rlls")
 

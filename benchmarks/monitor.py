@@ -18,7 +18,7 @@ import numpy as np
 
 import priorshift as ps
 from benchmarks.simulation import _draw
-from priorshift.streaming._alarm import Alarm
+from priorshift.monitor._alarm import Alarm
 
 LEVELS = (0.05, 0.5)
 BATCHES = 200

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from priorshift.io import write_text
+from priorshift.files import write_text
 from priorshift.reproduction import Part, Plan, StoredOutputs, load_images, train_classifier
 
 OUTPUTS = Path(__file__).parent / "outputs"

@@ -24,7 +24,7 @@ from benchmarks.judging import FIXED, judge, report
 from benchmarks.rare import rare_events
 from benchmarks.shifted import all_tasks, held_out_tasks, zoo_tasks
 from benchmarks.uci import published_protocol
-from priorshift.evaluation import ShiftTask
+from priorshift.compare import ShiftTask
 
 REPEATS = 20
 BAGS = 100

@@ -28,7 +28,7 @@ from benchmarks.claims import (
     verdicts_as_markdown,
 )
 from benchmarks.shared_outputs import DATA, FAMILIES, Family
-from priorshift.io import write_text
+from priorshift.files import write_text
 from priorshift.reproduction import (
     SUPPLEMENT,
     TABLES,

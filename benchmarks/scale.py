@@ -140,7 +140,7 @@ def run_one(name: str, place: Path) -> None:
 def modules(name: str) -> list[str]:
     """Return what a contender imports, which is not its time."""
     if name.startswith("priorshift"):
-        return ["priorshift", "priorshift.io"] + ["pyarrow.parquet"] * (not name.endswith("npy"))
+        return ["priorshift", "priorshift.files"] + ["pyarrow.parquet"] * (not name.endswith("npy"))
     if name.startswith("QuaPy"):
         return ["quapy.method.aggregative"]
     return ["pandas", "pyarrow.parquet"] if name.startswith("pandas") else []
@@ -180,7 +180,7 @@ def read_once(place: Path) -> tuple[None, object]:
 
 def one_pass(place: Path) -> tuple[None, object]:
     """Take one first-order step: likelihood and gradient of all rows."""
-    from priorshift.io import open_predictions
+    from priorshift.files import open_predictions
     from priorshift.solvers import Mixture
 
     rows = open_predictions(place / "target.npy").rows()
@@ -193,7 +193,7 @@ def ours(place: Path, method: str, suffix: str) -> tuple[np.ndarray, object]:
     """Estimate from a file that is read in blocks."""
     import priorshift as ps
     from priorshift.execution import watched
-    from priorshift.io import open_predictions
+    from priorshift.files import open_predictions
 
     validation, rows_read = np.load(place / "validation.npz"), 0
 

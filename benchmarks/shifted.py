@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 from scipy.special import softmax
 
+from priorshift.compare import ShiftTask, shifted_tasks
 from priorshift.datasets import load_fashion_lt
-from priorshift.evaluation import ShiftTask, shifted_tasks
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 TEXTS = ("clinc150", "banking77")

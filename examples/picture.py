@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 import priorshift as ps
 from priorshift.datasets import load_fashion_lt
-from priorshift.io import atomic_path
+from priorshift.files import atomic_path
 from priorshift.plotting import PriorsDisplay
 
 # the same bytes every time: no date, no random ids

@@ -14,7 +14,7 @@ import priorshift as ps
 from fuzz import inputs
 from fuzz.inputs import Rng, chance, number, pick
 from fuzz.outcomes import BadAnswerError, Proba, fingerprint
-from priorshift.evaluation import compare
+from priorshift.compare import compare
 
 SIZES = (1, 2, 3, 8, 30, 30, 100, 300)
 CLASSES = (2, 2, 3, 3, 4, 5, 10, 40)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 import priorshift as ps
-from priorshift import statistics
+from priorshift import counts as statistics
 from priorshift.estimators import base
 from priorshift.execution import SparseBlock, TopK
 from priorshift.solvers import _certified

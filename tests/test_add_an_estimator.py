@@ -14,8 +14,8 @@ import pytest
 from sklearn.base import clone
 
 import priorshift as ps
+from priorshift.compare import compare
 from priorshift.estimators import registry
-from priorshift.evaluation import compare
 from priorshift.reproduction import StoredOutputs, run_table
 
 GUIDE = Path(__file__).parents[1] / "docs" / "guides" / "add-an-estimator.md"

@@ -12,7 +12,7 @@ from scipy.stats import kstest
 import priorshift as ps
 from benchmarks.verdicts import judge, right, simulate, table
 from priorshift import assessment
-from priorshift.diagnostics import Expected
+from priorshift.evidence import Expected
 from priorshift.execution import ArrayTable
 
 K = 3

@@ -11,14 +11,14 @@ from click.testing import CliRunner
 from scipy.sparse import csr_array
 
 import priorshift as ps
-from priorshift import statistics
+from priorshift import counts as statistics
 from priorshift._validation import Predictions, _inputs, check_logits, check_proba, ordered
 from priorshift.cli import _classes, main
-from priorshift.evaluation import compare
+from priorshift.compare import compare
+from priorshift.evidence import detect_shift
 from priorshift.execution import ArrayTable, Table
-from priorshift.io._arrow_rows import ParquetRows
+from priorshift.files._arrow_rows import ParquetRows
 from priorshift.report import render_report
-from priorshift.shift_test import detect_shift
 
 K, N_VAL, N_TARGET = 4, 400, 300
 NAMES = [f"c{k}" for k in range(K)]

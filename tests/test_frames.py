@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import priorshift as ps
-from priorshift.evaluation import compare
+from priorshift.compare import compare
 
 CLASSES = ["cat", "dog", "fox"]
 SOURCE, TARGET = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.3, 0.5])

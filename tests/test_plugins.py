@@ -10,8 +10,8 @@ from scipy.sparse import csr_array
 
 import priorshift as ps
 from priorshift.cli import main
+from priorshift.compare import compare
 from priorshift.estimators import registry
-from priorshift.evaluation import compare
 from priorshift.solvers import Solution
 
 METHODS = ps.available_estimators()

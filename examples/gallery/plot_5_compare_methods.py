@@ -13,8 +13,8 @@ changes.
 
 import numpy as np
 
+from priorshift.compare import compare
 from priorshift.datasets import load_fashion_lt
-from priorshift.evaluation import compare
 from priorshift.plotting import ComparisonDisplay, ConfusionDisplay, ReliabilityDisplay
 
 data = load_fashion_lt()

@@ -3,7 +3,7 @@
 from priorshift import datasets as datasets
 from priorshift import plotting as plotting
 from priorshift._version import __version__
-from priorshift.adaptation import (
+from priorshift.adapt import (
     Adapter,
     ProbaInterval,
     adapt_proba,
@@ -17,9 +17,8 @@ from priorshift.adaptation import (
 )
 from priorshift.assessment import Assessment, assess
 from priorshift.calibration import BCTS, TemperatureScaling, VectorScaling
-from priorshift.classifier import PriorAdaptedClassifier
 from priorshift.conformal import ConformalSets
-from priorshift.diagnostics import Diagnostics, diagnose
+from priorshift.counts import Confusion, DecisionCounts
 from priorshift.estimators import (
     PriorEstimate,
     PriorEstimator,
@@ -30,12 +29,19 @@ from priorshift.estimators import (
 )
 from priorshift.estimators.ppi import labels_needed
 from priorshift.estimators.registry import *  # noqa: F403
+from priorshift.evidence import (
+    AssumptionTest,
+    Diagnostics,
+    ShiftTest,
+    check_assumption,
+    detect_shift,
+    diagnose,
+)
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
 from priorshift.execution import TopK
 from priorshift.groups import GroupCounts, GroupEstimates, estimate_groups
-from priorshift.shift_test import AssumptionTest, ShiftTest, check_assumption, detect_shift
-from priorshift.statistics import Confusion, DecisionCounts
-from priorshift.streaming import MonitorHistory, MonitorStep, PriorMonitor
+from priorshift.monitor import MonitorHistory, MonitorStep, PriorMonitor
+from priorshift.sklearn import PriorAdaptedClassifier
 
 __all__ = [
     "BCTS",

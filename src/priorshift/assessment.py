@@ -52,17 +52,20 @@ from priorshift._validation import (
     settle_classes,
     warn_of_missing_names,
 )
-from priorshift.adaptation import Goal, GoalName
-from priorshift.diagnostics import Diagnostics, Expected, diagnose, expected_score
+from priorshift.adapt import Goal, GoalName
 from priorshift.estimators import PPI, PriorEstimate, PriorEstimator, get_estimator
-from priorshift.execution import Table
-from priorshift.shift_test import (
+from priorshift.evidence import (
     AssumptionTest,
+    Diagnostics,
+    Expected,
     ShiftTest,
     check_assumption,
     detect_shift,
+    diagnose,
+    expected_score,
     is_shifted,
 )
+from priorshift.execution import Table
 from priorshift.text import (
     listed,
     movers,

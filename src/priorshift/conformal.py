@@ -43,7 +43,7 @@ from priorshift._validation import (
     settle_classes,
     some,
 )
-from priorshift.adaptation import RandomState, prior_ratio, reweight
+from priorshift.adapt import RandomState, prior_ratio, reweight
 from priorshift.estimators import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.execution import row_blocks

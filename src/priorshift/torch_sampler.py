@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from priorshift.adaptation import RandomState, sample_indices
+from priorshift.adapt import RandomState, sample_indices
 from priorshift.exceptions import missing
 
 try:

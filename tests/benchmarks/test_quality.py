@@ -23,8 +23,8 @@ from benchmarks.judging import (
 from benchmarks.rare import NATURAL, outcomes, rare_events, sample
 from benchmarks.uci import BAG_ROWS, PUBLISHED, bags, errors_on, published_protocol
 from priorshift.calibration import average
+from priorshift.compare import ShiftTask, shifted_tasks
 from priorshift.estimators import Auto
-from priorshift.evaluation import ShiftTask, shifted_tasks
 from priorshift.exceptions import PriorShiftWarning
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import priorshift as ps
 from priorshift.cli import _adapt
-from priorshift.io import _base, open_predictions
+from priorshift.files import _base, open_predictions
 
 FORMATS = ["csv", "parquet", "arrow", "feather", "npz", "npy"]
 KNOWN = {"ant": 0.2, "bee": 0.3, "cow": 0.5}

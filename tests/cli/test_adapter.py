@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import priorshift as ps
-from priorshift.io import open_predictions
+from priorshift.files import open_predictions
 
 FORMATS = ["csv", "parquet", "arrow", "feather", "npz", "npy"]
 

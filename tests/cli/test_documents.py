@@ -11,7 +11,7 @@ import pytest
 import priorshift as ps
 from priorshift.cli import _console
 from priorshift.cli._console import show_table
-from priorshift.evaluation import compare
+from priorshift.compare import compare
 
 METHODS = ps.available_estimators()
 SCHEMA = json.loads(

@@ -10,8 +10,8 @@ import pytest
 
 import priorshift as ps
 from priorshift.cli import _classes, _task
+from priorshift.files import _base, open_predictions
 from priorshift.groups import estimate_groups
-from priorshift.io import _base, open_predictions
 
 SITES = np.array(["north", "south", "west"])[
     np.r_[np.zeros(90), np.ones(95), np.full(15, 2)].astype(int)

@@ -14,7 +14,7 @@ from priorshift import assessment
 from priorshift.cli import _classes, _console
 from priorshift.cli._console import PassBar
 from priorshift.execution import _tables
-from priorshift.io import PredictionFile
+from priorshift.files import PredictionFile
 
 FORMATS = ["npy", "parquet", "arrow", "feather"]
 

@@ -9,7 +9,7 @@ import pytest
 
 from priorshift.cli import _console, _task
 from priorshift.cli._monitor import cut, held
-from priorshift.streaming import PriorMonitor
+from priorshift.monitor import PriorMonitor
 
 BEFORE, AFTER = np.array([0.5, 0.3, 0.2]), np.array([0.1, 0.2, 0.7])
 

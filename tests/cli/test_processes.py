@@ -18,7 +18,7 @@ import pytest
 import priorshift as ps
 from priorshift.cli import main
 from priorshift.cli._errors import cleaned_up_when_terminated
-from priorshift.io import _base
+from priorshift.files import _base
 
 STYLE = re.compile(r"\x1b\[[0-9;]+m")
 COMMAND = Path(sys.executable).with_name("priorshift")
@@ -28,7 +28,7 @@ SLOW = """
 import signal
 import priorshift as ps
 from priorshift.cli import main
-from priorshift.io import _base
+from priorshift.files import _base
 
 _base.BLOCK_ROWS = 50
 adapt = ps.PriorEstimate.adapt

@@ -13,7 +13,7 @@ import priorshift as ps
 from priorshift.cli import _adapt
 from priorshift.cli._adapt import fingerprint
 from priorshift.cli._options import Request
-from priorshift.io import _base, _resume
+from priorshift.files import _base, _resume
 
 FORMATS = ["npy", "csv", "arrow", "feather", "parquet"]
 posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
@@ -22,7 +22,7 @@ KILLED = """
 import json, os, signal, sys
 import priorshift as ps
 from priorshift.cli import _adapt, main
-from priorshift.io import _arrow, _base, _resume
+from priorshift.files import _arrow, _base, _resume
 
 _base.BLOCK_ROWS, _resume.EVERY_SECONDS, _adapt.RESUMABLE_BYTES = 50, 0.0, 0
 adapt = ps.PriorEstimate.adapt

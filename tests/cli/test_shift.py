@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from priorshift.shift_test import detect_shift
+from priorshift.evidence import detect_shift
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from scipy.special import softmax
 import priorshift as ps
 from priorshift.calibration import CalibrationAverage, CalibrationMap
 from priorshift.estimators import auto as auto_module
-from priorshift.uncertainty import IntervalRequest
+from priorshift.intervals import IntervalRequest
 
 K = 5
 TARGET = np.array([0.05, 0.1, 0.15, 0.2, 0.5])

@@ -192,7 +192,7 @@ def test_rows_that_must_be_kept_are_not_made_dense_if_they_are_many(monkeypatch,
 
 
 def test_a_singular_confusion_matrix_is_warned_of(rng, monkeypatch):
-    from priorshift import statistics
+    from priorshift import counts as statistics
     from priorshift.estimators import base
 
     for module in (statistics, base):

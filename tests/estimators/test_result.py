@@ -325,7 +325,7 @@ def test_a_frame_has_the_bounds_if_there_are_any(backend):
 
 
 def test_with_interval_says_how_it_was_asked_for():
-    from priorshift.uncertainty import IntervalRequest, PriorInterval
+    from priorshift.intervals import IntervalRequest, PriorInterval
 
     request = IntervalRequest(0.8, np.random.default_rng(0), simultaneous=True, estimand="sample")
     bounds = PriorInterval(BOUNDS["interval"], BOUNDS["standard_error"], "likelihood ratio")

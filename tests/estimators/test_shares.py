@@ -24,8 +24,8 @@ from priorshift.estimators.shares import (
     estimate_shares,
     share_interval,
 )
+from priorshift.intervals import IntervalRequest, Votes
 from priorshift.solvers import maximise
-from priorshift.uncertainty import IntervalRequest, Votes
 
 K = 4
 TARGET = np.array([0.1, 0.15, 0.25, 0.5])

@@ -6,7 +6,7 @@ from sklearn.metrics import log_loss
 from sklearn.utils import get_tags
 
 import priorshift as ps
-from priorshift.classifier import PriorAdaptedClassifier
+from priorshift.sklearn import PriorAdaptedClassifier
 
 SOURCE, TARGET = np.array([0.6, 0.3, 0.1]), np.array([0.1, 0.2, 0.7])
 

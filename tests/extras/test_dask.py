@@ -40,7 +40,7 @@ from priorshift.execution._dask import (  # noqa: E402
     is_dask_array,
     map_chunks,
 )
-from priorshift.io import open_predictions  # noqa: E402
+from priorshift.files import open_predictions  # noqa: E402
 
 SAME = {"rtol": 0, "atol": 1e-10}
 

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import priorshift as ps
-from priorshift.adaptation import _exports
+from priorshift.adapt import _exports
 from priorshift.calibration import CalibrationAverage, CalibrationMap
 
 onnx = pytest.importorskip("onnx", reason="needs the extra `onnx`")

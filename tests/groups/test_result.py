@@ -68,7 +68,7 @@ def test_each_row_is_adapted_by_its_group(found, data, from_logits, strength):
 
 
 def test_single_precision_and_blocks(found, data, monkeypatch):
-    from priorshift.adaptation import _adapt
+    from priorshift.adapt import _adapt
 
     labels = SITES[data.groups]
     whole = found.adapt(data.y_proba, labels)

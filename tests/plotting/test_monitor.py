@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex, to_rgba
 
+from priorshift.monitor import PriorMonitor
 from priorshift.plotting._monitor import MonitorDisplay
 from priorshift.plotting.style import MAX_POINTS, VERMILLION, positions
-from priorshift.streaming import PriorMonitor
 
 CLASSES = ["ant", "bee", "cow"]
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from priorshift.diagnostics import assign_bins
+from priorshift.evidence import assign_bins
 from priorshift.plotting import ConfusionDisplay, ReliabilityDisplay
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import priorshift as ps
-from priorshift.evaluation import compare
+from priorshift.compare import compare
 from priorshift.report import render_report
 
 CREATED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import priorshift as ps
-from priorshift.evaluation import Comparison, MethodResult
+from priorshift.compare import Comparison, MethodResult
 from priorshift.report import render_report
 
 blank_figures = pytest.mark.usefixtures("blank_figures")

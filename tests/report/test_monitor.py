@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
+from priorshift.monitor import MonitorHistory, PriorMonitor
 from priorshift.report._monitor import MAX_STEPS, render_monitor_report, write_monitor_report
-from priorshift.streaming import MonitorHistory, PriorMonitor
 
 CREATED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 HOSTILE = ["<script>alert(1)</script>", "</script><!--", "$5 & 'more'"]

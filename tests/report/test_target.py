@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import priorshift as ps
-from priorshift.evaluation import compare, score
+from priorshift.compare import compare, score
 from priorshift.execution import ArrayTable, _tables, sample_in_memory
 from priorshift.report import render_report
 from priorshift.report._facts import count_target, decisions_of

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import priorshift as ps
-from priorshift.evaluation import Comparison, MethodResult
+from priorshift.compare import Comparison, MethodResult
 from priorshift.report._content import title_of
 from priorshift.report._facts import Facts, check_inputs, gather
 from priorshift.report._figures import picture
@@ -179,7 +179,7 @@ def test_what_is_left_out_says_what_to_pass(pets):
         "y_proba_val, y_val and y_proba_target, or --validation",
         "y_proba_target, or --target",
         "y_proba_val and y_val, or --validation",
-        "comparison=priorshift.evaluation.compare(…)",
+        "comparison=priorshift.compare.compare(…)",
         "y_target, or a --target with labels",
     ]
     full = {**pets.data, "comparison": pets.compare(("scm-l", "em"))}

@@ -62,13 +62,13 @@ def test_the_laboratory_imports_documented_names_only(path):
 
 def test_the_laboratory_uses_the_library():
     found = {name for path in FILES for name in imported(path)}
-    assert {"priorshift.get_estimator", "priorshift.io.atomic_path"} <= found
+    assert {"priorshift.get_estimator", "priorshift.files.atomic_path"} <= found
 
 
 @pytest.mark.parametrize(
     ("module", "name"),
     [("priorshift.training", name) for name in TRAINING]
-    + [("priorshift.evaluation.paper", name) for name in PAPER],
+    + [("priorshift.compare.paper", name) for name in PAPER],
 )
 def test_old_imports_work_and_name_the_new_place(module, name):
     new = {"Table": "ResultTable"}.get(name, name)
@@ -82,7 +82,7 @@ def test_old_imports_work_and_name_the_new_place(module, name):
     assert [warning.filename for warning in warned] == [__file__]
 
 
-@pytest.mark.parametrize("module", ["priorshift.training", "priorshift.evaluation.paper"])
+@pytest.mark.parametrize("module", ["priorshift.training", "priorshift.compare.paper"])
 def test_old_modules_have_no_other_names(module):
     with pytest.raises(AttributeError, match=f"module '{module}' has no attribute 'other'"):
         importlib.import_module(module).other  # noqa: B018

@@ -19,7 +19,7 @@ from scipy.special import softmax
 
 from priorshift._typing import Floats, Labels
 from priorshift._version import __version__
-from priorshift.adaptation import cheapest
+from priorshift.adapt import cheapest
 from priorshift.cli._console import busy, emit, note, on_terminal, progress, show_table
 from priorshift.cli._documents import document, tell_doubts
 from priorshift.cli._errors import command
@@ -40,7 +40,7 @@ from priorshift.cli._options import (
 )
 from priorshift.cli._task import Task, as_advised, open_task
 from priorshift.estimators import PriorEstimate
-from priorshift.io import Mark, Partial, atomic_path, remove_partial, resumable_path
+from priorshift.files import Mark, Partial, atomic_path, remove_partial, resumable_path
 
 
 def fingerprint(request: Request, method: str) -> str:

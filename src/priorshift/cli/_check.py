@@ -31,7 +31,7 @@ from priorshift.cli._task import (
     predicted_labels,
     settle_columns,
 )
-from priorshift.io import PredictionFile
+from priorshift.files import PredictionFile
 
 SHOWN_ROWS, SHOWN_CLASSES = 3, 25
 """First rows that are shown, and classes of them."""

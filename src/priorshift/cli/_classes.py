@@ -21,11 +21,11 @@ from priorshift._validation import (
     settle_classes,
     some,
 )
-from priorshift.adaptation import reweight
+from priorshift.adapt import reweight
 from priorshift.cli._columns import HEAD_ROWS
 from priorshift.cli._dask import cluster_rows
 from priorshift.execution import Block, Blocks, Table, map_reduce, take_rows
-from priorshift.io import PredictionFile, are_whole, as_text
+from priorshift.files import PredictionFile, are_whole, as_text
 
 Columns = tuple[str, ...] | None
 

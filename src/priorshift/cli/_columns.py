@@ -11,7 +11,7 @@ import numpy as np
 from priorshift._typing import Floats, Labels
 from priorshift._validation import POSITIVE_NAMES, match_columns, rounding, some
 from priorshift.cli._console import note
-from priorshift.io import ClassView, PredictionFile, as_text
+from priorshift.files import ClassView, PredictionFile, as_text
 
 LABELS = (
     "label",

@@ -30,9 +30,9 @@ from priorshift.cli._options import (
     target_labels_option,
 )
 from priorshift.cli._task import Task, open_task
+from priorshift.compare import Comparison
+from priorshift.compare import compare as compare_methods
 from priorshift.estimators import decision_methods
-from priorshift.evaluation import Comparison
-from priorshift.evaluation import compare as compare_methods
 
 
 @command(

@@ -11,10 +11,10 @@ import numpy as np
 
 from priorshift._typing import Floats
 from priorshift._validation import check_logits
-from priorshift.adaptation import reweight
+from priorshift.adapt import reweight
 from priorshift.exceptions import missing
 from priorshift.execution import DaskTable, Table, map_chunks
-from priorshift.io import PredictionFile
+from priorshift.files import PredictionFile
 
 CHUNK_BYTES = 2**27
 """Approximate bytes of a chunk: few tasks, yet many fit into a worker."""

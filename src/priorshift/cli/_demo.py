@@ -17,7 +17,7 @@ from priorshift.cli._options import DEFAULT_METHOD, Request, html_option, json_o
 from priorshift.cli._report import report_on
 from priorshift.cli._task import open_task
 from priorshift.datasets import load_fashion_lt
-from priorshift.io import write_text
+from priorshift.files import write_text
 from priorshift.report import require_packages
 from priorshift.text import csv_table
 

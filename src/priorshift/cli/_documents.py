@@ -12,11 +12,11 @@ from priorshift._version import __version__
 from priorshift.assessment import Assessment
 from priorshift.cli._console import emit, note, say, show_table
 from priorshift.cli._errors import in_options
+from priorshift.compare import Comparison
 from priorshift.estimators import PriorEstimate
 from priorshift.estimators.result import change_of, columns_of
-from priorshift.evaluation import Comparison
 from priorshift.exceptions import PriorShiftWarning, warn_user
-from priorshift.io import write_text
+from priorshift.files import write_text
 from priorshift.text import csv_table, movers
 
 SCHEMA_VERSION = 2

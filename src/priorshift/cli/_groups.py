@@ -28,6 +28,7 @@ from priorshift.cli._options import (
 )
 from priorshift.cli._task import CONFIDENCE_LEVEL, Task, open_task
 from priorshift.execution import Table, take_rows
+from priorshift.files import as_text, atomic_path
 from priorshift.groups import (
     GroupEstimates,
     estimate_groups,
@@ -35,7 +36,6 @@ from priorshift.groups import (
     read_groups,
     wide_columns,
 )
-from priorshift.io import as_text, atomic_path
 from priorshift.text import csv_table, movers
 
 SHOWN_GROUPS = 25

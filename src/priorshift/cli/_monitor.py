@@ -35,11 +35,11 @@ from priorshift.cli._options import (
 from priorshift.cli._report import command_line
 from priorshift.cli._task import CONFIDENCE_LEVEL, Task, open_like, open_task, with_bounds
 from priorshift.estimators import get_estimator
-from priorshift.io import SUFFIXES, atomic_path, locked, suffix_of
+from priorshift.files import SUFFIXES, atomic_path, locked, suffix_of
+from priorshift.monitor import ONLINE, MonitorStep, PriorMonitor, describe
 from priorshift.plotting import MonitorDisplay
 from priorshift.plotting.style import require_matplotlib
 from priorshift.report import require_packages, write_monitor_report
-from priorshift.streaming import ONLINE, MonitorStep, PriorMonitor, describe
 from priorshift.text import movers
 
 CALENDAR = {"hour": "h", "day": "D", "month": "M"}

@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from priorshift.adaptation import GOALS, GoalName
+from priorshift.adapt import GOALS, GoalName
 from priorshift.cli._errors import SHIFTED
 from priorshift.estimators import PriorEstimator, available_estimators, traits_of
-from priorshift.io import suffix_of
-from priorshift.uncertainty import INTERVAL_METHODS
+from priorshift.files import suffix_of
+from priorshift.intervals import INTERVAL_METHODS
 
 DEFAULT_METHOD = "auto"
 

@@ -14,9 +14,9 @@ from priorshift.cli._errors import Command, command
 from priorshift.cli._options import INPUT, SHARE, Request, defaulted, json_option, output_option
 from priorshift.cli._priors import read_priors
 from priorshift.cli._task import CONFIDENCE_LEVEL, open_task
+from priorshift.counts import Confusion
 from priorshift.estimators import CML, PriorEstimate
 from priorshift.estimators.ppi import LabelsNeeded, labels_needed
-from priorshift.statistics import Confusion
 from priorshift.text import percent
 
 RATE = click.FloatRange(0, 1)

@@ -10,10 +10,10 @@ import numpy as np
 
 from priorshift._typing import Labels, Vector
 from priorshift._validation import check_priors, some
-from priorshift.adaptation import check_costs, priors_from_labels, priors_from_predictions
+from priorshift.adapt import check_costs, priors_from_labels, priors_from_predictions
 from priorshift.cli._classes import known_labels, read_probabilities, read_text_labels
 from priorshift.cli._columns import matched
-from priorshift.io import ClassView, PredictionFile, as_text, open_predictions
+from priorshift.files import ClassView, PredictionFile, as_text, open_predictions
 
 COUNTED = ("priors", "prior", "count", "counts")
 COLUMNS = {

@@ -28,8 +28,8 @@ from priorshift.cli._options import (
     title_option,
 )
 from priorshift.cli._task import Task, open_task, with_bounds
+from priorshift.compare import Comparison
 from priorshift.estimators import PriorEstimate
-from priorshift.evaluation import Comparison
 from priorshift.report import require_packages, write_report
 
 

@@ -20,7 +20,7 @@ from priorshift.cli._options import (
     output_option,
 )
 from priorshift.cli._task import Task, in_memory, open_task
-from priorshift.shift_test import ShiftTest, detect_shift
+from priorshift.evidence import ShiftTest, detect_shift
 
 
 @command(

@@ -23,7 +23,7 @@ from priorshift._validation import (
     read_labels,
     some,
 )
-from priorshift.adaptation import Adapter
+from priorshift.adapt import Adapter
 from priorshift.assessment import Assessment, Verdicts, assess, following
 from priorshift.cli._classes import (
     Columns,
@@ -50,7 +50,7 @@ from priorshift.estimators import (
     traits_of,
 )
 from priorshift.execution import SAMPLE_SEED, Table, sample_in_memory, sample_sentence
-from priorshift.io import PredictionFile, open_predictions
+from priorshift.files import PredictionFile, open_predictions
 from priorshift.solvers import ADVICE
 
 

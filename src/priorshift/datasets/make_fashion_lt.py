@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Floats, Labels, Vector
-from priorshift.adaptation import adapt_proba, priors_from_labels, priors_from_predictions
+from priorshift.adapt import adapt_proba, priors_from_labels, priors_from_predictions
 from priorshift.datasets._images import draw_parts, long_tail_counts, read_fashion_mnist
 from priorshift.datasets._predictions import ShiftedPredictions, read_archive, write_archive
-from priorshift.io import atomic_path, write_text
+from priorshift.files import atomic_path, write_text
 
 CLASSES = np.array(
     [

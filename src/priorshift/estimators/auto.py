@@ -22,7 +22,7 @@ from scipy.special import expit
 
 from priorshift._typing import Floats, Indices, Vector
 from priorshift._validation import NO_PRIOR, check_count, check_positive, some
-from priorshift.adaptation import Goal, GoalName, log_savings, prior_ratio
+from priorshift.adapt import Goal, GoalName, log_savings, prior_ratio
 from priorshift.calibration import (
     Calibration,
     CalibrationAverage,
@@ -30,6 +30,7 @@ from priorshift.calibration import (
     average_calibration,
     label_losses,
 )
+from priorshift.counts import Confusion
 from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.confusion_likelihood import SCML
 from priorshift.estimators.counts import source_balance
@@ -43,9 +44,8 @@ from priorshift.estimators.shares import (
 )
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.execution import Rows, Table, row_blocks, sample_rows, times
+from priorshift.intervals import IntervalRequest, PriorInterval, Votes
 from priorshift.solvers import Solution, Status
-from priorshift.statistics import Confusion
-from priorshift.uncertainty import IntervalRequest, PriorInterval, Votes
 
 MODEL_SAMPLES = 20.0
 """Samples of each class that the model's own expectation counts for."""

@@ -36,6 +36,7 @@ from priorshift._validation import (
     some,
     warn_of_missing_names,
 )
+from priorshift.counts import Confusion, Decision, DecisionCounts
 from priorshift.estimators.counts import (
     Given,
     Known,
@@ -66,9 +67,8 @@ from priorshift.execution import (
     TensorTable,
     take_rows,
 )
+from priorshift.intervals import Estimand, IntervalMethod, IntervalRequest, PriorInterval
 from priorshift.solvers import Mixture, Solution, maximise
-from priorshift.statistics import Confusion, Decision, DecisionCounts
-from priorshift.uncertainty import Estimand, IntervalMethod, IntervalRequest, PriorInterval
 
 Batch = Literal["likelihood", "inversion", "posteriors", "calibrated"]
 """How the priors of many groups are estimated together."""

@@ -38,11 +38,13 @@ from numpy.typing import ArrayLike
 from priorshift._typing import Vector
 from priorshift._validation import check_choice, check_count, check_positive
 from priorshift.calibration import deal_folds
+from priorshift.counts import Confusion, Decision, model_columns, shrunk_columns
 from priorshift.estimators.base import Fitting, Learned, PriorEstimator, Reproduced
 from priorshift.estimators.counts import TargetCounts, Validation
 from priorshift.estimators.references import GUIDE
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
+from priorshift.intervals import pooled_columns
 from priorshift.solvers import (
     HALVED_EVERY,
     Mixture,
@@ -50,8 +52,6 @@ from priorshift.solvers import (
     maximise_jointly,
     released_ascent,
 )
-from priorshift.statistics import Confusion, Decision, model_columns, shrunk_columns
-from priorshift.uncertainty import pooled_columns
 
 STRENGTHS = np.array([0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0])
 """What `shrinkage="cv"` chooses from, in samples per class."""

@@ -18,10 +18,10 @@ from priorshift._validation import (
     check_sample_weight,
     known_labels,
 )
-from priorshift.adaptation import prior_ratio
+from priorshift.adapt import prior_ratio
+from priorshift.counts import Confusion, Decision, DecisionCounts
 from priorshift.execution import Block, LockFree, Rows, map_reduce, times
 from priorshift.solvers import Mixture, maximise
-from priorshift.statistics import Confusion, Decision, DecisionCounts
 
 EM_TOL = 0.01
 """Gap in nats of the EM that estimates unseen classes: that of the EM estimator itself."""

@@ -19,7 +19,7 @@ from scipy.special import rel_entr
 
 from priorshift._typing import Floats, Mask, Vector
 from priorshift._validation import NO_PRIOR, check_choice, check_count, check_fraction, some
-from priorshift.adaptation import prior_ratio
+from priorshift.adapt import prior_ratio
 from priorshift.calibration import (
     FAMILIES,
     ChosenCalibration,
@@ -33,6 +33,7 @@ from priorshift.estimators.references import ALEXANDARI, SAERENS, SULC, YE
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
 from priorshift.execution import ArrayTable, Rows, Table
+from priorshift.intervals import IntervalRequest, PriorInterval
 from priorshift.solvers import (
     FLOOR,
     L2_THRESHOLD,
@@ -42,7 +43,6 @@ from priorshift.solvers import (
     gradient_ascent,
     released_ascent,
 )
-from priorshift.uncertainty import IntervalRequest, PriorInterval
 
 SOURCE_TRUST = 0.2
 """Trust at a divergence of 1/2 between source and uniform priors, in Ye's code."""

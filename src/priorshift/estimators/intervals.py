@@ -14,15 +14,14 @@ import numpy as np
 
 from priorshift._typing import Floats, Vector
 from priorshift._validation import some
-from priorshift.adaptation import prior_ratio
+from priorshift.adapt import prior_ratio
 from priorshift.calibration import CalibrationMap, best_temperature
+from priorshift.counts import Confusion, DecisionCounts, model_columns
 from priorshift.estimators.counts import Validation
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.execution import Rows, Table
-from priorshift.solvers import Mixture, maximise, solve_linear
-from priorshift.statistics import Confusion, DecisionCounts, model_columns
-from priorshift.uncertainty import (
+from priorshift.intervals import (
     HardDecisions,
     IntervalRequest,
     PriorInterval,
@@ -36,6 +35,7 @@ from priorshift.uncertainty import (
     refute_calibration,
     stratified_weights,
 )
+from priorshift.solvers import Mixture, maximise, solve_linear
 
 if TYPE_CHECKING:
     from priorshift.estimators.base import PriorEstimator

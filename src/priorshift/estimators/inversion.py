@@ -12,13 +12,15 @@ import numpy as np
 
 from priorshift._typing import Labels, Vector
 from priorshift._validation import check_choice, check_positive
-from priorshift.adaptation import prior_ratio
+from priorshift.adapt import prior_ratio
+from priorshift.counts import Decision, DecisionCounts
 from priorshift.estimators.base import Batch, PriorEstimator
 from priorshift.estimators.counts import Known, TargetCounts, ValidationCounts, label_sources
 from priorshift.estimators.references import GUIDE, LIPTON, SAERENS
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.execution import Rows
+from priorshift.intervals import IntervalRequest, PriorInterval
 from priorshift.solvers import (
     Solution,
     clip_to_simplex,
@@ -26,8 +28,6 @@ from priorshift.solvers import (
     simplex_least_squares,
     solve_linear,
 )
-from priorshift.statistics import Decision, DecisionCounts
-from priorshift.uncertainty import IntervalRequest, PriorInterval
 
 ROUNDING = 1e-9
 """How far below 0 an entry may be by rounding alone."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from priorshift._typing import Floats, Indices, Mask, Vector
 from priorshift._validation import check_choice, check_count, check_fraction, check_positive
+from priorshift.counts import Confusion, Decision, weighted_gram
 from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.counts import (
     Known,
@@ -37,7 +38,6 @@ from priorshift.solvers import (
     simplex_least_squares,
     solve_linear,
 )
-from priorshift.statistics import Confusion, Decision, weighted_gram
 
 N_ROUNDS = 2
 """The covariance depends on the priors: guessed at first, then taken at the first estimate."""

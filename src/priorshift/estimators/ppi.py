@@ -32,14 +32,14 @@ from priorshift._validation import (
     check_priors,
     classes_of_labels,
 )
+from priorshift.counts import Confusion
 from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.counts import Known, TargetLabels, ValidationCounts
 from priorshift.estimators.references import ANGELOPOULOS
 from priorshift.estimators.result import PriorEstimate
 from priorshift.execution import Block, Rows, Table, map_reduce, take_rows
+from priorshift.intervals import IntervalRequest, PriorInterval
 from priorshift.solvers import Solution, project_simplex
-from priorshift.statistics import Confusion
-from priorshift.uncertainty import IntervalRequest, PriorInterval
 
 FEW_LABELS = 10
 """Labels of a class, or of all others, below which its interval is the exact binomial one."""

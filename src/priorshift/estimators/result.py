@@ -24,7 +24,7 @@ from priorshift._validation import (
     warn_of_missing_names,
 )
 from priorshift._version import __version__
-from priorshift.adaptation import (
+from priorshift.adapt import (
     Adapter,
     ProbaInterval,
     adapt_proba_interval,
@@ -39,9 +39,9 @@ from priorshift.calibration import (
     calibration_from_dict,
 )
 from priorshift.execution import LockFree
+from priorshift.intervals import Estimand, IntervalKind, IntervalRequest, PriorInterval
 from priorshift.solvers import ADVICE, Status
 from priorshift.text import html_paragraphs, html_table, movers, plain, text_table
-from priorshift.uncertainty import Estimand, IntervalKind, IntervalRequest, PriorInterval
 
 MAX_ROWS = 10
 """Classes shown by a repr; beyond that the top movers."""

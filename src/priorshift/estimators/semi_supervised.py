@@ -9,7 +9,7 @@ from scipy.special import gammaln
 
 from priorshift._typing import Floats, Indices, Vector
 from priorshift._validation import check_choice, check_fraction
-from priorshift.adaptation import prior_ratio
+from priorshift.adapt import prior_ratio
 from priorshift.calibration import FAMILIES
 from priorshift.estimators.base import MOST_CELLS, Fitting, Learned, PriorEstimator
 from priorshift.estimators.counts import TargetLabels, Validation
@@ -17,8 +17,7 @@ from priorshift.estimators.em import CalibratedEM, posterior_problem
 from priorshift.estimators.references import SAERENS
 from priorshift.estimators.result import PriorEstimate
 from priorshift.execution import Rows, Table, take_rows
-from priorshift.solvers import Mixture, Solution
-from priorshift.uncertainty import (
+from priorshift.intervals import (
     IntervalRequest,
     PriorInterval,
     bootstrap_draws,
@@ -26,6 +25,7 @@ from priorshift.uncertainty import (
     poisson_weights,
     refute_calibration,
 )
+from priorshift.solvers import Mixture, Solution
 
 HALVINGS = 12
 """How often the weight of unlabelled rows may be halved before it is 0."""

@@ -21,9 +21,9 @@ from scipy.linalg import solve
 from scipy.special import ndtr, stdtrit
 
 from priorshift._typing import Floats, Vector
-from priorshift.adaptation import prior_ratio
+from priorshift.adapt import prior_ratio
+from priorshift.intervals import IntervalRequest, PriorInterval, Votes, score_bounds
 from priorshift.solvers import Mixture, dirichlet_posterior, maximise
-from priorshift.uncertainty import IntervalRequest, PriorInterval, Votes, score_bounds
 
 CONCENTRATIONS = (1.0, 10.0, 100.0)
 """Pseudo-counts per class of the Dirichlet priors; one of c counts 1 / c as much as one of 1."""

@@ -15,8 +15,8 @@ from scipy.sparse import csr_array
 
 from priorshift._typing import Indices, Labels, Vector
 from priorshift._validation import check_choice, check_proba, check_sample_weight, read_labels, some
+from priorshift.counts import Decision, DecisionCounts
 from priorshift.execution import BLOCK_BYTES, Block, Rows, map_reduce
-from priorshift.statistics import Decision, DecisionCounts
 
 LARGEST_BLOCK_BYTES = 2**25
 """Every block adds to the sums of all groups: with many groups, blocks must be large."""

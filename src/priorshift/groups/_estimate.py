@@ -4,7 +4,7 @@ Methods with a confusion matrix use only each group's counts of decisions. All g
 solved together: likelihoods as one batch of mixture problems, inversions as one linear system with
 as many right-hand sides as groups. EM and MAP work on the rows themselves (`_posteriors`).
 
-Intervals are those of one target (`priorshift.uncertainty`): a row's votes :math:`C^{-1} d` have
+Intervals are those of one target (`priorshift.intervals`): a row's votes :math:`C^{-1} d` have
 the variance :math:`p_m (1 - p_m) + \sum_k p_k T_{km}`, with the spread :math:`T_{km}` of vote m
 within class k on validation. A small group cannot show its own spread, so the one at its priors is
 used. Pooling leaves less of it, as if the group had more rows; validation's noise stays.
@@ -31,7 +31,7 @@ from priorshift._validation import (
     in_class_order,
     some,
 )
-from priorshift.adaptation import prior_ratio
+from priorshift.adapt import prior_ratio
 from priorshift.estimators import PriorEstimate, PriorEstimator
 from priorshift.estimators.intervals import votes_of_validation
 from priorshift.exceptions import PriorShiftWarning, warn_user
@@ -40,6 +40,7 @@ from priorshift.groups._counts import GroupCounts, count_groups, encode_groups, 
 from priorshift.groups._pooling import Pool, Pooling, check_pooling
 from priorshift.groups._posteriors import GroupedRows, estimate_from_posteriors, require_concave
 from priorshift.groups._result import GroupEstimates, solution_as_estimate
+from priorshift.intervals import IntervalRequest, score_bounds
 from priorshift.solvers import (
     NO_LIKELIHOOD,
     Mixtures,
@@ -48,7 +49,6 @@ from priorshift.solvers import (
     maximise_all,
     solve_linear,
 )
-from priorshift.uncertainty import IntervalRequest, score_bounds
 
 INSTEAD = "a method such as SCM-L, CM-L, SCM, BBSE, EM, MAP or Auto"
 

@@ -20,7 +20,7 @@ from priorshift._validation import (
     like_input,
     some,
 )
-from priorshift.adaptation import prior_ratio, reweight, total_variation
+from priorshift.adapt import prior_ratio, reweight, total_variation
 from priorshift.estimators import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
 from priorshift.groups._counts import match_groups, match_or_pool, read_groups

@@ -12,6 +12,7 @@ from priorshift._validation import (
     check_classes,
     check_sample_weight,
 )
+from priorshift.counts import Confusion, Decision
 from priorshift.plotting._samples import labels_first, read_labelled
 from priorshift.plotting.style import (
     GREY,
@@ -24,7 +25,6 @@ from priorshift.plotting.style import (
     write_title,
 )
 from priorshift.solvers import condition_number
-from priorshift.statistics import Confusion, Decision
 from priorshift.text import shorten
 
 if TYPE_CHECKING:

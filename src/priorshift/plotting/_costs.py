@@ -16,7 +16,7 @@ from priorshift._validation import (
     settle_classes,
     some,
 )
-from priorshift.adaptation import cheapest, check_costs, prior_ratio
+from priorshift.adapt import cheapest, check_costs, prior_ratio
 from priorshift.execution import row_blocks
 from priorshift.plotting.style import (
     BLUE,

@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 from priorshift._results import Backend, make_frame
 from priorshift._typing import Indices, Mask, Vector
 from priorshift._validation import check_classes, check_priors
-from priorshift.adaptation import total_variation
+from priorshift.adapt import total_variation
+from priorshift.monitor import MonitorHistory, PriorMonitor
 from priorshift.plotting.style import (
     SERIES_COLOURS,
     VERMILLION,
@@ -26,7 +27,6 @@ from priorshift.plotting.style import (
     thinned_steps,
     write_head,
 )
-from priorshift.streaming import MonitorHistory, PriorMonitor
 from priorshift.text import short_percent, shorten
 
 if TYPE_CHECKING:

@@ -18,16 +18,15 @@ from priorshift._validation import (
     ordered,
     read_labels,
 )
-from priorshift.adaptation import Goal
+from priorshift.adapt import Goal
 from priorshift.assessment import ACCURACY, Assessment, adapting, weigh
-from priorshift.diagnostics import Diagnostics, Reliability
+from priorshift.compare import Comparison, MethodResult, Scores
+from priorshift.counts import Confusion
 from priorshift.estimators import PriorEstimate
 from priorshift.estimators.ppi import labels_needed
-from priorshift.evaluation import Comparison, MethodResult, Scores
+from priorshift.evidence import Diagnostics, Reliability, ShiftTest
 from priorshift.execution import Block, Rows, Table, map_reduce
-from priorshift.shift_test import ShiftTest
 from priorshift.solvers import condition_number
-from priorshift.statistics import Confusion
 from priorshift.text import movers
 
 KNOWN = "known"

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from priorshift.adaptation import prior_ratio
+from priorshift.adapt import prior_ratio
 from priorshift.estimators import Reference
-from priorshift.io import write_text
+from priorshift.files import write_text
+from priorshift.monitor import MonitorHistory, PriorMonitor, describe
 from priorshift.plotting import MonitorDisplay
 from priorshift.plotting.style import BLUE, VERMILLION, bare, label_time, positions, thinned_steps
 from priorshift.report._content import about_report, as_json
@@ -18,7 +19,6 @@ from priorshift.report._figures import FigureOf, inline_svg, report_style
 from priorshift.report._render import _environment, _policy, _source, require_packages
 from priorshift.report._tables import MANY, Cell, PageTable, _cell, _cells, _rows
 from priorshift.report._words import Tile, description, references
-from priorshift.streaming import MonitorHistory, PriorMonitor, describe
 from priorshift.text import (
     count,
     listed,
@@ -293,7 +293,7 @@ def render_monitor_report(
     --------
     >>> import numpy as np
     >>> from priorshift.report import render_monitor_report
-    >>> from priorshift.streaming import PriorMonitor
+    >>> from priorshift.monitor import PriorMonitor
     >>> y_proba, y = np.tile([[0.9, 0.1], [0.2, 0.8]], (50, 1)), np.tile(["cat", "dog"], 50)
     >>> monitor = PriorMonitor().fit(y_proba, y)
     >>> step = monitor.update(y_proba[:40], time="2026-05-01")

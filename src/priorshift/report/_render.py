@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import ArrayLike
 
 from priorshift.assessment import Assessment
+from priorshift.compare import Comparison
 from priorshift.estimators import PriorEstimate
-from priorshift.evaluation import Comparison
 from priorshift.exceptions import missing
-from priorshift.io import write_text
+from priorshift.files import write_text
 from priorshift.report._content import (
     about_report,
     as_json,
@@ -80,7 +80,7 @@ def render_report(
         Decisions instead of probabilities: the report is then about the class shares, corrected
         for the errors of the decisions.
     comparison : Comparison, optional
-        Other methods on the same data, from `priorshift.evaluation.compare`.
+        Other methods on the same data, from `priorshift.compare.compare`.
     source_label_priors : array-like of shape (n_classes,) or mapping, optional
         Label frequencies of the training set, for the shift test; by default the target is
         compared with validation.

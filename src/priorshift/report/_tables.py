@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from priorshift.diagnostics import Reliability
 from priorshift.estimators import PriorEstimate, traits_of
+from priorshift.evidence import Reliability
 from priorshift.report._facts import ROUNDING, Decisions, Facts, Mistakes, Truth
 from priorshift.text import (
     MISSING,

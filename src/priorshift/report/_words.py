@@ -22,10 +22,9 @@ from priorshift.assessment import (
     unexplained,
     vaguest_share,
 )
-from priorshift.diagnostics import Diagnostics, Expected
 from priorshift.estimators import Reference, traits_of
+from priorshift.evidence import Diagnostics, Expected, ShiftTest
 from priorshift.report._facts import ENOUGH, KNOWN, ROUNDING, TYPED, Facts, planned_shares
-from priorshift.shift_test import ShiftTest
 from priorshift.text import (
     count,
     listed,
@@ -1000,7 +999,7 @@ def left_out(facts: Facts) -> list[tuple[str, str]]:
             "Calibration and confusion matrix",
             "y_proba_val and y_val, or --validation",
         ),
-        (facts.comparison, "Whether methods agree", "comparison=priorshift.evaluation.compare(…)"),
+        (facts.comparison, "Whether methods agree", "comparison=priorshift.compare.compare(…)"),
         (facts.truth, "Scores on the target’s labels", "y_target, or a --target with labels"),
     )
     return [

@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from priorshift.compare import long_tail
 from priorshift.datasets import draw_parts
-from priorshift.evaluation import long_tail
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.intp]

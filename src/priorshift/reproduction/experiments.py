@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from priorshift import get_estimator
-from priorshift.io import atomic_path, write_text
+from priorshift.files import atomic_path, write_text
 from priorshift.plotting.style import require_matplotlib
 from priorshift.reproduction.distributions import SUPPLEMENT, require_known
 from priorshift.reproduction.figures import (

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from priorshift.io import atomic_path
+from priorshift.files import atomic_path
 from priorshift.reproduction.distributions import Indices, distribution, require_known
 from priorshift.reproduction.images import Images, Pixels, augmented, centred
 from priorshift.reproduction.pickles import read_tensors

@@ -10,7 +10,7 @@ from zipfile import is_zipfile
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from priorshift.io import atomic_path
+from priorshift.files import atomic_path
 from priorshift.reproduction.distributions import Indices, Vector
 
 Floats = NDArray[np.floating[Any]]

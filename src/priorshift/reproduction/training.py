@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from priorshift import __version__
-from priorshift.io import write_text
+from priorshift.files import write_text
 from priorshift.reproduction.distributions import (
     IMBALANCES,
     Indices,

@@ -1,0 +1,55 @@
+r"""Adapt predictions to new class priors, or re-train for them.
+
+By Bayes' rule, with an appearance model p(x|y) that did not change (eq. adapt_priors of the paper),
+
+.. math:: p_E(y \mid x) \propto p_T(y \mid x)\, \frac{p_E(y)}{p_T(y)}.
+
+`adapt_proba` does this for known priors, `adapt_proba_interval` for priors that are known only
+within bounds. `decide` weighs the costs of errors. `sample_weights` and `sample_indices` prepare
+training data instead. An `Adapter` is an adaptation that you can save and export.
+"""
+
+from priorshift.adapt._adapt import (
+    adapt_proba,
+    prior_ratio,
+    priors_from_labels,
+    priors_from_predictions,
+    renormalise,
+    reweight,
+    total_variation,
+)
+from priorshift.adapt._adapter import Adapter
+from priorshift.adapt._costs import (
+    GOALS,
+    Goal,
+    GoalName,
+    cheapest,
+    check_costs,
+    decide,
+    log_savings,
+)
+from priorshift.adapt._resampling import RandomState, sample_indices, sample_weights
+from priorshift.adapt._uncertain import ProbaInterval, adapt_proba_interval
+
+__all__ = [
+    "GOALS",
+    "Adapter",
+    "Goal",
+    "GoalName",
+    "ProbaInterval",
+    "RandomState",
+    "adapt_proba",
+    "adapt_proba_interval",
+    "cheapest",
+    "check_costs",
+    "decide",
+    "log_savings",
+    "prior_ratio",
+    "priors_from_labels",
+    "priors_from_predictions",
+    "renormalise",
+    "reweight",
+    "sample_indices",
+    "sample_weights",
+    "total_variation",
+]

@@ -1,0 +1,321 @@
+"""Adapt predictions to known class priors, and compute the priors a classifier was trained with."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from priorshift._typing import Indices, Vector
+from priorshift._validation import (
+    NO_PRIOR,
+    as_mapping,
+    check_fraction,
+    check_outputs,
+    check_priors,
+    check_proba,
+    check_rounded,
+    check_sample_weight,
+    check_source_mass,
+    classes_of_labels,
+    encode_labels,
+    in_class_order,
+    like_input,
+    read_labels,
+    settle_classes,
+)
+from priorshift.counts import DecisionCounts
+from priorshift.exceptions import PriorShiftWarning, warn_user
+from priorshift.execution import (
+    SparseTable,
+    TensorTable,
+    is_dask_array,
+    map_chunks,
+    row_blocks,
+    softmax_of,
+)
+
+
+def adapt_proba(
+    y_proba: ArrayLike,
+    source_priors: Any,
+    target_priors: Any,
+    *,
+    from_logits: bool = False,
+    strength: float = 1.0,
+    classes: ArrayLike | None = None,
+) -> Any:
+    r"""Adapt predicted probabilities from source priors to known target priors.
+
+    .. math:: \text{adapted}_k \propto \text{y\_proba}_k\,
+        (\text{target}_k / \text{source}_k)^{\text{strength}}
+
+    Parameters
+    ----------
+    y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+        Predicted probabilities. If 1-D, the probability of the second, positive class. Columns of a
+        frame are matched by name to `classes`, or to priors given as a mapping.
+    source_priors : array-like of shape (n_classes,), mapping from class to prior, or float
+        Class priors the classifier was trained with. With 1-D `y_proba`, a single number is the
+        prior of the positive class.
+    target_priors : array-like of shape (n_classes,), mapping from class to prior, or float
+        Class priors to adapt to.
+    from_logits : bool, default=False
+        Whether `y_proba` contains logits or log-probabilities. This is never guessed.
+    strength : float in [0, 1], default=1
+        How far to adapt: 0 leaves predictions unchanged, 1 adapts them fully.
+    classes : array-like of shape (n_classes,), optional
+        Class names in the order of the columns.
+
+    Returns
+    -------
+    ndarray of the shape of `y_proba`, float32 where that is, else float64
+        Adapted probabilities, with rows that sum to 1. The type follows the input: a frame (with
+        its index, column order and other columns), a sparse matrix, a `TopK` if its rest is spread,
+        or a tensor on the same device. If all classes of a row have a prior of 0, the row keeps its
+        original probabilities, with a warning.
+
+    Examples
+    --------
+    A classifier was trained on balanced classes and is used on data with 10 % positives:
+
+    >>> import numpy as np
+    >>> import priorshift as ps
+    >>> ps.adapt_proba(np.array([[0.5, 0.5], [0.1, 0.9]]), [0.5, 0.5], [0.9, 0.1])
+    array([[0.9, 0.1],
+           [0.5, 0.5]])
+    >>> ps.adapt_proba(np.array([0.5, 0.9]), 0.5, 0.1)
+    array([0.1, 0.5])
+    """
+    if is_dask_array(y_proba):
+        again = partial(
+            adapt_proba,
+            source_priors=source_priors,
+            target_priors=target_priors,
+            from_logits=from_logits,
+            strength=strength,
+            classes=classes,
+        )
+        return map_chunks(again, y_proba)
+    predictions = check_outputs(
+        y_proba,
+        from_proba=not from_logits,
+        name="y_proba",
+        sparse=True,
+        tensors=True,
+        classes=classes_named(classes, target_priors, source_priors),
+    )
+    names = settle_classes(predictions, classes=classes)
+    values = in_class_order(predictions, names)
+    source = check_priors(source_priors, names, "source_priors")
+    target = check_priors(target_priors, names, "target_priors")
+    check_source_mass(source, values, names, from_logits=from_logits)
+    ratio = prior_ratio(target, source) ** check_fraction(strength, "strength")
+    return like_input(predictions, reweight(values, ratio, from_logits=from_logits), names)
+
+
+def renormalise(y_proba: ArrayLike, *, classes: ArrayLike | None = None) -> Any:
+    r"""Divide rows by their sums: probabilities that were rounded, or are percent.
+
+    .. math:: \frac{p_{ik}}{\sum_j p_{ij}}
+
+    Parameters
+    ----------
+    y_proba : array-like of shape (n_samples, n_classes)
+        Rows that sum to 1, or to 100, up to rounding to two decimals. Others are refused: they may
+        hold a column that is no class, or scores that are no probabilities.
+    classes : array-like of shape (n_classes,), optional
+        Classes of a frame that has other columns as well; these are kept as they are.
+
+    Returns
+    -------
+    ndarray of the shape of `y_proba`, or a frame for a frame
+        Rows that sum to 1.
+
+    Examples
+    --------
+    >>> import priorshift as ps
+    >>> ps.renormalise([[0.33, 0.33, 0.33], [0.5, 0.25, 0.25]])
+    array([[0.33333333, 0.33333333, 0.33333333],
+           [0.5       , 0.25      , 0.25      ]])
+    >>> ps.renormalise([[60, 40], [25, 75]])
+    array([[0.6 , 0.4 ],
+           [0.25, 0.75]])
+    """
+    read = check_rounded(y_proba, classes=classes)
+    return read.values if read.frame is None else read.frame.with_numbers(read.values)
+
+
+def priors_from_labels(
+    y: ArrayLike, *, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+) -> Vector:
+    r"""Estimate the training priors by label frequencies, :math:`p^N_k = N_k / N`.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_samples,)
+        Training labels.
+    classes : array-like of shape (n_classes,), optional
+        Class names in the desired order; by default the sorted labels.
+    sample_weight : array-like of shape (n_samples,), optional
+
+    Returns
+    -------
+    ndarray of shape (n_classes,)
+        Shares of the classes, in the order of `classes`.
+
+    Examples
+    --------
+    >>> import priorshift as ps
+    >>> ps.priors_from_labels(["cat", "dog", "cat", "cat"])
+    array([0.75, 0.25])
+    """
+    labels = read_labels(y)
+    names = classes_of_labels(labels, classes)
+    index = encode_labels(labels, names)
+    weight = check_sample_weight(sample_weight, index.size)
+    counts = np.bincount(index, weights=weight, minlength=names.size)
+    return counts / counts.sum()
+
+
+def priors_from_predictions(
+    y_proba: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> Vector:
+    r"""Estimate the training priors by the mean prediction on the training set, :math:`p^f`.
+
+    According to the paper (its Table 1), these are a better denominator of the ratio than label
+    frequencies: the outputs reflect the class balance that the classifier learned, which may differ
+    from that of its labels.
+
+    Parameters
+    ----------
+    y_proba : array-like of shape (n_samples, n_classes)
+        Predictions on the training set.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weight of each prediction.
+
+    Returns
+    -------
+    ndarray of shape (n_classes,)
+        The mean prediction per class.
+
+    Examples
+    --------
+    >>> import priorshift as ps
+    >>> ps.priors_from_predictions([[0.9, 0.1], [0.7, 0.3]])
+    array([0.8, 0.2])
+    """
+    values = check_proba(y_proba, tables=True).values
+    weight = check_sample_weight(sample_weight, values.shape[0])
+    return DecisionCounts.from_arrays(values, decision="soft", sample_weight=weight).frequencies
+
+
+def prior_ratio(target_priors: Vector, source_priors: Vector) -> Vector:
+    """Return target / source, and 0 for a class with a source prior of 0."""
+    had = source_priors > NO_PRIOR
+    return np.divide(target_priors, source_priors, out=np.zeros_like(source_priors), where=had)
+
+
+def total_variation(priors: Vector, others: Vector) -> Vector:
+    r"""Return the share of cases that would have to change class, the last axis being classes.
+
+    .. math:: \tfrac12 \sum_k |p_k - q_k|
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> float(total_variation(np.array([0.5, 0.5]), np.array([0.8, 0.2])).round(3))
+    0.3
+    """
+    return np.asarray(0.5 * np.abs(priors - others).sum(axis=-1))
+
+
+def reweight(
+    values: Any, ratio: Vector, *, from_logits: bool = False, codes: Indices | None = None
+) -> Any:
+    """Multiply clean predictions by the ratio and normalise rows, in blocks.
+
+    With `codes`, `ratio` has one row per group, and row i is multiplied by ``ratio[codes[i]]``.
+    """
+    if isinstance(values, SparseTable):
+        table, n_kept = values.scaled(ratio)
+        _warn_of_kept(n_kept, values.shape[0])
+        return table.tocsr() if table.exact else table
+    if isinstance(values, TensorTable):
+        tensor, n_kept = _reweight_tensor(values, ratio, from_logits)
+        _warn_of_kept(n_kept, values.shape[0])
+        return tensor
+    adapted = np.empty_like(values)
+    n_kept = 0
+    with np.errstate(divide="ignore"):
+        factor = np.log(ratio) if from_logits else ratio
+    scale = _softmax_shifted if from_logits else _scale_rows
+    for rows in row_blocks(values.shape[0], values.shape[1]):
+        block = values[rows].astype(np.float64)
+        n_kept += scale(block, factor if codes is None else factor[codes[rows]])
+        adapted[rows] = block
+    _warn_of_kept(n_kept, values.shape[0])
+    return adapted
+
+
+def _reweight_tensor(table: TensorTable, ratio: Vector, from_logits: bool) -> tuple[Any, int]:
+    """Do the same on the tensor's device; return the adapted tensor, and how many rows lost."""
+    xp, adapted, n_kept = table.xp, [], 0
+    with np.errstate(divide="ignore"):
+        factor = table.constant(np.log(ratio) if from_logits else ratio)
+    for block in table.on_device():
+        if from_logits:
+            shifted = block + factor
+            lost = xp.max(shifted, axis=1, keepdims=True) == -xp.inf
+            adapted.append(softmax_of(xp, xp.where(lost, block, shifted)))
+        else:
+            lost = xp.sum(block * factor, axis=1, keepdims=True) == 0
+            scaled = block * xp.where(lost, xp.ones_like(factor), factor)
+            adapted.append(scaled / xp.sum(scaled, axis=1, keepdims=True))
+        n_kept += int(xp.sum(xp.astype(lost, xp.int64)))
+    return table.joined(adapted), n_kept
+
+
+def _warn_of_kept(n_kept: int, n_rows: int) -> None:
+    if n_kept:
+        warn_user(
+            f"{n_kept} of {n_rows} rows have no class left that the target priors allow; they keep "
+            "their original probabilities.",
+            PriorShiftWarning,
+        )
+
+
+def _scale_rows(block: Vector, ratio: Vector) -> int:
+    """Scale and normalise rows in place; return how many lost all their mass and were kept.
+
+    `ratio` has shape (K,), or (n, K) for one per row.
+    """
+    sums = block @ ratio if ratio.ndim == 1 else np.einsum("ik,ik->i", block, ratio)
+    lost = sums == 0
+    np.copyto(sums, 1.0, where=lost)
+    block *= np.where(lost[:, None], 1.0, ratio) if lost.any() else ratio
+    block /= sums[:, None]
+    if lost.any():
+        block[lost] /= block[lost].sum(axis=1, keepdims=True)
+    return int(np.count_nonzero(lost))
+
+
+def _softmax_shifted(block: Vector, log_ratio: Vector) -> int:
+    """Turn logits into adapted probabilities in place; return how many rows were kept."""
+    lost = np.isneginf((block + log_ratio).max(axis=1))
+    block += np.where(lost[:, None], 0.0, log_ratio) if lost.any() else log_ratio
+    with np.errstate(over="ignore"):  # logits may lie further apart than floats reach
+        block -= block.max(axis=1, keepdims=True)
+    np.exp(block, out=block)
+    block /= block.sum(axis=1, keepdims=True)
+    return int(np.count_nonzero(lost))
+
+
+def classes_named(classes: Any, target_priors: Any, source_priors: Any) -> Any:
+    """Return the classes that a call names, if it does: by `classes`, or as keys of priors."""
+    if classes is not None:
+        return classes
+    named = {"target_priors": target_priors, "source_priors": source_priors}
+    keys = (as_mapping(given, name) for name, given in named.items())
+    return next((list(given) for given in keys if isinstance(given, Mapping)), None)

@@ -1,0 +1,732 @@
+r"""The formula of an `Adapter` in other languages: ONNX, PyTorch and SQL.
+
+Every export computes, in float64 as NumPy does,
+
+.. math:: z_m = \log \max(f + \varepsilon_m, \text{TINY}), \quad
+    q = \sum_m w_m\, \mathrm{softmax}(z_m S_m + b_m), \quad
+    \text{adapted}_k = \frac{q_k r_k}{\sum_j q_j r_j}
+
+where q is f itself without calibration, and a row whose sum is 0 keeps its q.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from priorshift._typing import Labels, Vector
+from priorshift._validation import check_choice, some
+from priorshift.calibration import TINY, CalibrationMap
+from priorshift.files import atomic_path
+
+if TYPE_CHECKING:
+    from priorshift.adapt._adapter import Adapter
+
+Precision = Literal["float64", "float32"]
+
+
+def _maps(adapter: Adapter) -> list[tuple[CalibrationMap, float]]:
+    """Return the calibration maps with their weights; none where nothing is calibrated."""
+    if adapter.calibration is None:
+        return []
+    return list(zip(adapter.calibration.maps, adapter.calibration.weights, strict=True))
+
+
+def _ratio(adapter: Adapter) -> Vector:
+    """Return the ratio as it is applied: to the power of the strength."""
+    return adapter.ratio**adapter.strength
+
+
+def _log(ratio: Vector) -> Vector:
+    with np.errstate(divide="ignore"):
+        return np.log(ratio)
+
+
+# ONNX
+
+OPSET = 17
+"""Of the models that are written here; their operators exist since `LEAST_OPSET`."""
+
+LEAST_OPSET = 13
+IR_VERSION = 8
+"""The format's version that goes with `OPSET`."""
+
+NO_UNDERFLOW = 2.0**64
+"""Factor of the ratio in float32: keeps products of tiny probabilities above 0."""
+
+
+class _Graph:
+    """Collects nodes and constants under names of their own, all numbers of one type."""
+
+    def __init__(self, precision: Precision, prefix: str = "priorshift") -> None:
+        check_choice(precision, ("float64", "float32"), "precision")
+        try:
+            import onnx
+        except ImportError:
+            raise ImportError("ONNX models need onnx: pip install 'priorshift[onnx]'") from None
+        import onnx.version_converter
+
+        self.onnx, self.prefix = onnx, prefix
+        self.dtype = np.dtype(precision)
+        self.type = onnx.helper.np_dtype_to_tensor_dtype(self.dtype)
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def add(self, operator: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
+        """Add a node; return the name of its output."""
+        name = output or f"{self.prefix}_{len(self.nodes)}_{operator.lower()}"
+        node_name = f"{self.prefix}_node_{len(self.nodes)}"
+        make = self.onnx.helper.make_node
+        self.nodes.append(make(operator, inputs, [name], name=node_name, **attributes))
+        return name
+
+    def constant(self, values: Any, dtype: Any = None) -> str:
+        """Add a constant; return its name."""
+        name = f"{self.prefix}_constant_{len(self.constants)}"
+        array = np.asarray(values, dtype or self.dtype)
+        if array.dtype.kind == "U":
+            text = [str(value).encode() for value in array]
+            make = self.onnx.helper.make_tensor
+            kind = self.onnx.TensorProto.STRING
+            self.constants.append(make(name, kind, array.shape, text))
+        else:
+            self.constants.append(self.onnx.numpy_helper.from_array(array, name))
+        return name
+
+    def cast(self, name: str, to: int, output: str | None = None) -> str:
+        """Convert numbers to another type."""
+        return self.add("Cast", name, output=output, to=to)
+
+    def sum(self, name: str) -> str:
+        """Add up rows."""
+        return self.add("ReduceSum", name, self.constant([1], np.int64), keepdims=1)
+
+
+class _Outputs(NamedTuple):
+    """What the adaptation is to be called, and of which types it is to be."""
+
+    proba: str
+    label: str | None
+    proba_type: int
+    labels: Labels
+
+
+def _add_adaptation(
+    graph: _Graph, adapter: Adapter, name: str, outputs: _Outputs, from_logits: bool
+) -> None:
+    """Add the formula, from the tensor `name` to the outputs."""
+    values, ratio = graph.cast(name, graph.type), _ratio(adapter)
+    maps = _maps(adapter)
+    if maps:
+        proba = graph.add("Softmax", values, axis=1) if from_logits else values
+        parts = [
+            graph.add("Mul", graph.add("Softmax", _scores(graph, one, proba), axis=1), weight)
+            for one, weight in ((one, graph.constant(weight)) for one, weight in maps)
+        ]
+        values = parts[0] if len(parts) == 1 else graph.add("Sum", *parts)
+    if from_logits and not maps:
+        adapted = _shifted(graph, values, _log(ratio))
+    else:
+        adapted = _rescaled(graph, values, ratio)
+    graph.cast(adapted, outputs.proba_type, outputs.proba)
+    if outputs.label is not None:
+        best = ("ArgMax", adapted)
+        if adapter.costs is not None:
+            best = ("ArgMin", graph.add("MatMul", adapted, graph.constant(adapter.costs)))
+        index = graph.add(*best, axis=1, keepdims=0)
+        labels = graph.constant(outputs.labels, outputs.labels.dtype)
+        graph.add("Gather", labels, index, output=outputs.label)
+
+
+def _scores(graph: _Graph, one: CalibrationMap, proba: str) -> str:
+    raised = graph.add("Add", proba, graph.constant(one.floor))
+    z = graph.add("Log", graph.add("Max", raised, graph.constant(TINY)))
+    product = "Mul" if one.slope.ndim == 1 else "MatMul"
+    linear = graph.add(product, z, graph.constant(one.slope))
+    return graph.add("Add", linear, graph.constant(one.bias))
+
+
+def _rescaled(graph: _Graph, values: str, ratio: Vector) -> str:
+    scale = NO_UNDERFLOW if graph.dtype == np.float32 else 1.0
+    ratio = scale * ratio / (ratio.max() or 1.0)
+    sums = graph.add("MatMul", values, graph.constant(ratio[:, None]))
+    lost = graph.add("Equal", sums, graph.constant(0))
+    factor = graph.add(
+        "Where", lost, graph.constant(np.full((1, ratio.size), scale)), graph.constant(ratio[None])
+    )
+    scaled = graph.add("Mul", values, factor)
+    return graph.add("Div", scaled, graph.sum(scaled))
+
+
+def _shifted(graph: _Graph, logits: str, log_ratio: Vector) -> str:
+    shifted = graph.add("Add", logits, graph.constant(log_ratio))
+    lowest = graph.constant(np.finfo(graph.dtype).min)
+    left = graph.cast(graph.add("Greater", shifted, lowest), graph.type)
+    lost = graph.add("Equal", graph.sum(left), graph.constant(0))
+    return graph.add("Softmax", graph.add("Where", lost, logits, shifted), axis=1)
+
+
+def to_onnx(
+    adapter: Adapter,
+    path: str | PathLike[str] | None,
+    *,
+    from_logits: bool,
+    precision: Precision,
+) -> Any:
+    """Return a model of float32 predictions, and write it to a file; see `Adapter.to_onnx`."""
+    graph = _Graph(precision)
+    onnx, K = graph.onnx, adapter.classes.size
+    name = "logits" if from_logits else "y_proba"
+    float32 = onnx.TensorProto.FLOAT
+    outputs = _Outputs("adapted", "label", float32, adapter.classes)
+    _add_adaptation(graph, adapter, name, outputs, from_logits)
+    info = onnx.helper.make_tensor_value_info
+    label_type = _type_of(onnx, adapter.classes)
+    made = onnx.helper.make_graph(
+        graph.nodes,
+        "priorshift_adapter",
+        [info(name, float32, ["n_samples", K])],
+        [
+            info("adapted", float32, ["n_samples", K]),
+            info("label", label_type, ["n_samples"]),
+        ],
+        graph.constants,
+    )
+    model = onnx.helper.make_model(
+        made,
+        opset_imports=[onnx.helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="priorshift",
+    )
+    return _finished(onnx, model, adapter, path)
+
+
+def append_to_onnx(
+    adapter: Adapter,
+    model: Any,
+    path: str | PathLike[str] | None,
+    *,
+    output: str | None,
+    from_logits: bool,
+    precision: Precision,
+) -> Any:
+    """Adapt the output of another model within its graph; see `Adapter.append_to_onnx`."""
+    graph = _Graph(precision)
+    onnx = graph.onnx
+    model = onnx.load(model) if isinstance(model, str | PathLike) else model
+    whole = _of_known_opset(onnx, model)
+    graph.prefix = _unused_prefix(whole.graph)
+    given = _probability_output(onnx, whole.graph, output)
+    _require_classes(adapter, whole.graph, given)
+    before = f"{graph.prefix}_before"
+    _rename(whole.graph, given.tensor, before)
+    label, labels = None, adapter.classes
+    if given.label is not None:
+        label, labels = given.label.name, _labels_as(onnx, adapter.classes, given.label)
+        _rename(whole.graph, label, f"{graph.prefix}_label_before")
+    named = _Outputs(given.tensor, label, given.type, labels)
+    _add_adaptation(graph, adapter, before, named, from_logits)
+    nodes = list(whole.graph.node)
+    zipped = [node for node in nodes if node.op_type == "ZipMap" and node.input[0] == before]
+    for node in zipped:  # it names the probabilities, and must name the adapted ones
+        node.input[0] = given.tensor
+    others = [node for node in nodes if node not in zipped]
+    del whole.graph.node[:]
+    whole.graph.node.extend([*others, *graph.nodes, *zipped])
+    whole.graph.initializer.extend(graph.constants)
+    return _finished(onnx, whole, adapter, path)
+
+
+class _Given(NamedTuple):
+    """The probabilities of a model: their tensor, its type, its width if known, the label."""
+
+    tensor: str
+    type: int
+    width: int
+    label: Any
+
+
+def _probability_output(onnx: Any, graph: Any, output: str | None) -> _Given:
+    """Find the probabilities of a classifier: the output asked for, else the only matrix."""
+    zipmaps = {node.output[0]: node.input[0] for node in graph.node if node.op_type == "ZipMap"}
+    floats = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE)
+    known = {info.name: info for info in (*graph.value_info, *graph.output)}
+    found, names = [], [info.name for info in graph.output]
+    for info in graph.output:
+        tensor = zipmaps.get(info.name, info.name)
+        kind = known[tensor].type.tensor_type if tensor in known else None
+        if info.name in zipmaps and kind is None:
+            found.append((info.name, _Given(tensor, onnx.TensorProto.FLOAT, 0, None)))
+        elif kind is not None and kind.elem_type in floats and len(kind.shape.dim) == 2:
+            width = kind.shape.dim[1].dim_value
+            found.append((info.name, _Given(tensor, kind.elem_type, width, None)))
+    chosen = [given for name, given in found if output in (None, name)]
+    if len(chosen) != 1:
+        raise ValueError(
+            f"the model must have one output of probabilities, or output= must name it; its "
+            f"outputs are {some(names)}, and {some(name for name, _ in found) or 'none'} of them "
+            "may be probabilities."
+        )
+    whole = (onnx.TensorProto.INT64, onnx.TensorProto.STRING)
+    labels = [info for info in graph.output if info.type.tensor_type.elem_type in whole]
+    return chosen[0]._replace(label=labels[0] if len(labels) == 1 else None)
+
+
+def _of_known_opset(onnx: Any, model: Any) -> Any:
+    """Return a copy of a model that has the operators that adapting needs."""
+    versions = [each.version for each in model.opset_import if each.domain in ("", "ai.onnx")]
+    if versions and min(versions) < LEAST_OPSET:
+        try:
+            return onnx.version_converter.convert_version(model, LEAST_OPSET)
+        except Exception as error:
+            raise ValueError(
+                f"the model has opset {min(versions)}, adapting needs {LEAST_OPSET} or newer, and "
+                f"converting failed ({error}); export the model with a newer target_opset."
+            ) from None
+    copied = onnx.ModelProto()
+    copied.CopyFrom(model)
+    if not versions:
+        copied.opset_import.append(onnx.helper.make_opsetid("", OPSET))
+    return copied
+
+
+def _unused_prefix(graph: Any, prefix: str = "priorshift") -> str:
+    """Return a prefix that no name of a graph has, so that a model can be adapted twice."""
+    names = {name for node in graph.node for name in (node.name, *node.input, *node.output)}
+    while any(name.startswith(prefix) for name in names):
+        prefix += "_"
+    return prefix
+
+
+def _require_classes(adapter: Adapter, graph: Any, given: _Given) -> None:
+    """Refuse an adapter of other classes, or in another order, as far as the model tells."""
+    ours = adapter.classes.tolist()
+    names = [str(int(name) if isinstance(name, bool) else name) for name in ours]
+    if given.width not in (0, len(ours)):
+        raise ValueError(
+            f"the model has {given.width} columns of probabilities and the adapter {len(ours)} "
+            "classes; use the adapter of this model."
+        )
+    for node in graph.node:
+        for attribute in node.attribute:
+            if not attribute.name.startswith("classlabels"):
+                continue
+            theirs = [name.decode() for name in attribute.strings] or list(attribute.ints)
+            if theirs and list(map(str, theirs)) != names:
+                raise ValueError(
+                    f"the classes of the model ({some(theirs)}) are not those of the adapter "
+                    f"({some(ours)}), in this order; use the adapter of this model."
+                )
+
+
+def _labels_as(onnx: Any, classes: Labels, label: Any) -> Labels:
+    """Return the classes in the type of the model's label."""
+    if label.type.tensor_type.elem_type == onnx.TensorProto.STRING:
+        return classes.astype(str)
+    try:  # the command line knows classes as text
+        whole = classes.astype(np.int64)
+    except ValueError:
+        whole = None
+    if whole is None or classes.dtype.kind == "f":
+        raise ValueError(
+            f"the model's {label.name!r} is an integer, but the classes of the adapter are "
+            f"{some(classes.tolist(), 3)}; fit with the labels that the model was trained on."
+        )
+    return whole
+
+
+def _rename(graph: Any, old: str, new: str) -> None:
+    """Rename a tensor wherever nodes make or use it; outputs of the graph keep their names."""
+    for node in graph.node:
+        for names in (node.input, node.output):
+            for at, name in enumerate(names):
+                if name == old:
+                    names[at] = new
+    for info in graph.value_info:
+        if info.name == old:
+            info.name = new
+
+
+def _type_of(onnx: Any, labels: Labels) -> int:
+    if labels.dtype.kind == "U":
+        return int(onnx.TensorProto.STRING)
+    return int(onnx.helper.np_dtype_to_tensor_dtype(labels.dtype))
+
+
+def _finished(onnx: Any, model: Any, adapter: Adapter, path: str | PathLike[str] | None) -> Any:
+    """Note where the model is from, check it, and write it as a whole."""
+    provenance = json.dumps(adapter.to_dict()["provenance"])
+    onnx.helper.set_model_props(
+        model,
+        {each.key: each.value for each in model.metadata_props} | {"priorshift": provenance},
+    )
+    onnx.checker.check_model(model)
+    if path is not None:
+        with atomic_path(path) as temporary:
+            Path(temporary).write_bytes(model.SerializeToString())
+    return model
+
+
+# PyTorch
+
+
+def to_torch(adapter: Adapter, *, from_logits: bool) -> Any:
+    """Return a module without parameters; see `Adapter.to_torch`."""
+    return _module_class()(adapter, from_logits)
+
+
+@cache
+def _module_class() -> type[Any]:
+    """Define the module when it is first needed: importing PyTorch takes seconds."""
+    try:
+        import torch
+    except ImportError:
+        raise ImportError("modules need PyTorch: pip install 'priorshift[torch]'") from None
+
+    class Scores(torch.nn.Module):
+        """Calibrated logits of one map. Constants follow the input, so they are no buffers."""
+
+        def __init__(self, one: CalibrationMap, weight: float) -> None:
+            super().__init__()
+            self.floor = torch.tensor(np.asarray(one.floor, np.float64))
+            self.slope = torch.tensor(one.slope)
+            self.bias = torch.tensor(one.bias)
+            self.weight = float(weight)
+            self.matrix = one.slope.ndim == 2
+            self.tiny = TINY
+
+        def forward(self, proba: torch.Tensor) -> torch.Tensor:
+            floor, slope = self.floor.to(proba), self.slope.to(proba)
+            z = torch.log(torch.clamp(proba + floor, min=self.tiny))
+            linear = z @ slope if self.matrix else z * slope
+            return self.weight * torch.softmax(linear + self.bias.to(proba), dim=-1)
+
+    class AdaptProbabilities(torch.nn.Module):
+        """The formula of an adapter; rows are along the last dimension."""
+
+        def __init__(self, adapter: Adapter, from_logits: bool) -> None:
+            super().__init__()
+            self.from_logits = bool(from_logits)
+            self.adapter_json = adapter.to_json()
+            self.maps = torch.nn.ModuleList([Scores(*pair) for pair in _maps(adapter)])
+            self.ratio = torch.tensor(_ratio(adapter))
+            self.log_ratio = torch.log(self.ratio)
+
+        def forward(self, y_proba: torch.Tensor) -> torch.Tensor:
+            values = y_proba
+            if not values.is_floating_point():
+                values = values.to(torch.float32)
+            dtype = values.dtype
+            # Apple's GPUs have no float64
+            values = values.to(torch.float32 if values.device.type == "mps" else torch.float64)
+            if self.from_logits and len(self.maps) == 0:
+                return self.shifted(values).to(dtype)
+            if self.from_logits:
+                values = torch.softmax(values, dim=-1)
+            if len(self.maps) > 0:
+                calibrated = torch.zeros_like(values)
+                for one in self.maps:
+                    calibrated = calibrated + one(values)
+                values = calibrated
+            return self.rescaled(values).to(dtype)
+
+        def rescaled(self, values: torch.Tensor) -> torch.Tensor:
+            ratio = self.ratio.to(values)
+            lost = (values * ratio).sum(dim=-1, keepdim=True) == 0
+            scaled = values * torch.where(lost, torch.ones_like(ratio), ratio)
+            return scaled / scaled.sum(dim=-1, keepdim=True)
+
+        def shifted(self, logits: torch.Tensor) -> torch.Tensor:
+            shifted = logits + self.log_ratio.to(logits)
+            lost = torch.isneginf(shifted).all(dim=-1, keepdim=True)
+            return torch.softmax(torch.where(lost, logits, shifted), dim=-1)
+
+        def __reduce__(self) -> tuple[Any, ...]:
+            return _rebuilt_module, (self.adapter_json, self.from_logits)
+
+    return AdaptProbabilities
+
+
+def _rebuilt_module(text: str, from_logits: bool) -> Any:
+    from priorshift.adapt._adapter import Adapter
+
+    return to_torch(Adapter.from_json(text), from_logits=from_logits)
+
+
+# SQL
+
+MOST_CHARACTERS = 500_000
+"""Of a statement that databases still parse and plan within seconds."""
+
+TERM = 25
+"""Characters of a product, at least."""
+
+LEAST_EXPONENT = -600.0
+"""Below it an exponential counts as this much: PostgreSQL refuses to underflow to 0."""
+
+LEAST_PROBABILITY = 1e-250
+"""A smaller probability counts as 0 for PostgreSQL, for the same reason."""
+
+CHUNK = 50
+"""Terms of a sum in one pair of parentheses: databases limit how deep expressions nest."""
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a database writes names and types.
+
+    Attributes
+    ----------
+    quote : str
+        Around names; doubled within them.
+    double : str
+        The type of float64.
+    fence : str
+        Ends a subquery that must not be merged into the next, which would repeat its expressions.
+    most_columns : int
+        That a subquery may have.
+    underflows : bool
+        Whether a product that underflows is an error.
+    """
+
+    quote: str = '"'
+    double: str = "DOUBLE PRECISION"
+    fence: str = ""
+    most_columns: int = 10_000
+    underflows: bool = False
+
+    def name(self, *parts: str) -> str:
+        """Quote a name, or the parts of a qualified one."""
+        quote = self.quote
+        return ".".join(quote + part.replace(quote, 2 * quote) + quote for part in parts)
+
+
+DIALECTS = {
+    "ansi": Dialect(),
+    "duckdb": Dialect(double="DOUBLE"),
+    "postgres": Dialect(fence=" OFFSET 0", most_columns=1600, underflows=True),
+    "spark": Dialect(quote="`", double="DOUBLE"),
+}
+
+
+def to_sql(
+    adapter: Adapter,
+    table: str | Sequence[str],
+    columns: Any,
+    *,
+    dialect: str,
+    keep: Iterable[str],
+) -> str:
+    """Return a SELECT that adapts the columns of a table; see `Adapter.to_sql`."""
+    check_choice(dialect, tuple(DIALECTS), "dialect")
+    names, kept = _column_names(columns, adapter.classes), _names(keep, "keep")
+    if repeated := set(kept) & set(names):
+        raise ValueError(f"keep names {some(sorted(repeated))}, which is adapted; leave it out.")
+    parts = table.split(".") if isinstance(table, str) else list(table)
+    if not parts or not all(parts):
+        raise ValueError(f"table must be a name, such as 'predictions'; got {table!r}.")
+    maps = _maps(adapter)
+    _require_reason(TERM * sum(one.slope.size for one, _ in maps), adapter)
+    statement = _Statement(DIALECTS[dialect], kept, tuple(names))
+    statement.start(parts, names)
+    if maps:
+        statement.calibrate(maps)
+    text = statement.finish(_ratio(adapter), names)
+    _require_reason(len(text), adapter)
+    return text
+
+
+def _require_reason(length: int, adapter: Adapter) -> None:
+    """Refuse a statement that is too long, and name what to use instead."""
+    if length > MOST_CHARACTERS:
+        K, maps = adapter.classes.size, _maps(adapter)
+        shapes = sorted({" x ".join(map(str, one.slope.shape)) for one, _ in maps})
+        calibrated = f", {len(maps)} calibration maps with slopes {some(shapes)}" if maps else ""
+        raise ValueError(
+            f"the statement for {K} classes{calibrated} would have about {length} characters, and "
+            f"databases take long to plan more than {MOST_CHARACTERS}; use to_onnx, to_torch, or "
+            "the command `priorshift adapt --adapter` on a file."
+        )
+
+
+class _Statement:
+    """Nested SELECTs, each over the one before; every column that is used later gets a name."""
+
+    def __init__(self, dialect: Dialect, kept: list[str], names: tuple[str, ...]) -> None:
+        self.dialect = dialect
+        self.kept = [dialect.name(name) for name in kept]
+        self.prefix = "ps_"
+        while any(name.lower().startswith(self.prefix) for name in (*kept, *names)):
+            self.prefix = f"ps{self.prefix}"
+        self.K = len(names)
+        self.text, self.depth = "", 0
+
+    def select(self, columns: Mapping[str, str]) -> None:
+        """Put another SELECT around everything so far."""
+        n_columns = len(self.kept) + len(columns)
+        if n_columns > self.dialect.most_columns:
+            raise ValueError(
+                f"the statement would need {n_columns} columns at once, and PostgreSQL has at most "
+                f"{self.dialect.most_columns}; use to_onnx, to_torch, or the command `priorshift "
+                "adapt --adapter` on a file."
+            )
+        listed = ", ".join([*self.kept, *(f"{sql} AS {name}" for name, sql in columns.items())])
+        source = self.text if self.depth == 0 else f"(\n{self.text}{self.dialect.fence}\n) AS t"
+        if self.depth:
+            source += str(self.depth)
+        self.text, self.depth = f"SELECT {listed}\nFROM {source}", self.depth + 1
+
+    def start(self, table: list[str], names: list[str]) -> None:
+        """Read the probabilities as float64, under names of our own."""
+        self.text = self.dialect.name(*table)
+        read = [f"CAST({self.dialect.name(name)} AS {self.dialect.double})" for name in names]
+        if self.dialect.underflows:
+            least = number(LEAST_PROBABILITY)
+            read = [f"CASE WHEN {x} < {least} THEN {number(0.0)} ELSE {x} END" for x in read]
+        self.select(dict(zip(self.row("p"), read, strict=True)))
+
+    def row(self, kind: str) -> list[str]:
+        """Name one column per class."""
+        return [f"{self.prefix}{kind}_{k}" for k in range(self.K)]
+
+    def calibrate(self, maps: list[tuple[CalibrationMap, float]]) -> None:
+        """Replace the probabilities by the average of what the maps make of them."""
+        M = range(len(maps))
+        logs = [self.logs(one) for one, _ in maps]
+        distinct = [row for m, row in enumerate(logs) if row not in logs[:m]]
+        above = [self.row(f"z{f}") for f in range(len(distinct))]
+        self.select(_named(above, distinct))
+        z = [above[distinct.index(row)] for row in logs]  # maps above one floor share it
+        s = [self.row(f"s{m}") for m in M]
+        self.select(_named(s, [_linear(one, z[m]) for m, (one, _) in enumerate(maps)]))
+        largest = [f"{self.prefix}max{m}" for m in M]
+        carried = {name: name for row in s for name in row}
+        self.select({name: _greatest(s[m]) for m, name in enumerate(largest)} | carried)
+        e = [self.row(f"e{m}") for m in M]
+        powers = [
+            [f"EXP({_at_least(f'{x} - {largest[m]}', LEAST_EXPONENT)})" for x in s[m]] for m in M
+        ]
+        self.select(_named(e, powers))
+        total = [f"{self.prefix}sum{m}" for m in M]
+        carried = {name: name for row in e for name in row}
+        self.select({name: _sum(e[m]) for m, name in enumerate(total)} | carried)
+        shares = [
+            _sum(f"{number(w)} * {e[m][k]} / {total[m]}" for m, (_, w) in enumerate(maps))
+            for k in range(self.K)
+        ]
+        self.select(dict(zip(self.row("p"), shares, strict=True)))
+
+    def logs(self, one: CalibrationMap) -> list[str]:
+        """Return the floored logarithms of the probabilities."""
+        floor = np.broadcast_to(one.floor, self.K).tolist()
+        raised = [
+            f"{p} + {number(f)}" if f else p for p, f in zip(self.row("p"), floor, strict=True)
+        ]
+        return [f"LN({_at_least(p, TINY)})" for p in raised]
+
+    def finish(self, ratio: Vector, names: list[str]) -> str:
+        """Multiply by the ratio and normalise; a row that loses all its mass is kept."""
+        p, total, plain = self.row("p"), f"{self.prefix}total", f"{self.prefix}plain"
+        factors = ratio.tolist()
+        terms = [_product(r, x) for r, x in zip(factors, p, strict=True) if r != 0]
+        carried = {name: name for name in p}
+        self.select({total: _sum(terms) if terms else number(0.0), plain: _sum(p)} | carried)
+        self.select(
+            {
+                self.dialect.name(name): f"CASE WHEN {total} = {number(0.0)} THEN {x} / NULLIF("
+                f"{plain}, {number(0.0)}) ELSE {_product(r, x)} / {total} END"
+                for name, r, x in zip(names, factors, p, strict=True)
+            }
+        )
+        return f"{self.text}\n"
+
+
+def number(value: float) -> str:
+    """Write a number to the last bit; the exponent makes it a double, not a decimal.
+
+    Examples
+    --------
+    >>> number(0.1), number(-2.0), number(0.0)
+    ('1e-01', '-2e+00', '0e+00')
+    """
+    return np.format_float_scientific(value, unique=True, trim="-")
+
+
+def _at_least(term: str, least: float) -> str:
+    """Bound a term from below; NULL stays NULL, which GREATEST would pass over."""
+    return f"CASE WHEN {term} < {number(least)} THEN {number(least)} ELSE {term} END"
+
+
+def _product(factor: float, column: str) -> str:
+    return column if factor == 1 else f"{number(factor)} * {column}"
+
+
+def _linear(one: CalibrationMap, z: list[str]) -> list[str]:
+    """Return the scores of a map; factors of 0 are left out."""
+    slope = np.diag(one.slope) if one.slope.ndim == 1 else one.slope
+    return [
+        _sum(
+            [
+                *(_product(float(slope[j, k]), z[j]) for j in np.flatnonzero(slope[:, k])),
+                number(float(one.bias[k])),
+            ]
+        )
+        for k in range(len(z))
+    ]
+
+
+def _sum(terms: Iterable[str]) -> str:
+    """Add up terms, many of them in groups."""
+    terms = list(terms)
+    while len(terms) > CHUNK:
+        groups = (terms[at : at + CHUNK] for at in range(0, len(terms), CHUNK))
+        terms = [f"({' + '.join(group)})" for group in groups]
+    return " + ".join(terms)
+
+
+def _greatest(terms: list[str]) -> str:
+    return f"GREATEST({', '.join(terms)})"
+
+
+def _named(names: list[list[str]], values: list[list[str]]) -> dict[str, str]:
+    return {
+        name: value
+        for row, column in zip(names, values, strict=True)
+        for name, value in zip(row, column, strict=True)
+    }
+
+
+def _column_names(columns: Any, classes: Labels) -> list[str]:
+    """Return the column of each class: a list in class order, or a mapping from class."""
+    if isinstance(columns, Mapping):
+        labels = classes.tolist()
+        if set(columns) != set(labels):
+            raise ValueError(
+                f"columns must name a column per class ({some(labels)}); got {some(columns)}."
+            )
+        columns = [columns[label] for label in labels]
+    names = _names(columns, "columns")
+    if len(names) != classes.size:
+        raise ValueError(
+            f"columns has {len(names)} names but there are {classes.size} classes; name a column "
+            f"per class, in the order {some(classes.tolist())}."
+        )
+    return names
+
+
+def _names(names: Any, what: str) -> list[str]:
+    """Check names of columns: strings, each once."""
+    listed = [names] if isinstance(names, str) else list(names)
+    for name in listed:
+        if not isinstance(name, str) or not name or "\0" in name:
+            raise ValueError(f"{what} must be names of columns; got {name!r}.")
+    if len(set(listed)) < len(listed):
+        raise ValueError(f"{what} names a column twice: {some(listed)}.")
+    return listed

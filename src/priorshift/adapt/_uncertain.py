@@ -1,0 +1,366 @@
+r"""Adapt predictions to target priors that are known only within bounds.
+
+If a prevalence is 20 % (18-22 %), the adapted probabilities have bounds too. If only one prior is
+uncertain and the others share the rest, every adapted probability rises or falls with it. Applying
+Bayes' rule to the bounds of the prior then gives exact bounds. Otherwise, many vectors of priors
+are drawn, the predictions are adapted to each, and the bounds are quantiles:
+
+.. math:: \text{adapted}^{(b)}_k = \frac{f_k\, p^{(b)}_k / s_k}{\sum_j f_j\, p^{(b)}_j / s_j}.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtri
+
+from priorshift._typing import Floats, Labels, Vector, are_numbers
+from priorshift._validation import (
+    as_array,
+    check_count,
+    check_fraction,
+    check_level,
+    check_priors,
+    check_proba,
+    check_source_mass,
+    in_class_order,
+    like_input,
+    settle_classes,
+    some,
+)
+from priorshift.adapt._adapt import classes_named, prior_ratio, reweight
+from priorshift.adapt._resampling import RandomState
+from priorshift.execution import row_blocks
+
+BLOCK_BYTES = 2**24
+"""Float64 bytes of the adapted probabilities that are held at once."""
+
+SLACK = 1e-3
+"""How far rounded bounds may be from their exact values."""
+
+MOST_EXCESS = 2.0
+"""A prior may not vary by more than this multiple of all the others together."""
+
+NEGLIGIBLE = 1e-6
+"""A prior that varies by less than this share of the largest variation counts as fixed."""
+
+LEAST_QUANTILE = 1e-6
+"""Least normal quantile that widths are divided by: that of a confidence level of about 0."""
+
+MOST_STEPS = 1000
+ENOUGH = 1e-6
+"""Relative change of a variance at which the iteration ends."""
+
+
+class ProbaInterval(NamedTuple):
+    """Hold adapted probabilities and their bounds, in the order `proba, lower, upper`.
+
+    Attributes
+    ----------
+    proba : ndarray of shape (n_samples, n_classes) or (n_samples,)
+        Probabilities adapted to the given target priors.
+    lower, upper : ndarrays of the shape of `proba`
+        Their bounds, given the bounds of the target priors.
+    """
+
+    proba: Floats
+    lower: Floats
+    upper: Floats
+
+
+def adapt_proba_interval(
+    y_proba: ArrayLike,
+    source_priors: Any,
+    target_priors: Any = None,
+    *,
+    interval: Any = None,
+    draws: ArrayLike | None = None,
+    confidence_level: float = 0.95,
+    strength: float = 1.0,
+    classes: ArrayLike | None = None,
+    n_draws: int = 1000,
+    random_state: RandomState = 0,
+) -> ProbaInterval:
+    """Adapt predicted probabilities to uncertain target priors, with bounds.
+
+    The bounds cover only the uncertainty of the priors, not that of the classifier. They hold for
+    each sample separately. They are exact for two classes, and for an `interval` of a single class.
+
+    Several intervals do not determine how the priors vary together. In that case, each prior is
+    drawn from a normal distribution on either side of its value, so that the vectors sum to 1 and
+    every prior has approximately its interval. With `draws`, no such assumption is needed.
+
+    Parameters
+    ----------
+    y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+        Predicted probabilities. If 1-D, the probability of the second, positive class.
+    source_priors : array-like of shape (n_classes,), mapping from class to prior, or float
+        Class priors the classifier was trained with. With 1-D `y_proba`, a single number is the
+        prior of the positive class; the same holds for `target_priors`.
+    target_priors : array-like of shape (n_classes,), mapping from class to prior, or float
+        Class priors to adapt to; by default the mean of `draws`.
+    interval : array-like of shape (n_classes, 2), mapping from class to (lower, upper), or a pair
+        Bounds of each target prior; a pair with 1-D `y_proba`. Classes that are missing from a
+        mapping, or whose row is NaN, share the remainder in proportion to `target_priors`.
+    draws : array-like of shape (n_draws, n_classes) or (n_draws,)
+        Draws of the target priors, for example from a posterior distribution or a bootstrap. Pass
+        either `draws` or `interval`.
+    confidence_level : float in (0, 1), default=0.95
+        Level of the given `interval`, and of the bounds returned.
+    strength : float in [0, 1], default=1
+        Exponent of the ratio, as in `adapt_proba`.
+    classes : array-like of shape (n_classes,), optional
+        Class names in the order of the columns.
+    n_draws : int, default=1000
+        Number of vectors to draw for an `interval` with more than two classes.
+    random_state : None, int or numpy.random.Generator, default=0
+
+    Returns
+    -------
+    ProbaInterval
+        Probabilities, lower and upper bounds, each of the shape of `y_proba`.
+
+    Examples
+    --------
+    A test was trained on balanced classes. The population has 20 % (18-22 %) positives:
+
+    >>> import numpy as np
+    >>> import priorshift as ps
+    >>> proba, lower, upper = ps.adapt_proba_interval(
+    ...     np.array([0.5, 0.9]), 0.5, 0.2, interval=(0.18, 0.22)
+    ... )
+    >>> np.column_stack([proba, lower, upper]).round(3)
+    array([[0.2  , 0.18 , 0.22 ],
+           [0.692, 0.664, 0.717]])
+    """
+    if (interval is None) == (draws is None):
+        raise ValueError(
+            "pass either interval= or draws=, the bounds or the draws of the target priors."
+        )
+    tail = (1 - check_level(confidence_level, "confidence_level")) / 2
+    power, n_draws = check_fraction(strength, "strength"), check_count(n_draws, "n_draws", 100)
+    predictions = check_proba(y_proba, classes=classes_named(classes, target_priors, source_priors))
+    names = settle_classes(predictions, classes=classes)
+    values = in_class_order(predictions, names)
+    if predictions.binary:
+        interval = _of_positive(interval)
+    source = check_priors(source_priors, names, "source_priors")
+    check_source_mass(source, values, names)
+    drawn = None
+    if draws is not None:
+        drawn = in_class_order(check_proba(draws, "draws"), names, "draws").astype(np.float64)
+        target_priors = drawn.mean(axis=0) if target_priors is None else target_priors
+    target = check_priors(target_priors, names, "target_priors")
+    inverse = prior_ratio(np.ones(names.size), source)
+    if drawn is not None:
+        ends = _outer_pair(drawn, tail) if names.size == 2 else None
+    else:
+        bounds = _read_interval(interval, target, names)
+        ends = _end_priors(target, bounds)
+        if ends is None:
+            drawn = _draw_priors(target, bounds, tail, n_draws, random_state, names)
+    if ends is not None:
+        lower, upper = _envelope(values, (ends * inverse) ** power)
+    else:
+        assert drawn is not None
+        lower, upper = _quantiles(values, (drawn * inverse) ** power, tail)
+    proba = reweight(values, (target * inverse) ** power)
+    lower, upper = np.minimum(lower, proba), np.maximum(upper, proba)
+    return ProbaInterval(*(like_input(predictions, part, names) for part in (proba, lower, upper)))
+
+
+def _envelope(values: Floats, ratios: Vector) -> tuple[Floats, Floats]:
+    """Adapt by both ratios; every adapted probability is monotone between them."""
+    one, other = (reweight(values, ratio) for ratio in ratios)
+    return np.minimum(one, other), np.maximum(one, other)
+
+
+def _outer_pair(drawn: Vector, tail: float) -> Vector:
+    """Return the outer quantiles of the priors of two classes, which one number orders."""
+    return drawn[np.argsort(drawn[:, 1])[list(_ranks(drawn.shape[0], tail))]]
+
+
+def _quantiles(values: Floats, ratios: Vector, tail: float) -> tuple[Floats, Floats]:
+    """Adapt by every ratio and return the outer quantiles, in blocks of rows."""
+    n_draws, K = ratios.shape
+    low, high = ranks = _ranks(n_draws, tail)
+    lower, upper = np.empty_like(values), np.empty_like(values)
+    for rows in row_blocks(values.shape[0], K * n_draws, BLOCK_BYTES):
+        block = values[rows].astype(np.float64)
+        sums = block @ ratios.T
+        lost = sums == 0  # draws that leave no class possible say nothing about the row
+        adapted = block[:, :, None] * ratios.T
+        adapted /= np.where(lost, 1.0, sums)[:, None, :]
+        if lost.any():
+            np.copyto(adapted, block[:, :, None], where=lost[:, None, :])
+        adapted.partition(ranks, axis=2)
+        lower[rows], upper[rows] = adapted[:, :, low], adapted[:, :, high]
+    return lower, upper
+
+
+def _ranks(n_draws: int, tail: float) -> tuple[int, int]:
+    """Return the positions of the outer quantiles among sorted draws, never too far inside."""
+    low = int(tail * (n_draws - 1) + 1e-9)  # (1 - 0.9) / 2 is a little less than 0.05
+    return low, n_draws - 1 - low
+
+
+def _of_positive(interval: Any) -> Any:
+    """Read a pair as the bounds of the positive class; the other's follow."""
+    if interval is None or isinstance(interval, Mapping) or np.shape(interval) != (2,):
+        return interval
+    return [[np.nan, np.nan], interval]
+
+
+def _read_interval(interval: Any, priors: Vector, names: Labels) -> Vector:
+    """Read bounds as (K, 2) in class order; NaN for a class without bounds."""
+    if isinstance(interval, Mapping):
+        interval = _from_mapping(interval, names)
+    bounds = as_array(interval, "interval")
+    if not are_numbers(bounds.dtype) or bounds.shape != (names.size, 2):
+        raise ValueError(
+            f"interval must have shape ({names.size}, 2), a lower and an upper bound for each "
+            f"class, or be a mapping from class to both; got shape {bounds.shape} and type "
+            f"{bounds.dtype}."
+        )
+    bounds = bounds.astype(np.float64)
+    bounds[np.isnan(bounds).any(axis=1)] = np.nan
+    if np.isnan(bounds).all():
+        raise ValueError("interval gives no class any bounds; give at least one class its own.")
+    _require_around(bounds, priors, names)
+    return _complementary(bounds, names) if names.size == 2 else bounds
+
+
+def _end_priors(priors: Vector, bounds: Vector) -> Vector | None:
+    """Return the two extreme vectors of priors if one number determines all; else None."""
+    bounded = np.flatnonzero(~np.isnan(bounds[:, 0]))
+    if priors.size > 2 and bounded.size > 1:
+        return None
+    k = bounded[-1]
+    others = np.where(np.arange(priors.size) == k, 0.0, priors)
+    if not others.any():
+        others = (np.arange(priors.size) != k).astype(np.float64)
+    ends = (1 - bounds[k])[:, None] * (others / others.sum())
+    ends[:, k] = bounds[k]
+    return ends
+
+
+def _draw_priors(
+    priors: Vector,
+    bounds: Vector,
+    tail: float,
+    n_draws: int,
+    random_state: RandomState,
+    names: Labels,
+) -> Vector:
+    r"""Draw vectors of priors whose marginal quantiles are about the bounds.
+
+    Each prior is drawn on its own, normal with one scale below its value and another above. Where
+    all classes have bounds, the vectors are then divided by their sums, which turns independent
+    variances :math:`v_k` into
+
+    .. math:: \sigma_k^2 \approx (1 - 2 p_k)\, v_k + p_k^2 \textstyle\sum_j v_j,
+
+    so the draws use the :math:`v` that gives the requested variances. (For a Dirichlet distribution
+    of concentration c it is :math:`v_k = p_k / c`.) Otherwise the classes without bounds share the
+    rest.
+    """
+    free, z = np.isnan(bounds[:, 0]), max(float(-ndtri(tail)), LEAST_QUANTILE)
+    below = np.where(free, 0.0, priors - bounds[:, 0]) / z
+    above = np.where(free, 0.0, bounds[:, 1] - priors) / z
+    noise = np.random.default_rng(random_state).standard_normal((n_draws, priors.size))
+    if not free.any():
+        noise *= _stretch(priors, (below + above) / 2, names)
+    drawn = np.maximum(priors + noise * np.where(noise < 0, below, above), 0.0)
+    if priors[free].sum() > 0:
+        rest = np.maximum(1 - drawn[:, ~free].sum(axis=1), 0.0)
+        drawn[:, free] = rest[:, None] * (priors[free] / priors[free].sum())
+    sums = drawn.sum(axis=1, keepdims=True)
+    return np.where(sums > 0, drawn / np.where(sums > 0, sums, 1.0), priors)
+
+
+def _stretch(priors: Vector, scale: Vector, names: Labels) -> Vector:
+    """Return how much wider to draw each prior, so that division by the sum leaves its scale."""
+    excess = scale - MOST_EXCESS * (scale.sum() - scale)
+    if excess.max() > SLACK:
+        k = int(np.argmax(excess))
+        raise ValueError(
+            f"interval lets class {names[k].item()!r} vary by more than all the others can make "
+            "up for, though priors sum to 1; leave out the others, which then share the rest, "
+            "or widen them, or pass draws=."
+        )
+    stretch = np.ones_like(scale)
+    if not scale.any():
+        return stretch
+    relative = scale / scale.max()
+    uncertain = relative > NEGLIGIBLE
+    variance = relative[uncertain] ** 2
+    stretch[uncertain] = np.sqrt(_independent_variances(priors[uncertain], variance) / variance)
+    return stretch
+
+
+def _independent_variances(p: Vector, variance: Vector) -> Vector:
+    """Solve M v = variance for v >= 0 as closely as possible, by Richardson and Lucy's iteration.
+
+    M is the matrix of `_draw_priors`. It has no negative entry, so every step keeps v >= 0.
+    """
+    v = variance.copy()
+    wanted = _dot_transposed(p, 1 / variance)
+    moves = wanted > 0
+    for _ in range(MOST_STEPS):
+        reached = np.maximum((1 - 2 * p) * v + p**2 * v.sum(), NEGLIGIBLE**2)
+        # division by the sum leaves a prior of 1 as it is, however much it varies
+        step = np.divide(_dot_transposed(p, 1 / reached), wanted, out=np.ones_like(v), where=moves)
+        v *= step
+        if np.abs(step - 1).max() < ENOUGH:
+            break
+    return v
+
+
+def _dot_transposed(p: Vector, u: Vector) -> Vector:
+    """Return M'u without making M."""
+    return np.maximum((1 - 2 * p) * u + p**2 @ u, 0.0)
+
+
+def _from_mapping(interval: Mapping[Any, Any], names: Labels) -> list[Any]:
+    by_name = {str(label): bounds for label, bounds in interval.items()}
+    wanted = [str(label) for label in names.tolist()]
+    unknown = [label for label in interval if str(label) not in wanted]
+    if unknown:
+        raise ValueError(
+            f"interval names class {some(unknown)}, but the classes are {some(names.tolist())}; "
+            "use these names."
+        )
+    return [by_name.get(label, (np.nan, np.nan)) for label in wanted]
+
+
+def _require_around(bounds: Vector, priors: Vector, names: Labels) -> None:
+    """Refuse bounds that are out of order or do not hold their prior; NaN passes."""
+    lower, upper = bounds.T
+    faults = {
+        "is not in [0, 1]": (lower < 0) | (upper > 1),
+        "has a lower bound above the upper one": lower > upper,
+        "does not hold its target prior": (lower > priors + SLACK) | (upper < priors - SLACK),
+    }
+    for fault, where in faults.items():
+        if where.any():
+            k = int(np.argmax(where))
+            raise ValueError(
+                f"interval of class {names[k].item()!r} {fault}: {lower[k]:.6g} to {upper[k]:.6g}, "
+                f"prior {priors[k]:.6g}. Give bounds with 0 <= lower <= prior <= upper <= 1."
+            )
+    np.minimum(lower, priors, out=lower, where=~np.isnan(lower))
+    np.maximum(upper, priors, out=upper, where=~np.isnan(upper))
+
+
+def _complementary(bounds: Vector, names: Labels) -> Vector:
+    """Derive the bounds of one class from the other's, or check that both agree."""
+    mirrored = 1 - bounds[::-1, ::-1]
+    if np.isnan(bounds).any():
+        return np.where(np.isnan(bounds), mirrored, bounds)
+    if np.abs(bounds - mirrored).max() > SLACK:
+        raise ValueError(
+            f"of two classes, the bounds of one follow from the other's, but {names[0].item()!r} "
+            f"has {bounds[0].tolist()} and {names[1].item()!r} has {bounds[1].tolist()}; give one."
+        )
+    return bounds

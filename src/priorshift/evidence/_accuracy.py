@@ -1,0 +1,247 @@
+r"""Expected accuracy on the target without its labels, and by how much estimates overstate it.
+
+Under prior shift the accuracy of each class is the same on validation and target, for any rule:
+
+.. math:: \text{accuracy} = \sum_k p_k\,\text{acc}_k
+
+with variance :math:`\sum_k p_k^2 \operatorname{Var}_k / n_k + \text{acc}^T \operatorname{Cov}(p)\,
+\text{acc}`.
+
+The estimate :math:`\hat p` makes the rule and then scores it, so the plain expectation
+:math:`\hat p \cdot \mathrm{acc}(\hat p)` is too high: a class whose share was overestimated is both
+favoured by the rule and counted too often. Resamples of validation and target show by how much
+(Efron's optimism): with :math:`p^*_b` the priors and :math:`\mathrm{acc}^*_b` the accuracy per
+class of resample b,
+
+.. math:: \mathrm{optimism} = \operatorname{mean}_b\,[p^*_b \cdot \mathrm{acc}^*_b(p^*_b)
+    - \hat p \cdot \mathrm{acc}(p^*_b)].
+
+Resampled priors are found from mean decisions: maximum likelihood on a resampled confusion matrix
+and resampled target decisions, moved to the estimate. Where the estimate has standard errors, they
+set the size of the moves.
+"""
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from scipy.stats import norm
+
+from priorshift._results import refuse_nan
+from priorshift._typing import Floats, Indices, Mask, Vector
+from priorshift.adapt import prior_ratio
+from priorshift.counts import Confusion, DecisionCounts, reweighted_columns
+from priorshift.estimators import PriorEstimate
+from priorshift.execution import row_blocks
+from priorshift.intervals import stratified_weights
+from priorshift.solvers import Mixture, maximise
+
+DOUBT = 0.5
+"""How uncertain a correction for optimism is, as a share of it."""
+
+N_RESAMPLES = 40
+LARGEST_STRETCH = 2.0
+"""How much standard errors may stretch the resampled moves: those of an unconstrained solution can
+be much larger than what is left of them on the simplex."""
+
+SOLVED = 1e-3
+"""Gap in nats of a resample."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """An expected share with its interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        refuse_nan(self)
+
+    def to_dict(self) -> dict[str, float]:
+        """Return plain Python values, ready for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        """Show it in per cent."""
+        return f"{100 * self.value:.1f} % ({100 * self.low:.1f} to {100 * self.high:.1f})"
+
+
+def expected_score(
+    scores: Vector,
+    y: Indices,
+    priors: Vector,
+    covariance: Vector,
+    confidence_level: float,
+    bounds: tuple[float, float],
+    optimism: float = 0.0,
+) -> Expected:
+    """Return the expected mean of a score of validation rows, at other priors.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_val,)
+        1 for a right decision and 0 for a wrong one, or a difference of two such.
+    y : ndarray of shape (n_val,)
+        Labels as indices.
+    priors : ndarray of shape (n_classes,)
+        Target priors, 0 for classes without samples.
+    covariance : ndarray of shape (n_classes, n_classes)
+        Of the priors; 0 where they are exact.
+    confidence_level : float
+    bounds : tuple of float
+        Least and largest value of a score.
+    optimism : float, default=0
+        What to subtract.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> right, y = np.array([1.0, 1.0, 0.0, 1.0]), np.array([0, 0, 1, 1])
+    >>> exact = np.zeros((2, 2))
+    >>> round(expected_score(right, y, np.array([0.2, 0.8]), exact, 0.95, (0, 1)).value, 3)
+    0.6
+    """
+    K = priors.size
+    n = np.bincount(y, minlength=K)
+    mean = np.bincount(y, weights=scores, minlength=K) / np.maximum(n, 1)
+    squares = np.bincount(y, weights=scores**2, minlength=K)
+    # two samples more, at either bound, so that a class that was always right is not certain
+    low, high = bounds
+    smooth = (n * mean + low + high) / (n + 2)
+    variance = (squares + low**2 + high**2) / (n + 2) - smooth**2
+    value = float(np.clip(priors @ mean - optimism, low, high))
+    noise = float((priors**2 * variance / np.maximum(n, 1)).sum())
+    noise += float(mean @ covariance @ mean) + (DOUBT * optimism) ** 2
+    reach = float(norm.ppf((1 + confidence_level) / 2) * np.sqrt(noise))
+    return Expected(value, max(low, value - reach), min(high, value + reach))
+
+
+@dataclass(frozen=True)
+class Resampled:
+    """What resamples show about a rule that adapts to an estimate.
+
+    Attributes
+    ----------
+    priors : ndarray of shape (n_resamples, K)
+        Priors that other validation and target sets might have led to.
+    optimism : float
+        By how much the plain expected accuracy of the rule is too high.
+    """
+
+    priors: Vector
+    optimism: float
+
+    @property
+    def covariance(self) -> Vector:
+        """Of the priors, (K, K)."""
+        return np.atleast_2d(np.cov(self.priors.T, bias=False))
+
+
+def resample(
+    estimate: PriorEstimate,
+    priors: Vector,
+    y_proba: Floats,
+    y: Indices,
+    y_proba_target: Floats,
+    soft: Confusion | None = None,
+) -> Resampled:
+    """Draw priors and the optimism of adapting to them.
+
+    Parameters
+    ----------
+    estimate : PriorEstimate
+    priors : ndarray of shape (K,)
+        Of the estimate, 0 for classes that validation lacks.
+    y_proba, y : ndarray of shape (n, K) and (n,)
+        Validation.
+    y_proba_target : ndarray of shape (m, K)
+    soft : Confusion, optional
+        Of validation, if it is counted already.
+    """
+    rng, K = np.random.default_rng(0), priors.size
+    if not estimate.n_target:  # known from elsewhere: no target led to it
+        return Resampled(np.tile(priors, (2, 1)), 0.0)
+    seen = np.bincount(y, minlength=K) > 0
+    rule = _Rule.of(estimate, y_proba)
+    size = np.maximum(np.bincount(y, minlength=K), 1)
+    weights = [stratified_weights(y, K, rng) for _ in range(N_RESAMPLES)]
+    soft = soft or Confusion.from_arrays(y_proba, y, decision="soft")
+    centre = soft.conditional[:, seen]
+    moves = _resampled_moves(weights, y_proba, y, y_proba_target, centre, seen, rng)
+    drawn = _moved(estimate, priors, moves)
+    optimism = np.empty(N_RESAMPLES)
+    for b, (p, weight) in enumerate(zip(drawn, weights, strict=True)):
+        right = (rule.decide(p) == y).astype(np.float64)
+        seemingly = np.bincount(y, weight * right, K) / size
+        really = np.bincount(y, right, K) / size
+        optimism[b] = p @ seemingly - priors @ really
+    return Resampled(drawn, float(optimism.mean()))
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """Decisions on validation after adapting to some priors as the estimate would."""
+
+    y_proba: Floats
+    estimate: PriorEstimate
+
+    @classmethod
+    def of(cls, estimate: PriorEstimate, y_proba: Floats) -> "_Rule":
+        if estimate.calibrator is not None:
+            y_proba = estimate.calibrator.apply(y_proba)
+        return cls(y_proba, estimate)
+
+    def decide(self, priors: Vector) -> Indices:
+        ratio = prior_ratio(priors, self.estimate.source_priors) ** self.estimate.strength
+        decisions = np.empty(self.y_proba.shape[0], np.intp)
+        for rows in row_blocks(*self.y_proba.shape):
+            decisions[rows] = (self.y_proba[rows] * ratio).argmax(axis=1)
+        return decisions
+
+
+def _resampled_moves(
+    weights: list[Vector],
+    y_proba: Floats,
+    y: Indices,
+    y_proba_target: Floats,
+    C: Vector,
+    seen: Mask,
+    rng: np.random.Generator,
+) -> Vector:
+    """Return moves of the priors by maximum likelihood of the soft decisions, (resamples, K)."""
+    K, M = seen.size, y_proba_target.shape[0]
+    q = DecisionCounts.from_arrays(y_proba_target, decision="soft").frequencies
+    centre = _solve(C, q, M)
+    spread = _spread(y_proba_target, q) / M  # of the mean, not of a row
+    moves = np.zeros((len(weights), K))
+    for b, resampled in enumerate(reweighted_columns(y_proba, y, weights)):
+        noisy = np.maximum(q + spread @ rng.standard_normal(K), 0)
+        moves[b, seen] = _solve(resampled[:, seen], noisy, M) - centre
+    return moves
+
+
+def _solve(C: Vector, q: Vector, n_rows: int) -> Vector:
+    return maximise(Mixture.of(C, weights=n_rows * q), tol=SOLVED).value
+
+
+def _spread(y_proba: Floats, mean: Vector) -> Vector:
+    """Return S with S S^T the sum of squared deviations of target rows."""
+    second = np.zeros((mean.size, mean.size))
+    for rows in row_blocks(*y_proba.shape):
+        block = y_proba[rows].astype(np.float64)
+        second += block.T @ block
+    values, vectors = np.linalg.eigh(second - y_proba.shape[0] * np.outer(mean, mean))
+    root: Vector = vectors * np.sqrt(np.maximum(values, 0))
+    return root
+
+
+def _moved(estimate: PriorEstimate, priors: Vector, moves: Vector) -> Vector:
+    """Return the estimate with moves of the size of its standard errors, on the simplex."""
+    if estimate.standard_error is not None:
+        size = moves.std(axis=0)
+        moves = moves * np.divide(
+            estimate.standard_error, size, out=np.ones_like(size), where=size > 0
+        ).clip(max=LARGEST_STRETCH)
+    moved = np.maximum(priors + moves, 0)
+    return np.asarray(moved / moved.sum(axis=1, keepdims=True))

@@ -1,0 +1,464 @@
+r"""Test whether the target's class priors are those of the source, and how far apart they are.
+
+The distance between estimated and source priors is too large by construction: noise makes it
+positive even without a shift. So it is compared with what the same estimator finds where the true
+distance is known: priors between the source's and the estimated ones are taken as true, deviations
+are drawn with their noise and estimated from again. The bias of their median is
+subtracted, and inverting their quantiles gives the interval. Its lower end assumes that only the
+classes moved that clearly did; its upper end assumes that all did, because noise adds most to a
+shift of few classes.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from priorshift._typing import Vector
+from priorshift._validation import (
+    check_choice,
+    check_fraction,
+    check_level,
+    check_priors,
+    check_resamples,
+    some,
+)
+from priorshift.adapt import total_variation
+from priorshift.counts import Decision
+from priorshift.evidence._assumption import N_RESAMPLES, assumption_of
+from priorshift.evidence._deviations import (
+    Deviations,
+    Power,
+    column_noise,
+    draw_noise,
+    draw_permutations,
+    p_value,
+)
+from priorshift.evidence._results import AssumptionTest, ShiftTest
+from priorshift.evidence._samples import (
+    Samples,
+    at_one_precision,
+    read_samples,
+    without_repeats,
+)
+from priorshift.exceptions import PriorShiftWarning, warn_user
+from priorshift.solvers import nearest_mixtures, simplex_least_squares
+
+Resampling = Literal["auto", "permutation", "bootstrap"]
+
+FAR = 0.1
+"""Distance between validation's mean prediction and `source_priors` that is worth a warning."""
+
+
+def detect_shift(
+    y_proba_val: ArrayLike,
+    y_val: ArrayLike,
+    y_proba_target: ArrayLike,
+    source_priors: Any = None,
+    source_label_priors: Any = None,
+    classes: ArrayLike | None = None,
+    *,
+    decision: Decision = "soft",
+    alpha: float = 0.05,
+    alternative: float = 0.1,
+    resampling: Resampling = "auto",
+    n_resamples: int = 999,
+    assumption: bool = False,
+    random_state: int | np.random.Generator | None = None,
+) -> ShiftTest:
+    r"""Test whether the target was drawn with the source's label priors.
+
+    .. math:: H_0: q = C p^N, \qquad T = d^T \Sigma^{-1} d, \quad d = q - C p^N
+
+    The null distribution of T holds the noise of target and validation. It comes from resampling,
+    as a chi-square distribution would reject far too often with few rows per class. Where one side
+    was rounded to fewer decimals, the other is rounded the same way.
+
+    Parameters
+    ----------
+    y_proba_val : array-like of shape (n_val, n_classes) or (n_val,)
+        Predicted probabilities on validation.
+    y_val : array-like of shape (n_val,)
+        Validation labels.
+    y_proba_target : array-like of shape (n_target, n_classes) or (n_target,)
+        Predicted probabilities on the target, from the same classifier.
+    source_priors : array-like of shape (n_classes,) or mapping, optional
+        Mean prediction on the training set. It is not the null hypothesis, which is about labels;
+        you get a warning if validation does not follow it.
+    source_label_priors : array-like of shape (n_classes,) or mapping, optional
+        Label frequencies of the training set, the null hypothesis. By default the target is
+        compared with validation.
+    classes : array-like of shape (n_classes,), optional
+        Class names in the order of the columns.
+    decision : {"soft", "hard"}, default="soft"
+        Compare mean probabilities, or how often each class is the likeliest.
+    alpha : float, default=0.05
+        Level of the test.
+    alternative : float, default=0.1
+        The smallest shift of practical interest, as a total variation distance: power is
+        computed for it.
+    resampling : {"auto", "permutation", "bootstrap"}, default="auto"
+        "permutation" exchanges rows of validation and target: exact if validation is a random
+        sample of the source. "bootstrap" treats the source label priors as known and the number of
+        validation rows per class as chosen. "auto" permutes if `source_label_priors` are not
+        given, unless validation has equally many rows of every class: those were chosen, not
+        drawn.
+    n_resamples : int, default=999
+        Draws of the null distribution.
+    assumption : bool, default=False
+        Also test whether a change of priors alone explains the target: see `check_assumption`.
+    random_state : None, int or numpy.random.Generator, optional
+
+    Examples
+    --------
+    >>> import priorshift as ps
+    >>> from priorshift.evidence import detect_shift
+    >>> data = ps.datasets.load_fashion_lt()
+    >>> validation = data.y_proba_val, data.y_val
+    >>> target = data.y_proba_target[:500]
+    >>> test = detect_shift(*validation, target, classes=data.classes, random_state=0)
+    >>> test.rejected, test.method
+    (True, 'permutation')
+    """
+    check_choice(decision, ("soft", "hard"), "decision")
+    check_choice(resampling, ("auto", "permutation", "bootstrap"), "resampling")
+    alpha, alternative = check_level(alpha), check_fraction(alternative, "alternative")
+    n_resamples = check_resamples(n_resamples, alpha)
+    given = read_samples(y_proba_val, y_val, y_proba_target, classes)
+    samples, rounded = at_one_precision(given)
+    null, notes = _null_priors(samples, source_priors, source_label_priors)
+    permute = _permutes(samples, resampling, given=source_label_priors is not None)
+    rng = np.random.default_rng(random_state)
+
+    deviations = Deviations.of(samples, decision, null)
+    drawn = _drawn(samples, decision, deviations, permute=permute, n_resamples=n_resamples, rng=rng)
+    chance = p_value((drawn**2).sum(axis=1), deviations.statistic)
+    power = Power(drawn, ways_to_shift(samples, decision, deviations, rng), alpha)
+    priors, distance, interval = estimate_effect(samples, decision, deviations, alpha, rng)
+    return ShiftTest(
+        statistic=deviations.statistic,
+        p_value=chance,
+        degrees_of_freedom=deviations.whitener.shape[1],
+        alpha=alpha,
+        effect_size=distance,
+        effect_interval=interval if chance <= alpha else (0.0, interval[1]),
+        power=power.at(alternative),
+        alternative=alternative,
+        detectable_effect=power.detectable(),
+        method="permutation" if permute else "bootstrap",
+        decision=decision,
+        n_val=samples.n_val,
+        n_target=samples.n_target,
+        n_resamples=n_resamples,
+        classes=samples.classes,
+        source_label_priors=null,
+        priors=priors,
+        assumption=_check(given, alpha, n_resamples, rng) if assumption else None,
+        notes=notes + rounded + _repeats(samples),
+    )
+
+
+def is_shifted(
+    y_proba_val: ArrayLike,
+    y_val: ArrayLike,
+    y_proba_target: ArrayLike,
+    source_label_priors: Any = None,
+    classes: ArrayLike | None = None,
+    *,
+    alpha: float = 0.05,
+    n_resamples: int = 999,
+    random_state: int | np.random.Generator | None = None,
+) -> bool:
+    """Return whether `detect_shift` rejects, without sizing the shift: for many targets.
+
+    Parameters
+    ----------
+    y_proba_val, y_val, y_proba_target, source_label_priors, classes, alpha, n_resamples, \
+random_state
+        As for `detect_shift`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from priorshift.evidence import is_shifted
+    >>> cat, dog = [0.9, 0.1], [0.2, 0.8]
+    >>> validation = np.array([cat, dog] * 50), np.array([0, 1] * 50)
+    >>> is_shifted(*validation, np.array([cat] * 40 + [dog] * 10))
+    True
+    """
+    samples, _ = at_one_precision(read_samples(y_proba_val, y_val, y_proba_target, classes))
+    null, _ = _null_priors(samples, None, source_label_priors)
+    permute = _permutes(samples, "auto", given=source_label_priors is not None)
+    rng, deviations = np.random.default_rng(random_state), Deviations.of(samples, "soft", null)
+    drawn = _drawn(samples, "soft", deviations, permute=permute, n_resamples=n_resamples, rng=rng)
+    return p_value((drawn**2).sum(axis=1), deviations.statistic) <= alpha
+
+
+def _drawn(
+    samples: Samples,
+    decision: Decision,
+    deviations: Deviations,
+    *,
+    permute: bool,
+    n_resamples: int,
+    rng: np.random.Generator,
+) -> Vector:
+    """Draw whitened deviations under the null hypothesis, (n_resamples, n_directions)."""
+    if permute:
+        return draw_permutations(samples, decision, n_resamples, rng) @ deviations.whitener
+    return draw_noise(samples, decision, deviations.priors, n_resamples, rng) @ deviations.whitener
+
+
+def _check(
+    samples: Samples, alpha: float, n_resamples: int, rng: np.random.Generator
+) -> AssumptionTest:
+    """Test the assumption, with fewer resamples where the level allows: each is costly."""
+    enough = max(N_RESAMPLES, int(np.ceil(1 / alpha)))
+    return assumption_of(samples, alpha, min(n_resamples, enough), rng)
+
+
+def _repeats(samples: Samples) -> tuple[str, ...]:
+    """Report repeated rows, which this test counts as new ones."""
+    _, *number = without_repeats(samples)
+    return tuple(
+        f"{side} has {n:,} repeated rows, which the test of a shift counts as new ones: its "
+        "p-value is too small, its interval too narrow; draw without replacement."
+        for side, n in zip(("validation", "the target"), number, strict=True)
+        if n
+    )
+
+
+def _permutes(samples: Samples, resampling: Resampling, *, given: bool) -> bool:
+    """Tell whether rows of validation and target can be exchanged under the null hypothesis."""
+    if resampling == "auto":
+        counts = samples.class_counts
+        return not given and int(counts.min()) < int(counts.max())
+    if resampling == "permutation" and given:
+        raise ValueError(
+            "resampling='permutation' compares the target with validation itself; leave out "
+            "source_label_priors, or use resampling='bootstrap'."
+        )
+    return resampling == "permutation"
+
+
+def _null_priors(
+    samples: Samples, source_priors: Any, source_label_priors: Any
+) -> tuple[Vector, tuple[str, ...]]:
+    """Settle the null hypothesis, and say what is odd about it."""
+    counts, notes = samples.class_counts, []
+    if source_label_priors is None:
+        null = counts / counts.sum()
+        if source_priors is not None:
+            source = check_priors(source_priors, samples.classes, "source_priors")
+            notes += _far_from_source(samples, source)
+    else:
+        null = check_priors(source_label_priors, samples.classes, "source_label_priors")
+        lost = (counts == 0) & (null > 0)
+        if lost.any():
+            notes.append(
+                f"validation has no sample of class {some(samples.classes[lost].tolist())}, "
+                f"{float(null[lost].sum()):.2g} of source_label_priors: the test leaves it out."
+            )
+            if not null[~lost].any():
+                raise ValueError(
+                    "validation has no sample of any class of source_label_priors; add such "
+                    "samples, or leave out source_label_priors."
+                )
+            null = np.where(lost, 0.0, null) / float(null[~lost].sum())
+    for note in notes:
+        warn_user(note, PriorShiftWarning)
+    return null, tuple(notes)
+
+
+def _far_from_source(samples: Samples, source: Vector) -> list[str]:
+    """Compare validation's mean prediction with the training set's."""
+    mean = samples.y_proba_val.mean(axis=0, dtype=np.float64)
+    distance = float(total_variation(mean, source))
+    by_chance = float(np.sqrt(source * (1 - source) / samples.n_val).sum() / 2)
+    if distance <= max(FAR, 2 * by_chance):
+        return []
+    return [
+        f"validation's mean prediction is {distance:.2f} from source_priors, so validation was "
+        "not drawn as the training set was, yet the target is compared with it; give "
+        "source_label_priors, the label frequencies of the training set."
+    ]
+
+
+# How large the shift is -------------------------------------------------------------------------
+
+N_ERRORS = 199
+TINY = float(np.finfo(np.float64).tiny)
+
+MOST_SURE = 10.0
+"""How much surer a direction may be than the noisiest one, as a ratio of standard deviations."""
+
+CLEAR = 2.0
+"""Standard errors that a class must have moved by to count as moved."""
+
+MOST_BEYOND = 1e3
+"""How far the upper end is looked for, as a multiple of the estimated distance."""
+
+
+def estimate_effect(
+    samples: Samples,
+    decision: Decision,
+    deviations: Deviations,
+    alpha: float,
+    rng: np.random.Generator,
+) -> tuple[Vector, float, tuple[float, float]]:
+    """Return the estimated priors, their debiased distance to those of the null, its interval."""
+    seen = samples.class_counts > 0
+    again = _Again.of(samples, decision, deviations, rng)
+    priors = np.zeros(seen.size)
+    priors[seen] = again.found
+    null, found, observed = again.null, again.found, again.observed
+
+    first = again.estimates(null)
+    error = np.sqrt(((first - null[:, None]) ** 2).mean(axis=1))
+    clear = null + beyond_noise(found - null, CLEAR * error)
+    # noise grows with the shift: the upper end needs draws from beyond the estimate
+    margin = float(np.quantile(distances(first, null), 1 - alpha / 2))
+    farther = np.maximum(null + min(1 + margin / observed, MOST_BEYOND) * (found - null), 0.0)
+    few = np.column_stack([null, (null + clear) / 2, clear, found])
+    all_moved = np.column_stack([null, (null + found) / 2, found, farther / farther.sum()])
+
+    of_few, of_all = again.distances(few), again.distances(all_moved)
+    low = _true_distance(observed, distances(few, null), np.quantile(of_few, 1 - alpha / 2, axis=1))
+    # an estimate nearer than noise allows is luck: it does not rule out what noise would hide
+    high = _true_distance(
+        max(observed, float(np.median(of_all[0]))),
+        distances(all_moved, null),
+        np.quantile(of_all, alpha / 2, axis=1),
+    )
+    bias = np.median(of_few, axis=1) - distances(few, null)
+    effect = float(np.clip(observed - again.at_statistic(few, bias), 0.0, 1.0))
+    return priors, effect, (min(low, effect), min(1.0, max(high, effect)))
+
+
+@dataclass(frozen=True)
+class _Again:
+    """Estimate priors from the data, and again from deviations drawn around any truth."""
+
+    A: Vector
+    null: Vector
+    found: Vector
+    noise: tuple[Vector, Vector]
+    """Whitened noise at the null and at the estimate, (N_ERRORS, n_directions) each."""
+    statistic: float
+
+    @classmethod
+    def of(
+        cls, samples: Samples, decision: Decision, deviations: Deviations, rng: np.random.Generator
+    ) -> "_Again":
+        """Solve the weighted least squares, and draw noise."""
+        seen = samples.class_counts > 0
+        sure = np.sqrt((deviations.whitener**2).sum(axis=0))
+        # where decisions hardly vary, their covariance is not known well enough to rely on
+        weights = deviations.whitener * np.minimum(1.0, MOST_SURE * sure.min(initial=np.inf) / sure)
+        A = weights.T @ deviations.C[:, seen]
+        found = simplex_least_squares(A, weights.T @ deviations.q, tol=1e-6).value
+        priors = np.zeros(seen.size)
+        priors[seen] = found
+        # with the same signs, so that noise between both can be mixed from them
+        seed = int(rng.integers(2**32))
+        at_null, at_found = (
+            draw_noise(samples, decision, at, N_ERRORS, np.random.default_rng(seed)) @ weights
+            for at in (deviations.priors, priors)
+        )
+        statistic = float(((deviations.deviation @ weights) ** 2).sum())
+        return cls(A, deviations.priors[seen], found, (at_null, at_found), statistic)
+
+    @property
+    def observed(self) -> float:
+        """The plain distance."""
+        return max(float(distances(self.found[:, None], self.null)[0]), TINY)
+
+    def estimates(self, truth: Vector) -> Vector:
+        """Return estimates where these are the true priors, as columns."""
+        share = float(distances(truth[:, None], self.null)[0]) / self.observed
+        drawn = (1 - share) * self.noise[0] + share * self.noise[1]
+        return nearest_mixtures(self.A, (self.A @ truth)[:, None] + drawn.T, truth)
+
+    def distances(self, truths: Vector) -> Vector:
+        """Return the distances that are estimated at each column of truths, one row each."""
+        return np.stack([distances(self.estimates(truth), self.null) for truth in truths.T])
+
+    def at_statistic(self, truths: Vector, values: Vector) -> float:
+        """Interpolate values at truths on a path, at the point that the statistic suggests."""
+        squares = ((self.A @ (truths - self.null[:, None])) ** 2).sum(axis=0)
+        beyond = self.statistic - float(np.median((self.noise[0] ** 2).sum(axis=1)))
+        return float(np.interp(beyond, np.maximum.accumulate(squares), values))
+
+
+def distances(priors: Vector, null: Vector) -> Vector:
+    """Return the total variation distances of columns to the null."""
+    return total_variation(priors.T, null)
+
+
+def beyond_noise(difference: Vector, error: Vector) -> Vector:
+    r"""Return what noise does not explain of a difference of priors; it sums to 0.
+
+    A class keeps :math:`\delta_k \max(0, 1 - s_k^2 / \delta_k^2)`. Then the side, gains or losses,
+    that lost more gets back a share of what it lost, so that both are equal.
+
+    Examples
+    --------
+    >>> beyond_noise(np.array([0.3, 0.01, -0.16, -0.15]), np.full(4, 0.05)).round(3)
+    array([ 0.292,  0.   , -0.151, -0.141])
+    """
+    square = difference**2
+    kept = difference * np.divide(
+        np.maximum(square - error**2, 0.0), square, out=np.zeros_like(square), where=square > 0
+    )
+    gains, losses = difference > 0, difference < 0
+    gained, lost = float(kept[gains].sum()), -float(kept[losses].sum())
+    side, missing = (losses, gained - lost) if gained > lost else (gains, lost - gained)
+    taken = np.where(side, difference - kept, 0.0)
+    total = float(np.abs(taken).sum())
+    return kept + taken * (missing / total if total > 0 else 0.0)
+
+
+def _true_distance(observed: float, true: Vector, quantiles: Vector) -> float:
+    """Return the true distance at which a quantile of estimated distances is the observed one."""
+    rising = np.maximum.accumulate(quantiles)
+    if observed > rising[-1]:
+        return float(true.max() + observed - rising[-1])
+    return float(np.interp(observed, rising, np.maximum.accumulate(true)))
+
+
+# What would have been detected -----------------------------------------------------------------
+
+N_DIRECTIONS = 64
+
+
+def ways_to_shift(
+    samples: Samples, decision: Decision, deviations: Deviations, rng: np.random.Generator
+) -> Vector:
+    """Return how shifts of size 1 move the whitened deviations, (N_DIRECTIONS, n_directions)."""
+    way = directions(deviations.priors, rng)
+    seen = way @ deviations.C.T @ deviations.whitener
+    # the noise of C makes any shift look larger than it is: subtract it
+    square = (seen**2).sum(axis=1)
+    less = np.maximum(square - way**2 @ column_noise(samples, decision, deviations.whitener), 0.0)
+    shrink = np.sqrt(np.divide(less, square, out=np.zeros_like(square), where=square > 0))
+    return seen * shrink[:, None]
+
+
+def directions(priors: Vector, rng: np.random.Generator) -> Vector:
+    r"""Draw shifts of total variation 1, (N_DIRECTIONS, K).
+
+    A random half of the classes becomes more common, all by one factor, at the expense of the
+    others: :math:`p_k \propto p^N_k (\epsilon_k - \bar\epsilon)` with random signs
+    :math:`\epsilon_k`.
+    """
+    signs = np.where(rng.random((N_DIRECTIONS, priors.size)) < 0.5, -1.0, 1.0)
+    ways = priors * (signs - signs @ priors[:, None])
+    # if all signs are alike: the most common class against the others
+    most = int(np.argmax(priors))
+    against = priors * (np.where(np.arange(priors.size) == most, 1.0, -1.0))
+    against -= priors * against.sum()
+    size = np.abs(ways).sum(axis=1, keepdims=True) / 2
+    ways = np.where(size > 1e-9, ways, against)
+    size = np.abs(ways).sum(axis=1, keepdims=True) / 2
+    return np.divide(ways, size, out=np.zeros_like(ways), where=size > 1e-9)

@@ -1,0 +1,267 @@
+r"""Diagnose an estimate without labels of the target.
+
+Confusable classes: for classes a and b the decisions differ by :math:`\Delta = E[f_a - f_b \mid a]
+- E[f_a - f_b \mid b]`, which is 0 where the columns of C agree on them. A pair is confusable if
+Delta is not significantly above 0, given how many samples of both there are.
+"""
+
+from dataclasses import asdict, dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from priorshift._results import refuse_nan
+from priorshift._typing import Floats, Indices, Mask, Vector
+from priorshift._validation import Predictions, check_choice, check_level, some
+from priorshift.counts import Confusion, Decision
+from priorshift.estimators import PriorEstimate
+from priorshift.evidence._accuracy import Expected, expected_score, resample
+from priorshift.evidence._samples import read_samples
+from priorshift.solvers import condition_number
+from priorshift.text import html_paragraphs, html_table, text_table
+
+FEW_ROWS = 30
+"""Effective validation rows below which an estimate rests on little."""
+
+LARGE_CONDITION = 50.0
+
+
+Z = 1.96
+LEAST_GAP = 0.01
+"""A difference below a point is none, however sure."""
+
+
+@dataclass(frozen=True, repr=False)
+class Diagnostics:
+    """How far an estimate can be trusted; frozen and picklable, without sample rows.
+
+    Attributes
+    ----------
+    method : str
+        Name of the estimator.
+    n_val, n_target : int
+        Rows of validation and target.
+    smallest_singular_value, condition_number : float
+        Of the confusion matrix C: noise of the decisions is multiplied by up to one over the
+        smallest singular value.
+    effective_sample_size : float
+        How many rows validation is worth when it is re-weighted to the estimated priors, 1 /
+        sum(p_k^2 / n_k).
+    confusable : tuple of (class, class)
+        Pairs whose decisions validation cannot tell apart: only the sum of their priors is known.
+    unseen_classes : tuple
+        Classes that validation lacks.
+    accuracy_before, accuracy_after, accuracy_gain : Expected
+        On the target, without its labels: sum(p_k acc_k) with the accuracy of each class on
+        validation, before and after adaptation, and their difference. The optimism of the
+        estimate, which both sets the rule and scores it, is subtracted.
+    confidence_level : float
+        Of the intervals.
+    priors_exact : bool
+        Whether the intervals take the priors as exact, because they rest on no target rows.
+    """
+
+    method: str
+    n_val: int
+    n_target: int
+    smallest_singular_value: float
+    condition_number: float
+    effective_sample_size: float
+    confusable: tuple[tuple[Any, Any], ...]
+    unseen_classes: tuple[Any, ...]
+    accuracy_before: Expected
+    accuracy_after: Expected
+    accuracy_gain: Expected
+    confidence_level: float
+    priors_exact: bool
+
+    def __post_init__(self) -> None:
+        refuse_nan(self)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What a person should know, one sentence each."""
+        gain = self.accuracy_gain
+        said = [
+            f"Expected accuracy on the target: {self.accuracy_before} without adaptation, "
+            f"{self.accuracy_after} with it, at {100 * self.confidence_level:g} % confidence."
+        ]
+        if gain.low > 0:
+            said.append(f"Adaptation is expected to help, by {100 * gain.value:.1f} points.")
+        elif gain.high < 0:
+            said.append(f"Adaptation is expected to hurt, by {-100 * gain.value:.1f} points.")
+        else:
+            said.append("These data do not show whether adaptation helps.")
+        if self.priors_exact:
+            said.append("The intervals take the target's priors as exact: they were given.")
+        if not np.isfinite(self.condition_number):
+            said.append("The confusion matrix is singular: some priors are not identified.")
+        elif self.condition_number > LARGE_CONDITION:
+            said.append(
+                f"The confusion matrix is ill-conditioned ({self.condition_number:.3g}): a "
+                "little noise in the decisions moves the estimate a lot."
+            )
+        if self.effective_sample_size < FEW_ROWS:
+            said.append(
+                f"At these priors validation is worth {self.effective_sample_size:.1f} rows of "
+                f"{self.n_val}: the estimate rests on few samples."
+            )
+        if self.confusable:
+            pairs = [f"{one} and {other}" for one, other in self.confusable]
+            said.append(f"Validation cannot tell apart: {some(pairs, 5)}.")
+        if self.unseen_classes:
+            said.append(f"Not in validation, and left out: {some(self.unseen_classes)}.")
+        return tuple(said)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values, ready for JSON."""
+        named = asdict(self)
+        named["confusable"] = [list(pair) for pair in self.confusable]
+        named["unseen_classes"] = list(self.unseen_classes)
+        if not np.isfinite(self.condition_number):
+            named["condition_number"] = None  # JSON has no infinity
+        named["words"] = list(self.words)
+        return named
+
+    def _rows(self) -> list[tuple[str, str]]:
+        return [
+            ("expected accuracy before", str(self.accuracy_before)),
+            ("expected accuracy after", str(self.accuracy_after)),
+            ("expected gain", str(self.accuracy_gain)),
+            ("smallest singular value", f"{self.smallest_singular_value:.3g}"),
+            ("condition number", f"{self.condition_number:.3g}"),
+            ("effective validation rows", f"{self.effective_sample_size:.1f} of {self.n_val}"),
+            ("confusable pairs", str(len(self.confusable))),
+        ]
+
+    def __repr__(self) -> str:
+        """Show the numbers, then the sentences."""
+        lines = (f"  {line}" for line in text_table(self._rows()))
+        return "\n".join([f"Diagnostics of {self.method}", *lines, *self.words])
+
+    def _repr_html_(self) -> str:
+        table, said = html_table(self._rows()), html_paragraphs(self.words)
+        return f"<div><strong>Diagnostics</strong> of {escape(self.method)}{table}{said}</div>"
+
+
+def confusable_pairs(
+    y_proba: Floats, y: Indices, first: Confusion | None = None
+) -> list[tuple[int, int]]:
+    """Return pairs of class indices, the hardest to tell apart first; `first` is C if it is known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> y_proba = np.array([[0.5, 0.4, 0.1], [0.4, 0.5, 0.1]] * 4 + [[0.1, 0.1, 0.8]] * 4)
+    >>> confusable_pairs(y_proba, np.repeat([0, 1, 2], 4))
+    [(0, 1)]
+    """
+    first = first or Confusion.from_arrays(y_proba, y, decision="soft")
+    C = first.conditional
+    second = _means(y_proba.astype(np.float64) ** 2, y)
+    own = y_proba[np.arange(y.size), y].astype(np.float64)
+    crossed = _means(y_proba, y, own)  # E[f_j f_k | k]
+    own_mean, own_square = np.diagonal(C), np.diagonal(second)
+    n = first.class_weights
+    # Var(f_k - f_j | k), entry [j, k]
+    moment = own_square - 2 * crossed + second
+    variance = np.maximum(moment - (own_mean - C) ** 2, 0.0)
+    spread = variance / np.maximum(n - 1, 1)
+    gap = (own_mean - C) + (own_mean - C).T
+    noise = np.sqrt(spread + spread.T)
+    return _ordered(gap, noise, first.seen)
+
+
+def _means(values: Floats, y: Indices, weight: Vector | None = None) -> Vector:
+    """Return the mean of weighted rows by class, as columns."""
+    sums = Confusion.from_arrays(values, y, decision="soft", sample_weight=weight).counts
+    return sums / np.maximum(np.bincount(y, minlength=values.shape[1]), 1)
+
+
+def _ordered(gap: Vector, noise: Vector, seen: Mask) -> list[tuple[int, int]]:
+    close = (gap <= np.maximum(Z * noise, LEAST_GAP)) & seen & seen[:, None]
+    a, b = np.nonzero(np.triu(close, 1))
+    order = np.argsort(gap[a, b], kind="stable")
+    return list(zip(a[order].tolist(), b[order].tolist(), strict=True))
+
+
+def diagnose(
+    y_proba_val: ArrayLike,
+    y_val: ArrayLike,
+    y_proba_target: ArrayLike,
+    estimate: PriorEstimate,
+    *,
+    classes: ArrayLike | None = None,
+    decision: Decision = "soft",
+    confidence_level: float = 0.95,
+) -> Diagnostics:
+    """Judge an estimate: conditioning, confusable classes, expected accuracy.
+
+    Parameters
+    ----------
+    y_proba_val, y_val, y_proba_target
+        As for `priorshift.detect_shift`.
+    estimate : PriorEstimate
+        What to judge. Its standard errors, if it has any, say how far resampled priors are from
+        it; otherwise the mean decisions on validation and target do.
+    classes : array-like of shape (n_classes,), optional
+        Class names in the order of the columns; by default those of the estimate.
+    decision : {"soft", "hard"}, default="soft"
+        Confusion matrix to judge.
+    confidence_level : float, default=0.95
+        Of the intervals of expected accuracy.
+
+    Examples
+    --------
+    >>> import priorshift as ps
+    >>> from priorshift.evidence import diagnose
+    >>> data = ps.datasets.load_fashion_lt()
+    >>> *validation, target = data.y_proba_val, data.y_val, data.y_proba_target
+    >>> shift = ps.SCML().fit(*validation, classes=data.classes).estimate(target)
+    >>> diagnose(*validation, target, shift).accuracy_gain.low > 0
+    True
+    """
+    check_choice(decision, ("soft", "hard"), "decision")
+    confidence_level = check_level(confidence_level, "confidence_level")
+    if not isinstance(estimate, PriorEstimate):
+        raise ValueError(
+            "estimate must be a PriorEstimate, as estimate() of an estimator returns; got "
+            f"{type(estimate).__name__}."
+        )
+    names = estimate.classes if classes is None else classes
+    samples = read_samples(y_proba_val, y_val, y_proba_target, names)
+    if samples.classes.tolist() != estimate.classes.tolist():
+        raise ValueError("classes must be those of the estimate, in its order.")
+    seen = samples.class_counts > 0
+    priors = np.where(seen, estimate.priors, 0.0)
+    if not priors.any():
+        raise ValueError("validation has no sample of any class that the estimate gives a share.")
+    priors /= priors.sum()
+    y = samples.y_val
+    before = (samples.y_proba_val.argmax(axis=1) == y).astype(np.float64)
+    adapted = estimate.adapt(Predictions.from_checked(samples.y_proba_val))
+    after = (adapted.argmax(axis=1) == y).astype(np.float64)
+    rows = samples.y_proba_val, y, samples.y_proba_target
+    resampled = resample(estimate, priors, *rows, samples.counted("soft"))
+    known = (priors, resampled.covariance, confidence_level)
+    optimism = resampled.optimism
+    C = samples.confusion(decision)[:, seen]
+    pairs = confusable_pairs(samples.y_proba_val, y, samples.counted("soft"))
+    label = samples.classes.tolist()
+    return Diagnostics(
+        method=estimate.method,
+        n_val=samples.n_val,
+        n_target=samples.n_target,
+        smallest_singular_value=float(np.linalg.svd(C, compute_uv=False)[-1]),
+        condition_number=condition_number(C),
+        effective_sample_size=samples.effective_size(priors),
+        confusable=tuple((label[a], label[b]) for a, b in pairs),
+        unseen_classes=tuple(samples.classes[~seen].tolist()),
+        accuracy_before=expected_score(before, y, *known, (0.0, 1.0)),
+        accuracy_after=expected_score(after, y, *known, (0.0, 1.0), optimism),
+        accuracy_gain=expected_score(after - before, y, *known, (-1.0, 1.0), optimism),
+        confidence_level=confidence_level,
+        priors_exact=not estimate.n_target,
+    )

@@ -1,0 +1,314 @@
+"""The two sides of a test: checked predictions, and what makes them comparable.
+
+Two things make the sides differ although nothing shifted. A file keeps few decimals, so a
+saturated classifier ties where it did not before. And rows that were drawn with replacement repeat,
+so they look more certain than they are.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from priorshift._typing import Floats, Indices, Labels, Mask, Vector
+from priorshift._validation import (
+    Predictions,
+    check_proba,
+    column_of,
+    encode_labels,
+    in_class_order,
+    is_named,
+    ordered,
+    read_labels,
+    settle_classes,
+    warn_of_missing_names,
+)
+from priorshift.counts import Confusion, Decision, DecisionCounts
+from priorshift.execution import row_blocks
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Clean predictions: validation with labels, the target without."""
+
+    classes: Labels
+    validation: Predictions
+    y_val: Indices
+    y_proba_target: Floats
+
+    @property
+    def y_proba_val(self) -> Floats:
+        """Predictions of validation."""
+        values: Floats = self.validation.values
+        return values
+
+    @property
+    def class_counts(self) -> Indices:
+        """Validation rows per class."""
+        return np.bincount(self.y_val, minlength=self.classes.size)
+
+    @property
+    def n_val(self) -> int:
+        """Rows of validation."""
+        return self.y_val.size
+
+    @property
+    def n_target(self) -> int:
+        """Rows of the target."""
+        return self.y_proba_target.shape[0]
+
+    def counted(self, decision: Decision) -> Confusion:
+        """Count validation's decisions by class, once for these checked predictions."""
+
+        def count() -> Confusion:
+            return Confusion.from_arrays(self.y_proba_val, self.y_val, decision=decision)
+
+        key = ("confusion", decision)
+        return self.validation.once(self.y_proba_val, key, (self.y_val, None), count)
+
+    def confusion(self, decision: Decision) -> Vector:
+        """Return C, a column of 0 for a class that validation lacks."""
+        conditional: Vector = self.counted(decision).conditional
+        return conditional
+
+    def frequencies(self, decision: Decision) -> Vector:
+        """Return q, the share of each decision in the target."""
+        return DecisionCounts.from_arrays(self.y_proba_target, decision=decision).frequencies
+
+    def effective_size(self, priors: Vector) -> float:
+        """Return how many draws from the mixture C p the validation set is worth."""
+        n = self.class_counts
+        return 1 / float((priors[n > 0] ** 2 / n[n > 0]).sum())
+
+    def rows(self, val: Indices | Mask, target: Indices | Mask) -> "Samples":
+        """Select rows of both sides."""
+        return replace(
+            self,
+            validation=Predictions.from_checked(self.y_proba_val[val]),
+            y_val=self.y_val[val],
+            y_proba_target=self.y_proba_target[target],
+        )
+
+
+def read_samples(
+    y_proba_val: ArrayLike,
+    y_val: ArrayLike,
+    y_proba_target: ArrayLike,
+    classes: ArrayLike | None = None,
+) -> Samples:
+    """Check predictions and labels; at least two target rows and two rows of some class."""
+    y_proba_val, y_val = column_of(y_proba_val, y_val, "y_val", "y_proba_val")
+    labels = read_labels(y_val, None, "y_val")
+    validation = check_proba(y_proba_val, "y_proba_val", classes=classes, labels=labels)
+    labels = read_labels(labels, validation.values.shape[0], "y_val")
+    names = settle_classes(validation, labels, classes)
+    target = check_proba(y_proba_target, "y_proba_target", classes=names)
+    if is_named(y_proba_val):
+        warn_of_missing_names(y_proba_target, names, "y_proba_target")
+    target = in_class_order(target, names, "y_proba_target")
+    samples = Samples(
+        names,
+        ordered(validation, names, "y_proba_val"),
+        encode_labels(labels, names, "y_val"),
+        target,
+    )
+    if samples.n_target < 2:
+        raise ValueError(
+            f"y_proba_target has {samples.n_target} rows, which show no spread; give at least 2."
+        )
+    if samples.class_counts.max() < 2:
+        raise ValueError(
+            "validation has no class with 2 samples, so its noise cannot be known; give more."
+        )
+    return samples
+
+
+def decision_blocks(y_proba: Floats, decision: Decision) -> Iterator[tuple[slice, Vector]]:
+    """Yield blocks of decisions as float64 rows: the probabilities, or 1 for the argmax."""
+    n, K = y_proba.shape
+    for rows in row_blocks(n, K, 2**23):
+        block = y_proba[rows]
+        if decision == "soft":
+            yield rows, block.astype(np.float64)
+        else:
+            chosen = np.zeros(block.shape)
+            chosen[np.arange(block.shape[0]), block.argmax(axis=1)] = 1.0
+            yield rows, chosen
+
+
+# One precision ----------------------------------------------------------------------------------
+
+MOST_DECIMALS = 6
+"""Finer than that, float32 and float64 disagree."""
+
+SATURATED = 1e-3
+"""Confidence below the surest row's: so near to it, rounded rows are often equal by chance."""
+
+N_ROWS = 64
+"""Rows that are looked at for a grid that a division hides."""
+
+ON_GRID = 3e-7
+"""How far from the grid a value may be, for the rounding of float32."""
+
+FEWEST_UNSURE = 5
+"""Rows that must not be saturated: 1 and 0 are on every grid."""
+
+
+@dataclass(frozen=True)
+class Precision:
+    """Decimals that probabilities were rounded to, and whether rows were divided by their sums."""
+
+    decimals: int
+    normalised: bool = False
+
+    def apply(self, y_proba: Floats) -> Floats:
+        """Round rows as a file with these decimals would; a row that vanishes stays as it is."""
+        rounded = y_proba.astype(np.float64).round(self.decimals)
+        total = rounded.sum(axis=1, keepdims=True)
+        rounded = np.where(total > 0, rounded, y_proba)
+        return rounded / rounded.sum(axis=1, keepdims=True) if self.normalised else rounded
+
+
+def precision_of(y_proba: Floats) -> Precision | None:
+    """Return the decimals that rows were rounded to, None if they were not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = np.random.default_rng(0).dirichlet(np.ones(5), 30)
+    >>> precision_of(rows), precision_of(rows.round(3))
+    (None, Precision(decimals=3, normalised=False))
+    """
+    largest = y_proba.max(axis=1).astype(np.float64)
+    unsure = np.flatnonzero(largest < 1 - 10.0 ** (1 - MOST_DECIMALS))
+    if unsure.size < FEWEST_UNSURE:
+        return None
+    least_sure = y_proba[unsure[np.argsort(largest[unsure], kind="stable")[:N_ROWS]]]
+    for decimals in range(1, MOST_DECIMALS):
+        if (np.abs(largest - largest.round(decimals))[unsure] < ON_GRID).all():
+            total = y_proba.sum(axis=1, dtype=np.float64)
+            return Precision(decimals, bool((np.abs(total - 1) < 1e-5).all()))
+        if decimals > 1 and _on_hidden_grid(least_sure.astype(np.float64), decimals):
+            return Precision(decimals, normalised=True)
+    return None
+
+
+def _on_hidden_grid(rows: Vector, decimals: int) -> bool:
+    """Tell whether rounded rows were divided by their sums, which are 1 but for a few units."""
+    most_off = min(rows.shape[1] // 2 + 1, 10**decimals // 4)
+    units = (10**decimals + np.arange(-most_off, most_off + 1))[:, None, None]
+    off = np.abs(rows - (rows * units).round() / units).max(axis=2)
+    return bool((off < ON_GRID).any(axis=0).all())
+
+
+def at_one_precision(samples: Samples) -> tuple[Samples, tuple[str, ...]]:
+    """Round the finer side as the coarser one was rounded, and say so."""
+    val, target = precision_of(samples.y_proba_val), precision_of(samples.y_proba_target)
+    coarse = min((one for one in (val, target) if one), key=lambda one: one.decimals, default=None)
+    if coarse is None or (val and target and val.decimals == target.decimals):
+        return samples, ()
+    if coarse is target:
+        coarsened = Predictions.from_checked(coarse.apply(samples.y_proba_val))
+        samples = replace(samples, validation=coarsened)
+        finer, coarser = "validation", "the target"
+    else:
+        samples = replace(samples, y_proba_target=coarse.apply(samples.y_proba_target))
+        finer, coarser = "the target", "validation"
+    return samples, (
+        f"{coarser} was rounded to {coarse.decimals} decimals, so {finer} was rounded alike.",
+    )
+
+
+# Repeated rows ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """Groups of equal rows: how many rows of either side are in each, and what is predicted."""
+
+    group_val: Indices
+    group_target: Indices
+    """Group per row, -1 for a row that equals no other."""
+    counts: Indices
+    """Rows of validation and of the target, (2, n_groups)."""
+    share: Vector
+    """Of the target among the rows of both sides with the same decision, per group."""
+    surest: Mask
+    """Groups that are all but as sure as any row with their decision, per side, (2, n_groups)."""
+
+    @classmethod
+    def of(cls, samples: Samples) -> "Repeats":
+        """Find equal rows on both sides together."""
+        # rounded, so that saturated rows are equal in every precision
+        sides = (samples.y_proba_val, samples.y_proba_target)
+        rows = np.concatenate(sides, dtype=np.float64).round(MOST_DECIMALS)
+        n, predicted = samples.n_val, rows.argmax(axis=1)
+        largest = rows[np.arange(predicted.size), predicted]
+        # only rows with equal maxima can be equal: most often that leaves few to compare
+        _, tie, ties = np.unique(largest, return_inverse=True, return_counts=True)
+        maybe = np.flatnonzero(ties[tie] > 1)
+        same = np.ascontiguousarray(rows[maybe]) + 0.0  # -0.0 equals 0.0
+        keys = same.view(np.dtype((np.void, same.dtype.itemsize * same.shape[1]))).ravel()
+        _, first, group, size = np.unique(
+            keys, return_index=True, return_inverse=True, return_counts=True
+        )
+        number = np.where(size > 1, np.cumsum(size > 1) - 1, -1)
+        groups = np.full(predicted.size, -1)
+        groups[maybe] = number[group]
+        n_groups = int(np.count_nonzero(size > 1))
+        counts = np.stack(
+            [np.bincount(side[side >= 0], minlength=n_groups) for side in (groups[:n], groups[n:])]
+        )
+        K, decided = rows.shape[1], predicted[maybe[first[size > 1]]]
+        by_side = [np.bincount(side, minlength=K) for side in (predicted[:n], predicted[n:])]
+        share = (by_side[1] / np.maximum(by_side[0] + by_side[1], 1))[decided]
+        most = np.zeros((2, K))
+        np.maximum.at(most[0], predicted[:n], largest[:n])
+        np.maximum.at(most[1], predicted[n:], largest[n:])
+        surest = largest[maybe[first[size > 1]]] >= most[:, decided] - SATURATED
+        return cls(groups[:n], groups[n:], counts, share, surest)
+
+    def repeated(self, side: int) -> bool:
+        r"""Tell whether one side (0 validation, 1 target) was drawn with replacement.
+
+        Classifiers tie by themselves. Networks saturate, so the surest rows of a decision are not
+        judged. Forests vote in steps, but such ties do not respect sides: of t equal rows, all are
+        on one side with probability :math:`\rho^t`, :math:`\rho` its share of all rows. Rows that
+        were drawn twice leave far fewer groups with rows on both sides than that.
+        """
+        share = self.share if side else 1 - self.share
+        groups = (self.counts[side] > 0) & ~self.surest[side]
+        chance = share[groups] ** self.counts[:, groups].sum(axis=0)
+        expected = float((1 - chance).sum())
+        noise = float(np.sqrt((chance * (1 - chance)).sum()))
+        both = np.count_nonzero(self.counts[1 - side][groups])
+        return bool(both < expected / 2 and both < expected - 4 * noise)
+
+    def kept(self, side: int) -> Mask:
+        """Mark one row per group that is on this side alone, and every row that repeats none."""
+        group = self.group_target if side else self.group_val
+        first = np.zeros(group.size, bool)
+        first[np.unique(group, return_index=True)[1]] = True
+        return (group < 0) | (first & (self.counts[1 - side][group] == 0))
+
+
+def without_repeats(samples: Samples) -> tuple[Samples, int, int]:
+    """Return the samples without repeated rows, and how many there are in validation and target.
+
+    Where a side repeats rows, each counts once: a class is still a sample of p(x|y), as repeating
+    depends on the class alone. Rows that occur on both sides are ties of the classifier, which hide
+    repeats; they are left out on both sides, which conditions both on the same event.
+    """
+    found = Repeats.of(samples)
+    repeated = [found.repeated(side) for side in (0, 1)]
+    if not any(repeated):
+        return samples, 0, 0
+    kept = [found.kept(side) for side in (0, 1)]
+    number = []
+    for side, group in enumerate((found.group_val, found.group_target)):
+        tied = (group >= 0) & (found.counts[1 - side][group] > 0)
+        if not repeated[side]:
+            kept[side] = ~tied
+        number.append(int(np.count_nonzero(~kept[side] & ~tied)))
+    return samples.rows(kept[0], kept[1]), number[0], number[1]

@@ -1,0 +1,368 @@
+"""Parquet and Arrow IPC (Feather) files, read and written by PyArrow."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from priorshift._typing import Floats, float_type
+from priorshift._version import __version__
+from priorshift.exceptions import missing
+from priorshift.execution import LockFree, Rows, row_slices
+from priorshift.files import _base
+from priorshift.files._arrow_rows import ArrowRows, ColumnTable, ParquetRows, StreamRows, stacked
+from priorshift.files._base import ADAPTED, Copy, PredictionFile, order_of, require_distinct
+
+Write = Callable[[Any], None]
+"""Writes a record batch."""
+
+Opened = tuple[Any, int | None, Callable[[list[str] | None], Any]]
+"""Schema, number of rows if known, and a function from columns to record batches."""
+
+FILE_MARK = b"ARROW1"
+FILE_HEAD = 8
+"""Bytes of an Arrow IPC file before what it shares with a stream: the mark, padded."""
+
+
+@dataclass(frozen=True)
+class ArrowTable(PredictionFile):
+    """A table that comes in record batches."""
+
+    is_table = True
+
+    @LockFree
+    def schema(self) -> Any:
+        """Names and types of the columns."""
+        with self._open() as (schema, _, _):
+            require_distinct(schema.names, f"the header of {self.where}")
+            return schema
+
+    @property
+    def header(self) -> list[str]:
+        """Names of all columns."""
+        return list(self.schema.names)
+
+    @LockFree
+    def names(self) -> tuple[str, ...]:
+        """The numeric columns, except the label and a row index."""
+        return tuple(
+            field.name
+            for field in self.schema
+            if self.may_be_class(field.name) and _is_numeric(field.type)
+        )
+
+    @property
+    def adapted(self) -> str | None:
+        """Which version of priorshift wrote the mark into the metadata, if there is one."""
+        mark = (self.schema.metadata or {}).get(ADAPTED.encode())
+        return None if mark is None else str(mark, "utf-8", "replace")
+
+    def values(self, names: Sequence[str] | None) -> Floats:
+        """Read the predictions."""
+        wanted = self._wanted(names)
+        blocks = [_matrix(batch, wanted) for batch in self._batches(wanted)]
+        return np.concatenate(blocks) if blocks else np.empty((0, len(wanted)))
+
+    def rows(self, names: Sequence[str] | None = None) -> Rows:
+        """Return the predictions as a table that decodes a few rows at a time."""
+        wanted = self._wanted(names)
+        with readable(self.where):
+            table = self._table(
+                self.path.resolve(), _float_type(self.schema, wanted), tuple(wanted)
+            )
+            _ = table.shape  # read it now, so that the error of a broken file names it
+            return table
+
+    def vector(self, name: str) -> NDArray[Any] | None:
+        """Read a column."""
+        if name not in self.schema.names:
+            return None
+        with readable(self.where):
+            parts = [batch.column(name).to_pylist() for batch in self._batches([name])]
+        return np.array([value for part in parts for value in part], dtype=object)
+
+    def n_rows(self) -> int | None:
+        """Return the number of rows, if the file stores it."""
+        with self._open() as (_, n_rows, _):
+            return n_rows
+
+    def _rewrite(self, copy: Copy) -> None:
+        """Write a copy with new predictions; integer columns of predictions become floats."""
+        import pyarrow as pa
+
+        wanted, schema, start = self._wanted(copy.names), self.schema, 0
+        for name in wanted:
+            at = schema.get_field_index(name)
+            if not pa.types.is_floating(schema.field(at).type):
+                schema = schema.set(at, schema.field(at).with_type(pa.float64()))
+        mark = {ADAPTED.encode(): __version__.encode()}
+        schema = schema.with_metadata({**(schema.metadata or {}), **mark})
+        with self._writer(copy, schema) as write:
+            for batch in self._batches(None):
+                if not copy.is_done(start, batch.num_rows):
+                    changed = copy.changed(_matrix(batch, wanted), start)
+                    write(_replaced(batch, schema, wanted, changed))
+                start += batch.num_rows
+
+    @contextmanager
+    def _writer(self, copy: Copy, schema: Any) -> Iterator[Write]:
+        """Yield a function that writes a record batch, after those that are written already."""
+        if copy.save is None:
+            with self._new(copy.output, schema) as writer:
+                yield writer.write_batch
+            return
+        with self._new_part(copy, schema) as write:
+            yield write
+        self._join_parts(copy.output, schema)
+
+    @contextmanager
+    def _new_part(self, copy: Copy, schema: Any) -> Iterator[Write]:
+        """Yield a function that writes a record batch to a new part next to the output.
+
+        Every run writes one part, as Arrow IPC. It is named by its first row and ends where the
+        next part begins; what its run wrote after the last entry of the journal is not used.
+        """
+        import pyarrow as pa
+
+        n_rows, n_bytes = copy.begin.rows, 0
+        _remove_joined(copy)
+        for start, path in _parts(copy.output):
+            if start >= n_rows:
+                path.unlink()
+            else:
+                n_bytes += path.stat().st_size
+        part = _part(copy.output, n_rows)
+        with pa.OSFile(str(part), "wb") as sink, self._part_writer(sink, schema) as writer:
+
+            def write(batch: Any) -> None:
+                nonlocal n_rows
+                writer.write_batch(batch)
+                n_rows += batch.num_rows
+                copy.written(n_rows, lambda: n_bytes + sink.tell())
+
+            yield write
+
+    def _part_writer(self, sink: Any, schema: Any) -> Any:
+        """Return a writer of a part, to use as a context."""
+        import pyarrow as pa
+
+        return pa.ipc.new_stream(sink, schema)
+
+    part_head = 0
+    """Bytes of a part before its stream of record batches."""
+
+    def _join_parts(self, output: Path, schema: Any) -> None:
+        """Write the output, one record batch after the other."""
+        with self._new(output, schema) as writer:
+            for batch in _batches_of_parts(output, self.part_head):
+                writer.write_batch(batch)
+
+    def _wanted(self, names: Sequence[str] | None) -> list[str]:
+        wanted = list(names or self.names)
+        order_of(wanted, self.schema.names, self.where)
+        for name in wanted:
+            kind = self.schema.field(name).type
+            if not _is_numeric(kind):
+                raise ValueError(
+                    f"column {name!r} of {self.where} holds {kind}, not numbers; name the columns "
+                    "of predictions, or store it as numbers."
+                )
+        return wanted
+
+    @property
+    @abstractmethod
+    def _table(self) -> type[ColumnTable]:
+        """How such a file is read in blocks."""
+
+    @abstractmethod
+    @contextmanager
+    def _open(self) -> Iterator[Opened]:
+        """Open the file."""
+
+    @abstractmethod
+    def _new(self, output: Path, schema: Any) -> Any:
+        """Return a writer of such a file, to use as a context."""
+
+    def _batches(self, columns: list[str] | None) -> Iterator[Any]:
+        """Yield record batches that are neither empty nor too large."""
+        with self._open() as (_, _, batches):
+            for batch in batches(columns):
+                for rows in row_slices(batch.num_rows, _base.BLOCK_ROWS):
+                    yield batch.slice(rows.start, rows.stop - rows.start)
+
+
+class ParquetFile(ArrowTable):
+    """A Parquet file, read by row groups."""
+
+    _table = ParquetRows
+
+    @contextmanager
+    def _open(self) -> Iterator[Opened]:
+        with readable(self.where):
+            import pyarrow.parquet as pq
+
+            # mapped and not buffered ahead, or memory would fill with what was read
+            with pq.ParquetFile(self.path, memory_map=True, pre_buffer=False) as file:
+                yield (
+                    file.schema_arrow,
+                    file.metadata.num_rows,
+                    lambda columns: file.iter_batches(_base.BLOCK_ROWS, columns=columns),
+                )
+
+    @LockFree
+    def compression(self) -> str:
+        """How the first column is compressed."""
+        import pyarrow.parquet as pq
+
+        metadata = pq.read_metadata(self.path)
+        if not metadata.num_row_groups:
+            return "snappy"
+        codec = str(metadata.row_group(0).column(0).compression).lower()
+        return "none" if codec == "uncompressed" else codec
+
+    def _new(self, output: Path, schema: Any) -> Any:
+        """Return a writer of one row group per record batch."""
+        import pyarrow.parquet as pq
+
+        return pq.ParquetWriter(output, schema, compression=self.compression)
+
+
+class ArrowFile(ArrowTable):
+    """An Arrow IPC file (Feather version 2) or stream."""
+
+    @property
+    def _table(self) -> type[ColumnTable]:
+        return StreamRows if self.is_stream else ArrowRows
+
+    @contextmanager
+    def _open(self) -> Iterator[Opened]:
+        with readable(self.where) as pa, pa.memory_map(str(self.path)) as source:
+            if self.is_stream:
+                stream = pa.ipc.open_stream(source)
+                yield stream.schema, None, lambda columns: _chosen(iter(stream), columns)
+            else:
+                reader = pa.ipc.open_file(source)
+                batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
+                yield reader.schema, None, lambda columns: _chosen(batches, columns)
+
+    @LockFree
+    def is_stream(self) -> bool:
+        """Whether the mark of files is missing at the beginning."""
+        with self.path.open("rb") as stream:
+            return stream.read(len(FILE_MARK)) != FILE_MARK
+
+    def _new(self, output: Path, schema: Any) -> Any:
+        """Return a writer of what this file is, a file or a stream."""
+        return self._part_writer(str(output), schema)
+
+    def _part_writer(self, sink: Any, schema: Any) -> Any:
+        """Return a writer of what this file is: then a part may be the whole output."""
+        import pyarrow as pa
+
+        return (pa.ipc.new_stream if self.is_stream else pa.ipc.new_file)(sink, schema)
+
+    @property
+    def part_head(self) -> int:  # type: ignore[override]
+        """Bytes of a part before its stream: an Arrow file begins with a mark."""
+        return 0 if self.is_stream else FILE_HEAD
+
+    def _join_parts(self, output: Path, schema: Any) -> None:
+        """Rename the only part, or join several."""
+        parts = _parts(output)
+        if len(parts) == 1:
+            parts[0][1].replace(output)
+        else:
+            super()._join_parts(output, schema)
+
+
+def _part(output: Path, start: int) -> Path:
+    """Return the path of the part that begins at a row."""
+    return output.with_name(f"{output.name}.{start}")
+
+
+def _remove_joined(copy: Copy) -> None:
+    """Remove what a killed run made of its parts; if it renamed the only one, undo that."""
+    if copy.begin.rows and not _part(copy.output, 0).exists():
+        copy.output.replace(_part(copy.output, 0))
+    copy.output.unlink(missing_ok=True)
+
+
+def _parts(output: Path) -> list[tuple[int, Path]]:
+    """Find the parts of a file, each with its first row, in order."""
+    found = output.parent.glob(f"{output.name}.*")
+    return sorted((int(path.suffix[1:]), path) for path in found)
+
+
+def _batches_of_parts(output: Path, head: int) -> Iterator[Any]:
+    """Yield the record batches of all parts; they are mapped, so they need little memory."""
+    import pyarrow as pa
+
+    parts = _parts(output)
+    ends = [start for start, _ in parts[1:]]
+    for (start, path), end in zip_longest(parts, ends):
+        with pa.memory_map(str(path)) as source:
+            source.seek(head)
+            n_rows = start
+            for batch in pa.ipc.open_stream(source):
+                yield batch
+                n_rows += batch.num_rows
+                if n_rows == end:
+                    break
+
+
+def _replaced(batch: Any, schema: Any, names: list[str], values: Floats) -> Any:
+    """Return a record batch with other numbers in some columns."""
+    import pyarrow as pa
+
+    columns = {name: batch.column(name) for name in batch.schema.names}
+    for name, column in zip(names, values.T, strict=True):
+        kind = schema.field(name).type
+        columns[name] = pa.array(column.astype(kind.to_pandas_dtype()), type=kind)
+    return pa.record_batch(list(columns.values()), schema=schema)
+
+
+@contextmanager
+def readable(where: str) -> Iterator[Any]:
+    """Yield pyarrow; errors name the file and the reason, or say that pyarrow is missing."""
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise missing(where, "pyarrow", "tables") from None
+    try:
+        yield pa
+    # text may be damaged, and so may its length
+    except (pa.lib.ArrowException, OSError, UnicodeDecodeError, SystemError) as error:
+        raise ValueError(f"{where} cannot be read: {error}; write it again.") from None
+
+
+def _is_numeric(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind))
+
+
+def _chosen(batches: Iterator[Any], columns: list[str] | None) -> Iterator[Any]:
+    for batch in batches:
+        yield batch if columns is None else batch.select(columns)
+
+
+def _matrix(batch: Any, names: list[str]) -> Floats:
+    """Copy columns into a matrix whose rows are contiguous."""
+    columns = [batch.column(name).to_numpy(zero_copy_only=False) for name in names]
+    buffer = np.empty((len(names), batch.num_rows), _float_type(batch.schema, names))
+    return np.ascontiguousarray(stacked(columns, slice(0, batch.num_rows), buffer))
+
+
+def _float_type(schema: Any, names: list[str]) -> np.dtype[Any]:
+    """Return the type of a matrix of some columns."""
+    import pyarrow as pa
+
+    kinds = [schema.field(name).type for name in names]
+    is_decimal = pa.types.is_decimal
+    return float_type(*("f8" if is_decimal(kind) else kind.to_pandas_dtype() for kind in kinds))

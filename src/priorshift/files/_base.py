@@ -1,0 +1,242 @@
+"""What every file of predictions can do, whatever its format."""
+
+import re
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from priorshift._typing import Floats, Labels
+from priorshift._validation import some
+from priorshift.execution import Rows, Table
+from priorshift.files._resume import START, Mark, Save
+
+Rewrite = Callable[[Floats], Floats]
+"""Turns the predictions of a block of rows into new ones."""
+
+Advance = Callable[[int], None]
+"""Called with the number of rows that were done."""
+
+BLOCK_ROWS = 65_536
+"""Rows in memory at once, where a file can be read in parts."""
+
+PANDAS_INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+(_level_\d+)?")
+"""Names that pandas gives an index without a name: in Parquet, and when it reads CSV again."""
+
+ADAPTED = "priorshift.adapted"
+"""Key of the metadata, or name of the array, that marks a file as adapted."""
+
+LARGEST_WHOLE = 2.0**53
+"""The largest number up to which float64 holds every whole number."""
+
+
+@dataclass(frozen=True)
+class PredictionFile(ABC):
+    """A file of predictions, read on demand.
+
+    Attributes
+    ----------
+    path : Path
+    label_column : str
+        Column, or key of an npz, that holds labels.
+    kind : {"proba", "logits"}
+        What the predictions are.
+    title : str
+        What messages call the file, if not by its path.
+    ignored : tuple of str
+        Columns that are not classes, even if they hold numbers: a group, a time.
+    """
+
+    path: Path
+    label_column: str
+    kind: Literal["proba", "logits"] = "proba"
+    title: str = ""
+    ignored: tuple[str, ...] = ()
+
+    @property
+    def where(self) -> str:
+        """What messages call the file."""
+        return self.title or str(self.path)
+
+    @property
+    @abstractmethod
+    def header(self) -> Sequence[str]:
+        """Names of all columns, or of all arrays of an npz."""
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, ...] | None:
+        """The possible class columns: a table's numeric columns, an npz's classes, or None."""
+
+    @property
+    def single(self) -> bool:
+        """Whether there is one column of predictions only: the probability of a positive class."""
+        return self.names is not None and len(self.names) == 1
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What was assumed in order to read the file, one sentence each."""
+        return ()
+
+    @property
+    def adapted(self) -> str | None:
+        """Which version of priorshift adapted the predictions, if the file says so."""
+        return None
+
+    def is_index(self, name: str) -> bool:
+        """Tell whether a column is a row index, as pandas writes and reads it without a name."""
+        return not name or PANDAS_INDEX.fullmatch(name) is not None
+
+    def may_be_class(self, name: str) -> bool:
+        """Tell whether a column of numbers may be a class: not the label, an index, a group."""
+        return name not in (self.label_column, *self.ignored) and not self.is_index(name)
+
+    @property
+    @abstractmethod
+    def is_table(self) -> bool:
+        """Whether columns have names, among which the class columns must be found."""
+
+    @abstractmethod
+    def values(self, names: Sequence[str] | None) -> Floats:
+        """Read the predictions, columns in the order of `names`, or as stored for None."""
+
+    def rows(self, names: Sequence[str] | None = None) -> Rows:
+        """Return the predictions for estimators: as a table read in blocks, if the format allows.
+
+        npy, Arrow and Parquet files of any size are tables. npz and CSV cannot be read from the
+        middle, so they are read into memory as an array.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            Columns in the order you want them, by default all possible classes, as stored.
+
+        Returns
+        -------
+        Table or ndarray of shape (n_samples, n_classes)
+        """
+        return self.values(names)
+
+    def stored_names(self, names: Sequence[str] | None) -> Sequence[str] | None:
+        """Return what the file itself calls the columns of some classes; None without names."""
+        return names if self.is_table else None
+
+    def head(self, n_rows: int, names: Sequence[str] | None = None) -> Floats:
+        """Read the predictions of the first rows only."""
+        rows = self.rows(names)
+        if isinstance(rows, Table):
+            return rows.read(slice(0, min(n_rows, rows.shape[0])))
+        return rows[:n_rows]
+
+    def labels(self) -> NDArray[Any] | None:
+        """Read the labels, if there are any."""
+        return self.vector(self.label_column)
+
+    @abstractmethod
+    def vector(self, name: str) -> NDArray[Any] | None:
+        """Read a column or array by name, if there is one."""
+
+    @abstractmethod
+    def n_rows(self) -> int | None:
+        """Return the number of rows, if that is known without reading them."""
+
+    @property
+    def resumable(self) -> bool:
+        """Whether `rewrite` can continue what an earlier run began."""
+        return True
+
+    def rewrite(
+        self,
+        output: Path,
+        names: Sequence[str] | None,
+        function: Rewrite,
+        advance: Advance,
+        begin: Mark = START,
+        save: Save | None = None,
+    ) -> None:
+        """Write a copy with new predictions, block by block; everything else is kept.
+
+        `save` is called after every block with the mark up to which `output` is complete. Pass
+        that mark as `begin` to a later call, with the same `output`, and the work continues
+        there. The finished file is the same either way.
+        """
+        self._rewrite(Copy(self.where, output, names, function, advance, begin, save))
+
+    @abstractmethod
+    def _rewrite(self, copy: "Copy") -> None:
+        """Write a copy in the format of the file."""
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy of a file that is being written with new predictions: see `PredictionFile.rewrite`."""
+
+    where: str
+    output: Path
+    names: Sequence[str] | None
+    function: Rewrite
+    advance: Advance
+    begin: Mark
+    save: Save | None
+
+    def is_done(self, start: int, n_rows: int) -> bool:
+        """Tell whether an earlier run wrote the rows from `start`; then count them as done."""
+        done = start < self.begin.rows
+        if done:
+            self.advance(n_rows)
+        return done
+
+    def changed(self, values: Floats, start: int) -> Floats:
+        """Return the new predictions of a block; name the file in errors."""
+        try:
+            new = self.function(values)
+        except ValueError as error:
+            counted = f" (Row 0 of this block is row {start} of the file.)" if start else ""
+            raise ValueError(f"{self.where}: {error}{counted}") from None
+        self.advance(values.shape[0])
+        return new
+
+    def written(self, n_rows: int, n_bytes: Callable[[], int]) -> None:
+        """Record that the first `n_rows` are written; `n_bytes` finds out in how many bytes."""
+        if self.save is not None:
+            self.save(Mark(n_rows, n_bytes()))
+
+
+def order_of(wanted: Sequence[str], present: Sequence[str], where: str) -> list[int]:
+    """Find columns by name."""
+    at = {name: i for i, name in enumerate(present)}
+    missing = [name for name in wanted if name not in at]
+    if missing:
+        close = get_close_matches(missing[0], present, 1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise ValueError(
+            f"{where} has no column {some(missing)}; it has {some(present, 40)}.{hint}"
+        )
+    return [at[name] for name in wanted]
+
+
+def require_distinct(names: Sequence[str], where: str) -> None:
+    """Refuse names that occur twice."""
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise ValueError(f"{where} names {some(repeated)} twice; rename one of the two.")
+
+
+def as_text(labels: NDArray[Any]) -> Labels:
+    """Turn labels into text, whole numbers without a point: 2.0 is the class "2"."""
+    if labels.dtype.kind == "f" and are_whole(labels):
+        labels = labels.astype(np.int64)
+    if labels.dtype.kind == "S":
+        return np.char.decode(labels, "utf-8")
+    return labels.astype(str)
+
+
+def are_whole(numbers: NDArray[np.floating[Any]]) -> bool:
+    """Tell whether all floats are whole numbers, small enough to differ from their neighbours."""
+    return bool(np.all(numbers == np.round(numbers)) and np.all(np.abs(numbers) <= LARGEST_WHOLE))

@@ -1,0 +1,294 @@
+"""CSV files, read by Python's csv module: cells that are not predictions are kept as they are."""
+
+import csv
+import gzip
+import os
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from io import TextIOWrapper
+from itertools import islice
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from priorshift._typing import Floats
+from priorshift.execution import LockFree
+from priorshift.files import _base
+from priorshift.files._base import Copy, PredictionFile, order_of, require_distinct
+from priorshift.files._resume import Mark
+
+Rows = list[list[str]]
+SAMPLE_ROWS = 1000
+"""Rows read to decide whether a column is numeric."""
+
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+"""What may stand between cells, and what messages call it."""
+
+GZIP_MARK = b"\x1f\x8b"
+
+DECIMAL = re.compile(r"\s*[+-]?\d*([.,])\d+(?:[eE][+-]?\d+)?\s*")
+"""A number with decimals. Where spreadsheets separate cells by semicolons, it has a comma."""
+
+
+@dataclass(frozen=True)
+class CsvFile(PredictionFile):
+    """A table of text with a header; commas, semicolons or tabs separate its cells."""
+
+    is_table = True
+
+    @LockFree
+    def header(self) -> list[str]:
+        """Names of the columns, without blanks around them."""
+        names = [name.strip() for name in self._first_line]
+        require_distinct(names, f"the header of {self.where}")
+        return names
+
+    @LockFree
+    def names(self) -> tuple[str, ...]:
+        """Columns of numbers, except the label and an unnamed row index."""
+        return tuple(
+            name
+            for name, cells in zip(self.header, self._sample, strict=True)
+            if self.may_be_class(name) and self._are_numbers(cells)
+        )
+
+    @LockFree
+    def delimiter(self) -> str:
+        """What separates cells: whatever cuts the header into most of them, commas first."""
+        with self._text() as stream:
+            line = stream.readline()
+        found = {mark: len(next(csv.reader([line], delimiter=mark), ())) for mark in DELIMITERS}
+        return max(found, key=lambda mark: found[mark])
+
+    @LockFree
+    def decimal_comma(self) -> bool:
+        """Whether more numbers have a decimal comma than a point; never between commas."""
+        if self.delimiter == ",":
+            return False
+        marks = [
+            found[1] for cells in self._sample for found in map(DECIMAL.fullmatch, cells) if found
+        ]
+        return 2 * marks.count(",") > len(marks)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Say what separates cells and decimals, unless it is as usual."""
+        if self.delimiter == ",":
+            return ()
+        decimals = ", and decimals have a comma" if self.decimal_comma else ""
+        name = DELIMITERS[self.delimiter]
+        return (f"{self.where} is read with {name} between its cells{decimals}.",)
+
+    def values(self, names: Sequence[str] | None) -> Floats:
+        """Read the predictions."""
+        columns = order_of(names or self.names, self.header, self.where)
+        blocks, start = [], 0
+        for rows in self._blocks(_base.BLOCK_ROWS):
+            blocks.append(self._numbers(rows, columns, start))
+            start += len(rows)
+        return np.concatenate(blocks) if blocks else np.empty((0, len(columns)))
+
+    def head(self, n_rows: int, names: Sequence[str] | None = None) -> Floats:
+        """Read the first rows."""
+        columns = order_of(names or self.names, self.header, self.where)
+        rows = next(self._blocks(n_rows), [])
+        return self._numbers(rows, columns, 0) if rows else np.empty((0, len(columns)))
+
+    def vector(self, name: str) -> NDArray[Any] | None:
+        """Read a column, as text."""
+        if name not in self.header:
+            return None
+        at = self.header.index(name)
+        cells = [row[at].strip() for rows in self._blocks(_base.BLOCK_ROWS) for row in rows]
+        return np.array(cells, dtype=str)
+
+    def n_rows(self) -> None:
+        """Return None: lines would have to be counted."""
+        return
+
+    def _rewrite(self, copy: Copy) -> None:
+        """Write a copy with new predictions; byte order mark and line ends stay as they were."""
+        columns = order_of(copy.names or self.names, self.header, self.where)
+        encoding, line_end = self._conventions()
+        start = 0
+        with self._output(copy, encoding) as stream:
+            writer = csv.writer(_LineEnds(stream, line_end), delimiter=self.delimiter)
+            if not copy.begin.rows:
+                writer.writerow(self._first_line)
+            for rows in self._blocks(_base.BLOCK_ROWS):
+                if not copy.is_done(start, len(rows)):
+                    changed = copy.changed(self._numbers(rows, columns, start), start)
+                    self._put(rows, columns, changed)
+                    writer.writerows(rows)
+                    copy.written(start + len(rows), partial(_flushed, stream))
+                start += len(rows)
+
+    @LockFree
+    def _first_line(self) -> list[str]:
+        with self._open() as reader:
+            cells = next(reader, None)
+        if not cells:
+            raise ValueError(f"{self.where} is empty; a CSV file begins with a header.")
+        return cells
+
+    @LockFree
+    def _sample(self) -> list[Sequence[str]]:
+        """The cells of each column in the first rows; of a table without rows, numbers."""
+        rows = next(self._blocks(SAMPLE_ROWS), [])
+        return list(zip(*rows, strict=True)) if rows else [("0",)] * len(self.header)
+
+    @LockFree
+    def _compressed(self) -> bool:
+        """Whether the file begins as gzip does, whatever its name."""
+        with self.path.open("rb") as stream:
+            return stream.read(2) == GZIP_MARK
+
+    @property
+    def resumable(self) -> bool:
+        """Whether a file can be continued: a compressed one cannot be cut."""
+        return not self._compressed
+
+    def _conventions(self) -> tuple[str, str]:
+        """Return encoding and line end."""
+        with gzip.open(self.path) if self._compressed else self.path.open("rb") as stream:
+            line = stream.readline()
+        # utf-8-sig: spreadsheets begin their files with a byte order mark
+        encoding = "utf-8-sig" if line.startswith(b"\xef\xbb\xbf") else "utf-8"
+        return encoding, "\r\n" if line.endswith(b"\r\n") else "\n"
+
+    @contextmanager
+    def _text(self) -> Iterator[TextIO]:
+        """Open the file as text; errors name it."""
+        try:
+            if self._compressed:
+                with gzip.open(self.path, "rt", encoding="utf-8-sig", newline="") as stream:
+                    yield stream
+            else:
+                with self.path.open(encoding="utf-8-sig", newline="") as stream:
+                    yield stream
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{self.where} is not UTF-8 text ({error}); save it as UTF-8."
+            ) from None
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise ValueError(f"{self.where} cannot be read: {error}; write it again.") from None
+
+    @contextmanager
+    def _open(self) -> Iterator[Iterator[list[str]]]:
+        delimiter = self.delimiter
+        with self._text() as stream:
+            try:
+                yield csv.reader(stream, delimiter=delimiter)
+            except csv.Error as error:
+                raise ValueError(f"{self.where} cannot be read as CSV: {error}.") from None
+
+    @contextmanager
+    def _output(self, copy: Copy, encoding: str) -> Iterator[TextIO]:
+        """Open the copy to write, compressed if this file is."""
+        if not self._compressed:
+            with _continued(copy.output, encoding, copy.begin) as stream:
+                yield stream
+            return
+        # without name and time, so that the same predictions make the same bytes
+        with (
+            copy.output.open("wb") as raw,
+            gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed,
+            TextIOWrapper(packed, encoding=encoding, newline="") as text,
+        ):
+            yield text
+
+    def _blocks(self, n_rows: int) -> Iterator[Rows]:
+        """Yield blocks of rows, without empty lines."""
+        width, done = len(self.header), 0
+        with self._open() as reader:
+            next(reader)
+            lines = filter(None, reader)
+            while rows := list(islice(lines, n_rows)):
+                for i, row in enumerate(rows):
+                    if len(row) != width:
+                        raise ValueError(
+                            f"{self.where}: row {done + i} has {len(row)} cells but the header has "
+                            f"{width}; give every column a cell, and quote cells with "
+                            f"{DELIMITERS[self.delimiter]}."
+                        )
+                yield rows
+                done += len(rows)
+
+    def _numbers(self, rows: Rows, columns: list[int], start: int) -> Floats:
+        """Turn cells into numbers."""
+        try:
+            cells = [[row[at] for at in columns] for row in rows]
+            if self.decimal_comma:
+                cells = [list(map(_pointed, row)) for row in cells]
+            return np.array(cells, dtype=np.float64)
+        except ValueError:
+            i, at = next(
+                (i, at)
+                for i, row in enumerate(rows)
+                for at in columns
+                if not self._are_numbers([row[at]])
+            )
+            raise ValueError(
+                f"{self.where}: row {start + i}, column {self.header[at]!r} holds "
+                f"{rows[i][at]!r}, not a number; repair it, or drop the row."
+            ) from None
+
+    def _put(self, rows: Rows, columns: list[int], numbers: Floats) -> None:
+        """Replace the cells of some columns by numbers."""
+        for row, new in zip(rows, numbers.tolist(), strict=True):
+            for at, number in zip(columns, new, strict=True):
+                row[at] = str(number).replace(".", ",") if self.decimal_comma else number
+
+    def _are_numbers(self, cells: Sequence[str]) -> bool:
+        """Tell whether cells are numbers, some of them perhaps missing."""
+        filled = [cell for cell in cells if cell.strip()]
+        if self.decimal_comma:
+            filled = list(map(_pointed, filled))
+        return bool(filled) and all(map(_is_number, filled))
+
+
+@contextmanager
+def _continued(output: Path, encoding: str, begin: Mark) -> Iterator[TextIO]:
+    """Open a file to write from the beginning, or to continue after the rows that are done."""
+    if not begin.rows:
+        with output.open("w", encoding=encoding, newline="") as stream:
+            yield stream
+        return
+    os.truncate(output, begin.n_bytes)
+    with output.open("a", encoding="utf-8", newline="") as stream:  # the byte order mark is there
+        yield stream
+
+
+def _flushed(stream: Any) -> int:
+    """Return how many bytes the file has, everything written included."""
+    stream.flush()
+    return int(stream.buffer.tell())
+
+
+class _LineEnds:
+    """Writes another line end than csv.writer, which must use its own to quote cells correctly."""
+
+    def __init__(self, stream: TextIO, line_end: str) -> None:
+        self.stream, self.line_end = stream, line_end
+
+    def write(self, line: str) -> int:
+        return self.stream.write(line.removesuffix("\r\n") + self.line_end)
+
+
+def _pointed(cell: str) -> str:
+    """Return a number with a decimal point."""
+    return cell.replace(",", ".")
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True

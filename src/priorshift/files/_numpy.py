@@ -1,0 +1,299 @@
+"""NumPy's npy and npz files; nothing is ever unpickled."""
+
+import errno
+import math
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import copyfileobj
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from priorshift._typing import Floats, are_numbers, float_type
+from priorshift._validation import some
+from priorshift._version import __version__
+from priorshift.execution import Blocks, LockFree, Rows, Table, row_slices, slices
+from priorshift.files import _base
+from priorshift.files._base import (
+    ADAPTED,
+    Copy,
+    PredictionFile,
+    as_text,
+    order_of,
+    require_distinct,
+)
+
+NO_OBJECTS = "Store labels and classes as numbers or fixed-width strings, not as objects."
+
+
+@dataclass(frozen=True)
+class NpyFile(PredictionFile):
+    """One array, mapped rather than read: a matrix of predictions, or a vector of anything."""
+
+    is_table = False
+    names = None
+    header = ()
+
+    @property
+    def single(self) -> bool:
+        """Whether the array is one column."""
+        return self.array.ndim == 1 or self.array.shape[1:] == (1,)
+
+    @LockFree
+    def array(self) -> NDArray[Any]:
+        """The array, in the file."""
+        with readable(self.where):
+            with self.path.open("rb") as stream:  # np.load reads other formats as well
+                _check_header(stream, self.path.stat().st_size)
+            return cast("NDArray[Any]", np.load(self.path, allow_pickle=False, mmap_mode="r"))
+
+    def values(self, names: Sequence[str] | None) -> Floats:  # noqa: ARG002
+        """Return the predictions as they are stored."""
+        return _matrix(self.array, self.where)
+
+    def rows(self, names: Sequence[str] | None = None) -> Rows:
+        """Return the predictions as a table of mapped pages, converted block by block."""
+        values = self.values(names)
+        return NpyRows(self.path.resolve(), values.shape, float_type(values.dtype))
+
+    def labels(self) -> NDArray[Any] | None:
+        """Return the vector, if the file holds one."""
+        return _decoded(super().labels())
+
+    def vector(self, name: str) -> NDArray[Any] | None:  # noqa: ARG002
+        """Return the vector, if the file holds one: it has no names."""
+        return self.array if self.array.ndim == 1 else None
+
+    def n_rows(self) -> int:
+        """Return the number of rows."""
+        return int(self.array.shape[0])
+
+    def _rewrite(self, copy: Copy) -> None:
+        """Write a copy with new predictions."""
+        source = self.values(copy.names)
+        if copy.begin.rows:
+            new = np.lib.format.open_memmap(copy.output, mode="r+")
+            copy.advance(copy.begin.rows)
+        else:
+            new = np.lib.format.open_memmap(
+                copy.output, mode="w+", dtype=_written_type(source), shape=self.array.shape
+            )
+        for rows in row_slices(slice(copy.begin.rows, source.shape[0]), _base.BLOCK_ROWS):
+            changed = copy.changed(source[rows], rows.start)
+            new[rows] = changed.reshape(new[rows].shape)
+            copy.written(rows.stop, lambda: copy.output.stat().st_size)
+        new.flush()
+
+
+@dataclass(frozen=True, eq=False)
+class NpyRows(Table):
+    """Rows of an npy file, mapped whenever a part of them is read."""
+
+    path: Path
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    portable = True
+
+    def blocks(self, part: slice, n_rows: int) -> Blocks:
+        """Yield blocks, converted where the file holds numbers of another type."""
+        mapped = np.load(self.path, mmap_mode="r", allow_pickle=False)
+        for rows, block in slices(mapped, part, n_rows):
+            yield rows, np.asarray(block, dtype=self.dtype).reshape(-1, self.shape[1])
+
+
+@dataclass(frozen=True)
+class NpzFile(PredictionFile):
+    """Arrays by name: `y_proba` or `logits`, and perhaps `y`, `classes`, `source_priors`."""
+
+    is_table = False
+
+    @LockFree
+    def keys(self) -> dict[str, zipfile.ZipInfo]:
+        """The arrays' places in the archive, by name."""
+        with self._archive() as archive:
+            return {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
+
+    @property
+    def key(self) -> str:
+        """The name of the predictions."""
+        # with --logits, y_proba may hold logits: the user said so
+        for key in ("logits", "y_proba") if self.kind == "logits" else ("y_proba",):
+            if key in self.keys:
+                return key
+        raise ValueError(
+            f"{self.where} has no array 'y_proba' or 'logits'; it has {some(sorted(self.keys))}."
+        )
+
+    @property
+    def header(self) -> list[str]:
+        """Names of all arrays."""
+        return list(self.keys)
+
+    @property
+    def single(self) -> bool:
+        """Whether the predictions are one column."""
+        return self.predictions.shape[1] == 1
+
+    @property
+    def adapted(self) -> str | None:
+        """Which version of priorshift wrote the mark among the arrays, if there is one."""
+        mark = self.vector(ADAPTED)
+        return None if mark is None else str(mark)
+
+    @LockFree
+    def names(self) -> tuple[str, ...] | None:
+        """The classes, if they are named."""
+        classes = self.vector("classes")
+        if classes is None:
+            return None
+        names = tuple(as_text(np.ravel(classes)).tolist())
+        require_distinct(names, f"classes in {self.where}")
+        return names
+
+    @LockFree
+    def stored(self) -> NDArray[Any]:
+        """The predictions in the shape in which they are stored."""
+        return self._read(self.key)
+
+    @LockFree
+    def predictions(self) -> Floats:
+        """The predictions, columns as they are in the file."""
+        values = _matrix(self.stored, f"{self.key} in {self.where}")
+        expected = (1, 2) if values.shape[1] == 1 else (values.shape[1],)  # [negative, positive]
+        if self.names is not None and len(self.names) not in expected:
+            raise ValueError(
+                f"{self.where} has {len(self.names)} classes but {self.key} has {values.shape[1]} "
+                "columns; give each column its class."
+            )
+        return values
+
+    def values(self, names: Sequence[str] | None) -> Floats:
+        """Return the predictions."""
+        order = self._order(names)
+        # np.take keeps rows contiguous, as they are in the right order: sums come out the same
+        return self.predictions if order is None else np.take(self.predictions, order, axis=1)
+
+    def labels(self) -> NDArray[Any] | None:
+        """Return the labels, if there are any."""
+        return _decoded(super().labels())
+
+    def vector(self, name: str) -> NDArray[Any] | None:
+        """Return an array by name, if there is one."""
+        return self._read(name) if name in self.keys else None
+
+    def n_rows(self) -> int:
+        """Return the number of rows."""
+        return int(self.predictions.shape[0])
+
+    @property
+    def resumable(self) -> bool:
+        """Return False: the predictions are in memory, and written last and at once."""
+        return False
+
+    def _rewrite(self, copy: Copy) -> None:
+        """Write a copy with new predictions, columns in the file's own order; all at once.
+
+        Other arrays are copied as bytes, so nothing in them has to be understood.
+        """
+        values, order = self.values(copy.names), self._order(copy.names)
+        new = np.empty(values.shape, dtype=_written_type(values))
+        back = slice(None) if order is None else order
+        for rows in row_slices(values.shape[0], _base.BLOCK_ROWS):
+            new[rows, back] = copy.changed(values[rows], rows.start)
+        written = {"y_proba": new.reshape(self.stored.shape), ADAPTED: np.array(__version__)}
+        kept = [m for name, m in self.keys.items() if name not in (self.key, *written)]
+        compression = self.keys[self.key].compress_type
+        with self._archive() as old, zipfile.ZipFile(copy.output, "w", compression) as archive:
+            for member in kept:
+                with (
+                    readable(f"{member.filename!r} in {self.where}"),
+                    old.open(member) as source,
+                    _member(archive, member.filename) as goal,
+                ):
+                    copyfileobj(source, goal)
+            for name, array in written.items():
+                with _member(archive, f"{name}.npy") as goal:
+                    np.lib.format.write_array(goal, array, allow_pickle=False)
+
+    def _order(self, names: Sequence[str] | None) -> list[int] | None:
+        return None if not names or not self.names else order_of(names, self.names, self.where)
+
+    @contextmanager
+    def _archive(self) -> Iterator[zipfile.ZipFile]:
+        with readable(self.where):
+            archive = zipfile.ZipFile(self.path)
+        with archive:
+            yield archive
+
+    def _read(self, name: str) -> NDArray[Any]:
+        where = f"{name!r} in {self.where}"
+        with self._archive() as archive, readable(where):
+            with archive.open(self.keys[name]) as member:
+                _check_header(cast("BinaryIO", member), self.keys[name].file_size)
+            with archive.open(self.keys[name]) as member:
+                return np.lib.format.read_array(cast("BinaryIO", member), allow_pickle=False)
+
+
+def _check_header(stream: BinaryIO, n_bytes: int) -> None:
+    """Refuse an array whose header cannot be true, before NumPy trusts it."""
+    version = np.lib.format.read_magic(stream)
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError(f"it has version {version} of the format")
+    read = getattr(np.lib.format, f"read_array_header_{version[0]}_0")
+    shape, _, dtype = read(stream)
+    if dtype.hasobject:
+        raise ValueError("Python objects")
+    whole = all(type(length) is int and 0 <= length < 2**53 for length in shape)
+    if not whole or math.prod(shape) * dtype.itemsize > n_bytes - stream.tell():
+        raise ValueError(
+            f"its header says that it is of shape {shape} and type {dtype}, which its {n_bytes:,} "
+            "bytes cannot hold"
+        )
+
+
+@contextmanager
+def readable(where: str) -> Iterator[None]:
+    """Say which file or array cannot be read, and why."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:  # NumPy and zipfile may raise anything on a damaged file
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
+            raise  # it is not there, or the disk is full
+        told = str(error)
+        if "max_header_size" in told:
+            told = "its header is too long for an array of numbers or texts"
+        elif "allow_pickle" in told or "Python objects" in told:
+            raise ValueError(f"{where} holds Python objects. {NO_OBJECTS}") from None
+        raise ValueError(f"{where} cannot be read: {told}; write it again.") from None
+
+
+def _decoded(labels: NDArray[Any] | None) -> NDArray[Any] | None:
+    """Turn bytes into text."""
+    return as_text(labels) if labels is not None and labels.dtype.kind == "S" else labels
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> Any:
+    """Open a member for writing; it may be large."""
+    return archive.open(name, "w", force_zip64=True)
+
+
+def _written_type(values: NDArray[Any]) -> np.dtype[Any]:
+    """Return the type of adapted predictions: the file's own, or float64 if that is integer."""
+    return values.dtype if values.dtype.kind == "f" else float_type(values.dtype)
+
+
+def _matrix(array: NDArray[Any], where: str) -> NDArray[Any]:
+    if array.ndim == 1 and are_numbers(array.dtype):
+        return array[:, None]  # the probability of a positive class
+    if array.ndim != 2 or not are_numbers(array.dtype):
+        raise ValueError(
+            f"{where} must be a matrix of numbers (rows, classes); got shape {array.shape} of "
+            f"{array.dtype}."
+        )
+    return array

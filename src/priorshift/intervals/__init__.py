@@ -1,0 +1,52 @@
+"""Intervals of estimated priors: asymptotic, bootstrap and Bayesian, on plain arrays.
+
+`estimate(y_proba, confidence_level=0.95)` of every estimator fills them in; what is here works
+without estimators.
+"""
+
+from priorshift.intervals._bayesian import PosteriorDraws, credible_interval, posterior_draws
+from priorshift.intervals._bootstrap import (
+    bootstrap_draws,
+    bootstrap_interval,
+    poisson_weights,
+    stratified_weights,
+)
+from priorshift.intervals._calibration_test import Miscalibration, refute_calibration
+from priorshift.intervals._counts import HardDecisions, pooled_columns
+from priorshift.intervals._interval import (
+    INTERVAL_METHODS,
+    Estimand,
+    IntervalKind,
+    IntervalMethod,
+    IntervalRequest,
+    PriorInterval,
+    score_bounds,
+    wilson_bounds,
+)
+from priorshift.intervals._likelihood import SourceNoise, likelihood_interval
+from priorshift.intervals._votes import Votes
+
+__all__ = [
+    "INTERVAL_METHODS",
+    "Estimand",
+    "HardDecisions",
+    "IntervalKind",
+    "IntervalMethod",
+    "IntervalRequest",
+    "Miscalibration",
+    "PosteriorDraws",
+    "PriorInterval",
+    "SourceNoise",
+    "Votes",
+    "bootstrap_draws",
+    "bootstrap_interval",
+    "credible_interval",
+    "likelihood_interval",
+    "poisson_weights",
+    "pooled_columns",
+    "posterior_draws",
+    "refute_calibration",
+    "score_bounds",
+    "stratified_weights",
+    "wilson_bounds",
+]

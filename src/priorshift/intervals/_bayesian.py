@@ -1,0 +1,221 @@
+r"""Credible intervals, from draws of priors and confusion matrix together by Gibbs sampling.
+
+The joint model of Ziegler and Czyż (2023): validation counts :math:`V_{\cdot k}` and the unknown
+target counts :math:`N_{\cdot k}` of class k both follow its column of C. Every round draws
+
+.. math:: N_{d\cdot} \sim \mathrm{Multinomial}(n_d, r_{d\cdot}),\ r_{dk} \propto p_k C_{dk}; \qquad
+    p \sim \mathrm{Dir}(\alpha + N_{\cdot k}); \qquad
+    C_{\cdot k} \sim \mathrm{Dir}(V_{\cdot k} + N_{\cdot k} + \beta_{\cdot k}).
+
+Rounds depend on each other, the more the less a decision says about its class: a weak classifier
+needs 50 rounds and more for one independent draw. So there are many chains, side by side in one
+array, and each starts from its own draw: C from validation alone, p by EM on it.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from priorshift._typing import Indices, Vector
+from priorshift.execution import map_rows
+from priorshift.intervals._interval import IntervalRequest, PriorInterval
+
+N_CHAINS = 100
+WARM_UP = 100
+"""Rounds of each chain thrown away."""
+
+EM_STEPS = 60
+CHAIN_CELLS = 2**17
+"""Cells of the confusion matrices of chains that run side by side, at most."""
+
+TINY = 1e-300
+
+SLICE = 0.1
+"""Of the interval from 0: where draws are counted to compare its ends."""
+
+
+@dataclass(frozen=True)
+class PosteriorDraws:
+    """Draws of a posterior, round by round; draws N_CHAINS apart are of the same chain."""
+
+    priors: Vector  # the population's shares, (n_draws, K)
+    realised: Vector  # the shares among the target's own rows, (n_draws, K)
+
+
+def posterior_draws(
+    confusion_counts: Vector,
+    decision_counts: Vector,
+    *,
+    alpha: float | Vector = 1.0,
+    pseudo_counts: float | Vector = 0.0,
+    n_draws: int = 1000,
+    thin: int = 10,
+    random_state: int | np.random.Generator | None = None,
+) -> PosteriorDraws:
+    """Draw target priors from their posterior, given counts of hard decisions.
+
+    Parameters
+    ----------
+    confusion_counts : ndarray of shape (D, K)
+        Decisions by true class on validation, such as `Confusion.counts`.
+    decision_counts : ndarray of shape (D,)
+        Decisions on the target.
+    alpha : float or ndarray of shape (K,), default=1
+        Dirichlet hyper-prior of the target priors.
+    pseudo_counts : float or ndarray of shape (D, K), default=0
+        Dirichlet hyper-prior of the columns of the confusion matrix, added to its counts. Cells
+        that are 0 with it are taken to be impossible, and cost no time.
+    n_draws : int, default=1000
+        Draws kept.
+    thin : int, default=10
+        Rounds from one draw of a chain to its next.
+    random_state : None, int or numpy.random.Generator, optional
+
+    Examples
+    --------
+    A classifier without mistakes leaves Dirichlet(1 + counts):
+
+    >>> import numpy as np
+    >>> V, n = np.diag([1000.0, 1000.0]), np.array([30.0, 10.0])
+    >>> draws = posterior_draws(V, n, n_draws=4000, random_state=0)
+    >>> bool(abs(draws.priors[:, 0].mean() - 31 / 42) < 0.01)
+    True
+    >>> draws.realised[0]
+    array([0.75, 0.25])
+    """
+    counts = np.rint(decision_counts).astype(np.int64)
+    fixed = np.asarray(confusion_counts, np.float64) + pseudo_counts
+    alpha = np.broadcast_to(np.asarray(alpha, np.float64), fixed.shape[1:])
+    model = _Cells.of(fixed, counts)
+    n_chains = min(N_CHAINS, n_draws)
+    n_kept = -(-n_draws // n_chains)
+    # groups do not depend on the number of threads, so neither do the draws
+    size = min(max(1, CHAIN_CELLS // model.fixed.size), n_chains)
+    sizes = [min(size, n_chains - first) for first in range(0, n_chains, size)]
+    seeds = np.random.default_rng(random_state).integers(2**63, size=len(sizes))
+
+    def kernel(part: slice) -> list[Vector]:
+        return [
+            _run(model, alpha, n_kept, thin, of_group, np.random.default_rng(seed))
+            for of_group, seed in zip(sizes[part], seeds[part], strict=True)
+        ]
+
+    rounds = WARM_UP + n_kept * thin
+    work = float(n_chains * rounds * model.fixed.size * 16)  # random numbers cost more than sums
+    parts = map_rows(kernel, len(sizes), work=work, n_parts=len(sizes))
+    draws = np.concatenate([group for part in parts for group in part], axis=2)
+    priors, realised = draws.reshape(2, -1, alpha.size)[:, :n_draws]
+    return PosteriorDraws(priors, realised)
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """The cells of C that are possible, decision by decision, the likeliest class first."""
+
+    fixed: Vector  # validation and pseudo-counts of each decision's W likeliest classes, (D, W)
+    of_class: Indices  # which classes these are, (D, W)
+    member: csr_array  # 1 where a cell belongs to a class, (K, D * W): sums cells by class
+    counts: Indices  # decisions of the target, (D,)
+
+    @classmethod
+    def of(cls, fixed: Vector, counts: Indices) -> "_Cells":
+        """Leave out what is impossible: at K = 100 four cells of five."""
+        order = np.argsort(-fixed, axis=1, kind="stable")
+        order = order[:, : max(1, int((fixed > 0).sum(axis=1).max()))]
+        cell = np.arange(order.size)
+        ones, K = np.ones(order.size), fixed.shape[1]
+        member = csr_array((ones, (order.ravel(), cell)), (K, order.size))
+        return cls(np.take_along_axis(fixed, order, axis=1), order, member, counts)
+
+    def sum_by_class(self, cells: Vector) -> Vector:
+        """Return sums of cells, (chains, D, W), by class: (chains, K)."""
+        return np.asarray(self.member @ cells.reshape(len(cells), -1).T).T
+
+    def columns(self, concentration: Vector, rng: np.random.Generator) -> Vector:
+        """Draw each chain's columns of C."""
+        gamma = rng.standard_gamma(concentration)
+        return gamma / np.maximum(self.sum_by_class(gamma), TINY)[:, self.of_class]
+
+    def shares(self, C: Vector, p: Vector) -> Vector:
+        """Return the chance of each class given a decision, r."""
+        joint = C * p[:, self.of_class]
+        joint[..., 0] += TINY  # a decision that no class explains is given to its likeliest
+        return joint / joint.sum(axis=2, keepdims=True)
+
+
+def _run(
+    model: _Cells, alpha: Vector, n_kept: int, thin: int, n_chains: int, rng: np.random.Generator
+) -> Vector:
+    """Run some chains; return draws of population and realised shares, (2, n_kept, chains, K)."""
+    C = model.columns(np.broadcast_to(model.fixed, (n_chains, *model.fixed.shape)), rng)
+    p = _maximum(model, alpha, C, rng)
+    draws = np.empty((2, n_kept, n_chains, alpha.size))
+    total = max(int(model.counts.sum()), 1)
+    for step in range(1 - WARM_UP, n_kept * thin + 1):
+        allocated = rng.multinomial(model.counts, model.shares(C, p)).astype(np.float64)
+        of_class = model.sum_by_class(allocated)
+        p = rng.standard_gamma(alpha + of_class)
+        p /= p.sum(axis=1, keepdims=True)
+        C = model.columns(model.fixed + allocated, rng)
+        if step > 0 and step % thin == 0:
+            draws[:, step // thin - 1] = p, of_class / total
+    return draws
+
+
+def _maximum(model: _Cells, alpha: Vector, C: Vector, rng: np.random.Generator) -> Vector:
+    """Return near-maximal p for each chain's own C and a newly drawn target: a spread-out start."""
+    drawn = rng.standard_gamma(np.broadcast_to(model.counts + 0.5, (len(C), model.counts.size)))
+    drawn *= (model.counts.sum() / drawn.sum(axis=1))[:, None]
+    p = np.full((len(C), alpha.size), 1 / alpha.size)
+    for _ in range(EM_STEPS):
+        p = model.sum_by_class(model.shares(C, p) * drawn[..., None]) + alpha / 2
+        p /= p.sum(axis=1, keepdims=True)
+    return p
+
+
+def credible_interval(draws: Vector, priors: Vector, request: IntervalRequest) -> PriorInterval:
+    r"""Return the interval that holds each prior with the asked probability.
+
+    It leaves out as much below as above, unless the posterior piles up at 0; then it is
+    :math:`[0, b]`. It is not the shortest interval, because the shortest of few draws holds less
+    of the posterior than of the draws; for the same reason the j-th of n draws stands for a
+    probability of :math:`j / (n + 1)`.
+
+    Simultaneous: that share of the draws is inside the intervals of all classes at once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> draws = np.random.default_rng(0).dirichlet([30.0, 10.0], 4000)
+    >>> request = IntervalRequest(0.9, np.random.default_rng(0))
+    >>> credible_interval(draws, np.array([0.75, 0.25]), request).interval.round(1)
+    array([[0.6, 0.9],
+           [0.1, 0.4]])
+    """
+    level = request.confidence_level
+    if request.simultaneous:
+        level = _joint_level(draws, level)
+    lower, upper = _bounds(draws, level)
+    return PriorInterval.around(priors, lower, upper, draws.std(axis=0), "bayesian", draws)
+
+
+def _bounds(draws: Vector, level: float) -> tuple[Vector, Vector]:
+    """Return the bounds of each column; from 0 where draws are denser at 0 than at b."""
+    tail = (1 - level) / 2
+    lower, upper, most = np.quantile(draws, [tail, 1 - tail, level], axis=0, method="weibull")
+    at_zero = (draws <= SLICE * most).sum(axis=0)
+    at_most = ((draws > (1 - SLICE) * most) & (draws <= most)).sum(axis=0)
+    from_zero = at_zero >= at_most
+    return np.where(from_zero, 0.0, lower), np.where(from_zero, most, upper)
+
+
+def _joint_level(draws: Vector, level: float) -> float:
+    """Find the level of each class at which enough draws are inside all intervals."""
+    low, high = level, 1.0
+    for _ in range(12):
+        middle = 0.5 * (low + high)
+        lower, upper = _bounds(draws, middle)
+        inside = ((draws >= lower) & (draws <= upper)).all(axis=1).mean()
+        low, high = (low, middle) if inside >= level else (middle, high)
+    return high

@@ -1,0 +1,345 @@
+r"""Standard errors of confusion-matrix methods: noise of the target and of validation together.
+
+All of these methods solve :math:`q = C p`, so the decisions d of each row carry a *vote*
+:math:`v = C^{-1} d`, and the mean vote of the target is the raw solution :math:`\hat p = C^{-1} q`.
+With :math:`T_{km}` the variance of vote m within class k, the delta method gives
+
+.. math:: \mathrm{Var}(\hat p_m) = \frac{\mathrm{Var}_{target}(v_m)}{M}
+    + \sum_k \frac{p_k^2\, T_{km}}{n_k},
+
+the diagonal of :math:`C^{-1} \Sigma C^{-T}` with :math:`\Sigma = \mathrm{Cov}_{target}(d)/M +
+\sum_k p_k^2 S_k / n_k`, without any K x K x K array. For the share among these very rows the first
+term is :math:`\sum_k p_k T_{km} / M` instead: the noise of the labels themselves is left out.
+
+A column of C from a handful of rows may look like another one, and then the inverse explodes. So
+the C that is inverted counts a few more rows per class that follow the classifier's own account of
+the class, :math:`C^m_k = \sum_x f_k d / \sum_x f_k`. Ten rows may also show none of the mistakes
+of a class. So the variances count a few such rows as well, with f at the temperature that fits
+validation best: an overconfident classifier expects no mistakes at all.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from priorshift._typing import Floats, Indices, Mask, Vector
+from priorshift.counts import Confusion, Decision, model_columns
+from priorshift.execution import Rows, map_reduce, map_rows, row_blocks, single_threaded_blas
+from priorshift.intervals._interval import IntervalRequest, PriorInterval
+from priorshift.solvers import invert
+
+Recalibrate = Callable[[Floats], Floats]
+"""Turns a block of outputs into chances of each class."""
+
+JOINED_ROWS = 2.0
+"""Rows per class that follow the classifier's own account of it, in the C that is inverted."""
+
+MODEL_ROWS = 4.0
+"""The same in the variances, at the best temperature."""
+
+MISTAKES = 0.25
+"""Mistakes added to each class: few rows may show none, and yet they occur."""
+
+WEAK = 1.5
+"""Noise of a column of C, relative to what tells classes apart, beyond which intervals may fail."""
+
+CLIPPED = 0.5
+"""How far a raw solution outside [0, 1] is drawn back before it is compared with a share."""
+
+STEPS = 30
+"""Halvings of [0, 1] that locate a bound."""
+
+
+@dataclass(frozen=True)
+class Votes:
+    r"""Moments of the votes :math:`v = C^{-1} d` on validation and target.
+
+    Attributes
+    ----------
+    raw : ndarray of shape (K,)
+        Mean vote of the target: the unconstrained solution of q = C p, with the model's rows in C.
+    target_variance : ndarray of shape (K,)
+        Variance of the votes of a target row.
+    within : ndarray of shape (K, K)
+        T[k, m], the variance of vote m among rows of class k.
+    skewness : ndarray of shape (K, K)
+        The third central moment of vote m among rows of class k.
+    n_target : float
+    n_validation : ndarray of shape (K,)
+        Rows of each class (an effective number where rows are weighted), and the model's.
+    """
+
+    raw: Vector
+    target_variance: Vector
+    within: Vector
+    skewness: Vector
+    n_target: float
+    n_validation: Vector
+
+    @classmethod
+    def of(
+        cls,
+        confusion: Confusion,
+        y_proba_target: Rows,
+        y_proba: Floats,
+        y: Indices,
+        sample_weight: Vector | None = None,
+        recalibrate: Recalibrate | None = None,
+    ) -> "Votes":
+        """Sum the votes of rows; every class needs a row on validation.
+
+        The target may be a table; it is read once. `recalibrate` turns outputs of validation into
+        the chances that the model's rows are weighted by in variances; by default they are chances
+        already.
+        """
+        weight = np.ones(y.size) if sample_weight is None else sample_weight
+        chances = _Chances(y_proba, weight, recalibrate)
+        n = confusion.class_weights**2 / np.bincount(y, weight**2, confusion.class_weights.size)
+        with single_threaded_blas():
+            model = model_columns(y_proba, weight, confusion.decision)
+            B = invert(_joined(confusion.conditional, model, n))
+            own, modelled = _moments_by_class(chances, y, B, confusion.decision)
+            mean, square = _target_moments(y_proba_target, B, confusion.decision)
+        variance = np.maximum(square - mean**2, 0)
+        within, skewness = _central_moments(own, modelled, n)
+        return cls(mean, variance, within, skewness, y_proba_target.shape[0], n + MODEL_ROWS)
+
+    @classmethod
+    def of_counts(
+        cls, validation: Vector, target: Vector, model: Vector, tempered: Vector | None = None
+    ) -> "Votes":
+        """Sum the votes of hard decisions, from their counts and the model's columns.
+
+        Parameters
+        ----------
+        validation : ndarray of shape (D, K)
+            Decisions by true class; there may be more kinds of decisions than classes.
+        target : ndarray of shape (D,)
+        model : ndarray of shape (D, K)
+            Columns that add up to 1: what the rows of a class do if the classifier is right.
+        tempered : ndarray of shape (D, K), optional
+            The same at the temperature that fits validation best; by default the same.
+        """
+        n, n_target = validation.sum(axis=0), float(target.sum())
+        C, q = validation / n, target / n_target
+        B = _invert(_joined(C, model, n), q, n_target)
+        powers, tempered = (B, B**2, B**3), model if tempered is None else tempered
+        own, modelled = (np.array([(b @ columns).T for b in powers]) for columns in (C, tempered))
+        mean, square = (b @ q for b in powers[:2])
+        variance = np.maximum(square - mean**2, 0)
+        within, skewness = _central_moments(own, modelled, n)
+        return cls(mean, variance, within, skewness, n_target, n + MODEL_ROWS)
+
+    @property
+    def weak(self) -> bool:
+        """Whether validation is too small for errors of C to pass through its inverse linearly."""
+        return bool((self.within.sum(axis=1) > WEAK * self.n_validation).any())
+
+    def variance(self, estimand: str) -> Vector:
+        """Return the variance of the raw solution about the population's or the sample's share."""
+        target = self.target_variance
+        if estimand == "sample":
+            target = np.maximum(self.raw, 0) @ self.within
+        validation = (self.raw**2 / self.n_validation) @ self.within
+        return target / self.n_target + validation
+
+    def interval(self, priors: Vector, request: IntervalRequest) -> PriorInterval:
+        r"""Bound each prior by the values t that a test does not reject.
+
+        The test compares :math:`\hat p_m - t` with the error it has *if t is true*, not with the
+        error at the estimate (Lang and Reiczigel, 2014, do so for two classes). See `_Score`.
+        """
+        error = np.sqrt(self.variance(request.estimand))
+        lower, upper = _Score.of(self, request.estimand).bounds(request.z(priors.size))
+        return PriorInterval.around(priors, lower, upper, error, "asymptotic")
+
+
+@dataclass(frozen=True)
+class _Score:
+    r"""The variance of :math:`\hat p_m - t` where the share of class m is t, for all m at once.
+
+    The other classes share :math:`1 - t` as in the estimate, by :math:`o_k`. Then
+
+    .. math:: a(t) = \frac{t (1 - t) + t T_{mm} + (1 - t) \sum_k o_k T_{km}}{M}
+        + t^2 \frac{T_{mm}}{n_m} + (1 - t)^2 \sum_k o_k^2 \frac{T_{km}}{n_k}.
+
+    That is the variance at validation's own columns. If t is true, validation has been lucky or
+    unlucky, and its columns are likelier where they explain :math:`U = \hat p_m - t`: the mean
+    vote of class k moves by :math:`p_k T_{km} U / (n_k v)`, and the variance with it, by the third
+    moment :math:`\kappa`:
+
+    .. math:: v = a + c\,U / v, \qquad
+        c(t) = t^3 \frac{\kappa_{mm}}{n_m^2} + (1 - t)^3 \sum_k o_k^3 \frac{\kappa_{km}}{n_k^2}.
+
+    So ten rows without a mistake do not say that mistakes are impossible: a larger share of a class
+    whose rows would be mistaken more often remains possible. Only increases count.
+    """
+
+    raw: Vector
+    labels: Vector | float
+    target: tuple[Vector, Vector, Vector]
+    variance: tuple[Vector, Vector]
+    skewness: tuple[Vector, Vector]
+
+    @classmethod
+    def of(cls, votes: Votes, estimand: str) -> "_Score":
+        K, n, M = votes.raw.size, votes.n_validation, votes.n_target
+        own, skew = np.diagonal(votes.within), np.diagonal(votes.skewness)
+        others = _others(np.maximum(votes.raw, 0))
+        labels = (1.0 if estimand == "population" else 0.0) / M
+        by_others = np.einsum("mk,km->m", others, votes.within) / M
+        raw = (1 - CLIPPED) * votes.raw + CLIPPED * np.clip(votes.raw, 0, 1)
+        # a target more diverse than these classes explain is as noisy as it looks
+        seen = votes.target_variance / M if estimand == "population" else np.zeros(K)
+        excess = seen - labels * raw * (1 - raw) - raw * own / M - (1 - raw) * by_others
+        return cls(
+            raw,
+            labels,
+            (own / M, by_others, np.maximum(excess, 0)),
+            (own / n, np.einsum("mk,km->m", others**2, votes.within / n[:, None])),
+            (skew / n**2, np.einsum("mk,km->m", others**3, votes.skewness / n[:, None] ** 2)),
+        )
+
+    def at(self, t: Vector) -> Vector:
+        """Return v(t)."""
+        rest = 1 - t
+        own, others, excess = self.target
+        a = self.labels * t * rest + t * own + rest * others + excess
+        a = a + t**2 * self.variance[0] + rest**2 * self.variance[1]
+        c = t**3 * self.skewness[0] + rest**3 * self.skewness[1]
+        return 0.5 * (a + np.sqrt(a**2 + 4 * np.maximum(c * (self.raw - t), 0)))
+
+    def bounds(self, z: float) -> tuple[Vector, Vector]:
+        """Return where :math:`U^2 = z^2 v` below and above the estimate, or 0 and 1."""
+        return self._bound(z, 0.0), self._bound(z, 1.0)
+
+    def _bound(self, z: float, end: float) -> Vector:
+        inside, outside = np.clip(self.raw, 0, 1), np.full_like(self.raw, end)
+        kept = self._accepts(outside, z)
+        for _ in range(STEPS):
+            middle = 0.5 * (inside + outside)
+            accepted = self._accepts(middle, z)
+            inside, outside = (
+                np.where(accepted, middle, inside),
+                np.where(accepted, outside, middle),
+            )
+        return np.where(kept, end, inside)
+
+    def _accepts(self, t: Vector, z: float) -> Mask:
+        return (self.raw - t) ** 2 <= z**2 * self.at(t)
+
+
+def _others(shares: Vector) -> Vector:
+    """Return by class m (rows) how the other classes share what m leaves, equally if all have 0."""
+    others = np.tile(shares, (shares.size, 1))
+    np.fill_diagonal(others, 0)
+    total = others.sum(axis=1, keepdims=True)
+    equal = (1 - np.eye(shares.size)) / max(shares.size - 1, 1)
+    return np.where(total > 0, others / np.maximum(total, np.finfo(np.float64).tiny), equal)
+
+
+@dataclass(frozen=True)
+class _Chances:
+    """Validation rows with the chances of each class that the model's rows are weighted by."""
+
+    y_proba: Floats
+    weight: Vector
+    recalibrate: Recalibrate | None
+
+    def of(self, rows: slice) -> Vector:
+        """Return weighted chances of a block, (rows, K)."""
+        block = self.y_proba[rows]
+        if self.recalibrate is not None:
+            block = self.recalibrate(block)
+        return (block * self.weight[rows, None]).astype(np.float64, copy=False)
+
+
+def _decide(block: Floats, B: Vector, decision: Decision) -> Vector:
+    """Return the votes of some rows."""
+    if decision == "hard":
+        return B.T[block.argmax(axis=1)]
+    return block.astype(np.float64, copy=False) @ B.T
+
+
+def _target_moments(y_proba: Rows, B: Vector, decision: Decision) -> tuple[Vector, Vector]:
+    """Return the mean of each vote and of its square."""
+    n, K = y_proba.shape
+    kernel = partial(_sum_votes, B=B, decision=decision)
+    mean, square = map_reduce(kernel, y_proba, work=n * K**2 / 16) / n
+    return mean, square
+
+
+def _sum_votes(block: Floats, rows: slice, *, B: Vector, decision: Decision) -> Vector:  # noqa: ARG001
+    votes = _decide(block, B, decision)
+    return np.array([votes.sum(axis=0), np.einsum("im,im->m", votes, votes)])
+
+
+def _moments_by_class(
+    chances: _Chances, y: Indices, B: Vector, decision: Decision
+) -> tuple[Vector, Vector]:
+    """Return mean vote, square and cube by class, as labelled and as predicted: (3, K, K) each."""
+    n, K = chances.y_proba.shape
+
+    def kernel(part: slice) -> tuple[Vector, Vector, Vector]:
+        own, model, mass = np.zeros((3, K, K)), np.zeros((3, K, K)), np.zeros(K)
+        for rows in row_blocks(part, K, 2**23):
+            label, size = y[rows], rows.stop - rows.start
+            entries = (chances.weight[rows], label, np.arange(size + 1))
+            of_class, likely = csr_array(entries, shape=(size, K)).T, chances.of(rows).T
+            votes = _decide(chances.y_proba[rows], B, decision)
+            mass += likely.sum(axis=1)
+            power = votes.copy()
+            for i in range(3):
+                own[i] += of_class @ power
+                model[i] += likely @ power
+                power *= votes
+        return own, model, mass
+
+    parts = map_rows(kernel, n, work=n * K**2 / 16, n_parts=2)
+    own, model, mass = (np.sum(part, axis=0) for part in zip(*parts, strict=True))
+    own /= np.bincount(y, chances.weight, minlength=K)[:, None]
+    model /= np.maximum(mass, np.finfo(np.float64).tiny)[:, None]
+    return own, model
+
+
+def _invert(C: Vector, q: Vector, n_target: float) -> Vector:
+    """Return C^-1; with more decisions than classes, the least squares weighted by 1 / q."""
+    if C.shape[0] == C.shape[1]:
+        return invert(C)
+    scale = 1 / np.sqrt(q + 1 / n_target)
+    return invert(C * scale[:, None]) * scale
+
+
+def _joined(C: Vector, model: Vector, n: Vector) -> Vector:
+    """Return confusion columns of rows joined by a few of the model's."""
+    return (n * C + JOINED_ROWS * model) / (n + JOINED_ROWS)
+
+
+def _central_moments(own: Vector, model: Vector, n: Vector) -> tuple[Vector, Vector]:
+    """Return variance and third central moment of votes within classes, the model's rows joined.
+
+    A fraction of one mistake is added to each class where the model expects its mistakes: it takes
+    a vote of 1 from the class and gives it to another one.
+    """
+    share = (MODEL_ROWS / (n + MODEL_ROWS))[:, None]
+    mean, square, cube = (1 - share) * own + share * model
+    correction = (n + MODEL_ROWS) / (n + MODEL_ROWS - 1)
+    variance = np.maximum(square - mean**2, 0) * correction[:, None]
+    third = cube - 3 * mean * square + 2 * mean**3
+    mistakes = _unseen_mistakes(model[0], n)
+    variance += mistakes
+    third += mistakes
+    np.fill_diagonal(third, np.diagonal(third) - 2 * np.diagonal(mistakes))
+    return variance, third
+
+
+def _unseen_mistakes(mean_votes: Vector, n: Vector) -> Vector:
+    """Return the variance that a fraction of one mistake adds, where the model expects it."""
+    wrong = np.maximum(mean_votes, 0)
+    np.fill_diagonal(wrong, 0)
+    wrong /= np.maximum(wrong.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    np.fill_diagonal(wrong, 1)
+    return wrong * (MISTAKES / (n + MISTAKES))[:, None]

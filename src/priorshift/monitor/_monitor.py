@@ -1,0 +1,362 @@
+"""PriorMonitor: follow the class priors of a stream of batches."""
+
+import os
+from collections import deque
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
+
+from priorshift._typing import Vector
+from priorshift._validation import (
+    check_choice,
+    check_count,
+    check_level,
+    check_positive,
+    check_proba,
+    check_source_mass,
+    column_of,
+    encode_labels,
+    in_class_order,
+    read_labels,
+    some,
+)
+from priorshift.counts import Confusion, DecisionCounts
+from priorshift.estimators import CML, SCML, PriorEstimate, PriorEstimator
+from priorshift.monitor._alarm import Alarm, source_decisions
+from priorshift.monitor._past import ONLINE, Online, Past, Unit
+from priorshift.monitor._steps import MonitorHistory, MonitorStep, Record, plain_time
+
+
+class PriorMonitor(BaseEstimator):
+    r"""Follow the class priors of a stream, batch by batch, and raise an alarm when they change.
+
+    Batches are reduced to counts of decisions, so memory does not grow with the stream. Each
+    estimate uses a weighted sum of the counts of past batches:
+
+    - "flh-ftl" finds out by itself how far back to look (Baby et al., 2023): far in quiet times,
+      only back to the change after one.
+    - "window": the last `window` batches, equally.
+    - "exponential": all batches, with weights that halve every `half_life`.
+
+    The alarm is a sequential test of whether hard decisions are as frequent as on validation and in
+    the stream so far. **The chance that it is ever raised, over all time, is at most
+    `alarm_level`** as long as nothing changes, whatever the size of validation. Repeating an
+    ordinary test on every batch would raise a false alarm sooner or later.
+
+    Parameters
+    ----------
+    estimator : PriorEstimator, optional
+        A method for which counts of decisions suffice, such as SCML (the default), CML, CMM, SCMM,
+        CM, SCM, BBSE, BBSES or RLLS. It is cloned and fitted.
+    online : {"flh-ftl", "window", "exponential"}, default="flh-ftl"
+        How each estimate weights the past.
+    window : int, default=10
+        Length of the window, in `unit`.
+    half_life : float, default=5
+        Half-life of the exponential weights, in `unit`.
+    unit : {"batches", "rows"}, default="batches"
+        Unit of `window` and `half_life`. A window of rows uses as few of the last batches as hold
+        that many rows.
+    alarm_level : float, default=0.05
+        Chance of a false alarm, over all time.
+    max_history : int, default=10000
+        Steps that `history` keeps.
+    random_state : None, int or numpy.random.Generator, optional
+        Breaks ties in the test behind the alarm, and draws the reference from validation if you
+        pass `source_label_priors`.
+
+    Attributes
+    ----------
+    estimator_ : PriorEstimator
+        Fitted.
+    classes_ : ndarray of shape (n_classes,)
+    source_priors_ : ndarray of shape (n_classes,) or None
+        None where error rates are known but no source priors.
+    n_features_in_ : int
+        Number of classes.
+    n_batches_ : int
+        Batches seen.
+    alarm_ : bool
+        Whether an alarm is active.
+    history : MonitorHistory
+        The last steps.
+
+    Notes
+    -----
+    The guarantee of the alarm assumes that rows of validation and stream are independent draws (of
+    rows that belong together, such as frames of one film, keep one); that the classifier was not
+    trained on validation; and that, until a change, the stream is like the source: like validation
+    or, with `source_label_priors`, like validation reweighted to these. The alarm notices any
+    change in how often each class is predicted. A change of priors causes one, unless the
+    classifier cannot see it; a change of p(x|y) does too, and `check_assumption` tells the two
+    apart. A stream that drifts slowly is also compared with its own past, so evidence may come
+    late; the estimates follow it all the same. See `priorshift.monitor._e_process` for the test.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import priorshift as ps
+    >>> rng = np.random.default_rng(0)
+    >>> def draw(priors, n):
+    ...     y = rng.choice(2, n, p=priors)
+    ...     x = 2 * y - 1 + rng.standard_normal(n)
+    ...     return 1 / (1 + np.exp(-2 * x)), y
+    >>> monitor = ps.PriorMonitor().fit(*draw([0.5, 0.5], 1000))
+    >>> for day in range(5):
+    ...     step = monitor.update(draw([0.5, 0.5], 200)[0], time=day)
+    >>> step.alarm, step.priors.round(1)
+    (False, array([0.5, 0.5]))
+    >>> for day in range(5, 10):
+    ...     step = monitor.update(draw([0.8, 0.2], 200)[0], time=day)
+    >>> step.alarm, step.priors.round(1)
+    (True, array([0.8, 0.2]))
+    """
+
+    _past: Past
+    _alarm: Alarm
+    _records: deque[Record]
+
+    def __init__(
+        self,
+        estimator: PriorEstimator | None = None,
+        *,
+        online: Online = "flh-ftl",
+        window: int = 10,
+        half_life: float = 5.0,
+        unit: Unit = "batches",
+        alarm_level: float = 0.05,
+        max_history: int = 10_000,
+        random_state: int | np.random.Generator | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.online, self.window, self.half_life, self.unit = online, window, half_life, unit
+        self.alarm_level, self.max_history = alarm_level, max_history
+        self.random_state = random_state
+
+    def fit(
+        self,
+        y_proba: ArrayLike | None = None,
+        y: ArrayLike | None = None,
+        *,
+        y_pred: ArrayLike | None = None,
+        confusion: Confusion | None = None,
+        source_priors: Any = None,
+        source_label_priors: Any = None,
+        classes: ArrayLike | None = None,
+        positive_class: Any = None,
+    ) -> Self:
+        """Learn from a labelled validation set, ready for the first batch.
+
+        Parameters
+        ----------
+        y_proba, y, y_pred, source_priors, classes, positive_class
+            As in the `fit` of every estimator; validation needs samples of every class. With
+            decisions `y_pred`, the default estimator is CM-L.
+        confusion : Confusion, optional
+            Known error rates instead of a validation set, as in the `fit` of every estimator; the
+            default estimator is CM-L. Nothing then tells what the stream was like before, so
+            alarms compare it with its own past. Without `source_priors`, batches are not adapted.
+        source_label_priors : array-like of shape (n_classes,) or mapping, optional
+            Label frequencies of the training set. By default, alarms compare the stream with
+            validation; with these, with validation at that class balance.
+        """
+        self._check_parameters()
+        default = SCML() if y_pred is None and confusion is None else CML()
+        estimator = default if self.estimator is None else clone(self.estimator)
+        given = {"source_priors": source_priors, "source_label_priors": source_label_priors}
+        named = {"classes": classes, "positive_class": positive_class}
+        if confusion is not None and positive_class is not None:
+            raise ValueError("positive_class is for probabilities; leave it out with confusion=.")
+        if confusion is None:
+            estimator.fit(y_proba, y, y_pred=y_pred, **named, **given)
+        else:
+            estimator.fit(y_proba, y, y_pred=y_pred, confusion=confusion, classes=classes, **given)
+        found = getattr(estimator, "confusion_", None)
+        if found is not None and not found.seen.all():
+            lacking = some(estimator.classes_[~found.seen].tolist())
+            raise ValueError(
+                f"validation has no sample of class {lacking}, so counts of decisions cannot tell "
+                "its share in a batch; add validation samples of every class."
+            )
+        if estimator.needs_rows:
+            estimator.estimate_counts(DecisionCounts(np.zeros(0), "hard", 0))  # says why it cannot
+        rng = np.random.default_rng(self.random_state)
+        reference = np.zeros(estimator.classes_.size)  # rates are no sample of the source
+        if confusion is None:
+            reference = source_decisions(
+                _hard_confusion(estimator, y_proba, y),
+                None if source_label_priors is None else estimator.source_label_priors_,
+                estimator.classes_,
+                rng,
+            )
+        return self._begin(estimator, reference, seed=int(rng.integers(2**63)))
+
+    def update(
+        self,
+        y_proba: ArrayLike | None = None,
+        *,
+        y_pred: ArrayLike | None = None,
+        time: Any = None,
+        adapt: bool = True,
+    ) -> MonitorStep:
+        """Add the next batch.
+
+        Parameters
+        ----------
+        y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+            Predicted probabilities of the batch, from the same classifier.
+        y_pred : array-like of shape (n_samples,), optional
+            Decisions of the batch instead, for a monitor of hard decisions; there is nothing to
+            adapt then.
+        time : str, number or date, optional
+            When the batch was observed, for history, plot and report.
+        adapt : bool, default=True
+            Whether to adapt the batch's probabilities to the new estimate.
+        """
+        check_is_fitted(self)
+        when = plain_time(time)
+        hard, counts = self._count(y_pred, y_proba)
+        past = self._past.add(counts.counts)
+        estimate = self._estimate_from(past, self.online)
+        adapted = None
+        if adapt and y_proba is not None and self.source_priors_ is not None:
+            adapted = estimate.adapt(y_proba)
+        alarm = self._alarm.add(hard.counts)
+        step = MonitorStep(
+            index=self._past.n_batches,
+            time=when,
+            n_samples=hard.n_samples,
+            estimate=estimate,
+            y_proba=adapted,
+            log_e_value=alarm.log_e_value,
+            log_threshold=alarm.threshold,
+            p_value=alarm.p_value,
+            alarm=alarm.standing,
+            raised=alarm.standing and not self._alarm.standing,
+        )
+        # all at once, so that a refused batch changes nothing
+        self._past, self._alarm = past, alarm
+        self._records.append(Record.of(step))
+        return step
+
+    def _count(self, y_pred: Any, y_proba: Any) -> tuple[DecisionCounts, DecisionCounts]:
+        """Count hard decisions of a batch, and those of the kind that the estimator compares."""
+        estimator = self.estimator_
+        if y_pred is not None or estimator._decisions_only:
+            hard = estimator._decisions_of(y_pred, y_proba)
+            return hard, hard
+        values = in_class_order(check_proba(y_proba, classes=self.classes_), self.classes_)
+        check_source_mass(self.source_priors_, values, self.classes_)
+        hard = DecisionCounts.from_arrays(values, decision="hard")
+        if estimator.confusion_.decision == "hard":
+            return hard, hard
+        return hard, DecisionCounts.from_arrays(values, decision="soft")
+
+    def estimate(self, online: Online | None = None) -> PriorEstimate:
+        """Return the present estimate, by default as `online` says.
+
+        All three ways are kept up to date, so you can ask for any of them at any time.
+        """
+        check_is_fitted(self)
+        chosen = self.online if online is None else online
+        check_choice(chosen, ONLINE, "online")
+        if not self._past.n_batches:
+            raise ValueError("there is no batch yet; call update(y_proba) first.")
+        return self._estimate_from(self._past, chosen)
+
+    def acknowledge(self) -> Self:
+        """Accept the present as normal: end an active alarm and start a new test.
+
+        The stream is then compared with itself: with the batches after the one that raised
+        the alarm, and with those to come. From then on the chance of a false alarm is again at most
+        `alarm_level`. Estimates continue unchanged.
+        """
+        check_is_fitted(self)
+        self._alarm = self._alarm.acknowledge()
+        return self
+
+    @property
+    def n_batches_(self) -> int:
+        """Batches seen."""
+        return self._past.n_batches
+
+    @property
+    def alarm_(self) -> bool:
+        """Whether an alarm is active."""
+        return self._alarm.standing
+
+    @property
+    def history(self) -> MonitorHistory:
+        """The last `max_history` steps."""
+        check_is_fitted(self)
+        return MonitorHistory.of(
+            self._records,
+            method=self.estimator_.name,
+            online=self.online,
+            classes=self.classes_,
+            source_priors=self.source_priors_,
+            alarm_level=self.alarm_level,
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write everything needed to continue, as one npz file without pickles, atomically.
+
+        Parameters
+        ----------
+        path : path-like
+            File to write or replace.
+        """
+        from priorshift.monitor._state import save_monitor  # it makes monitors
+
+        check_is_fitted(self)
+        return save_monitor(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "PriorMonitor":
+        """Read a saved monitor; it continues exactly where it was.
+
+        Parameters
+        ----------
+        path : path-like
+            A file that `save` wrote.
+        """
+        from priorshift.monitor._state import load_monitor
+
+        return load_monitor(path)
+
+    def _check_parameters(self) -> None:
+        check_choice(self.online, ONLINE, "online")
+        check_choice(self.unit, ("batches", "rows"), "unit")
+        check_count(self.window, "window")
+        check_positive(self.half_life, "half_life")
+        check_count(self.max_history, "max_history")
+        check_level(self.alarm_level, "alarm_level")
+
+    def _begin(self, estimator: PriorEstimator, reference: Vector, seed: int) -> Self:
+        """Set the fitted attributes, with no batch seen."""
+        K = estimator.classes_.size
+        self.estimator_, self.classes_ = estimator, estimator.classes_
+        self.source_priors_, self.n_features_in_ = estimator._denominator, K
+        self._past = Past.empty(K, window=self.window, half_life=self.half_life, unit=self.unit)
+        self._alarm = Alarm.against(reference, float(-np.log(self.alarm_level)), seed)
+        self._records = deque(maxlen=int(self.max_history))
+        return self
+
+    def _estimate_from(self, past: Past, online: Online) -> PriorEstimate:
+        pooled, decision = past.pooled(online), self.estimator_.confusion_.decision
+        rows = max(round(float(pooled.sum())), 1)
+        return self.estimator_.estimate_counts(DecisionCounts(pooled, decision, rows))
+
+
+def _hard_confusion(estimator: PriorEstimator, y_proba: Any, y: Any) -> Confusion:
+    """Count the hard decisions of validation by class; an estimator of decisions has done so."""
+    if estimator._decisions_only:
+        return estimator.confusion_
+    y_proba, y = column_of(y_proba, y)
+    values = in_class_order(check_proba(y_proba, classes=estimator.classes_), estimator.classes_)
+    index = encode_labels(read_labels(y, values.shape[0]), estimator.classes_)
+    return Confusion.from_arrays(values, index, decision="hard")

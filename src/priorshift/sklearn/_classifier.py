@@ -1,0 +1,463 @@
+"""PriorAdaptedClassifier: a scikit-learn classifier that adapts to an unlabelled target."""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import Bunch, get_tags
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from priorshift._typing import Floats, Labels, Vector
+from priorshift._validation import (
+    Predictions,
+    check_priors,
+    check_sample_weight,
+    check_source_mass,
+    like_input,
+    some,
+)
+from priorshift.adapt import adapt_proba, cheapest, check_costs
+from priorshift.counts import DecisionCounts
+from priorshift.estimators import Auto, PriorEstimate, PriorEstimator
+from priorshift.exceptions import PriorShiftWarning, warn_user
+from priorshift.sklearn._predictions import (
+    Fold,
+    calibrate,
+    check_parts,
+    classes_of,
+    cross_calibrate,
+    predict_out_of_fold,
+    predict_proba,
+    predictions_of,
+    read_training,
+    require_classes,
+    split,
+)
+
+
+@dataclass(frozen=True)
+class Target:
+    """Counts of decisions if the method needs only these, else all predictions, in float32."""
+
+    counts: DecisionCounts | None
+    batches: tuple[Floats, ...] = ()
+
+    @classmethod
+    def of(cls, y_proba: Floats, estimator: PriorEstimator) -> "Target":
+        """Keep the part of a batch that the estimator needs."""
+        check_source_mass(
+            estimator.source_priors_,
+            y_proba,
+            estimator.classes_,
+            origin=estimator.source_priors_from_,
+        )
+        if estimator.needs_rows:
+            return cls(None, (y_proba.astype(np.float32),))
+        decision = estimator.confusion_.decision
+        return cls(DecisionCounts.from_arrays(y_proba, decision=decision))
+
+    def __add__(self, other: "Target") -> "Target":
+        if self.counts is None or other.counts is None:
+            return Target(None, self.batches + other.batches)
+        return Target(self.counts + other.counts)
+
+    def estimate(self, estimator: PriorEstimator) -> PriorEstimate:
+        """Estimate from all batches."""
+        if self.counts is None:
+            return estimator.estimate(np.concatenate(self.batches))
+        return estimator.estimate_counts(self.counts)
+
+
+class ClassifierWrapper(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    """Pass on features, tags and fit parameters of the classifier `estimator`, with folds `cv`."""
+
+    estimator: Any
+    estimator_: Any
+    cv: Any
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features seen in fit."""
+        return self.estimator_.n_features_in_
+
+    @property
+    def feature_names_in_(self) -> Labels:
+        """Names of features seen in fit."""
+        return self.estimator_.feature_names_in_
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return which metadata `fit` uses itself, and passes to estimator and splitter."""
+        to_fit = MethodMapping().add(caller="fit", callee="fit")
+        to_split = MethodMapping().add(caller="fit", callee="split")
+        router = MetadataRouter(owner=self).add_self_request(self)
+        router.add(estimator=self.estimator, method_mapping=to_fit)
+        return router.add(splitter=self.cv, method_mapping=to_split)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        try:
+            inner = get_tags(self.estimator)
+        except (AttributeError, TypeError):  # a model that only looks like scikit-learn's
+            return tags
+        tags.input_tags = deepcopy(inner.input_tags)
+        tags.non_deterministic = inner.non_deterministic
+        return tags
+
+    @property
+    def _frozen(self) -> bool:
+        return isinstance(self.estimator, FrozenEstimator)
+
+    def _route(self, weight: Vector | None, fit_params: Mapping[str, Any]) -> Bunch:
+        """Route parameters: by requests if metadata routing is on, else all to `fit`."""
+        if get_config()["enable_metadata_routing"]:
+            return process_routing(self, "fit", sample_weight=weight, **fit_params)
+        to_fit = dict(fit_params)
+        if self._frozen and to_fit:
+            raise ValueError(
+                f"the estimator is frozen and will not be fitted, so fit takes no {some(to_fit)}."
+            )
+        if weight is not None and has_fit_parameter(self.estimator, "sample_weight"):
+            to_fit["sample_weight"] = weight
+        elif weight is not None and not self._frozen and not _weighs_a_step(to_fit):
+            warn_user(
+                f"{type(self.estimator).__name__}.fit takes no sample_weight: the weights count "
+                "for the source statistics alone, and the classifier is fitted without them. A "
+                "pipeline takes them as <step>__sample_weight too, or by metadata routing.",
+                PriorShiftWarning,
+            )
+        return Bunch(estimator=Bunch(fit=to_fit), splitter=Bunch(split={}))
+
+
+def _weighs_a_step(to_fit: Mapping[str, Any]) -> bool:
+    return any(name.endswith("__sample_weight") for name in to_fit)
+
+
+def _predicts_proba(classifier: "PriorAdaptedClassifier") -> bool:
+    getattr(getattr(classifier, "estimator_", classifier.estimator), "predict_proba")  # noqa: B009
+    return True  # or the inner estimator's own AttributeError says why not
+
+
+class PriorAdaptedClassifier(ClassifierWrapper):
+    r"""Wrap a classifier so that its predictions follow the class priors of the target.
+
+    .. math:: p(y = k \mid x) \propto f_k(x)\, P_k / p_k
+
+    where f are the (calibrated) predictions of `estimator`, p its source priors, and P the target
+    priors. Call `adapt` to estimate the target priors, or `set_target_priors` if you know them.
+    Before that, predictions are those of the classifier.
+
+    Parameters
+    ----------
+    estimator : classifier with `predict_proba`
+        `fit` fits it on folds, to learn its errors from out-of-fold predictions, and then on all
+        rows. A fitted model in a `FrozenEstimator` (see `from_fitted`) is not fitted again; pass
+        held-out validation data to `fit`.
+    prior_estimator : PriorEstimator, default=None
+        Estimator of the target priors, which is cloned; None means `Auto()`.
+    calibrator : object with `fit(log_proba, y)` and `predict_proba(log_proba)`, default=None
+        For example `TemperatureScaling()` or `BCTS()`; None means no calibration. It is cloned, and
+        receives logarithms of probabilities that are at least 1.2e-38. For the confusion matrix,
+        each row is calibrated by a calibrator that was fitted without it.
+    source_priors : array-like of shape (n_classes,) or mapping from class to prior, default=None
+        Priors the classifier was trained with; arrays are in the order of `classes_`. None leaves
+        them to `prior_estimator`: usually the mean prediction on the validation or training rows.
+        For a classifier with class weights, pass the shares of the weighted classes. They are also
+        passed to a calibrator whose `fit` accepts `source_label_priors`; otherwise it would
+        calibrate to the balance of the validation data.
+    costs : array-like of shape (n_classes, n_classes) or mapping, default=None
+        Costs of errors, as for `decide`, in the order of `classes_`. `predict` then returns the
+        class with the lowest expected cost, and the default `Auto` judges the gain by it.
+    cv : int, splitter or iterable of (train, test), default=5
+        Folds for out-of-fold predictions; a number means stratified folds. Every row must be a
+        test row exactly once, and every class must occur in the training rows of every fold, so it
+        needs at least 2 samples. `fit` warns if a class has fewer samples than there are folds. For
+        a frozen `estimator`, only the calibrator uses folds.
+    n_jobs : int, default=None
+        Number of folds to fit in parallel, as in scikit-learn.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Class labels, in the order of the columns of `predict_proba`. For a frozen model, its
+        classes, even if validation lacks some of them.
+    estimator_ : classifier
+        Fitted on all rows, or frozen.
+    calibrator_ : object or None
+        Fitted on the out-of-fold or validation predictions of all rows.
+    prior_estimator_ : PriorEstimator
+        Fitted on the out-of-fold or validation predictions, which are cross-calibrated if there is
+        a calibrator.
+    source_priors_ : ndarray of shape (n_classes,)
+        Denominator of the ratio.
+    target_priors_ : ndarray of shape (n_classes,)
+        Priors that predictions are adapted to; initially `source_priors_`.
+    shift_ : PriorEstimate or None
+        The estimate made by `adapt`; None before, and after `set_target_priors`.
+    n_features_in_ : int
+        Number of features seen in fit; only if `estimator_` has it.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of features seen in fit; only if `estimator_` has them.
+
+    Notes
+    -----
+    Put the whole pipeline inside, `PriorAdaptedClassifier(pipeline)`: then `adapt` accepts raw
+    rows, and cross-validation includes the preprocessing. If the wrapper is the last step of a
+    pipeline, call `pipe[-1].adapt(pipe[:-1].transform(X_target))`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> import priorshift as ps
+    >>> rng = np.random.default_rng(0)
+    >>> def draw(share_ill, n=2000):
+    ...     ill = rng.random(n) < share_ill
+    ...     return rng.normal(size=(n, 2)) + 1.5 * ill[:, None], np.where(ill, "ill", "well")
+    >>> X, y = draw(share_ill=0.5)
+    >>> X_target, y_target = draw(share_ill=0.1)
+    >>> clf = ps.PriorAdaptedClassifier(LogisticRegression()).fit(X, y)
+    >>> round(clf.score(X_target, y_target), 2)
+    0.85
+    >>> clf.adapt(X_target).target_priors_.round(2)
+    array([0.09, 0.91])
+    >>> round(clf.score(X_target, y_target), 2)
+    0.93
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        prior_estimator: PriorEstimator | None = None,
+        calibrator: Any = None,
+        source_priors: Any = None,
+        costs: Any = None,
+        cv: Any = 5,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.prior_estimator = prior_estimator
+        self.calibrator = calibrator
+        self.source_priors = source_priors
+        self.costs = costs
+        self.cv = cv
+        self.n_jobs = n_jobs
+
+    @classmethod
+    def from_fitted(cls, model: Any, **params: Any) -> Self:
+        """Wrap a fitted model, which stays as it is; `fit` then takes validation data.
+
+        Parameters
+        ----------
+        model : fitted classifier with `predict_proba` and `classes_`
+        **params
+            The other parameters of the constructor.
+
+        Returns
+        -------
+        PriorAdaptedClassifier
+            A wrapper around a `FrozenEstimator`, not yet fitted to validation data.
+        """
+        frozen = model if isinstance(model, FrozenEstimator) else FrozenEstimator(model)
+        return cls(frozen, **params)
+
+    def fit(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, **fit_params: Any
+    ) -> Self:
+        """Fit the classifier and learn its errors; discard any earlier adaptation.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+            Training rows; held-out validation rows if `estimator` is frozen.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights for the classifier, the calibrator and the source statistics.
+        **fit_params
+            For `estimator.fit`; with metadata routing, also for the splitter.
+        """
+        check_parts(self.estimator, self.prior_estimator, self.calibrator)
+        X, labels = read_training(X, y, type(self).__name__)
+        weight = check_sample_weight(sample_weight, labels.size)
+        routed = self._route(weight, fit_params)
+        folds: list[Fold] = []
+        if not self._frozen or self.calibrator is not None:
+            folds = split(self.cv, X, labels, routed.splitter.split)
+        if self._frozen:
+            estimator, classes = self.estimator, classes_of(self.estimator, labels)
+            y_proba = predict_proba(estimator, X, classes)
+        else:
+            numbered = self.cv is None or isinstance(self.cv, Integral)
+            classes = require_classes(labels, folds, weight, warn=numbered)
+            to_fit = routed.estimator.fit
+            y_proba = predict_out_of_fold(
+                self.estimator, X, labels, folds, classes, to_fit, self.n_jobs
+            )
+            estimator = clone(self.estimator).fit(X, labels, **to_fit)
+        calibrator, source = None, self.source_priors
+        if self.calibrator is not None:
+            calibrator, y_proba = cross_calibrate(
+                self.calibrator,
+                y_proba,
+                labels,
+                folds,
+                classes=classes,
+                source_priors=source,
+                weight=weight,
+            )
+        costs = check_costs(self.costs, classes, classes.size)
+        prior_estimator = (
+            Auto(costs=costs) if self.prior_estimator is None else clone(self.prior_estimator)
+        )
+        checked = Predictions.from_checked(y_proba)
+        prior_estimator.fit(
+            checked, labels, classes=classes, source_priors=source, sample_weight=weight
+        )
+        # all at once and last, so that a failed fit changes nothing
+        self.estimator_, self.classes_ = estimator, classes
+        self.calibrator_, self.prior_estimator_ = calibrator, prior_estimator
+        self._costs = costs
+        self.source_priors_ = prior_estimator.source_priors_
+        return self._follow(self.source_priors_)
+
+    def estimate(self, X: Any, **options: Any) -> PriorEstimate:
+        """Estimate the target priors from unlabelled rows, without adapting to them.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+            Rows of the target.
+        **options
+            Options for `prior_estimator_.estimate`, such as `confidence_level=0.95` for intervals.
+        """
+        y_proba = self._source_proba(X)  # first, for it says what is wrong before fit
+        return self.prior_estimator_.estimate(Predictions.from_checked(y_proba), **options)
+
+    def adapt(self, X: Any) -> Self:
+        """Estimate the target priors from unlabelled rows, and adapt predictions to them.
+
+        Sets `shift_` and `target_priors_`, replacing those of any earlier call.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+            Rows of the target.
+        """
+        return self._adapt(X, anew=True)
+
+    def partial_adapt(self, X: Any) -> Self:
+        """Adapt to another batch, together with all rows since the last `adapt` (inclusive).
+
+        However you split the rows into batches, the result is the same as one `adapt` on all of
+        them. If the method needs only counts of decisions, only these are stored. Other methods,
+        such as EM, and any method if validation lacks a class, need every row again. For them, the
+        predictions of all batches are stored in float32, `4 * n_classes` bytes per row, and
+        pickled, until you call `fit` or `set_target_priors`.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+            A batch of rows of the target.
+        """
+        return self._adapt(X, anew=False)
+
+    def set_target_priors(self, target_priors: Any) -> Self:
+        """Adapt predictions to known priors; discard any estimate.
+
+        Parameters
+        ----------
+        target_priors : array-like of shape (n_classes,) or mapping from class to prior
+            Arrays are in the order of `classes_`.
+        """
+        check_is_fitted(self)
+        names = self.prior_estimator_.classes_
+        return self._follow(check_priors(target_priors, names, "target_priors"))
+
+    @available_if(_predicts_proba)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Any:
+        """Predict class probabilities under `target_priors_`.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Columns in the order of `classes_`. If `predict_proba` of `estimator_` returns a frame,
+            a frame with the same index and column order.
+        """
+        source = self._source(X)
+        return like_input(source, self._adapted(source.values), self.classes_)
+
+    @available_if(_predicts_proba)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> Any:
+        """Predict the logarithm of `predict_proba`; -inf for probability 0."""
+        source = self._source(X)
+        with np.errstate(divide="ignore"):
+            log_proba = np.log(self._adapted(source.values))
+        return like_input(source, log_proba, self.classes_)
+
+    @available_if(_predicts_proba)  # type: ignore[untyped-decorator]
+    def predict(self, X: Any) -> Labels:
+        """Predict the most probable class under `target_priors_`, or the one of lowest cost.
+
+        Parameters
+        ----------
+        X
+            As for `predict_proba`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        y_proba = self._adapted(self._source_proba(X))  # first: it says what is wrong before fit
+        return self.classes_[cheapest(y_proba, self._costs)]
+
+    def _adapted(self, y_proba: Floats) -> Floats:
+        """Adapt predictions under the source priors to `target_priors_`."""
+        checked = Predictions.from_checked(y_proba)
+        adapted: Floats = y_proba
+        if self.shift_ is not None:
+            adapted = self.shift_.adapt(checked)
+        elif not np.array_equal(self.target_priors_, self.source_priors_):
+            adapted = adapt_proba(checked, self.source_priors_, self.target_priors_)
+        return adapted
+
+    def _source_proba(self, X: Any) -> Floats:
+        """Predict under the source priors, calibrated if there is a calibrator."""
+        values: Floats = self._source(X).values
+        return values
+
+    def _source(self, X: Any) -> Predictions:
+        """Predict as `_source_proba` does; also return the frame, if there is one."""
+        check_is_fitted(self)
+        source = predictions_of(self.estimator_, X, self.classes_)
+        return replace(source, values=calibrate(self.calibrator_, source.values, self.classes_))
+
+    def _adapt(self, X: Any, *, anew: bool) -> Self:
+        y_proba, estimator = self._source_proba(X), self.prior_estimator_
+        if anew or self._target is None:
+            # in full precision, whatever is kept
+            shift = estimator.estimate(Predictions.from_checked(y_proba))
+            return self._follow(shift.priors, shift, Target.of(y_proba, estimator))
+        target = self._target + Target.of(y_proba, estimator)
+        shift = target.estimate(estimator)
+        return self._follow(shift.priors, shift, target)
+
+    def _follow(
+        self, priors: Vector, shift: PriorEstimate | None = None, target: Target | None = None
+    ) -> Self:
+        """Set the priors that predictions are adapted to, and their origin."""
+        self.target_priors_, self.shift_, self._target = priors.copy(), shift, target
+        return self

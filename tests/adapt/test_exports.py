@@ -1,0 +1,97 @@
+"""Adapters as SQL: what the statement says, without a database; see tests/extras/test_sql.py."""
+
+import re
+
+import numpy as np
+import pytest
+
+import priorshift as ps
+from priorshift.adapt import _exports
+from priorshift.calibration import CalibrationAverage, CalibrationMap
+
+ADAPTER = ps.Adapter(["a", "b"], [0.5, 0.5], [0.9, 0.1])
+
+
+def calibrated(K, n_maps=1, *, square=False):
+    slope = np.full((K, K), 0.1) if square else np.ones(K)
+    one = CalibrationMap("map", slope, np.zeros(K))
+    weights = tuple(np.full(n_maps, 1 / n_maps).tolist())
+    even = np.full(K, 1 / K)
+    return ps.Adapter(np.arange(K), even, even, CalibrationAverage((one,) * n_maps, weights))
+
+
+def names(K):
+    return [f"c{k}" for k in range(K)]
+
+
+def test_names_are_quoted():
+    text = ADAPTER.to_sql('my "table', ["x", 'y"; DROP TABLE t'], keep=["id"])
+    assert 'FROM "my ""table"' in text
+    assert '"y""; DROP TABLE t"' in text
+    assert text.startswith('SELECT "id", ')
+    assert "FROM `s`.`t`" in ADAPTER.to_sql("s.t", ["x", "y"], "spark")
+    assert 'FROM "s.t"' in ADAPTER.to_sql(["s.t"], ["x", "y"], "duckdb")
+    assert 'FROM "a"."b.c"' in ADAPTER.to_sql(("a", "b.c"), ["x", "y"])
+
+
+def test_dialects_differ_where_databases_do():
+    texts = {name: ADAPTER.to_sql("t", ["x", "y"], name) for name in _exports.DIALECTS}
+    assert len(set(texts.values())) == 4
+    assert texts["postgres"].count("OFFSET 0") == texts["ansi"].count("FROM (")
+    assert "DOUBLE PRECISION" in texts["ansi"]
+    assert "DOUBLE PRECISION" not in texts["spark"]
+
+
+@pytest.mark.parametrize("value", [0.1, 1 / 3, 5e-324, -1.7976931348623157e308, 0.0, 1e23])
+def test_numbers_come_back_to_the_last_bit(value):
+    assert float(_exports.number(value)) == value
+    assert "e" in _exports.number(value)
+
+
+def test_own_names_avoid_those_of_the_table():
+    text = ADAPTER.to_sql("t", ["PS_P_0", "ps_total"], keep=["psps_x"])
+    assert "pspsps_total = " in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"columns": ["x"]}, "columns has 1 names but there are 2 classes"),
+        ({"columns": ["x", "x"]}, "columns names a column twice"),
+        ({"columns": {"a": "x"}}, "a column per class"),
+        ({"columns": ["x", 3]}, "columns must be names"),
+        ({"columns": ["x", ""]}, "columns must be names"),
+        ({"keep": ["y"]}, "keep names 'y', which is adapted"),
+        ({"keep": ["i", "i"]}, "keep names a column twice"),
+        ({"dialect": "mysql"}, "dialect must be one of 'ansi', 'duckdb', 'postgres', 'spark'"),
+        ({"table": ""}, "table must be a name"),
+        ({"table": "s..t"}, "table must be a name"),
+    ],
+)
+def test_what_does_not_fit_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        ADAPTER.to_sql(**{"table": "t", "columns": ["x", "y"]} | arguments)
+
+
+@pytest.mark.parametrize(
+    ("K", "n_maps", "square"), [(1000, 1, True), (60, 10, True), (1000, 10, False)]
+)
+def test_statements_beyond_reason_name_the_alternative(K, n_maps, square):
+    with pytest.raises(ValueError, match=r"to_onnx, to_torch, or the command `priorshift adapt"):
+        calibrated(K, n_maps, square=square).to_sql("t", names(K))
+
+
+def test_columns_that_postgres_does_not_have():
+    adapter = calibrated(270, 6)
+    assert adapter.to_sql("t", names(270), "duckdb")
+    with pytest.raises(ValueError, match="1620 columns at once, and PostgreSQL has at most 1600"):
+        adapter.to_sql("t", names(270), "postgres")
+
+
+def test_large_but_reasonable_statements():
+    for adapter in (calibrated(20, 10, square=True), calibrated(400)):
+        K = adapter.classes.size
+        text = adapter.to_sql("t", names(K))
+        assert len(text) <= _exports.MOST_CHARACTERS
+        sums = re.split(r"[(),]", text)
+        assert max(part.count(" + ") for part in sums) < 2 * _exports.CHUNK

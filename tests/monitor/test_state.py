@@ -1,0 +1,294 @@
+"""Saved and restored: the same to the last bit, or a clear refusal."""
+
+import copy
+import dataclasses
+import json
+import re
+import zipfile
+
+import numpy as np
+import pytest
+
+import priorshift as ps
+from priorshift.monitor import PriorMonitor
+from priorshift.monitor._state import checksum
+
+SAVED = [name for name in ps.available_estimators() if ps.get_estimator(name).fit_is_counts]
+
+OF_COUNTS = {"cm", "scm", "cm-l", "scm-l", "cm-m", "scm-m", "bbse", "bbse-s", "rlls"}
+
+SOURCE, TARGET = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.3, 0.5])
+
+
+def begun(simulate, rng, estimator=None, n_batches=7, given=None, **parameters):
+    world = simulate(3)
+    y_proba, y = world.draw(SOURCE, 500, rng)
+    monitor = PriorMonitor(estimator, random_state=3, **parameters)
+    monitor.fit(y_proba, np.array(["a", "b", "c"])[y], **(given or {}))
+    for t in range(n_batches):
+        monitor.update(world.draw(TARGET if t > 3 else SOURCE, 90, rng)[0], time=f"day {t}")
+    return monitor, lambda: world.draw(TARGET, 80, rng)[0]
+
+
+def assert_same(one, other):
+    assert one.to_dict() == other.to_dict()
+    np.testing.assert_array_equal(one.y_proba, other.y_proba)
+
+
+def test_methods_of_counts_are_saved():
+    assert set(SAVED) >= OF_COUNTS
+
+
+@pytest.mark.parametrize("name", SAVED)
+def test_a_restored_monitor_goes_on_bit_by_bit(name, simulate, rng, tmp_path):
+    monitor, draw = begun(simulate, rng, ps.get_estimator(name))
+    assert monitor.save(tmp_path / "state.npz") == tmp_path / "state.npz"
+    other = PriorMonitor.load(tmp_path / "state.npz")
+    assert other.history.to_frame().equals(monitor.history.to_frame())
+    for _ in range(12):
+        batch = draw()
+        assert_same(monitor.update(batch), other.update(batch))
+    for way in ("flh-ftl", "window", "exponential"):
+        one, two = monitor.estimate(way), other.estimate(way)
+        np.testing.assert_array_equal(one.priors, two.priors)
+        assert one.to_dict() == two.to_dict()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"source_priors": [0.45, 0.33, 0.22]},
+        {"source_label_priors": {"a": 0.1, "b": 0.2, "c": 0.7}},
+    ],
+    ids=["default", "priors", "labels"],
+)
+@pytest.mark.parametrize("estimator", [None, ps.SCMM(alpha=np.array([1.0, 2.0, 3.0])), ps.CML()])
+def test_parameters_and_sources_survive(given, estimator, simulate, rng, tmp_path):
+    parameters = {"online": "exponential", "window": 200, "half_life": 90, "unit": "rows"}
+    monitor, draw = begun(simulate, rng, estimator, given=given, **parameters)
+    other = PriorMonitor.load(monitor.save(tmp_path / "state"))
+    assert {k: v for k, v in other.get_params(deep=False).items() if k in parameters} == parameters
+    np.testing.assert_array_equal(other.source_priors_, monitor.source_priors_)
+    assert other.estimator_.source_priors_from_ == monitor.estimator_.source_priors_from_
+    batch = draw()
+    assert_same(monitor.update(batch), other.update(batch))
+
+
+def test_alarms_and_acknowledgements_survive(simulate, rng, tmp_path):
+    monitor, draw = begun(simulate, rng, n_batches=20)
+    assert monitor.alarm_
+    monitor.save(tmp_path / "a.npz")
+    other = PriorMonitor.load(tmp_path / "a.npz")
+    assert other.alarm_
+    for one in (monitor, other):
+        one.acknowledge()
+    batch = draw()
+    monitor.update(batch)
+    other.update(batch)
+    again = PriorMonitor.load(other.save(tmp_path / "b.npz"))
+    for _ in range(5):
+        batch = draw()
+        assert_same(monitor.update(batch), again.update(batch))
+
+
+def test_a_monitor_without_batches_is_saved_too(simulate, rng, tmp_path):
+    monitor, draw = begun(simulate, rng, n_batches=0)
+    other = PriorMonitor.load(monitor.save(tmp_path / "state.npz"))
+    batch = draw()
+    assert_same(monitor.update(batch), other.update(batch))
+
+
+def contents(path):
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    return json.loads(str(arrays.pop("header"))), arrays
+
+
+def rewrite(path, header, arrays, sign=True):
+    """Write a file by hand, with a true checksum unless told."""
+    if sign:
+        header["checksum"] = checksum(header, arrays)
+    np.savez(path, header=np.array(json.dumps(header)), **arrays)
+
+
+def test_other_versions_are_refused(simulate, rng, tmp_path):
+    monitor, _ = begun(simulate, rng)
+    path = monitor.save(tmp_path / "state.npz")
+    header, arrays = contents(path)
+    rewrite(path, header | {"version": 99, "priorshift_version": "7.0"}, arrays)
+    with pytest.raises(
+        ValueError, match=r"version 99, written by priorshift 7\.0.*reads versions 1 and 2"
+    ):
+        PriorMonitor.load(path)
+
+
+def test_a_file_from_before_there_were_checksums_is_read_and_checked(simulate, rng, tmp_path):
+    monitor, draw = begun(simulate, rng)
+    path = monitor.save(tmp_path / "state.npz")
+    header, arrays = contents(path)
+    del header["checksum"]
+    rewrite(path, header | {"version": 1}, arrays, sign=False)
+    other, batch = PriorMonitor.load(path), draw()
+    assert_same(monitor.update(batch), other.update(batch))
+    arrays["alarm.before"][0] = np.nan
+    rewrite(path, header | {"version": 1}, arrays, sign=False)
+    with pytest.raises(
+        ValueError, match=r"'alarm\.before' has a number that is too large or not finite"
+    ):
+        PriorMonitor.load(path)
+    rewrite(path, header, arrays, sign=False)
+    with pytest.raises(ValueError, match="damaged or was edited"):
+        PriorMonitor.load(path)
+
+
+def test_files_that_are_no_monitor_are_refused(tmp_path):
+    path = tmp_path / "other.npz"
+    np.savez(path, y_proba=np.eye(2))
+    with pytest.raises(ValueError, match="is not a saved monitor"):
+        PriorMonitor.load(path)
+    path.write_bytes(b"nothing of the kind")
+    with pytest.raises(ValueError, match="is not a saved monitor"):
+        PriorMonitor.load(path)
+    np.savez(path, header=np.array([{"format": "priorshift monitor"}], dtype=object))
+    with pytest.raises(ValueError, match="is not a saved monitor"):
+        PriorMonitor.load(path)
+    with pytest.raises(FileNotFoundError):
+        PriorMonitor.load(tmp_path / "none.npz")
+
+
+def test_members_that_are_no_arrays_are_refused(simulate, rng, tmp_path):
+    """The archive is whole, and each of its members in turn is plain text."""
+    monitor, _ = begun(simulate, rng)
+    path, other = monitor.save(tmp_path / "state.npz"), tmp_path / "other.npz"
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    for spoilt in members:
+        with zipfile.ZipFile(other, "w") as archive:
+            for name, content in members.items():
+                archive.writestr(name, b"no array" if name == spoilt else content)
+        with pytest.raises(ValueError, match=re.escape(str(other))):
+            PriorMonitor.load(other)
+
+
+def test_damaged_files_are_refused_or_say_the_same(simulate, rng, tmp_path):
+    monitor, _ = begun(simulate, rng)
+    path = monitor.save(tmp_path / "state.npz")
+    whole, said = path.read_bytes(), contents(path)
+    refused = 0
+    for _ in range(300):
+        damaged = bytearray(whole[: rng.integers(len(whole)) if rng.random() < 0.2 else None])
+        for at in rng.integers(len(damaged), size=rng.integers(1, 4)) if damaged else ():
+            damaged[at] = rng.integers(256)
+        path.write_bytes(damaged)
+        try:
+            found = PriorMonitor.load(path)
+        except ValueError as error:
+            assert re.search("not a saved monitor|damaged", str(error))  # noqa: PT017
+            refused += 1
+        else:  # dates of members, say, are not looked at
+            found.save(path)
+            np.testing.assert_equal(contents(path), said)
+    assert refused > 180
+
+
+ODD_VALUES = [None, True, -1, 0, 1e308, 10**30, "", "x", [], {}, [[1]], -0.5, float("nan")]
+ODD_NUMBERS = [np.nan, np.inf, -1, 0, 1e308, 5e-324]
+
+
+def leaves(value, path=()):
+    """Yield the paths to all values of a nested document."""
+    yield path
+    if isinstance(value, dict | list):
+        for key in value if isinstance(value, dict) else range(len(value)):
+            yield from leaves(value[key], (*path, key))
+
+
+def edited_header(header, path, value):
+    header = copy.deepcopy(header)
+    at = header
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = value
+    return header
+
+
+def edited_arrays(arrays, rng):
+    """Spoil one array in one of many ways."""
+    name = sorted(arrays)[rng.integers(len(arrays))]
+    array = arrays[name].copy()
+    way = rng.integers(5)
+    if way == 0 and array.size and array.dtype.kind == "f":
+        array.flat[rng.integers(array.size)] = rng.choice(ODD_NUMBERS)
+    elif way == 1 and array.size and array.dtype.kind == "i":
+        array.flat[rng.integers(array.size)] = rng.choice([-1, 0, 3, 2**62])
+    elif way == 2:
+        array = array[..., :-1] if array.ndim else array[None]
+    elif way == 3:
+        array = np.zeros(array.shape, rng.choice(["U4", "f2", "i1", "c16", "M8[D]", "f8", "?"]))
+    else:
+        return {other: value for other, value in arrays.items() if other != name}
+    return arrays | {name: array}
+
+
+def assert_sound(path, batch):
+    """A monitor is refused in a sentence, or goes on to finite numbers."""
+    try:
+        monitor = PriorMonitor.load(path)
+    except ValueError as error:
+        assert str(path) in str(error)  # noqa: PT017
+        return 0
+    step = monitor.update(batch)
+    assert np.isfinite(step.priors).all()
+    assert np.isfinite([step.log_e_value, step.p_value]).all()
+    assert monitor.history.to_frame() is not None
+    monitor.acknowledge()
+    return 1
+
+
+@pytest.mark.filterwarnings("ignore::priorshift.PriorShiftWarning")
+@pytest.mark.filterwarnings("ignore::priorshift.ConvergenceWarning")
+@pytest.mark.parametrize("n_batches", [0, 7])
+def test_edited_files_are_refused_or_sound(n_batches, simulate, rng, tmp_path):
+    monitor, draw = begun(simulate, rng, n_batches=n_batches)
+    path, batch = monitor.save(tmp_path / "state.npz"), draw()
+    header, arrays = contents(path)
+    sound = 0
+    for leaf in list(leaves(header))[1:]:
+        value = ODD_VALUES[rng.integers(len(ODD_VALUES))]
+        rewrite(path, edited_header(header, leaf, value), arrays)
+        sound += assert_sound(path, batch)
+    for _ in range(60):
+        rewrite(path, dict(header), edited_arrays(arrays, rng))
+        sound += assert_sound(path, batch)
+    assert sound  # that some edits do no harm shows that not all is refused
+
+
+def test_what_could_not_be_read_again_is_not_written(simulate, rng, tmp_path):
+    monitor, _ = begun(simulate, rng)
+    monitor._alarm = dataclasses.replace(monitor._alarm, largest=np.inf)
+    with pytest.raises(ValueError, match="cannot be saved: the alarm's largest is not a finite"):
+        monitor.save(tmp_path / "state.npz")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_failed_save_leaves_the_old_file(simulate, rng, tmp_path, monkeypatch):
+    monitor, draw = begun(simulate, rng)
+    path = monitor.save(tmp_path / "state.npz")
+    before = path.read_bytes()
+    monitor.update(draw())
+
+    def fail(*_, **__):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(np, "savez", fail)
+    with pytest.raises(OSError, match="disk full"):
+        monitor.save(path)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["state.npz"]
+
+
+def test_methods_that_are_more_than_counts_cannot_be_saved(simulate, rng, tmp_path):
+    monitor, _ = begun(simulate, rng, ps.ShrunkSCML())
+    with pytest.raises(ValueError, match=r"ShrunkSCML cannot be saved.*such as SCM-L"):
+        monitor.save(tmp_path / "state.npz")

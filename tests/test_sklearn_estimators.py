@@ -1,0 +1,42 @@
+"""scikit-learn's own checks of an estimator, all of them, with no expected failures."""
+
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from threadpoolctl import threadpool_limits
+
+import priorshift as ps
+from priorshift.sklearn import PriorAdaptedClassifier
+
+CLASSIFIERS = [
+    PriorAdaptedClassifier(LogisticRegression()),
+    PriorAdaptedClassifier(
+        LogisticRegression(),
+        prior_estimator=ps.SCML(),
+        calibrator=ps.TemperatureScaling(),
+        cv=3,
+    ),
+    PriorAdaptedClassifier(GaussianNB(), prior_estimator=ps.EM(), cv=2),
+    PriorAdaptedClassifier(
+        DecisionTreeClassifier(random_state=0),
+        prior_estimator=ps.RLLS(),
+        calibrator=ps.BCTS(ridge=1.0),
+        cv=2,
+    ),
+]
+
+# old versions of scikit-learn hand pytest a generator, which new versions of pytest deprecate
+checks = parametrize_with_checks(CLASSIFIERS)
+names, cases = checks.args
+
+
+# some checks draw labels at random, where calibrators say that they see no pattern, and few rows
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:.*fewer samples than there are folds")
+@pytest.mark.parametrize(names, list(cases), **checks.kwargs)
+def test_scikit_learn_finds_nothing_to_object_to(estimator, check):
+    with threadpool_limits(1):  # small models gain nothing from threads
+        check(estimator)
