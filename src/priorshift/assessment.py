@@ -803,7 +803,9 @@ def _measure(data: Data, estimate: PriorEstimate, level: float, goal: Goal) -> M
     if n < 2:
         return None
     rows = data.y_proba_target.values[data.labelled]
-    adapted = adapting(estimate).adapt(Predictions.from_checked(rows))
+    # a decision without probabilities stays what it is
+    decided = data.decided_shares is not None
+    adapted = rows if decided else adapting(estimate).adapt(Predictions.from_checked(rows))
     before, after = goal.scores(y, rows), goal.scores(y, adapted)
     weight = np.ones(n)
     if goal.name == "balanced_accuracy":  # every class that occurs weighs the same
