@@ -1005,16 +1005,12 @@ def vaguest_share(estimate: PriorEstimate) -> int | None:
 
 def adapting(estimate: PriorEstimate) -> PriorEstimate:
     """Return an estimate that adapts, whatever it decided."""
-    return estimate if estimate.strength > 0 else replace(estimate, strength=1.0)
+    return estimate if estimate.strength > 0 else estimate.with_action("adapt")
 
 
 def following(estimate: PriorEstimate, verdict: Verdict) -> PriorEstimate:
     """Return an estimate whose `adapt` does what the verdict says."""
-    if verdict == "adapt":
-        return adapting(estimate)
-    if estimate.strength == 0:
-        return estimate
-    return replace(estimate, strength=0.0, calibrator=None)
+    return adapting(estimate) if verdict == "adapt" else estimate.with_action("none")
 
 
 def unexplained(test: ShiftTest | Findings | None, diagnostics: Diagnostics | None) -> float:
