@@ -1,7 +1,7 @@
 """Files of predictions: npy, npz, csv, parquet, arrow. Written atomically, never unpickled."""
 
 from priorshift.files._atomic import atomic_path, locked, write_text
-from priorshift.files._base import PredictionFile, are_whole, as_text
+from priorshift.files._base import PredictionFile
 from priorshift.files._open import SUFFIXES, open_predictions, require_file, suffix_of
 from priorshift.files._resume import START, Mark, Partial, remove_partial, resumable_path
 from priorshift.files._view import ClassView
@@ -13,8 +13,6 @@ __all__ = [
     "Mark",
     "Partial",
     "PredictionFile",
-    "are_whole",
-    "as_text",
     "atomic_path",
     "locked",
     "open_predictions",
