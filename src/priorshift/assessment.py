@@ -978,15 +978,12 @@ def _unknown_classes(estimate: PriorEstimate) -> list[Any]:
 
 def adapting(estimate: PriorEstimate) -> PriorEstimate:
     """Return an estimate that adapts, whatever it decided."""
-    return estimate if estimate.strength > 0 else replace(estimate, strength=1.0)
+    return estimate if estimate.strength > 0 else estimate.with_action("adapt")
 
 
 def following(estimate: PriorEstimate, action: Action) -> PriorEstimate:
-    """Return an estimate whose `adapt` does what was ruled."""
-    if action == "adapt":
-        return adapting(estimate)
-    calibrator = estimate.calibrator if action == "calibrate" else None
-    return replace(estimate, strength=0.0, calibrator=calibrator)
+    """Return an estimate whose `adapt` does what the verdict says."""
+    return adapting(estimate) if action == "adapt" else estimate.with_action(action)
 
 
 # The facts
