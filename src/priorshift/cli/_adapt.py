@@ -180,7 +180,7 @@ def rewrite(task: Task, plan: Plan, partial: Partial) -> Done:
     def save(mark: Mark) -> None:
         partial.save(mark, lambda: {"plan": plan.as_json(), "n_changed": n_changed})
 
-    with progress("Adapting", shift.n_target or task.target.n_rows()) as bar:
+    with progress("Adapting", task.n_target) as bar:
         task.target.rewrite(
             partial.path,
             task.columns,
