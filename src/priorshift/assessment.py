@@ -819,7 +819,8 @@ def _measured(
     if n < 2:
         return None
     rows = data.y_proba_target.values[data.labelled]
-    adapted = adapting(estimate).adapt(Predictions.from_checked(rows))
+    # a decision without probabilities stays what it is
+    adapted = rows if data.decisions else adapting(estimate).adapt(Predictions.from_checked(rows))
     right = (goal.decide(rows) == y).astype(np.float64)
     before, after = goal.scores(y, rows), goal.scores(y, adapted)
     saved = after - before if goal.in_points else before - after

@@ -6,9 +6,11 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
 from priorshift.calibration.average import (
+    _all_candidates,
     average_calibration,
     label_losses,
 )
+from priorshift.calibration.crossfit import by_fold
 from priorshift.calibration.floors import floored_likelihood, map_above
 from priorshift.calibration.likelihood import ScoreMap
 
@@ -300,3 +302,37 @@ def test_weights_are_repeated_rows_nearly(simulation, rng):
     )
     # folds differ: copies of a row may be on both sides
     assert apart(weighted.average.apply(y_proba), repeated.average.apply(y_proba)) < 0.06
+
+
+def test_scores_out_of_fold_are_those_of_fresh_rows(monkeypatch):
+    """Maps fitted without a fold must not know it: then the fold is as hard as fresh rows are.
+
+    Labels must go with the outputs: maps that remember shuffled ones do not look better for it.
+    """
+    monkeypatch.setattr("priorshift.calibration.crossfit.HOPELESS", np.inf)
+    classes, draws, optimism = 10, 20, {}
+    for seed in range(draws):
+        rng = np.random.default_rng(seed)
+        centres = 2 * rng.normal(size=(classes, 8))
+
+        def votes(n, rng=rng, centres=centres):
+            """Return the outputs of a forest: 100 trees, so many are exactly 0."""
+            y = rng.permutation(np.arange(n) % classes)
+            scores = (centres[y] + rng.normal(size=(n, 8))) @ centres.T - (centres**2).sum(1) / 2
+            trees = softmax(scores + 0.3 * rng.normal(size=scores.shape), axis=1)
+            return rng.multinomial(100, trees) / 100, y
+
+        (y_proba, y), (fresh, y_fresh) = votes(10 * classes), votes(2000)
+        order, folds = by_fold(y, 5, True, 0)
+        y_proba, y, ones = y_proba[order], y[order], np.ones(y.size)
+        nothing, equal = np.zeros(classes), np.full(classes, 1 / classes)
+        lucky = {}
+        for one in _all_candidates(y_proba, y, ones, nothing, equal, folds):
+            outside = np.mean([all_losses(at.apply(fresh), y_fresh).mean() for at in one.folds])
+            lucky[one.fitted.name] = outside - one.nats / y.size
+        for name, luck in lucky.items():  # temperatures, refitted each time, tell the rows' luck
+            optimism.setdefault(name, []).append(luck - lucky["ts"])
+    for ridge in ("1000", "100", "10", "1", "0.1"):
+        for name in (f"bcts {ridge}", f"ms {ridge}"):
+            mean, spread = np.mean(optimism[name]), np.std(optimism[name], ddof=1)
+            assert mean < 2.5 * spread / np.sqrt(draws), name

@@ -146,7 +146,8 @@ def _all_candidates(
     def settle(floors: Sequence[Vector]) -> _Setting:
         found = best_floor(y_proba, y, weight, offset, floors, list(biases.values()))
         likelihood = floored_likelihood(y_proba, y, weight, offset, found.floor, scale=found.slope)
-        return _Setting(likelihood, found.slope, found.floor, biases)
+        outside = [likelihood.on([r for r in folds if r is not fold] or [fold]) for fold in folds]
+        return _Setting(likelihood, outside, found.slope, found.floor, biases)
 
     floors = [share * K * label_priors for share in FLOORS]
     families = list(_families(K))
@@ -163,10 +164,12 @@ def _all_candidates(
 class _Setting(NamedTuple):
     """The likelihood in which slopes are about 1, the scale that made them so, and the floor.
 
-    `biases` take outputs to the source priors: from these, and from equal ones.
+    `outside` is the likelihood without each fold. `biases` take outputs to the source priors: from
+    these, and from equal ones.
     """
 
     likelihood: LabelLikelihood
+    outside: list[LabelLikelihood]
     scale: float
     floor: Vector
     biases: dict[str, Vector]
@@ -177,6 +180,11 @@ class _Setting(NamedTuple):
         """Return maps of the outputs themselves."""
         above = [map_above(name, at, self.scale, self.floor) for at in (fitted, *without)]
         return Candidate(above[0], tuple(above[1:]), nats)
+
+    def temperatures(self, bias: Vector) -> list[ScoreMap]:
+        """Fit a temperature to all rows, and without each fold."""
+        likelihoods = (self.likelihood, *self.outside)
+        return [fit_temperature(one, bias=bias, prior=1.0, tol=1e-3).map for one in likelihoods]
 
 
 def _temperature(y_proba: Floats, y: Indices, weight: Vector, offset: Vector) -> CalibrationMap:
@@ -189,15 +197,10 @@ def _temperature(y_proba: Floats, y: Indices, weight: Vector, offset: Vector) ->
 def _temperatures(setting: _Setting, folds: Sequence[slice]) -> Iterator[Candidate]:
     """Keep the outputs unchanged, or fit a temperature, from either balance."""
     likelihood, K = setting.likelihood, setting.floor.size
-    outside = [likelihood.on([r for r in folds if r is not fold] or [fold]) for fold in folds]
     for name, bias in setting.biases.items():
         same = ScoreMap(np.full(K, 1 / setting.scale), bias)
         yield setting.candidate(f"{name}none", same, [same] * len(folds), likelihood.value(same))
-        fitted = fit_temperature(likelihood, bias=bias, prior=1.0, tol=1e-3).map
-        slope = float(fitted.slope[0])
-        without = [
-            fit_temperature(one, bias=bias, prior=1.0, start=slope, tol=1e-3).map for one in outside
-        ]
+        fitted, *without = setting.temperatures(bias)
         nats = out_of_fold(likelihood, without, folds)
         yield setting.candidate(f"{name}ts", fitted, without, nats)
 
@@ -215,8 +218,8 @@ def _paths(
     least = min(other.nats for other in others)
     spread = _spread(likelihood)
     penalties = [Penalty(ridge, ridge * spread, 1.0) for ridge in ridges]
-    start = ScoreMap(np.ones(K), np.zeros(K))
-    how = {"gtol": GTOL, "ftol": 1e-6, "max_iter": MAX_ITER}
+    start, *starts = setting.temperatures(np.zeros(K))
+    how = {"starts": starts, "gtol": GTOL, "ftol": 1e-6, "max_iter": MAX_ITER}
     for name, family in families:
         for found in along_ridges(likelihood, family, start, penalties, folds, least=least, **how):
             label = f"{name} {found.ridge:g}{suffix}"

@@ -10,7 +10,7 @@ import click
 import numpy as np
 
 from priorshift._typing import Floats, Labels
-from priorshift._validation import Predictions, some
+from priorshift._validation import Predictions, as_text, some
 from priorshift.assessment import Assessment, Verdict, Verdicts, adapting, draw_rows
 from priorshift.cli._console import busy, note, progress, say, show_table
 from priorshift.cli._documents import check_suffix, document, hand_out, tell_doubts, verdict_of
@@ -28,7 +28,7 @@ from priorshift.cli._options import (
 )
 from priorshift.cli._task import CONFIDENCE_LEVEL, Task, open_task
 from priorshift.execution import Table, take_rows
-from priorshift.files import as_text, atomic_file
+from priorshift.files import atomic_file
 from priorshift.groups import (
     GroupEstimates,
     estimate_groups,

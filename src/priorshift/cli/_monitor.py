@@ -18,6 +18,7 @@ from priorshift._typing import Floats, Indices, Labels
 from priorshift._validation import Predictions, some
 from priorshift.assessment import Verdict, Verdicts
 from priorshift.cli._console import emit, note, say, stdout
+from priorshift.cli._console import tell as tell_line
 from priorshift.cli._documents import document
 from priorshift.cli._errors import SHIFTED, command
 from priorshift.cli._options import (
@@ -370,16 +371,15 @@ def tell(step: MonitorStep, verdict: Verdict | None, followed: PriorMonitor, as_
         text = document("monitor", verdict, **step.to_dict(), **more, total_variation=distance)
         emit(json.dumps(json.loads(text), ensure_ascii=False) + "\n")
         return
-    console = stdout()
     line = (
         f"{step.time!s:<12} {step.n_samples:>7,} rows  shift {100 * distance:4.1f} %  "
         f"{describe(step):<20} {verdict or '-':<7} "
     )
     most = movers(change, NAMED)
     moved = [f"{followed.classes_[k]} {100 * step.priors[k]:.1f} %" for k in most]
-    if len(line) + len(", ".join(moved)) > console.width:
+    if len(line) + len(", ".join(moved)) > stdout().width:
         line, moved = " ".join(line.split()) + "  ", moved[:1]
-    console.print(line + ", ".join(moved), soft_wrap=True)
+    tell_line(line + ", ".join(moved))
 
 
 def conclusion(followed: PriorMonitor, verdict: Verdict | None) -> str:

@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 from priorshift._typing import Labels, Vector
 from priorshift._validation import (
     Predictions,
+    Columns as TableColumns,
     as_decisions,
     misspelt,
     read_decisions,
+    read_joined,
     read_labels,
     some,
 )
@@ -476,13 +478,27 @@ def open_like(path: Path, task: Task) -> PredictionFile:
 
 def _validation_labels(validation: PredictionFile, request: Request) -> tuple[Any, str]:
     """Read the labels of validation, and say where they are from."""
-    file = validation
-    if request.labels is not None:
-        file = open_file(request.labels, request)
-    raw, where = file.labels(), f"{file.label_column!r} in {file.where}"
+    file = validation if request.labels is None else open_file(request.labels, request)
+    label, raw = file.label_column, None
+    if request.labels is None:
+        raw = file.labels()
+    elif not file.header or label in file.header or request.label_column is None:
+        known = label if not file.header or label in file.header else None
+        label, raw = read_joined(_keyed(validation), _keyed(file), request.key, known)
     if raw is None:
         raise ValueError(no_labels(file))
+    where = f"{label!r} in {file.where}"
     return read_labels(raw, None, where), where
+
+
+def _keyed(file: PredictionFile) -> TableColumns:
+    """Return the columns of a file that may be keys or labels: no index, and no predictions."""
+    names = [name for name in file.header if not (file.is_index(name) or name in NPZ_KEYS)]
+    return TableColumns(names, file.vector, file.where)
+
+
+NPZ_KEYS = ("y_proba", "logits", "classes", "source_priors", "priorshift.adapted")
+"""Arrays of an npz file that are no columns."""
 
 
 def no_labels(file: PredictionFile) -> str:

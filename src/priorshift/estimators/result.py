@@ -91,7 +91,8 @@ class PriorEstimate(FrozenArrays):
     raw : ndarray of shape (n_classes,) or None
         The unclipped solution: priors for CM and SCM, ratio for BBSE, BBSE-S and RLLS.
     condition_number : float or None
-        Of the confusion matrix that was used; the larger, the noisier the estimate.
+        Of the confusion matrix that was inverted; the larger, the noisier the estimate. Infinite
+        for every method whose confusion matrix is singular: see `cautions`.
     n_target : int
         Rows the estimate rests on.
     unseen_classes : tuple

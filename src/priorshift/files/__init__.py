@@ -1,7 +1,7 @@
 """Files of predictions: npy, npz, csv, parquet, arrow. Written atomically, never unpickled."""
 
 from priorshift.files._atomic import atomic_file, locked, read_private, refuse_link, write_text
-from priorshift.files._base import PredictionFile, are_whole, as_text
+from priorshift.files._base import PredictionFile
 from priorshift.files._open import SUFFIXES, open_predictions, require_file, suffix_of
 from priorshift.files._resume import START, Mark, Partial, remove_partial, resumable_file
 from priorshift.files._signed import (
@@ -21,10 +21,8 @@ __all__ = [
     "Mark",
     "Partial",
     "PredictionFile",
-    "are_whole",
     "array_from_json",
     "array_to_json",
-    "as_text",
     "atomic_file",
     "locked",
     "open_predictions",

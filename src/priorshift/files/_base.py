@@ -32,9 +32,6 @@ PANDAS_INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+(_level_\d+)?")
 ADAPTED = "priorshift.adapted"
 """Key of the metadata, or name of the array, that marks a file as adapted."""
 
-LARGEST_WHOLE = 2.0**53
-"""The largest number up to which float64 holds every whole number."""
-
 
 @dataclass(frozen=True)
 class PredictionFile(ABC):
@@ -233,17 +230,3 @@ def require_distinct(names: Sequence[str], where: str) -> None:
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise ValueError(f"{where} names {some(repeated)} twice; rename one of the two.")
-
-
-def as_text(labels: NDArray[Any]) -> Labels:
-    """Turn labels into text, whole numbers without a point: 2.0 is the class "2"."""
-    if labels.dtype.kind == "f" and are_whole(labels):
-        labels = labels.astype(np.int64)
-    if labels.dtype.kind == "S":
-        return np.char.decode(labels, "utf-8")
-    return labels.astype(str)
-
-
-def are_whole(numbers: NDArray[np.floating[Any]]) -> bool:
-    """Tell whether all floats are whole numbers, small enough to differ from their neighbours."""
-    return bool(np.all(numbers == np.round(numbers)) and np.all(np.abs(numbers) <= LARGEST_WHOLE))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Floats, are_numbers, float_type
-from priorshift._validation import some
+from priorshift._validation import as_text, some
 from priorshift._version import __version__
 from priorshift.execution import Blocks, LockFree, Rows, Table, row_slices, slices
 from priorshift.files import _base
@@ -22,7 +22,6 @@ from priorshift.files._base import (
     ADAPTED,
     Copy,
     PredictionFile,
-    as_text,
     order_of,
     require_distinct,
 )
