@@ -11,9 +11,9 @@ import pytest
 from rich.progress import Progress
 
 from priorshift import assessment
-from priorshift.estimators import auto
 from priorshift.cli import _adapt, _classes, _console
 from priorshift.cli._console import PassBar
+from priorshift.estimators import auto
 from priorshift.execution import _tables
 from priorshift.files import PredictionFile
 

@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 
 from priorshift._typing import Labels, Vector
 from priorshift._validation import (
-    Predictions,
     Columns as TableColumns,
+)
+from priorshift._validation import (
+    Predictions,
     as_decisions,
     misspelt,
     read_decisions,
