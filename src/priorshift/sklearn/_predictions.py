@@ -24,7 +24,6 @@ from priorshift._validation import (
     read_labels,
     some,
 )
-from priorshift.calibration import TINY
 from priorshift.estimators import PriorEstimator
 from priorshift.exceptions import PriorShiftWarning, warn_user
 
