@@ -346,7 +346,7 @@ class Auto(PriorEstimator):
         found = None if self._balance.given else self._mismatch_on(self._validation)
         if found is None:
             return None
-        return f"Note: {found.say(self.classes_)}; Auto corrects for it."
+        return f"{found.say(self.classes_)}; Auto corrects for it."
 
     def calibrate_validation(self) -> Floats:
         """Return validation's probabilities, calibrated by maps that did not see the row's fold.
@@ -672,7 +672,7 @@ def _details(facts: dict[str, Any], rows: tuple[int, int]) -> list[str]:
             "calibrated first."
         )
     if facts["mismatch"] is not None:
-        details.append(facts["mismatch"])
+        details.append(f"Note: {facts['mismatch']}")
     if rows[0] < rows[1]:
         details.append(f"Judged on {rows[0]:,} of {rows[1]:,} rows.")
     return details
