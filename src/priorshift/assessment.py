@@ -330,8 +330,8 @@ def assess(
     classes : array-like of shape (n_classes,), optional
         Class names in the order of the columns.
     method : str or PriorEstimator, default="auto"
-        How to estimate the priors: a name, or an estimator that is not fitted. For decisions,
-        "auto" is CM-L.
+        How to estimate the priors: a name, or an estimator. One that is fitted, which must be to
+        the same validation set, is used as it is. For decisions, "auto" is CM-L.
     y_target : array-like of shape (n_target,), optional
         Labels of the target, if you have some: None or NaN where a label is unknown, or -1 where
         that is no class.
@@ -383,9 +383,11 @@ def assess(
         if "goal" in estimator.get_params():
             aim = (estimator.get_params()["costs"], estimator.get_params()["goal"])
         aimed = Goal.of(*aim, data.classes)
-        fitted = estimator.fit(
-            data.y_proba_val, data.classes[data.y_val], classes=data.classes, **given
-        )
+        fitted = estimator
+        if not is_fitted(estimator):
+            fitted = estimator.fit(
+                data.y_proba_val, data.classes[data.y_val], classes=data.classes, **given
+            )
         estimate, no_interval = _estimate(fitted, data, confidence_level, seed)
     found = _weigh(data, estimate, given, confidence_level, seed, aimed)
     return replace(
@@ -660,10 +662,17 @@ def draw_rows(n: int, n_classes: int) -> Indices:
     return np.unique(np.random.default_rng(0).integers(n, size=n_rows))
 
 
+def is_fitted(estimator: Any) -> bool:
+    """Tell whether `fit` was called."""
+    return hasattr(estimator, "classes_")
+
+
 def _estimator(
     method: str | PriorEstimator, random_state: Any, costs: Any, goal: GoalName
 ) -> PriorEstimator:
     named = isinstance(method, str)
+    if not isinstance(method, str) and is_fitted(method):
+        return method
     estimator: PriorEstimator = get_estimator(method) if isinstance(method, str) else clone(method)
     known = estimator.get_params()
     if named and random_state is not None and "random_state" in known:
@@ -986,15 +995,12 @@ def _unknown_classes(estimate: PriorEstimate) -> list[Any]:
 
 def adapting(estimate: PriorEstimate) -> PriorEstimate:
     """Return an estimate that adapts, whatever it decided."""
-    return estimate if estimate.strength > 0 else replace(estimate, strength=1.0)
+    return estimate if estimate.strength > 0 else estimate.with_action("adapt")
 
 
 def following(estimate: PriorEstimate, action: Action) -> PriorEstimate:
-    """Return an estimate whose `adapt` does what was ruled."""
-    if action == "adapt":
-        return adapting(estimate)
-    calibrator = estimate.calibrator if action == "calibrate" else None
-    return replace(estimate, strength=0.0, calibrator=calibrator)
+    """Return an estimate whose `adapt` does what the verdict says."""
+    return adapting(estimate) if action == "adapt" else estimate.with_action(action)
 
 
 # The facts

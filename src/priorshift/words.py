@@ -243,8 +243,8 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     # do validation's predictions and labels belong together?
     "columns_swapped": "Before anything else: {text}",
     "no_information": "Validation's predictions fit its {n:,} labels no better than shuffled "
-    "labels (z = {z:.1f}; at least {least:.2g} where they belong together). Are the rows in another "
-    "order, or do the labels come from another file or column?",
+    "labels (z = {z:.1f}; at least {least:.2g} where they belong together). Are the rows in "
+    "another order, or do the labels come from another file or column?",
     # did the class balance change, and nothing else?
     "shifted": "The class balance changed (p = {p_value:.3f}): about {moved:.0%} of the cases "
     "belong to other classes than in training.",

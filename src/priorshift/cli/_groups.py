@@ -28,7 +28,7 @@ from priorshift.cli._options import (
 )
 from priorshift.cli._task import CONFIDENCE_LEVEL, Task, open_task
 from priorshift.execution import Table, take_rows
-from priorshift.files import atomic_path
+from priorshift.files import atomic_file
 from priorshift.groups import (
     GroupEstimates,
     estimate_groups,
@@ -325,8 +325,8 @@ def _rewrite(task: Task, found: GroupEstimates, labels: Labels, path: Path) -> i
         n_changed += int(np.count_nonzero(changed.argmax(axis=1) != block.argmax(axis=1)))
         return changed
 
-    with progress("Adapting", labels.size) as bar, atomic_path(path) as temporary:
+    with progress("Adapting", labels.size) as bar, atomic_file(path) as stream:
         task.target.rewrite(
-            temporary, task.columns, adapt, lambda rows: bar.advance(bar.task_ids[0], rows)
+            stream, task.columns, adapt, lambda rows: bar.advance(bar.task_ids[0], rows)
         )
     return n_changed

@@ -36,7 +36,7 @@ from priorshift.cli._options import (
 from priorshift.cli._report import command_line
 from priorshift.cli._task import CONFIDENCE_LEVEL, Task, open_like, open_task, with_bounds
 from priorshift.estimators import get_estimator
-from priorshift.files import SUFFIXES, atomic_path, locked, suffix_of
+from priorshift.files import SUFFIXES, atomic_file, locked, refuse_link, suffix_of
 from priorshift.monitor import ONLINE, MonitorStep, PriorMonitor, describe
 from priorshift.plotting import MonitorDisplay
 from priorshift.plotting.style import require_matplotlib
@@ -253,8 +253,8 @@ def held(state: Path | None) -> Iterator[PriorMonitor | None]:
     if state is None:
         yield None
         return
-    goal = state.resolve()
-    lock = goal.with_name(f".{goal.name}.lock")
+    refuse_link(state)
+    lock = state.with_name(f".{state.name}.lock")
     with locked(lock, f"another run is using {state}; wait for it, or name another --state."):
         yield PriorMonitor.load(state) if state.exists() else None
 
@@ -417,8 +417,8 @@ def draw(followed: PriorMonitor, path: Path) -> None:
     display = MonitorDisplay.of_history(followed)
     figure = Figure(figsize=display.figsize(), layout="constrained")
     display.plot(figure.subplots())
-    with atomic_path(path) as temporary:
-        figure.savefig(temporary, dpi=150)
+    with atomic_file(path) as stream:
+        figure.savefig(stream, dpi=150, format=path.suffix[1:] or "png")
 
 
 @command(

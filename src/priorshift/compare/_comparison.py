@@ -415,7 +415,8 @@ def _in_agreement(chosen: dict[str, PriorEstimate], classes: NDArray[Any]) -> st
         how = "grew" if shares[k] > source[k] else "fell"
         return (
             f"{names} {agree}: about {moved:.0%} of the cases belong to other classes than before; "
-            f"{classes[k]} {how} most, from {short_percent(source[k])} to {short_percent(shares[k])}."
+            f"{classes[k]} {how} most, from {short_percent(source[k])} to "
+            f"{short_percent(shares[k])}."
         )
     k = int(np.ptp(priors, axis=0).argmax())
     low, high = short_percent(priors[:, k].min()), short_percent(priors[:, k].max())
