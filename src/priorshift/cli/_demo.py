@@ -45,7 +45,7 @@ def demo(output: Path | None, save_data: Path | None, as_json: bool) -> None:
         request = write_data(folder)
         with open_task(request) as task:
             comparison = compare_on(task)
-            found = task.assess(DEFAULT_METHOD)
+            found = task.assess(DEFAULT_METHOD, labels=False)  # as you would have it
             if output is not None:
                 report_on(
                     task,

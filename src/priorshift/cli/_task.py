@@ -293,7 +293,7 @@ class Task:
             )
         return labels
 
-    def assess(self, method: str) -> Assessment | None:
+    def assess(self, method: str, *, labels: bool = True) -> Assessment | None:
         """Weigh all evidence; None without validation, or where the priors are known."""
         if self.y_proba_val is None or self.y_val is None or self.known_priors is not None:
             return None
@@ -303,7 +303,7 @@ class Task:
                 self.y_val,
                 self.target_rows(),
                 method=self.fitted(method),
-                y_target=self.target_labels(),
+                y_target=self.target_labels() if labels else None,
                 **self.aim,
                 confidence_level=self.request.confidence_level or CONFIDENCE_LEVEL,
                 **self.given,

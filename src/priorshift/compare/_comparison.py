@@ -30,7 +30,7 @@ from priorshift.estimators import (
     traits_of,
 )
 from priorshift.execution import Rows, Table, take_rows
-from priorshift.text import html_paragraphs, html_table, listed, short_percent, text_table
+from priorshift.text import html_paragraphs, html_table, listed, movers, short_percent, text_table
 
 Progress = Callable[[Sequence[str]], Iterable[str]]
 """Wraps the methods while they run, as `tqdm.tqdm` or `rich.progress.track` do."""
@@ -43,7 +43,7 @@ HARDLY = 0.02
 
 COLUMNS = {
     "moved": "share of the cases that belong to other classes than before",
-    "agreement": "100 % if the priors are the mean of the other methods'",
+    "agreement": "how close the priors are to the mean of the other methods'; 100 % is equal",
     "accuracy": "right decisions of adapted predictions, by the target's labels",
     "balanced": "the same, averaged over classes",
     "log loss": "of adapted predictions, lower is better",
@@ -402,20 +402,21 @@ def _chosen(results: Iterable[MethodResult]) -> dict[str, PriorEstimate]:
 
 
 def _in_agreement(chosen: dict[str, PriorEstimate], classes: NDArray[Any]) -> str:
+    """Say how far the methods are apart and, where they agree, what the first of them found."""
     priors = np.array([estimate.priors for estimate in chosen.values()])
-    source = next(iter(chosen.values())).source_priors
-    names, mean = listed(list(chosen)), priors.mean(axis=0)
+    names, first = listed(list(chosen)), next(iter(chosen.values()))
+    shares, source, moved = first.priors, first.source_priors, first.total_variation
     apart = float(total_variation(priors[:, None], priors[None]).max())
-    moved = float(total_variation(mean, source))
     agree = "says" if len(chosen) == 1 else "agree"
     if apart <= max(CLOSE, SHARE * moved):
         if moved <= HARDLY:
             return f"{names} {agree}: the class balance hardly changed."
-        k = int(np.abs(mean - source).argmax())
-        how = "grew" if mean[k] > source[k] else "fell"
+        k = int(movers(shares - source, 1)[0])
+        how = "grew" if shares[k] > source[k] else "fell"
         return (
             f"{names} {agree}: about {moved:.0%} of the cases belong to other classes than before; "
-            f"{classes[k]} {how} most, from {short_percent(source[k])} to {short_percent(mean[k])}."
+            f"{classes[k]} {how} most, from {short_percent(source[k])} to "
+            f"{short_percent(shares[k])}."
         )
     k = int(np.ptp(priors, axis=0).argmax())
     low, high = short_percent(priors[:, k].min()), short_percent(priors[:, k].max())

@@ -435,12 +435,9 @@ def _shift_check(facts: Facts) -> Check | None:
 
 
 def _shift_numbers(test: ShiftTest) -> tuple[tuple[str, str], ...]:
-    low, high = test.effect_interval
     least = test.detectable_effect
     return (
         ("p-value", f"{test.p_value:.3f}"),
-        ("change in class balance, by the test's own estimate", percent(test.effect_size)),
-        (f"its {100 * (1 - test.alpha):g}% interval", f"{percent(low)} to {percent(high)}"),
         (f"chance to notice a change of {percent(test.alternative)}", percent(test.power)),
         ("change noticed 4 times of 5", "none" if least is None else percent(least)),
     )
