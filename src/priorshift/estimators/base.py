@@ -135,100 +135,74 @@ DEFAULT_OPTIONS: IntervalOptions = {
 class PriorEstimator(BaseEstimator):
     """Base of all estimators: `fit` on validation, `estimate` on the target, `adapt`.
 
-    A subclass has a `name`, says which confusion matrix it needs (`_decision`: "hard", "soft", or
-    None for none), and finds priors in one of two methods. `_solve` gets counts of target
+    A subclass has a `name`, says which confusion matrix it needs (`decision`), and finds priors in
+    one of two methods. `_solve` gets counts of target
     decisions; the base class then handles sparse rows, counts made elsewhere, and classes that
     validation lacks. `_estimate` gets clean target predictions instead, row by row. A method
     that learns more than counts from validation returns it from `_learn`.
 
-    Everything else that reports, groups, monitors and commands need to know about a method is in
-    the traits below: class attributes, or properties where they depend on parameters. A subclass
-    inherits them and overrides what it changes.
+    Seven class attributes tell reports, groups, monitors and commands what they need to know about
+    a method; a subclass inherits them and overrides what it changes. All else follows from them and
+    from the methods that it overrides.
 
     Attributes
     ----------
     name : str
         What the method is called by `get_estimator`, on the command line and in results.
-    other_names : tuple of str, default=()
-        Further names that its results may carry as `method`.
     summary : str, default=""
         What the method does, as one sentence without its subject: "inverts the confusion matrix".
     reference : Reference or None, default=None
         The paper that proposed it.
-    headline : str, default=""
-        For the few methods to look at first where many are compared: what to call them there.
-    counts_suffice : bool
-        Whether counts of target decisions suffice, so that the target can be counted in parts: by
-        default, whether priors are found in `_solve`. `needs_rows` tells whether that holds for
-        the method as fitted.
-    needs_probabilities : bool
-        Whether `fit` and `estimate` need `y_proba`; where they do not, decisions `y_pred` do. By
-        default, unless counts of hard decisions suffice.
-    keeps_rows : bool, default=False
-        Whether `fit` keeps validation row by row.
-    fit_is_counts : bool
-        Whether what `fit` learns is no more than counts, so that a monitor can save it; by default,
-        if counts suffice and no rows are kept.
-    takes_sparse : bool
-        Whether the method reads sparse rows as they are; otherwise it gets them as arrays, a few
-        rows at a time. By default the same as `fit_is_counts`.
-    wide : bool
-        Whether sparse predictions may have any number of classes, because no dense matrix of
-        classes by classes is formed; by default the same as `takes_sparse`.
-    takes_tensors : bool, default=False
-        Whether the method goes through a target that is a tensor on its device; otherwise it gets
-        a NumPy array.
-    calibrates : bool, default=False
-        Whether the method calibrates predictions itself.
-    trusts_outputs : bool, default=False
-        Whether the method assumes that predicted probabilities are calibrated.
-    estimates_nothing : bool, default=False
-        Whether it is the baseline that returns the source priors.
-    uses_target_labels : bool, default=False
-        Whether `estimate` can use labels of some target rows, `y_target`; such a method finds
-        priors from them in `_estimate_labelled`.
-    needs_target_labels : bool, default=False
-        Whether it cannot do without them.
+    decision : {"hard", "soft"} or None, default=None
+        Which decisions its confusion matrix counts; None where it has none.
+    outputs : {"corrected", "trusted", "calibrated", "ignored"}, default="corrected"
+        How it takes predicted probabilities: corrected by what validation or labels show of them,
+        trusted to be calibrated, calibrated first, or not used, as by the baseline that returns the
+        source priors.
+    target_labels : {"unused", "used", "required"}, default="unused"
+        Whether `estimate` uses labels of some target rows, `y_target`; such a method finds priors
+        from them in `_estimate_labelled`.
     raw_is : {"priors", "ratio"}, default="priors"
-        What `PriorEstimate.raw` holds.
-    gap_unit : {"nats", ""}, default="nats"
-        Unit of `PriorEstimate.gap`; "" for a method with another objective.
-    batch : {"likelihood", "inversion", "posteriors", "calibrated"} or None, default=None
-        How `estimate_groups` solves for all groups at once: by the likelihood of counts under the
-        columns `_columns`, by inverting them, by the likelihood of the posteriors, or by soft
-        decisions of calibrated outputs. None estimates each group by itself. A subclass that
-        overrides how priors are found starts again from None.
+        What it solves for, and what `PriorEstimate.raw` holds; the gap is in nats for priors.
     """
 
     name: ClassVar[str]
-    other_names: ClassVar[tuple[str, ...]] = ()
     summary: ClassVar[str] = ""
     reference: ClassVar[Reference | None] = None
-    headline: ClassVar[str] = ""
-    calibrates: ClassVar[bool] = False
-    trusts_outputs: ClassVar[bool] = False
-    takes_tensors: ClassVar[bool] = False
-    estimates_nothing: ClassVar[bool] = False
-    uses_target_labels: ClassVar[bool] = False
-    needs_target_labels: ClassVar[bool] = False
+    decision: Decision | None = None
+    outputs: ClassVar[Literal["corrected", "trusted", "calibrated", "ignored"]] = "corrected"
+    target_labels: ClassVar[Literal["unused", "used", "required"]] = "unused"
     raw_is: ClassVar[Literal["priors", "ratio"]] = "priors"
-    gap_unit: ClassVar[Literal["nats", ""]] = "nats"
-    batch: ClassVar[Batch | None] = None
+
+    _keeps_rows: bool = False
+    """Whether `fit` keeps validation row by row."""
+    _takes_tensors: ClassVar[bool] = False
+    """Whether a target that is a tensor stays on its device; otherwise it becomes an array."""
+    _batch: Batch | None = None
+    """How the class finds the priors of many groups at once: see `batch`."""
     _named = False
     """Whether the columns of validation had names, so that those of the target should have them."""
     _source_is_known = True
     """Whether source priors are known: a confusion matrix alone does not tell them."""
 
-    def __init_subclass__(cls, **more: Any) -> None:
-        """Drop an inherited `batch` where a subclass finds priors in another way."""
-        super().__init_subclass__(**more)
-        own = vars(cls)
-        if "batch" not in own and ("_estimate" in own or "_solve" in own):
-            cls.batch = None
+    @property
+    def batch(self) -> Batch | None:
+        """How `estimate_groups` solves for all groups at once; None: each group by itself.
+
+        "likelihood" of counts under the columns `_columns`, "inversion" of them, likelihood of the
+        "posteriors", or soft decisions of "calibrated" outputs. A class that finds priors in
+        another way than the one that says how starts again from None.
+        """
+        for cls in type(self).__mro__:
+            if "_batch" in vars(cls):
+                return self._batch
+            if "_estimate" in vars(cls) or "_solve" in vars(cls):
+                break
+        return None
 
     @property
     def counts_suffice(self) -> bool:
-        """Whether counts of target decisions suffice for an estimate."""
+        """Whether counts of target decisions suffice for an estimate: priors come from `_solve`."""
         cls = type(self)
         by_counts = cls._estimate is PriorEstimator._estimate
         return by_counts and cls._solve is not PriorEstimator._solve
@@ -236,27 +210,23 @@ class PriorEstimator(BaseEstimator):
     @property
     def needs_probabilities(self) -> bool:
         """Whether the method needs `y_proba`, not decisions `y_pred` alone."""
-        return not (self.counts_suffice and self._decision == "hard")
-
-    @property
-    def keeps_rows(self) -> bool:
-        """Whether `fit` keeps validation row by row."""
-        return False
+        by_decisions = self.counts_suffice and self.decision == "hard"
+        return not (by_decisions or self.outputs == "ignored" or self.target_labels == "required")
 
     @property
     def fit_is_counts(self) -> bool:
-        """Whether what `fit` learns is no more than counts."""
-        return self.counts_suffice and not self.keeps_rows
+        """Whether what `fit` learns is no more than counts, so that a monitor can save it."""
+        return self.counts_suffice and not self._keeps_rows
 
     @property
-    def takes_sparse(self) -> bool:
-        """Whether the method reads sparse rows as they are."""
+    def _takes_sparse(self) -> bool:
+        """Whether sparse rows are read as they are; otherwise as arrays, a few at a time."""
         return self.fit_is_counts
 
     @property
-    def wide(self) -> bool:
-        """Whether sparse predictions may have any number of classes."""
-        return self.takes_sparse
+    def _wide(self) -> bool:
+        """Whether there may be any number of classes: no matrix of classes by classes is dense."""
+        return self._takes_sparse
 
     @property
     def needs_rows(self) -> bool:
@@ -274,11 +244,6 @@ class PriorEstimator(BaseEstimator):
     def _decisions_only(self) -> bool:
         """Whether the method was fitted on decisions, without probabilities."""
         return self._counts is not None and self._counts.decisions_only
-
-    @property
-    def _decision(self) -> Decision | None:
-        """Which decisions the confusion matrix counts; None where there is none."""
-        return None
 
     @property
     def _columns(self) -> Vector:
@@ -341,6 +306,7 @@ class PriorEstimator(BaseEstimator):
         positive_class : object, optional
             Whose probability a 1-D `y_proba` is.
         """
+        check_choice(self.decision, ("hard", "soft", None), "decision")
         given = Given(source_priors, source_label_priors)
         if confusion is not None:
             _refuse_more(
@@ -394,7 +360,7 @@ class PriorEstimator(BaseEstimator):
             counts = self._count(rows, given)
         if not first and self._counts is not None:
             counts = self._counts + counts
-        if y_pred is not None or not self.keeps_rows:
+        if y_pred is not None or not self._keeps_rows:
             return self._settle(names, given, counts)
         kept = None if first else self._validation
         return self._settle(names, given, counts, rows if kept is None else kept.joined(rows))
@@ -474,7 +440,7 @@ class PriorEstimator(BaseEstimator):
     def _classes_without_rows(self, source_priors: Any, classes: ArrayLike | None) -> Labels:
         """Name the classes where there is no validation set, only source priors."""
         name = type(self).__name__
-        if self._decision is not None:
+        if self.decision is not None:
             raise ValueError(f"{name} needs a validation set: fit(y_proba, y).")
         if source_priors is None:
             raise ValueError(
@@ -493,7 +459,7 @@ class PriorEstimator(BaseEstimator):
         positive_class: Any = None,
     ) -> tuple[Labels, Validation]:
         """Check a batch of validation data; return its classes and its clean rows."""
-        if y is None and self._decision is not None:
+        if y is None and self.decision is not None:
             raise ValueError(f"{type(self).__name__} needs validation labels: fit(y_proba, y).")
         if y is None and given.needs_soft:
             raise ValueError(
@@ -508,8 +474,8 @@ class PriorEstimator(BaseEstimator):
             labels = read_labels(labels, n_samples)
         names = settle_classes(predictions, labels, classes, positive_class)
         predictions = ordered(predictions, names)
-        values = self._as_taken(predictions.values, kept=self.keeps_rows)
-        if self.keeps_rows and isinstance(values, Table):
+        values = self._as_taken(predictions.values, kept=self._keeps_rows)
+        if self._keeps_rows and isinstance(values, Table):
             values = take_rows(values, np.arange(n_samples))
         rows = Validation(
             values,
@@ -535,11 +501,11 @@ class PriorEstimator(BaseEstimator):
                 f"numbers; give at most {MOST_CELLS // K} rows, or use a method that counts them, "
                 "such as SCM-L."
             )
-        return values if self.takes_sparse else DenseBlocks(values)
+        return values if self._takes_sparse else DenseBlocks(values)
 
     def _require_room(self, K: int) -> None:
         """Refuse very many classes where dense matrices of classes by classes are needed."""
-        if K > DENSE_CLASSES and not self.wide:
+        if K > DENSE_CLASSES and not self._wide:
             raise ValueError(
                 f"{self!r} needs dense matrices of classes by classes, and {K} classes are too "
                 f"many for that (sparse predictions may have at most {DENSE_CLASSES}); use a "
@@ -548,7 +514,7 @@ class PriorEstimator(BaseEstimator):
 
     def _count(self, rows: Validation, given: Given) -> ValidationCounts:
         """Return the sums over clean validation rows."""
-        return ValidationCounts.of(rows, decision=self._decision, needs_soft=given.needs_soft)
+        return ValidationCounts.of(rows, decision=self.decision, needs_soft=given.needs_soft)
 
     def _learn(self, fitting: Fitting) -> Learned:
         """Return further fitted attributes by name, and the counts to estimate from.
@@ -634,7 +600,7 @@ class PriorEstimator(BaseEstimator):
 
     def _warn_of_mismatch(self, rows: Validation) -> None:
         """Warn where the mean prediction cannot be the priors that the model was trained under."""
-        if self._given.any or self.calibrates or self.estimates_nothing:
+        if self._given.any or self.outputs in ("calibrated", "ignored"):
             return
         found = self._mismatch_on(rows)
         if found is not None:
@@ -779,7 +745,7 @@ class PriorEstimator(BaseEstimator):
             labels = TargetLabels.of(
                 y_target, self.classes_, values.shape[0], unlabelled, sample_weight
             )
-            if labels.rows.size or self.needs_target_labels:
+            if labels.rows.size or self.target_labels == "required":
                 found = self._estimate_labelled(values, labels, request)
                 return _marked(found, named)
         if request is None:
@@ -792,8 +758,8 @@ class PriorEstimator(BaseEstimator):
         """Tell whether to look at labels of the target; refuse those that the method cannot use."""
         if y_target is None and sample_weight is not None:
             raise ValueError("sample_weight is that of labelled rows; pass y_target= beside it.")
-        if y_target is None or self.uses_target_labels:
-            return y_target is not None or self.needs_target_labels
+        if y_target is None or self.target_labels != "unused":
+            return y_target is not None or self.target_labels == "required"
         from priorshift.estimators.registry import label_methods
 
         raise ValueError(
@@ -804,7 +770,7 @@ class PriorEstimator(BaseEstimator):
     def _read_target(self, y_proba: Any) -> Any:
         """Check predictions on the target; return them in class order, as the method takes them."""
         predictions = check_proba(
-            y_proba, tables=True, tensors=self.takes_tensors, classes=self.classes_
+            y_proba, tables=True, tensors=self._takes_tensors, classes=self.classes_
         )
         if self._named:
             warn_of_missing_names(y_proba, self.classes_, "y_proba")

@@ -89,10 +89,10 @@ class CML(PriorEstimator):
     """
 
     name = "cm-l"
-    _decision: Decision | None = "hard"
+    decision: Decision | None = "hard"
     summary = "maximises the likelihood of hard decisions under the confusion matrix"
     reference = GUIDE
-    batch = "likelihood"
+    _batch = "likelihood"
     _reproduced: ClassVar[dict[str, Reproduced]] = {
         "paper": gradient_ascent,
         "released": partial(released_ascent, learning_rate=1e-4, halved_every=HALVED_EVERY),
@@ -125,8 +125,7 @@ class SCML(CML):
     """
 
     name = "scm-l"
-    headline = "SCM-L"
-    _decision = "soft"
+    decision = "soft"
     summary = "maximises the likelihood of soft decisions under the confusion matrix"
     _reproduced: ClassVar[dict[str, Reproduced]] = {
         "paper": gradient_ascent,
@@ -155,12 +154,12 @@ class CMM(PriorEstimator):
     """
 
     name = "cm-m"
-    _decision: Decision | None = "hard"
+    decision: Decision | None = "hard"
     summary = (
         "maximises the posterior of hard decisions under the confusion matrix and a hyper-prior"
     )
     reference = GUIDE
-    batch = "likelihood"
+    _batch = "likelihood"
     _reproduced: ClassVar[dict[str, Reproduced]] = {
         "paper": gradient_ascent,
         "released": partial(released_ascent, learning_rate=1e-3),
@@ -197,7 +196,7 @@ class SCMM(CMM):
     """
 
     name = "scm-m"
-    _decision = "soft"
+    decision = "soft"
     summary = (
         "maximises the posterior of soft decisions under the confusion matrix and a hyper-prior"
     )
@@ -240,12 +239,12 @@ class ShrunkSCML(CML):
     """
 
     name = "scm-l-shrunk"
-    _decision = "soft"
+    decision = "soft"
     summary = (
         "maximises the likelihood of soft decisions under a confusion matrix shrunk towards the "
         "classifier’s own account of it"
     )
-    keeps_rows = True
+    _keeps_rows = True
     solver = "certified"
 
     def __init__(
@@ -312,8 +311,8 @@ class JointLikelihood(PriorEstimator):
     """
 
     name = "joint"
-    _decision = "hard"
-    keeps_rows = True
+    decision = "hard"
+    _keeps_rows = True
     summary = "maximises the likelihood of hard decisions over the priors and the confusion matrix"
     reference = GUIDE
 

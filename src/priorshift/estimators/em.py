@@ -99,13 +99,11 @@ class EM(PriorEstimator):
     """
 
     name = "em"
-    headline = "EM"
     summary = "maximises the likelihood of the predicted probabilities"
     reference = SAERENS
-    takes_sparse = True
-    takes_tensors = True
-    trusts_outputs = True
-    batch = "posteriors"
+    outputs = "trusted"
+    _takes_sparse = _takes_tensors = True
+    _batch = "posteriors"
     _reproduced: ClassVar[dict[str, Reproduced]] = {
         "paper": expectation_maximisation,
         "released": partial(expectation_maximisation, lagged=True),
@@ -157,7 +155,6 @@ class MAP(EM):
     """
 
     name = "map"
-    headline = ""
     summary = "maximises the posterior of the predicted probabilities under a hyper-prior"
     reference = SULC
     _reproduced: ClassVar[dict[str, Reproduced]] = {
@@ -224,9 +221,8 @@ class MAPLS(PriorEstimator):
         "far as the data suggest"
     )
     reference = YE
-    takes_sparse = True
-    takes_tensors = True
-    trusts_outputs = True
+    outputs = "trusted"
+    _takes_sparse = _takes_tensors = True
 
     def __init__(
         self, *, data_weight: float | None = None, tol: float = 0.01, max_iter: int = 1000
@@ -343,12 +339,11 @@ class CalibratedEM(PriorEstimator):
     """
 
     name = "em-bcts"
-    other_names = ("em-ts", "em-vs")
     summary = "calibrates the probabilities, then maximises their likelihood"
     reference = ALEXANDARI
-    _decision = "soft"
-    keeps_rows = True
-    calibrates = True
+    decision = "soft"
+    outputs = "calibrated"
+    _keeps_rows = True
 
     def __init__(
         self,

@@ -150,7 +150,7 @@ def _of_counts(
     as well. Where validation left no rows, all classes together say what a class does.
     """
     target = counts.frequencies * counts.n_samples
-    if estimator._decision == "hard" and estimator._validation is None:
+    if estimator.decision == "hard" and estimator._validation is None:
         validation = estimator.confusion_.in_samples()
         decisions = HardDecisions(validation, target, pooled_columns(validation))
     else:
@@ -169,7 +169,7 @@ def _of_counts(
 
 def votes_of_validation(estimator: "PriorEstimator") -> Votes:
     """Return what validation says of votes, which needs no row of the target."""
-    if estimator._decision == "hard" and estimator._validation is None:
+    if estimator.decision == "hard" and estimator._validation is None:
         validation = estimator.confusion_.in_samples()
         target = validation.sum(axis=1)
         return HardDecisions(validation, target, pooled_columns(validation)).votes
@@ -295,7 +295,7 @@ def _by_resampling_rows(
         replica = copy(estimator)
         if rows is not None:
             size = rows.y_proba.shape[0]
-            if rows.y is not None and estimator._decision is not None:
+            if rows.y is not None and estimator.decision is not None:
                 weight = stratified_weights(rows.y, K, rng)
             else:
                 weight = poisson_weights(size, rng)

@@ -82,8 +82,8 @@ class SemiSupervisedEM(PriorEstimator):
         "maximises the likelihood of the predicted probabilities and of the labels that are known"
     )
     reference = SAERENS
-    trusts_outputs = True
-    uses_target_labels = True
+    outputs = "trusted"
+    target_labels = "used"
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class SemiSupervisedEM(PriorEstimator):
         self.tol, self.max_iter = tol, max_iter
 
     @property
-    def keeps_rows(self) -> bool:
+    def _keeps_rows(self) -> bool:  # type: ignore[override]
         """Whether `fit` keeps validation row by row: to calibrate on it."""
         return self.calibrator is not None
 
