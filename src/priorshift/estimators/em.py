@@ -26,8 +26,8 @@ from priorshift.calibration import (
     choose_calibration,
     ridges_of,
 )
-from priorshift.estimators.base import Fitting, Learned, PriorEstimator, Reproduced
-from priorshift.estimators.counts import Known, Validation, ValidationCounts
+from priorshift.estimators.base import Learned, PriorEstimator, Reproduced
+from priorshift.estimators.counts import Evidence, Known, Validation, ValidationCounts
 from priorshift.estimators.intervals import interval_by_likelihood
 from priorshift.estimators.references import ALEXANDARI, SAERENS, SULC, YE
 from priorshift.estimators.result import PriorEstimate
@@ -358,12 +358,12 @@ class CalibratedEM(PriorEstimator):
         self.calibrator, self.ridge, self.cv = calibrator, ridge, cv
         self.tol, self.max_iter, self.random_state = tol, max_iter, random_state
 
-    def _learn(self, fitting: Fitting) -> Learned:
-        classes, given, counts, rows = fitting
+    def _learn(self, evidence: Evidence) -> Learned:
+        counts, rows = evidence.counts, evidence.rows
         assert counts is not None
         assert rows is not None
         check_choice(self.calibrator, tuple(FAMILIES), "calibrator")
-        label_priors = given.label_priors(classes)
+        label_priors = evidence.given.label_priors(evidence.classes)
 
         def learn() -> tuple[dict[str, Any], str, ValidationCounts]:
             ordered = rows.in_canonical_order()

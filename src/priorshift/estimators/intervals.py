@@ -17,7 +17,7 @@ from priorshift._validation import some
 from priorshift.adapt import prior_ratio
 from priorshift.calibration import CalibrationMap, best_temperature
 from priorshift.counts import Confusion, DecisionCounts, model_columns
-from priorshift.estimators.counts import Validation
+from priorshift.estimators.counts import Validation, ValidationCounts
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.execution import Rows, Table
@@ -304,8 +304,9 @@ def _by_resampling_rows(
                 # where none but rows of weight 0 were drawn
                 weight = weight if weight.any() else rows.sample_weight
             drawn = Validation(rows.y_proba, rows.y, weight)
-            given = estimator._given
-            replica._settle(estimator.classes_, given, replica._count(drawn, given), drawn)
+            needs_soft = estimator._given.needs_soft
+            counts = ValidationCounts.of(drawn, decision=estimator.decision, needs_soft=needs_soft)
+            replica._settle(replace(estimator._evidence, counts=counts, rows=drawn))
         times = poisson_weights(n, rng)
         if warm:
             return _maximum(replica, y_proba, times, found.priors)
