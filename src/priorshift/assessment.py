@@ -686,7 +686,9 @@ def _estimate(
     fitted: PriorEstimator, data: Data, level: float, seed: Any
 ) -> tuple[PriorEstimate, tuple[Fact, ...]]:
     """Estimate with an interval; without one, and saying so, where the method has none."""
-    used = fitted.needs_target_labels or (fitted.uses_target_labels and data.labelled.size)
+    used = fitted.target_labels == "required" or (
+        fitted.target_labels == "used" and data.labelled.size
+    )
     labels: Any = {"y_target": data.labels} if used else {}
     try:
         return fitted.estimate(data.y_proba_target, level, seed, **labels), ()

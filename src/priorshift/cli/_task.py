@@ -284,9 +284,9 @@ class Task:
         One that can do without uses those that the user named for it only: others may be there to
         judge it by.
         """
-        named = self.request.target_label_column is not None and estimator.uses_target_labels
-        labels = self.target_labels() if named or estimator.needs_target_labels else None
-        if labels is None and estimator.needs_target_labels:
+        named = self.request.target_label_column is not None and estimator.target_labels != "unused"
+        labels = self.target_labels() if named or estimator.target_labels == "required" else None
+        if labels is None and estimator.target_labels == "required":
             raise click.UsageError(
                 f"{estimator.name} needs labels of some target rows; name their column with "
                 "--target-label-column."

@@ -22,6 +22,7 @@ from priorshift._validation import (
 from priorshift.adapt import Goal, GoalName, total_variation
 from priorshift.compare._scores import Scores, score_adapted
 from priorshift.estimators import (
+    FIRST,
     NoAdaptation,
     PriorEstimate,
     PriorEstimator,
@@ -284,7 +285,7 @@ def _uses_labels(name: str, n_labelled: int, target: Predictions) -> bool:
     """Tell whether a method gets the target's labels; all of them are kept to judge it by."""
     traits = traits_of(name)
     partly = 0 < n_labelled < target.shape[0]
-    return traits.needs_target_labels or (traits.uses_target_labels and partly)
+    return traits.target_labels == "required" or (traits.target_labels == "used" and partly)
 
 
 def _aimed(name: str, costs: Any, goal: GoalName) -> PriorEstimator:
@@ -335,7 +336,7 @@ def _with_agreement(results: list[MethodResult]) -> Iterable[MethodResult]:
     said = {
         r.method: r.estimate.priors
         for r in results
-        if r.estimate is not None and not traits_of(r.method).estimates_nothing
+        if r.estimate is not None and traits_of(r.method).outputs != "ignored"
     }
     total = np.sum(list(said.values()), axis=0)
     for result in results:
@@ -393,11 +394,11 @@ def _chosen(results: Iterable[MethodResult]) -> dict[str, PriorEstimate]:
     every: dict[str, PriorEstimate] = {}
     for result in results:
         traits = traits_of(result.method)
-        if result.estimate is None or traits.estimates_nothing:
+        if result.estimate is None or traits.outputs == "ignored":
             continue
         every[result.method] = result.estimate
-        if traits.headline:
-            first.setdefault(traits.headline, result.estimate)
+        if result.method in FIRST:
+            first.setdefault(FIRST[result.method], result.estimate)
     return dict(sorted(first.items())) or every
 
 
@@ -450,5 +451,5 @@ def _best(results: Iterable[MethodResult], goal: str) -> str:
     said, form, sign = BEST[goal]
     best = max(scored, key=lambda name: sign * scored[name])
     said = f"By the target's labels {best} {said}: {form.format(scored[best])}"
-    plain = [score for name, score in scored.items() if traits_of(name).estimates_nothing]
+    plain = [score for name, score in scored.items() if traits_of(name).outputs == "ignored"]
     return f"{said}, against {form.format(plain[0])} without adapting." if plain else f"{said}."

@@ -370,7 +370,7 @@ def interval_sentence(facts: Facts) -> str:
     said = f"Lower and upper are bounds of each share{at}."
     if estimate is not facts.estimate:
         said += " The shares rest on labels and predictions (PPI), and hold whatever changed."
-    if traits_of(estimate.method).trusts_outputs:
+    if traits_of(estimate.method).outputs == "trusted":
         said += " They assume that the predicted probabilities are calibrated."
     return said
 
@@ -881,7 +881,7 @@ def _solver(facts: Facts) -> str:
     if estimate.method == KNOWN:
         return "The target priors were given, so there was nothing to solve."
     gap = number(estimate.gap, 2)
-    unit = f" {traits_of(estimate.method).gap_unit}".rstrip()
+    unit = " nats" if traits_of(estimate.method).raw_is == "priors" else ""
     if estimate.status == "certified" and not estimate.gap:
         return (
             f"The solver certifies its answer: up to rounding, no other priors could raise the "
