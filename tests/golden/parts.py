@@ -46,9 +46,9 @@ def fixed(quick: bool) -> dict:
 
 
 def fixed_on_dask() -> dict:
-    """Ask methods with a Dask array what the task "as array" asks; the answers must agree."""
+    """Ask methods for priors with Dask arrays, which must agree with those of "as array"."""
     task = next(task for task in TASKS if task.name == "as array")
-    data, on_dask = draw(task), replace(task, form="dask")
+    data, on_dask = draw(task), replace(task, form="dask", interval=None)
     found = {name: ask(name, on_dask, data) for name in methods()}
     return {name: each for name, each in found.items() if each and "refused" not in each}
 
