@@ -44,7 +44,7 @@ def test_the_demo(ok, tmp_path):
     folder, page = tmp_path / "new" / "folder", tmp_path / "demo.html"
     result = ok("demo", "--save-data", folder, "--output", page)
     assert result.stdout.count("\nscm-l ") == 1  # one table
-    assert "agreement: 100 % if the priors are the mean" in result.stderr
+    assert "differs: by which factor, from the median" in result.stderr
     assert "Auto, EM and SCM-L agree: about 69% of the cases" in result.stdout
     assert "is most accurate: 80.0%, against 63.5% without adapting." in result.stdout
     assert sorted(path.name for path in folder.iterdir()) == [

@@ -130,7 +130,7 @@ def test_only_the_date_differs_from_page_to_page(pets, plain_html):
 def test_the_date_is_now_by_default(pets, read, monkeypatch):
     now = datetime(2027, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
     clock = SimpleNamespace(now=lambda zone: now.astimezone(zone))
-    monkeypatch.setattr("priorshift.report._content.datetime", clock)
+    monkeypatch.setattr("priorshift.report._page.datetime", clock)
     page = read(render_report(pets.estimate()))
     assert datetime.fromisoformat(page.data["created"]) == now.replace(microsecond=0)
 
@@ -182,7 +182,7 @@ def test_size_of_a_thousand_classes(read):
     assert (np.diff(sizes) <= 1e-6).all(), "the largest change comes first"
     assert len(page.tables["decisions-table"]) <= 21
     assert html.count('class="more"') == K - 100  # what is not printed
-    assert "The tests are left out: with 1,000 classes" in page.texts["shift"]
+    assert "The tests are left out: with 1,000 classes" in page.texts["reasons"]
     assert "the other 990 classes" in page.texts["shares"]
     assert len(page.data["diagnostics"]["confusable"]) <= 100
 
