@@ -67,6 +67,21 @@ def test_groups_of_a_judge_that_abstains_are_estimated_one_by_one(validation, rn
         ps.estimate_groups(fitted, y_pred=target, groups=site)
 
 
+def test_a_judge_that_abstains_is_assessed_with_labels_of_the_target(validation, rng):
+    decided, y = validation
+    decided = np.where(rng.random(500) < 0.1, "unsure", decided)
+    target, truth = judge(SHIFTED, 2000, rng)
+    target = np.where(rng.random(2000) < 0.1, "unsure", target)
+    labels = np.where(rng.random(2000) < 0.2, truth, None)
+    found = ps.assess(y_pred_val=decided, y_val=y, y_pred_target=target, y_target=labels)
+    assert found.verdict == "leave"
+    shift = ps.PPI().fit(y_pred=decided, y=y)
+    shift = shift.estimate(y_pred=target, y_target=labels, confidence_level=0.99)
+    low, high = shift.interval.T
+    assert ((low[:3] <= SHIFTED) & (high[:3] >= SHIFTED)).all()
+    assert low[3] == 0
+
+
 def test_a_monitor_follows_decisions(validation, rng, tmp_path):
     monitor = ps.PriorMonitor().fit(y_pred=validation[0], y=validation[1])
     assert monitor.estimator_.name == "cm-l"

@@ -2,6 +2,7 @@
 
 from priorshift import datasets as datasets
 from priorshift import plotting as plotting
+from priorshift._validation import join_labels
 from priorshift._version import __version__
 from priorshift.adapt import (
     Adapter,
@@ -78,6 +79,7 @@ __all__ = [
     "diagnose",
     "estimate_groups",
     "get_estimator",
+    "join_labels",
     "labels_needed",
     "priors_from_labels",
     "priors_from_predictions",

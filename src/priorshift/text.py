@@ -23,6 +23,9 @@ LONGEST = 22
 NOTHING = 1e-12
 """A share below this is rounding."""
 
+BIDIRECTIONAL = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+"""Marks that turn the direction of the text around them."""
+
 _ISOLATE, _END = "\u2068", "\u2069"
 
 
@@ -57,6 +60,7 @@ def text_table(
     >>> text_table([("class", "prior"), ("a", "0.25")], right=[1])
     ['class  prior', 'a       0.25']
     """
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     widths = [max(width, least) if at in right else width for at, width in enumerate(widths)]
     return [
@@ -102,6 +106,29 @@ def csv_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     writer.writerow(header)
     writer.writerows(rows)
     return stream.getvalue()
+
+
+def printable(text: str, *, lines: bool = False) -> str:
+    r"""Escape what could move a terminal's cursor or turn its text around; keep all else.
+
+    That is control characters, line separators, lone surrogates and bidirectional marks. With
+    `lines`, line breaks stay. The escapes are those of JSON, so JSON stays what it was.
+
+    Examples
+    --------
+    >>> print(printable("caf\xe9 \x1b[31mred\u202e"))
+    café \u001b[31mred\u202e
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    if lines:
+        return "\n".join(map(printable, text.split("\n")))
+    return "".join(
+        f"\\u{ord(c):04x}"
+        if c in BIDIRECTIONAL or unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp")
+        else c
+        for c in text
+    )
 
 
 def shown_names(classes: NDArray[Any]) -> tuple[str, ...]:
@@ -236,6 +263,18 @@ def points(change: float) -> str:
     return f"{'+' if change > 0 else MINUS}{size:.{1 if size >= 9.95 else 2}f}"
 
 
+def short_points(change: float) -> str:
+    """Show a change of a share for a sentence, in percentage points with a sign.
+
+    Examples
+    --------
+    >>> short_points(0.166), short_points(-0.0517), short_points(0.0)
+    ('+17', '−5.2', '+0.0')
+    """
+    size = 100 * abs(change)
+    return f"{MINUS if change < 0 else '+'}{size:.{0 if size >= 9.95 else 1}f}"
+
+
 def number(value: float | None, figures: int = 3) -> str:
     """Show a number with a few figures; an infinity in words.
 
@@ -257,15 +296,15 @@ def number(value: float | None, figures: int = 3) -> str:
     return f"{rounded:.{decimals}f}".replace("-", MINUS)
 
 
-def signed_number(value: float) -> str:
-    """Show a change with its sign, with three figures.
+def signed_number(value: float, figures: int = 3) -> str:
+    """Show a change with its sign, with a few figures.
 
     Examples
     --------
     >>> signed_number(0.0644), signed_number(-1.5), signed_number(0.0)
     ('+0.0644', '−1.50', '0')
     """
-    return f"+{number(value)}" if value > 0 else number(value)
+    return f"+{number(value, figures)}" if value > 0 else number(value, figures)
 
 
 def count(value: float | int) -> str:

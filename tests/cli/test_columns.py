@@ -143,7 +143,7 @@ def test_one_column_of_binary_probabilities(
     assert said in result.stderr
     output = tmp_path / f"o.{suffix}"
     ok("adapt", *files, "--output", output)
-    new = ps.io.open_predictions(output).values(None if suffix == "npz" else ["proba"])
+    new = ps.files.open_predictions(output).values(None if suffix == "npz" else ["proba"])
     np.testing.assert_allclose(new[:, 0], shift.adapt(p), atol=1e-9)
 
 

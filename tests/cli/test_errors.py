@@ -281,3 +281,72 @@ def test_many_classes_show_those_that_moved(write, ok, rng):
     assert "Condition number" not in result.stderr
     result = ok("estimate", "--validation", path, "--target", path, "--method", "scm")
     assert "Condition number of the confusion matrix: " in result.stderr
+
+
+# Names that would move the cursor or turn the text around
+
+EVIL = "a\x1b[2Jnt\u202e\x9b"
+SAFE = r"a\u001b[2Jnt\u202e\u009b"
+
+
+def assert_fit_for_a_terminal(text):
+    marks = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+    bad = [c for c in text if c in marks or (ord(c) < 32 and c != "\n") or 127 <= ord(c) < 160]
+    assert not bad, text
+
+
+@pytest.fixture
+def evil(data, write):
+    classes = (EVIL, "bee", "cow")
+    labels = np.where(data.y_val == "ant", EVIL, data.y_val)
+    return (
+        "--validation",
+        write("v.csv", data.y_proba_val, labels, classes),
+        "--target",
+        write("t.csv", data.y_proba, classes=classes, **{f"x{EVIL}": [EVIL] * data.y.size}),
+    )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("assess",),
+        ("assess", "--json"),
+        ("estimate", "--source-priors", f"{EVIL}=0.5,bee=0.3,cow=0.2"),
+        ("estimate", "--source-priors", f"{EVIL}=0.5,bee=0.3"),
+        ("estimate", "--source-priors", EVIL),
+        ("estimate", "--label-column", EVIL),
+        ("estimate", f"--{EVIL}"),
+        ("estimate", "--method", EVIL),
+        ("groups", "--group-column", f"x{EVIL}"),
+        ("groups", "--group-column", f"y{EVIL}"),
+        ("monitor", "--every", "100"),
+        ("compare", "--method", "na", "--method", "scm-l"),
+        ("test",),
+    ],
+    ids=lambda words: " ".join(words).encode("ascii", "backslashreplace").decode(),
+)
+def test_names_cannot_command_the_terminal(words, evil, run):
+    result = run(*words[:1], *evil, *words[1:])
+    assert_fit_for_a_terminal(result.stdout)
+    assert_fit_for_a_terminal(result.stderr)
+
+
+def test_escaped_names_are_still_told(evil, ok, ask, run, tmp_path):
+    assert SAFE in ok("estimate", *evil).stdout
+    assert SAFE in ok("check", evil[1], evil[3]).stdout
+    assert EVIL in ask("estimate", *evil)["priors"]
+    path = tmp_path / f"no{EVIL}.csv"
+    result = run("estimate", "--target", path)
+    assert result.exit_code == 2
+    assert_fit_for_a_terminal(result.stderr)
+    path.write_text("")
+    result = run("check", path)
+    assert result.exit_code == 1
+    assert_fit_for_a_terminal(result.stderr)
+    result = run(EVIL)
+    assert result.exit_code == 2
+    assert_fit_for_a_terminal(result.stderr)
+    evil_output = tmp_path / f"out{EVIL}.csv"
+    assert_fit_for_a_terminal(ok("adapt", *evil, "--output", evil_output).stderr)
+    assert EVIL in evil_output.read_text(encoding="utf-8")

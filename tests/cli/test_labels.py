@@ -202,3 +202,76 @@ def test_plan_says_what_is_wrong(files, refuse):
     assert "--width" in refuse(2, "plan")
     assert "spam=0.2,ham=0.8" in refuse(2, "plan", "--width", 0.1, "--priors", "0.2")
     assert "no labels" in refuse(1, "plan", "--width", 0.1, "--validation", files[1])
+
+
+# Labels in a file of their own: --labels, joined by --key
+
+
+@pytest.fixture(params=["csv", "parquet", "npz"])
+def apart(request, data, rng, tmp_path, write):
+    """Validation without labels, and its labels in another order, by file name."""
+    names = np.array([f"img{i:03}" for i in range(data.y_val.size)])
+    order = rng.permutation(names.size)
+    validation = write(f"v.{request.param}", data.y_proba_val, filename=names)
+    labels = tmp_path / f"labels.{request.param}"
+    if request.param == "npz":
+        np.savez(labels, filename=names[order], y=data.y_val[order])
+    else:
+        table = pa.table({"filename": names[order], "label": data.y_val[order]})
+        if request.param == "parquet":
+            pq.write_table(table, labels)
+        else:
+            table.to_pandas().to_csv(labels, index=False)
+    return validation, labels
+
+
+def test_labels_are_joined_by_the_column_that_both_files_have(apart, both, ask, ok):
+    named = ("--validation", apart[0], "--labels", apart[1], *both[2:])
+    expected = ask("estimate", *both)["priors"]
+    result = ok("estimate", *named, "--json")
+    assert json.loads(result.stdout)["priors"] == expected
+    assert "row by row" not in result.stderr
+    assert ask("estimate", *named, "--key", "filename")["priors"] == expected
+    assert ask("plan", "--width", 0.1, *named[:4]) == ask("plan", "--width", 0.1, *both[:2])
+
+
+def test_the_only_column_beside_the_key_holds_the_labels(data, both, write, ask, tmp_path):
+    names = [f"img{i:03}" for i in range(data.y_val.size)]
+    validation = write("v.csv", data.y_proba_val, filename=names)
+    labels = tmp_path / "labels.csv"
+    lines = [f"{name},{y}" for name, y in zip(names, data.y_val, strict=True)][::-1]
+    labels.write_text("\n".join(["filename,species", *lines]))
+    named = ("--validation", validation, "--labels", labels, *both[2:])
+    assert ask("estimate", *named)["priors"] == ask("estimate", *both)["priors"]
+
+
+def test_without_a_shared_column_labels_are_joined_by_position(data, both, write, ok, refuse):
+    validation = write("v.csv", data.y_proba_val)
+    for name in ("y.csv", "y.npz"):
+        labels = write(name, data.y_proba_val[:, :0], data.y_val, classes=())
+        result = ok("estimate", "--validation", validation, "--labels", labels, *both[2:], "--json")
+        assert (
+            json.loads(result.stdout)["priors"]
+            == json.loads(ok("estimate", *both, "--json").stdout)["priors"]
+        )
+        assert "row by row" in result.stderr
+    labels = write("y.csv", data.y_proba_val[1:, :0], data.y_val[1:], classes=())
+    line = refuse(1, "estimate", "--validation", validation, "--labels", labels, *both[2:])
+    assert "299 labels" in line
+    assert "300 rows" in line
+
+
+def test_keys_that_differ_or_repeat_are_refused(data, both, write, refuse):
+    names = [f"img{i:03}" for i in range(data.y_val.size)]
+    validation = write("v.csv", data.y_proba_val, filename=names)
+    nothing = data.y_proba_val[:, :0]
+    named = ("estimate", "--validation", validation, *both[2:], "--labels")
+    other = write("y.csv", nothing, data.y_val, classes=(), filename=[f"x{n}" for n in names])
+    line = refuse(1, *named, other)
+    assert "'img000', 'img001', 'img002' and 297 more only in 'filename' in" in line
+    twice = write("y.csv", nothing, data.y_val, classes=(), filename=[names[1], *names[1:]])
+    assert "'img001' more than once" in refuse(1, *named, twice)
+    assert "has no column 'id'" in refuse(1, *named, twice, "--key", "id")
+    two = write("y.csv", nothing, data.y_val, classes=(), filename=names, ant=names)
+    assert "the key with --key" in refuse(1, *named, two)
+    assert "--labels" in refuse(2, "estimate", *both, "--key", "filename")

@@ -32,7 +32,8 @@ def make(tmp_path):
 
 def rewritten(file, function=swap, names=None):
     output = file.path.with_name("new.csv")
-    file.rewrite(output, names, function, silent)
+    with output.open("wb") as stream:
+        file.rewrite(stream, names, function, silent)
     return output.read_bytes()
 
 
@@ -72,7 +73,8 @@ def test_any_text_passes_through(tmp_path_factory, cells):
     path = tmp_path_factory.mktemp("csv") / "t.csv"
     path.write_bytes(stream.getvalue().encode())
     new = path.with_name("new.csv")
-    open_predictions(path).rewrite(new, ("a", "b"), swap, silent)
+    with new.open("wb") as stream:
+        open_predictions(path).rewrite(stream, ("a", "b"), swap, silent)
     with new.open(encoding="utf-8", newline="") as text:
         rows = list(csv.reader(text))
     assert rows[1:] == [["0.75", "0.25", cell] for (cell,) in cells]
@@ -93,7 +95,8 @@ def test_blocks_together_equal_the_whole(make, monkeypatch):
     whole = rewritten(file)
     monkeypatch.setattr(_base, "BLOCK_ROWS", 3)
     done = []
-    file.rewrite(file.path.with_name("x.csv"), None, swap, done.append)
+    with (file.path.with_name("x.csv")).open("wb") as stream:
+        file.rewrite(stream, None, swap, done.append)
     assert done == [3, 3, 1]
     assert file.path.with_name("x.csv").read_bytes() == whole
     np.testing.assert_array_equal(file.values(("a", "b")), values[:, ::-1])
@@ -217,10 +220,12 @@ def test_compressed_files_are_known_by_their_first_bytes(make, tmp_path):
         assert file.names == ("id", "a", "b")
         assert not file.resumable
         np.testing.assert_array_equal(file.values(["a", "b"]), np.tile([0.25, 0.75], (2500, 1)))
-        file.rewrite(tmp_path / "new.csv.gz", ["a", "b"], swap, silent)
+        with (tmp_path / "new.csv.gz").open("wb") as stream:
+            file.rewrite(stream, ["a", "b"], swap, silent)
         new = (tmp_path / "new.csv.gz").read_bytes()
         assert gzip.decompress(new).decode() == text.replace("0.25,0.75", "0.75,0.25")
-        file.rewrite(tmp_path / "again.csv.gz", ["a", "b"], swap, silent)
+        with (tmp_path / "again.csv.gz").open("wb") as stream:
+            file.rewrite(stream, ["a", "b"], swap, silent)
         assert (tmp_path / "again.csv.gz").read_bytes() == new
 
 

@@ -25,7 +25,8 @@ def turn(values):
 
 def rewritten(file, function=turn, names=None):
     output = file.path.with_name(f"new{file.path.suffix}")
-    file.rewrite(output, names, function, silent)
+    with output.open("wb") as stream:
+        file.rewrite(stream, names, function, silent)
     return np.load(output, allow_pickle=False)
 
 
@@ -113,7 +114,8 @@ def test_blocks_together_equal_the_whole(tmp_path, monkeypatch, suffix):
     np.save(path, VALUES) if suffix == ".npy" else np.savez(path, y_proba=VALUES)
     monkeypatch.setattr(_base, "BLOCK_ROWS", 3)
     done = []
-    open_predictions(path).rewrite(tmp_path / f"b{suffix}", None, turn, done.append)
+    with (tmp_path / f"b{suffix}").open("wb") as stream:
+        open_predictions(path).rewrite(stream, None, turn, done.append)
     new = np.load(tmp_path / f"b{suffix}")
     np.testing.assert_array_equal(new if suffix == ".npy" else new["y_proba"], turn(VALUES))
     assert done == [3, 3, 1]

@@ -45,7 +45,8 @@ def in_memory(rows):
 
 def rewritten(file, function, names):
     output = file.path.with_name(f"new-{file.path.name}")
-    file.rewrite(output, names, function, silent)
+    with output.open("wb") as stream:
+        file.rewrite(stream, names, function, silent)
     return open_predictions(output)
 
 

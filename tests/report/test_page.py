@@ -182,7 +182,7 @@ def test_size_of_a_thousand_classes(read):
     assert (np.diff(sizes) <= 1e-6).all(), "the largest change comes first"
     assert len(page.tables["decisions-table"]) <= 21
     assert html.count('class="more"') == K - 100  # what is not printed
-    assert "The tests are left out: with 1,000 classes" in page.texts["reasons"]
+    assert "The tests are left out: with 1,000 classes" in page.texts["shift"]
     assert "the other 990 classes" in page.texts["shares"]
     assert len(page.data["diagnostics"]["confusable"]) <= 100
 

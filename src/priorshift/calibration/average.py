@@ -59,8 +59,6 @@ class AveragedCalibration:
     average : CalibrationAverage
     folds : tuple of CalibrationAverage
         The same maps fitted without each fold.
-    temperature : CalibrationMap
-        The best temperature, which never changes a decision.
     order : ndarray of int
         Rows of validation in the order of `y_proba` here.
     y_proba : ndarray of shape (n_samples, n_classes)
@@ -73,7 +71,6 @@ class AveragedCalibration:
 
     average: CalibrationAverage
     folds: tuple[CalibrationAverage, ...]
-    temperature: CalibrationMap
     order: Indices
     y_proba: Floats
     excess: float
@@ -94,7 +91,6 @@ def average_calibration(
     y_proba, y, weight = y_proba[order], y[order], weight[order]
     weight, offset = rebalance(y, weight, label_priors)
     with single_threaded_blas():
-        temperature = _temperature(y_proba, y, weight, offset)
         candidates = _all_candidates(y_proba, y, weight, offset, label_priors, folds)
         nats = np.array([candidate.nats for candidate in candidates])
         plain = np.array([c.fitted.name.endswith("none") for c in candidates])
@@ -116,7 +112,6 @@ def average_calibration(
     return AveragedCalibration(
         average,
         without,
-        temperature,
         order,
         calibrated,
         excess,
@@ -146,7 +141,8 @@ def _all_candidates(
     def settle(floors: Sequence[Vector]) -> _Setting:
         found = best_floor(y_proba, y, weight, offset, floors, list(biases.values()))
         likelihood = floored_likelihood(y_proba, y, weight, offset, found.floor, scale=found.slope)
-        return _Setting(likelihood, found.slope, found.floor, biases)
+        outside = [likelihood.on([r for r in folds if r is not fold] or [fold]) for fold in folds]
+        return _Setting(likelihood, outside, found.slope, found.floor, biases)
 
     floors = [share * K * label_priors for share in FLOORS]
     families = list(_families(K))
@@ -163,10 +159,12 @@ def _all_candidates(
 class _Setting(NamedTuple):
     """The likelihood in which slopes are about 1, the scale that made them so, and the floor.
 
-    `biases` take outputs to the source priors: from these, and from equal ones.
+    `outside` is the likelihood without each fold. `biases` take outputs to the source priors: from
+    these, and from equal ones.
     """
 
     likelihood: LabelLikelihood
+    outside: list[LabelLikelihood]
     scale: float
     floor: Vector
     biases: dict[str, Vector]
@@ -178,26 +176,19 @@ class _Setting(NamedTuple):
         above = [map_above(name, at, self.scale, self.floor) for at in (fitted, *without)]
         return Candidate(above[0], tuple(above[1:]), nats)
 
-
-def _temperature(y_proba: Floats, y: Indices, weight: Vector, offset: Vector) -> CalibrationMap:
-    """Fit a temperature with the same floor for every class: it keeps every decision."""
-    found = best_floor(y_proba, y, weight, offset, FLOORS[::2])
-    K = offset.size
-    return CalibrationMap("ts", np.full(K, found.slope), np.zeros(K), found.floor)
+    def temperatures(self, bias: Vector) -> list[ScoreMap]:
+        """Fit a temperature to all rows, and without each fold."""
+        likelihoods = (self.likelihood, *self.outside)
+        return [fit_temperature(one, bias=bias, prior=1.0, tol=1e-3).map for one in likelihoods]
 
 
 def _temperatures(setting: _Setting, folds: Sequence[slice]) -> Iterator[Candidate]:
     """Keep the outputs unchanged, or fit a temperature, from either balance."""
     likelihood, K = setting.likelihood, setting.floor.size
-    outside = [likelihood.on([r for r in folds if r is not fold] or [fold]) for fold in folds]
     for name, bias in setting.biases.items():
         same = ScoreMap(np.full(K, 1 / setting.scale), bias)
         yield setting.candidate(f"{name}none", same, [same] * len(folds), likelihood.value(same))
-        fitted = fit_temperature(likelihood, bias=bias, prior=1.0, tol=1e-3).map
-        slope = float(fitted.slope[0])
-        without = [
-            fit_temperature(one, bias=bias, prior=1.0, start=slope, tol=1e-3).map for one in outside
-        ]
+        fitted, *without = setting.temperatures(bias)
         nats = out_of_fold(likelihood, without, folds)
         yield setting.candidate(f"{name}ts", fitted, without, nats)
 
@@ -215,8 +206,8 @@ def _paths(
     least = min(other.nats for other in others)
     spread = _spread(likelihood)
     penalties = [Penalty(ridge, ridge * spread, 1.0) for ridge in ridges]
-    start = ScoreMap(np.ones(K), np.zeros(K))
-    how = {"gtol": GTOL, "ftol": 1e-6, "max_iter": MAX_ITER}
+    start, *starts = setting.temperatures(np.zeros(K))
+    how = {"starts": starts, "gtol": GTOL, "ftol": 1e-6, "max_iter": MAX_ITER}
     for name, family in families:
         for found in along_ridges(likelihood, family, start, penalties, folds, least=least, **how):
             label = f"{name} {found.ridge:g}{suffix}"

@@ -233,6 +233,7 @@ def fit_path(
     start: ScoreMap,
     penalties: Sequence[Penalty],
     folds: Sequence[slice] = (),
+    starts: Sequence[ScoreMap] = (),
     *,
     gtol: float,
     ftol: float = 1e-15,
@@ -241,11 +242,13 @@ def fit_path(
 ) -> Iterator[FittedPath]:
     """Fit for each penalty, the strongest first, each from where the last one ended.
 
-    Rows lie fold by fold. Where a fold is left out, the fit begins at the full one corrected by
-    quasi-Newton steps, which nearly solves it. `exact` completes the fit too, and leaves
-    the classes that only the fold has as they are.
+    Rows lie fold by fold. Fits without a fold have a path of their own, from `starts` or `start`:
+    begun at the fit to all rows, and ended early, they would know the fold that they are judged by.
+    Where the metric is the Hessian, quasi-Newton steps away from the fit to all rows forget the
+    fold well enough, unless the fit is to be `exact`, which leaves classes that only the fold has
+    as they are.
     """
-    objective, at = None, start
+    objective, at, without = None, start, list(starts) or [start] * len(folds)
     for penalty in penalties:
         objective = (
             Objective(likelihood, family, penalty, start)
@@ -254,11 +257,11 @@ def fit_path(
         )
         fitted = fit_map(objective, at, gtol, max_iter, ftol)
         at = fitted.map
-        rough = isinstance(objective.metric, KroneckerMetric)  # too rough for a step or two
-        without = [at] * len(folds) if rough else list(_without_folds(objective, at, folds))
-        if rough or exact:
+        if exact or isinstance(objective.metric, KroneckerMetric):
             others = zip(objective.outside(folds, alone=exact), without, strict=True)
             without = [fit_map(other, near, gtol, max_iter, ftol).map for other, near in others]
+        else:
+            without = list(_without_folds(objective, at, folds))
         yield FittedPath(penalty, fitted, tuple(without))
 
 

@@ -20,7 +20,7 @@ from priorshift.cli._classes import (
     read_text_labels,
 )
 from priorshift.cli._columns import label_hint, names_of
-from priorshift.cli._console import emit, show_table, stdout
+from priorshift.cli._console import emit, show_table, tell
 from priorshift.cli._documents import document
 from priorshift.cli._errors import BAD_DATA, Command, in_options
 from priorshift.cli._options import Decorator, Request, column_options, json_option
@@ -278,14 +278,14 @@ def show(found: Understood, *, labelled: bool = True) -> None:
         ]
     n_left = 1 if found.predicted_column is not None else 2
     show_table(title, header, cells[:SHOWN_CLASSES], n_left=n_left)
-    console = stdout()
     if len(cells) > SHOWN_CLASSES:
-        console.print(f"... and {len(cells) - SHOWN_CLASSES} more classes.", soft_wrap=True)
+        tell(f"... and {len(cells) - SHOWN_CLASSES} more classes.")
     for line in (
         *found.remarks,
         *([f"Ignored: {some(found.ignored, 20)}."] if found.ignored else []),
     ):
-        console.print(line, soft_wrap=True)
+        tell(line)
     fine = "Fine." if labelled else "Fine as a target. As validation it would need labels."
     said = fine if found.problem is None else f"Problem: {found.problem}"
-    console.print(f"{said}\n", soft_wrap=True)
+    tell(said)
+    tell("")

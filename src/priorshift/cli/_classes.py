@@ -12,6 +12,8 @@ from priorshift._typing import Floats, Labels, Mask
 from priorshift._validation import (
     RENORMALISE,
     Predictions,
+    are_whole,
+    as_text,
     check_logits,
     check_proba,
     is_missing,
@@ -25,7 +27,7 @@ from priorshift.adapt import reweight
 from priorshift.cli._columns import HEAD_ROWS
 from priorshift.cli._dask import cluster_rows
 from priorshift.execution import Block, Blocks, Table, map_reduce, take_rows
-from priorshift.files import PredictionFile, are_whole, as_text
+from priorshift.files import PredictionFile
 
 Columns = tuple[str, ...] | None
 

@@ -9,23 +9,16 @@ import click
 import numpy as np
 
 from priorshift._typing import Floats, Labels
-from priorshift._validation import POSITIVE_NAMES, match_columns, rounding, some
-from priorshift.cli._console import note
-from priorshift.files import ClassView, PredictionFile, as_text
-
-LABELS = (
-    "label",
-    "labels",
-    "y",
-    "y_true",
-    "true_label",
-    "target",
-    "class",
-    "truth",
-    "ground_truth",
-    "outcome",
+from priorshift._validation import (
+    LABEL_NAMES,
+    POSITIVE_NAMES,
+    as_text,
+    match_columns,
+    rounding,
+    some,
 )
-"""What columns of labels are often called, the likeliest first."""
+from priorshift.cli._console import note
+from priorshift.files import ClassView, PredictionFile
 
 NEGATIVE = {"1": "0", "True": "False", "true": "false", "yes": "no"}
 """The class that a positive class implies, if nothing else names it."""
@@ -127,7 +120,7 @@ def label_hint(file: PredictionFile) -> str:
     """Suggest a column of labels: one that is spelt alike, or called as labels often are."""
     lower = {name.lower(): name for name in reversed(file.header)}
     found = get_close_matches(str(file.label_column), file.header, 1)
-    found += [lower[name] for name in LABELS if name in lower]
+    found += [lower[name] for name in LABEL_NAMES if name in lower]
     found = [name for name in found if name != file.label_column]
     return f" Did you mean --label-column {found[0]}?" if found else ""
 

@@ -25,6 +25,7 @@ from rich.table import Table
 from rich.text import Text
 
 from priorshift.execution import watched
+from priorshift.text import printable
 
 PIPE_WIDTH = 120
 """Width of a table that goes to a pipe or a file."""
@@ -51,23 +52,28 @@ def stderr() -> Console:
 
 def emit(document: str) -> None:
     """Print data to stdout in UTF-8, whatever the locale."""
-    click.echo(document.encode("utf-8"), nl=False)
+    click.echo(printable(document, lines=True).encode("utf-8"), nl=False)
 
 
 def say(sentence: str) -> None:
     """Print a sentence to stdout."""
     console = stdout()
-    console.print(Text(sentence, style="bold"), soft_wrap=not console.is_terminal)
+    console.print(Text(printable(sentence), style="bold"), soft_wrap=not console.is_terminal)
+
+
+def tell(line: str) -> None:
+    """Print a line to stdout, however long."""
+    stdout().print(printable(line), soft_wrap=True)
 
 
 def note(message: str) -> None:
     """Print a message to stderr."""
-    _say(message)
+    _say(printable(message))
 
 
 def complain(message: str) -> None:
     """Print an error to stderr."""
-    _say(Text.assemble(("Error:", "bold red"), " ", message))
+    _say(Text.assemble(("Error:", "bold red"), " ", printable(message)))
 
 
 def _say(message: str | Text) -> None:
@@ -84,7 +90,9 @@ def show_table(
     Columns that do not fit are printed below, next to the first column again.
     """
     console = stdout()
-    console.print(Text(title, style="italic"), soft_wrap=not console.is_terminal)
+    header = [printable(name) for name in header]
+    rows = [[printable(cell) for cell in row] for row in rows]
+    console.print(Text(printable(title), style="italic"), soft_wrap=not console.is_terminal)
     widths = [_least_width(name, [row[at] for row in rows]) for at, name in enumerate(header)]
     for columns in _that_fit(widths, console.width):
         table = Table(

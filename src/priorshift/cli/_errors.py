@@ -19,6 +19,7 @@ import click
 
 from priorshift._validation import RENORMALISE
 from priorshift.cli._console import complain, note
+from priorshift.text import printable
 
 BAD_DATA = 1
 SHIFTED = 3
@@ -65,6 +66,16 @@ class Program(click.Group):
             return command
         return super().get_command(ctx, cmd_name)
 
+    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
+        """Read the command line; what it quotes is fit for a terminal."""
+        with _printable_errors():
+            return super().make_context(*arguments, **options)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; what its errors quote is fit for a terminal."""
+        with _printable_errors():
+            return super().invoke(ctx)
+
     def main(self, *arguments: Any, **options: Any) -> Any:
         """Run a command; even its help may meet a full disk."""
         with ExitStack() as stack:
@@ -107,6 +118,16 @@ class Command(click.Command):
                 traceback.print_exc()
             complain(_sentence(error))
             sys.exit(BAD_DATA)
+
+
+@contextmanager
+def _printable_errors() -> Iterator[None]:
+    """Escape control characters that click would print as the user typed them."""
+    try:
+        yield
+    except click.ClickException as error:
+        vars(error)["message"] = printable(error.message, lines=True)
+        raise
 
 
 def command(
@@ -155,6 +176,7 @@ def told_warnings() -> Iterator[None]:
 def in_options(message: str) -> str:
     """Name options where a message of the library names arguments, but not columns or files."""
     message = message.replace(RENORMALISE, "add --renormalise")
+    message = message.replace("the key with on=", "the key with --key")
     message = _INTERVAL_METHOD.sub(r"--interval-method \1", message)
     return _ARGUMENT.sub(lambda found: OPTIONS[found[1]], message)
 

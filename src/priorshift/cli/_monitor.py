@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from priorshift._typing import Floats, Indices, Labels
 from priorshift._validation import Predictions, some
-from priorshift.assessment import Verdict, Verdicts
+from priorshift.assessment import Verdicts
 from priorshift.cli._console import emit, note, say, stdout
+from priorshift.cli._console import tell as tell_line
 from priorshift.cli._documents import document
 from priorshift.cli._errors import SHIFTED, command
 from priorshift.cli._options import (
@@ -35,12 +36,13 @@ from priorshift.cli._options import (
 from priorshift.cli._report import command_line
 from priorshift.cli._task import CONFIDENCE_LEVEL, Task, open_like, open_task, with_bounds
 from priorshift.estimators import get_estimator
-from priorshift.files import SUFFIXES, atomic_path, locked, suffix_of
+from priorshift.files import SUFFIXES, atomic_file, locked, refuse_link, suffix_of
 from priorshift.monitor import ONLINE, MonitorStep, PriorMonitor, describe
 from priorshift.plotting import MonitorDisplay
 from priorshift.plotting.style import require_matplotlib
 from priorshift.report import require_packages, write_monitor_report
 from priorshift.text import movers
+from priorshift.verdict import Verdict
 
 CALENDAR = {"hour": "h", "day": "D", "month": "M"}
 PERIODS = (*CALENDAR, "week", "value")
@@ -251,8 +253,8 @@ def held(state: Path | None) -> Iterator[PriorMonitor | None]:
     if state is None:
         yield None
         return
-    goal = state.resolve()
-    lock = goal.with_name(f".{goal.name}.lock")
+    refuse_link(state)
+    lock = state.with_name(f".{state.name}.lock")
     with locked(lock, f"another run is using {state}; wait for it, or name another --state."):
         yield PriorMonitor.load(state) if state.exists() else None
 
@@ -370,16 +372,15 @@ def tell(step: MonitorStep, verdict: Verdict | None, followed: PriorMonitor, as_
         text = document("monitor", verdict, **step.to_dict(), **more, total_variation=distance)
         emit(json.dumps(json.loads(text), ensure_ascii=False) + "\n")
         return
-    console = stdout()
     line = (
         f"{step.time!s:<12} {step.n_samples:>7,} rows  shift {100 * distance:4.1f} %  "
         f"{describe(step):<20} {verdict or '-':<7} "
     )
     most = movers(change, NAMED)
     moved = [f"{followed.classes_[k]} {100 * step.priors[k]:.1f} %" for k in most]
-    if len(line) + len(", ".join(moved)) > console.width:
+    if len(line) + len(", ".join(moved)) > stdout().width:
         line, moved = " ".join(line.split()) + "  ", moved[:1]
-    console.print(line + ", ".join(moved), soft_wrap=True)
+    tell_line(line + ", ".join(moved))
 
 
 def conclusion(followed: PriorMonitor, verdict: Verdict | None) -> str:
@@ -416,8 +417,8 @@ def draw(followed: PriorMonitor, path: Path) -> None:
     display = MonitorDisplay.of_history(followed)
     figure = Figure(figsize=display.figsize(), layout="constrained")
     display.plot(figure.subplots())
-    with atomic_path(path) as temporary:
-        figure.savefig(temporary, dpi=150)
+    with atomic_file(path) as stream:
+        figure.savefig(stream, dpi=150, format=path.suffix[1:] or "png")
 
 
 @command(

@@ -89,6 +89,7 @@ class Request:
     target: Path
     validation: Path | None = None
     labels: Path | None = None
+    key: str | None = None
     logits: bool = False
     label_column: str | None = None
     target_label_column: str | None = None
@@ -113,6 +114,8 @@ class Request:
     """Columns that hold something else: a group, a time."""
 
     def __post_init__(self) -> None:
+        if self.key is not None and self.labels is None:
+            raise click.UsageError("--key is for --labels, a file of labels; leave it out.")
         if self.interval_method is not None and self.confidence_level is None:
             raise click.UsageError("--interval-method needs a --confidence-level.")
         if self.costs is not None and self.goal != "accuracy":
@@ -194,7 +197,13 @@ def data_options(validation: str, *, folder: bool = False) -> Decorator:
             help=target if folder else "Unlabelled predictions.",
         ),
         click.option(
-            "--labels", type=INPUT, help="Labels of validation, where its file has no room (npy)."
+            "--labels", type=INPUT, help="Labels of validation, if they are in a file of their own."
+        ),
+        click.option(
+            "--key",
+            metavar="NAME",
+            help="Column that tells which row of --labels belongs to which of --validation "
+            "[default: the one that both have; if there is none, row by row].",
         ),
         *column_options,
         click.option(

@@ -114,7 +114,8 @@ def _show_prevalence(shift: PriorEstimate, low: float, high: float, apparent: fl
     help="What the shares in the target are about [default: as in --validation, or the worst "
     "case, 1/2].",
 )
-@click.option("--labels", type=INPUT, help="Labels of validation, where its file has no room.")
+@click.option("--labels", type=INPUT, help="Labels of validation, if in a file of their own.")
+@click.option("--key", metavar="NAME", help="Column that both files have, to join them by.")
 @click.option("--logits", is_flag=True, help="Predictions are logits, not probabilities.")
 @click.option("--label-column", help="Column of the labels [default: label; in an npz: y].")
 @click.option("--class-columns", metavar="A,B,...", help="Columns that hold predictions.")

@@ -68,7 +68,14 @@ from priorshift.execution import (
     take_rows,
 )
 from priorshift.intervals import Estimand, IntervalMethod, IntervalRequest, PriorInterval
-from priorshift.solvers import Mixture, Solution, maximise
+from priorshift.solvers import (
+    Mixture,
+    Solution,
+    condition_number,
+    is_singular,
+    maximise,
+    undetermined,
+)
 
 Batch = Literal["likelihood", "inversion", "posteriors", "calibrated"]
 """How the priors of many groups are estimated together."""
@@ -802,7 +809,8 @@ class PriorEstimator(BaseEstimator):
         if self._named:
             warn_of_missing_names(y_proba, self.classes_, "y_proba")
         values = self._as_taken(in_class_order(predictions, self.classes_))
-        if (source := self._denominator) is not None:
+        source = self._denominator
+        if not (source is None or self._decisions_only or _are_decisions(y_proba)):
             check_source_mass(source, values, self.classes_, origin=self.source_priors_from_)
         return values
 
@@ -1069,6 +1077,33 @@ class PriorEstimator(BaseEstimator):
         """Wrap the priors of all classes, and say which of them validation lacks."""
         n_target, unseen = target.counts.n_samples, self._unseen(target)
         return self._result(priors, solution, n_target, unseen_classes=unseen, **more)
+
+    def _condition(self, M: Any, seen: Mask, *, singular_only: bool = False) -> dict[str, Any]:
+        """Return the condition number of a confusion matrix among the classes that were seen.
+
+        Where it is singular, there is a caution as well: the solution is one of many. A method
+        that inverts it warns, too. Others ask for `singular_only`, which costs less.
+        """
+        if singular_only and not is_singular(M):
+            return {}
+        condition = np.inf if singular_only else condition_number(M)
+        if np.isfinite(condition):
+            return {"condition_number": condition}
+        counts, names = self.confusion_.counts, self.classes_
+        never = seen & (np.asarray(counts.sum(axis=1)) <= 0)
+        unknown = never.copy()
+        if isinstance(M, np.ndarray):
+            unknown[seen] |= undetermined(M)
+        said = f"the share of class {some(names[unknown].tolist())}" if unknown.any() else "all"
+        because = f" (class {some(names[never].tolist())} is never decided for)"
+        caution = (
+            f"the confusion matrix is singular: decisions do not tell {said}"
+            f"{because if never.any() else ''}, and other shares explain them as well as these. "
+            f"Add validation samples{'' if self._decisions_only else ', use EM'} or merge classes."
+        )
+        if not singular_only:
+            warn_user(f"{self.name}: {caution}", PriorShiftWarning)
+        return {"condition_number": condition, "cautions": (caution,)}
 
     def _unseen(self, target: SeenTarget | TargetCounts) -> tuple[Any, ...]:
         return tuple(self.classes_[~target.seen].tolist())

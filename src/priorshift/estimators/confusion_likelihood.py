@@ -348,19 +348,20 @@ class JointLikelihood(PriorEstimator):
                 "or tol.",
                 ConvergenceWarning,
             )
-        return self._result_of(target, target.complete(solution.value), solution)
+        condition = self._condition(V, target.seen, singular_only=True)
+        return self._result_of(target, target.complete(solution.value), solution, **condition)
 
 
 def _most_likely(estimator: CML | CMM, target: TargetCounts) -> PriorEstimate:
     """Solve with one row per decision: the confusion matrix in use, weighted by the counts."""
     seen, counts = target.seen, target.counts.counts
-    problem = Mixture.of(
-        estimator._columns[:, seen], weights=counts, alpha=estimator._hyper_prior[seen]
-    )
+    C = estimator._columns[:, seen]
+    problem = Mixture.of(C, weights=counts, alpha=estimator._hyper_prior[seen])
     _report_impossible(problem, float(counts.sum()))
     start = target.among_seen(estimator.source_priors_)
     solution = estimator._solve_by(estimator._reproduced, problem, start)
-    return estimator._result_of(target, target.complete(solution.value), solution)
+    condition = estimator._condition(C, seen, singular_only=True)
+    return estimator._result_of(target, target.complete(solution.value), solution, **condition)
 
 
 def _report_impossible(problem: Mixture, total: float) -> None:

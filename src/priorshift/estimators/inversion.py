@@ -24,7 +24,6 @@ from priorshift.intervals import IntervalRequest, PriorInterval
 from priorshift.solvers import (
     Solution,
     clip_to_simplex,
-    condition_number,
     simplex_least_squares,
     solve_linear,
 )
@@ -94,7 +93,7 @@ class CM(PriorEstimator):
 
     def _solve(self, target: TargetCounts) -> PriorEstimate:
         C = self._columns[:, target.seen]
-        condition = judge_condition(self, C)
+        condition = self._condition(C, target.seen)
         raw = solve_linear(C, target.counts.frequencies)
         _warn_of_clipping(self, raw, target)
         return self._result_of(
@@ -102,7 +101,7 @@ class CM(PriorEstimator):
             target.complete(clip_to_simplex(raw)),
             Solution(raw, "direct"),
             raw=target.complete(raw),
-            condition_number=condition,
+            **condition,
         )
 
 
@@ -240,7 +239,7 @@ def from_ratio(
     """Solve for the ratio among the classes that were seen, and turn it into priors."""
     source = target.among_seen(estimator.source_priors_)
     J = estimator._columns[:, target.seen] * source
-    condition = judge_condition(estimator, J)
+    condition = estimator._condition(J, target.seen)
     raw, solution = solve(J, target.counts.frequencies, source)
     estimator._warn_if_short(solution)
     as_priors = target.complete(raw * source)
@@ -254,21 +253,8 @@ def from_ratio(
         priors,
         solution,
         raw=prior_ratio(as_priors, estimator.source_priors_),
-        condition_number=condition,
+        **condition,
     )
-
-
-def judge_condition(estimator: PriorEstimator, M: Vector) -> float:
-    """Return the condition number; warn if the matrix cannot tell some classes apart."""
-    condition = condition_number(M)
-    if np.isinf(condition):
-        warn_user(
-            f"{estimator.name}: the confusion matrix is singular, so some classes cannot be told "
-            "apart by decisions, and a pseudo-inverse decides between them. SCM-L or EM may know "
-            "more.",
-            PriorShiftWarning,
-        )
-    return condition
 
 
 def _warn_of_clipping(estimator: PriorEstimator, raw: Vector, target: TargetCounts) -> None:

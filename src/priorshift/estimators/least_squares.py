@@ -22,7 +22,7 @@ from priorshift.estimators.counts import (
     ValidationCounts,
     label_sources,
 )
-from priorshift.estimators.inversion import from_ratio, judge_condition, say_clipped
+from priorshift.estimators.inversion import from_ratio, say_clipped
 from priorshift.estimators.references import AZIZZADENESHELI, GUIDE, TIAN
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
@@ -226,12 +226,12 @@ class GLS(PriorEstimator):
             solution = shrunk_least_squares(C, q, Sigma, guess, spread, variance, tol=tol)
         self._warn_if_short(solution)
         with single_threaded_blas():
-            condition = judge_condition(self, C)
+            condition = self._condition(C, target.seen)
         return self._result(
             target.complete(solution.value),
             solution,
             y_proba.shape[0],
-            condition_number=condition,
+            **condition,
             unseen_classes=self._unseen(target),
             strength=0.0 if variance == 0 and target.seen.all() else 1.0,
         )
@@ -338,7 +338,7 @@ class ELSA(PriorEstimator):
             return self._only_unseen(target, y_proba.shape[0])
         with single_threaded_blas():
             rounds = _Equations.of(self._validation_rows(), target).solve(tol, max_iter)
-            condition = judge_condition(self, rounds.matrix)
+            condition = self._condition(rounds.matrix, target.seen)
         self._warn(rounds, tol, target)
         status: Status = "stationary" if rounds.change <= tol else "not_converged"
         return self._result(
@@ -346,7 +346,7 @@ class ELSA(PriorEstimator):
             Solution(rounds.priors, status, None, rounds.n_iter),
             y_proba.shape[0],
             raw=target.complete(rounds.raw),
-            condition_number=condition,
+            **condition,
             unseen_classes=self._unseen(target),
         )
 

@@ -7,15 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
-import numpy as np
 from numpy.typing import NDArray
 
-from priorshift._typing import Floats, Labels
+from priorshift._typing import Floats
 from priorshift._validation import some
 from priorshift.execution import Rows, Table
-from priorshift.files._resume import START, Mark, Save
+from priorshift.files._resume import Mark, Partial
 
 Rewrite = Callable[[Floats], Floats]
 """Turns the predictions of a block of rows into new ones."""
@@ -31,9 +30,6 @@ PANDAS_INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+(_level_\d+)?")
 
 ADAPTED = "priorshift.adapted"
 """Key of the metadata, or name of the array, that marks a file as adapted."""
-
-LARGEST_WHOLE = 2.0**53
-"""The largest number up to which float64 holds every whole number."""
 
 
 @dataclass(frozen=True)
@@ -153,20 +149,19 @@ class PredictionFile(ABC):
 
     def rewrite(
         self,
-        output: Path,
+        output: BinaryIO | Partial,
         names: Sequence[str] | None,
         function: Rewrite,
         advance: Advance,
-        begin: Mark = START,
-        save: Save | None = None,
+        keep: Callable[[], dict[str, Any]] = dict,
     ) -> None:
         """Write a copy with new predictions, block by block; everything else is kept.
 
-        `save` is called after every block with the mark up to which `output` is complete. Pass
-        that mark as `begin` to a later call, with the same `output`, and the work continues
-        there. The finished file is the same either way.
+        A partial file is continued where an earlier run ended, and keeps with every mark what
+        `keep` returns. The finished file is the same either way.
         """
-        self._rewrite(Copy(self.where, output, names, function, advance, begin, save))
+        partial = output if isinstance(output, Partial) else Partial(output)
+        self._rewrite(Copy(self.where, partial, names, function, advance, keep))
 
     @abstractmethod
     def _rewrite(self, copy: "Copy") -> None:
@@ -178,12 +173,21 @@ class Copy:
     """A copy of a file that is being written with new predictions: see `PredictionFile.rewrite`."""
 
     where: str
-    output: Path
+    partial: Partial
     names: Sequence[str] | None
     function: Rewrite
     advance: Advance
-    begin: Mark
-    save: Save | None
+    keep: Callable[[], dict[str, Any]]
+
+    @property
+    def stream(self) -> BinaryIO:
+        """Where to write."""
+        return self.partial.stream
+
+    @property
+    def begin(self) -> Mark:
+        """How far an earlier run came."""
+        return self.partial.begin
 
     def is_done(self, start: int, n_rows: int) -> bool:
         """Tell whether an earlier run wrote the rows from `start`; then count them as done."""
@@ -202,10 +206,9 @@ class Copy:
         self.advance(values.shape[0])
         return new
 
-    def written(self, n_rows: int, n_bytes: Callable[[], int]) -> None:
-        """Record that the first `n_rows` are written; `n_bytes` finds out in how many bytes."""
-        if self.save is not None:
-            self.save(Mark(n_rows, n_bytes()))
+    def written(self, n_rows: int, parts: tuple[tuple[int, int], ...] = ()) -> None:
+        """Record that the first `n_rows` are written."""
+        self.partial.save(lambda: Mark(n_rows, self.stream.tell(), parts), self.keep)
 
 
 def order_of(wanted: Sequence[str], present: Sequence[str], where: str) -> list[int]:
@@ -226,17 +229,3 @@ def require_distinct(names: Sequence[str], where: str) -> None:
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise ValueError(f"{where} names {some(repeated)} twice; rename one of the two.")
-
-
-def as_text(labels: NDArray[Any]) -> Labels:
-    """Turn labels into text, whole numbers without a point: 2.0 is the class "2"."""
-    if labels.dtype.kind == "f" and are_whole(labels):
-        labels = labels.astype(np.int64)
-    if labels.dtype.kind == "S":
-        return np.char.decode(labels, "utf-8")
-    return labels.astype(str)
-
-
-def are_whole(numbers: NDArray[np.floating[Any]]) -> bool:
-    """Tell whether all floats are whole numbers, small enough to differ from their neighbours."""
-    return bool(np.all(numbers == np.round(numbers)) and np.all(np.abs(numbers) <= LARGEST_WHOLE))

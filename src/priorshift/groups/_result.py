@@ -127,15 +127,16 @@ class GroupEstimates(FrozenArrays):
         return self.whole.method
 
     @property
-    def source_priors(self) -> Vector:
-        """Priors the classifier was trained under: the denominator of the ratio."""
+    def source_priors(self) -> Any:
+        """Priors the classifier was trained under; None where nothing is known of them."""
         return self.pooled.source_priors
 
     @property
-    def ratio(self) -> Vector:
-        """Importance weights: priors / source_priors, shape (n_groups, n_classes)."""
-        source = np.broadcast_to(self.source_priors, self.priors.shape)
-        return prior_ratio(self.priors, source)
+    def ratio(self) -> Any:
+        """Importance weights: priors / source_priors, shape (n_groups, n_classes), or None."""
+        if self.source_priors is None:
+            return None
+        return prior_ratio(self.priors, np.broadcast_to(self.source_priors, self.priors.shape))
 
     @property
     def distance(self) -> Vector:
@@ -194,6 +195,7 @@ class GroupEstimates(FrozenArrays):
             Adapted probabilities.
         """
         check_choice(unknown, ("refuse", "pooled"), "unknown")
+        self.pooled._require_source()
         _, groups = column_of(y_proba, groups, "groups")  # adapted frames keep the column
         predictions = check_outputs(
             y_proba, from_proba=not from_logits, name="y_proba", classes=self.classes
@@ -300,10 +302,12 @@ def _long_columns(found: GroupEstimates) -> dict[str, Any]:
         "class": np.tile(found.classes, G),
         "n": np.repeat(found.n, K),
         "weight": np.repeat(found.weight, K),
-        "source_prior": np.tile(found.source_priors, G),
-        "prior": found.priors.ravel(),
-        "ratio": found.ratio.ravel(),
     }
+    if found.source_priors is not None:
+        columns["source_prior"] = np.tile(found.source_priors, G)
+    columns["prior"] = found.priors.ravel()
+    if found.source_priors is not None:
+        columns["ratio"] = found.ratio.ravel()
     if found.interval is not None:
         lower, upper = found.interval[..., 0], found.interval[..., 1]
         columns |= {"lower": lower.ravel(), "upper": upper.ravel()}
@@ -376,7 +380,8 @@ def _notes(found: GroupEstimates) -> list[str]:
         notes.insert(0, f"... the {MAX_ROWS} of {len(found)} groups that moved most")
     kinds, counts = np.unique(found.status, return_counts=True)
     said = ", ".join(f"{n} {kind}" for kind, n in zip(kinds.tolist(), counts, strict=True))
-    return [*notes, f"{said}; source priors: {found.pooled.source_priors_from}"]
+    notes.append(f"{said}; source priors: {found.pooled.source_priors_from}")
+    return [*notes, *(f"caution: {caution}" for caution in found.whole.cautions)]
 
 
 def pooling_in_words(pooling: float) -> str:

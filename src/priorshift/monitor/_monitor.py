@@ -303,12 +303,12 @@ class PriorMonitor(BaseEstimator):
         )
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write everything needed to continue, as one npz file without pickles, atomically.
+        """Write everything needed to continue, as JSON with a checksum, atomically.
 
         Parameters
         ----------
         path : path-like
-            File to write or replace.
+            File to write or replace; a link is refused.
         """
         from priorshift.monitor._state import save_monitor  # it makes monitors
 

@@ -375,7 +375,7 @@ def planned_shares(estimate: PriorEstimate) -> Vector:
 PREVALENCES = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
 """Shares of the second class in the table of what would be."""
 
-STEPS = 241
+STEPS = 361
 
 
 @dataclass(frozen=True, eq=False)
@@ -430,7 +430,7 @@ class WhatIf:
             if alarm <= 0 or miss <= 0:
                 return None
             cut = float(alarm / (alarm + miss))
-        return cls(scores, log_odds, above, share, cut)
+        return cls(scores, log_odds.round(6), above.round(6), share, cut)
 
     def at(self, share: float) -> dict[str, float | None]:
         """Return threshold, alerts, missed cases and positive predictive value at a share."""

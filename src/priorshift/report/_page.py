@@ -21,16 +21,7 @@ from numpy.typing import ArrayLike
 
 from priorshift._typing import Vector
 from priorshift._version import __version__
-from priorshift.assessment import (
-    BY_DECISIONS,
-    ENOUGH_POWER,
-    FEW_ROWS,
-    Assessment,
-    assumption_in_words,
-    shift_in_words,
-    unexplained,
-    vaguest_share,
-)
+from priorshift.assessment import FEW_ROWS, Assessment, vaguest_share
 from priorshift.compare import Comparison
 from priorshift.estimators import PriorEstimate, Reference, traits_of
 from priorshift.exceptions import missing
@@ -56,6 +47,7 @@ from priorshift.text import (
     shown_text,
     signed_number,
 )
+from priorshift.words import ENOUGH_POWER
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -188,9 +180,6 @@ def render_report(
         widest=None
         if facts.shown.interval is None
         else np.ptp(facts.shown.interval, axis=1).argmax(),
-        said=_said(facts),
-        **_headline(found),
-        unexplained=unexplained(found.shift_test, found.diagnostics) if found else 0.0,
         rare=_rare(facts),
         estimating=sum(r.disagreement is not None for r in comparison.results) if comparison else 0,
         off=miscalibrated(facts),
@@ -339,23 +328,6 @@ def _biggest_moves(facts: Facts) -> list[int]:
     ends = [int(change.argmax()), int(change.argmin())]
     moved = [k for k in ends if abs(change[k]) >= 5e-4]
     return moved[:1] if change.size == 2 else moved
-
-
-def _said(facts: Facts) -> dict[str, str]:
-    """Return the sentences on the tests that Python and the command line share."""
-    found = facts.assessment
-    if found is None:
-        return {}
-    assumption = assumption_in_words(found.shift_test, found.diagnostics)
-    return {
-        "shift": shift_in_words(found.shift_test, facts.shown),
-        "assumption": assumption if facts.decided is None else BY_DECISIONS,
-    }
-
-
-def _headline(found: Assessment | None) -> dict[str, str]:
-    lead, _, rest = ("", "", "") if found is None else found.sentence.partition(": ")
-    return {"lead": lead, "rest": rest}
 
 
 def _rare(facts: Facts) -> int | None:

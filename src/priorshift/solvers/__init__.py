@@ -10,7 +10,13 @@ from priorshift.solvers._least_squares import (
     shrunk_least_squares,
     simplex_least_squares,
 )
-from priorshift.solvers._linear import condition_number, invert, solve_linear
+from priorshift.solvers._linear import (
+    condition_number,
+    invert,
+    is_singular,
+    solve_linear,
+    undetermined,
+)
 from priorshift.solvers._mixture import NO_LIKELIHOOD, Mixture
 from priorshift.solvers._paper import (
     FLOOR,
@@ -42,6 +48,7 @@ __all__ = [
     "expectation_maximisation",
     "gradient_ascent",
     "invert",
+    "is_singular",
     "maximise",
     "maximise_all",
     "maximise_by_group",
@@ -53,4 +60,5 @@ __all__ = [
     "shrunk_least_squares",
     "simplex_least_squares",
     "solve_linear",
+    "undetermined",
 ]

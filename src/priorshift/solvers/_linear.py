@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, lsmr, onenormest, splu
 
-from priorshift._typing import Vector
+from priorshift._typing import Mask, Vector
 from priorshift.exceptions import ConvergenceWarning, warn_user
 from priorshift.execution import SparseBlock
 
@@ -25,6 +25,9 @@ MOST_STEPS = 2000
 
 RESIDUAL = 1e-9
 """Relative residual of a factorisation that is no longer to be trusted."""
+
+MOVED = 1e-6
+"""Entry of a unit vector above which it is no rounding error."""
 
 LARGEST_CONDITION = 1e13
 """Beyond it, a matrix counts as singular."""
@@ -83,6 +86,44 @@ def invert(C: Vector) -> Vector:
     except np.linalg.LinAlgError:
         pass
     return np.linalg.pinv(C, rcond=limit).astype(np.float64, copy=False)
+
+
+def is_singular(M: Vector | SparseBlock) -> bool:
+    """Tell whether some columns of M are mixtures of others, at the price of one inverse.
+
+    Of a sparse matrix only what its empty rows tell: fewer rows than columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> is_singular(np.array([[0.8, 0.2], [0.2, 0.8]])), is_singular(np.full((2, 2), 0.5))
+    (False, True)
+    """
+    if isinstance(M, SparseBlock):
+        return int(np.count_nonzero(M.squares())) < M.shape[1]
+    if M.shape[0] == M.shape[1]:
+        try:
+            norm = np.linalg.norm(M) * np.linalg.norm(np.linalg.inv(M))
+        except np.linalg.LinAlgError:
+            return True
+        if norm * _cutoff(M) < 1:  # it bounds the condition number
+            return False
+    return np.isinf(condition_number(M))
+
+
+def undetermined(M: Vector) -> Mask:
+    """Tell which unknowns of `M x = q` may change while q stays: those that its null space moves.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> undetermined(np.array([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]))
+    array([ True,  True, False])
+    """
+    _, values, rows = np.linalg.svd(M)
+    rank = np.count_nonzero(values > _cutoff(M) * values[0])
+    moved: Mask = np.abs(rows[rank:]).max(axis=0, initial=0.0) > MOVED
+    return moved
 
 
 def _cutoff(M: Vector) -> float:
