@@ -21,8 +21,7 @@ from priorshift._validation import (
 )
 from priorshift.adapt import Goal, adapt_proba
 from priorshift.assessment import ACCURACY, Assessment, adapting, weigh
-from priorshift.compare import Comparison, Scores
-from priorshift.compare._scores import score_adapted
+from priorshift.compare import Comparison, Scores, score_adapted
 from priorshift.counts import Confusion
 from priorshift.estimators import PriorEstimate
 from priorshift.estimators.ppi import labels_needed
