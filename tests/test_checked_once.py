@@ -275,13 +275,18 @@ def test_a_fit_to_checked_predictions_is_pickled(data):
 def test_commands_fit_and_estimate_once(files, command, method, monkeypatch, tmp_path):
     """Auto's fit is what takes the time."""
     kind, counted = type(ps.get_estimator(method)), Counter()
-    for name in ("fit", "estimate"):
 
-        def counting(self, *arguments, _real=getattr(kind, name), _name=name, **options):
-            counted[_name] += 1
-            return _real(self, *arguments, **options)
+    def counting(name):
+        real = getattr(kind, name)
 
-        monkeypatch.setattr(kind, name, counting)
+        def count(self, *arguments, **options):
+            counted[name] += 1
+            return real(self, *arguments, **options)
+
+        monkeypatch.setattr(kind, name, count)
+
+    counting("fit")
+    counting("estimate")
     words = [command, *files, "--method", method]
     if command == "adapt":
         words += ["--output", str(tmp_path / "o.parquet")]
