@@ -458,6 +458,8 @@ def _in_agreement(chosen: dict[str, PriorEstimate], classes: NDArray[Any]) -> st
     priors = np.array([estimate.priors for estimate in chosen.values()])
     source = next(iter(chosen.values())).source_priors
     names, mean = listed(list(chosen)), priors.mean(axis=0)
+    if "Auto" in chosen:  # what `assess` says, so that one quantity has one number
+        mean = chosen["Auto"].priors
     apart = float(total_variation(priors[:, None], priors[None]).max())
     moved = float(total_variation(mean, source))
     agree = "says" if len(chosen) == 1 else "agree"

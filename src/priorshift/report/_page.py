@@ -64,7 +64,9 @@ CALIBRATION = Reference("Guo et al., 2017", "https://arxiv.org/abs/1706.04599")
 MOST_PAIRS = 100
 """Pairs kept of those that cannot be told apart: a thousand classes may have 100,000."""
 
-_HYPHENATED = re.compile(r"\b(?:s?cm-[lm](?:-shrunk)?|bbse-s|em-(?:labels|bcts|ts|vs))\b|[\d.,]+-fold")
+_HYPHENATED = re.compile(
+    r"\b(?:s?cm-[lm](?:-shrunk)?|bbse-s|em-(?:labels|bcts|ts|vs))\b|[\d.,]+-fold"
+)
 
 
 def render_report(
