@@ -12,8 +12,8 @@ from scipy.stats import kstest
 import priorshift as ps
 from benchmarks.verdicts import judge, right, simulate, table
 from priorshift import assessment
+from priorshift.border import ArrayTable
 from priorshift.evidence import Expected
-from priorshift.execution import ArrayTable
 
 K = 3
 MEANS = np.array([[0.0, 0.0], [2.0, 0.5], [0.5, 2.5]])

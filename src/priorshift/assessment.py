@@ -36,8 +36,10 @@ from scipy.special import chdtrc, ndtri
 from sklearn.base import clone
 
 from priorshift._typing import Indices, Labels, Vector
-from priorshift._validation import (
+from priorshift.adapt import Goal, GoalName
+from priorshift.border import (
     Predictions,
+    Table,
     as_decisions,
     check_level,
     check_proba,
@@ -52,7 +54,6 @@ from priorshift._validation import (
     settle_classes,
     warn_of_missing_names,
 )
-from priorshift.adapt import Goal, GoalName
 from priorshift.estimators import PPI, PriorEstimate, PriorEstimator, get_estimator
 from priorshift.evidence import (
     AssumptionTest,
@@ -65,7 +66,6 @@ from priorshift.evidence import (
     expected_score,
     is_shifted,
 )
-from priorshift.execution import Table
 from priorshift.text import (
     listed,
     movers,

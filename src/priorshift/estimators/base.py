@@ -10,9 +10,16 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from priorshift._typing import Indices, Labels, Mask, Vector
-from priorshift._validation import (
+from priorshift.border import (
+    DENSE_CLASSES,
     NO_PRIOR,
+    DenseBlocks,
     Predictions,
+    Rows,
+    SparseBlock,
+    SparseTable,
+    Table,
+    TensorTable,
     as_decisions,
     check_alpha,
     check_choice,
@@ -34,6 +41,7 @@ from priorshift._validation import (
     read_labels,
     settle_classes,
     some,
+    take_rows,
     warn_of_missing_names,
 )
 from priorshift.counts import Confusion, Decision, DecisionCounts
@@ -57,16 +65,6 @@ from priorshift.estimators.intervals import (
 from priorshift.estimators.references import Reference
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
-from priorshift.execution import (
-    DENSE_CLASSES,
-    DenseBlocks,
-    Rows,
-    SparseBlock,
-    SparseTable,
-    Table,
-    TensorTable,
-    take_rows,
-)
 from priorshift.intervals import Estimand, IntervalMethod, IntervalRequest, PriorInterval
 from priorshift.solvers import (
     Mixture,

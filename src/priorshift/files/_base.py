@@ -9,12 +9,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-import numpy as np
 from numpy.typing import NDArray
 
-from priorshift._typing import Floats, Labels
-from priorshift._validation import some
-from priorshift.execution import Rows, Table
+from priorshift._typing import Floats
+from priorshift.border import Rows, Table, some
 from priorshift.files._resume import Mark, Partial
 
 Rewrite = Callable[[Floats], Floats]

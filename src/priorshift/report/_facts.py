@@ -9,23 +9,26 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
 from priorshift._typing import Floats, Indices, Mask, Vector
-from priorshift._validation import (
+from priorshift.adapt import Goal
+from priorshift.assessment import ACCURACY, Assessment, adapting, weigh
+from priorshift.border import (
+    Block,
     Predictions,
+    Rows,
+    Table,
     as_decisions,
     check_priors,
     check_proba,
     encode_labels,
+    map_reduce,
     ordered,
     read_labels,
 )
-from priorshift.adapt import Goal
-from priorshift.assessment import ACCURACY, Assessment, adapting, weigh
 from priorshift.compare import Comparison, MethodResult, Scores
 from priorshift.counts import Confusion
 from priorshift.estimators import PriorEstimate
 from priorshift.estimators.ppi import labels_needed
 from priorshift.evidence import Diagnostics, Reliability, ShiftTest
-from priorshift.execution import Block, Rows, Table, map_reduce
 from priorshift.solvers import condition_number
 from priorshift.text import movers
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from priorshift._typing import Indices, Labels
-from priorshift._validation._inputs import as_labels, some
+from priorshift.border.check import as_labels, some
 from priorshift.exceptions import PriorShiftWarning, missing, warn_user
 
 LABEL_NAMES = (
@@ -124,8 +124,8 @@ def read_joined(
         shared = [name for name in shared if name != label]
     if on is None and len(shared) > 1:
         raise ValueError(
-            f"{rows.where} and {labels.where} share several columns ({some(shared)}); say which one "
-            "is the key with on=."
+            f"{rows.where} and {labels.where} share several columns ({some(shared)}); say which "
+            "one is the key with on=."
         )
     found = as_labels(labels.read(label), f"{label!r} in {labels.where}")
     if on is None and not shared:
