@@ -275,3 +275,30 @@ def test_a_fit_to_checked_predictions_is_pickled(data):
     )
     plain = pickle.dumps(ps.GLS().fit(y_proba_val, y_val))
     assert len(pickle.dumps(estimator)) <= len(plain) + 1000
+
+
+@pytest.mark.parametrize("method", ["auto", "em"])
+@pytest.mark.parametrize("command", ["assess", "estimate", "adapt"])
+def test_commands_fit_and_estimate_once(files, command, method, monkeypatch, tmp_path):
+    """Auto's fit is what takes the time."""
+    kind, counted = type(ps.get_estimator(method)), Counter()
+
+    def counting(name):
+        real = getattr(kind, name)
+
+        def count(self, *arguments, **options):
+            counted[name] += 1
+            return real(self, *arguments, **options)
+
+        monkeypatch.setattr(kind, name, count)
+
+    counting("fit")
+    counting("estimate")
+    words = [command, *files, "--method", method]
+    if command == "adapt":
+        words += ["--output", str(tmp_path / "o.parquet")]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 0, result.output
+    assert counted["fit"] == 1
+    # a verdict takes away what EM would adapt by, so that it is asked again
+    assert counted["estimate"] == 1 or (method == "em" and counted["estimate"] == 2)

@@ -263,6 +263,18 @@ def points(change: float) -> str:
     return f"{'+' if change > 0 else MINUS}{size:.{1 if size >= 9.95 else 2}f}"
 
 
+def short_points(change: float) -> str:
+    """Show a change of a share for a sentence, in percentage points with a sign.
+
+    Examples
+    --------
+    >>> short_points(0.166), short_points(-0.0517), short_points(0.0)
+    ('+17', '−5.2', '+0.0')
+    """
+    size = 100 * abs(change)
+    return f"{MINUS if change < 0 else '+'}{size:.{0 if size >= 9.95 else 1}f}"
+
+
 def number(value: float | None, figures: int = 3) -> str:
     """Show a number with a few figures; an infinity in words.
 
@@ -284,15 +296,15 @@ def number(value: float | None, figures: int = 3) -> str:
     return f"{rounded:.{decimals}f}".replace("-", MINUS)
 
 
-def signed_number(value: float) -> str:
-    """Show a change with its sign, with three figures.
+def signed_number(value: float, figures: int = 3) -> str:
+    """Show a change with its sign, with a few figures.
 
     Examples
     --------
     >>> signed_number(0.0644), signed_number(-1.5), signed_number(0.0)
     ('+0.0644', '−1.50', '0')
     """
-    return f"+{number(value)}" if value > 0 else number(value)
+    return f"+{number(value, figures)}" if value > 0 else number(value, figures)
 
 
 def count(value: float | int) -> str:

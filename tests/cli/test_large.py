@@ -12,8 +12,9 @@ from rich.progress import Progress
 
 from priorshift import assessment
 from priorshift.border import rows
-from priorshift.cli import _classes, _console
+from priorshift.cli import _adapt, _classes, _console
 from priorshift.cli._console import PassBar
+from priorshift.estimators import auto
 from priorshift.files import PredictionFile
 
 FORMATS = ["npy", "parquet", "arrow", "feather"]
@@ -199,3 +200,18 @@ def test_quick_passes_show_nothing(clock):
     bar = Progress(disable=True)
     PassBar(bar)(10, 10)
     assert bar.tasks == []
+
+
+@pytest.mark.usefixtures("large")
+def test_the_bar_of_adapt_counts_all_rows_of_a_target_that_was_sampled(
+    named, ok, monkeypatch, tmp_path
+):
+    totals = []
+    progress = _adapt.progress
+    monkeypatch.setattr(
+        _adapt, "progress", lambda what, total: totals.append(total) or progress(what, total)
+    )
+    monkeypatch.setattr(auto, "SAMPLE_NUMBERS", 120)
+    output = ("--output", tmp_path / "o.parquet")
+    ok("adapt", *named("parquet"), "--method", "auto", *output)
+    assert totals == [200]

@@ -13,11 +13,13 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, log_loss
 
 import priorshift as ps
 from priorshift import assessment
-from priorshift.assessment import labels_needed, weigh
+from priorshift.assessment import weigh
 from priorshift.cli import main
 from priorshift.report import render_report
 from priorshift.report._words import description
 from priorshift.text import number, numbers, percent, percents, short_percent
+from priorshift.verdict import CAUTION, labels_to_settle
+from priorshift.words import fact
 
 pytestmark = pytest.mark.usefixtures("blank_figures")
 
@@ -164,14 +166,16 @@ def test_leave_says_so_all_over_the_page(same, read):
 
 
 def test_unclear_says_what_would_make_it_clear(pets, read):
-    found = replace(weighed(pets, pets.estimate()), verdict="unclear", advice="More rows.")
+    found = replace(
+        weighed(pets, pets.estimate()), verdict="unclear", facts=(fact("more_target", n=12),)
+    )
     page = read(render_report(found.estimate, assessment=found, y_proba_target=pets.y_proba_target))
     assert page.data["verdict"] == "unclear"
     changed = page.data["decisions"]["n_changed"] / 500
-    needed = labels_needed(found.gain.value, changed)
+    needed = labels_to_settle(found.gain.value, changed)
     words = f"Label about {needed:,} target rows" if needed <= 500 else "Get more data"
     assert words in page.texts["next"]
-    assert "More rows." in page.texts["next"]
+    assert "More target rows would help most: there are 12." in page.texts["next"]
     assert "would change" in page.texts["changed"]
 
 
@@ -179,12 +183,12 @@ def test_labels_needed_tell_a_gain_four_times_out_of_five():
     """Simulate decisions that change by 1, 0 or -1, and count how often the gain is seen."""
     rng = np.random.default_rng(0)
     gain, changed = 0.04, 0.16
-    n = labels_needed(gain, changed)
+    n = labels_to_settle(gain, changed)
     chances = [(changed + gain) / 2, (changed - gain) / 2, 1 - changed]
     up, down, _ = rng.multinomial(n, chances, size=20_000).T
     mean = (up - down) / n
     error = np.sqrt(((up + down) / n - mean**2) / n)
-    assert np.mean(mean > assessment.CAUTION * error) == pytest.approx(0.8, abs=0.02)
+    assert np.mean(mean > CAUTION * error) == pytest.approx(0.8, abs=0.02)
 
 
 def test_strength_is_told(pets):

@@ -244,6 +244,8 @@ def reweight(
         tensor, n_kept = _reweight_tensor(values, ratio, from_logits)
         _warn_of_kept(n_kept, values.shape[0])
         return tensor
+    if codes is None and not from_logits and (ratio == 1).all():
+        return values.copy()  # what is left alone stays as it is, to the last digit
     adapted = np.empty_like(values)
     n_kept = 0
     with np.errstate(divide="ignore"):

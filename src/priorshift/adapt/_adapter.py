@@ -162,8 +162,11 @@ class Adapter(FrozenArrays):
                 )
             values = self.calibration.apply(values, from_logits=from_logits)
             from_logits = False
-        ratio = self.ratio ** (self.strength * check_fraction(strength, "strength"))
-        adapted = reweight(values, ratio, from_logits=from_logits)
+        power = self.strength * check_fraction(strength, "strength")
+        if power == 0 and isinstance(values, np.ndarray) and not from_logits:
+            adapted: Any = values.copy()  # there is nothing to do, not even to round
+        else:
+            adapted = reweight(values, self.ratio**power, from_logits=from_logits)
         return like_input(predictions, adapted, self.classes)
 
     def decide(self, y_proba: ArrayLike, *, from_logits: bool = False) -> Labels:

@@ -124,8 +124,8 @@ def read_joined(
         shared = [name for name in shared if name != label]
     if on is None and len(shared) > 1:
         raise ValueError(
-            f"{rows.where} and {labels.where} share several columns ({some(shared)}); say which "
-            "one is the key with on=."
+            f"{rows.where} and {labels.where} share several columns ({some(shared)}); say "
+            "which one is the key with on=."
         )
     found = as_labels(labels.read(label), f"{label!r} in {labels.where}")
     if on is None and not shared:

@@ -177,7 +177,7 @@ def rewrite(task: Task, plan: Plan, partial: Partial) -> Done:
         n_changed += int(np.count_nonzero(cheapest(before, costs) != cheapest(changed, costs)))
         return changed
 
-    with progress("Adapting", shift.n_target or task.target.n_rows()) as bar:
+    with progress("Adapting", task.n_target) as bar:
         task.target.rewrite(
             partial,
             task.columns,

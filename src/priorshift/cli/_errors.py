@@ -126,7 +126,7 @@ def _printable_errors() -> Iterator[None]:
     try:
         yield
     except click.ClickException as error:
-        error.message = printable(error.message, lines=True)
+        vars(error)["message"] = printable(error.message, lines=True)
         raise
 
 

@@ -10,7 +10,7 @@ import click
 import numpy as np
 
 from priorshift._typing import Floats, Labels
-from priorshift.assessment import Assessment, Verdict, Verdicts, adapting, draw_rows
+from priorshift.assessment import Assessment, Verdicts, adapting, draw_rows
 from priorshift.border import Predictions, Table, as_text, some, take_rows
 from priorshift.cli._console import busy, note, progress, say, show_table
 from priorshift.cli._documents import check_suffix, document, hand_out, tell_doubts, verdict_of
@@ -36,6 +36,7 @@ from priorshift.groups import (
     wide_columns,
 )
 from priorshift.text import csv_table, movers
+from priorshift.verdict import Verdict
 
 SHOWN_GROUPS = 25
 """Groups a terminal shows; beyond that the ones that moved most."""

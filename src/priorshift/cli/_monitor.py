@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Floats, Indices, Labels
-from priorshift.assessment import Verdict, Verdicts
+from priorshift.assessment import Verdicts
 from priorshift.border import Predictions, some
 from priorshift.cli._console import emit, note, say, stdout
 from priorshift.cli._console import tell as tell_line
@@ -42,6 +42,7 @@ from priorshift.plotting import MonitorDisplay
 from priorshift.plotting.style import require_matplotlib
 from priorshift.report import require_packages, write_monitor_report
 from priorshift.text import movers
+from priorshift.verdict import Verdict
 
 CALENDAR = {"hour": "h", "day": "D", "month": "M"}
 PERIODS = (*CALENDAR, "week", "value")

@@ -1079,8 +1079,8 @@ class PriorEstimator(BaseEstimator):
     def _condition(self, M: Any, seen: Mask, *, singular_only: bool = False) -> dict[str, Any]:
         """Return the condition number of a confusion matrix among the classes that were seen.
 
-        Where it is singular, there is a caution as well, and a warning: the solution is one of
-        many. `singular_only` measures nothing else.
+        Where it is singular, there is a caution as well: the solution is one of many. A method
+        that inverts it warns, too. Others ask for `singular_only`, which costs less.
         """
         if singular_only and not is_singular(M):
             return {}
@@ -1099,7 +1099,8 @@ class PriorEstimator(BaseEstimator):
             f"{because if never.any() else ''}, and other shares explain them as well as these. "
             f"Add validation samples{'' if self._decisions_only else ', use EM'} or merge classes."
         )
-        warn_user(f"{self.name}: {caution}", PriorShiftWarning)
+        if not singular_only:
+            warn_user(f"{self.name}: {caution}", PriorShiftWarning)
         return {"condition_number": condition, "cautions": (caution,)}
 
     def _unseen(self, target: SeenTarget | TargetCounts) -> tuple[Any, ...]:

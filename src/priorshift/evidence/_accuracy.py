@@ -58,6 +58,20 @@ class Expected:
     def __post_init__(self) -> None:
         refuse_nan(self)
 
+    @classmethod
+    def of(
+        cls, value: float, error: float, level: float, bounds: tuple[float, float] | None = None
+    ) -> "Expected":
+        """Return a value with its interval, from its standard error; bounds cut the interval."""
+        reach = float(norm.ppf((1 + level) / 2)) * error
+        low, high = bounds or (-np.inf, np.inf)
+        return cls(value, max(low, value - reach), min(high, value + reach))
+
+    def error(self, level: float) -> float:
+        """Return the standard error, from an interval of this level that may be cut at its ends."""
+        reach = max(self.high - self.value, self.value - self.low)
+        return max(reach / float(norm.ppf((1 + level) / 2)), 1e-6)
+
     def to_dict(self) -> dict[str, float]:
         """Return plain Python values, ready for JSON."""
         return asdict(self)
@@ -113,8 +127,7 @@ def expected_score(
     value = float(np.clip(priors @ mean - optimism, low, high))
     noise = float((priors**2 * variance / np.maximum(n, 1)).sum())
     noise += float(mean @ covariance @ mean) + (DOUBT * optimism) ** 2
-    reach = float(norm.ppf((1 + confidence_level) / 2) * np.sqrt(noise))
-    return Expected(value, max(low, value - reach), min(high, value + reach))
+    return Expected.of(value, float(np.sqrt(noise)), confidence_level, bounds)
 
 
 @dataclass(frozen=True)

@@ -11,17 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from priorshift._typing import Indices
-from priorshift.assessment import (
-    BY_DECISIONS,
-    ENOUGH_POWER,
-    FEW_ROWS,
-    Measured,
-    assumption_in_words,
-    labels_needed,
-    shift_in_words,
-    unexplained,
-    vaguest_share,
-)
+from priorshift.assessment import FEW_ROWS, Measured, vaguest_share
 from priorshift.estimators import Reference, traits_of
 from priorshift.evidence import Diagnostics, Expected, ShiftTest
 from priorshift.report._facts import ENOUGH, KNOWN, ROUNDING, TYPED, Facts, planned_shares
@@ -40,6 +30,8 @@ from priorshift.text import (
     shown_text,
     signed_number,
 )
+from priorshift.verdict import labels_to_settle
+from priorshift.words import ENOUGH_POWER
 
 GUIDE = Reference(
     "The Hitchhiker’s Guide to Prior-Shift Adaptation, 2021", "https://arxiv.org/abs/2106.11695"
@@ -97,8 +89,8 @@ class Verdict:
 def verdict(facts: Facts) -> Verdict:
     """Return the assessment's sentence, or say what a verdict would need."""
     if facts.assessment is not None:
-        lead, _, rest = facts.assessment.sentence.partition(":")
-        return Verdict(facts.assessment.verdict, f"{lead}:", rest.strip())
+        lead, rest = facts.assessment.headline
+        return Verdict(facts.assessment.verdict, f"{lead}:", rest)
     if facts.estimate.method == KNOWN:
         return Verdict(
             "none",
@@ -217,7 +209,7 @@ def _last_tile(facts: Facts) -> Iterator[Tile]:
         if found is None or found.p_value is None:
             yield Tile(label, "not tested", ("too few rows or too many classes",))
         elif found.rejected:
-            share = short_percent(unexplained(facts.test, facts.diagnostics))
+            share = short_percent(facts.assessment.unexplained)
             yield Tile(label, "in doubt", (f"up to {share} of the target looks different",))
         else:
             yield Tile(
@@ -431,9 +423,9 @@ def _shift_check(facts: Facts) -> Check | None:
         return None
     test = facts.test
     if test is None:
-        why = " ".join(r for r in facts.assessment.reasons if " test" in r and ": " in r)
+        why = facts.assessment.say("no_test", "too_many_classes")
         return Check("shift", "unknown", "Not tested", why or "There is no test of a shift.")
-    said = shift_in_words(test, facts.shown)
+    said = facts.assessment.say("shifted", "not_shifted")
     numbers, notes = _shift_numbers(test), _shift_notes(test)
     if test.rejected:
         return Check("shift", "good", "Clear change", said, numbers, notes)
@@ -472,7 +464,8 @@ def _assumption_check(facts: Facts) -> Check | None:
     if facts.assessment is None:
         return None
     if facts.decided is not None:
-        return Check("assumption", "unknown", "Cannot tell", BY_DECISIONS)
+        said = facts.assessment.say("by_decisions")
+        return Check("assumption", "unknown", "Cannot tell", said)
     found = facts.assessment.assumption_test
     if found is None:
         return Check(
@@ -482,7 +475,7 @@ def _assumption_check(facts: Facts) -> Check | None:
             "Whether only the class balance changed is not tested here: see "
             "priorshift.check_assumption.",
         )
-    said = assumption_in_words(facts.test, facts.diagnostics)
+    said = facts.assessment.say("few_to_check", "explained", "more_changed", "repeated")
     note = (
         "Adapting assumes that each class looks as it did and only the shares changed. The test "
         "compares how confident decisions are with what validation, at the new shares, predicts."
@@ -726,7 +719,7 @@ def _labels_needed(facts: Facts) -> int | None:
     if facts.goal.name not in ("accuracy", "cost"):
         return None
     gain = facts.assessment.gain.value / facts.goal.scale
-    needed = labels_needed(gain, facts.changed_decisions)
+    needed = labels_to_settle(gain, facts.changed_decisions)
     return needed if needed <= facts.n_target else None
 
 

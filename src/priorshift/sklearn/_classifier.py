@@ -163,7 +163,7 @@ class PriorAdaptedClassifier(ClassifierWrapper):
         held-out validation data to `fit`.
     prior_estimator : PriorEstimator, default=None
         Estimator of the target priors, which is cloned; None means `Auto()`.
-    calibrator : object with `fit(log_proba, y)` and `predict_proba(log_proba)`, default=None
+    calibrator : object with `fit(y_proba, y)` and `predict_proba(y_proba)`, default=None
         For example `TemperatureScaling()` or `BCTS()`; None means no calibration. It is cloned, and
         receives logarithms of probabilities that are at least 1.2e-38. For the confusion matrix,
         each row is calibrated by a calibrator that was fitted without it.
