@@ -7,7 +7,7 @@ import pytest
 
 NEEDED = {
     "src/priorshift/torch_sampler.py": "torch",
-    "src/priorshift/execution/_dask.py": "distributed",
+    "src/priorshift/border/_dask.py": "distributed",
     "src/priorshift/reproduction/networks.py": "torch",
 }
 

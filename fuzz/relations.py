@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 import priorshift as ps
 from fuzz.inputs import Rng, pick
 from fuzz.outcomes import BadAnswerError
-from priorshift.execution import ArrayTable
+from priorshift.border import ArrayTable
 
 METHODS = tuple(ps.available_estimators())
 FOLDED = frozenset({"auto", "em-bcts", "em-labels", "joint", "scm-l-shrunk", "gls"})

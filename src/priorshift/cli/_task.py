@@ -15,20 +15,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Labels, Vector
-from priorshift._validation import (
-    Columns as TableColumns,
-)
-from priorshift._validation import (
+from priorshift.adapt import Adapter
+from priorshift.assessment import Assessment, Verdicts, assess, following
+from priorshift.border import (
+    SAMPLE_SEED,
     Predictions,
+    Table,
     as_decisions,
     misspelt,
     read_decisions,
     read_joined,
     read_labels,
+    sample_in_memory,
+    sample_sentence,
     some,
 )
-from priorshift.adapt import Adapter
-from priorshift.assessment import Assessment, Verdicts, assess, following
+from priorshift.border import Columns as TableColumns
 from priorshift.cli._classes import (
     Columns,
     class_columns,
@@ -53,7 +55,6 @@ from priorshift.estimators import (
     get_estimator,
     traits_of,
 )
-from priorshift.execution import SAMPLE_SEED, Table, sample_in_memory, sample_sentence
 from priorshift.files import PredictionFile, open_predictions
 from priorshift.solvers import ADVICE
 

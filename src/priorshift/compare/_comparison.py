@@ -11,15 +11,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from priorshift._results import Backend, make_frame
 from priorshift._typing import Indices, Vector
-from priorshift._validation import (
+from priorshift.adapt import Goal, GoalName, total_variation
+from priorshift.border import (
     Predictions,
+    Rows,
+    Table,
     check_proba,
     column_of,
     known_labels,
     ordered,
     read_labels,
+    take_rows,
 )
-from priorshift.adapt import Goal, GoalName, total_variation
 from priorshift.compare._scores import Scores, score_adapted
 from priorshift.estimators import (
     FIRST,
@@ -30,7 +33,6 @@ from priorshift.estimators import (
     get_estimator,
     traits_of,
 )
-from priorshift.execution import Rows, Table, take_rows
 from priorshift.text import (
     html_paragraphs,
     html_table,

@@ -11,7 +11,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
-from priorshift._validation import some
+from priorshift.border import some
 from priorshift.estimators.auto import Auto
 from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.confusion_likelihood import (

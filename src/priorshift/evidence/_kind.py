@@ -111,9 +111,7 @@ def explain(
     for _ in range(STEPS):
         root = 1 / np.sqrt(np.maximum(H @ fitted + t, 1e-12))[:, None]
         fitted = np.where(seen, 0.0, fitted)
-        fitted[seen] = simplex_least_squares(
-            root * H[:, seen], root[:, 0] * t, tol=1e-9
-        ).value
+        fitted[seen] = simplex_least_squares(root * H[:, seen], root[:, 0] * t, tol=1e-9).value
     distances = [_Distance.of(t - H @ start, noise(start), H @ start + t, None)]
     free = H[:, fitted > 1e-6]
     distances.append(_Distance.of(t - H @ fitted, noise(fitted), H @ fitted + t, free))
@@ -137,7 +135,9 @@ class _Distance:
     noise: Vector
 
     @classmethod
-    def of(cls, residual: Vector, noise: Vector, total: Vector, fitted: Vector | None) -> "_Distance":
+    def of(
+        cls, residual: Vector, noise: Vector, total: Vector, fitted: Vector | None
+    ) -> "_Distance":
         root = 1 / np.sqrt(np.maximum(total, 1e-12))
         scaled = noise * np.outer(root, root)
         if fitted is not None and fitted.shape[1] > 1:

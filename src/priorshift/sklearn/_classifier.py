@@ -17,7 +17,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from priorshift._typing import Floats, Labels, Vector
-from priorshift._validation import (
+from priorshift.adapt import adapt_proba, cheapest, check_costs
+from priorshift.border import (
     Predictions,
     check_priors,
     check_sample_weight,
@@ -25,7 +26,6 @@ from priorshift._validation import (
     like_input,
     some,
 )
-from priorshift.adapt import adapt_proba, cheapest, check_costs
 from priorshift.counts import DecisionCounts
 from priorshift.estimators import Auto, PriorEstimate, PriorEstimator
 from priorshift.exceptions import PriorShiftWarning, warn_user
