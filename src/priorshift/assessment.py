@@ -6,7 +6,7 @@ Estimators, tests and labels give numbers; `priorshift.verdict` turns numbers in
 
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from html import escape
 from os import PathLike
@@ -19,8 +19,10 @@ from scipy.special import chdtrc
 from sklearn.base import clone
 
 from priorshift._typing import Indices, Labels, Vector
-from priorshift._validation import (
+from priorshift.adapt import Goal, GoalName
+from priorshift.border import (
     Predictions,
+    Table,
     as_decisions,
     check_count,
     check_level,
@@ -34,9 +36,9 @@ from priorshift._validation import (
     read_decisions,
     read_labels,
     settle_classes,
+    take_rows,
     warn_of_missing_names,
 )
-from priorshift.adapt import Goal, GoalName
 from priorshift.estimators import (
     PPI,
     CalibratedMean,
@@ -64,6 +66,8 @@ from priorshift.evidence import (
     fit_mean,
     hedge_shares,
     is_shifted,
+    label_information,
+    least_information,
     measure_gains,
     measure_shares,
     promise,
@@ -75,12 +79,14 @@ from priorshift.evidence import (
     shares_by_reading,
     ungated,
 )
-from priorshift.execution import Table, take_rows
 from priorshift.text import movers, plain
 from priorshift.verdict import WORTH, Action, Gain, Kind, Promise, Ruling, Verdict, judge
 from priorshift.words import ADVICE, Fact, Headline, decisions_headline, fact, headline, say
 
 ACCURACY = Goal("accuracy")
+
+FEW_ROWS = 30
+"""Validation rows, at the estimated priors, below which an answer rests on few."""
 
 LABELS = 40
 """Labels of the target to ask for where a verdict is unclear."""
@@ -599,9 +605,10 @@ def _weigh(
     with _collected() as told:
         numbers = _gather(data, estimate, level, goal, mean, groups)
         test, untested = _test(data, given, seed)
-    estimate = numbers.estimate
+    estimate, obstacle = numbers.estimate, _obstacle(data, estimate)
     near = past if past is not None and past.reaches(numbers.moved) else None
-    ruling = _rule(data, numbers, goal, None if test is None else test.rejected, near, assumed)
+    shifted = None if test is None else test.rejected
+    ruling = _rule(data, numbers, goal, shifted, near, assumed, obstacle)
     gain = Expected.of(*ruling.gain, level, (-1.0, 1.0) if goal.in_points else None)
     before, after = numbers.before, _score_after(data, numbers, gain.value, goal)
     report = _report(data, numbers, ruling, near, assumed, level)
@@ -613,21 +620,22 @@ def _weigh(
             goal=goal.name,
             gain=(gain.value, gain.low, gain.high),
             scores=None if before is None or after is None else (before.value, after.value),
-            shifted=test is not None and test.rejected,
+            shifted=bool(shifted),
             unknown=_unknown_classes(estimate),
         )
-    advice = (_advice(data, numbers),) if ruling.verdict == "unclear" else ()
+    facts = [] if obstacle is None else [obstacle]
+    facts += _facts(data, numbers, test, report, past, near, assumed, goal, level)
+    if ruling.verdict == "unclear" and obstacle is None:
+        more = numbers.measured is not None
+        facts.append(fact("label_rows", n=min(LABELS, data.n_target), more=more))
+    facts += [*numbers.missing, *untested]
+    if (looked_at := data.y_proba_target.shape[0]) < data.n_target:
+        facts.append(fact("sampled", n=looked_at, n_target=data.n_target))
     return Assessment(
         verdict=ruling.verdict,
         action=ruling.action,
         headline=said,
-        facts=(
-            *_facts(data, numbers, test, report, past, near, assumed, goal, level),
-            *advice,
-            *numbers.missing,
-            *untested,
-            *data.notes,
-        ),
+        facts=tuple(facts),
         gain=gain,
         estimate=following(estimate, ruling.action, numbers.mean),
         shift_test=test,
@@ -689,7 +697,8 @@ class Verdicts:
     ) -> None:
         self.validation = check_proba(y_proba_val, "y_proba_val"), y_val
         self.source_label_priors, self.budget = source_label_priors, budget
-        self.mean: CalibratedMean | None = None
+        self._mean: CalibratedMean | None = None
+        self._obstacles: list[Fact | None] = []
 
     def on(
         self, estimate: PriorEstimate, y_proba: ArrayLike, y: ArrayLike | None = None
@@ -712,16 +721,18 @@ class Verdicts:
         self.budget -= n_rows * (K + 10)
         rows = (data.y_proba_val, data.classes[data.y_val], data.y_proba_target)
         with _collected():
-            if self.mean is None and data.decided_shares is None:
-                self.mean = _fit_mean(data, {"source_label_priors": self.source_label_priors})
-            numbers = _gather(data, estimate, 0.95, ACCURACY, self.mean, None)
-            try:
+            if self._mean is None and data.decided_shares is None:
+                self._mean = _fit_mean(data, {"source_label_priors": self.source_label_priors})
+            numbers = _gather(data, estimate, 0.95, ACCURACY, self._mean, None)
+            shifted: bool | None = None
+            if not self._obstacles:  # validation is the same for all
+                self._obstacles.append(_obstacle(data, estimate))
+            (obstacle,) = self._obstacles
+            with suppress(ValueError):  # too few rows
                 shifted = is_shifted(
                     *rows, self.source_label_priors, classes=data.classes, random_state=0
                 )
-            except ValueError:  # too few rows
-                shifted = None
-            return _rule(data, numbers, ACCURACY, shifted, None, False).verdict
+            return _rule(data, numbers, ACCURACY, shifted, None, False, obstacle).verdict
 
 
 # Inputs
@@ -755,16 +766,6 @@ class Data:
         if decided is None:
             return None
         return np.bincount(decided, minlength=self.classes.size) / decided.size
-
-    @property
-    def notes(self) -> Iterator[Fact]:
-        """Say that columns seem to be mixed up, and what was looked at if not everything."""
-        said = order_in_words(self.y_proba_val.values, self.y_val, self.classes)
-        if said is not None:
-            yield fact("columns_swapped", text=said)
-        looked_at = self.y_proba_target.shape[0]
-        if looked_at < self.n_target:
-            yield fact("sampled", n=looked_at, n_target=self.n_target)
 
 
 def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, classes: Any) -> Data:
@@ -828,7 +829,9 @@ def _estimate(
     fitted: PriorEstimator, data: Data, level: float, seed: Any
 ) -> tuple[PriorEstimate, tuple[Fact, ...]]:
     """Estimate with an interval; without one, and saying so, where the method has none."""
-    used = fitted.needs_target_labels or (fitted.uses_target_labels and data.labelled.size)
+    used = fitted.target_labels == "required" or (
+        fitted.target_labels == "used" and data.labelled.size
+    )
     labels: Any = {"y_target": data.labels} if used else {}
     try:
         return fitted.estimate(data.y_proba_target, level, seed, **labels), ()
@@ -989,10 +992,7 @@ def _score_after(data: Data, numbers: Numbers, gain: float, goal: Goal) -> Expec
     before, found = numbers.before, numbers.after
     if before is None or found is None or data.decided_shares is not None:
         return None
-    least, most = goal.bounds
-    value = min(most, max(least, before.value + (gain if goal.in_points else -gain)))
-    low, high = value + found.low - found.value, value + found.high - found.value
-    return Expected(value, max(least, low), min(most, high))
+    return found.moved_to(before.value + (gain if goal.in_points else -gain), goal.bounds)
 
 
 def _measure(
@@ -1115,6 +1115,7 @@ def _test(
             classes=data.classes,
             n_resamples=199 if many else 999,
             assumption=K <= MOST_CLASSES_OF_ASSUMPTION,
+            effect=False,
             random_state=seed,
             **given,
         )
@@ -1176,6 +1177,7 @@ def _rule(
     shifted: bool | None,
     past: Backtest | None,
     assumed: bool,
+    obstacle: Fact | None,
 ) -> Ruling:
     """Ask for the verdict; decisions cannot be adapted one by one, and are always left.
 
@@ -1193,9 +1195,23 @@ def _rule(
         measured=numbers.gains,
         past=None if past is None else past.gains,
         assumed=assumed,
-        obstacle="unknown_class" if _unknown_classes(numbers.estimate) else None,
+        obstacle=None if obstacle is None else obstacle.name,
         worth=WORTH * goal.scale,
     )
+
+
+def _obstacle(data: Data, estimate: PriorEstimate) -> Fact | None:
+    """Say why nothing can be judged, if so: inputs that do not fit, or an unknown class."""
+    values, y = data.y_proba_val.values, data.y_val
+    if data.decided_shares is not None:
+        return None
+    if (said := order_in_words(values, y, data.classes)) is not None:
+        return fact("columns_swapped", text=said)
+    z, least = label_information(values, y), least_information(y.size)
+    if z is not None and z < least:
+        return fact("no_information", n=y.size, z=z, least=least)
+    unknown = _unknown_classes(estimate)
+    return fact("unknown_class", n=len(unknown)) if unknown else None
 
 
 def _unknown_classes(estimate: PriorEstimate) -> list[Any]:
@@ -1289,14 +1305,6 @@ def _facts_of_kind(numbers: Numbers, test: ShiftTest | None, assumed: bool) -> I
     found = None if test is None else test.assumption
     if found is not None and (found.n_repeated_val or found.n_repeated_target):
         yield fact("repeated", n_val=found.n_repeated_val, n_target=found.n_repeated_target)
-
-
-def _advice(data: Data, numbers: Numbers) -> Fact:
-    """Say what would help where the verdict is unclear: nearly always a few labels."""
-    if unknown := _unknown_classes(numbers.estimate):
-        return fact("missing_classes", n=len(unknown))
-    n = min(LABELS, data.n_target)
-    return fact("label_rows", n=n, more=numbers.measured is not None)
 
 
 def _headline_of_decisions(report: PriorEstimate, decided: Vector) -> Headline:

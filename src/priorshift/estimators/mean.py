@@ -18,14 +18,13 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, stdtrit
 
 from priorshift._typing import Floats, Indices, Vector
-from priorshift._validation import check_count
+from priorshift.border import Block, Rows, check_count, map_reduce, sample_rows
 from priorshift.calibration import AveragedCalibration, CalibrationAverage, average_calibration
 from priorshift.estimators.auto import Auto
 from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.counts import SourceBalance, source_balance
 from priorshift.estimators.references import GONZALEZ
 from priorshift.estimators.result import PriorEstimate
-from priorshift.execution import Block, Rows, map_reduce, sample_rows
 from priorshift.intervals import IntervalRequest, PriorInterval
 from priorshift.solvers import Solution
 
@@ -88,7 +87,9 @@ class CalibratedMean(PriorEstimator):
         """Return the mean by the calibration that Auto has fitted already."""
         fitted = cls(cv=auto.cv, random_state=auto.random_state)
         own = auto.get_params()
-        vars(fitted).update({name: at for name, at in vars(auto).items() if name not in own})
+        for name, learned in vars(auto).items():
+            if name not in own:
+                setattr(fitted, name, learned)
         return fitted
 
     def fit(

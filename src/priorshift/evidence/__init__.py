@@ -12,6 +12,7 @@ from priorshift.evidence._assumption import check_assumption
 from priorshift.evidence._backtest import Backtest, PastGroup, backtest, read_groups, replay
 from priorshift.evidence._detect import detect_shift, is_shifted
 from priorshift.evidence._diagnose import Diagnostics, diagnose
+from priorshift.evidence._information import label_information, least_information
 from priorshift.evidence._kind import Explained, amplification, explain
 from priorshift.evidence._labels import (
     Strata,
@@ -61,6 +62,8 @@ __all__ = [
     "fit_mean",
     "hedge_shares",
     "is_shifted",
+    "label_information",
+    "least_information",
     "measure_gains",
     "measure_shares",
     "promise",

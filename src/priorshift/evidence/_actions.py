@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from priorshift._typing import Floats, Indices, Vector
-from priorshift._validation import Predictions
 from priorshift.adapt import prior_ratio
+from priorshift.border import Predictions
 from priorshift.estimators import Auto, CalibratedMean, PriorEstimate, PriorEstimator
 from priorshift.evidence._promises import Shares, Target, Validation
 

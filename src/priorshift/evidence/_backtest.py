@@ -20,7 +20,8 @@ from sklearn.base import clone
 
 from priorshift._results import Backend, make_frame
 from priorshift._typing import Indices, Labels, Vector
-from priorshift._validation import (
+from priorshift.adapt import Goal, GoalName
+from priorshift.border import (
     Predictions,
     as_array,
     check_proba,
@@ -30,17 +31,16 @@ from priorshift._validation import (
     settle_classes,
     some,
 )
-from priorshift._validation import (
+from priorshift.border import (
     ordered as in_order,
 )
-from priorshift.adapt import Goal, GoalName
 from priorshift.estimators import PriorEstimator, get_estimator
 from priorshift.evidence._actions import act_on_target, fit_mean
 from priorshift.evidence._labels import Strata, measure_gains, rows_that_differ
 from priorshift.exceptions import missing
 from priorshift.text import plain
 from priorshift.verdict import SURE, WORTH, Action, Gain, Ruling, Verdict, take_best
-from priorshift.words import say_backtest
+from priorshift.words import Aim, say_backtest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -98,7 +98,7 @@ class Backtest:
     groups: tuple[PastGroup, ...]
     n_groups: int
     ordered: bool
-    goal: str = "accuracy"
+    goal: Aim = "accuracy"
     scale: float = 1.0
 
     @property
