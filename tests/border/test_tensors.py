@@ -203,14 +203,14 @@ def test_a_source_prior_of_0(tensor):
 
 
 @pytest.mark.parametrize("make", [ps.TemperatureScaling, ps.BCTS, ps.VectorScaling])
-@pytest.mark.parametrize("from_proba", [False, True])
-def test_calibrators(tensor, make, from_proba):
+@pytest.mark.parametrize("logits", [False, True])
+def test_calibrators(tensor, make, logits):
     val, y_val, target = data()
-    if not from_proba:
+    if logits:
         with np.errstate(divide="ignore"):
             val, target = 3 * np.log(val), 3 * np.log(target)
-    one = make(from_proba=from_proba).fit(val, y_val)
-    other = make(from_proba=from_proba).fit(tensor(val), tensor(y_val))
+    one = make(logits=logits).fit(val, y_val)
+    other = make(logits=logits).fit(tensor(val), tensor(y_val))
     np.testing.assert_array_equal(other._map.slope, one._map.slope)
     for predict in ("predict_proba", "predict_log_proba"):
         given = tensor(target)

@@ -301,16 +301,15 @@ class Auto(PriorEstimator):
     """
 
     name = "auto"
-    headline = "Auto"
     summary = (
         "calibrates, estimates, shrinks towards the source priors as far as the evidence supports, "
         "and adapts only where that is expected to help"
     )
     reference = ALEXANDARI
-    _decision = "soft"
-    keeps_rows = True
-    calibrates = True
-    batch = "calibrated"
+    decision = "soft"
+    outputs = "calibrated"
+    _keeps_rows = True
+    _batch = "calibrated"
 
     def __init__(
         self,

@@ -44,9 +44,8 @@ class NoAdaptation(PriorEstimator):
     name = "na"
     summary = "leaves the predictions alone"
     reference = GUIDE
-    takes_sparse = True
-    needs_probabilities = False
-    estimates_nothing = True
+    outputs = "ignored"
+    _takes_sparse = True
 
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
         return self._unchanged(y_proba.shape[0])
@@ -85,10 +84,10 @@ class CM(PriorEstimator):
     """
 
     name = "cm"
-    _decision: Decision | None = "hard"
+    decision: Decision | None = "hard"
     summary = "inverts the confusion matrix of hard decisions, then clips to the simplex"
     reference = SAERENS
-    batch = "inversion"
+    _batch = "inversion"
 
     def _solve(self, target: TargetCounts) -> PriorEstimate:
         C = self._columns[:, target.seen]
@@ -122,7 +121,7 @@ class SCM(CM):
     """
 
     name = "scm"
-    _decision = "soft"
+    decision = "soft"
     summary = "inverts the confusion matrix of soft decisions, then clips to the simplex"
     reference = GUIDE
 
@@ -156,11 +155,10 @@ class BBSE(PriorEstimator):
     """
 
     name = "bbse"
-    _decision: Decision | None = "hard"
+    decision: Decision | None = "hard"
     summary = "inverts the joint confusion matrix of hard decisions for the ratio"
     reference = LIPTON
     raw_is = "ratio"
-    gap_unit = ""
 
     def __init__(
         self, *, constrained: bool = False, tol: float = 1e-9, solver: str = "certified"
@@ -168,12 +166,12 @@ class BBSE(PriorEstimator):
         self.constrained, self.tol, self.solver = constrained, tol, solver
 
     @property
-    def wide(self) -> bool:
+    def _wide(self) -> bool:
         """Whether no dense matrix of classes by classes is formed."""
         return not self.constrained
 
     @property
-    def batch(self) -> Batch | None:  # type: ignore[override]
+    def _batch(self) -> Batch | None:  # type: ignore[override]
         """How groups are solved together; the constrained form solves one at a time."""
         return None if self.constrained else "inversion"
 
@@ -205,7 +203,7 @@ class BBSES(BBSE):
     """
 
     name = "bbse-s"
-    _decision = "soft"
+    decision = "soft"
     summary = "inverts the joint confusion matrix of soft decisions for the ratio"
 
 

@@ -110,7 +110,7 @@ class RLLS(PriorEstimator):
     summary = "fits the ratio by regularised least squares"
     reference = AZIZZADENESHELI
     raw_is = "ratio"
-    gap_unit = ""
+    _wide = False  # a dense matrix of classes by classes is formed
 
     def __init__(
         self,
@@ -123,16 +123,6 @@ class RLLS(PriorEstimator):
     ) -> None:
         self.regularization, self.delta, self.gamma = regularization, delta, gamma
         self.decision, self.tol = decision, tol
-
-    @property
-    def wide(self) -> bool:
-        """Whether no dense matrix of classes by classes is formed: it always is."""
-        return False
-
-    @property
-    def _decision(self) -> Decision:
-        check_choice(self.decision, ("hard", "soft"), "decision")
-        return self.decision
 
     def _sources(self, counts: ValidationCounts | None, known: Known) -> tuple[Vector, str]:
         return label_sources(counts, known)
@@ -202,8 +192,8 @@ class GLS(PriorEstimator):
     """
 
     name = "gls"
-    _decision = "soft"
-    keeps_rows = True
+    decision = "soft"
+    _keeps_rows = True
     summary = (
         "inverts the confusion matrix of soft decisions by weighted least squares, shrunk towards "
         "the source priors as far as the evidence supports"
@@ -333,8 +323,8 @@ class ELSA(PriorEstimator):
     """
 
     name = "elsa"
-    _decision = "soft"
-    keeps_rows = True
+    decision = "soft"
+    _keeps_rows = True
     summary = "matches moments of validation and target, rows weighted by what they tell"
     reference = TIAN
 

@@ -99,8 +99,7 @@ class PPI(PriorEstimator):
         "corrects the mean prediction by what the labelled rows of the target show of its bias"
     )
     reference = ANGELOPOULOS
-    uses_target_labels = needs_target_labels = True
-    needs_probabilities = False
+    target_labels = "required"
 
     def __init__(self, *, weight: float | None = None) -> None:
         self.weight = weight

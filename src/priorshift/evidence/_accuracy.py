@@ -72,6 +72,13 @@ class Expected:
         reach = max(self.high - self.value, self.value - self.low)
         return max(reach / float(norm.ppf((1 + level) / 2)), 1e-6)
 
+    def moved_to(self, value: float, bounds: tuple[float, float]) -> "Expected":
+        """Return another value with an interval as wide as this one; bounds cut both."""
+        low, high = bounds
+        value = min(high, max(low, value))
+        reach = value - self.value
+        return Expected(value, max(low, self.low + reach), min(high, self.high + reach))
+
     def to_dict(self) -> dict[str, float]:
         """Return plain Python values, ready for JSON."""
         return asdict(self)

@@ -34,6 +34,7 @@ from priorshift.border import (
     some,
 )
 from priorshift.estimators import PriorEstimate, PriorEstimator
+from priorshift.estimators.inputs import require_decisions
 from priorshift.estimators.intervals import votes_of_validation
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.groups._counts import GroupCounts, count_groups, encode_groups, read_groups
@@ -141,7 +142,7 @@ def estimate_groups(
     check_is_fitted(estimator)
     asked = _Asked(check_pooling(pooling), _request(confidence_level))
     if y_pred is not None:
-        estimator._require_decisions(y_pred, y_proba)
+        require_decisions(estimator, y_pred, y_proba)
         y_proba = as_decisions(y_pred, estimator.classes_)
     if isinstance(y_proba, GroupCounts):
         if groups is not None or sample_weight is not None:

@@ -237,7 +237,7 @@ class ComparisonDisplay(Display):
         """Name the two methods that differ most, of those that estimate anything."""
         plural = "s" if len(self.methods) > 1 else ""
         title = f"{len(self.methods)} method{plural}, {self.classes.size:,} classes{more}"
-        judged = [m for m, name in enumerate(self.methods) if not traits_of(name).estimates_nothing]
+        judged = [m for m, name in enumerate(self.methods) if traits_of(name).outputs != "ignored"]
         if len(judged) > 1:
             distances = self.distances[np.ix_(judged, judged)]
             pair = np.unravel_index(np.argmax(distances), distances.shape)
