@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import priorshift as ps
+from priorshift.border import ArrayTable, rows, sample_in_memory
 from priorshift.compare import compare, score
-from priorshift.execution import ArrayTable, _tables, sample_in_memory
 from priorshift.report import render_report
 from priorshift.report._facts import gather
 
@@ -28,8 +28,8 @@ def test_counts_and_scores_are_those_of_all_rows(target, kind):
     assert facts.n_changed == (before != after).sum() > 0
     for counted, decided in zip(facts.routes, (before, after), strict=True):
         np.testing.assert_array_equal(counted, np.bincount(decided, minlength=4))
-    for source, goal, rows in facts.flows:
-        assert rows == ((before == source) & (after == goal)).sum() > 0
+    for source, goal, n_rows in facts.flows:
+        assert n_rows == ((before == source) & (after == goal)).sum() > 0
     names = estimate.classes
     for found, expected in (
         (facts.scores[0], score(y_proba, y, estimate.source_priors, classes=names)),
@@ -54,15 +54,15 @@ def test_rows_without_a_class_left_are_told_of_once():
 
 
 def test_samples_are_rows_of_the_table_and_the_same_every_time(rng, monkeypatch):
-    monkeypatch.setattr(_tables, "SAMPLE_NUMBERS", 300)
-    monkeypatch.setattr(_tables, "FEWEST_ROWS", 10)
+    monkeypatch.setattr(rows, "SAMPLE_NUMBERS", 300)
+    monkeypatch.setattr(rows, "FEWEST_ROWS", 10)
     values = np.column_stack([np.arange(1000.0), rng.random((1000, 2))])
     sample = sample_in_memory(ArrayTable(values))
-    rows = sample[:, 0].astype(int)
-    assert 80 < rows.size <= 100
-    assert (np.diff(rows) > 0).all()
-    np.testing.assert_array_equal(sample, values[rows])
-    assert abs(rows.mean() - 500) < 100
+    drawn = sample[:, 0].astype(int)
+    assert 80 < drawn.size <= 100
+    assert (np.diff(drawn) > 0).all()
+    np.testing.assert_array_equal(sample, values[drawn])
+    assert abs(drawn.mean() - 500) < 100
     np.testing.assert_array_equal(sample_in_memory(ArrayTable(values)), sample)
 
 

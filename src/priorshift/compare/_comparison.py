@@ -11,17 +11,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from priorshift._results import Backend, make_frame
 from priorshift._typing import Indices, Vector
-from priorshift._validation import (
+from priorshift.adapt import Goal, GoalName, total_variation
+from priorshift.border import (
     Predictions,
+    Rows,
+    Table,
     check_proba,
     column_of,
     known_labels,
     ordered,
     read_labels,
+    take_rows,
 )
-from priorshift.adapt import Goal, GoalName, total_variation
 from priorshift.compare._scores import Scores, score_adapted
 from priorshift.estimators import (
+    FIRST,
     NoAdaptation,
     PriorEstimate,
     PriorEstimator,
@@ -29,11 +33,11 @@ from priorshift.estimators import (
     get_estimator,
     traits_of,
 )
-from priorshift.execution import Rows, Table, take_rows
 from priorshift.text import (
     html_paragraphs,
     html_table,
     listed,
+    movers,
     number,
     plain,
     short_percent,
@@ -323,7 +327,7 @@ def _uses_labels(name: str, n_labelled: int, target: Predictions) -> bool:
     """Tell whether a method gets the target's labels; all of them are kept to judge it by."""
     traits = traits_of(name)
     partly = 0 < n_labelled < target.shape[0]
-    return traits.needs_target_labels or (traits.uses_target_labels and partly)
+    return traits.target_labels == "required" or (traits.target_labels == "used" and partly)
 
 
 def _aimed(name: str, costs: Any, goal: GoalName) -> PriorEstimator:
@@ -382,7 +386,7 @@ def _with_disagreement(results: list[MethodResult], classes: NDArray[Any]) -> li
     said = {
         r.method: r.estimate.priors
         for r in results
-        if r.estimate is not None and not traits_of(r.method).estimates_nothing
+        if r.estimate is not None and traits_of(r.method).outputs != "ignored"
     }
     if len(said) < 2:
         return results
@@ -446,31 +450,30 @@ def _chosen(results: Iterable[MethodResult]) -> dict[str, PriorEstimate]:
     every: dict[str, PriorEstimate] = {}
     for result in results:
         traits = traits_of(result.method)
-        if result.estimate is None or traits.estimates_nothing:
+        if result.estimate is None or traits.outputs == "ignored":
             continue
         every[result.method] = result.estimate
-        if traits.headline:
-            first.setdefault(traits.headline, result.estimate)
+        if result.method in FIRST:
+            first.setdefault(FIRST[result.method], result.estimate)
     return dict(sorted(first.items())) or every
 
 
 def _in_agreement(chosen: dict[str, PriorEstimate], classes: NDArray[Any]) -> str:
+    """Say how far the methods are apart and, where they agree, what the first of them found."""
     priors = np.array([estimate.priors for estimate in chosen.values()])
-    source = next(iter(chosen.values())).source_priors
-    names, mean = listed(list(chosen)), priors.mean(axis=0)
-    if "Auto" in chosen:  # what `assess` says, so that one quantity has one number
-        mean = chosen["Auto"].priors
+    names, first = listed(list(chosen)), next(iter(chosen.values()))
+    shares, source, moved = first.priors, first.source_priors, first.total_variation
     apart = float(total_variation(priors[:, None], priors[None]).max())
-    moved = float(total_variation(mean, source))
     agree = "says" if len(chosen) == 1 else "agree"
     if apart <= max(CLOSE, SHARE * moved):
         if moved <= HARDLY:
             return f"{names} {agree}: the class balance hardly changed."
-        k = int(np.abs(mean - source).argmax())
-        how = "grew" if mean[k] > source[k] else "fell"
+        k = int(movers(shares - source, 1)[0])
+        how = "grew" if shares[k] > source[k] else "fell"
         return (
             f"{names} {agree}: about {moved:.0%} of the cases belong to other classes than before; "
-            f"{classes[k]} {how} most, from {short_percent(source[k])} to {short_percent(mean[k])}."
+            f"{classes[k]} {how} most, from {short_percent(source[k])} to "
+            f"{short_percent(shares[k])}."
         )
     k = int(np.ptp(priors, axis=0).argmax())
     low, high = short_percent(priors[:, k].min()), short_percent(priors[:, k].max())
@@ -504,5 +507,5 @@ def _best(results: Iterable[MethodResult], goal: str) -> str:
     said, form, sign = BEST[goal]
     best = max(scored, key=lambda name: sign * scored[name])
     said = f"By the target's labels {best} {said}: {form.format(scored[best])}"
-    plain = [score for name, score in scored.items() if traits_of(name).estimates_nothing]
+    plain = [score for name, score in scored.items() if traits_of(name).outputs == "ignored"]
     return f"{said}, against {form.format(plain[0])} without adapting." if plain else f"{said}."

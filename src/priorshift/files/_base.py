@@ -12,8 +12,7 @@ from typing import Any, BinaryIO, Literal
 from numpy.typing import NDArray
 
 from priorshift._typing import Floats
-from priorshift._validation import some
-from priorshift.execution import Rows, Table
+from priorshift.border import Rows, Table, some
 from priorshift.files._resume import Mark, Partial
 
 Rewrite = Callable[[Floats], Floats]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Floats
-from priorshift.execution import LockFree
+from priorshift.border import LockFree
 from priorshift.files import _base
 from priorshift.files._base import Copy, PredictionFile, order_of, require_distinct
 

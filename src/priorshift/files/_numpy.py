@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Floats, are_numbers, float_type
-from priorshift._validation import as_text, some
 from priorshift._version import __version__
-from priorshift.execution import Blocks, LockFree, Rows, Table, row_slices, slices
+from priorshift.border import Blocks, LockFree, Rows, Table, as_text, row_slices, slices, some
 from priorshift.files import _base
 from priorshift.files._base import (
     ADAPTED,

@@ -10,23 +10,25 @@ from scipy.sparse import csr_array
 from scipy.special import expit, logit
 
 from priorshift._typing import Floats, Indices, Vector
-from priorshift._validation import (
+from priorshift.adapt import Goal, adapt_proba
+from priorshift.assessment import ACCURACY, Assessment, adapting, weigh
+from priorshift.border import (
+    Block,
     Predictions,
+    Table,
     as_decisions,
     check_priors,
     check_proba,
     encode_labels,
+    map_reduce,
     ordered,
     read_labels,
 )
-from priorshift.adapt import Goal, adapt_proba
-from priorshift.assessment import ACCURACY, Assessment, adapting, weigh
 from priorshift.compare import Comparison, Scores, score_adapted
 from priorshift.counts import Confusion
 from priorshift.estimators import PriorEstimate
 from priorshift.estimators.ppi import labels_needed
 from priorshift.evidence import Reliability
-from priorshift.execution import Block, Table, map_reduce
 from priorshift.solvers import condition_number
 from priorshift.text import movers
 

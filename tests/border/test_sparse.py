@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.sparse import coo_array, csr_array, csr_matrix
 
-from priorshift.execution import SparseBlock, SparseTable, map_reduce, take_rows
+from priorshift.border import SparseBlock, SparseTable, map_reduce, take_rows
 
 NUMBERS = st.sampled_from([-2.0, -1.0, -0.5, 0.0, 0.0, 0.0, 0.25, 1.0, 2.0])
 
@@ -150,12 +150,12 @@ def test_a_table_holds_the_scores_of_the_user_without_a_copy():
 
 
 def test_passes_in_many_blocks_and_threads_give_the_sums_of_one(monkeypatch, rng):
-    from priorshift.execution import _sparse
+    from priorshift.border import sparse
 
     dense = rng.random((501, 7)) * (rng.random((501, 7)) < 0.4)
     table = SparseTable.of(csr_array(dense))
-    monkeypatch.setattr(_sparse, "SCORES_IN_BLOCK", 60)
-    monkeypatch.setattr(_sparse, "SERIAL_WORK", 1)
+    monkeypatch.setattr(sparse, "SCORES_IN_BLOCK", 60)
+    monkeypatch.setattr(sparse, "SERIAL_WORK", 1)
     sums, n_blocks = map_reduce(lambda block, rows: (block.sum(axis=0), 1), table)
     assert n_blocks > 16
     assert sums == pytest.approx(dense.sum(axis=0), abs=1e-12)

@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import priorshift as ps
-from priorshift.execution import SparseTable, TopK
+from priorshift.border import SparseTable, TopK
 
 IDS = np.array([[0, 2], [4, 1], [3, 0]])
 SCORES = np.array([[0.5, 0.2], [0.6, 0.4], [0.05, 0.2]])
@@ -143,7 +143,7 @@ def test_rows_that_are_no_distributions_are_named(matrix, said):
 
 
 def test_a_bad_row_far_down_is_named_without_all_rows_in_full(monkeypatch):
-    from priorshift.execution import SparseBlock
+    from priorshift.border import SparseBlock
 
     good = csr_array((np.ones(5000), np.arange(5000) % 7, np.arange(5001)), shape=(5000, 7))
     good.data[4321] = 0.25

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from priorshift._typing import Indices, Labels
-from priorshift._validation._inputs import as_labels, some
+from priorshift.border.check import as_labels, some
 from priorshift.exceptions import PriorShiftWarning, missing, warn_user
 
 LABEL_NAMES = (

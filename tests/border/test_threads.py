@@ -14,18 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
-from priorshift.execution import (
+from priorshift.border import (
     LockFree,
-    _threads,
     map_rows,
     multiply,
     n_threads,
     row_blocks,
     single_threaded_blas,
+    threads,
     times,
 )
 
-MUCH = 2.0 * _threads.SERIAL_WORK
+MUCH = 2.0 * threads.SERIAL_WORK
 HANGS = 600
 """Seconds after which something hangs rather than waits, however busy the machine is."""
 needs_blas_threads = pytest.mark.usefixtures("two_blas_threads")
@@ -73,7 +73,7 @@ def test_parts_cover_every_row_once_and_in_order(n_rows, n_parts, work):
 
 
 def test_results_come_in_order_though_the_first_part_is_last_to_end(monkeypatch):
-    monkeypatch.setattr(_threads, "n_threads", lambda: 4)
+    monkeypatch.setattr(threads, "n_threads", lambda: 4)
 
     ended = [threading.Event() for _ in range(5)]
     ended[4].set()
@@ -87,13 +87,13 @@ def test_results_come_in_order_though_the_first_part_is_last_to_end(monkeypatch)
 
 
 def test_much_work_is_shared_among_threads(monkeypatch):
-    monkeypatch.setattr(_threads, "n_threads", lambda: 4)
+    monkeypatch.setattr(threads, "n_threads", lambda: 4)
     together = threading.Barrier(4)  # passed only if four kernels run at once
-    threads = map_rows(
+    seen = map_rows(
         lambda _: together.wait() >= 0 and threading.get_ident(), 4, work=MUCH, n_parts=4
     )
-    assert len(set(threads)) == 4
-    assert threading.get_ident() not in threads
+    assert len(set(seen)) == 4
+    assert threading.get_ident() not in seen
 
 
 def test_little_work_stays_in_one_piece_and_in_the_callers_thread():
@@ -110,7 +110,7 @@ def test_sums_do_not_depend_on_the_number_of_threads(monkeypatch):
     values = np.random.default_rng(0).standard_normal(10_001)
     sums = []
     for n in (1, 2, 5):
-        monkeypatch.setattr(_threads, "n_threads", lambda n=n: n)
+        monkeypatch.setattr(threads, "n_threads", lambda n=n: n)
         sums.append(sum(map_rows(lambda rows: float(values[rows].sum()), values.size, work=MUCH)))
     assert sums[0] == sums[1] == sums[2]  # to the last bit
     assert sums[0] == pytest.approx(values.sum())
@@ -327,7 +327,7 @@ ESTIMATING_PARENT = """
 import os, threading, warnings
 import numpy as np
 import priorshift as ps
-from priorshift.execution import single_threaded_blas
+from priorshift.border import single_threaded_blas
 from threadpoolctl import threadpool_info
 
 warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of forks beside threads

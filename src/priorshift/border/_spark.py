@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from priorshift._typing import Floats, float_type
-from priorshift.execution._tables import Blocks, Done, Fold, Table, table_kind
-from priorshift.execution._threads import single_threaded_blas
+from priorshift.border.rows import Blocks, Done, Fold, Table, table_kind
+from priorshift.border.threads import single_threaded_blas
 
 RESULT = "partition int, found binary, error string"
 """What a pass returns: one row per partition."""

@@ -18,8 +18,8 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from priorshift._typing import Floats, Indices, Vector, are_numbers, float_type
-from priorshift.execution import _threads
-from priorshift.execution._threads import BLOCK_BYTES, map_parts, row_parts, row_slices
+from priorshift.border import threads
+from priorshift.border.threads import BLOCK_BYTES, map_parts, row_parts, row_slices
 
 Block = Any
 """Some rows of a table: an ndarray, or anything that multiplies, sums and slices like one."""
@@ -259,7 +259,7 @@ def map_reduce(
     *,
     work: float | None = None,
     block_bytes: int = BLOCK_BYTES,
-    n_parts: int = _threads.N_PARTS,
+    n_parts: int = threads.N_PARTS,
     exact: bool = False,
 ) -> Any:
     """Apply a kernel to blocks of rows and add up the results, arrays in float64.
@@ -292,7 +292,7 @@ def map_reduce(
     """
     n, K = data.shape
     n_rows = max(1, block_bytes // (8 * K))
-    little = (data.size if work is None else work) < _threads.SERIAL_WORK
+    little = (data.size if work is None else work) < threads.SERIAL_WORK
     if isinstance(data, Table):
         n_parts = 1 if little else n_parts
         watcher = _WATCHER.get()
@@ -304,7 +304,7 @@ def map_reduce(
     if little:
         return fold(slices(data, slice(0, n), n_rows))
     parts = row_parts(n, n_parts)
-    return _total(_threads.map_parts(lambda part: fold(slices(data, part, n_rows)), parts))
+    return _total(threads.map_parts(lambda part: fold(slices(data, part, n_rows)), parts))
 
 
 @contextmanager
@@ -314,7 +314,7 @@ def watched(watcher: Watcher) -> Iterator[None]:
     Examples
     --------
     >>> import numpy as np
-    >>> from priorshift.execution import ArrayTable, map_reduce, watched
+    >>> from priorshift.border import ArrayTable, map_reduce, watched
     >>> table = ArrayTable(np.ones((5, 2)))
     >>> with watched(lambda n_rows, done: print(f"{done} more of {n_rows}")):
     ...     map_reduce(lambda block, rows: block.sum(), table, n_parts=1)
@@ -408,7 +408,7 @@ def sample_in_memory(table: Table) -> Floats:
     Examples
     --------
     >>> import numpy as np
-    >>> from priorshift.execution import ArrayTable
+    >>> from priorshift.border import ArrayTable
     >>> sample_in_memory(ArrayTable(np.ones((5, 2)))).shape
     (5, 2)
     """

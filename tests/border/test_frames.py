@@ -215,7 +215,7 @@ def test_labels_may_be_the_name_of_a_column(labelled, make):
     compared = compare(frame, "species", make(), methods=["scm-l"])
     np.testing.assert_array_equal(compared.results[0].estimate.priors, expected)
     assert ps.PriorMonitor(ps.SCML()).fit(frame, "species").classes_.tolist() == CLASSES
-    assert ps.BCTS(from_proba=True).fit(frame, "species", classes=CLASSES).classes_.size == 3
+    assert ps.BCTS().fit(frame, "species", classes=CLASSES).classes_.size == 3
 
 
 def test_groups_may_be_the_name_of_a_column(labelled):

@@ -7,8 +7,8 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from priorshift._typing import Floats, Indices, are_numbers, float_type
-from priorshift.execution._sparse import SparseBlock, SparseTable, compressed
-from priorshift.execution._threads import row_slices
+from priorshift.border.sparse import SparseBlock, SparseTable, compressed
+from priorshift.border.threads import row_slices
 
 Rest = Literal["spread", "drop"]
 """What happens to the probability that a row does not list."""

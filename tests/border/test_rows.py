@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import priorshift as ps
+from priorshift.border import ArrayTable, Table, map_reduce, slices, take_rows, watched
 from priorshift.estimators import auto as auto_module
 from priorshift.estimators import em
-from priorshift.execution import ArrayTable, Table, map_reduce, slices, take_rows, watched
 
 NAMES = ps.available_estimators()
 K, N = 6, 3000

@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 import priorshift as ps
-from priorshift._validation import check_priors
+from priorshift.border import check_priors
 
 VALID = np.array(
     [

@@ -17,8 +17,8 @@ from typing import Any, Self
 import numpy as np
 
 from priorshift._typing import Floats, are_numbers, float_type
-from priorshift.execution._tables import Blocks, Done, Fold, Table, add, own, slices, table_kind
-from priorshift.execution._threads import single_threaded_blas
+from priorshift.border.rows import Blocks, Done, Fold, Table, add, own, slices, table_kind
+from priorshift.border.threads import single_threaded_blas
 
 MOST_HELD = 2**30
 """Bytes up to which chunks are kept in this process, if there is no cluster to keep them."""
@@ -48,7 +48,7 @@ class DaskTable(Table):
     --------
     >>> import dask.array as da
     >>> import priorshift as ps
-    >>> from priorshift.execution import DaskTable
+    >>> from priorshift.border import DaskTable
     >>> y_proba = da.from_array([[0.9, 0.1], [0.6, 0.4], [0.9, 0.1], [0.2, 0.8]], chunks=(2, 2))
     >>> table = DaskTable(y_proba)
     >>> ps.EM().fit(source_priors=[0.5, 0.5]).estimate(table).priors.round(3)

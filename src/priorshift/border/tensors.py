@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from priorshift._typing import Floats, Indices
-from priorshift.execution._tables import Blocks, Table
-from priorshift.execution._threads import LockFree, row_slices
+from priorshift.border.rows import Blocks, Table
+from priorshift.border.threads import LockFree, row_slices
 
 BLOCK_NUMBERS = 2**20
 """Numbers to work on at once, so that little memory is needed besides the tensor."""

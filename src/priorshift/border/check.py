@@ -18,23 +18,11 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, issparse
 
 from priorshift._typing import NUMBERS, Floats, Indices, Labels, Mask, Vector, float_type
-from priorshift._validation._frames import Frame, class_columns, misspelt
+from priorshift.border.frames import Frame, class_columns, misspelt
+from priorshift.border.rows import Block, Rows, Table, as_table, map_reduce, take_rows
+from priorshift.border.sparse import DenseBlocks, SparseBlock, SparseTable
+from priorshift.border.tensors import TensorTable, has_array_api, is_tensor, to_numpy
 from priorshift.exceptions import missing
-from priorshift.execution import (
-    Block,
-    DenseBlocks,
-    Rows,
-    SparseBlock,
-    SparseTable,
-    Table,
-    TensorTable,
-    as_table,
-    has_array_api,
-    is_tensor,
-    map_reduce,
-    take_rows,
-    to_numpy,
-)
 
 SUM_TOLERANCE = 1e-3
 """How far a row of probabilities, or a vector of priors, may sum from 1."""
@@ -187,6 +175,7 @@ def _frame_values(frame: Any) -> np.ndarray[Any, Any]:
 
 
 def as_labels(values: Any, name: str) -> Labels:
+    """Return labels as a vector, whatever holds them."""
     unpacked = from_frame(values, name).values
     require_plain(unpacked, name)
     # a list as objects first, or NumPy would turn ["a", nan] into the strings "a" and "nan"
@@ -211,7 +200,7 @@ def require_plain(values: Any, name: str) -> None:
     if isinstance(values, Table):
         raise ValueError(
             f"{name} is read in blocks, but this needs all rows at once; pass an array, such as "
-            "some of the rows by priorshift.execution.take_rows."
+            "some of the rows by priorshift.border.take_rows."
         )
     if isinstance(values, np.ma.MaskedArray):
         raise ValueError(f"{name} is a masked array; fill or drop the masked entries first.")
@@ -274,6 +263,7 @@ def _require_one_kind(labels: Labels, name: str) -> None:
 
 
 def require_unique(names: list[Any], what: str) -> None:
+    """Refuse names of classes that occur twice, as text too."""
     seen: set[str] = set()
     for label in names:
         if str(label) in seen:

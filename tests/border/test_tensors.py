@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import priorshift as ps
+from priorshift.border import TensorTable, is_tensor, to_numpy
 from priorshift.calibration import CalibrationAverage, CalibrationMap
-from priorshift.execution import TensorTable, is_tensor, to_numpy
 from priorshift.solvers import Mixture
 
 pytest.importorskip("array_api_compat")
@@ -110,7 +110,7 @@ def test_adapters(tensor, from_logits):
 
 
 def test_blocks_change_nothing(tensor, monkeypatch):
-    monkeypatch.setattr("priorshift.execution._tensors.BLOCK_NUMBERS", 100)
+    monkeypatch.setattr("priorshift.border.tensors.BLOCK_NUMBERS", 100)
     values, adapter = data()[2], calibrated()
     given = tensor(values)
     np.testing.assert_allclose(same_kind(adapter(given), given), adapter(values), **CLOSE)
@@ -203,14 +203,14 @@ def test_a_source_prior_of_0(tensor):
 
 
 @pytest.mark.parametrize("make", [ps.TemperatureScaling, ps.BCTS, ps.VectorScaling])
-@pytest.mark.parametrize("from_proba", [False, True])
-def test_calibrators(tensor, make, from_proba):
+@pytest.mark.parametrize("logits", [False, True])
+def test_calibrators(tensor, make, logits):
     val, y_val, target = data()
-    if not from_proba:
+    if logits:
         with np.errstate(divide="ignore"):
             val, target = 3 * np.log(val), 3 * np.log(target)
-    one = make(from_proba=from_proba).fit(val, y_val)
-    other = make(from_proba=from_proba).fit(tensor(val), tensor(y_val))
+    one = make(logits=logits).fit(val, y_val)
+    other = make(logits=logits).fit(tensor(val), tensor(y_val))
     np.testing.assert_array_equal(other._map.slope, one._map.slope)
     for predict in ("predict_proba", "predict_log_proba"):
         given = tensor(target)
@@ -329,17 +329,17 @@ def test_intervals(tensor):
 
 
 def test_without_the_extra(tensor, monkeypatch):
-    from priorshift.execution import _tensors
+    from priorshift.border import tensors
 
     _, _, target = data()
     given = tensor(target)
     monkeypatch.setitem(sys.modules, "array_api_compat", None)
     with pytest.raises(ImportError, match=r"pip install 'priorshift\[array-api\]'"):
         ps.adapt_proba(given, np.full(4, 0.25), [0.1, 0.2, 0.3, 0.4])
-    monkeypatch.setattr("priorshift._validation._inputs.has_array_api", lambda: False)
+    monkeypatch.setattr("priorshift.border.check.has_array_api", lambda: False)
     est = ps.EM().fit(source_priors=np.full(4, 0.25))
     np.testing.assert_array_equal(est.estimate(given).priors, est.estimate(target).priors)
-    assert _tensors.has_array_api() in (True, False)
+    assert tensors.has_array_api() in (True, False)
 
 
 def test_what_is_a_tensor():

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
 from priorshift._typing import NUMBERS, Floats, Indices, Labels, Mask, Vector
-from priorshift._validation._inputs import (
+from priorshift.border.check import (
     SUM_TOLERANCE,
     Predictions,
     as_array,
@@ -20,8 +20,9 @@ from priorshift._validation._inputs import (
     require_unique,
     some,
 )
+from priorshift.border.rows import Block, Rows, Table, map_reduce
+from priorshift.border.sparse import SparseTable
 from priorshift.exceptions import PriorShiftWarning, warn_user
-from priorshift.execution import Block, Rows, SparseTable, Table, map_reduce
 
 NO_PRIOR = 1e-30
 """A prior up to this counts as 0: dividing by it would be meaningless."""
@@ -457,7 +458,7 @@ def known_labels(
     Examples
     --------
     >>> import numpy as np
-    >>> from priorshift._validation import known_labels
+    >>> from priorshift.border import known_labels
     >>> known_labels([None, "b", "a"], np.array(["a", "b"]), 3)
     (array([1, 2]), array([1, 0]))
     >>> known_labels([-1, 1, 0], np.array([0, 1]), 3)

@@ -16,8 +16,8 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from priorshift._typing import Floats, Indices, Mask, Vector, are_numbers, float_type
-from priorshift.execution._tables import Blocks, Done, Fold, Table, counted, slices, table_kind
-from priorshift.execution._threads import SERIAL_WORK, row_slices
+from priorshift.border.rows import Blocks, Done, Fold, Table, counted, slices, table_kind
+from priorshift.border.threads import SERIAL_WORK, row_slices
 
 DENSE_CLASSES = 2000
 """Up to this many classes, a matrix of classes by classes is small (32 MB) and made dense."""
