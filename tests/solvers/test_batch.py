@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from priorshift.solvers import Mixture, Mixtures, _batch, maximise, maximise_all, maximise_by_group
+from priorshift.solvers import (
+    Mixture,
+    Mixtures,
+    _batch,
+    _interior_point,
+    maximise,
+    maximise_all,
+    maximise_by_group,
+)
 
 TOL = 1e-8
 
@@ -122,7 +130,7 @@ def test_classes_that_are_not_there_are_exactly_0():
 def test_a_point_that_gives_a_row_no_probability_is_not_certified(shape):
     """Rounding a class to 0 may do so; infinity times 0 must not warn on the way."""
     problem = Mixtures.of(np.eye(2).reshape(shape), np.array([[1.0, 1e-46]]))
-    points = _batch._Points.at(problem, np.array([[1.0, 0.0]]), np.zeros((1, 2)))
+    points = _interior_point.Points.at(problem, np.array([[1.0, 0.0]]), np.zeros((1, 2)))
     assert points.likelihood[0] == -np.inf
     assert points.gap[0] == np.inf
     found = maximise_all(problem, np.full(2, 0.5), tol=TOL, max_iter=1000)
@@ -138,7 +146,7 @@ def test_too_few_steps_are_owned_up_to(rng):
 
 
 def test_what_rounding_stops_short_goes_to_the_solver_of_one_problem(rng, monkeypatch):
-    monkeypatch.setattr(_batch, "MAX_STEPS", 1)
+    monkeypatch.setattr(_interior_point, "GIVE_UP", -1)
     problem = random_problem(5, 6, 0.5, 0.0, rng)
     found = maximise_all(problem, np.full(5, 0.2), tol=1e-6, max_iter=1000)
     assert found.gap.max() <= 1e-6

@@ -9,21 +9,15 @@ duality gap, :math:`\max_k g_k - T_g` in nats, is small enough. The few groups t
 early go to the solver of one problem.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 import numpy as np
 
-from priorshift._typing import Floats, Indices, Mask, Vector
+from priorshift._typing import Floats, Indices, Vector
 from priorshift.execution import map_rows, single_threaded_blas
 from priorshift.solvers._certified import maximise
-from priorshift.solvers._interior_point import (
-    MAX_TRIES,
-    PATIENCE,
-    SHORTEN,
-    TINY,
-    direction,
-    reach,
-)
+from priorshift.solvers._interior_point import Points, interior_points, pull_of_prior
 from priorshift.solvers._mixture import Mixture, inside
 from priorshift.solvers._solution import Solutions
 
@@ -34,10 +28,8 @@ groups are one matrix product then."""
 CHUNK_BYTES = 2**21
 """Newton matrices of one chunk of groups: several copies of them fit into a cache (measured)."""
 
-MAX_STEPS = 60
-
-RIDGE, STRONGER = 1e-15, 100.0
-"""Added to a unit diagonal against rounding, and by what factor it grows where a step failed."""
+RIDGE = 1e-15
+"""Added to a unit diagonal against rounding."""
 
 STACK_BYTES = 2**23
 """Rows stacked at once; a group with more goes to the solver of one problem."""
@@ -79,7 +71,7 @@ class Mixtures:
         A = self.A if self.A.ndim == 2 else self.A[group]
         return Mixture.of(A, weights=self.weights[group], alpha=1 + self.excess[group])
 
-    def evaluate(self, p: Vector) -> tuple[Vector, Vector]:
+    def evaluate(self, p: Vector, *, exact: bool = True) -> tuple[Vector, Vector]:  # noqa: ARG002
         """Return the likelihood part of f, shape (G,), and of its gradient, shape (G, K)."""
         u, used = self._mix(p), self.weights > 0
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
@@ -97,17 +89,6 @@ class Mixtures:
             return (curvature @ self.outer).reshape(G, K, K)
         return np.swapaxes(self.A, -1, -2) @ (self.A * curvature[:, :, None])
 
-    def over(self, p: Vector) -> Vector:
-        """Return the hyper-prior's gradient (alpha - 1) / p, and 0 where alpha is 1."""
-        with np.errstate(divide="ignore"):
-            return np.divide(self.excess, p, out=np.zeros_like(p), where=self.excess != 0)
-
-    def objective(self, p: Vector, likelihood: Vector) -> Vector:
-        """Add the hyper-prior's part to the likelihood: f(p)."""
-        with np.errstate(divide="ignore"):
-            log = np.log(p, out=np.zeros_like(p), where=self.excess != 0)
-        return likelihood + np.einsum("gk,gk->g", self.excess, log)
-
     def _mix(self, p: Vector) -> Vector:
         if self.A.ndim == 2:
             return p @ self.A.T
@@ -119,40 +100,25 @@ class Mixtures:
         return (v[:, None, :] @ self.A)[:, 0]
 
 
-@dataclass
-class _Points:
-    """One point per group, p > 0 and not yet scaled onto the simplex, with derivatives there."""
+class _Curvatures:
+    """The Hessians of a stack over T, in one batch."""
 
-    p: Vector
-    z: Vector
-    likelihood: Vector
-    slope: Vector
-    gap: Vector
+    exact = True
 
-    @classmethod
-    def at(cls, problem: Mixtures, p: Vector, z: Vector) -> "_Points":
-        """Evaluate; the gap is that of p / sum p, as g(cp) = g(p) / c."""
-        likelihood, slope = problem.evaluate(p)
-        with np.errstate(invalid="ignore", over="ignore"):
-            gap = ((slope + problem.over(p)) * p.sum(axis=1)[:, None]).max(axis=1) - problem.total
-        return cls(p, z, likelihood, slope, np.where(np.isnan(gap), np.inf, gap))
+    def refresh(self, p: Vector, slope: Vector, part: Mixtures) -> None:  # noqa: ARG002
+        """Compute the Hessians of the problems that take a step."""
+        self.H = part.hessian(p) / part.total[:, None, None]
 
-    @classmethod
-    def started(cls, problem: Mixtures, p: Vector, tol: float) -> "_Points":
-        """Return points with duals as far from 0 as the gap is."""
-        points, T = cls.at(problem, p, np.zeros_like(p)), problem.total[:, None]
-        mu = np.maximum(points.gap, tol)[:, None] / T / p.shape[1]
-        points.z = np.maximum(1 - points.slope / T, (problem.excess / T + mu) / p)
-        return points
+    def learn(self, step: Vector, change: Vector) -> None:
+        """Learn nothing: all Hessians are computed afresh."""
 
-    def take(self, groups: Indices) -> "_Points":
-        """Return the points of some groups."""
-        return _Points(*(getattr(self, field.name)[groups] for field in fields(self)))
-
-    def put(self, groups: Indices, others: "_Points") -> None:
-        """Replace the points of some groups."""
-        for field in fields(self):
-            getattr(self, field.name)[groups] = getattr(others, field.name)
+    def solver(self, diagonal: Vector, todo: Indices) -> Callable[[Vector], Vector]:
+        """Return what solves (H + diag(diagonal)) x = b of some of these problems."""
+        H = self.H if todo.size == self.H.shape[0] else self.H[todo]
+        scale = 1 / np.sqrt(np.einsum("gkk->gk", H) + diagonal)
+        system = H * scale[:, :, None] * scale[:, None, :]
+        np.einsum("gkk->gk", system)[:] = 1 + RIDGE
+        return lambda b: scale * np.linalg.solve(system, (scale * b)[:, :, None])[:, :, 0]
 
 
 def maximise_all(problem: Mixtures, start: Vector, *, tol: float, max_iter: int) -> Solutions:
@@ -164,7 +130,8 @@ def maximise_all(problem: Mixtures, start: Vector, *, tol: float, max_iter: int)
     first = inside(start)
 
     def kernel(part: slice) -> Solutions:
-        return _solve(problem.take(np.arange(part.start, part.stop)), first, tol, max_iter)
+        chunk = problem.take(np.arange(part.start, part.stop))
+        return _maximise_together(chunk, first, tol, max_iter)
 
     n_parts = -(-G // max(1, CHUNK_BYTES // (8 * K * K)))
     if n_parts == 1:
@@ -255,16 +222,17 @@ def _stacks(sizes: Indices, most: int) -> list[Indices]:
     return stacks
 
 
-def _solve(problem: Mixtures, start: Vector, tol: float, max_iter: int) -> Solutions:
+def _maximise_together(problem: Mixtures, start: Vector, tol: float, max_iter: int) -> Solutions:
+    """Step all groups together; those that rounding stops short are solved alone."""
     p = np.tile(start, (problem.weights.shape[0], 1))
-    best, n_iter = _interior_points(problem, p, tol, max_iter)
+    best, n_iter, _ = interior_points(problem, p, tol, max_iter, _Curvatures())
     for g in np.flatnonzero(best.gap > tol).tolist():
         left = max_iter - int(n_iter[g])
         if left > 0:
             solution = maximise(problem.single(g), tol=tol, max_iter=left, start=start)
             n_iter[g] += solution.n_iter
             one = problem.take(np.array([g]))
-            found = _Points.at(one, np.maximum(solution.value, 0)[None], best.z[[g]])
+            found = Points.at(one, np.maximum(solution.value, 0)[None], best.z[[g]])
             if found.gap[0] < best.gap[g]:
                 best.put(np.array([g]), found)
     best = _vertices(problem, best, tol)
@@ -272,102 +240,13 @@ def _solve(problem: Mixtures, start: Vector, tol: float, max_iter: int) -> Solut
     return Solutions.judged(value, np.maximum(best.gap, 0), tol, n_iter + 1)
 
 
-def _interior_points(
-    problem: Mixtures, p: Vector, tol: float, max_iter: int
-) -> tuple[_Points, Indices]:
-    """Step all groups until each is certified or its steps are used up.
-
-    A group whose gap has not halved for a while restarts with plain steps.
-    """
-    points = _Points.started(problem, p, tol)
-    n_iter = np.ones(p.shape[0], dtype=np.intp)
-    ridge, best, waited = np.full(n_iter.size, RIDGE), points.gap.copy(), np.zeros_like(n_iter)
-    plain = np.zeros(n_iter.size, dtype=bool)
-    active = np.arange(n_iter.size)
-    for _ in range(MAX_STEPS):
-        going = (points.gap[active] > tol) & (n_iter[active] < max_iter) & (ridge[active] < 1)
-        active = active[going]
-        if not active.size:
-            break
-        new, tries, failed = _step(
-            problem.take(active), points.take(active), ridge[active], plain[active]
-        )
-        points.put(active, new)
-        n_iter[active] += tries
-        ridge[active[failed]] *= STRONGER
-        halved = new.gap < 0.5 * best[active]
-        waited[active] = np.where(halved, 0, waited[active] + 1)
-        best[active] = np.minimum(best[active], new.gap)
-        stalled = active[(waited[active] > PATIENCE) & ~plain[active]]
-        if stalled.size:
-            points.put(stalled, _Points.started(problem.take(stalled), p[stalled], tol))
-            plain[stalled], waited[stalled] = True, 0
-    return points, n_iter
-
-
-def _step(
-    problem: Mixtures, points: _Points, ridge: Vector, plain: Mask
-) -> tuple[_Points, Indices, Indices]:
-    """Take one step per group, shortened until it helps; return points, evaluations, failures.
-
-    The corrector may point uphill: where its step fails, a plain one follows that cannot. Groups
-    that went in circles use plain steps only.
-    """
-    G = ridge.size
-    tries, todo = np.zeros(G, dtype=np.intp), np.arange(G)
-    result = points.take(todo)
-    H = problem.hessian(points.p) / problem.total[:, None, None]
-    part, here, matrix = problem, points, H
-    for attempt in range(MAX_TRIES):
-        if attempt < 2:
-            corrected = ~plain[todo] if attempt == 0 else np.zeros(todo.size, dtype=bool)
-            dp, dz, mu = _direction(part, here, matrix, ridge[todo], corrected)
-            length, dual_length = reach(here.p, dp), reach(here.z, dz)
-        new = _Points.at(part, here.p + length * dp, here.z + dual_length * dz)
-        tries[todo] += 1
-        good = (new.gap < here.gap) & ~plain[todo]
-        good |= _merit(part, new, mu) <= _merit(part, here, mu)
-        result.put(todo[good], new.take(np.flatnonzero(good)))
-        bad = np.flatnonzero(~good)
-        todo = todo[bad]
-        if not todo.size:
-            break
-        part, here, matrix = part.take(bad), here.take(bad), matrix[bad]
-        dp, dz, mu = dp[bad], dz[bad], mu[bad]
-        length, dual_length = SHORTEN * length[bad], SHORTEN * dual_length[bad]
-    return result, tries, todo
-
-
-def _direction(
-    problem: Mixtures, points: _Points, H: Vector, ridge: Vector, corrected: Mask
-) -> tuple[Vector, Vector, Vector]:
-    """Return the Newton steps in p and z, and the mu that they aim at."""
-    p, z, T = points.p, points.z, problem.total[:, None]
-    scale = 1 / np.sqrt(np.einsum("gkk->gk", H) + z / p)
-    system = H * scale[:, :, None] * scale[:, None, :]
-    np.einsum("gkk->gk", system)[:] = 1 + ridge[:, None]
-
-    def solve(b: Vector) -> Vector:
-        return scale * np.linalg.solve(system, (scale * b)[:, :, None])[:, :, 0]
-
-    pull, target = points.slope / T - 1, problem.excess / T
-    return direction(p, z, pull, target, solve, corrected[:, None])
-
-
-def _merit(problem: Mixtures, points: _Points, mu: Vector) -> Vector:
-    """Return the barrier objective that a step at this mu should lower."""
-    p = points.p
-    value = -problem.objective(p, points.likelihood) / problem.total + p.sum(axis=1)
-    return value - mu[:, 0] * np.log(np.maximum(p, TINY)).sum(axis=1)
-
-
-def _vertices(problem: Mixtures, points: _Points, tol: float) -> _Points:
+def _vertices(problem: Mixtures, points: Points, tol: float) -> Points:
     """Set to exactly 0 the classes an interior point only approaches, if that stays certified."""
-    gradient = points.slope + problem.over(points.p)
+    gradient = points.slope + pull_of_prior(problem, points.p)
     slack = 1 - gradient / problem.total[:, None]
     p = np.where((points.p < slack) & (problem.excess == 0), 0.0, points.p)
     p /= p.sum(axis=1, keepdims=True)
-    rounded = _Points.at(problem, p, points.z)
+    rounded = Points.at(problem, p, points.z)
     keep = np.flatnonzero(rounded.gap <= np.maximum(tol, points.gap))
     points.put(keep, rounded.take(keep))
     return points

@@ -27,7 +27,7 @@ from priorshift.solvers._interior_point import (
     MatrixFreeCurvature,
     interior_point,
 )
-from priorshift.solvers._mixture import Curvature, Mixture, Point, inside, merit
+from priorshift.solvers._mixture import Curvature, Mixture, Point, factorise, inside
 from priorshift.solvers._solution import Solution, Status
 
 EM_TRIAL = 5
@@ -196,15 +196,20 @@ def _newton(problem: Mixture, start: Vector, tol: float, max_iter: int) -> tuple
 def _step(problem: Mixture, curvature: Curvature, point: Point) -> tuple[Point, int]:
     """Take one step, shortened until it helps; return the new point and the evaluations."""
     z = 1 - point.likelihood_gradient / problem.total
-    curvature.refresh(point)
-    solve = curvature.solver(np.maximum(z, TINY) / np.maximum(point.p, SMALLEST))
+    curvature.refresh(point.p, point.likelihood_gradient)
+    solve = factorise(curvature.H, np.maximum(z, TINY) / np.maximum(point.p, SMALLEST))
     step = solve(point.gradient / problem.total - 1)
     for tries in range(1, MOST_TRIES + 1):
         new = Point.at(problem, held(point.p, point.p + step), exact=True)
-        if new.gap < point.gap or merit(problem, new) < merit(problem, point):
+        if new.gap < point.gap or _cost(problem, new) < _cost(problem, point):
             return new, tries
         step = SHORTEN * step
     return point, MOST_TRIES
+
+
+def _cost(problem: Mixture, point: Point) -> float:
+    """Return -f/T + sum p, whose minimum over p >= 0 is on the simplex."""
+    return float(point.p.sum() - _value(problem, point) / problem.total)
 
 
 def _vertex(problem: Mixture, point: Point, tol: float) -> Point:

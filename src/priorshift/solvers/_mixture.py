@@ -383,18 +383,17 @@ class Curvature:
         """How many rows the Hessian is computed from; None for all of them."""
         return None if self.exact else self.n_rows
 
-    def refresh(self, point: Point) -> None:
-        """Compute the Hessian at a point, from all rows or a sample of them."""
+    def refresh(self, p: Vector, slope: Vector, part: Any = None) -> None:  # noqa: ARG002
+        """Compute the Hessian at a point with this gradient, from all rows or a sample of them."""
         self.H = None  # make room for the new one
-        self.H = self.problem.hessian(point.p, self.sampled, point.likelihood_gradient)
+        self.H = self.problem.hessian(p.reshape(-1), self.sampled, slope.reshape(-1))
         self.H /= self.problem.total
 
-    def learn(self, before: Point, after: Point) -> None:
-        """Correct H along the step between two points (BFGS)."""
+    def learn(self, step: Vector, change: Vector) -> None:
+        """Correct H along a step by which the gradient fell so far (BFGS)."""
         if self.exact or self.H is None:
             return
-        step = after.p - before.p
-        change = (before.likelihood_gradient - after.likelihood_gradient) / self.problem.total
+        step, change = step.reshape(-1), change.reshape(-1) / self.problem.total
         predicted = self.H @ step
         expected, seen = float(step @ predicted), float(step @ change)
         if seen > 1e-8 * expected > 0:
@@ -405,23 +404,16 @@ class Curvature:
         """Add vector vector^T / divisor to H."""
         self.H += np.outer(vector, vector / divisor)
 
-    def solver(self, diagonal: Vector) -> Callable[[Vector], Vector]:
-        """Return what solves (H + diag(diagonal)) x = b."""
-        assert self.H is not None
-        return factorise(self.H, diagonal)
+    def solver(self, diagonal: Vector, todo: Any = None) -> Callable[[Vector], Vector]:  # noqa: ARG002
+        """Return what solves (H + diag(diagonal)) x = b; the first axis of b has length 1."""
+        solve = factorise(self.H, diagonal.reshape(-1))
+        return lambda b: solve(b[0])[None]
 
 
 def inside(p: Vector) -> Vector:
     """Move p off the boundary: a class at 0 could never come back, one near it blocks steps."""
     p = np.maximum(p, 1e-3 / p.size)
     return p / p.sum()
-
-
-def merit(problem: Mixture, point: Point, mu: float = 0.0) -> float:
-    """Return the barrier objective that a step at this mu should lower."""
-    barrier = mu * float(np.log(point.p).sum()) if mu else 0.0
-    objective = problem.objective(point.p, point.likelihood)
-    return float(-objective / problem.total + point.p.sum() - barrier)
 
 
 def factorise(H: Vector, diagonal: Vector) -> Callable[[Vector], Vector]:
