@@ -146,7 +146,7 @@ def test_tests_mirror_the_source():
     assert {name.lstrip("_") for name in packages} - folders - alone == set()
 
 
-@pytest.mark.parametrize("name", ["adapt", "calibration", "estimators", "execution", "solvers"])
+@pytest.mark.parametrize("name", ["adapt", "calibration", "border", "estimators", "solvers"])
 def test_a_test_file_is_named_after_its_module(name):
     modules = modules_of(SOURCE / name)
     for path in (TESTS / name).glob("test_*.py"):

@@ -7,6 +7,7 @@ import pytest
 from priorshift.words import ADVICE, SENTENCES, Headline, change, fact, headline, say
 
 FACTS = (
+    fact("no_information", n=3000, z=0.3, least=4.0),
     fact("shifted", p_value=0.001, moved=0.66),
     fact("not_shifted", p_value=0.4, alternative=0.1, power=0.9),
     fact("explained", p_value=0.73),
@@ -24,7 +25,7 @@ FACTS = (
     fact("not_as_on_validation", p_value=0.003, promised=0.8),
     fact("labels_contradict", label="a{b}", low=0.1, high=0.2, method="auto", share=0.4),
     fact("labels_agree", method="auto", better="ppi", level=95),
-    fact("missing_classes", n=2),
+    fact("unknown_class", n=2),
     fact("more_validation", label="x" * 90, n=2, n_val=1000),
     fact("more_target", n=30),
     fact("label_rows", n=1200),
@@ -41,7 +42,7 @@ FACTS = (
 def test_a_fact_becomes_a_sentence_with_its_numbers(told):
     said = say(told)
     assert said[0] in string.ascii_uppercase
-    assert said.endswith(".")
+    assert said.endswith((".", "?"))
     assert any(letter.isdigit() for letter in said)
     assert len(said) < 300
     for token in ("{", "}", "None", "nan"):
@@ -73,6 +74,8 @@ def test_few_rows_are_no_evidence_of_no_shift():
             "Leave the predictions as they are",
             "would gain 22 points of accuracy at most",
         ),
+        ("columns_swapped", "Unclear", "in another order than the classes. Put them right"),
+        ("no_information", "Unclear", "the predictions say nothing about the labels. Check"),
         ("unknown_class", "Unclear", "validation has no row of class “a” and 1 other"),
         ("more_changed", "Unclear", "more than the class balance changed."),
         ("unsure", "Unclear", "Accuracy would change by +11 to +22 points."),

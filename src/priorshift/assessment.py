@@ -6,7 +6,7 @@ Estimators, tests and labels give numbers; `priorshift.verdict` turns numbers in
 
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from html import escape
 from os import PathLike
@@ -19,8 +19,10 @@ from scipy.special import chdtrc
 from sklearn.base import clone
 
 from priorshift._typing import Indices, Labels, Vector
-from priorshift._validation import (
+from priorshift.adapt import Goal, GoalName
+from priorshift.border import (
     Predictions,
+    Table,
     as_decisions,
     check_level,
     check_proba,
@@ -35,7 +37,6 @@ from priorshift._validation import (
     settle_classes,
     warn_of_missing_names,
 )
-from priorshift.adapt import Goal, GoalName
 from priorshift.estimators import PPI, PriorEstimate, PriorEstimator, get_estimator
 from priorshift.evidence import (
     AssumptionTest,
@@ -47,8 +48,9 @@ from priorshift.evidence import (
     diagnose,
     expected_score,
     is_shifted,
+    label_information,
+    least_information,
 )
-from priorshift.execution import Table
 from priorshift.text import movers, plain
 from priorshift.verdict import WORTH, Action, Gain, Ruling, Verdict, judge, labels_to_settle
 from priorshift.words import ADVICE, Fact, Headline, decisions_headline, fact, headline, say
@@ -466,8 +468,9 @@ def _weigh(
         numbers = _gather(data, estimate, level, goal)
         test, untested = _test(data, given, seed)
     assumption = None if test is None else test.assumption
-    doubt = unexplained(estimate, numbers, assumption)
-    ruling = _rule(data, estimate, numbers, goal, None if test is None else test.rejected, doubt)
+    doubt, obstacle = unexplained(estimate, numbers, assumption), _obstacle(data, estimate)
+    shifted = None if test is None else test.rejected
+    ruling = _rule(data, estimate, numbers, goal, shifted, doubt, obstacle)
     gain = Expected.of(*ruling.gain, level, (-1.0, 1.0) if goal.in_points else None)
     before, after = numbers.before, _score_after(data, numbers, gain.value, goal)
     if data.decided_shares is not None:
@@ -478,22 +481,21 @@ def _weigh(
             goal=goal.name,
             gain=(gain.value, gain.low, gain.high),
             scores=None if before is None or after is None else (before.value, after.value),
-            shifted=test is not None and test.rejected,
+            shifted=bool(shifted),
             unknown=_unknown_classes(estimate),
         )
-    unclear = ruling.verdict == "unclear"
-    advice = (_advice(data, estimate, numbers, gain, goal),) if unclear else ()
+    facts = [] if obstacle is None else [obstacle]
+    facts += _facts(data, estimate, numbers, test, doubt, goal, level)
+    if ruling.verdict == "unclear" and obstacle is None:
+        facts.append(_advice(data, estimate, numbers, gain, goal))
+    facts += [*numbers.missing, *untested]
+    if (looked_at := data.y_proba_target.shape[0]) < data.n_target:
+        facts.append(fact("sampled", n=looked_at, n_target=data.n_target))
     return Assessment(
         verdict=ruling.verdict,
         action=ruling.action,
         headline=said,
-        facts=(
-            *_facts(data, estimate, numbers, test, doubt, goal, level),
-            *advice,
-            *numbers.missing,
-            *untested,
-            *data.notes,
-        ),
+        facts=tuple(facts),
         gain=gain,
         estimate=following(estimate, ruling.action),
         shift_test=test,
@@ -550,6 +552,7 @@ class Verdicts:
     ) -> None:
         self.validation = check_proba(y_proba_val, "y_proba_val"), y_val
         self.source_label_priors, self.budget = source_label_priors, budget
+        self._obstacles: list[Fact | None] = []
 
     def on(
         self, estimate: PriorEstimate, y_proba: ArrayLike, y: ArrayLike | None = None
@@ -575,16 +578,18 @@ class Verdicts:
         with _collected():
             numbers = _gather(data, estimate, 0.95, ACCURACY)
             doubt = unexplained(estimate, numbers, None)
-            try:
+            shifted: bool | None = None
+            if not self._obstacles:  # validation is the same for all
+                self._obstacles.append(_obstacle(data, estimate))
+            (obstacle,) = self._obstacles
+            with suppress(ValueError):  # too few rows
                 shifted = is_shifted(*rows, self.source_label_priors, **options)
-            except ValueError:  # too few rows
-                return _rule(data, estimate, numbers, ACCURACY, None, doubt).verdict
-            ruling = _rule(data, estimate, numbers, ACCURACY, shifted, doubt)
+            ruling = _rule(data, estimate, numbers, ACCURACY, shifted, doubt, obstacle)
             settled = ruling.why == "no_shift" and numbers.measured is None
-            if settled or K > MOST_CLASSES_OF_ASSUMPTION:
+            if shifted is None or settled or K > MOST_CLASSES_OF_ASSUMPTION:
                 return ruling.verdict  # whatever else changed
             doubt = unexplained(estimate, numbers, check_assumption(*rows, **options))
-            return _rule(data, estimate, numbers, ACCURACY, shifted, doubt).verdict
+            return _rule(data, estimate, numbers, ACCURACY, shifted, doubt, obstacle).verdict
 
 
 # Inputs
@@ -618,16 +623,6 @@ class Data:
         if decided is None:
             return None
         return np.bincount(decided, minlength=self.classes.size) / decided.size
-
-    @property
-    def notes(self) -> Iterator[Fact]:
-        """Say that columns seem to be mixed up, and what was looked at if not everything."""
-        said = order_in_words(self.y_proba_val.values, self.y_val, self.classes)
-        if said is not None:
-            yield fact("columns_swapped", text=said)
-        looked_at = self.y_proba_target.shape[0]
-        if looked_at < self.n_target:
-            yield fact("sampled", n=looked_at, n_target=self.n_target)
 
 
 def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, classes: Any) -> Data:
@@ -802,10 +797,7 @@ def _score_after(data: Data, numbers: Numbers, gain: float, goal: Goal) -> Expec
     before, found = numbers.before, numbers.after
     if before is None or found is None or data.decided_shares is not None:
         return None
-    least, most = goal.bounds
-    value = min(most, max(least, before.value + (gain if goal.in_points else -gain)))
-    low, high = value + found.low - found.value, value + found.high - found.value
-    return Expected(value, max(least, low), min(most, high))
+    return found.moved_to(before.value + (gain if goal.in_points else -gain), goal.bounds)
 
 
 def _measure(data: Data, estimate: PriorEstimate, level: float, goal: Goal) -> Measured | None:
@@ -896,6 +888,7 @@ def _test(
             classes=data.classes,
             n_resamples=199 if many else 999,
             assumption=K <= MOST_CLASSES_OF_ASSUMPTION,
+            effect=False,
             random_state=seed,
             **given,
         )
@@ -963,6 +956,7 @@ def _rule(
     goal: Goal,
     shifted: bool | None,
     doubt: float,
+    obstacle: Fact | None,
 ) -> Ruling:
     """Ask for the verdict; decisions cannot be adapted one by one, and are always left.
 
@@ -977,9 +971,23 @@ def _rule(
         shifted=shifted,
         doubt=doubt * goal.scale,
         measured=numbers.seen,
-        obstacle="unknown_class" if _unknown_classes(estimate) else None,
+        obstacle=None if obstacle is None else obstacle.name,
         worth=WORTH * goal.scale,
     )
+
+
+def _obstacle(data: Data, estimate: PriorEstimate) -> Fact | None:
+    """Say why nothing can be judged, if so: inputs that do not fit, or an unknown class."""
+    values, y = data.y_proba_val.values, data.y_val
+    if data.decided_shares is not None:
+        return None
+    if (said := order_in_words(values, y, data.classes)) is not None:
+        return fact("columns_swapped", text=said)
+    z, least = label_information(values, y), least_information(y.size)
+    if z is not None and z < least:
+        return fact("no_information", n=y.size, z=z, least=least)
+    unknown = _unknown_classes(estimate)
+    return fact("unknown_class", n=len(unknown)) if unknown else None
 
 
 def _unknown_classes(estimate: PriorEstimate) -> list[Any]:
@@ -1067,8 +1075,6 @@ def _advice(
     data: Data, estimate: PriorEstimate, numbers: Numbers, gain: Expected, goal: Goal
 ) -> Fact:
     """Say what would help where the verdict is unclear."""
-    if unknown := _unknown_classes(estimate):
-        return fact("missing_classes", n=len(unknown))
     counts = np.bincount(data.y_val, minlength=data.classes.size)
     rarest, known, n_val = int(counts.argmin()), numbers.diagnostics, data.y_val.size
     worth = FEW_ROWS if known is None else known.effective_sample_size

@@ -121,6 +121,18 @@ def headline(
         if not aim.in_points:
             much = f"lower {aim.word} by {most:.2g}"
         return Headline(LEAVE, f"the class balance changed, but adapting would {much} at most.")
+    if why == "columns_swapped":
+        return Headline(
+            "Unclear",
+            "the columns of the predictions seem to be in another order than the classes. Put them "
+            "right before anything else.",
+        )
+    if why == "no_information":
+        return Headline(
+            "Unclear",
+            "on validation, the predictions say nothing about the labels. Check that both have the "
+            "same row order and belong together.",
+        )
     if why == "unknown_class":
         first, *others = unknown or ["?"]
         more = f" and {plural(len(others), 'other')}" if others else ""
@@ -228,6 +240,11 @@ def _measured(goal: Aim, n: int, before: float, after: float) -> str:
 
 
 SENTENCES: dict[str, str | Callable[..., str]] = {
+    # do validation's predictions and labels belong together?
+    "columns_swapped": "Before anything else: {text}",
+    "no_information": "Validation's predictions fit its {n:,} labels no better than shuffled "
+    "labels (z = {z:.1f}; at least {least:.2g} where they belong together). Are the rows in "
+    "another order, or do the labels come from another file or column?",
     # did the class balance change, and nothing else?
     "shifted": "The class balance changed (p = {p_value:.3f}): about {moved:.0%} of the cases "
     "belong to other classes than in training.",
@@ -257,7 +274,7 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     "labels_agree": "The shares by {method} are inside the {level:.3g}% intervals of PPI, which "
     "hold whatever changed. Report those by {better}: they are more precise.",
     # what would help?
-    "missing_classes": lambda n: (
+    "unknown_class": lambda n: (
         f"Add validation rows of the {plural(n, 'missing class', 'missing classes')}, or give "
         "source_priors."
     ),
@@ -274,9 +291,8 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     "too_many_classes": "The tests are left out: with {n:,} classes they would take too long. See "
     "priorshift.detect_shift.",
     "sampled": "All of this rests on {n:,} of the target's {n_target:,} rows, drawn at random.",
-    "columns_swapped": "Before anything else: {text}",
 }
 """What states each fact, by its name."""
 
-ADVICE = ("missing_classes", "more_validation", "more_target", "label_rows")
+ADVICE = ("unknown_class", "more_validation", "more_target", "label_rows")
 """Facts that say what would make an unclear verdict clear."""

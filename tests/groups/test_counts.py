@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import priorshift as ps
-from priorshift.execution import ArrayTable
+from priorshift.border import ArrayTable
 from priorshift.groups import GroupCounts, _counts
 
 FIELDS = ("n_rows", "mass", "counts", "second")

@@ -15,20 +15,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Labels, Vector
-from priorshift._validation import (
-    Columns as TableColumns,
-)
-from priorshift._validation import (
+from priorshift.adapt import Adapter
+from priorshift.assessment import Assessment, Verdicts, assess, following
+from priorshift.border import (
+    SAMPLE_SEED,
     Predictions,
+    Table,
     as_decisions,
     misspelt,
     read_decisions,
     read_joined,
     read_labels,
+    sample_in_memory,
+    sample_sentence,
     some,
 )
-from priorshift.adapt import Adapter
-from priorshift.assessment import Assessment, Verdicts, assess, following
+from priorshift.border import Columns as TableColumns
 from priorshift.cli._classes import (
     Columns,
     class_columns,
@@ -53,7 +55,6 @@ from priorshift.estimators import (
     get_estimator,
     traits_of,
 )
-from priorshift.execution import SAMPLE_SEED, Table, sample_in_memory, sample_sentence
 from priorshift.files import PredictionFile, open_predictions
 from priorshift.solvers import ADVICE
 
@@ -293,7 +294,7 @@ class Task:
             )
         return labels
 
-    def assess(self, method: str) -> Assessment | None:
+    def assess(self, method: str, *, labels: bool = True) -> Assessment | None:
         """Weigh all evidence; None without validation, or where the priors are known."""
         if self.y_proba_val is None or self.y_val is None or self.known_priors is not None:
             return None
@@ -303,7 +304,7 @@ class Task:
                 self.y_val,
                 self.target_rows(),
                 method=self.fitted(method),
-                y_target=self.target_labels(),
+                y_target=self.target_labels() if labels else None,
                 **self.aim,
                 confidence_level=self.request.confidence_level or CONFIDENCE_LEVEL,
                 **self.given,
@@ -496,6 +497,7 @@ def open_file(path: Path, request: Request) -> PredictionFile:
         logits=request.logits,
         title="stdin" if path == request.stdin else "",
         ignored=request.not_classes,
+        bounded=not request.any_size,
     )
     for remark in file.remarks:
         note(remark)

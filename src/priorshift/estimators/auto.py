@@ -22,8 +22,18 @@ from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
 from priorshift._typing import Floats, Indices, Vector
-from priorshift._validation import NO_PRIOR, check_count, check_positive, some
 from priorshift.adapt import Goal, GoalName, log_savings, prior_ratio
+from priorshift.border import (
+    NO_PRIOR,
+    Rows,
+    Table,
+    check_count,
+    check_positive,
+    row_blocks,
+    sample_rows,
+    some,
+    times,
+)
 from priorshift.calibration import (
     Calibration,
     CalibrationAverage,
@@ -43,7 +53,6 @@ from priorshift.estimators.shares import (
     share_interval,
 )
 from priorshift.exceptions import PriorShiftWarning, warn_user
-from priorshift.execution import Rows, Table, row_blocks, sample_rows, times
 from priorshift.intervals import IntervalRequest, PriorInterval, Votes
 from priorshift.solvers import Solution, Status
 

@@ -10,8 +10,14 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from priorshift._typing import Labels, Mask, Vector
-from priorshift._validation import (
+from priorshift.border import (
+    DENSE_CLASSES,
     NO_PRIOR,
+    DenseBlocks,
+    Rows,
+    SparseBlock,
+    SparseTable,
+    TensorTable,
     as_decisions,
     check_alpha,
     check_choice,
@@ -56,14 +62,6 @@ from priorshift.estimators.intervals import (
 from priorshift.estimators.references import Reference
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
-from priorshift.execution import (
-    DENSE_CLASSES,
-    DenseBlocks,
-    Rows,
-    SparseBlock,
-    SparseTable,
-    TensorTable,
-)
 from priorshift.intervals import Estimand, IntervalMethod, IntervalRequest, PriorInterval
 from priorshift.solvers import (
     Mixture,

@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from priorshift._typing import Vector
-from priorshift._validation import check_choice, check_count, check_positive
+from priorshift.border import check_choice, check_count, check_positive
 from priorshift.calibration import deal_folds
 from priorshift.counts import Confusion, Decision, model_columns, shrunk_columns
 from priorshift.estimators.base import Learned, PriorEstimator, Reproduced

@@ -11,16 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Floats, Indices, Labels, Mask, Vector
-from priorshift._validation import (
+from priorshift.adapt import prior_ratio
+from priorshift.border import (
+    Block,
+    LockFree,
     Predictions,
+    Rows,
+    Table,
     as_array,
     check_priors,
     check_sample_weight,
     known_labels,
+    map_reduce,
+    times,
 )
-from priorshift.adapt import prior_ratio
 from priorshift.counts import Confusion, Decision, DecisionCounts
-from priorshift.execution import Block, LockFree, Rows, Table, map_reduce, times
 from priorshift.solvers import Mixture, maximise
 
 EM_TOL = 0.01

@@ -18,8 +18,17 @@ from numpy.typing import ArrayLike
 from scipy.special import rel_entr
 
 from priorshift._typing import Floats, Mask, Vector
-from priorshift._validation import NO_PRIOR, check_choice, check_count, check_fraction, some
 from priorshift.adapt import prior_ratio
+from priorshift.border import (
+    NO_PRIOR,
+    ArrayTable,
+    Rows,
+    Table,
+    check_choice,
+    check_count,
+    check_fraction,
+    some,
+)
 from priorshift.calibration import (
     FAMILIES,
     ChosenCalibration,
@@ -32,7 +41,6 @@ from priorshift.estimators.intervals import interval_by_likelihood
 from priorshift.estimators.references import ALEXANDARI, SAERENS, SULC, YE
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
-from priorshift.execution import ArrayTable, Rows, Table
 from priorshift.intervals import IntervalRequest, PriorInterval
 from priorshift.solvers import (
     FLOOR,

@@ -10,8 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from priorshift._typing import Indices, Labels
-from priorshift._validation import (
+from priorshift.border import (
+    DENSE_CLASSES,
+    DenseBlocks,
     Predictions,
+    Rows,
+    SparseTable,
+    Table,
     check_choice,
     check_classes,
     check_counts,
@@ -27,11 +32,11 @@ from priorshift._validation import (
     read_labels,
     settle_classes,
     some,
+    take_rows,
     warn_of_missing_names,
 )
 from priorshift.counts import Confusion, DecisionCounts
 from priorshift.estimators.counts import Evidence, Given, Validation, ValidationCounts
-from priorshift.execution import DENSE_CLASSES, DenseBlocks, Rows, SparseTable, Table, take_rows
 
 if TYPE_CHECKING:
     from priorshift.estimators.base import PriorEstimator

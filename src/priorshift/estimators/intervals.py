@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from priorshift._typing import Floats, Vector
-from priorshift._validation import some
 from priorshift.adapt import prior_ratio
+from priorshift.border import Rows, Table, some
 from priorshift.calibration import CalibrationMap, best_temperature
 from priorshift.counts import Confusion, DecisionCounts, model_columns
 from priorshift.estimators.counts import Validation, ValidationCounts
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, warn_user
-from priorshift.execution import Rows, Table
 from priorshift.intervals import (
     HardDecisions,
     IntervalRequest,

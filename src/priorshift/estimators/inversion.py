@@ -11,15 +11,14 @@ from collections.abc import Callable
 import numpy as np
 
 from priorshift._typing import Labels, Vector
-from priorshift._validation import check_choice, check_positive
 from priorshift.adapt import prior_ratio
+from priorshift.border import Rows, check_choice, check_positive
 from priorshift.counts import Decision, DecisionCounts
 from priorshift.estimators.base import Batch, PriorEstimator
 from priorshift.estimators.counts import Known, TargetCounts, ValidationCounts, label_sources
 from priorshift.estimators.references import GUIDE, LIPTON, SAERENS
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, warn_user
-from priorshift.execution import Rows
 from priorshift.intervals import IntervalRequest, PriorInterval
 from priorshift.solvers import (
     Solution,

@@ -10,7 +10,18 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from priorshift._typing import Floats, Indices, Mask, Vector
-from priorshift._validation import check_choice, check_count, check_fraction, check_positive
+from priorshift.border import (
+    Block,
+    Rows,
+    check_choice,
+    check_count,
+    check_fraction,
+    check_positive,
+    map_reduce,
+    multiply,
+    single_threaded_blas,
+    times,
+)
 from priorshift.counts import Confusion, Decision, weighted_gram
 from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.counts import (
@@ -26,7 +37,6 @@ from priorshift.estimators.inversion import from_ratio, say_clipped
 from priorshift.estimators.references import AZIZZADENESHELI, GUIDE, TIAN
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
-from priorshift.execution import Block, Rows, map_reduce, multiply, single_threaded_blas, times
 from priorshift.solvers import (
     Solution,
     Status,

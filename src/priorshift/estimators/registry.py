@@ -11,7 +11,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
-from priorshift._validation import some
+from priorshift.border import some
 from priorshift.estimators.auto import Auto
 from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.confusion_likelihood import (
@@ -25,6 +25,7 @@ from priorshift.estimators.confusion_likelihood import (
 from priorshift.estimators.em import EM, MAP, MAPLS, CalibratedEM
 from priorshift.estimators.inversion import BBSE, BBSES, CM, SCM, NoAdaptation
 from priorshift.estimators.least_squares import ELSA, GLS, RLLS
+from priorshift.estimators.mean import CalibratedMean
 from priorshift.estimators.ppi import PPI
 from priorshift.estimators.semi_supervised import SemiSupervisedEM
 from priorshift.exceptions import PriorShiftWarning, warn_user
@@ -50,6 +51,7 @@ __all__ = [  # noqa: RUF022 - in the order in which methods are listed everywher
     "SemiSupervisedEM",
     "CalibratedEM",
     "ShrunkSCML",
+    "CalibratedMean",
     "PPI",
 ]
 

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.special import gammaln
 
 from priorshift._typing import Floats, Indices, Vector
-from priorshift._validation import check_choice, check_fraction
 from priorshift.adapt import prior_ratio
+from priorshift.border import Rows, Table, check_choice, check_fraction, take_rows
 from priorshift.calibration import FAMILIES
 from priorshift.estimators.base import Learned, PriorEstimator
 from priorshift.estimators.counts import Evidence, TargetLabels, Validation, ValidationCounts
@@ -17,7 +17,6 @@ from priorshift.estimators.em import CalibratedEM, posterior_problem
 from priorshift.estimators.inputs import MOST_CELLS
 from priorshift.estimators.references import SAERENS
 from priorshift.estimators.result import PriorEstimate
-from priorshift.execution import Rows, Table, take_rows
 from priorshift.intervals import (
     IntervalRequest,
     PriorInterval,

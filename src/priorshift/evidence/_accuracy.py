@@ -29,9 +29,9 @@ from scipy.stats import norm
 from priorshift._results import refuse_nan
 from priorshift._typing import Floats, Indices, Mask, Vector
 from priorshift.adapt import prior_ratio
+from priorshift.border import row_blocks
 from priorshift.counts import Confusion, DecisionCounts, reweighted_columns
 from priorshift.estimators import PriorEstimate
-from priorshift.execution import row_blocks
 from priorshift.intervals import stratified_weights
 from priorshift.solvers import Mixture, maximise
 
@@ -71,6 +71,13 @@ class Expected:
         """Return the standard error, from an interval of this level that may be cut at its ends."""
         reach = max(self.high - self.value, self.value - self.low)
         return max(reach / float(norm.ppf((1 + level) / 2)), 1e-6)
+
+    def moved_to(self, value: float, bounds: tuple[float, float]) -> "Expected":
+        """Return another value with an interval as wide as this one; bounds cut both."""
+        low, high = bounds
+        value = min(high, max(low, value))
+        reach = value - self.value
+        return Expected(value, max(low, self.low + reach), min(high, self.high + reach))
 
     def to_dict(self) -> dict[str, float]:
         """Return plain Python values, ready for JSON."""

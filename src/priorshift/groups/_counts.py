@@ -8,9 +8,18 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
 from priorshift._typing import Indices, Labels, Vector
-from priorshift._validation import check_choice, check_proba, check_sample_weight, read_labels, some
+from priorshift.border import (
+    BLOCK_BYTES,
+    Block,
+    Rows,
+    check_choice,
+    check_proba,
+    check_sample_weight,
+    map_reduce,
+    read_labels,
+    some,
+)
 from priorshift.counts import Decision, DecisionCounts
-from priorshift.execution import BLOCK_BYTES, Block, Rows, map_reduce
 
 LARGEST_BLOCK_BYTES = 2**25
 """Every block adds to the sums of all groups: with many groups, blocks must be large."""

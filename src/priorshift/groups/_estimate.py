@@ -19,8 +19,10 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from priorshift._typing import Floats, Indices, Labels, Mask, Vector
-from priorshift._validation import (
+from priorshift.adapt import prior_ratio
+from priorshift.border import (
     Predictions,
+    Table,
     as_decisions,
     check_count,
     check_positive,
@@ -31,12 +33,10 @@ from priorshift._validation import (
     in_class_order,
     some,
 )
-from priorshift.adapt import prior_ratio
 from priorshift.estimators import PriorEstimate, PriorEstimator
 from priorshift.estimators.inputs import require_decisions
 from priorshift.estimators.intervals import votes_of_validation
 from priorshift.exceptions import PriorShiftWarning, warn_user
-from priorshift.execution import Table
 from priorshift.groups._counts import GroupCounts, count_groups, encode_groups, read_groups
 from priorshift.groups._pooling import Pool, Pooling, check_pooling
 from priorshift.groups._posteriors import GroupedRows, estimate_from_posteriors, require_concave

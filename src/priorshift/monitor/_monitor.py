@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from priorshift._typing import Vector
-from priorshift._validation import (
+from priorshift.border import (
     check_choice,
     check_count,
     check_level,

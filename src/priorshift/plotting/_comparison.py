@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 
 from priorshift._results import Backend, make_frame
 from priorshift._typing import Indices, Labels, Vector
-from priorshift._validation import check_choice, check_classes, check_count, check_priors, some
+from priorshift.border import check_choice, check_classes, check_count, check_priors, some
 from priorshift.estimators import PriorEstimate, traits_of
 from priorshift.plotting.style import (
     WIDTH,

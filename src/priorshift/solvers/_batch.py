@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from priorshift._typing import Floats, Indices, Vector
-from priorshift.execution import map_rows, single_threaded_blas
+from priorshift.border import map_rows, single_threaded_blas
 from priorshift.solvers._certified import maximise
 from priorshift.solvers._interior_point import Points, interior_points, pull_of_prior
 from priorshift.solvers._mixture import Mixture, inside

@@ -26,7 +26,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from priorshift._typing import Indices, Mask, Vector
-from priorshift.execution import SparseBlock
+from priorshift.border import SparseBlock
 from priorshift.solvers._mixture import Curvature, Mixture, Point, inside
 
 COARSE_GAP = 0.1
