@@ -963,7 +963,7 @@ def _rule(
     if data.decided_shares is not None:
         return Ruling("leave", "none", "decisions", Gain(0.0, 0.0))
     if shifted is None:
-        shifted = estimate.decision is None or estimate.decision["reason"] != "no shift"
+        shifted = estimate.decision is None or estimate.decision["reason"] != "no_shift"
     return judge(
         numbers.expected,
         shifted=shifted,

@@ -260,6 +260,8 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     "validation. Decisions alone cannot show whether they do; labels of some target rows can.",
     # what does adapting gain?
     "expected_gain": _expected_gain,
+    "calibrated_first": "{changed:.0%} of the decisions change; probabilities are calibrated "
+    "first.",
     "mismatch": "Note: {text}",
     # what do labels of the target say?
     "measured": _measured,
