@@ -11,7 +11,7 @@ from scipy.stats import kstest
 import priorshift as ps
 from benchmarks.verdicts import judge, right, simulate, table
 from priorshift import assessment
-from priorshift.execution import ArrayTable
+from priorshift.border import ArrayTable
 
 K = 3
 MEANS = np.array([[0.0, 0.0], [2.0, 0.5], [0.5, 2.5]])

@@ -19,8 +19,10 @@ from scipy.special import chdtrc
 from sklearn.base import clone
 
 from priorshift._typing import Indices, Labels, Vector
-from priorshift._validation import (
+from priorshift.adapt import Goal, GoalName
+from priorshift.border import (
     Predictions,
+    Table,
     as_decisions,
     check_level,
     check_proba,
@@ -35,7 +37,6 @@ from priorshift._validation import (
     settle_classes,
     warn_of_missing_names,
 )
-from priorshift.adapt import Goal, GoalName
 from priorshift.estimators import PPI, PriorEstimate, PriorEstimator, get_estimator
 from priorshift.evidence import (
     AssumptionTest,
@@ -50,7 +51,6 @@ from priorshift.evidence import (
     label_information,
     least_information,
 )
-from priorshift.execution import Table
 from priorshift.text import movers, plain
 from priorshift.verdict import WORTH, Action, Gain, Ruling, Verdict, judge, labels_to_settle
 from priorshift.words import ADVICE, Fact, Headline, decisions_headline, fact, headline, say
@@ -686,7 +686,9 @@ def _estimate(
     fitted: PriorEstimator, data: Data, level: float, seed: Any
 ) -> tuple[PriorEstimate, tuple[Fact, ...]]:
     """Estimate with an interval; without one, and saying so, where the method has none."""
-    used = fitted.needs_target_labels or (fitted.uses_target_labels and data.labelled.size)
+    used = fitted.target_labels == "required" or (
+        fitted.target_labels == "used" and data.labelled.size
+    )
     labels: Any = {"y_target": data.labels} if used else {}
     try:
         return fitted.estimate(data.y_proba_target, level, seed, **labels), ()

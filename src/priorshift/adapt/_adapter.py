@@ -23,8 +23,12 @@ from scipy.sparse import issparse
 
 from priorshift._results import FrozenArrays
 from priorshift._typing import Floats, Indices, Labels, Vector
-from priorshift._validation import (
+from priorshift.adapt._adapt import prior_ratio, reweight
+from priorshift.adapt._costs import cheapest, check_costs
+from priorshift.border import (
     SUM_TOLERANCE,
+    SparseTable,
+    Table,
     check_classes,
     check_fraction,
     check_numbers,
@@ -33,23 +37,17 @@ from priorshift._validation import (
     check_proba,
     check_source_mass,
     in_class_order,
+    is_dask_array,
     like_input,
+    map_chunks,
     require_keys,
     some,
 )
-from priorshift.adapt._adapt import prior_ratio, reweight
-from priorshift.adapt._costs import cheapest, check_costs
 from priorshift.calibration import (
     Calibration,
     CalibrationAverage,
     CalibrationMap,
     calibration_from_dict,
-)
-from priorshift.execution import (
-    SparseTable,
-    Table,
-    is_dask_array,
-    map_chunks,
 )
 from priorshift.files import read_json, require_file, sign, verify, write_json, write_text
 

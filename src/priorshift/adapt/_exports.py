@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from priorshift._typing import Labels, Vector
-from priorshift._validation import check_choice, some
+from priorshift.border import check_choice, some
 from priorshift.calibration import TINY, CalibrationMap
 from priorshift.files import atomic_file
 

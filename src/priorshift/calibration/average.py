@@ -16,12 +16,12 @@ from typing import NamedTuple
 import numpy as np
 
 from priorshift._typing import Floats, Indices, Mask, Vector
+from priorshift.border import row_blocks, single_threaded_blas
 from priorshift.calibration.crossfit import along_ridges, by_fold, out_of_fold
 from priorshift.calibration.fitting import Penalty, fit_temperature
 from priorshift.calibration.floors import FLOORS, best_floor, floored_likelihood, map_above
 from priorshift.calibration.likelihood import Family, LabelLikelihood, ScoreMap, rebalance
 from priorshift.calibration.maps import TINY, CalibrationAverage, CalibrationMap
-from priorshift.execution import row_blocks, single_threaded_blas
 
 RIDGES = (1e3, 1e2, 1e1, 1e0, 1e-1)
 WEAK_RIDGES = RIDGES[2:]

@@ -21,9 +21,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from priorshift._typing import Vector
-from priorshift._validation import (
+from priorshift.border import (
     SUM_TOLERANCE,
     Predictions,
+    TensorTable,
     check_choice,
     check_count,
     check_outputs,
@@ -33,8 +34,11 @@ from priorshift._validation import (
     column_of,
     encode_labels,
     in_class_order,
+    is_tensor,
     read_labels,
+    row_blocks,
     settle_classes,
+    single_threaded_blas,
 )
 from priorshift.calibration.crossfit import by_fold, cross_fit, ridges_of
 from priorshift.calibration.fitting import (
@@ -55,7 +59,6 @@ from priorshift.calibration.likelihood import (
 )
 from priorshift.calibration.maps import TINY
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
-from priorshift.execution import TensorTable, is_tensor, row_blocks, single_threaded_blas
 
 _NO_LOGIT = -1e100  # a logit below this represents probability 0, as -inf does
 

@@ -10,8 +10,8 @@ import click
 import numpy as np
 
 from priorshift._typing import Floats, Labels
-from priorshift._validation import Predictions, as_text, some
 from priorshift.assessment import Assessment, Verdicts, adapting, draw_rows
+from priorshift.border import Predictions, Table, as_text, some, take_rows
 from priorshift.cli._console import busy, note, progress, say, show_table
 from priorshift.cli._documents import check_suffix, document, hand_out, tell_doubts, verdict_of
 from priorshift.cli._errors import command
@@ -27,7 +27,6 @@ from priorshift.cli._options import (
     overwrite_option,
 )
 from priorshift.cli._task import CONFIDENCE_LEVEL, Task, open_task
-from priorshift.execution import Table, take_rows
 from priorshift.files import atomic_file
 from priorshift.groups import (
     GroupEstimates,

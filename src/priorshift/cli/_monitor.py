@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Floats, Indices, Labels
-from priorshift._validation import Predictions, some
 from priorshift.assessment import Verdicts
+from priorshift.border import Predictions, some
 from priorshift.cli._console import emit, note, say, stdout
 from priorshift.cli._console import tell as tell_line
 from priorshift.cli._documents import document

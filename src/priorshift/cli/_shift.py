@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from priorshift._validation import check_resamples
+from priorshift.border import check_resamples
 from priorshift.cli._console import busy, note, show_table
 from priorshift.cli._documents import document, hand_out, show_verdict, verdict_of
 from priorshift.cli._errors import SHIFTED, command, in_options

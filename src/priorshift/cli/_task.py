@@ -15,20 +15,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Labels, Vector
-from priorshift._validation import (
-    Columns as TableColumns,
-)
-from priorshift._validation import (
+from priorshift.adapt import Adapter
+from priorshift.assessment import Assessment, Verdicts, assess, following
+from priorshift.border import (
+    SAMPLE_SEED,
     Predictions,
+    Table,
     as_decisions,
     misspelt,
     read_decisions,
     read_joined,
     read_labels,
+    sample_in_memory,
+    sample_sentence,
     some,
 )
-from priorshift.adapt import Adapter
-from priorshift.assessment import Assessment, Verdicts, assess, following
+from priorshift.border import Columns as TableColumns
 from priorshift.cli._classes import (
     Columns,
     class_columns,
@@ -53,7 +55,6 @@ from priorshift.estimators import (
     get_estimator,
     traits_of,
 )
-from priorshift.execution import SAMPLE_SEED, Table, sample_in_memory, sample_sentence
 from priorshift.files import PredictionFile, open_predictions
 from priorshift.solvers import ADVICE
 
@@ -284,9 +285,9 @@ class Task:
         One that can do without uses those that the user named for it only: others may be there to
         judge it by.
         """
-        named = self.request.target_label_column is not None and estimator.uses_target_labels
-        labels = self.target_labels() if named or estimator.needs_target_labels else None
-        if labels is None and estimator.needs_target_labels:
+        named = self.request.target_label_column is not None and estimator.target_labels != "unused"
+        labels = self.target_labels() if named or estimator.target_labels == "required" else None
+        if labels is None and estimator.target_labels == "required":
             raise click.UsageError(
                 f"{estimator.name} needs labels of some target rows; name their column with "
                 "--target-label-column."
@@ -496,6 +497,7 @@ def open_file(path: Path, request: Request) -> PredictionFile:
         logits=request.logits,
         title="stdin" if path == request.stdin else "",
         ignored=request.not_classes,
+        bounded=not request.any_size,
     )
     for remark in file.remarks:
         note(remark)

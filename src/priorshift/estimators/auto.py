@@ -23,8 +23,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from priorshift import verdict
 from priorshift._typing import Floats, Indices, Vector
-from priorshift._validation import NO_PRIOR, check_count, check_positive, some
 from priorshift.adapt import Goal, GoalName, log_savings, prior_ratio
+from priorshift.border import (
+    NO_PRIOR,
+    Rows,
+    Table,
+    check_count,
+    check_positive,
+    row_blocks,
+    sample_rows,
+    some,
+    times,
+)
 from priorshift.calibration import (
     Calibration,
     CalibrationAverage,
@@ -43,7 +53,6 @@ from priorshift.estimators.shares import (
     share_interval,
 )
 from priorshift.exceptions import PriorShiftWarning, warn_user
-from priorshift.execution import Rows, Table, row_blocks, sample_rows, times
 from priorshift.intervals import IntervalRequest, PriorInterval, Votes
 from priorshift.solvers import Solution, Status
 from priorshift.verdict import CAUTION, Ruling, judge
@@ -282,16 +291,15 @@ class Auto(PriorEstimator):
     """
 
     name = "auto"
-    headline = "Auto"
     summary = (
         "calibrates, estimates, shrinks towards the source priors as far as the evidence supports, "
         "and adapts only where that is expected to help"
     )
     reference = ALEXANDARI
-    _decision = "soft"
-    keeps_rows = True
-    calibrates = True
-    batch = "calibrated"
+    decision = "soft"
+    outputs = "calibrated"
+    _keeps_rows = True
+    _batch = "calibrated"
 
     def __init__(
         self,

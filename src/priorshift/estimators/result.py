@@ -14,16 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from priorshift._results import Backend, FrozenArrays, make_frame
 from priorshift._typing import Indices, Vector
-from priorshift._validation import (
-    check_choice,
-    check_numbers,
-    check_outputs,
-    in_class_order,
-    like_input,
-    require_keys,
-    some,
-    warn_of_missing_names,
-)
 from priorshift._version import __version__
 from priorshift.adapt import (
     Adapter,
@@ -33,13 +23,23 @@ from priorshift.adapt import (
     reweight,
     total_variation,
 )
+from priorshift.border import (
+    LockFree,
+    check_choice,
+    check_numbers,
+    check_outputs,
+    in_class_order,
+    like_input,
+    require_keys,
+    some,
+    warn_of_missing_names,
+)
 from priorshift.calibration import (
     Calibration,
     CalibrationAverage,
     CalibrationMap,
     calibration_from_dict,
 )
-from priorshift.execution import LockFree
 from priorshift.intervals import Estimand, IntervalKind, IntervalRequest, PriorInterval
 from priorshift.solvers import ADVICE, Status
 from priorshift.text import html_paragraphs, html_table, movers, plain, text_table

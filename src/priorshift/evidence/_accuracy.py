@@ -29,9 +29,9 @@ from scipy.stats import norm
 from priorshift._results import refuse_nan
 from priorshift._typing import Floats, Indices, Mask, Vector
 from priorshift.adapt import prior_ratio
+from priorshift.border import row_blocks
 from priorshift.counts import Confusion, DecisionCounts, reweighted_columns
 from priorshift.estimators import PriorEstimate
-from priorshift.execution import row_blocks
 from priorshift.intervals import stratified_weights
 from priorshift.solvers import Mixture, maximise
 

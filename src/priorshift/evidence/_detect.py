@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from priorshift._typing import Vector
-from priorshift._validation import (
+from priorshift.adapt import total_variation
+from priorshift.border import (
     check_choice,
     check_fraction,
     check_level,
@@ -24,7 +25,6 @@ from priorshift._validation import (
     check_resamples,
     some,
 )
-from priorshift.adapt import total_variation
 from priorshift.counts import Decision
 from priorshift.evidence._assumption import N_RESAMPLES, assumption_of
 from priorshift.evidence._deviations import (

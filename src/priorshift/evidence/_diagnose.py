@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from priorshift._results import refuse_nan
 from priorshift._typing import Floats, Indices, Mask, Vector
-from priorshift._validation import Predictions, check_choice, check_level, some
+from priorshift.border import Predictions, check_choice, check_level, some
 from priorshift.counts import Confusion, Decision
 from priorshift.estimators import PriorEstimate
 from priorshift.evidence._accuracy import Expected, expected_score, resample

@@ -16,7 +16,7 @@ import math
 import numpy as np
 
 from priorshift._typing import Floats, Indices
-from priorshift.execution import row_blocks
+from priorshift.border import row_blocks
 
 
 def least_information(n: int) -> float:

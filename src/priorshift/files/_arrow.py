@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from priorshift._typing import Floats, float_type
 from priorshift._version import __version__
+from priorshift.border import LockFree, Rows, row_slices
 from priorshift.exceptions import missing
-from priorshift.execution import LockFree, Rows, row_slices
 from priorshift.files import _base
 from priorshift.files._arrow_rows import ArrowRows, ColumnTable, ParquetRows, StreamRows, stacked
 from priorshift.files._base import ADAPTED, Copy, PredictionFile, order_of, require_distinct

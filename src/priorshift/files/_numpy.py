@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Floats, are_numbers, float_type
-from priorshift._validation import as_text, some
 from priorshift._version import __version__
-from priorshift.execution import Blocks, LockFree, Rows, Table, row_slices, slices
+from priorshift.border import Blocks, LockFree, Rows, Table, as_text, row_slices, slices, some
 from priorshift.files import _base
 from priorshift.files._base import (
     ADAPTED,
@@ -227,11 +226,12 @@ class NpzFile(PredictionFile):
             yield archive
 
     def _read(self, name: str) -> NDArray[Any]:
-        where = f"{name!r} in {self.where}"
+        where, place = f"{name!r} in {self.where}", self.keys[name]
+        self.require_bounded(place.file_size, place.compress_size)
         with self._archive() as archive, readable(where):
-            with archive.open(self.keys[name]) as member:
-                _check_header(cast("BinaryIO", member), self.keys[name].file_size)
-            with archive.open(self.keys[name]) as member:
+            with archive.open(place) as member:
+                _check_header(cast("BinaryIO", member), place.file_size)
+            with archive.open(place) as member:
                 return np.lib.format.read_array(cast("BinaryIO", member), allow_pickle=False)
 
 

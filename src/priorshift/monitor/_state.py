@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Vector
-from priorshift._validation import check_choice, check_classes, check_priors, some
 from priorshift._version import __version__
+from priorshift.border import check_choice, check_classes, check_priors, some
 from priorshift.counts import DecisionCounts
 from priorshift.estimators import PriorEstimator, available_estimators, get_estimator
 from priorshift.files import (

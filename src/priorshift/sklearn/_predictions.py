@@ -16,7 +16,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params, column_or_1d, has_fit_parameter
 
 from priorshift._typing import Floats, Indices, Labels, Vector
-from priorshift._validation import (
+from priorshift.border import (
     Predictions,
     as_array,
     check_proba,
