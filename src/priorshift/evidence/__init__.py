@@ -3,7 +3,7 @@
 from priorshift.evidence._accuracy import Expected, expected_score
 from priorshift.evidence._assumption import check_assumption
 from priorshift.evidence._detect import detect_shift, is_shifted
-from priorshift.evidence._diagnose import Diagnostics, diagnose
+from priorshift.evidence._diagnose import Diagnostics, diagnose, expected_accuracy
 from priorshift.evidence._information import label_information, least_information
 from priorshift.evidence._reliability import (
     HISTOGRAM_EDGES,
@@ -29,6 +29,7 @@ __all__ = [
     "check_assumption",
     "detect_shift",
     "diagnose",
+    "expected_accuracy",
     "expected_score",
     "is_shifted",
     "label_information",
