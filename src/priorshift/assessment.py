@@ -1187,7 +1187,7 @@ def _rule(
         return Ruling("leave", "none", "decisions", Gain(0.0, 0.0))
     decided = numbers.estimate.decision
     if shifted is None:
-        shifted = decided is None or decided["reason"] != "no shift"
+        shifted = decided is None or decided["reason"] != "no_shift"
     return judge(
         numbers.promises,
         numbers.kind,

@@ -330,6 +330,8 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     "history": "{text}",
     "moved_further": "The target has moved further than any of these groups ({moved:.0%} of the "
     "cases), so they do not decide.",
+    "calibrated_first": "{changed:.0%} of the decisions change; probabilities are calibrated "
+    "first.",
     "mismatch": "Note: {text}",
     # what do labels of the target say?
     "measured": _measured,
