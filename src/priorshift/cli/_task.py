@@ -497,6 +497,7 @@ def open_file(path: Path, request: Request) -> PredictionFile:
         logits=request.logits,
         title="stdin" if path == request.stdin else "",
         ignored=request.not_classes,
+        bounded=not request.any_size,
     )
     for remark in file.remarks:
         note(remark)

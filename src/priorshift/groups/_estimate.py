@@ -338,10 +338,10 @@ def _positive(decisions: Vector) -> Vector:
 
 def _require_fitting(estimator: PriorEstimator, counts: GroupCounts) -> None:
     decision, K = estimator.confusion_.decision, estimator.classes_.size
-    if counts.decision != decision or counts.sums.shape[1] != K:
+    if counts.decision != decision or counts.counts.shape[1] != K:
         raise ValueError(
             f"{type(estimator).__name__} needs counts of {decision} decisions on {K} classes; got "
-            f"{counts.decision} decisions on {counts.sums.shape[1]}. Count with "
+            f"{counts.decision} decisions on {counts.counts.shape[1]}. Count with "
             f"GroupCounts.from_arrays(y_proba, groups, decision={decision!r})."
         )
     if not counts.mass.any():
