@@ -1020,18 +1020,13 @@ def _facts(
     """List what the verdict rests on."""
     decisions, report = data.decided_shares is not None, shares_to_report(estimate, numbers.ppi)
     decided, labels, ppi = estimate.decision, numbers.measured, numbers.ppi
-    if test is not None and test.rejected:
-        # how far it changed is what the estimate says, as everywhere
-        moved = (report if decisions else estimate).total_variation
-        yield fact("shifted", p_value=test.p_value, moved=moved)
-    elif test is not None:
-        power, alternative = test.power, test.alternative
-        yield fact("not_shifted", p_value=test.p_value, alternative=alternative, power=power)
+    if test is not None:  # how far it changed is what the estimate says, as everywhere
+        yield test.fact((report if decisions else estimate).total_variation)
     if decisions:
         yield fact("by_decisions", n_target=data.n_target)
     else:
         if test is not None and test.assumption is not None:
-            yield from _facts_of_assumption(test.assumption, doubt)
+            yield from test.assumption.facts(doubt)
         changed = None if decided is None else decided["changed_decisions"]
         gain = asdict(Expected.of(*numbers.expected, level))
         mean = gain.pop("value")
@@ -1058,17 +1053,6 @@ def _facts(
             yield fact("labels_agree", method=method, better=report.method, level=100 * level)
     if decided is not None and decided["mismatch"] is not None:
         yield fact("mismatch", text=decided["mismatch"])
-
-
-def _facts_of_assumption(found: AssumptionTest, doubt: float) -> Iterator[Fact]:
-    if found.p_value is None:
-        yield fact("few_to_check", n_val=found.n_val, n_target=found.n_target)
-    elif found.rejected:
-        yield fact("more_changed", p_value=found.p_value, share=doubt)
-    else:
-        yield fact("explained", p_value=found.p_value)
-    if found.n_repeated_val or found.n_repeated_target:
-        yield fact("repeated", n_val=found.n_repeated_val, n_target=found.n_repeated_target)
 
 
 def _advice(

@@ -29,6 +29,10 @@ ENOUGH_POWER = 0.8
 """Chance of noticing a shift from which on not noticing one is evidence that there is none."""
 
 
+WEAK = 0.1
+"""Mean change of rank of confidence: a test that misses smaller ones is weak."""
+
+
 class Fact(NamedTuple):
     """What a verdict rests on: a name, and its numbers by name."""
 
@@ -41,8 +45,8 @@ def fact(name: str, **numbers: Any) -> Fact:
 
     Examples
     --------
-    >>> say(fact("explained", p_value=0.73))
-    'A change of class balance alone explains the target (p = 0.73).'
+    >>> say(fact("more_target", n=30))
+    'More target rows would help most: there are 30.'
     """
     return Fact(name, numbers)
 
@@ -203,6 +207,26 @@ def change(goal: Aim, low: float, high: float) -> str:
 # What it rests on
 
 
+def _shifted(p_value: float, moved: float | None) -> str:
+    size = "" if moved is None else f": about {moved:.0%} of the cases belong to other classes than"
+    return f"The class balance changed (p = {p_value:.3f}){size}{' in training' if size else ''}."
+
+
+def _explained(p_value: float, least: float | None) -> str:
+    weak = least is None or least > WEAK
+    but = ", but so few rows would hardly show anything else" if weak else ""
+    return f"A change of class balance alone explains the target (p = {p_value:.2f}){but}."
+
+
+def _more_changed(p_value: float, share: float | None) -> str:
+    part = "the target" if share is None else f"up to {share:.0%} of it"
+    return (
+        f"A change of class balance alone does not explain the target (p = {p_value:.3f}): {part} "
+        "looks different within its classes, so estimated shares may be wrong. A target that was "
+        "already adapted looks like that too."
+    )
+
+
 def _not_shifted(p_value: float, alternative: float, power: float) -> str:
     joint, only = ("and", "") if power >= ENOUGH_POWER else ("but", " only")
     return (
@@ -246,15 +270,15 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     "labels (z = {z:.1f}; at least {least:.2g} where they belong together). Are the rows in "
     "another order, or do the labels come from another file or column?",
     # did the class balance change, and nothing else?
-    "shifted": "The class balance changed (p = {p_value:.3f}): about {moved:.0%} of the cases "
-    "belong to other classes than in training.",
+    "shifted": _shifted,
+    "shift_by_means": "The class balance changed (p = {p_value:.3f}): by mean predictions alone, "
+    "about {moved:.0%} of the cases belong to other classes than before ({low:.0%} to {high:.0%}).",
     "not_shifted": _not_shifted,
-    "explained": "A change of class balance alone explains the target (p = {p_value:.2f}).",
-    "more_changed": "A change of class balance alone does not explain the target (p = "
-    "{p_value:.3f}): up to {share:.0%} of it looks different within its classes. The verdict "
-    "allows for that. A target that was already adapted looks like that too.",
-    "few_to_check": "There are too few rows to check that only the class balance changed: "
-    "{n_val:,} of validation and {n_target:,} of the target.",
+    "explained": _explained,
+    "more_changed": _more_changed,
+    "few_to_check": "Whether only the class balance changed cannot be checked: there are too few "
+    "rows ({n_val:,} of validation, {n_target:,} of the target), or the classifier is equally sure "
+    "of all rows.",
     "repeated": _repeated,
     "by_decisions": "The correction assumes that the {n_target:,} decisions err as often as on "
     "validation. Decisions alone cannot show whether they do; labels of some target rows can.",
