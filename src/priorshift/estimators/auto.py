@@ -54,7 +54,7 @@ from priorshift.estimators.shares import (
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.intervals import IntervalRequest, PriorInterval, Votes
 from priorshift.solvers import Solution, Status
-from priorshift.verdict import CAUTION, WORTH, Ruling, judge
+from priorshift.verdict import CAUTION, WORTH, Ruling, judge_gain
 from priorshift.verdict import Gain as GainToJudge
 from priorshift.words import fact, headline, say
 
@@ -504,8 +504,8 @@ class Auto(PriorEstimator):
     def _judge(self, shares: Shares, gain: Gain) -> Ruling:
         """Rule whether to adapt; warn of a class that nothing is known of."""
         expected = GainToJudge(gain.mean, gain.standard_error)
-        worth = WORTH * self._goal.scale
-        ruling = judge(expected, shifted=self._moved(shares), caution=self.caution, worth=worth)
+        moved, worth = self._moved(shares), WORTH * self._goal.scale
+        ruling = judge_gain(expected, shifted=moved, caution=self.caution, worth=worth)
         unknown = self._unknown_classes()
         if ruling.action != "adapt" or not unknown:
             return ruling
@@ -514,7 +514,7 @@ class Auto(PriorEstimator):
             "says how often it was in training: predictions are left alone. Give source_priors.",
             PriorShiftWarning,
         )
-        return judge(expected, shifted=True, obstacle="unknown_class")
+        return judge_gain(expected, shifted=True, obstacle="unknown_class")
 
     def _moved(self, shares: Shares) -> bool:
         """Tell whether shares differ from the source's beyond noise, all classes together."""

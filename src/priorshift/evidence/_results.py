@@ -114,15 +114,15 @@ class AssumptionTest(_Finding):
         """The finding in words."""
         return " ".join(map(say, self.facts()))
 
-    def facts(self, share: float | None = None) -> Iterator[Fact]:
-        """List what was found; `share` is that of the target that looks different, if known."""
+    def facts(self) -> Iterator[Fact]:
+        """List what was found."""
         if self.p_value is None:
             yield fact("few_to_check", n_val=self.n_val, n_target=self.n_target)
         elif self.rejected:
-            yield fact("more_changed", p_value=self.p_value, share=share)
+            yield fact("looks_different", p_value=self.p_value)
         else:
             least = self.detectable_effect
-            yield fact("explained", p_value=self.p_value, least=least)
+            yield fact("balance_explains", p_value=self.p_value, least=least)
         if self.n_repeated_val or self.n_repeated_target:
             yield fact("repeated", n_val=self.n_repeated_val, n_target=self.n_repeated_target)
 
