@@ -8,7 +8,6 @@ from priorshift.evidence._information import label_information, least_informatio
 from priorshift.evidence._reliability import (
     HISTOGRAM_EDGES,
     Reliability,
-    Strategy,
     assign_bins,
     calibration_error,
 )
@@ -23,7 +22,6 @@ __all__ = [
     "Reliability",
     "Samples",
     "ShiftTest",
-    "Strategy",
     "assign_bins",
     "calibration_error",
     "check_assumption",
