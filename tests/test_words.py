@@ -21,6 +21,13 @@ FACTS = (
     fact("if_covariate_shift", goal="cost", value=0.5, low=-0.1, high=1.1, level=0.9, changed=0.2),
     fact("history", text="On your 9 past groups adapting would have lost 3.1 points."),
     fact("moved_further", moved=0.4),
+    fact("shifted", p_value=0.001, moved=None),
+    fact("shift_by_means", p_value=0.001, moved=0.75, low=0.69, high=0.86),
+    fact("balance_explains", p_value=0.73, least=0.05),
+    fact("balance_explains", p_value=0.73, least=None),
+    fact("looks_different", p_value=0.002),
+    fact("few_to_check", n_val=12, n_target=9),
+    fact("calibrated_first", changed=0.34),
     fact("mismatch", text="predictions contradict 3 labels."),
     fact("measured", goal="accuracy", n=40, before=0.5, after=0.6),
     fact("measured", goal="log_loss", n=40, before=1.25, after=0.61),
@@ -44,7 +51,7 @@ FACTS = (
 @pytest.mark.parametrize("told", FACTS, ids=lambda told: told.name)
 def test_a_fact_becomes_a_sentence_with_its_numbers(told):
     said = say(told)
-    assert said[0] in string.ascii_uppercase
+    assert said[0] in string.ascii_uppercase + string.digits
     assert said.endswith((".", "?"))
     assert any(letter.isdigit() for letter in said)
     assert len(said) < 300

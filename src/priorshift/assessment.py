@@ -1186,7 +1186,7 @@ def _rule(
         return Ruling("leave", "none", "decisions", Gain(0.0, 0.0))
     decided = numbers.estimate.decision
     if shifted is None:
-        shifted = decided is None or decided["reason"] != "no shift"
+        shifted = decided is None or decided["reason"] != "no_shift"
     return judge(
         numbers.promises,
         numbers.kind,
@@ -1251,13 +1251,8 @@ def _facts(
 ) -> Iterator[Fact]:
     """List what the verdict rests on."""
     estimate, mean, labels = numbers.estimate, numbers.mean, numbers.measured
-    if test is not None and test.rejected:
-        # how far it changed is what the estimate says, as everywhere
-        moved = (report if mean is None else estimate).total_variation
-        yield fact("shifted", p_value=test.p_value, moved=moved)
-    elif test is not None:
-        power, alternative = test.power, test.alternative
-        yield fact("not_shifted", p_value=test.p_value, alternative=alternative, power=power)
+    if test is not None:  # how far it changed is what the estimate says, as everywhere
+        yield test.fact((report if mean is None else estimate).total_variation)
     if mean is None:
         yield fact("by_decisions", n_target=data.n_target)
     else:

@@ -230,6 +230,32 @@ def judge(
     return Ruling("unclear", "none", why, full)
 
 
+def judge_gain(
+    gain: Gain,
+    *,
+    shifted: bool,
+    obstacle: str | None = None,
+    worth: float = WORTH,
+    caution: float = CAUTION,
+) -> Ruling:
+    """Say whether to adapt if each class looks as it did, as estimators assume.
+
+    Examples
+    --------
+    >>> judge_gain(Gain(0.05, 0.01), shifted=True)[:3]
+    ('adapt', 'adapt', 'helps')
+    """
+    if obstacle is not None:
+        return Ruling("unclear", "none", obstacle, gain)
+    if gain.less(caution) > 0 and (shifted or gain.mean >= worth):
+        return Ruling("adapt", "adapt", "helps", gain)
+    if not shifted:
+        return Ruling("leave", "none", "no_shift", gain)
+    if gain.mean + SURE * gain.error < worth:
+        return Ruling("leave", "none", "no_gain", gain)
+    return Ruling("unclear", "none", "unsure", gain)
+
+
 def take_best(gains: Mapping[Action, Gain], errors: float, by: str, worth: float) -> Ruling:
     """Take the action of the largest bound, if that is above 0."""
     best = max(gains, key=lambda action: gains[action].less(errors))

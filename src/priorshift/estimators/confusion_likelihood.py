@@ -27,7 +27,7 @@ instead of those of one class. The strength s, in samples, is the one that makes
 held-out rows most likely.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial, reduce
 from operator import add
 from typing import Any, ClassVar, Literal
@@ -35,22 +35,25 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from priorshift._typing import Vector
+from priorshift._typing import Mask, Vector
 from priorshift.border import check_choice, check_count, check_positive
 from priorshift.calibration import deal_folds
 from priorshift.counts import Confusion, Decision, model_columns, shrunk_columns
-from priorshift.estimators.base import Learned, PriorEstimator, Reproduced
+from priorshift.estimators.base import Learned, PriorEstimator
 from priorshift.estimators.counts import Evidence, TargetCounts, Validation
 from priorshift.estimators.references import GUIDE
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
 from priorshift.intervals import pooled_columns
 from priorshift.solvers import (
-    HALVED_EVERY,
+    NO_LIKELIHOOD,
+    PUBLISHED,
     Mixture,
-    gradient_ascent,
+    Mixtures,
+    Published,
+    Solutions,
+    maximise,
     maximise_jointly,
-    released_ascent,
 )
 
 STRENGTHS = np.array([0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0])
@@ -92,11 +95,8 @@ class CML(PriorEstimator):
     decision: Decision | None = "hard"
     summary = "maximises the likelihood of hard decisions under the confusion matrix"
     reference = GUIDE
-    _batch = "likelihood"
-    _reproduced: ClassVar[dict[str, Reproduced]] = {
-        "paper": gradient_ascent,
-        "released": partial(released_ascent, learning_rate=1e-4, halved_every=HALVED_EVERY),
-    }
+    _batch = "counts"
+    _published: ClassVar[Mapping[str, Published]] = PUBLISHED["cm-l"]
 
     def __init__(
         self, *, tol: float = 1e-6, max_iter: int = 1000, solver: str = "certified"
@@ -105,6 +105,12 @@ class CML(PriorEstimator):
 
     def _solve(self, target: TargetCounts) -> PriorEstimate:
         return _most_likely(self, target)
+
+    def _solve_groups(self, counts: Vector) -> Solutions:
+        return _most_likely_groups(self, counts)
+
+    def _informative(self, counts: Vector) -> Mask:
+        return counts @ _possible(self._columns) > 0
 
 
 class SCML(CML):
@@ -127,10 +133,7 @@ class SCML(CML):
     name = "scm-l"
     decision = "soft"
     summary = "maximises the likelihood of soft decisions under the confusion matrix"
-    _reproduced: ClassVar[dict[str, Reproduced]] = {
-        "paper": gradient_ascent,
-        "released": partial(released_ascent, learning_rate=1e-3, halved_every=HALVED_EVERY),
-    }
+    _published: ClassVar[Mapping[str, Published]] = PUBLISHED["scm-l"]
 
 
 class CMM(PriorEstimator):
@@ -159,11 +162,8 @@ class CMM(PriorEstimator):
         "maximises the posterior of hard decisions under the confusion matrix and a hyper-prior"
     )
     reference = GUIDE
-    _batch = "likelihood"
-    _reproduced: ClassVar[dict[str, Reproduced]] = {
-        "paper": gradient_ascent,
-        "released": partial(released_ascent, learning_rate=1e-3),
-    }
+    _batch = "counts"
+    _published: ClassVar[Mapping[str, Published]] = PUBLISHED["cm-m"]
 
     def __init__(
         self,
@@ -177,6 +177,12 @@ class CMM(PriorEstimator):
 
     def _solve(self, target: TargetCounts) -> PriorEstimate:
         return _most_likely(self, target)
+
+    def _solve_groups(self, counts: Vector) -> Solutions:
+        return _most_likely_groups(self, counts)
+
+    def _informative(self, counts: Vector) -> Mask:
+        return counts @ _possible(self._columns) > 0
 
 
 class SCMM(CMM):
@@ -358,9 +364,28 @@ def _most_likely(estimator: CML | CMM, target: TargetCounts) -> PriorEstimate:
     problem = Mixture.of(C, weights=counts, alpha=estimator._hyper_prior[seen])
     _report_impossible(problem, float(counts.sum()))
     start = target.among_seen(estimator.source_priors_)
-    solution = estimator._solve_by(estimator._reproduced, problem, start)
+    solution = estimator._maximise(problem, start, estimator._published)
     condition = estimator._condition(C, seen, singular_only=True)
     return estimator._result_of(target, target.complete(solution.value), solution, **condition)
+
+
+def _most_likely_groups(estimator: CML | CMM, counts: Vector) -> Solutions:
+    """Solve the same problem for the counts of every group."""
+    C = estimator._columns
+    possible = _possible(C)
+    weights = np.ascontiguousarray(np.maximum(counts[:, possible], 0))
+    return maximise(
+        Mixtures.of(C[possible], weights, estimator._hyper_prior - 1),
+        start=estimator.source_priors_,
+        tol=check_positive(estimator.tol, "tol"),
+        max_iter=check_count(estimator.max_iter, "max_iter"),
+    )
+
+
+def _possible(C: Vector) -> Mask:
+    """Tell which decisions occur on validation."""
+    occurs: Mask = C.sum(axis=1) > NO_LIKELIHOOD
+    return occurs
 
 
 def _report_impossible(problem: Mixture, total: float) -> None:

@@ -73,9 +73,9 @@ class CalibratedMean(PriorEstimator):
     name = "mean"
     summary = "averages calibrated probabilities, which is right where features cause the class"
     reference = GONZALEZ
-    _decision = "soft"
-    keeps_rows = True
-    calibrates = True
+    decision = "soft"
+    outputs = "calibrated"
+    _keeps_rows = True
 
     def __init__(
         self, *, cv: int = 5, random_state: int | np.random.Generator | None = None

@@ -11,7 +11,7 @@ from priorshift.evidence._actions import (
 from priorshift.evidence._assumption import check_assumption
 from priorshift.evidence._backtest import Backtest, PastGroup, backtest, read_groups, replay
 from priorshift.evidence._detect import detect_shift, is_shifted
-from priorshift.evidence._diagnose import Diagnostics, diagnose
+from priorshift.evidence._diagnose import Diagnostics, diagnose, expected_accuracy
 from priorshift.evidence._information import label_information, least_information
 from priorshift.evidence._kind import Explained, amplification, explain
 from priorshift.evidence._labels import (
@@ -25,7 +25,6 @@ from priorshift.evidence._promises import Target, promise
 from priorshift.evidence._reliability import (
     HISTOGRAM_EDGES,
     Reliability,
-    Strategy,
     assign_bins,
     calibration_error,
 )
@@ -45,7 +44,6 @@ __all__ = [
     "Samples",
     "ShiftTest",
     "Strata",
-    "Strategy",
     "Target",
     "act_on_target",
     "act_on_validation",
@@ -57,6 +55,7 @@ __all__ = [
     "detect_shift",
     "diagnose",
     "draw_rows_to_label",
+    "expected_accuracy",
     "expected_score",
     "explain",
     "fit_mean",

@@ -11,21 +11,18 @@ used. Pooling leaves less of it, as if the group had more rows; validation's noi
 """
 
 import warnings
-from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from priorshift._typing import Floats, Indices, Labels, Mask, Vector
-from priorshift.adapt import prior_ratio
+from priorshift._typing import Mask, Vector
 from priorshift.border import (
     Predictions,
     Table,
     as_decisions,
-    check_count,
-    check_positive,
     check_proba,
     check_sample_weight,
     check_source_mass,
@@ -36,50 +33,14 @@ from priorshift.border import (
 from priorshift.estimators import PriorEstimate, PriorEstimator
 from priorshift.estimators.inputs import require_decisions
 from priorshift.estimators.intervals import votes_of_validation
-from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.groups._counts import GroupCounts, count_groups, encode_groups, read_groups
 from priorshift.groups._pooling import Pool, Pooling, check_pooling
 from priorshift.groups._posteriors import GroupedRows, estimate_from_posteriors, require_concave
 from priorshift.groups._result import GroupEstimates, solution_as_estimate
 from priorshift.intervals import IntervalRequest, score_bounds
 from priorshift.solvers import (
-    NO_LIKELIHOOD,
-    Mixtures,
     Solutions,
-    clip_to_simplex,
-    maximise_all,
-    solve_linear,
 )
-
-INSTEAD = "a method such as SCM-L, CM-L, SCM, BBSE, EM, MAP or Auto"
-
-ROUNDING = 1e-9
-"""How far below 0 an entry may be by rounding alone."""
-
-LEAST_ROWS = 1e-9
-"""Rows of a group that has none: its bounds become 0 and 1."""
-
-
-class _Rows(NamedTuple):
-    """Clean target rows in class order, with the number of each row's group."""
-
-    y_proba: Any
-    names: Labels
-    codes: Indices
-    weight: Vector | None
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """How far to pool, and which intervals to give."""
-
-    pooling: Pooling
-    interval: IntervalRequest | None
-
-    @property
-    def pools(self) -> bool:
-        """Whether groups are pooled at all."""
-        return self.pooling is not None and self.pooling != 0
 
 
 def estimate_groups(
@@ -140,7 +101,9 @@ def estimate_groups(
     array([1.66, 0.34])
     """
     check_is_fitted(estimator)
-    asked = _Asked(check_pooling(pooling), _request(confidence_level))
+    pooling, request = check_pooling(pooling), None
+    if confidence_level is not None:
+        request = IntervalRequest.of(confidence_level, 0, "asymptotic", 300, False, "population")
     if y_pred is not None:
         require_decisions(estimator, y_pred, y_proba)
         y_proba = as_decisions(y_pred, estimator.classes_)
@@ -152,18 +115,23 @@ def estimate_groups(
                 f"{type(estimator).__name__} needs the rows of the target, which counts do not "
                 "keep; pass y_proba and groups, or use a method such as SCM-L."
             )
-        return _from_counts(estimator, y_proba, asked)
+        return _from_counts(estimator, y_proba, pooling, request)
     rows = _read(estimator, y_proba, groups, sample_weight)
-    if _is_each_alone(estimator, rows, asked):
+    if _is_each_alone(estimator, rows, pooling, request):
         return _estimate_each(estimator, rows)
-    if estimator.batch == "posteriors":
-        return _from_posteriors(estimator, rows, asked)
     if estimator.batch == "calibrated":
-        return _from_calibrated(estimator, rows, asked)
-    return _from_decisions(estimator, rows, asked)
+        return _from_calibrated(estimator, rows, pooling, request)
+    if estimator.batch != "posteriors":
+        return _from_decisions(estimator, rows, pooling, request)
+    if request is not None:
+        raise ValueError(
+            f"{type(estimator).__name__} has no intervals by group; use a method with a confusion "
+            "matrix such as SCM-L, or leave out confidence_level."
+        )
+    return estimate_from_posteriors(estimator, rows, pooling)
 
 
-def _read(estimator: PriorEstimator, y_proba: Any, groups: Any, sample_weight: Any) -> _Rows:
+def _read(estimator: PriorEstimator, y_proba: Any, groups: Any, sample_weight: Any) -> GroupedRows:
     """Check rows, groups and weights; methods with a confusion matrix read rows in blocks."""
     if groups is None:
         raise ValueError("groups is missing; pass the group of each row.")
@@ -178,28 +146,12 @@ def _read(estimator: PriorEstimator, y_proba: Any, groups: Any, sample_weight: A
             origin=estimator.source_priors_from_,
         )
     names, codes = encode_groups(read_groups(groups, values.shape[0]))
-    return _Rows(values, names, codes, check_sample_weight(sample_weight, values.shape[0]))
+    return GroupedRows(values, names, codes, check_sample_weight(sample_weight, values.shape[0]))
 
 
-def _request(confidence_level: float | None) -> IntervalRequest | None:
-    if confidence_level is None:
-        return None
-    return IntervalRequest.of(confidence_level, 0, "asymptotic", 300, False, "population")
-
-
-def _from_posteriors(estimator: PriorEstimator, rows: _Rows, asked: _Asked) -> GroupEstimates:
-    """Estimate groups by EM or MAP."""
-    if asked.interval is not None:
-        raise ValueError(
-            f"{type(estimator).__name__} has no intervals by group; use a method with a confusion "
-            "matrix such as SCM-L, or leave out confidence_level."
-        )
-    scale = prior_ratio(np.ones(rows.y_proba.shape[1]), estimator.source_priors_)
-    grouped = GroupedRows(rows.y_proba, rows.codes, rows.names, rows.weight, scale)
-    return estimate_from_posteriors(estimator, grouped, asked.pooling)
-
-
-def _from_calibrated(estimator: PriorEstimator, rows: _Rows, asked: _Asked) -> GroupEstimates:
+def _from_calibrated(
+    estimator: PriorEstimator, rows: GroupedRows, pooling: Pooling, request: IntervalRequest | None
+) -> GroupEstimates:
     """Estimate groups by soft decisions of outputs calibrated for the whole target.
 
     If groups do not differ beyond noise, all of them get the method's own estimate, and predictions
@@ -211,10 +163,10 @@ def _from_calibrated(estimator: PriorEstimator, rows: _Rows, asked: _Asked) -> G
     whole = estimator.estimate(Predictions.from_checked(rows.y_proba))
     soft, calibrator = estimator._soft_decisions()
     rows = rows._replace(y_proba=calibrator.apply(rows.y_proba))
-    if _is_each_alone(soft, rows, asked):
+    if _is_each_alone(soft, rows, pooling, request):
         found = _estimate_each(soft, rows)
     else:
-        found = _from_decisions(soft, rows, asked)
+        found = _from_decisions(soft, rows, pooling, request)
     if np.isinf(found.pooling):
         G = rows.names.size
         return replace(
@@ -235,51 +187,61 @@ def _from_calibrated(estimator: PriorEstimator, rows: _Rows, asked: _Asked) -> G
     return replace(found, whole=whole, pooled=pooled)
 
 
-def _from_decisions(estimator: PriorEstimator, rows: _Rows, asked: _Asked) -> GroupEstimates:
+def _from_decisions(
+    estimator: PriorEstimator, rows: GroupedRows, pooling: Pooling, request: IntervalRequest | None
+) -> GroupEstimates:
     """Estimate groups by a method with a confusion matrix."""
-    _method_of(estimator)  # refuse before the work
-    counts = count_groups(
-        rows.y_proba,
-        rows.names,
-        rows.codes,
-        estimator.confusion_.decision,
-        rows.weight,
-        covariance=asked.pools,
-    )
-    return _from_counts(estimator, counts, asked)
+    _require_batch(estimator)  # before the work
+    counts = count_groups(*rows, estimator.confusion_.decision, covariance=bool(pooling))
+    return _from_counts(estimator, counts, pooling, request)
 
 
-def _from_counts(estimator: PriorEstimator, counts: GroupCounts, asked: _Asked) -> GroupEstimates:
+def _from_counts(
+    estimator: PriorEstimator,
+    counts: GroupCounts,
+    pooling: Pooling,
+    request: IntervalRequest | None,
+) -> GroupEstimates:
     """Estimate the priors of groups from counts of their decisions."""
-    method = _method_of(estimator)
-    _require_fitting(estimator, counts)
+    _require_batch(estimator)
+    decision, K = estimator.confusion_.decision, estimator.classes_.size
+    if counts.decision != decision or counts.counts.shape[1] != K:
+        raise ValueError(
+            f"{type(estimator).__name__} needs counts of {decision} decisions on {K} classes; got "
+            f"{counts.decision} decisions on {counts.counts.shape[1]}. Count with "
+            f"GroupCounts.from_arrays(y_proba, groups, decision={decision!r})."
+        )
+    if not counts.mass.any():
+        raise ValueError("no group has a row of weight above 0; there is nothing to estimate from.")
     whole = estimator.estimate_counts(counts.total())
-    pool = Pool.of(asked.pooling, counts, method.columns, whole.priors)
-    informative = method.informative(counts.counts) > 0
-    pooled, solved = _solve(method, counts, pool, whole, informative)
+    pool = Pool.of(pooling, counts, estimator._columns, whole.priors)
+    informative = estimator._informative(counts.counts)
+    pooled, solved = _around(pool, estimator, counts, whole, informative)
     found = GroupEstimates.of(
         counts.groups, counts.n_rows, solved, informative, pool, whole, pooled
     )
-    if asked.interval is None:
+    if request is None:
         return found
-    interval, error = _intervals(estimator, found.priors, counts.mass, pool, asked.interval)
+    interval, error = _intervals(estimator, found.priors, counts.mass, pool, request)
     return replace(
         found,
         interval=interval,
         standard_error=error,
-        confidence_level=asked.interval.confidence_level,
+        confidence_level=request.confidence_level,
     )
 
 
-def _is_each_alone(estimator: PriorEstimator, rows: _Rows, asked: _Asked) -> bool:
+def _is_each_alone(
+    estimator: PriorEstimator, rows: GroupedRows, pooling: Pooling, request: IntervalRequest | None
+) -> bool:
     """Whether to estimate every group as a target of its own, because no batch can solve for it."""
-    plain = rows.weight is None and asked.interval is None and not isinstance(rows.y_proba, Table)
+    plain = rows.weight is None and request is None and not isinstance(rows.y_proba, Table)
     by_counts = estimator.counts_suffice and estimator.confusion_.seen.all()
     in_batch = estimator.batch is not None and (by_counts or not estimator.counts_suffice)
-    return not in_batch and plain and not asked.pools
+    return not in_batch and plain and not pooling
 
 
-def _estimate_each(estimator: PriorEstimator, rows: _Rows) -> GroupEstimates:
+def _estimate_each(estimator: PriorEstimator, rows: GroupedRows) -> GroupEstimates:
     """Estimate every group by itself, as a target of its own.
 
     This is slow. It is the only way for a method without a batch solver, or if validation lacks a
@@ -288,10 +250,12 @@ def _estimate_each(estimator: PriorEstimator, rows: _Rows) -> GroupEstimates:
     whole = estimator._estimate(rows.y_proba)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the estimate on all rows has warned already
-        alone = [
-            _estimate_one(estimator, rows.y_proba[rows.codes == g], group)
-            for g, group in enumerate(rows.names)
-        ]
+        alone = []
+        for g, group in enumerate(rows.names):
+            try:
+                alone.append(estimator._estimate(rows.y_proba[rows.codes == g]))
+            except ValueError as error:
+                raise ValueError(f"group {group.item()!r}: {error}") from error
     solved = Solutions(
         np.array([one.priors for one in alone]),
         np.array([one.status for one in alone]),
@@ -304,17 +268,14 @@ def _estimate_each(estimator: PriorEstimator, rows: _Rows) -> GroupEstimates:
     return GroupEstimates.of(rows.names, n, solved, every, Pool(np.inf), whole, whole)
 
 
-def _estimate_one(estimator: PriorEstimator, y_proba: Floats, group: Any) -> PriorEstimate:
-    try:
-        return estimator._estimate(y_proba)
-    except ValueError as error:
-        raise ValueError(f"group {group.item()!r}: {error}") from error
-
-
-def _solve(
-    method: "Method", counts: GroupCounts, pool: Pool, whole: PriorEstimate, informative: Mask
+def _around(
+    pool: Pool,
+    estimator: PriorEstimator,
+    counts: GroupCounts,
+    whole: PriorEstimate,
+    informative: Mask,
 ) -> tuple[PriorEstimate, Solutions | None]:
-    """Solve for the pooled priors, and for the groups around them; None if all are alike.
+    """Find the pooled priors, and those of the groups around them; None if all are alike.
 
     With pooling, a method's own hyper-prior acts on each group as it does on all rows: pooling is
     what protects small groups.
@@ -322,12 +283,14 @@ def _solve(
     if pool.complete:
         return whole, None
     if pool.spread is None:
-        return whole, method.solve(counts.counts[informative])
-    mass = np.full(informative.size, counts.mass.sum()) if method.has_prior else counts.mass
+        return whole, estimator._solve_groups(counts.counts[informative])
+    has_prior = (estimator._hyper_prior != 1).any()
+    mass = np.full(informative.size, counts.mass.sum()) if has_prior else counts.mass
     centre = pool.spread.decisions(pool.spread.centre(pool.variance))[None]
-    pooled = solution_as_estimate(whole, method.solve(_positive(centre) * counts.mass.sum()))
+    middle = estimator._solve_groups(_positive(centre) * counts.mass.sum())
+    pooled = solution_as_estimate(whole, middle)
     decisions = _positive(pool.spread.pooled_decisions(pool.variance)[informative])
-    return pooled, method.solve(decisions * mass[informative, None])
+    return pooled, estimator._solve_groups(decisions * mass[informative, None])
 
 
 def _positive(decisions: Vector) -> Vector:
@@ -336,25 +299,19 @@ def _positive(decisions: Vector) -> Vector:
     return decisions / decisions.sum(axis=1, keepdims=True)
 
 
-def _require_fitting(estimator: PriorEstimator, counts: GroupCounts) -> None:
-    decision, K = estimator.confusion_.decision, estimator.classes_.size
-    if counts.decision != decision or counts.counts.shape[1] != K:
-        raise ValueError(
-            f"{type(estimator).__name__} needs counts of {decision} decisions on {K} classes; got "
-            f"{counts.decision} decisions on {counts.counts.shape[1]}. Count with "
-            f"GroupCounts.from_arrays(y_proba, groups, decision={decision!r})."
-        )
-    if not counts.mass.any():
-        raise ValueError("no group has a row of weight above 0; there is nothing to estimate from.")
-
-
 def _intervals(
     estimator: PriorEstimator, priors: Vector, mass: Vector, pool: Pool, request: IntervalRequest
 ) -> tuple[Vector, Vector]:
     """Return the intervals, shape (G, K, 2), and standard errors, shape (G, K)."""
     votes = votes_of_validation(estimator)
     within, own = votes.within, np.diagonal(votes.within)
-    n = np.maximum(_effective_rows(mass, priors.shape[1], pool), LEAST_ROWS)
+    # how many rows each prior is known by: those of the group, and what pooling adds
+    n = np.tile(mass[:, None], (1, priors.shape[1]))
+    if pool.spread is not None:
+        alone = (pool.spread.to_priors**2).sum(axis=1)
+        left = pool.spread.prior_variance(pool.variance)
+        n = np.divide(alone, left, out=np.full_like(left, mass.sum()), where=left > 0)
+    n = np.maximum(n, 1e-9)  # a group without rows has bounds of 0 and 1
     by_others = (priors @ within - priors * own) / n
     by_validation = (priors**2 / votes.n_validation) @ within
     error = np.sqrt((priors * (1 - priors) + priors * own) / n + by_others + by_validation)
@@ -365,86 +322,13 @@ def _intervals(
     return np.clip(bounds, 0.0, 1.0), error
 
 
-def _effective_rows(mass: Vector, n_classes: int, pool: Pool) -> Vector:
-    """Return how many rows each prior is known by: those of the group, and what pooling adds."""
-    if pool.spread is None:
-        return np.tile(mass[:, None], (1, n_classes))
-    alone = (pool.spread.to_priors**2).sum(axis=1)
-    left = pool.spread.prior_variance(pool.variance)
-    return np.divide(alone, left, out=np.full_like(left, mass.sum()), where=left > 0)
-
-
-@dataclass(frozen=True)
-class _Likelihood:
-    """One certified maximum per group of the likelihood of its counts."""
-
-    columns: Vector
-    excess: Vector
-    start: Vector
-    tol: float
-    max_iter: int
-
-    @property
-    def has_prior(self) -> bool:
-        """Whether there is a hyper-prior, so that the number of rows matters."""
-        return bool(self.excess.any())
-
-    @property
-    def _possible(self) -> Mask:
-        """Which decisions occur on validation."""
-        return self.columns.sum(axis=1) > NO_LIKELIHOOD
-
-    def informative(self, counts: Vector) -> Vector:
-        """Return the weight of decisions that occur on validation, by group."""
-        return counts @ self._possible
-
-    def solve(self, counts: Vector) -> Solutions:
-        """Solve for groups that are informative."""
-        weights = np.ascontiguousarray(np.maximum(counts[:, self._possible], 0))
-        problem = Mixtures.of(self.columns[self._possible], weights, self.excess)
-        return maximise_all(problem, self.start, tol=self.tol, max_iter=self.max_iter)
-
-
-@dataclass(frozen=True)
-class _Inversion:
-    """One linear system with as many right-hand sides as groups, clipped."""
-
-    columns: Vector
-    source: Vector | None
-    name: str
-    has_prior: Literal[False] = False
-
-    def informative(self, counts: Vector) -> Vector:
-        """Return the weight of decisions by group."""
-        return counts.sum(axis=1)
-
-    def solve(self, counts: Vector) -> Solutions:
-        """Solve for groups that have rows; warn once of those that were clipped."""
-        q = counts / counts.sum(axis=1, keepdims=True)
-        if self.source is None:
-            raw = solve_linear(self.columns, q.T).T
-        else:
-            raw = solve_linear(self.columns * self.source, q.T).T * self.source
-        negative = (raw < -ROUNDING).any(axis=1)
-        if negative.any():
-            warn_user(
-                f"{self.name} found negative entries, the lowest {raw.min():.3g}, in "
-                f"{np.count_nonzero(negative)} of {raw.shape[0]} groups, and set them to 0. CM-L "
-                "and SCM-L need no clipping.",
-                PriorShiftWarning,
-            )
-        return Solutions.direct(clip_to_simplex(raw))
-
-
-Method = _Likelihood | _Inversion
-
-
-def _method_of(estimator: PriorEstimator) -> Method:
-    """Return how a fitted estimator solves for the counts of many groups, or refuse."""
-    if estimator.batch not in ("likelihood", "inversion"):
+def _require_batch(estimator: PriorEstimator) -> None:
+    """Refuse a fitted method that cannot solve for the counts of many groups."""
+    if estimator.batch != "counts":
         raise ValueError(
             f"{estimator!r} cannot pool groups, nor use weights, intervals or counts for them; use "
-            f"{INSTEAD}, or pass pooling=None and rows in memory to estimate each group by itself."
+            "a method such as SCM-L, CM-L, SCM, BBSE, EM, MAP or Auto, or pass pooling=None and "
+            "rows in memory to estimate each group by itself."
         )
     seen = estimator.confusion_.seen
     if not seen.all():
@@ -454,19 +338,6 @@ def _method_of(estimator: PriorEstimator) -> Method:
             "pass rows in memory with pooling=None and no weights or confidence_level, which "
             "estimates each group by itself, or use EM or MAP with source_priors."
         )
-    params: Any = estimator
-    if getattr(params, "solver", "certified") != "certified":
+    if getattr(estimator, "solver", "certified") != "certified":
         raise ValueError("groups are solved to a certificate; use solver='certified'.")
-    columns = params._columns
-    if estimator.batch == "inversion":
-        source = estimator.source_priors_ if estimator.raw_is == "ratio" else None
-        return _Inversion(columns, source, estimator.name)
-    alpha = estimator._hyper_prior
-    require_concave(alpha)
-    return _Likelihood(
-        columns,
-        alpha - 1,
-        estimator.source_priors_,
-        check_positive(params.tol, "tol"),
-        check_count(params.max_iter, "max_iter"),
-    )
+    require_concave(estimator._hyper_prior)

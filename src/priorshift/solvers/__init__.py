@@ -1,6 +1,6 @@
 """Solvers: clean arrays in, a `Solution` out. They know nothing about classifiers or files."""
 
-from priorshift.solvers._batch import Mixtures, maximise_all, maximise_by_group
+from priorshift.solvers._by_group import maximise_by_group
 from priorshift.solvers._certified import maximise
 from priorshift.solvers._joint import maximise_jointly
 from priorshift.solvers._least_squares import (
@@ -17,14 +17,12 @@ from priorshift.solvers._linear import (
     solve_linear,
     undetermined,
 )
-from priorshift.solvers._mixture import NO_LIKELIHOOD, Mixture
-from priorshift.solvers._paper import (
-    FLOOR,
-    HALVED_EVERY,
-    L2_THRESHOLD,
+from priorshift.solvers._mixture import NO_LIKELIHOOD, Mixture, Mixtures
+from priorshift.solvers._published import (
+    PUBLISHED,
+    Published,
     expectation_maximisation,
     gradient_ascent,
-    released_ascent,
 )
 from priorshift.solvers._simplex import clip_to_simplex, project_simplex
 from priorshift.solvers._solution import ADVICE, Solution, Solutions, Status
@@ -32,12 +30,11 @@ from priorshift.solvers._variational import dirichlet_posterior
 
 __all__ = [
     "ADVICE",
-    "FLOOR",
-    "HALVED_EVERY",
-    "L2_THRESHOLD",
     "NO_LIKELIHOOD",
+    "PUBLISHED",
     "Mixture",
     "Mixtures",
+    "Published",
     "Solution",
     "Solutions",
     "Status",
@@ -50,13 +47,11 @@ __all__ = [
     "invert",
     "is_singular",
     "maximise",
-    "maximise_all",
     "maximise_by_group",
     "maximise_jointly",
     "nearest_mixtures",
     "project_simplex",
     "regularised_ratio",
-    "released_ascent",
     "shrunk_least_squares",
     "simplex_least_squares",
     "solve_linear",
