@@ -22,12 +22,12 @@ from priorshift._typing import Indices, Labels, Vector
 from priorshift.adapt import Goal, GoalName
 from priorshift.border import (
     Predictions,
-    Table,
     as_decisions,
     check_level,
     check_proba,
     column_of,
     encode_labels,
+    is_array,
     is_named,
     known_labels,
     order_in_words,
@@ -638,7 +638,7 @@ def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, clas
     target = ordered(target, names, "y_proba_target")
     n, K = target.shape
     index = draw_rows(n, K)
-    if isinstance(target.values, Table) or index.size < n:
+    if index.size < n or not is_array(target.values):
         target = target.take(index)
     known, truth = known_labels(y_target, names, n)
     position = np.searchsorted(index, known)

@@ -19,7 +19,6 @@ from priorshift.border import (
     Block,
     Rows,
     SparseBlock,
-    SparseTable,
     check_choice,
     check_classes,
     check_count,
@@ -28,6 +27,7 @@ from priorshift.border import (
     check_indices,
     check_matrix,
     check_table,
+    is_sparse,
     map_reduce,
 )
 
@@ -189,9 +189,9 @@ class Confusion:
         K = y_proba.shape[1]
         if decision == "hard":
             decided = np.concatenate(map_reduce(_decisions, y_proba))
-            sparse = isinstance(y_proba, SparseTable) and K > DENSE_CLASSES
+            sparse = is_sparse(y_proba) and K > DENSE_CLASSES
             counts = _cells(decided, y, K, sample_weight, sparse=sparse)
-        elif isinstance(y_proba, SparseTable):
+        elif is_sparse(y_proba):
             sums = y_proba.sum_by(y, K, sample_weight).T
             counts = sums if K > DENSE_CLASSES else sums.toarray()
         else:

@@ -25,14 +25,11 @@ from dask import delayed  # noqa: E402
 import priorshift as ps  # noqa: E402
 from priorshift.border import (  # noqa: E402
     map_reduce,
-    row_parts,
-    slices,
     take_rows,
     watched,
 )
-from priorshift.border._dask import (  # noqa: E402
+from priorshift.border.clusters import (  # noqa: E402
     MOST_HELD,
-    Cuts,
     DaskTable,
     is_dask_array,
     map_chunks,
@@ -213,33 +210,22 @@ def test_columns_are_counted_too_before_they_are_joined(data):
 
 @given(
     sizes=st.lists(st.integers(0, 40), min_size=1, max_size=8).filter(any),
-    n_parts=st.integers(1, 9),
     n_rows=st.integers(1, 50),
 )
 @settings(max_examples=60)
-def test_blocks_are_those_of_an_array_however_it_is_chunked(sizes, n_parts, n_rows):
+def test_blocks_are_the_rows_in_order_however_they_are_chunked(sizes, n_rows):
     numbers = np.arange(2.0 * sum(sizes)).reshape(-1, 2)
-    expected = [
-        (rows, block.tolist())
-        for part in row_parts(len(numbers), min(n_parts, len(numbers)))
-        for rows, block in slices(numbers, part, n_rows)
-    ]
     with dask.config.set(scheduler="sync"):
         table = DaskTable(da.from_array(numbers, chunks=(tuple(sizes), 1)))
-        found = table.map_parts(
-            lambda blocks: [(rows, block.tolist()) for rows, block in blocks],
-            n_parts,
-            n_rows,
-            lambda _: None,
-        )
-    assert [block for part in found for block in part] == expected
-
-
-def test_next_start_is_the_first_block_boundary():
-    cuts = Cuts((slice(0, 10), slice(10, 25)), 4)
-    starts = [0, 4, 8, 10, 14, 18, 22, 25]
-    for row in range(26):
-        assert cuts.next_start(row) == min(start for start in starts if start >= row)
+        found = table.map_parts(lambda blocks: list(blocks), 1, n_rows, lambda _: None)
+    assert len(found) == len(sizes)
+    row = 0
+    for rows, block in (each for part in found for each in part):
+        assert rows.start == row
+        assert 0 < rows.stop - row <= n_rows
+        np.testing.assert_array_equal(block, numbers[rows])
+        row = rows.stop
+    assert row == len(numbers)
 
 
 # Rows and progress

@@ -15,12 +15,12 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array
 
 from priorshift._typing import NUMBERS, Floats, Indices, Labels, Mask, Vector, float_type
 from priorshift.border.frames import Frame, class_columns, misspelt
 from priorshift.border.rows import Block, Rows, Table, as_table, map_reduce, take_rows
-from priorshift.border.sparse import DenseBlocks, SparseBlock, SparseTable
+from priorshift.border.sparse import DenseBlocks, SparseBlock, SparseTable, is_sparse
 from priorshift.border.tensors import TensorTable, has_array_api, is_tensor, to_numpy
 from priorshift.exceptions import missing
 from priorshift.text import brief, some
@@ -520,8 +520,7 @@ class Predictions:
         """Return some rows, in memory, as what they are."""
         if self.decided is not None:
             return Predictions.from_decisions(self.decided[rows], self.shape[1])
-        kept = take_rows(self.values, rows) if isinstance(self.values, Table) else self.values[rows]
-        return replace(self, values=kept)
+        return replace(self, values=take_rows(self.values, rows))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -636,8 +635,9 @@ def check_outputs(
     if not from_proba:
         return check_logits(outputs, name, tensors=tensors, classes=classes)
     values = outputs.values if isinstance(outputs, Predictions) else outputs
-    sparse = sparse and (issparse(values) or isinstance(values, SparseTable))
-    return check_proba(outputs, name, tables=sparse, tensors=tensors, classes=classes)
+    return check_proba(
+        outputs, name, tables=sparse and is_sparse(values), tensors=tensors, classes=classes
+    )
 
 
 def _check_tensor(tensor: Any, name: str, *, from_logits: bool = False) -> Predictions:

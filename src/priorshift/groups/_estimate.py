@@ -22,7 +22,6 @@ from priorshift._typing import Floats, Indices, Labels, Mask, Vector
 from priorshift.adapt import prior_ratio
 from priorshift.border import (
     Predictions,
-    Table,
     as_decisions,
     check_count,
     check_positive,
@@ -31,6 +30,7 @@ from priorshift.border import (
     check_source_mass,
     column_of,
     in_class_order,
+    is_array,
     some,
 )
 from priorshift.estimators import PriorEstimate, PriorEstimator
@@ -273,7 +273,7 @@ def _from_counts(estimator: PriorEstimator, counts: GroupCounts, asked: _Asked) 
 
 def _is_each_alone(estimator: PriorEstimator, rows: _Rows, asked: _Asked) -> bool:
     """Whether to estimate every group as a target of its own, because no batch can solve for it."""
-    plain = rows.weight is None and asked.interval is None and not isinstance(rows.y_proba, Table)
+    plain = rows.weight is None and asked.interval is None and is_array(rows.y_proba)
     by_counts = estimator.counts_suffice and estimator.confusion_.seen.all()
     in_batch = estimator.batch is not None and (by_counts or not estimator.counts_suffice)
     return not in_batch and plain and not asked.pools
