@@ -36,8 +36,8 @@ from priorshift.border import (
     read_decisions,
     read_labels,
     settle_classes,
-    take_rows,
     warn_of_missing_names,
+    whole,
 )
 from priorshift.estimators import (
     PPI,
@@ -274,9 +274,7 @@ class Assessment:
                 "rows to label are chosen by probabilities; of decisions, label rows at random."
             )
         rows = check_proba(y_proba, tables=True, classes=self.estimate.classes)
-        values: Any = ordered(rows, self.estimate.classes).values
-        if isinstance(values, Table):
-            values = take_rows(values, np.arange(values.shape[0]))
+        values = whole(ordered(rows, self.estimate.classes).values)
         target = act_on_target(self._full, self.calibrated_mean, values)
         goal = self.judged_by.at(self.estimate.priors)
         return draw_rows_to_label(rows_that_differ(goal, target), n, random_state)

@@ -97,6 +97,14 @@ def assert_same(found, expected):
     assert found.n_target == expected.n_target
 
 
+def assert_certified(found, expected):
+    """Other blocks may lead to other steps; both ends are proved to be near the optimum."""
+    assert found.status == expected.status == "certified"
+    slack = found.gap + expected.gap + 1e-13 * abs(expected.objective)
+    assert abs(found.objective - expected.objective) <= slack
+    np.testing.assert_allclose(found.priors, expected.priors, atol=1e-5)
+
+
 # The same numbers
 
 
@@ -126,12 +134,12 @@ def test_chunks_do_not_matter(rows, scheduler, data):
 
 
 @pytest.mark.parametrize("n_rows", [7_000, 20_000])
-def test_float32_is_cut_into_the_same_blocks(n_rows, wide):
+def test_steps_by_samples_of_rows_end_within_their_certificate(n_rows, wide):
     y_proba, source = wide
     expected = ps.EM().fit(source_priors=source).estimate(y_proba)
     assert expected.n_iter > 6  # beyond EM steps: by samples of rows, which depend on the cuts
     target = da.from_array(y_proba, chunks=(n_rows, 50))
-    assert_same(ps.EM().fit(source_priors=source).estimate(target), expected)
+    assert_certified(ps.EM().fit(source_priors=source).estimate(target), expected)
 
 
 @pytest.mark.parametrize("persist", [True, False])
@@ -264,7 +272,7 @@ def test_progress_is_heard_chunk_by_chunk(data):
 )
 def test_numbers_are_read_as_those_of_arrays_are(dtype, expected):
     values = np.eye(3, dtype=dtype)
-    table = DaskTable(da.from_array(values, chunks=(2, 3)))
+    table = DaskTable(da.from_array(values, chunks=(3, 2)))
     assert table.dtype == expected
     (found,) = map_reduce(lambda block, rows: [block.copy()], table, n_parts=1)
     assert found.dtype == expected
@@ -360,7 +368,7 @@ def test_a_cluster_gives_the_numbers_of_numpy(client, wide, tmp_path):
     target, heard = from_files(y_proba, tmp_path), []
     with watched(lambda n_rows, done: heard.append(done)):
         found = ps.EM().fit(source_priors=source).estimate(target)
-    assert_same(found, ps.EM().fit(source_priors=source).estimate(y_proba))
+    assert_certified(found, ps.EM().fit(source_priors=source).estimate(y_proba))
     assert sum(heard) % 55_001 == 0
     assert len(heard) > 6 * found.n_iter
 
@@ -509,7 +517,7 @@ def test_a_worker_killed_in_the_middle_of_em_changes_nothing(client, wide, tmp_p
     assert killed
     assert_gone(killed[0])
     assert done_rows > 6 * y_proba.shape[0]
-    assert_same(found, ps.EM().fit(source_priors=source).estimate(y_proba))
+    assert_certified(found, ps.EM().fit(source_priors=source).estimate(y_proba))
 
 
 def assert_gone(pid):
