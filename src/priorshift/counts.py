@@ -36,6 +36,9 @@ Decision = Literal["hard", "soft"]
 RowWeight = Vector | Callable[[Block], Vector] | None
 """A weight per row: an array, a function of blocks, or 1."""
 
+SMALL_BYTES = 2**16
+"""Float64 bytes of rows that are counted at once, however few there are."""
+
 GRAM_BYTES = 2**23
 """Blocks of rows whose products are summed: large enough for matrix products to be fast."""
 
@@ -91,7 +94,7 @@ class DecisionCounts:
         counts = map_reduce(
             _Count(decision, sample_weight),
             y_proba,
-            block_bytes=min(BLOCK_BYTES, y_proba.size // 4),
+            block_bytes=min(BLOCK_BYTES, max(SMALL_BYTES, y_proba.size // 4)),
         )
         return cls(counts, decision, y_proba.shape[0])
 

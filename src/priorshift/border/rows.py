@@ -163,6 +163,8 @@ def as_table(values: Any, name: str = "y_proba") -> Table | None:
     """
     if isinstance(values, Table):
         return values
+    if type(values) in (np.ndarray, list, tuple):
+        return None
     for kind in _KINDS:
         if kind.recognises(values):
             return kind.of(values, name)
