@@ -90,7 +90,7 @@ def test_keys_that_differ_are_refused_with_three_examples(tables, make):
 def test_keys_that_occur_twice_are_refused(tables, make):
     frame, there, _ = tables
     twice = {name: [cells[0], *cells[:-1]] for name, cells in there.items()}
-    with pytest.raises(ValueError, match="'filename' in labels has 'img.*more than once"):
+    with pytest.raises(ValueError, match=r"'filename' in labels has 'img.*more than once"):
         ps.join_labels(frame, make(twice))
 
 
@@ -109,7 +109,7 @@ def test_without_a_shared_column_rows_are_joined_by_position(tables, make):
 def test_what_nothing_says_is_asked(tables, make):
     frame, there, labels = tables
     several = there | {"cat": [0.5] * 60}
-    with pytest.raises(ValueError, match="share several columns.*'filename', 'cat'.*on="):
+    with pytest.raises(ValueError, match=r"share several columns.*'filename', 'cat'.*on="):
         ps.join_labels(frame, make(several))
     with pytest.raises(ValueError, match="frame has no column 'id'"):
         ps.join_labels(frame, make(there), on="id")

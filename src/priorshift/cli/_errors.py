@@ -26,12 +26,48 @@ SHIFTED = 3
 """Exit code with --fail-on-shift."""
 
 INTERRUPTED = 130
+STOPPED = (
+    "stopped; no file was changed. Run the same command to begin again: adapt goes on where it "
+    "was, if the target is large, and monitor where --state is."
+)
 
 STOPPING = ("SIGTERM", "SIGHUP")
 """Signals that unwind the stack, where the system has them: stop, and the terminal went away."""
 
 LONGEST_CELL = 2**31 - 1
 """Characters of a CSV cell: beside predictions may stand whole documents."""
+
+OPTION_GROUPS = {
+    "Files": ("validation", "target", "labels", "key", "drop_missing", "dask", "state"),
+    "Columns": (
+        "logits",
+        "label_column",
+        "class_columns",
+        "positive_class",
+        "renormalise",
+        "predicted_column",
+        "target_label_column",
+        "group_column",
+        "time_column",
+    ),
+    "Priors": ("source_priors", "source_label_priors", "known_priors", "adapter", "priors"),
+    "Method": (),
+    "Output": (
+        "output",
+        "save_adapter",
+        "save_data",
+        "adapted",
+        "decision_column",
+        "overwrite",
+        "plot",
+        "title",
+        "fail_on_shift",
+        "as_json",
+        "debug",
+        "help",
+    ),
+}
+"""Under which heading help lists an option; others are about the method."""
 
 OPTIONS = {
     "source_priors": "--source-priors",
@@ -102,6 +138,19 @@ class Command(click.Command):
             click.Option(["--debug"], is_flag=True, help="Show the traceback of a failure.")
         )
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List options in groups, by what they are about."""
+        lines: dict[str, list[tuple[str, str]]] = {title: [] for title in OPTION_GROUPS}
+        titles = {name: title for title, names in OPTION_GROUPS.items() for name in names}
+        for parameter in self.get_params(ctx):
+            line = parameter.get_help_record(ctx)
+            if line is not None and isinstance(parameter, click.Option):
+                lines[titles.get(parameter.name or "", "Method")].append(line)
+        for title, records in lines.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         debug = ctx.params.pop("debug")
@@ -111,7 +160,7 @@ class Command(click.Command):
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
         except KeyboardInterrupt:
-            complain("stopped.")
+            complain(STOPPED)
             sys.exit(INTERRUPTED)
         except Exception as error:
             if debug:

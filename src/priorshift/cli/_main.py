@@ -20,21 +20,21 @@ from priorshift.cli._shift import test
 @click.group(
     cls=Program,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Start with: priorshift assess --validation validation.csv --target target.csv\n\n"
+    epilog="Start with: priorshift assess validation.csv target.csv\n\n"
     "To try it on example data: priorshift demo --save-data .",
 )
 @click.version_option(__version__, prog_name="priorshift")
 def main() -> None:
     """Estimate the class priors of unlabelled data, and adapt a classifier's predictions to them.
 
-    Exit codes: 0 done, 1 bad data, 2 bad usage, 3 a shift (test and monitor with --fail-on-shift).
+    Exit codes: 0 done, 1 bad data, 2 bad usage, 3 a shift (test and monitor with --fail-on-shift),
+    130 stopped.
     """
 
 
 for command in (
-    demo,
-    check,
     assess,
+    check,
     estimate,
     adapt,
     groups,
@@ -44,6 +44,7 @@ for command in (
     monitor,
     prevalence,
     plan,
+    demo,
 ):
     main.add_command(command)
 # by name, because the laboratory is built on top of everything here

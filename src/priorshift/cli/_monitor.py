@@ -421,7 +421,7 @@ def draw(followed: PriorMonitor, path: Path) -> None:
 
 
 @command(
-    "monitor --validation validation.csv --target target.csv --every 500 --output monitor.html",
+    "monitor validation.csv target.csv --every 500 --output monitor.html",
     "Follow the class priors over time, with alarms.",
 )
 @data_options(validation="Needed unless --state goes on.", folder=True)

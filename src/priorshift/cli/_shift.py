@@ -24,7 +24,7 @@ from priorshift.evidence import ShiftTest, detect_shift
 
 
 @command(
-    "test --validation validation.csv --target target.csv",
+    "test validation.csv target.csv",
     "Test whether the class priors shifted.",
 )
 @data_options(validation="Required.")

@@ -9,10 +9,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 from numpy.typing import NDArray
 
-from priorshift._typing import Floats, Labels
+from priorshift._typing import Floats
 from priorshift._validation import some
 from priorshift.execution import Rows, Table
 from priorshift.files._resume import START, Mark, Save
@@ -22,6 +21,9 @@ Rewrite = Callable[[Floats], Floats]
 
 Advance = Callable[[int], None]
 """Called with the number of rows that were done."""
+
+Added = tuple[str, Callable[[], list[str]]]
+"""Name of a column that a copy has beside those of its file, and what gives its next cells."""
 
 BLOCK_ROWS = 65_536
 """Rows in memory at once, where a file can be read in parts."""
@@ -143,6 +145,10 @@ class PredictionFile(ABC):
     def n_rows(self) -> int | None:
         """Return the number of rows, if that is known without reading them."""
 
+    def place(self, row: int) -> str:
+        """Name a row as a reader of the file finds it."""
+        return f"row {row}"
+
     @property
     def resumable(self) -> bool:
         """Whether `rewrite` can continue what an earlier run began."""
@@ -156,14 +162,20 @@ class PredictionFile(ABC):
         advance: Advance,
         begin: Mark = START,
         save: Save | None = None,
+        added: Added | None = None,
     ) -> None:
         """Write a copy with new predictions, block by block; everything else is kept.
 
         `save` is called after every block with the mark up to which `output` is complete. Pass
         that mark as `begin` to a later call, with the same `output`, and the work continues
-        there. The finished file is the same either way.
+        there. The finished file is the same either way. `added` is the name of a further column,
+        and a function that returns its cells in the block that `function` was called with last.
         """
-        self._rewrite(Copy(self.where, output, names, function, advance, begin, save))
+        if added is not None and added[0] in self.header:
+            raise ValueError(
+                f"{self.where} has a column {added[0]!r} already; choose another name."
+            )
+        self._rewrite(Copy(self.where, output, names, function, advance, begin, save, added))
 
     @abstractmethod
     def _rewrite(self, copy: "Copy") -> None:
@@ -181,6 +193,7 @@ class Copy:
     advance: Advance
     begin: Mark
     save: Save | None
+    added: Added | None = None
 
     def is_done(self, start: int, n_rows: int) -> bool:
         """Tell whether an earlier run wrote the rows from `start`; then count them as done."""
