@@ -26,7 +26,7 @@ from scipy.optimize import least_squares, nnls
 
 import priorshift as ps
 from benchmarks.simulation import simulate
-from priorshift.execution import DaskTable, Table
+from priorshift.border import DaskTable, Table
 from priorshift.solvers import Mixture
 
 K = 100
@@ -177,7 +177,7 @@ def measure_spark(sizes: list[int], repeats: int) -> list[Measurement]:
     import pyarrow.parquet as pq
     from pyspark.sql import SparkSession
 
-    from priorshift.execution import SparkTable
+    from priorshift.border import SparkTable
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     found = []

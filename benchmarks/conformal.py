@@ -205,7 +205,7 @@ def ways(task: Task, score: str, level: float) -> Iterator[tuple[str, np.ndarray
     shares = ps.priors_from_labels(task.y_val, classes=np.arange(K))
     em = ps.EM().fit(source_priors=task.source_priors)
     scml = ps.SCML().fit(*validation, source_priors=task.source_priors, classes=np.arange(K))
-    bcts = ps.BCTS(from_proba=True, ridge=1.0).fit(*validation, classes=np.arange(K))
+    bcts = ps.BCTS(ridge=1.0).fit(*validation, classes=np.arange(K))
     sure = scml.estimate(task.y_proba, confidence_level=0.95)
     auto = ps.Auto(random_state=0).fit(
         *validation, source_priors=task.source_priors, classes=np.arange(K)

@@ -192,7 +192,7 @@ def one_pass(place: Path) -> tuple[None, object]:
 def ours(place: Path, method: str, suffix: str) -> tuple[np.ndarray, object]:
     """Estimate from a file that is read in blocks."""
     import priorshift as ps
-    from priorshift.execution import watched
+    from priorshift.border import watched
     from priorshift.files import open_predictions
 
     validation, rows_read = np.load(place / "validation.npz"), 0
@@ -281,7 +281,7 @@ def quapy_pacc(place: Path) -> tuple[np.ndarray, object]:
 
 def gap_of(place: Path, priors: np.ndarray, source: np.ndarray) -> float:
     """Bound how far the likelihood is from its maximum, in nats, whoever found the priors."""
-    from priorshift.execution import ArrayTable
+    from priorshift.border import ArrayTable
     from priorshift.solvers import Mixture
 
     table = ArrayTable(np.load(place / "target.npy", mmap_mode="r"))

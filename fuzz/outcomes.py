@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 import priorshift
+from priorshift.border import Table
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
-from priorshift.execution import Table
 
 HOME = str(Path(priorshift.__file__).parent)
 OURS = (PriorShiftWarning, ConvergenceWarning)

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 import priorshift as ps
 from fuzz.inputs import Rng, pick
 from fuzz.outcomes import BadAnswerError
-from priorshift.execution import ArrayTable
+from priorshift.border import ArrayTable
 
 METHODS = tuple(ps.available_estimators())
 FOLDED = frozenset({"auto", "em-bcts", "em-labels", "joint", "scm-l-shrunk", "gls"})
@@ -146,8 +146,8 @@ def weighted_functions(data: Data) -> None:
     by_weight = ps.priors_from_predictions(data.val, sample_weight=times)
     require_close(by_weight, ps.priors_from_predictions(data.val[again]), "priors_from_predictions")
     for kind in (ps.TemperatureScaling, ps.BCTS, ps.VectorScaling):
-        one = kind(from_proba=True, tol=1e-9).fit(data.val, data.y, times)
-        other = kind(from_proba=True, tol=1e-9).fit(data.val[again], data.y[again])
+        one = kind(tol=1e-9).fit(data.val, data.y, times)
+        other = kind(tol=1e-9).fit(data.val[again], data.y[again])
         # on the fitted rows, where the best fit is unique even if a class can be told apart exactly
         found = (made.predict_proba(data.val) for made in (one, other))
         require_close(*found, f"{kind.__name__}, weights for repeated rows")

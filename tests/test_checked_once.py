@@ -12,11 +12,18 @@ from scipy.sparse import csr_array
 
 import priorshift as ps
 from priorshift import counts as statistics
-from priorshift._validation import Predictions, _inputs, check_logits, check_proba, ordered
+from priorshift.border import (
+    ArrayTable,
+    Predictions,
+    Table,
+    check,
+    check_logits,
+    check_proba,
+    ordered,
+)
 from priorshift.cli import _classes, main
 from priorshift.compare import compare
 from priorshift.evidence import detect_shift
-from priorshift.execution import ArrayTable, Table
 from priorshift.files._arrow_rows import ParquetRows
 from priorshift.report import render_report
 
@@ -37,13 +44,13 @@ def data(simulate, rng):
 def scans(monkeypatch):
     """Count how often the values of predictions are scanned, by their number of rows."""
     counted = Counter()
-    scan = _inputs._Distributions.__call__
+    scan = check._Distributions.__call__
 
     def counting(self, block, rows):
         counted[rows.stop] += rows.start == 0  # the tests below have one block each
         return scan(self, block, rows)
 
-    monkeypatch.setattr(_inputs._Distributions, "__call__", counting)
+    monkeypatch.setattr(check._Distributions, "__call__", counting)
     return counted
 
 

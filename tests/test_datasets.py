@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import priorshift as ps
-from priorshift._validation import check_priors, check_proba
+from priorshift.border import check_priors, check_proba
 from priorshift.datasets import (
     ShiftedPredictions,
     draw_parts,

@@ -11,10 +11,10 @@ import pytest
 from rich.progress import Progress
 
 from priorshift import assessment
+from priorshift.border import rows
 from priorshift.cli import _adapt, _classes, _console
 from priorshift.cli._console import PassBar
 from priorshift.estimators import auto
-from priorshift.execution import _tables
 from priorshift.files import PredictionFile
 
 FORMATS = ["npy", "parquet", "arrow", "feather"]
@@ -121,8 +121,8 @@ def test_tests_on_all_rows_of_a_table_that_is_not_so_large(named, ask):
 
 @pytest.mark.usefixtures("large", "blank_figures")
 def test_what_needs_rows_in_memory_takes_a_sample_and_says_so(named, ok, monkeypatch, tmp_path):
-    monkeypatch.setattr(_tables, "SAMPLE_NUMBERS", 180)
-    monkeypatch.setattr(_tables, "FEWEST_ROWS", 10)
+    monkeypatch.setattr(rows, "SAMPLE_NUMBERS", 180)
+    monkeypatch.setattr(rows, "FEWEST_ROWS", 10)
     sentence = r"(\d+) of the target's 200 rows, drawn at random \(seed 0\)\."
     words = named("parquet")
     result = ok("test", *words, "--json")

@@ -40,7 +40,7 @@ from priorshift.cli._options import (
 )
 from priorshift.cli._task import Task, as_advised, open_task
 from priorshift.estimators import PriorEstimate
-from priorshift.files import Mark, Partial, atomic_path, remove_partial, resumable_path
+from priorshift.files import Partial, atomic_file, remove_partial, resumable_file
 
 
 def fingerprint(request: Request, method: str, decision_column: str | None = None) -> str:
@@ -200,17 +200,13 @@ def rewrite(task: Task, plan: Plan, partial: Partial, decision_column: str | Non
     def decisions() -> list[str]:
         return cast("list[str]", task.classes[decided].tolist())
 
-    def save(mark: Mark) -> None:
-        partial.save(mark, lambda: {"plan": plan.as_json(), "n_changed": n_changed})
-
     with progress("Adapting", task.n_target) as bar:
         task.target.rewrite(
-            partial.path,
+            partial,
             task.columns,
             adapted,
             lambda rows: bar.advance(bar.task_ids[0], rows),
-            partial.begin,
-            save if partial.fingerprint else None,
+            lambda: {"plan": plan.as_json(), "n_changed": n_changed},
             None if decision_column is None else (decision_column, decisions),
         )
     return Done(n_rows, n_changed, *head)
@@ -282,20 +278,18 @@ def _destination(
     With `hidden` it goes nowhere: a terminal shows the first rows only.
     """
     if output is None or to_stdout:
-        with tempfile.TemporaryDirectory(prefix="priorshift-") as folder:
-            path = Path(folder) / "adapted.csv"
-            yield Partial(path, "")
-            if hidden:
-                return
-            with path.open("rb") as stream:
+        with tempfile.TemporaryFile() as stream:
+            yield Partial(stream)
+            if not hidden:
+                stream.seek(0)
                 copyfileobj(stream, sys.stdout.buffer)
-            sys.stdout.flush()
+                sys.stdout.flush()
     elif _can_resume(task, output):
-        with resumable_path(output, fingerprint(task.request, method, decision_column)) as partial:
+        with resumable_file(output, fingerprint(task.request, method, decision_column)) as partial:
             yield partial
     else:
-        with atomic_path(output) as path:
-            yield Partial(path, "")
+        with atomic_file(output) as stream:
+            yield Partial(stream)
         if is_file(output):
             remove_partial(output)
 

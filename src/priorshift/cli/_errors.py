@@ -17,7 +17,7 @@ from typing import Any
 
 import click
 
-from priorshift._validation import RENORMALISE
+from priorshift.border import RENORMALISE
 from priorshift.cli._console import complain, note
 from priorshift.text import printable
 

@@ -15,20 +15,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Labels, Mask, Vector
-from priorshift._validation import (
-    Columns as TableColumns,
-)
-from priorshift._validation import (
+from priorshift.adapt import Adapter
+from priorshift.assessment import Assessment, Verdicts, assess, following
+from priorshift.border import (
+    SAMPLE_SEED,
     Predictions,
+    Table,
     as_decisions,
     misspelt,
     read_decisions,
     read_joined,
     read_labels,
+    sample_in_memory,
+    sample_sentence,
     some,
 )
-from priorshift.adapt import Adapter
-from priorshift.assessment import Assessment, Verdicts, assess, following
+from priorshift.border import Columns as TableColumns
 from priorshift.cli._classes import (
     Columns,
     class_columns,
@@ -56,7 +58,6 @@ from priorshift.estimators import (
     get_estimator,
     traits_of,
 )
-from priorshift.execution import SAMPLE_SEED, Table, sample_in_memory, sample_sentence
 from priorshift.files import KeptRows, PredictionFile, open_predictions
 from priorshift.solvers import ADVICE
 
@@ -272,7 +273,9 @@ class Task:
         alone takes away what it would adapt by.
         """
         estimate, interval = found.estimate, self.request.interval
-        unasked_labels = estimator.uses_target_labels and not self.request.target_label_column
+        unasked_labels = (
+            estimator.target_labels != "unused" and not self.request.target_label_column
+        )
         return (
             found.rows_looked_at == found.n_target
             and (estimate.strength > 0 or estimate.decision is not None)
@@ -287,16 +290,16 @@ class Task:
         One that can do without uses those that the user named for it only: others may be there to
         judge it by.
         """
-        named = self.request.target_label_column is not None and estimator.uses_target_labels
-        labels = self.target_labels() if named or estimator.needs_target_labels else None
-        if labels is None and estimator.needs_target_labels:
+        named = self.request.target_label_column is not None and estimator.target_labels != "unused"
+        labels = self.target_labels() if named or estimator.target_labels == "required" else None
+        if labels is None and estimator.target_labels == "required":
             raise click.UsageError(
                 f"{estimator.name} needs labels of some target rows; name their column with "
                 "--target-label-column."
             )
         return labels
 
-    def assess(self, method: str) -> Assessment | None:
+    def assess(self, method: str, *, labels: bool = True) -> Assessment | None:
         """Weigh all evidence; None without validation, or where the priors are known."""
         if self.y_proba_val is None or self.y_val is None or self.known_priors is not None:
             return None
@@ -306,7 +309,7 @@ class Task:
                 self.y_val,
                 self.target_rows(),
                 method=self.fitted(method),
-                y_target=self.target_labels(),
+                y_target=self.target_labels() if labels else None,
                 **self.aim,
                 confidence_level=self.request.confidence_level or CONFIDENCE_LEVEL,
                 **self.given,
@@ -336,7 +339,7 @@ def as_advised(shift: PriorEstimate, found: Assessment | None) -> PriorEstimate:
     """Return an estimate as `adapt` applies it: one that decides by itself follows the verdict."""
     if found is None or shift.decision is None:
         return shift
-    return following(shift, found.verdict)
+    return following(shift, found.action)
 
 
 def _carried(adapter: Adapter, classes: Labels) -> PriorEstimate:
@@ -534,6 +537,7 @@ def open_file(path: Path, request: Request) -> PredictionFile:
         logits=request.logits,
         title="stdin" if path == request.stdin else "",
         ignored=request.not_classes,
+        bounded=not request.any_size,
     )
     for remark in file.remarks:
         note(remark)

@@ -25,7 +25,7 @@ from priorshift._typing import Floats, Labels, Vector
 from priorshift.adapt import adapt_proba, priors_from_labels, priors_from_predictions
 from priorshift.datasets._images import draw_parts, long_tail_counts, read_fashion_mnist
 from priorshift.datasets._predictions import ShiftedPredictions, read_archive, write_archive
-from priorshift.files import atomic_path, write_text
+from priorshift.files import atomic_file, write_text
 
 CLASSES = np.array(
     [
@@ -207,7 +207,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     data = make_predictions(options.images)
     archive = options.output / "fashion_lt.npz"
-    with atomic_path(archive) as temporary, temporary.open("wb") as file:
+    with atomic_file(archive) as file:
         write_archive(file, data)
     write_origin(options.output / "ORIGIN.md", data, archive)
 

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from priorshift._results import Backend, make_frame
 from priorshift._typing import Indices, Mask, Vector
-from priorshift._validation import (
+from priorshift.border import (
     check_choice,
     check_classes,
     check_sample_weight,

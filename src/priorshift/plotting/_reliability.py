@@ -8,7 +8,7 @@ from scipy.special import ndtri
 
 from priorshift._results import Backend, make_frame
 from priorshift._typing import Vector
-from priorshift._validation import check_choice, check_count
+from priorshift.border import check_choice, check_count
 from priorshift.evidence import HISTOGRAM_EDGES, Reliability, Strategy, calibration_error
 from priorshift.intervals import wilson_bounds
 from priorshift.plotting._samples import labels_first, read_labelled

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from priorshift._typing import Floats, Indices, Labels
-from priorshift._validation import (
+from priorshift.border import (
     check_proba,
     encode_labels,
     in_class_order,

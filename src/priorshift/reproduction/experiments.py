@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from priorshift import get_estimator
-from priorshift.files import atomic_path, write_text
+from priorshift.files import atomic_file, write_text
 from priorshift.plotting.style import require_matplotlib
 from priorshift.reproduction.distributions import SUPPLEMENT, require_known
 from priorshift.reproduction.figures import (
@@ -80,8 +80,8 @@ class Request:
         """Write a figure into the folder."""
         import matplotlib.pyplot as plt
 
-        with atomic_path(self.folder / f"{name}.svg") as temporary:
-            figure.savefig(temporary)
+        with atomic_file(self.folder / f"{name}.svg") as stream:
+            figure.savefig(stream, format="svg")
         plt.close(figure)
 
 

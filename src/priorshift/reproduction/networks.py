@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from priorshift.files import atomic_path
+from priorshift.files import atomic_file
 from priorshift.reproduction.distributions import Indices, distribution, require_known
 from priorshift.reproduction.images import Images, Pixels, augmented, centred
 from priorshift.reproduction.pickles import read_tensors
@@ -371,8 +371,8 @@ def _save(
         "optimiser": optimiser.state_dict(),
         "history": [asdict(epoch) for epoch in history],
     }
-    with atomic_path(path) as temporary:
-        torch.save(state, temporary)
+    with atomic_file(path) as stream:
+        torch.save(state, stream)
 
 
 def _resume(
