@@ -88,7 +88,6 @@ TEXT = (".csv", ".tsv")
 
 @command(
     "adapt validation.csv target.csv --output adapted.csv",
-    "Adapt predictions to estimated or known priors.",
 )
 @data_options(validation="EM, MAP, --known-priors and --adapter can do without.")
 @target_labels_option

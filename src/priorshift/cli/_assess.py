@@ -32,7 +32,6 @@ from priorshift.cli._task import open_task
 
 @command(
     "assess validation.csv target.csv",
-    "Say whether to adapt, and why. Start here.",
     (
         "assess validation.csv target.csv --goal log_loss",
         "assess validation.csv target.csv --target-label-column label",

@@ -74,7 +74,6 @@ def columns_of_files(command: Any) -> Any:
 
 @click.command(
     cls=Command,
-    short_help="Show how files are read: rows, classes, columns, labels.",
     epilog="\b\nExample:\n  priorshift check validation.csv target.csv",
 )
 @click.argument("files", nargs=-1, required=True, type=EXISTING, metavar="FILE...")

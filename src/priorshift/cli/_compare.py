@@ -37,7 +37,6 @@ from priorshift.estimators import decision_methods
 
 @command(
     "compare validation.csv target.csv",
-    "Run every method on the same data.",
 )
 @data_options(validation="Required.")
 @dask_option

@@ -210,7 +210,6 @@ def read_pooling(_: click.Context, param: click.Parameter, value: str) -> float 
 
 @command(
     "groups validation.csv target.csv --group-column part",
-    "Estimate the priors of each site, week or device.",
 )
 @data_options(validation="EM and MAP can do without.")
 @click.option(

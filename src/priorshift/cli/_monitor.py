@@ -423,7 +423,6 @@ def draw(followed: PriorMonitor, path: Path) -> None:
 
 @command(
     "monitor validation.csv target.csv --every 500 --output monitor.html",
-    "Follow the class priors over time, with alarms.",
 )
 @data_options(validation="Needed unless --state goes on.", folder=True)
 @click.option(

@@ -35,7 +35,6 @@ from priorshift.report import require_packages, write_report
 
 @command(
     "report validation.csv target.csv --output report.html",
-    "Write a self-contained HTML report.",
 )
 @data_options(validation="EM, MAP and --known-priors can do without.")
 @dask_option

@@ -25,7 +25,6 @@ from priorshift.evidence import ShiftTest, detect_shift
 
 @command(
     "test validation.csv target.csv",
-    "Test whether the class priors shifted.",
 )
 @data_options(validation="Required.")
 @defaulted(
