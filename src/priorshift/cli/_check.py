@@ -25,7 +25,8 @@ from priorshift.cli._classes import (
 from priorshift.cli._columns import label_hint, names_of
 from priorshift.cli._console import emit, show_table, tell
 from priorshift.cli._documents import document
-from priorshift.cli._errors import BAD_DATA, Command, in_options
+from priorshift.cli._errors import Command, in_options
+from priorshift.cli._main import BAD_DATA
 from priorshift.cli._options import Decorator, Request, column_options, json_option
 from priorshift.cli._task import (
     labels_not_used,

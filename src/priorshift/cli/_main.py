@@ -88,7 +88,8 @@ class Program(click.Group):
             try:
                 return super().main(*arguments, **options)
             except OSError as error:
-                from priorshift.cli._errors import complain, sentence_of
+                from priorshift.cli._console import complain
+                from priorshift.cli._errors import sentence_of
 
                 complain(sentence_of(error))
                 sys.exit(BAD_DATA)
