@@ -13,11 +13,8 @@ from priorshift._typing import Labels, Mask, Vector
 from priorshift.border import (
     DENSE_CLASSES,
     NO_PRIOR,
-    DenseBlocks,
     Rows,
     SparseBlock,
-    SparseTable,
-    TensorTable,
     as_decisions,
     check_alpha,
     check_choice,
@@ -26,7 +23,10 @@ from priorshift.border import (
     check_source_mass,
     classes_of_priors,
     column_of,
+    dense,
     is_named,
+    is_sparse,
+    on_device,
     order_in_words,
     some,
 )
@@ -757,13 +757,11 @@ class PriorEstimator(BaseEstimator):
 
     def _few_classes(self, values: Rows) -> Any:
         """Return predictions in the form that intervals, which need dense matrices, can use."""
-        if isinstance(values, TensorTable):
+        if on_device(values):
             return values.read(slice(0, values.shape[0]))
-        if not isinstance(values, SparseTable):
-            return values
-        if values.shape[1] > DENSE_CLASSES:
+        if is_sparse(values) and values.shape[1] > DENSE_CLASSES:
             self._refuse_interval(values.shape[1])
-        return DenseBlocks(values)
+        return dense(values)
 
     def _refuse_interval(self, K: int) -> NoReturn:
         """Refuse an interval of very many classes."""
