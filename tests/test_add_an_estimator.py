@@ -14,9 +14,14 @@ import pytest
 from sklearn.base import clone
 
 import priorshift as ps
+from lab.paper.outputs import (
+    StoredOutputs,
+)
+from lab.paper.tables import (
+    run_table,
+)
 from priorshift.compare import compare
 from priorshift.estimators import registry
-from priorshift.reproduction import StoredOutputs, run_table
 
 GUIDE = Path(__file__).parents[1] / "docs" / "guides" / "add-an-estimator.md"
 

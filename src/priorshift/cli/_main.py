@@ -46,5 +46,3 @@ for command in (
     plan,
 ):
     main.add_command(command)
-# by name, because the laboratory is built on top of everything here
-main.elsewhere = dict.fromkeys(("benchmark", "train"), "priorshift.reproduction.commands")
