@@ -92,7 +92,7 @@ fuzz: .venv/.stamp ## give hostile inputs to the library and the command line (N
 	$(BIN)/python -m lab fuzz $(if $(N),--calls $(N)) $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(CASE),--case $(CASE))
 
 test-extras: .venv-extras/.stamp docs ## run the tests that need PyTorch, ONNX, boosters, databases, Dask or Spark (Java 17), and build the documentation
-	.venv-extras/bin/python -m pytest $(PYTEST_OPTIONS) tests/extras tests/execution/test_tensors.py src/priorshift/torch_sampler.py src/priorshift/execution lab
+	.venv-extras/bin/python -m pytest $(PYTEST_OPTIONS) tests/extras tests/border/test_tensors.py src/priorshift/torch_sampler.py src/priorshift/border lab
 
 test-oldest: .venv-oldest/.stamp ## run the tests with the oldest supported dependencies
 	.venv-oldest/bin/python -m pytest $(PYTEST_OPTIONS) tests --ignore=tests/extras

@@ -7,7 +7,7 @@ import pytest
 
 NEEDED = {
     "src/priorshift/torch_sampler.py": "torch",
-    "src/priorshift/execution/_dask.py": "distributed",
+    "src/priorshift/border/_dask.py": "distributed",
     "lab/paper/networks.py": "torch",
 }
 
@@ -15,7 +15,8 @@ collect_ignore = [path for path, package in NEEDED.items() if not find_spec(pack
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add an option that shows that no test depends on how long the machine has been up."""
+    """Add options: all frozen numbers, and a clock as on a machine that was just started."""
+    parser.addoption("--golden", action="store_true", help="recompute all frozen numbers")
     parser.addoption("--just-started", action="store_true", help="begin time.monotonic() at 0")
 
 

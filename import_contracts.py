@@ -7,7 +7,7 @@ class PrivateModules(Contract):
     """No package imports another package's underscore module.
 
     `priorshift.solvers._mixture` is for `priorshift.solvers` alone; what others need of it is in
-    `priorshift.solvers`. Foundations such as `priorshift._validation` serve all packages.
+    `priorshift.solvers`. Foundations such as `priorshift.border` serve all packages.
     """
 
     def check(self, graph, verbose):  # type: ignore[no-untyped-def]  # noqa: ARG002

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 import priorshift as ps
 from priorshift.datasets import load_fashion_lt
-from priorshift.files import atomic_path
+from priorshift.files import atomic_file
 from priorshift.plotting import PriorsDisplay
 
 # the same bytes every time: no date, no random ids
@@ -24,10 +24,10 @@ def main(path: Path) -> None:
         data.y_proba_val, data.y_val, source_priors=data.source_priors, classes=data.classes
     )
     shift = estimator.estimate(data.y_proba_target)
-    with mpl.rc_context(STYLE), atomic_path(path) as temporary:
+    with mpl.rc_context(STYLE), atomic_file(path) as stream:
         figure = Figure(figsize=(8, 4.2), layout="constrained", facecolor="white")
         PriorsDisplay.from_estimate(shift, ax=figure.subplots())
-        figure.savefig(temporary, metadata={"Date": None})
+        figure.savefig(stream, format=path.suffix[1:], metadata={"Date": None})
     score = 100 * (
         (data.classes[shift.adapt(data.y_proba_target).argmax(axis=1)] == data.y_target).mean()
     )

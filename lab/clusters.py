@@ -24,7 +24,7 @@ from scipy.optimize import least_squares, nnls
 import priorshift as ps
 from lab.show import duration, fastest, head, parse, row
 from lab.worlds import simulate
-from priorshift.execution import DaskTable
+from priorshift.border import DaskTable
 from priorshift.solvers import Mixture
 
 K = 100
@@ -173,7 +173,7 @@ def measure_spark(sizes: list[int], repeats: int) -> list[Measurement]:
     import pyarrow.parquet as pq
     from pyspark.sql import SparkSession
 
-    from priorshift.execution import SparkTable
+    from priorshift.border import SparkTable
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     found = []

@@ -136,7 +136,7 @@ def ways(task: Task, score: str, level: float) -> Iterator[tuple[str, np.ndarray
     validation, source = (task.y_proba_val, task.y_val), {"source_priors": task.source_priors}
     shares = ps.priors_from_labels(task.y_val, **classes)
     scml = ps.SCML().fit(*validation, **source, **classes)
-    bcts = ps.BCTS(from_proba=True, ridge=1.0).fit(*validation, **classes)
+    bcts = ps.BCTS(ridge=1.0).fit(*validation, **classes)
     auto = ps.Auto(random_state=0).fit(*validation, **source, **classes)
     estimates = {
         "EM": ps.EM().fit(**source).estimate(task.y_proba),

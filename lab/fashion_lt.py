@@ -26,7 +26,7 @@ from lab.paper.images import read_fashion_mnist
 from lab.show import parse
 from priorshift import adapt_proba, priors_from_labels, priors_from_predictions
 from priorshift.datasets import ShiftedPredictions
-from priorshift.files import atomic_path, write_text
+from priorshift.files import atomic_file, write_text
 
 ARCHIVE = Path(__file__).parents[1] / "src" / "priorshift" / "datasets"
 """Where the library keeps its data."""
@@ -252,6 +252,6 @@ def main(arguments: list[str] | None = None) -> None:
     options = parse(__doc__, arguments, images=images, output=ARCHIVE)
     data = make_predictions(options.images)
     archive = options.output / "fashion_lt.npz"
-    with atomic_path(archive) as temporary, temporary.open("wb") as file:
+    with atomic_file(archive) as file:
         write_archive(file, data)
     write_origin(options.output / "ORIGIN.md", data, archive)

@@ -202,7 +202,7 @@ def too_sure(y_proba: np.ndarray) -> np.ndarray:
 def usual_bcts() -> tuple[str, Callable[[np.ndarray, np.ndarray], object]]:
     """Return the BCTS of its authors where it is installed, else ours."""
     if not find_spec("abstention"):
-        ours = ps.BCTS(from_proba=True)
+        ours = ps.BCTS()
         return "our BCTS", lambda y_proba, y: ours.fit(y_proba, y, classes=range(y_proba.shape[1]))
     from abstention.calibration import TempScaling
 

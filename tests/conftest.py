@@ -12,8 +12,8 @@ from scipy.sparse import csr_array
 
 import priorshift as ps
 from priorshift import counts as statistics
+from priorshift.border import SparseBlock, TopK
 from priorshift.estimators import base
-from priorshift.execution import SparseBlock, TopK
 from priorshift.solvers import _certified
 
 Array = NDArray[np.float64]

@@ -12,11 +12,18 @@ from scipy.sparse import csr_array
 
 import priorshift as ps
 from priorshift import counts as statistics
-from priorshift._validation import Predictions, _inputs, check_logits, check_proba, ordered
+from priorshift.border import (
+    ArrayTable,
+    Predictions,
+    Table,
+    check,
+    check_logits,
+    check_proba,
+    ordered,
+)
 from priorshift.cli import _classes, main
 from priorshift.compare import compare
 from priorshift.evidence import detect_shift
-from priorshift.execution import ArrayTable, Table
 from priorshift.files._arrow_rows import ParquetRows
 from priorshift.report import render_report
 
@@ -37,13 +44,13 @@ def data(simulate, rng):
 def scans(monkeypatch):
     """Count how often the values of predictions are scanned, by their number of rows."""
     counted = Counter()
-    scan = _inputs._Distributions.__call__
+    scan = check._Distributions.__call__
 
     def counting(self, block, rows):
         counted[rows.stop] += rows.start == 0  # the tests below have one block each
         return scan(self, block, rows)
 
-    monkeypatch.setattr(_inputs._Distributions, "__call__", counting)
+    monkeypatch.setattr(check._Distributions, "__call__", counting)
     return counted
 
 
@@ -268,3 +275,30 @@ def test_a_fit_to_checked_predictions_is_pickled(data):
     )
     plain = pickle.dumps(ps.GLS().fit(y_proba_val, y_val))
     assert len(pickle.dumps(estimator)) <= len(plain) + 1000
+
+
+@pytest.mark.parametrize("method", ["auto", "em"])
+@pytest.mark.parametrize("command", ["assess", "estimate", "adapt"])
+def test_commands_fit_and_estimate_once(files, command, method, monkeypatch, tmp_path):
+    """Auto's fit is what takes the time."""
+    kind, counted = type(ps.get_estimator(method)), Counter()
+
+    def counting(name):
+        real = getattr(kind, name)
+
+        def count(self, *arguments, **options):
+            counted[name] += 1
+            return real(self, *arguments, **options)
+
+        monkeypatch.setattr(kind, name, count)
+
+    counting("fit")
+    counting("estimate")
+    words = [command, *files, "--method", method]
+    if command == "adapt":
+        words += ["--output", str(tmp_path / "o.parquet")]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 0, result.output
+    assert counted["fit"] == 1
+    # a verdict takes away what EM would adapt by, so that it is asked again
+    assert counted["estimate"] == 1 or (method == "em" and counted["estimate"] == 2)

@@ -10,7 +10,7 @@ from sklearn.metrics import confusion_matrix
 
 import priorshift as ps
 from priorshift import counts as statistics
-from priorshift.execution import _threads
+from priorshift.border import threads
 
 DECISIONS = ["hard", "soft"]
 every_decision = pytest.mark.parametrize("decision", DECISIONS)
@@ -93,7 +93,7 @@ def test_several_blocks_and_threads_count_as_one(decision, monkeypatch):
     plain = y_proba if decision == "soft" else np.eye(5)[y_proba.argmax(axis=1)]
     expected = np.array([(plain[y == k] * weight[y == k, None]).sum(axis=0) for k in range(5)]).T
     for serial_work in (2**40, 0):
-        monkeypatch.setattr(_threads, "SERIAL_WORK", serial_work)
+        monkeypatch.setattr(threads, "SERIAL_WORK", serial_work)
         counts = ps.DecisionCounts.from_arrays(y_proba, decision=decision, sample_weight=weight)
         confusion = ps.Confusion.from_arrays(y_proba, y, decision=decision, sample_weight=weight)
         np.testing.assert_allclose(counts.counts, expected.sum(axis=1), rtol=1e-12)

@@ -5,8 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import priorshift as ps
-from priorshift._validation import Predictions
-from priorshift.execution import Table
+from priorshift.border import Predictions, Table
 from priorshift.report import render_report
 from priorshift.text import listed, short_percent
 

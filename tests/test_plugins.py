@@ -74,7 +74,7 @@ def test_traits_are_inherited(pair):
     parent, plugin = (cls() for cls in pair)
     own = {"name", "__module__", "__doc__"}
     traits = [name for name in dir(ps.PriorEstimator) if not name.startswith("_")]
-    assert {"batch", "summary", "takes_sparse", "fit_is_counts"} <= set(traits)
+    assert {"batch", "summary", "outputs", "fit_is_counts"} <= set(traits)
     for trait in set(traits) - own:
         value = getattr(type(parent), trait)
         if not callable(value):
@@ -115,7 +115,7 @@ def test_sparse_rows_of_very_many_classes(pair):
         return (est.estimate(rows[: n // 2]).priors,)
 
     found = assert_same(pair, estimate)
-    assert (found is not None) == pair[0]().wide
+    assert (found is not None) == pair[0]()._wide
 
 
 @pytest.mark.parametrize("pooling", ["auto", None])
@@ -173,7 +173,7 @@ def test_intervals(pair, data, kind):
         return shift.interval, shift.standard_error
 
     found = assert_same(pair, estimate)
-    assert (found is not None) != pair[0]().estimates_nothing
+    assert (found is not None) != (pair[0].outputs == "ignored")
 
 
 def test_compare(pair, data):
@@ -249,7 +249,8 @@ def test_the_command_line(pair, files, command):
     assert (said[1].exit_code == 0) == usable.get(command, True), said[1].stderr
     if said[1].exit_code == 0:
         theirs, mine = (re.sub(r'"seconds": [^,]*', "", one.stdout) for one in said)
-        assert unnamed(mine, parent) == theirs
+        # "EM says": a stranger's method is called by its own name
+        assert unnamed(mine, parent).lower() == theirs.lower()
 
 
 # What a subclass changes is what it gets

@@ -37,6 +37,7 @@ METHODS = {
     "em-labels": "SemiSupervisedEM",
     "em-bcts": "CalibratedEM",
     "scm-l-shrunk": "ShrunkSCML",
+    "mean": "CalibratedMean",
     "ppi": "PPI",
 }
 
@@ -206,6 +207,7 @@ def test_parameters_have_the_same_names_everywhere(method):
     own = {"bbse": {"constrained"}, "bbse-s": {"constrained"}}
     own["rlls"] = {"regularization", "delta", "gamma", "decision"}
     own["auto"] = {"caution", "cv", "costs", "goal"}
+    own["mean"] = {"cv"}
     own["mapls"] = {"data_weight"}
     own |= {name: {"shrinkage"} for name in ("joint", "gls", "scm-l-shrunk")}
     own["em-bcts"] = {"calibrator", "ridge", "cv"}

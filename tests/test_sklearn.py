@@ -114,19 +114,19 @@ def test_unfitted_is_cross_val_predict_and_a_fit_on_all():
 
 
 @pytest.mark.parametrize("name", ["TemperatureScaling", "BCTS", "VectorScaling"])
-def test_calibrators_get_log_probabilities_and_are_cross_fitted(name):
+def test_calibrators_get_probabilities_and_are_cross_fitted(name):
     calibrator = getattr(ps, name)()
     clf = PriorAdaptedClassifier.from_fitted(
         MODEL, prior_estimator=ps.SCML(), calibrator=calibrator, cv=4
     ).fit(X_VAL, Y_VAL)
-    log_proba = MODEL.predict_log_proba(X_VAL)
-    crossed = np.empty_like(log_proba)
+    y_proba = MODEL.predict_proba(X_VAL)
+    crossed = np.empty_like(y_proba)
     for train, test in StratifiedKFold(4).split(X_VAL, Y_VAL):
-        part = clone(calibrator).fit(log_proba[train], Y_VAL[train])
-        crossed[test] = part.predict_proba(log_proba[test])
+        part = clone(calibrator).fit(y_proba[train], Y_VAL[train])
+        crossed[test] = part.predict_proba(y_proba[test])
     est = ps.SCML().fit(crossed, Y_VAL)
-    on_all = clone(calibrator).fit(log_proba, Y_VAL)
-    before = on_all.predict_proba(MODEL.predict_log_proba(X_TARGET))
+    on_all = clone(calibrator).fit(y_proba, Y_VAL)
+    before = on_all.predict_proba(MODEL.predict_proba(X_TARGET))
     assert not hasattr(calibrator, "classes_")  # it was cloned
     np.testing.assert_allclose(clf.predict_proba(X_TARGET), before, rtol=1e-5)
     np.testing.assert_allclose(clf.source_priors_, est.source_priors_, rtol=1e-5)
@@ -218,13 +218,13 @@ def test_calibration_is_not_flattered_by_its_own_fit():
     class Memory(BaseEstimator):
         """A calibrator that knows by heart what it was fitted to, and nothing else."""
 
-        def fit(self, log_proba, y):
+        def fit(self, y_proba, y):
             self.classes_ = np.unique(y)
-            self.known = dict(zip(log_proba[:, 0].tolist(), y.tolist(), strict=True))
+            self.known = dict(zip(y_proba[:, 0].tolist(), y.tolist(), strict=True))
             return self
 
-        def predict_proba(self, log_proba):
-            known = [self.known.get(value) for value in log_proba[:, 0].tolist()]
+        def predict_proba(self, y_proba):
+            known = [self.known.get(value) for value in y_proba[:, 0].tolist()]
             hit = np.array(known, dtype=object)[:, None] == self.classes_
             return np.where(hit.any(axis=1, keepdims=True), hit, 1 / 3)
 
@@ -725,7 +725,7 @@ def test_folds_must_be_a_partition():
         ({"estimator": GaussianNB}, r"estimator must be an instance, GaussianNB\(\)"),
         ({"estimator": FrozenEstimator(GaussianNB)}, r"estimator must be an instance, Gaus"),
         ({"estimator": None}, r"no predict_proba \(NoneType\)"),
-        ({"calibrator": ps.BCTS(from_proba=True)}, "receive log-probabilities"),
+        ({"calibrator": ps.BCTS(logits=True)}, "receive probabilities"),
         ({"calibrator": ps.BCTS}, r"calibrator must be an instance .* such as BCTS\(\), or None"),
         ({"calibrator": "bcts"}, "calibrator must be an instance .* got 'bcts'"),
         ({"calibrator": StandardScaler()}, r"calibrator .* predict_proba.* got StandardScaler"),
@@ -895,7 +895,7 @@ def test_models_with_classes_in_another_order():
 
 
 def test_calibrators_of_others():
-    """Any classifier of log-probabilities is a calibrator, within limits that are named."""
+    """Any classifier of probabilities is a calibrator, within limits that are named."""
     clf = wrap(FrozenEstimator(MODEL), calibrator=LogisticRegression())
     clf.fit(X_VAL, Y_VAL, sample_weight=np.ones(Y_VAL.size)).adapt(X_TARGET)
     assert l1(clf.target_priors_) < 0.15
@@ -910,10 +910,10 @@ def test_calibrators_of_others():
 
 
 def test_probabilities_of_zero_can_be_calibrated():
-    """A forest says 0 and 1; their logarithms must not be infinite for anybody's calibrator."""
+    """A forest says 0 and 1, whose logarithms are infinite."""
     forest = RandomForestClassifier(5, random_state=0).fit(X, Y)
     assert (forest.predict_proba(X_VAL) == 0).any()
-    for calibrator in (ps.TemperatureScaling(), LogisticRegression(C=1e-3, max_iter=1000)):
+    for calibrator in (ps.TemperatureScaling(), LogisticRegression()):
         clf = wrap(FrozenEstimator(forest), calibrator=calibrator).fit(X_VAL, Y_VAL)
         loss = log_loss(Y_TARGET, clf.predict_proba(X_TARGET))
         assert loss < log_loss(Y_TARGET, forest.predict_proba(X_TARGET)) - 0.5

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from priorshift.report._content import as_json
+from priorshift.report._page import as_json
 from priorshift.text import (
     number,
     percent,

@@ -417,17 +417,17 @@ def sample_weights(world: World) -> Any:
 def _calibrating(kind: Any) -> Callable[[World], Any]:
     def calibrate(world: World) -> Any:
         rng = world.rng
-        from_proba = chance(rng, 0.5)
+        logits = chance(rng, 0.5)
         known = kind().get_params()
         usual = {**PARAMETERS, "balance": ("offset", "weights"), "bias": (True, False)}
         chosen = {k: world.number(usual[k]) for k in known if k in usual and chance(rng, 0.2)}
-        made = kind(from_proba=from_proba, **world.note("params", chosen))
-        rows = world.val() if from_proba else world.logits(world.y_proba_val)
+        made = kind(logits=logits, **world.note("params", chosen))
+        rows = world.logits(world.y_proba_val) if logits else world.val()
         given = world.classes()
         if chance(rng, 0.2):
             given["source_label_priors"] = world.priors()
         made.fit(rows, world.labels(), world.weights(world.index.size), **given)
-        again = world.target() if from_proba else world.logits(world.y_proba)
+        again = world.logits(world.y_proba) if logits else world.target()
         logs = made.predict_log_proba(again)
         if np.isnan(logs).any() or (logs > 1e-6).any():
             raise BadAnswerError("log-probabilities are NaN or above 0")

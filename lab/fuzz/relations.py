@@ -159,8 +159,8 @@ def weighted_functions(data: Data) -> None:
     by_weight = ps.priors_from_predictions(data.val, sample_weight=times)
     require_close(by_weight, ps.priors_from_predictions(data.val[again]), "priors_from_predictions")
     for kind in (ps.TemperatureScaling, ps.BCTS, ps.VectorScaling):
-        one = kind(from_proba=True, tol=1e-9).fit(data.val, data.y, times)
-        other = kind(from_proba=True, tol=1e-9).fit(data.val[again], data.y[again])
+        one = kind(tol=1e-9).fit(data.val, data.y, times)
+        other = kind(tol=1e-9).fit(data.val[again], data.y[again])
         # on the fitted rows, where the best fit is unique even if a class can be told apart exactly
         found = (made.predict_proba(data.val) for made in (one, other))
         require_close(*found, f"{kind.__name__}, weights for repeated rows")

@@ -29,9 +29,9 @@ from priorshift.files import write_text
 
 CALIBRATORS: dict[str, Callable[[], ps.BCTS] | None] = {
     "none": None,
-    "TS": partial(ps.TemperatureScaling, balance="weights"),
-    "BCTS": partial(ps.BCTS, balance="weights"),
-    "BCTS, released": partial(ps.BCTS, solver="released"),
+    "TS": partial(ps.TemperatureScaling, balance="weights", logits=True),
+    "BCTS": partial(ps.BCTS, balance="weights", logits=True),
+    "BCTS, released": partial(ps.BCTS, solver="released", logits=True),
 }
 METHODS = {
     "EM, text": partial(ps.EM, solver="paper"),

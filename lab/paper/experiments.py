@@ -35,7 +35,7 @@ from lab.paper.tables import (
 from lab.paper.trials import COLUMNS, SHARE, Setting
 from lab.show import markdown
 from priorshift import get_estimator
-from priorshift.files import atomic_path, write_text
+from priorshift.files import atomic_file, write_text
 from priorshift.plotting.style import require_matplotlib
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ class Request:
         """Write a figure into the folder."""
         import matplotlib.pyplot as plt
 
-        with atomic_path(self.folder / f"{self.prefix}{name}.svg") as temporary:
-            figure.savefig(temporary)
+        with atomic_file(self.folder / f"{self.prefix}{name}.svg") as stream:
+            figure.savefig(stream, format="svg")
         plt.close(figure)
 
 

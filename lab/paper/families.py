@@ -115,7 +115,9 @@ def imagenet_votes_lt(data: Path, n_runs: int) -> Iterator[StoredOutputs]:
         rank = rank_in_class(y, rng)
         train, val, test = (np.flatnonzero((a <= rank) & (rank < b))
                             for a, b in ((0, 10), (10, 30), (30, 50)))  # fmt: skip
-        temperature = ps.TemperatureScaling().fit(votes_as_logits(votes[train]), y[train])
+        temperature = ps.TemperatureScaling(logits=True).fit(
+            votes_as_logits(votes[train]), y[train]
+        )
         shift = np.log(counts / counts.sum()).astype(np.float32)
         wanted = np.ceil(counts / 10).astype(int)
         drawn = np.concatenate([np.resize(train[y[train] == k], n) for k, n in enumerate(wanted)])

@@ -15,7 +15,7 @@ from torch.nn import functional
 from lab.paper.distributions import Indices, distribution, require_known
 from lab.paper.images import Images, Pixels, augmented, centred
 from lab.paper.training import BATCH_SIZE, MOMENTUM, WEIGHT_DECAY, Plan
-from priorshift.files import atomic_path
+from priorshift.files import atomic_file
 from priorshift.torch_sampler import PriorSampler
 
 N_FOR_SCALE = 5000
@@ -367,8 +367,8 @@ def _save(
         "optimiser": optimiser.state_dict(),
         "history": [asdict(epoch) for epoch in history],
     }
-    with atomic_path(path) as temporary:
-        torch.save(state, temporary)
+    with atomic_file(path) as stream:
+        torch.save(state, stream)
 
 
 def _resume(

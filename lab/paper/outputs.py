@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lab.paper.distributions import Indices, Vector
-from priorshift.files import atomic_path
+from priorshift.files import atomic_file
 
 Floats = NDArray[np.floating[Any]]
 
@@ -120,7 +120,7 @@ class StoredOutputs:
             arrays |= {f"{name}_logits": part.logits, f"{name}_y": part.y}
         if self.retrained is not None:
             arrays["retrained_logits"] = self.retrained.logits
-        with atomic_path(path) as temporary, temporary.open("wb") as stream:
+        with atomic_file(path) as stream:
             np.savez_compressed(stream, **arrays)
 
     @property

@@ -41,9 +41,9 @@ COLUMNS = {"paper": "text"}
 """What a column is called where that is not the name of its solver."""
 
 CALIBRATORS: dict[Solver, BCTS] = {
-    "paper": BCTS(balance="weights"),
-    "released": BCTS(solver="released"),
-    "certified": BCTS(),
+    "paper": BCTS(balance="weights", logits=True),
+    "released": BCTS(solver="released", logits=True),
+    "certified": BCTS(logits=True),
 }
 """Each column has its own BCTS: rows of validation weighted to the classes of training, to the best
 fit or as released; and, in ours, the likelihood of labels that were sampled class by class."""

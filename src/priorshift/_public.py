@@ -2,7 +2,6 @@
 
 from priorshift import datasets as datasets
 from priorshift import plotting as plotting
-from priorshift._validation import join_labels
 from priorshift._version import __version__
 from priorshift.adapt import (
     Adapter,
@@ -17,6 +16,7 @@ from priorshift.adapt import (
     sample_weights,
 )
 from priorshift.assessment import Assessment, assess
+from priorshift.border import TopK, join_labels
 from priorshift.calibration import BCTS, TemperatureScaling, VectorScaling
 from priorshift.conformal import ConformalSets
 from priorshift.counts import Confusion, DecisionCounts
@@ -39,7 +39,6 @@ from priorshift.evidence import (
     diagnose,
 )
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
-from priorshift.execution import TopK
 from priorshift.groups import GroupCounts, GroupEstimates, estimate_groups
 from priorshift.monitor import MonitorHistory, MonitorStep, PriorMonitor
 from priorshift.sklearn import PriorAdaptedClassifier

@@ -28,7 +28,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from priorshift._typing import Floats, Indices, Labels, Mask, Vector
-from priorshift._validation import (
+from priorshift.adapt import RandomState, prior_ratio, reweight
+from priorshift.border import (
     Predictions,
     check_choice,
     check_level,
@@ -40,13 +41,12 @@ from priorshift._validation import (
     encode_labels,
     in_class_order,
     read_labels,
+    row_blocks,
     settle_classes,
     some,
 )
-from priorshift.adapt import RandomState, prior_ratio, reweight
 from priorshift.estimators import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, warn_user
-from priorshift.execution import row_blocks
 
 Score = Literal["lac", "aps", "randomised-aps"]
 SCORES = ("lac", "aps", "randomised-aps")

@@ -13,7 +13,13 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array
 
 from priorshift._typing import Floats, Indices, Labels, Mask, Vector
-from priorshift._validation import (
+from priorshift.border import (
+    BLOCK_BYTES,
+    DENSE_CLASSES,
+    Block,
+    Rows,
+    SparseBlock,
+    SparseTable,
     check_choice,
     check_classes,
     check_count,
@@ -22,14 +28,6 @@ from priorshift._validation import (
     check_indices,
     check_matrix,
     check_table,
-)
-from priorshift.execution import (
-    BLOCK_BYTES,
-    DENSE_CLASSES,
-    Block,
-    Rows,
-    SparseBlock,
-    SparseTable,
     map_reduce,
 )
 

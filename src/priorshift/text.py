@@ -20,6 +20,9 @@ MINUS = "−"
 LONGEST = 22
 """Characters of a name that is shortened."""
 
+LONGEST_NAME = 60
+"""Characters of a name in a message."""
+
 NOTHING = 1e-12
 """A share below this is rounding."""
 
@@ -27,6 +30,25 @@ BIDIRECTIONAL = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2
 """Marks that turn the direction of the text around them."""
 
 _ISOLATE, _END = "\u2068", "\u2069"
+
+
+def some(values: Any, most: int = 10) -> str:
+    """Show a few of many values, each cut to 60 characters.
+
+    Examples
+    --------
+    >>> some(["cat", "dog", "fox"], 2)
+    "'cat', 'dog', ... (3 in all)"
+    """
+    values = list(values)
+    shown = ", ".join(map(brief, values[:most]))
+    return shown + (f", ... ({len(values)} in all)" if len(values) > most else "")
+
+
+def brief(value: Any) -> str:
+    """Return a name as messages show it: quoted, and cut if it is long."""
+    shown = repr(value)
+    return shown if len(shown) <= LONGEST_NAME else f"{shown[: LONGEST_NAME - 4]}...{shown[-1]}"
 
 
 def movers(change: NDArray[Any], most: int | None = None) -> Indices:
@@ -263,6 +285,18 @@ def points(change: float) -> str:
     return f"{'+' if change > 0 else MINUS}{size:.{1 if size >= 9.95 else 2}f}"
 
 
+def short_points(change: float) -> str:
+    """Show a change of a share for a sentence, in percentage points with a sign.
+
+    Examples
+    --------
+    >>> short_points(0.166), short_points(-0.0517), short_points(0.0)
+    ('+17', '−5.2', '+0.0')
+    """
+    size = 100 * abs(change)
+    return f"{MINUS if change < 0 else '+'}{size:.{0 if size >= 9.95 else 1}f}"
+
+
 def number(value: float | None, figures: int = 3) -> str:
     """Show a number with a few figures; an infinity in words.
 
@@ -284,15 +318,15 @@ def number(value: float | None, figures: int = 3) -> str:
     return f"{rounded:.{decimals}f}".replace("-", MINUS)
 
 
-def signed_number(value: float) -> str:
-    """Show a change with its sign, with three figures.
+def signed_number(value: float, figures: int = 3) -> str:
+    """Show a change with its sign, with a few figures.
 
     Examples
     --------
     >>> signed_number(0.0644), signed_number(-1.5), signed_number(0.0)
     ('+0.0644', '−1.50', '0')
     """
-    return f"+{number(value)}" if value > 0 else number(value)
+    return f"+{number(value, figures)}" if value > 0 else number(value, figures)
 
 
 def count(value: float | int) -> str:

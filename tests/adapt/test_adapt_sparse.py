@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csr_array, csr_matrix, issparse
 
 import priorshift as ps
-from priorshift.execution import SparseTable, TopK
+from priorshift.border import SparseTable, TopK
 
 
 def as_array(adapted):

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 import pickle
 from dataclasses import FrozenInstanceError
 from datetime import datetime
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 import priorshift as ps
 from priorshift.calibration import CalibrationAverage, CalibrationMap
+from priorshift.files import read_json, sign, write_json
 
 SCHEMA = json.loads(
     resources("priorshift").joinpath("schemas/adapter-1.schema.json").read_text(encoding="utf-8")
@@ -252,11 +254,21 @@ def changed(**changes):
     return json.dumps(some_adapter().to_dict() | changes)
 
 
+def signed(text):
+    """Return the same document with a true checksum, if that can be."""
+    try:
+        found = dict(read_json(text))
+    except (ValueError, TypeError):
+        return text
+    found.pop("checksum", None)
+    return text if "1e999" in text else write_json(sign(found))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "not JSON"),
-        ("[" * 100_000, "not JSON"),
+        ("[" * 100_000, "nested too deeply"),
         ("[1, 2]", "must have schema_version 1"),
         ("null", "must have schema_version 1"),
         (changed(schema_version=2), "found 2"),
@@ -273,7 +285,7 @@ def changed(**changes):
         (changed(priors=[False, True]), "priors must hold numbers"),
         (changed(priors={"cat": 0.9, "dog": 0.1}), "priors must be a list"),
         (changed(source_priors=7), "source_priors must be a list"),
-        (changed(priors=[1, 10**400]), "priors must hold numbers"),
+        (changed(priors=[1, 10**400]), "a number of 401 digits"),
         (changed(classes="ab"), "classes must be a list"),
         (changed(classes=["a", 1]), "all of one kind"),
         (changed(classes=[True, 0]), "all of one kind"),
@@ -289,7 +301,7 @@ def changed(**changes):
         (changed(calibration={"maps": [], "weights": []}), "at least one map"),
         (changed(calibration={"maps": [{}], "weights": [1]}), r"maps\[0\] lacks 'bias', 'floor'"),
         (some_adapter().to_json().replace("0.75", "0.7"), "weights must sum to 1"),
-        (some_adapter().to_json().replace("0.75", "1e999"), "weights must be finite"),
+        (some_adapter().to_json().replace("0.75", "1e999"), "damaged or was edited"),
         (some_adapter().to_json().replace('"ts"', "3"), "name must be a string"),
         (some_adapter().to_json().replace("0.001", "-0.001"), "floor must be finite and at least"),
         ('{"schema_version": 1, "schema_version": 1}', "'schema_version' twice"),
@@ -297,7 +309,33 @@ def changed(**changes):
 )
 def test_what_does_not_fit_is_refused(text, message):
     with pytest.raises(ValueError, match=message):
-        ps.Adapter.from_json(text)
+        ps.Adapter.from_json(signed(text))
+
+
+def test_damaged_adapters_are_refused_or_say_the_same(rng):
+    adapter = some_adapter()
+    text = adapter.to_json()
+    refused = 0
+    for _ in range(300):
+        damaged = list(text)
+        damaged[rng.integers(len(text))] = rng.choice(list("0123456789.,-e"))
+        try:
+            assert ps.Adapter.from_json("".join(damaged)) == adapter  # blanks do not count
+        except ValueError:
+            refused += 1
+    assert refused > 200
+
+
+def test_an_adapter_without_checksum_is_refused():
+    with pytest.raises(ValueError, match="damaged or was edited: it has no checksum"):
+        ps.Adapter.from_json(json.dumps(some_adapter().to_dict()))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a pipe")
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="is a pipe or a device"):
+        ps.Adapter.from_json(tmp_path / "pipe")
 
 
 @pytest.mark.parametrize("name", some_adapter().to_dict())
@@ -373,7 +411,7 @@ def test_damage_is_noticed_or_harmless(adapter, draw):
         keys = sorted(place) if isinstance(place, dict) else range(len(place))
         key = draw.draw(st.sampled_from(list(keys)))
     place[key] = draw.draw(junk)
-    text = json.dumps(found)
+    text = signed(json.dumps(found))
     try:
         again = ps.Adapter.from_json(text)
     except ValueError:

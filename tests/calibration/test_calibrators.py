@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -25,12 +26,12 @@ from priorshift.calibration.likelihood import deal_folds
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
 
 EVERY = [
-    pytest.param(TemperatureScaling(), id="ts"),
-    pytest.param(BCTS(), id="bcts"),
-    pytest.param(BCTS(ridge=3.0), id="bcts-ridge"),
-    pytest.param(VectorScaling(), id="vs"),
-    pytest.param(VectorScaling(ridge=3.0), id="vs-ridge"),
-    pytest.param(VectorScaling(bias=False), id="nbvs"),
+    pytest.param(TemperatureScaling(logits=True), id="ts"),
+    pytest.param(BCTS(logits=True), id="bcts"),
+    pytest.param(BCTS(logits=True, ridge=3.0), id="bcts-ridge"),
+    pytest.param(VectorScaling(logits=True), id="vs"),
+    pytest.param(VectorScaling(logits=True, ridge=3.0), id="vs-ridge"),
+    pytest.param(VectorScaling(logits=True, bias=False), id="nbvs"),
 ]
 every_calibrator = pytest.mark.parametrize("calibrator", EVERY)
 
@@ -62,12 +63,14 @@ def fit_quietly(calibrator, *args, **kwargs):
 
 def test_recovers_a_known_temperature():
     logits, y = simulate(n=40_000, slope=1 / 2.5)
-    assert TemperatureScaling().fit(logits, y).temperature_ == pytest.approx(2.5, rel=0.03)
+    assert TemperatureScaling(logits=True).fit(logits, y).temperature_ == pytest.approx(
+        2.5, rel=0.03
+    )
 
 
 def test_recovers_a_known_temperature_and_bias():
     bias = np.array([0.8, -0.3, 0.1, -0.6])
-    fitted = BCTS().fit(*simulate(n=60_000, slope=1 / 2, bias=bias))
+    fitted = BCTS(logits=True).fit(*simulate(n=60_000, slope=1 / 2, bias=bias))
     assert fitted.temperature_ == pytest.approx(2, rel=0.03)
     np.testing.assert_allclose(fitted.bias_, bias, atol=0.06)
     assert abs(fitted.bias_.sum()) < 1e-12
@@ -77,7 +80,7 @@ def test_recovers_a_known_temperature_and_bias():
 def test_recovers_a_known_vector(with_bias):
     scale, bias = np.array([0.4, 0.7, 1.0, 0.5]), np.array([0.5, -0.5, 0.2, -0.2]) * with_bias
     data = simulate(n=60_000, slope=scale, bias=bias, spread=2.0)
-    fitted = VectorScaling(bias=with_bias).fit(*data)
+    fitted = VectorScaling(logits=True, bias=with_bias).fit(*data)
     np.testing.assert_allclose(fitted.scale_, scale, atol=0.04)
     if with_bias:
         np.testing.assert_allclose(fitted.bias_, bias, atol=0.08)
@@ -90,7 +93,7 @@ def test_recovers_a_known_vector(with_bias):
 def test_temperature_agrees_with_a_scalar_minimiser():
     logits, y = simulate(n=150)
     weight = np.random.default_rng(1).uniform(0.1, 2, size=y.size)
-    fitted = TemperatureScaling(tol=1e-9).fit(logits, y, weight)
+    fitted = TemperatureScaling(logits=True, tol=1e-9).fit(logits, y, weight)
     oracle = minimize_scalar(
         lambda log_t: nll(log_softmax(logits / np.exp(log_t), axis=1), y, weight),
         bounds=(-4, 4),
@@ -147,7 +150,7 @@ def test_agrees_with_bfgs_on_numerical_gradients(calibrator, seed):
 def test_mean_calibrated_probability_is_the_label_frequency():
     """A free bias makes the model right on average, whatever the data: the score equation."""
     logits, y = simulate(n=300, seed=5, bias=[1.0, 0, 0, -1.0])
-    for calibrator in (BCTS(), VectorScaling()):
+    for calibrator in (BCTS(logits=True), VectorScaling(logits=True)):
         proba = calibrator.fit(logits, y).predict_proba(logits)
         np.testing.assert_allclose(proba.mean(axis=0), np.bincount(y) / y.size, atol=1e-5)
 
@@ -202,7 +205,7 @@ def test_probabilities_are_distributions(calibrator):
 
 def test_temperature_keeps_the_ranking():
     logits, y = simulate(slope=0.2)
-    proba = TemperatureScaling().fit(logits, y).predict_proba(logits)
+    proba = TemperatureScaling(logits=True).fit(logits, y).predict_proba(logits)
     np.testing.assert_array_equal(np.argsort(proba, axis=1), np.argsort(logits, axis=1))
 
 
@@ -261,7 +264,7 @@ def test_repeated_rows_are_weights(calibrator, balance):
 def test_probabilities_equal_their_logits(calibrator):
     logits, y = simulate()
     from_logits = clone(calibrator).fit(logits, y)
-    from_proba = clone(calibrator).set_params(from_proba=True).fit(softmax(logits, axis=1), y)
+    from_proba = clone(calibrator).set_params(logits=False).fit(softmax(logits, axis=1), y)
     np.testing.assert_allclose(
         from_proba.predict_proba(softmax(logits, axis=1)),
         from_logits.predict_proba(logits),
@@ -271,18 +274,18 @@ def test_probabilities_equal_their_logits(calibrator):
 
 def test_scale_of_logits_goes_into_the_temperature():
     logits, y = simulate()
-    temperature = TemperatureScaling().fit(logits, y).temperature_
+    temperature = TemperatureScaling(logits=True).fit(logits, y).temperature_
     for factor in (1e-4, 1e4, 1e8):
-        scaled = TemperatureScaling().fit(factor * logits, y).temperature_
+        scaled = TemperatureScaling(logits=True).fit(factor * logits, y).temperature_
         assert scaled == pytest.approx(factor * temperature, rel=1e-4)
 
 
 def test_small_blocks_give_the_same_answer(monkeypatch):
     logits, y = simulate()
-    expected = VectorScaling().fit(logits, y).predict_proba(logits)
+    expected = VectorScaling(logits=True).fit(logits, y).predict_proba(logits)
     blocks = likelihood.row_blocks
     monkeypatch.setattr(likelihood, "row_blocks", lambda n, k, _: blocks(n, k, 7 * 8 * k))
-    actual = VectorScaling().fit(logits, y).predict_proba(logits)
+    actual = VectorScaling(logits=True).fit(logits, y).predict_proba(logits)
     np.testing.assert_allclose(actual, expected, atol=1e-6)
 
 
@@ -301,11 +304,11 @@ def rebalanced_problem(seed, n=3000):
 
 def test_offset_recovers_the_posterior_of_the_training_balance():
     logits, y, training, posterior = rebalanced_problem(seed=0, n=40_000)
-    offset = BCTS().fit(logits, y, source_label_priors=training)
+    offset = BCTS(logits=True).fit(logits, y, source_label_priors=training)
     assert offset.temperature_ == pytest.approx(2, rel=0.03)
     np.testing.assert_allclose(offset.bias_, [-0.3, 0, 0.3], atol=0.05)
     np.testing.assert_allclose(offset.predict_proba(logits), np.exp(posterior), atol=0.02)
-    uncorrected = BCTS().fit(logits, y)
+    uncorrected = BCTS(logits=True).fit(logits, y)
     assert np.abs(uncorrected.bias_ - offset.bias_).max() > 0.5
 
 
@@ -314,7 +317,7 @@ def test_weights_recover_it_too_but_offset_does_so_better():
     for seed in range(16):
         logits, y, training, posterior = rebalanced_problem(seed, n=300)
         for balance, found in divergence.items():
-            fitted = BCTS(balance=balance).fit(logits, y, source_label_priors=training)
+            fitted = BCTS(logits=True, balance=balance).fit(logits, y, source_label_priors=training)
             gap = posterior - fitted.predict_log_proba(logits)
             # what counts is the posterior on training data, which weights bring back
             weight = (training / np.array([0.1, 0.2, 0.7]))[y]
@@ -336,10 +339,10 @@ def test_priors_of_the_validation_set_correct_nothing(calibrator, balance):
 def test_priors_may_be_a_mapping():
     logits, y = simulate(n_classes=2)
     names = np.array(["dog", "cat"])
-    by_name = BCTS().fit(
+    by_name = BCTS(logits=True).fit(
         logits, names[y], source_label_priors={"cat": 0.9, "dog": 0.1}, classes=names
     )
-    by_order = BCTS().fit(logits, y, source_label_priors=[0.1, 0.9])
+    by_order = BCTS(logits=True).fit(logits, y, source_label_priors=[0.1, 0.9])
     np.testing.assert_array_equal(by_name.bias_, by_order.bias_)
 
 
@@ -348,14 +351,17 @@ def test_priors_may_be_a_mapping():
 
 @pytest.mark.parametrize("priors", [None, [0.4, 0.3, 0.2, 0.1]], ids=["plain", "priors"])
 @pytest.mark.parametrize("balance", ["offset", "weights"])
-@pytest.mark.parametrize("calibrator", [BCTS(), VectorScaling(), VectorScaling(bias=False)])
+@pytest.mark.parametrize(
+    "calibrator",
+    [BCTS(logits=True), VectorScaling(logits=True), VectorScaling(logits=True, bias=False)],
+)
 def test_an_unseen_class_is_left_where_it_is(calibrator, balance, priors):
     logits, y = simulate()
     logits, y = logits[y != 2], y[y != 2]
     calibrator = clone(calibrator).set_params(balance=balance)
     with pytest.warns(PriorShiftWarning, match=r"1 of the classes \(2\)"):
         calibrator.fit(logits, y, source_label_priors=priors, classes=range(4))
-    temperature = TemperatureScaling(balance=balance)
+    temperature = TemperatureScaling(logits=True, balance=balance)
     temperature.fit(logits, y, source_label_priors=priors, classes=range(4))
     if hasattr(calibrator, "bias_"):
         assert calibrator.bias_[2] == 0
@@ -370,8 +376,8 @@ def test_offset_ignores_the_outputs_of_an_unseen_class():
     """Given labels of only three classes, the likelihood is that of these three alone."""
     logits, y = simulate()
     logits, y, priors = logits[y < 3], y[y < 3], np.array([0.4, 0.3, 0.2, 0.1])
-    four = fit_quietly(BCTS(), logits, y, source_label_priors=priors, classes=range(4))
-    three = BCTS().fit(logits[:, :3], y, source_label_priors=priors[:3] / 0.9)
+    four = fit_quietly(BCTS(logits=True), logits, y, source_label_priors=priors, classes=range(4))
+    three = BCTS(logits=True).fit(logits[:, :3], y, source_label_priors=priors[:3] / 0.9)
     assert four.temperature_ == pytest.approx(three.temperature_, rel=1e-5)
     np.testing.assert_allclose(four.bias_[:3], three.bias_, atol=1e-5)
 
@@ -380,7 +386,7 @@ def test_offset_ignores_the_outputs_of_an_unseen_class():
 def test_a_class_that_training_never_saw_drops_out(balance):
     logits, y = simulate()
     priors = [0.5, 0.3, 0.2, 0.0]
-    calibrator = BCTS(balance=balance)
+    calibrator = BCTS(logits=True, balance=balance)
     with pytest.warns(PriorShiftWarning, match=r"\(3\)"):
         calibrator.fit(logits, y, source_label_priors=priors)
     without = fit_quietly(
@@ -392,7 +398,9 @@ def test_a_class_that_training_never_saw_drops_out(balance):
 
 def test_temperature_needs_no_sample_of_every_class():
     logits, y = simulate()
-    TemperatureScaling().fit(logits[y != 2], y[y != 2], classes=range(4))  # and so does not warn
+    TemperatureScaling(logits=True).fit(
+        logits[y != 2], y[y != 2], classes=range(4)
+    )  # and so does not warn
 
 
 @every_calibrator
@@ -410,7 +418,7 @@ def test_no_usable_class_leaves_the_identity(calibrator):
 def test_a_warning_names_no_more_than_ten_classes():
     logits, y = simulate(n_classes=30)
     with pytest.warns(PriorShiftWarning, match=r"28 of the classes \(2, .*, 11, \.\.\.\)"):
-        BCTS().fit(logits, y % 2, classes=range(30))
+        BCTS(logits=True).fit(logits, y % 2, classes=range(30))
 
 
 # Degenerate data
@@ -438,7 +446,7 @@ def test_constant_outputs_end_finite(calibrator):
 
 def test_outputs_worse_than_chance_have_no_temperature():
     logits, y = simulate(slope=-1.0)
-    for calibrator in (TemperatureScaling(), BCTS()):
+    for calibrator in (TemperatureScaling(logits=True), BCTS(logits=True)):
         with pytest.warns(ConvergenceWarning, match="no better than chance"):
             calibrator.fit(logits, y)
         assert 1e5 < calibrator.temperature_ < 1e8
@@ -459,7 +467,7 @@ def test_extreme_logits_end_finite(calibrator, extreme):
 def test_cross_validation_of_extreme_logits_ends_finite(kind, extreme):
     logits, y = simulate(n=50)
     logits[:5, 0], logits[3:10, 1] = extreme, -extreme
-    fitted = fit_quietly(kind(ridge="cv", max_iter=100), logits, y)
+    fitted = fit_quietly(kind(logits=True, ridge="cv", max_iter=100), logits, y)
     assert np.isfinite(fitted.predict_proba(logits)).all()
 
 
@@ -467,9 +475,9 @@ def test_cross_validation_of_extreme_logits_ends_finite(kind, extreme):
 def test_a_few_extreme_rows_do_not_decide_the_rest(kind):
     """Whose curvature would otherwise dwarf that of every other parameter."""
     logits, y = simulate(bias=[1, 0, 0, -1])
-    expected = kind().fit(logits, y)
+    expected = kind(logits=True).fit(logits, y)
     sure = np.concatenate([logits, 1e6 * np.eye(4)])
-    fitted = fit_quietly(kind(), sure, np.concatenate([y, np.arange(4)]))
+    fitted = fit_quietly(kind(logits=True), sure, np.concatenate([y, np.arange(4)]))
     np.testing.assert_allclose(fitted.bias_, expected.bias_, atol=0.05)
 
 
@@ -481,13 +489,13 @@ def test_impossible_labels_end_finite(calibrator):
     logits[np.arange(5), y[:5]] = -np.inf
     proba = softmax(logits, axis=1)
     from_logits = fit_quietly(calibrator, logits, y)
-    from_proba = fit_quietly(clone(calibrator).set_params(from_proba=True), proba, y)
+    from_proba = fit_quietly(clone(calibrator).set_params(logits=False), proba, y)
     assert np.isfinite(from_logits.predict_log_proba(logits)).all()
     assert from_logits.nll_ == pytest.approx(from_proba.nll_, rel=1e-6)
 
 
 def test_probability_zero_never_beats_a_small_one():
-    fitted = TemperatureScaling().fit(*simulate(n_classes=3))
+    fitted = TemperatureScaling(logits=True).fit(*simulate(n_classes=3))
     log_proba = fitted.predict_log_proba([[0.0, -500.0, -np.inf], [0.0, -10.0, -np.inf]])
     expected = np.array([[0, -500, -500], [0, -10, np.log(TINY)]]) / fitted.temperature_
     np.testing.assert_allclose(log_proba, log_softmax(expected, axis=1), rtol=1e-5, atol=1e-12)
@@ -503,18 +511,18 @@ def test_a_handful_of_rows_ends_finite(calibrator, n):
 
 def test_a_thousand_classes():
     logits, y = simulate(n=1500, n_classes=1000, slope=1.0, spread=4.0)
-    for calibrator in (TemperatureScaling(), BCTS(ridge=1.0)):
+    for calibrator in (TemperatureScaling(logits=True), BCTS(logits=True, ridge=1.0)):
         fitted = fit_quietly(calibrator, 2 * logits, y, classes=range(1000))
         assert fitted.temperature_ == pytest.approx(2, rel=0.1)
     # so few rows do not settle as many slopes, but no step goes up
-    several = VectorScaling(ridge=1.0, max_iter=50)
+    several = VectorScaling(logits=True, ridge=1.0, max_iter=50)
     assert fit_quietly(several, 2 * logits, y, classes=range(1000)).nll_ < fitted.nll_
 
 
 def test_running_out_of_iterations_warns():
     logits, y = simulate(bias=[2, 0, 0, -2])
     with pytest.warns(ConvergenceWarning, match="BCTS did not converge.*raise max_iter"):
-        BCTS(max_iter=1).fit(logits, y)
+        BCTS(logits=True, max_iter=1).fit(logits, y)
 
 
 # The ridge
@@ -523,25 +531,26 @@ def test_running_out_of_iterations_warns():
 @pytest.mark.parametrize("bias", [1, 0.5, np.True_, 0, None])
 def test_a_bias_is_wanted_or_not(bias):
     data = simulate()
-    expected = VectorScaling(bias=bool(bias)).fit(*data)
-    fitted = VectorScaling(bias=bias).fit(*data)
+    expected = VectorScaling(logits=True, bias=bool(bias)).fit(*data)
+    fitted = VectorScaling(logits=True, bias=bias).fit(*data)
     np.testing.assert_array_equal(fitted.scale_, expected.scale_)
     assert hasattr(fitted, "bias_") == bool(bias)
 
 
 def test_ridge_goes_from_free_to_no_bias():
     logits, y = simulate(bias=[1, 0, 0, -1])
-    free, temperature = BCTS().fit(logits, y), TemperatureScaling().fit(logits, y)
-    sizes = [np.linalg.norm(BCTS(ridge=r).fit(logits, y).bias_) for r in (1e-3, 1, 100, 1e4)]
+    bcts = partial(BCTS, logits=True)
+    free, temperature = bcts().fit(logits, y), TemperatureScaling(logits=True).fit(logits, y)
+    sizes = [np.linalg.norm(bcts(ridge=r).fit(logits, y).bias_) for r in (1e-3, 1, 100, 1e4)]
     assert sizes == sorted(sizes, reverse=True)
-    np.testing.assert_allclose(BCTS(ridge=0).fit(logits, y).bias_, free.bias_, atol=1e-9)
-    np.testing.assert_allclose(BCTS(ridge=1e-9).fit(logits, y).bias_, free.bias_, atol=1e-4)
-    huge = BCTS(ridge=1e12).fit(logits, y)
+    np.testing.assert_allclose(bcts(ridge=0).fit(logits, y).bias_, free.bias_, atol=1e-9)
+    np.testing.assert_allclose(bcts(ridge=1e-9).fit(logits, y).bias_, free.bias_, atol=1e-4)
+    huge = bcts(ridge=1e12).fit(logits, y)
     assert np.abs(huge.bias_).max() < 1e-6
     assert huge.temperature_ == pytest.approx(temperature.temperature_, rel=1e-5)
-    no_bias = VectorScaling(bias=False).fit(logits, y)
+    no_bias = VectorScaling(logits=True, bias=False).fit(logits, y)
     np.testing.assert_allclose(
-        VectorScaling(ridge=1e12).fit(logits, y).scale_, no_bias.scale_, atol=1e-4
+        VectorScaling(logits=True, ridge=1e12).fit(logits, y).scale_, no_bias.scale_, atol=1e-4
     )
 
 
@@ -551,7 +560,7 @@ def test_cross_validation_prefers_no_bias_where_there_is_none():
     for seed in range(10):
         logits, y = simulate(n=100, n_classes=10, seed=seed)
         order = np.argsort(y)
-        chosen.append(fit_quietly(BCTS(ridge="cv"), logits[order], y[order]).ridge_)
+        chosen.append(fit_quietly(BCTS(logits=True, ridge="cv"), logits[order], y[order]).ridge_)
     assert set(chosen) <= set(RIDGE_GRID)
     assert np.median(chosen) >= 100
 
@@ -559,7 +568,7 @@ def test_cross_validation_prefers_no_bias_where_there_is_none():
 @pytest.mark.parametrize("kind", [BCTS, VectorScaling])
 def test_cross_validation_frees_a_strong_bias(kind):
     logits, y = simulate(n=600, bias=[2, 1, -1, -2])
-    assert kind(ridge="cv").fit(logits, y).ridge_ <= 10
+    assert kind(logits=True, ridge="cv").fit(logits, y).ridge_ <= 10
 
 
 @pytest.mark.parametrize("priors", [None, [0.2, 0.3, 0.5]], ids=["plain", "priors"])
@@ -576,7 +585,7 @@ def test_cross_validation_agrees_with_one_by_hand(priors):
             theta = minimize(oracle_objective_with_offset, theta, data).x
             scores = theta[0] * logits[test] + theta[1:] - theta[1:].mean() + offset
             losses[i] += test.sum() * nll(log_softmax(scores, axis=1), y[test])
-    fitted = BCTS(ridge="cv", cv=4).fit(logits, y, source_label_priors=priors)
+    fitted = BCTS(logits=True, ridge="cv", cv=4).fit(logits, y, source_label_priors=priors)
     assert fitted.ridge_ == RIDGE_GRID[np.argmin(losses)]
 
 
@@ -607,16 +616,18 @@ def test_rows_are_ordered_fold_by_fold():
 
 def test_cross_validation_is_deterministic_and_may_be_shuffled():
     logits, y = simulate(n=60)
-    first, second = (BCTS(ridge="cv", cv=2).fit(logits, y) for _ in range(2))
+    first, second = (BCTS(logits=True, ridge="cv", cv=2).fit(logits, y) for _ in range(2))
     np.testing.assert_array_equal(first.bias_, second.bias_)
-    seeded = [BCTS(ridge="cv", cv=2, random_state=r) for r in (7, np.random.default_rng(7))]
+    seeded = [
+        BCTS(logits=True, ridge="cv", cv=2, random_state=r) for r in (7, np.random.default_rng(7))
+    ]
     assert len({calibrator.fit(logits, y).ridge_ for calibrator in seeded}) == 1
 
 
 @pytest.mark.parametrize("n", [1, 2, 7])
 def test_cross_validation_of_a_handful_ends(n):
     logits, y = simulate(n=n)
-    fitted = fit_quietly(BCTS(ridge="cv"), logits, y, classes=range(4))
+    fitted = fit_quietly(BCTS(logits=True, ridge="cv"), logits, y, classes=range(4))
     assert np.isfinite(fitted.predict_proba(logits)).all()
 
 
@@ -640,9 +651,9 @@ def test_frames_are_matched_by_header(library):
     names = ["wolf", "ant", "bee", "cow"]
     frame = frames.DataFrame(dict(zip(names, logits.T, strict=True)))
     labels = frames.Series(np.array(names)[y])
-    fitted = BCTS().fit(frame, labels)
+    fitted = BCTS(logits=True).fit(frame, labels)
     assert fitted.classes_.tolist() == names
-    expected = BCTS().fit(logits, y).predict_proba(logits)
+    expected = BCTS(logits=True).fit(logits, y).predict_proba(logits)
     np.testing.assert_array_equal(fitted.predict_proba(frame), expected)
     np.testing.assert_array_equal(fitted.predict_proba(frame[names[::-1]]), expected)
     np.testing.assert_array_equal(fitted.predict_proba(logits), expected)
@@ -657,8 +668,8 @@ def test_frames_are_matched_by_header(library):
 def test_one_dimensional_probabilities_are_of_the_positive_class():
     logits, y = simulate(n_classes=2)
     proba = softmax(logits, axis=1)
-    matrix = BCTS(from_proba=True).fit(proba, y)
-    vector = BCTS(from_proba=True).fit(proba[:, 1], y)
+    matrix = BCTS().fit(proba, y)
+    vector = BCTS().fit(proba[:, 1], y)
     np.testing.assert_allclose(
         vector.predict_proba(proba[:, 1]), matrix.predict_proba(proba), atol=1e-6
     )
@@ -670,8 +681,8 @@ def test_one_dimensional_probabilities_are_of_the_positive_class():
 @every_calibrator
 def test_parameters_clone_and_pickle(calibrator):
     logits, y = simulate(n=50)
-    other = clone(calibrator).set_params(from_proba=True)
-    assert other.get_params() == {**calibrator.get_params(), "from_proba": True}
+    other = clone(calibrator).set_params(logits=False)
+    assert other.get_params() == {**calibrator.get_params(), "logits": False}
     assert repr(clone(calibrator)) == repr(calibrator)
     fitted = clone(calibrator)
     with pytest.raises(NotFittedError):
@@ -690,14 +701,17 @@ def test_parameters_clone_and_pickle(calibrator):
 @pytest.mark.parametrize(
     ("calibrator", "match"),
     [
-        (TemperatureScaling(balance="both"), "balance must be one of"),
-        (TemperatureScaling(tol=0), "tol must be"),
-        (TemperatureScaling(max_iter=0), "max_iter must be"),
-        (BCTS(ridge=-1.0), "ridge must be a finite number above 0"),
-        (BCTS(ridge="auto"), "ridge must be one of 'cv'"),
-        (BCTS(ridge="cv", cv=1), "cv must be"),
-        (VectorScaling(bias=False, ridge=1.0), "ridge with bias=False must be one of None"),
-        (TemperatureScaling(from_proba=True), "logits has a negative value"),
+        (TemperatureScaling(logits=True, balance="both"), "balance must be one of"),
+        (TemperatureScaling(logits=True, tol=0), "tol must be"),
+        (TemperatureScaling(logits=True, max_iter=0), "max_iter must be"),
+        (BCTS(logits=True, ridge=-1.0), "ridge must be a finite number above 0"),
+        (BCTS(logits=True, ridge="auto"), "ridge must be one of 'cv'"),
+        (BCTS(logits=True, ridge="cv", cv=1), "cv must be"),
+        (
+            VectorScaling(logits=True, bias=False, ridge=1.0),
+            "ridge with bias=False must be one of None",
+        ),
+        (TemperatureScaling(), "y_proba has a negative value"),
     ],
 )
 def test_bad_parameters(calibrator, match):
@@ -708,8 +722,8 @@ def test_bad_parameters(calibrator, match):
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        ({"logits": np.full((30, 4), np.nan)}, "logits has NaN"),
-        ({"logits": np.zeros(30)}, "must have shape"),
+        ({"y_proba": np.full((30, 4), np.nan)}, "logits has NaN"),
+        ({"y_proba": np.zeros(30)}, "must have shape"),
         ({"y": np.arange(29) % 4}, "29 labels"),
         ({"y": np.arange(30) % 4 + 1, "classes": range(4)}, "label outside classes: 4"),
         ({"sample_weight": -np.ones(30)}, "sample_weight must be finite and at least 0"),
@@ -719,11 +733,30 @@ def test_bad_parameters(calibrator, match):
 def test_bad_data(change, match):
     logits, _ = simulate(n=30)
     with pytest.raises(ValueError, match=match):
-        BCTS().fit(**{"logits": logits, "y": np.arange(30) % 4, **change})
+        BCTS(logits=True).fit(**{"y_proba": logits, "y": np.arange(30) % 4, **change})
 
 
 def test_wrong_columns_at_prediction():
     logits, y = simulate()
-    fitted = BCTS().fit(logits, y)
+    fitted = BCTS(logits=True).fit(logits, y)
     with pytest.raises(ValueError, match="logits has 3 columns but there are 4 classes"):
         fitted.predict_proba(logits[:, :3])
+
+
+@every_calibrator
+def test_probabilities_are_the_default_and_logits_that_sum_to_1_warn(calibrator):
+    logits, y = simulate()
+    proba = softmax(logits, axis=1)
+    by_default = type(calibrator)(**{**calibrator.get_params(), "logits": False})
+    assert type(calibrator)().logits is False
+    expected = clone(calibrator).fit(logits, y)
+    found = by_default.fit(proba, y)
+    np.testing.assert_allclose(
+        found.predict_proba(proba), expected.predict_proba(logits), atol=1e-5
+    )
+    with pytest.warns(
+        PriorShiftWarning, match=r"\(logits=True\) got sum to 1, as probabilities do"
+    ):
+        clone(calibrator).fit(proba, y)
+    with pytest.warns(PriorShiftWarning, match="leave out logits=True"):
+        expected.predict_proba(proba)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax, softmax
 
+from priorshift.border import ArrayTable, Table, take_rows
 from priorshift.calibration import TINY, CalibrationAverage, CalibrationMap
 from priorshift.calibration import maps as maps_module
 from priorshift.calibration.floors import FLOOR_COST, best_floor, floored_likelihood
 from priorshift.calibration.likelihood import ScoreMap, deal_folds, rebalance
-from priorshift.execution import ArrayTable, Table, take_rows
 
 K = 3
 

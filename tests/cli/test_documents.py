@@ -199,7 +199,7 @@ def test_a_method_that_refuses_is_a_row(data, files, write, ok, ask, monkeypatch
     assert "not these data" in ok("compare", *named, "--method", "cm").stdout
     cm, em = ask("compare", *named, "--method", "cm", "--method", "em")["methods"]
     assert (cm["error"], cm["priors"], cm["scores"]) == ("not these data", None, None)
-    assert em["agreement"] is None
+    assert em["disagreement"] is None
 
 
 @pytest.mark.parametrize("labels", ["missing", "strange"])

@@ -11,9 +11,10 @@ import pytest
 from rich.progress import Progress
 
 from priorshift import assessment
-from priorshift.cli import _classes, _console
+from priorshift.border import rows
+from priorshift.cli import _adapt, _classes, _console
 from priorshift.cli._console import PassBar
-from priorshift.execution import _tables
+from priorshift.estimators import auto
 from priorshift.files import PredictionFile
 
 FORMATS = ["npy", "parquet", "arrow", "feather"]
@@ -120,8 +121,8 @@ def test_tests_on_all_rows_of_a_table_that_is_not_so_large(named, ask):
 
 @pytest.mark.usefixtures("large", "blank_figures")
 def test_what_needs_rows_in_memory_takes_a_sample_and_says_so(named, ok, monkeypatch, tmp_path):
-    monkeypatch.setattr(_tables, "SAMPLE_NUMBERS", 180)
-    monkeypatch.setattr(_tables, "FEWEST_ROWS", 10)
+    monkeypatch.setattr(rows, "SAMPLE_NUMBERS", 180)
+    monkeypatch.setattr(rows, "FEWEST_ROWS", 10)
     sentence = r"(\d+) of the target's 200 rows, drawn at random \(seed 0\)\."
     words = named("parquet")
     result = ok("test", *words, "--json")
@@ -199,3 +200,18 @@ def test_quick_passes_show_nothing(clock):
     bar = Progress(disable=True)
     PassBar(bar)(10, 10)
     assert bar.tasks == []
+
+
+@pytest.mark.usefixtures("large")
+def test_the_bar_of_adapt_counts_all_rows_of_a_target_that_was_sampled(
+    named, ok, monkeypatch, tmp_path
+):
+    totals = []
+    progress = _adapt.progress
+    monkeypatch.setattr(
+        _adapt, "progress", lambda what, total: totals.append(total) or progress(what, total)
+    )
+    monkeypatch.setattr(auto, "SAMPLE_NUMBERS", 120)
+    output = ("--output", tmp_path / "o.parquet")
+    ok("adapt", *named("parquet"), "--method", "auto", *output)
+    assert totals == [200]

@@ -155,10 +155,10 @@ def test_a_narrow_terminal_names_fewer_classes(folder, ok, monkeypatch):
 
 
 def test_a_state_goes_on_where_it_was(folder, stream, ok, tmp_path):
-    whole = steps_of(ok("monitor", *folder, "--json", "--state", tmp_path / "whole.npz"))
+    whole = steps_of(ok("monitor", *folder, "--json", "--state", tmp_path / "whole.json"))
     days = sorted((tmp_path / "days").iterdir())
     hidden = [day.rename(tmp_path / day.name) for day in days[5:]]
-    state = tmp_path / "state.npz"
+    state = tmp_path / "state.json"
     first = steps_of(ok("monitor", *folder, "--json", "--state", state))
     for day in hidden:
         day.rename(tmp_path / "days" / day.name)
@@ -173,15 +173,15 @@ def test_a_state_goes_on_where_it_was(folder, stream, ok, tmp_path):
 
 def test_what_was_told_is_saved_though_a_later_window_is_bad(folder, run, write, tmp_path):
     write("days/2026-05-04.csv", np.full((3, 3), 0.9))
-    result = run("monitor", *folder, "--json", "--state", tmp_path / "state.npz")
+    result = run("monitor", *folder, "--json", "--state", tmp_path / "state.json")
     assert result.exit_code == 1
     assert "2026-05-04.csv" in result.stderr
     assert len(steps_of(result)) == 3
-    assert PriorMonitor.load(tmp_path / "state.npz").n_batches_ == 3
+    assert PriorMonitor.load(tmp_path / "state.json").n_batches_ == 3
 
 
 def test_no_state_is_left_where_nothing_was_told(table, run, tmp_path):
-    state = tmp_path / "state.npz"
+    state = tmp_path / "state.json"
     result = run("monitor", *table, "--time-column", "nope", "--state", state)
     assert result.exit_code == 1
     assert "no column 'nope'; name the column of the times with --time-column" in result.stderr
@@ -199,7 +199,7 @@ def test_half_precision_is_cut_too(stream, ok, tmp_path):
 
 
 def test_a_standing_alarm_fails_if_asked_for_and_can_be_acknowledged(folder, run, ok, tmp_path):
-    state = ("--state", tmp_path / "state.npz")
+    state = ("--state", tmp_path / "state.json")
     assert run("monitor", *folder, *state, "--fail-on-shift").exit_code == 3
     ok("monitor", *folder, *state)
     assert run("monitor", *folder, *state, "--fail-on-shift").exit_code == 3
@@ -242,7 +242,7 @@ def test_tables_need_a_way_to_be_cut(table, refuse, tmp_path):
 
 
 def test_options_must_agree_with_the_state(folder, ok, refuse, tmp_path):
-    state = ("--state", tmp_path / "state.npz")
+    state = ("--state", tmp_path / "state.json")
     ok("monitor", *folder, *state)
     found = refuse(2, "monitor", *folder, *state, "--online", "window")
     assert "--online is window but --state was begun with flh-ftl" in found
@@ -250,7 +250,7 @@ def test_options_must_agree_with_the_state(folder, ok, refuse, tmp_path):
 
 @pytest.mark.skipif(os.name != "posix", reason="needs POSIX locks")
 def test_two_runs_do_not_use_the_same_state(folder, run, ok, refuse, tmp_path):
-    state = tmp_path / "state.npz"
+    state = tmp_path / "state.json"
     run("monitor", *folder, "--state", state)
     assert PriorMonitor.load(state).alarm_
     before = state.read_bytes()
@@ -258,14 +258,29 @@ def test_two_runs_do_not_use_the_same_state(folder, run, ok, refuse, tmp_path):
         found = refuse(1, "monitor", *folder, "--state", state, "--acknowledge")
     assert f"another run is using {state}; wait for it" in found
     assert state.read_bytes() == before
-    (tmp_path / ".state.npz.lock").write_text("")  # of a run that was killed
+    (tmp_path / ".state.json.lock").write_text("")  # of a run that was killed
     ok("monitor", *folder, "--state", state, "--acknowledge")
     assert not PriorMonitor.load(state).alarm_
     assert not list(tmp_path.glob(".*"))
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs links")
+def test_a_link_as_state_is_refused(folder, ok, refuse, tmp_path):
+    state, link = tmp_path / "state.json", tmp_path / "link.json"
+    ok("monitor", *folder, "--state", state)
+    before = state.read_bytes()
+    link.symlink_to(state)
+    assert "is a link" in refuse(1, "monitor", *folder, "--state", link, "--acknowledge")
+    link.unlink()
+    link.symlink_to(tmp_path / "nowhere.json")
+    assert "is a link" in refuse(1, "monitor", *folder, "--state", link)
+    (tmp_path / ".new.json.lock").symlink_to(state)
+    assert "symbolic links" in refuse(1, "monitor", *folder, "--state", tmp_path / "new.json")
+    assert state.read_bytes() == before
+
+
 def test_a_damaged_state_is_told_in_a_sentence(folder, ok, refuse, tmp_path):
-    state = tmp_path / "state.npz"
+    state = tmp_path / "state.json"
     ok("monitor", *folder, "--state", state)
     state.write_bytes(state.read_bytes()[:-100])
     found = refuse(1, "monitor", *folder, "--state", state)

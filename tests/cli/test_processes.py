@@ -256,9 +256,7 @@ def test_the_demo_writes_its_page(demo_folder):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("blank_figures")  # the demo has drawn them
-@pytest.mark.parametrize(
-    "name", sorted(set(main.list_commands(None)) - {"demo", "train"})
-)  # images, torch
+@pytest.mark.parametrize("name", sorted(set(main.list_commands(None)) - {"demo"}))
 def test_every_example_of_the_help_runs(demo_folder, ok, monkeypatch, name):
     monkeypatch.chdir(demo_folder)
     for words in examples(name):
@@ -271,7 +269,7 @@ def test_every_example_of_the_help_runs(demo_folder, ok, monkeypatch, name):
 def test_every_command_explains_itself(run):
     shown = run("--help")
     assert shown.exit_code == 0
-    begins = [shown.stdout.index(f"\n  {name} ") for name in ("demo", "estimate", "adapt", "train")]
+    begins = [shown.stdout.index(f"\n  {name} ") for name in ("demo", "estimate", "adapt", "plan")]
     assert begins == sorted(begins)  # in the order of work, not of the alphabet
     assert "Exit codes: 0 done, 1 bad data, 2 bad usage, 3 a shift" in shown.stdout
     for name in main.list_commands(None):

@@ -2,7 +2,10 @@
 
 import json
 
+import numpy as np
 import pytest
+
+import priorshift as ps
 
 pytest.importorskip("jinja2")
 
@@ -42,10 +45,10 @@ def test_warnings_are_in_the_report_and_on_stderr(data, write, ok, tmp_path):
 @blank_figures  # tests of the help draw them
 def test_the_demo(ok, tmp_path):
     folder, page = tmp_path / "new" / "folder", tmp_path / "demo.html"
-    result = ok("demo", "--save-data", folder, "--output", page)
+    result = ok("demo", "--all", "--save-data", folder, "--output", page)
     assert result.stdout.count("\nscm-l ") == 1  # one table
-    assert "agreement: 100 % if the priors are the mean" in result.stderr
-    assert "Auto, EM and SCM-L agree: about 69% of the cases" in result.stdout
+    assert "differs: by which factor, from the median" in result.stderr
+    assert "Auto, EM and SCM-L agree: about 66% of the cases" in result.stdout
     assert "is most accurate: 80.0%, against 63.5% without adapting." in result.stdout
     assert sorted(path.name for path in folder.iterdir()) == [
         "source_priors.csv",
@@ -54,6 +57,23 @@ def test_the_demo(ok, tmp_path):
     ]
     assert f"Wrote {page}." in result.stderr
     assert page.stat().st_size > 10_000
+
+
+def test_the_demo_tells_the_story_first(ok):
+    """Verdict, before and after by labels, a picture of three methods, where the rest is."""
+    lines = ok("demo").stdout.splitlines()
+    assert lines[1].startswith("Adapt: ")
+    assert "63.5% before adapting and 80.0% after" in lines[2]
+    data = ps.datasets.load_fashion_lt()
+    drawn = [line for line in lines if line.split(" ")[0] in ("Coat", "Sandal", "T-shirt/top")]
+    assert len(drawn) == 3
+    for line in drawn:
+        name, track = line[:12].strip(), line[13:64]
+        k = data.classes.tolist().index(name)
+        assert track.index("o") == pytest.approx(100 * data.source_priors[k], abs=0.6)  # 0 to 50%
+        truth = np.mean(data.y_target == name)
+        assert track.index(max(track, key="ae*".find)) == pytest.approx(100 * truth, abs=2)
+    assert lines[-1] == "All methods: priorshift demo --all"
 
 
 def test_the_demo_as_json_leaves_nothing_behind(ask, tmp_path, monkeypatch):

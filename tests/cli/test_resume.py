@@ -168,7 +168,7 @@ def test_bad_data_leave_nothing_to_go_on_with(data, files, write, refuse, tmp_pa
 
 
 def test_small_files_are_written_at_once(both, ok, tmp_path, monkeypatch):
-    monkeypatch.setattr("priorshift.cli._adapt.resumable_path", None)
+    monkeypatch.setattr("priorshift.cli._adapt.resumable_file", None)
     ok("adapt", *both, "--output", tmp_path / "new.csv")
 
 

@@ -205,21 +205,40 @@ def test_source_priors_are_passed_on(data):
     assert "source_label_priors" in comparison.estimates["cm"].source_priors_from
 
 
-def test_agreement_by_hand(data, monkeypatch):
-    priors = {"cm": [0.5, 0.3, 0.2], "scm": [0.4, 0.4, 0.2], "em": [0.2, 0.3, 0.5]}
+def test_disagreement_by_hand(data, monkeypatch):
+    priors = {"cm": [0.5, 0.3, 0.2], "scm": [0.4, 0.4, 0.2], "em": [0.1, 0.3, 0.6]}
     for method, values in priors.items():
         kind = type(ps.get_estimator(method))
         result = make(values, method).estimate
         monkeypatch.setattr(kind, "estimate", lambda self, y_proba, result=result: result)
     comparison = compare(*data[:3], classes=CLASSES, methods=["na", *priors])
-    # of cm: the others' mean is (0.3, 0.35, 0.35), of which it is 0.2 away
-    found = [result.agreement for result in comparison.results]
-    assert found == [None, pytest.approx(0.8), pytest.approx(0.85), pytest.approx(0.7)]
+    # the median is (0.4, 0.3, 0.2)
+    found = [(result.disagreement, result.disagrees_on) for result in comparison.results]
+    assert found == [
+        (None, None),
+        (pytest.approx(5 / 4), CLASSES[0]),
+        (pytest.approx(4 / 3), CLASSES[1]),
+        (pytest.approx(4), CLASSES[0]),
+    ]
+    odd = comparison.disagreement
+    assert (odd.method, odd.name, odd.share, odd.median) == ("em", CLASSES[0], 0.1, 0.4)
+    assert odd.n_methods == 1
+
+
+def test_rare_classes_are_no_disagreement(data, monkeypatch):
+    priors = {"cm": [0.5, 0.4999, 1e-4], "scm": [0.5, 0.5, 0.0], "em": [0.5, 0.495, 0.005]}
+    for method, values in priors.items():
+        kind = type(ps.get_estimator(method))
+        result = make(values, method).estimate
+        monkeypatch.setattr(kind, "estimate", lambda self, y_proba, result=result: result)
+    comparison = compare(*data[:3], classes=CLASSES, methods=list(priors))
+    assert comparison.disagreement.ratio < 1.02
 
 
 def test_a_method_alone_agrees_with_nobody(data):
     comparison = compare(*data[:3], classes=CLASSES, methods=["na", "em"])
-    assert [result.agreement for result in comparison.results] == [None, None]
+    assert [result.disagreement for result in comparison.results] == [None, None]
+    assert comparison.disagreement is None
 
 
 def test_what_a_method_refuses_is_its_row(data, monkeypatch):
@@ -232,7 +251,7 @@ def test_what_a_method_refuses_is_its_row(data, monkeypatch):
     assert (refused.estimate, refused.error, refused.scores) == (None, "not <these> data", None)
     assert list(comparison.estimates) == ["em", "scm-l"]
     one, other = comparison.results[1:]
-    assert one.agreement == pytest.approx(other.agreement)
+    assert one.disagreement == pytest.approx(other.disagreement, rel=1e-3)
     assert "refused: not <these> data" in repr(comparison)
     frame = comparison.to_frame()
     assert frame["error"].tolist()[0] == "not <these> data"
@@ -294,7 +313,9 @@ def comparison():
     scores = Scores(0.75, 0.5, 1.25, 0.125)
     results = (
         make([0.5, 0.5], "na", scores=scores),
-        make([0.25, 0.75], "em", agreement=0.875, scores=scores, warnings=("mind",)),
+        make(
+            [0.25, 0.75], "em", disagreement=1.25, disagrees_on=1, scores=scores, warnings=("mind",)
+        ),
         MethodResult("cm", None, "<b>no</b>", 0.002),
     )
     return Comparison(results, np.array([0, 1]), np.array([0.25, 0.75]))
@@ -309,7 +330,7 @@ def test_as_a_frame(comparison, backend):
         frame = pl.from_arrow(frame)
     assert frame["method"].to_list() == ["na", "em", "cm"]
     assert frame["status"].to_list() == ["direct", "direct", None]
-    assert frame["agreement"].to_list() == [None, 0.875, None]
+    assert frame["disagreement"].to_list() == [None, 1.25, None]
     assert frame["seconds"].to_list() == [0.001, 0.001, 0.002]
     assert frame["accuracy"].to_list() == [0.75, 0.75, None]
     assert frame["l1_error"].to_list() == [0.125, 0.125, None]
@@ -334,7 +355,8 @@ def test_as_plain_values(comparison):
         "gap": None,
         "n_iter": 0,
         "condition_number": None,
-        "agreement": 0.875,
+        "disagreement": 1.25,
+        "disagrees_on": 1,
         "seconds": 0.001,
         "scores": {
             "accuracy": 0.75,
@@ -345,7 +367,7 @@ def test_as_plain_values(comparison):
         "warnings": ["mind"],
         "error": None,
     }
-    assert na["agreement"] is None
+    assert na["disagreement"] is None
     assert (cm["priors"], cm["status"], cm["scores"], cm["error"]) == (
         None,
         None,
@@ -357,12 +379,12 @@ def test_as_plain_values(comparison):
 def test_as_text(comparison):
     lines = repr(comparison).splitlines()
     assert lines[0] == "Comparison of 3 methods, 2 classes"
-    assert lines[1].split()[:3] == ["method", "moved", "agreement"]
+    assert lines[1].split()[:3] == ["method", "moved", "differs"]
     assert set(comparison.columns) == {
-        *("moved", "agreement", "accuracy", "balanced", "log loss", "L1 error", "time", "status")
+        *("moved", "differs", "accuracy", "balanced", "log loss", "L1 error", "time", "status")
     }
     assert lines[3].split() == [
-        *("em", "25.0%", "87.5%", "75.0%", "50.0%", "1.250", "0.125", "0.001", "s", "direct")
+        *("em", "25.0%", "1.2×", "75.0%", "50.0%", "1.250", "0.125", "0.001", "s", "direct")
     ]
     assert "refused: <b>no</b>" in lines[4]
 
@@ -372,7 +394,7 @@ def test_as_html_everything_is_escaped(comparison):
     assert "<b>" not in html
     assert "&lt;b&gt;no&lt;/b&gt;" in html
     assert html.count("<tr>") == 4
-    assert "<td>87.5%</td>" in html
+    assert "<td>1.2×</td>" in html
 
 
 # What it concludes

@@ -10,7 +10,7 @@ import pytest
 from scipy.special import softmax
 
 import priorshift as ps
-from priorshift.calibration import CalibrationAverage, CalibrationMap
+from priorshift.calibration import CalibrationAverage
 from priorshift.estimators import auto as auto_module
 from priorshift.intervals import IntervalRequest
 
@@ -57,10 +57,8 @@ def test_under_no_shift_next_to_nothing_changes(simulation):
         gains.append(accuracy(adapted, y) - accuracy(y_proba, y))
         if shift.decision["adapt"]:
             continue
-        assert shift.strength == 0
-        np.testing.assert_array_equal(adapted.argmax(axis=1), y_proba.argmax(axis=1))
-        if shift.calibrator is None:
-            np.testing.assert_allclose(adapted, y_proba, rtol=1e-12)
+        assert shift.action == "none"
+        np.testing.assert_array_equal(adapted, y_proba)
     assert gains.count(0.0) >= 4
     assert np.mean(gains) > -0.005
     assert min(gains) > -0.03
@@ -174,18 +172,52 @@ def test_priors_are_label_shares_also_where_decisions_are_left_alone(simulate, r
     np.testing.assert_allclose(shift.priors, 1 / 8, atol=0.02)
 
 
-def test_left_alone_flat_outputs_are_still_calibrated(simulation, rng):
+def test_left_alone_predictions_stay_as_they_are_to_the_last_digit(simulation, rng):
     y_proba_val, y_val = simulation.draw(simulation.source_priors, 1000, rng)
-    y_proba, y = simulation.draw(simulation.source_priors, 2000, rng)
+    y_proba, _ = simulation.draw(simulation.source_priors, 2000, rng)
     flat_val, flat = flattened(y_proba_val), flattened(y_proba)
     shift = ps.Auto().fit(flat_val, y_val).estimate(flat)
     assert not shift.decision["adapt"]
-    assert isinstance(shift.calibrator, CalibrationMap)
-    adapted = shift.adapt(flat)
-    np.testing.assert_array_equal(adapted.argmax(axis=1), flat.argmax(axis=1))
-    assert log_loss(adapted, y) < log_loss(flat, y) - 0.5
-    assert shift.decision["calibration"] == "ts"
-    assert "changes no decision" in shift.decision["sentence"]
+    assert shift.action == "none"
+    assert shift.calibrator is None
+    np.testing.assert_array_equal(shift.adapt(flat), flat)
+    assert shift.decision["calibration"] == "none"
+
+
+@pytest.mark.parametrize("adapts", [True, False])
+def test_the_same_estimate_calibrates_or_adapts_whatever_was_decided(simulation, rng, adapts):
+    y_proba_val, y_val = simulation.draw(simulation.source_priors, 1000, rng)
+    y_proba, y = simulation.draw(TARGET, 2000, rng)
+    flat_val, flat = flattened(y_proba_val), flattened(y_proba)
+    auto = ps.Auto(caution=1e-3 if adapts else 1e3).fit(flat_val, y_val)
+    shift = auto.estimate(flat)
+    assert shift.action == ("adapt" if adapts else "none")
+    again = ps.PriorEstimate.from_dict(json.loads(json.dumps(shift.to_dict())))
+    for found in (shift, again):
+        calibrated = found.with_action("calibrate")
+        assert calibrated.action == "calibrate"
+        np.testing.assert_array_equal(calibrated.priors, shift.priors)
+        np.testing.assert_allclose(
+            calibrated.adapt(flat), shift.calibration.apply(flat), atol=1e-12
+        )
+        full = found.with_action("adapt").adapt(flat)
+        by_hand = ps.adapt_proba(calibrated.adapt(flat), shift.source_priors, shift.priors)
+        np.testing.assert_allclose(full, by_hand, atol=1e-12)
+        np.testing.assert_array_equal(found.with_action("none").adapt(flat), flat)
+        assert found.with_action("none").with_action("adapt").action == "adapt"
+    assert log_loss(calibrated.adapt(flat), y) < log_loss(flat, y) - 0.5
+    assert log_loss(full, y) < log_loss(calibrated.adapt(flat), y) - 0.1
+    with pytest.raises(ValueError, match="action must be one of"):
+        shift.with_action("leave")
+
+
+def test_validation_is_calibrated_out_of_fold_in_its_own_order(simulation, rng):
+    y_proba_val, y_val = simulation.draw(simulation.source_priors, 600, rng)
+    flat = flattened(y_proba_val)
+    auto = ps.Auto(random_state=0).fit(flat, y_val)
+    found = auto.calibrate_validation()
+    assert np.abs(found - auto._calibration.average.apply(flat)).max() < 0.1
+    assert log_loss(found, y_val) < log_loss(flat, y_val) - 0.5
 
 
 def test_log_loss_falls_as_well_where_it_adapts(simulation, rng):

@@ -239,13 +239,12 @@ def test_published_interval_of_brucellosis():
 NEVER = [[0, 0, 0, 0, 0], [0, 63, 0, 0, 22], [66, 0, 45, 42, 0], [0, 0, 0, 0, 0], [0, 0, 4, 16, 42]]
 
 
-@pytest.mark.filterwarnings("ignore:cm found 1 negative entry")
+@pytest.mark.filterwarnings("ignore::priorshift.PriorShiftWarning")
 @pytest.mark.parametrize("method", METHODS)
 def test_a_singular_confusion_matrix_is_a_caution_that_names_the_classes(method):
     known = ps.Confusion.from_counts(NEVER, classes=list("abcde"))
     fitted = ps.get_estimator(method).fit(confusion=known)
-    with pytest.warns(ps.PriorShiftWarning, match=f"{method}: the confusion matrix is singular"):
-        found = fitted.estimate_counts([0, 150, 400, 0, 40])
+    found = fitted.estimate_counts([0, 150, 400, 0, 40])
     assert found.condition_number == np.inf
     (caution,) = found.cautions
     assert "share of class 'a', 'b', 'c', 'd', 'e'" in caution
@@ -255,26 +254,24 @@ def test_a_singular_confusion_matrix_is_a_caution_that_names_the_classes(method)
 
 def test_only_the_shares_that_decisions_leave_open_are_named():
     alike = ps.Confusion.from_counts([[5, 5, 1], [5, 5, 1], [0, 0, 8]], classes=list("abc"))
-    with pytest.warns(ps.PriorShiftWarning, match="singular"):
-        found = ps.CML().fit(confusion=alike).estimate_counts([10, 10, 30])
+    found = ps.CML().fit(confusion=alike).estimate_counts([10, 10, 30])
     assert "share of class 'a', 'b', and" in found.cautions[0]
     assert "never" not in found.cautions[0]
 
 
+@pytest.mark.filterwarnings("ignore::priorshift.PriorShiftWarning")
 @pytest.mark.parametrize("method", ["scm-l", "scm-m", "scm", "bbse-s", "scm-l-shrunk", "gls"])
 def test_soft_decisions_that_tell_nothing_are_a_caution(method):
     flat, y = np.full((40, 2), 0.5), np.repeat([0, 1], 20)
-    with pytest.warns(ps.PriorShiftWarning, match="singular"):
-        found = ps.get_estimator(method).fit(flat, y).estimate(flat)
+    found = ps.get_estimator(method).fit(flat, y).estimate(flat)
     assert found.condition_number == np.inf
     assert "share of class 0, 1" in found.cautions[0]
 
 
-def test_groups_carry_the_caution_of_a_singular_confusion_matrix(recwarn):
+def test_groups_carry_the_caution_of_a_singular_confusion_matrix():
     known = ps.Confusion.from_counts(NEVER)
     y_pred, groups = np.repeat([1, 2, 4], [150, 400, 40]), np.tile(["north", "south"], 295)
     found = ps.estimate_groups(ps.CML().fit(confusion=known), y_pred=y_pred, groups=groups)
-    assert sum("singular" in str(said.message) for said in recwarn) == 1
     assert found["north"].condition_number == np.inf
     assert "never decided for" in found["south"].cautions[0]
     assert "caution: the confusion matrix is singular" in repr(found)
@@ -296,3 +293,8 @@ def test_groups_with_known_error_rates_become_frames():
     assert found.ratio is None
     with pytest.raises(ValueError, match="nothing is known of the priors"):
         found.adapt(np.eye(2), ["a", "b"])
+
+
+def test_methods_that_invert_a_singular_matrix_warn():
+    with pytest.warns(ps.PriorShiftWarning, match="cm: the confusion matrix is singular"):
+        ps.CM().fit(np.full((2, 2), 0.5), [0, 1]).estimate([[0.5, 0.5]])

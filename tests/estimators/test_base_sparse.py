@@ -7,12 +7,12 @@ import pytest
 from scipy.sparse import csr_array
 
 import priorshift as ps
+from priorshift.border import SparseBlock, SparseTable, TopK
 from priorshift.estimators import traits_of
-from priorshift.execution import SparseBlock, SparseTable, TopK
 
 DRAWN = {"auto": {"random_state": 0}}
-WIDE = [method for method in ps.available_estimators() if traits_of(method).wide]
-OTHERS = [method for method in ps.available_estimators() if not traits_of(method).wide]
+WIDE = [method for method in ps.available_estimators() if traits_of(method)._wide]
+OTHERS = [method for method in ps.available_estimators() if not traits_of(method)._wide]
 
 
 def quietly(run):

@@ -44,7 +44,7 @@ def test_by_hand(data, too_sure):
     wrong_val, wrong = too_sure(y_proba_val), too_sure(y_proba)
     est = CalibratedEM(calibrator="ts", tol=1e-9)
     shift = est.fit(wrong_val, y_val, source_label_priors=source).estimate(wrong)
-    scaling = ps.TemperatureScaling(from_proba=True)
+    scaling = ps.TemperatureScaling()
     scaling.fit(wrong_val, y_val, source_label_priors=source)
     assert 1 / shift.calibrator.slope[0] == pytest.approx(scaling.temperature_, rel=1e-3)
     assert scaling.temperature_ == pytest.approx(2.5, rel=0.25)
@@ -72,7 +72,7 @@ def test_its_map_and_ridge_are_those_of_the_calibrator(data, name, kind, known, 
     wrong, priors = too_sure(y_proba_val), source if known else None
     rows = Validation(wrong, y_val, None).in_canonical_order()
     est = CalibratedEM(calibrator=name).fit(wrong, y_val, source_label_priors=priors)
-    alone = kind(from_proba=True, ridge="cv")
+    alone = kind(ridge="cv")
     alone.fit(rows.y_proba, rows.y, source_label_priors=priors)
     found = est.recalibration_
     assert isinstance(found, CalibrationMap)
@@ -96,7 +96,7 @@ def test_the_source_priors_are_a_mean_out_of_fold(data, ridge, too_sure):
     for fold in range(3):
         inside = folds == fold
         frequencies = np.bincount(rows.y[~inside]) / (~inside).sum()
-        bcts = BCTS(from_proba=True, ridge=ridge)
+        bcts = BCTS(ridge=ridge)
         bcts.fit(
             rows.y_proba[~inside], rows.y[~inside], source_label_priors=_of(frequencies, offset)
         )

@@ -27,15 +27,15 @@ def test_every_method_says_what_it_is(base):
     assert method.summary
     assert not method.summary.endswith(".")
     assert method.reference.url.startswith("https://")
-    assert not method.wide or method.takes_sparse
+    assert not method._wide or method._takes_sparse
     assert not method.fit_is_counts or method.counts_suffice
 
 
 @every_family
 def test_traits_are_inherited(base):
     stranger = registered(base)
-    assert stranger.batch == base.batch
-    assert traits_of("stranger").wide == base().wide
+    assert stranger().batch == base().batch
+    assert traits_of("stranger")._wide == base()._wide
     assert traits_of("stranger").summary == base.summary
 
 
@@ -45,10 +45,10 @@ def test_a_subclass_that_finds_priors_in_another_way_is_not_batched_as_its_base_
             return super()._solve(target)
 
     class Batched(Other):
-        batch = "likelihood"
+        _batch = "likelihood"
 
-    assert Other.batch is None
-    assert Batched.batch == "likelihood"
+    assert Other().batch is None
+    assert Batched().batch == "likelihood"
 
 
 def test_results_under_another_name_find_their_method():
@@ -61,5 +61,21 @@ def test_a_name_that_is_no_method_has_plain_traits():
 
 
 def test_sparse_rows_are_refused_by_name_of_the_parameters_that_need_matrices():
-    assert ps.BBSE().wide
-    assert not ps.BBSE(constrained=True).wide
+    assert ps.BBSE()._wide
+    assert not ps.BBSE(constrained=True)._wide
+
+
+def test_seven_attributes_describe_a_method():
+    attributes = {
+        name
+        for name, value in vars(ps.PriorEstimator).items()
+        if not name.startswith(("_", "set_")) and isinstance(value, str | None)
+    }
+    assert attributes | {"name"} == {
+        *("name", "summary", "reference", "decision", "outputs", "target_labels", "raw_is")
+    }
+
+
+def test_a_kind_of_decision_that_does_not_exist_is_refused():
+    with pytest.raises(ValueError, match="decision must be one of 'hard', 'soft'"):
+        ps.RLLS(decision="firm").fit([[1.0, 0.0], [0.0, 1.0]], [0, 1])

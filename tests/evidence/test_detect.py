@@ -453,12 +453,3 @@ def test_bad_input_is_refused(data, change, message):
     named = dict(zip(("y_proba_val", "y_val", "y_proba_target"), data, strict=True))
     with pytest.raises(ValueError, match=message):
         detect_shift(**{**named, **change})
-
-
-def test_the_old_name_of_the_sentence_works_and_warns():
-    rng = np.random.default_rng(0)
-    y_proba, y = rng.dirichlet(np.ones(3), 300), rng.integers(3, size=300)
-    test = detect_shift(y_proba[:200], y[:200], y_proba[200:], assumption=True, n_resamples=99)
-    for found in (test, test.assumption):
-        with pytest.warns(FutureWarning, match=r"verdict is now called sentence.*0\.3"):
-            assert found.verdict == found.sentence

@@ -23,23 +23,23 @@ from click.testing import CliRunner  # noqa: E402
 from dask import delayed  # noqa: E402
 
 import priorshift as ps  # noqa: E402
-from priorshift.cli import _dask as cli_dask  # noqa: E402
-from priorshift.cli import main  # noqa: E402
-from priorshift.cli._dask import cluster_rows, connected, dask_rows  # noqa: E402
-from priorshift.execution import (  # noqa: E402
+from priorshift.border import (  # noqa: E402
     map_reduce,
     row_parts,
     slices,
     take_rows,
     watched,
 )
-from priorshift.execution._dask import (  # noqa: E402
+from priorshift.border._dask import (  # noqa: E402
     MOST_HELD,
     Cuts,
     DaskTable,
     is_dask_array,
     map_chunks,
 )
+from priorshift.cli import _dask as cli_dask  # noqa: E402
+from priorshift.cli import main  # noqa: E402
+from priorshift.cli._dask import cluster_rows, connected, dask_rows  # noqa: E402
 from priorshift.files import open_predictions  # noqa: E402
 
 SAME = {"rtol": 0, "atol": 1e-10}

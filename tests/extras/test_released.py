@@ -42,7 +42,7 @@ def test_bcts_is_that_of_pytorch(K, n, scale):
     logits = scale * (2 * np.eye(K)[y] + rng.normal(size=(y.size, K))).astype(np.float32)
     priors = rng.dirichlet(np.full(K, 2.0))
     temperature, bias, n_iter = by_torch(logits.astype(np.float32), y, priors)
-    found = BCTS(solver="released").fit(logits, y, source_label_priors=priors)
+    found = BCTS(solver="released", logits=True).fit(logits, y, source_label_priors=priors)
     assert found.n_iter_ == n_iter
     assert found.temperature_ == pytest.approx(temperature, abs=1e-5)
     np.testing.assert_allclose(found.bias_, bias, atol=1e-5)

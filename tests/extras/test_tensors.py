@@ -1,10 +1,10 @@
-"""PyTorch's own: half precision, gradients. tests/execution/test_tensors.py has what all share."""
+"""PyTorch's own: half precision, gradients. tests/border/test_tensors.py has what all share."""
 
 import numpy as np
 import pytest
 
 import priorshift as ps
-from priorshift.execution import is_tensor
+from priorshift.border import is_tensor
 
 pytest.importorskip("array_api_compat", reason="needs the extra `array-api`")
 torch = pytest.importorskip("torch", reason="needs the extra `torch`")

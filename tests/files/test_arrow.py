@@ -66,7 +66,8 @@ def read(path):
 
 def rewritten(file, function=turn, names=("a", "b", "c"), advance=silent):
     output = file.path.with_name(f"new-{file.path.name}")
-    file.rewrite(output, names, function, advance)
+    with output.open("wb") as stream:
+        file.rewrite(stream, names, function, advance)
     return read(output)
 
 

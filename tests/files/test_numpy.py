@@ -25,7 +25,8 @@ def turn(values):
 
 def rewritten(file, function=turn, names=None):
     output = file.path.with_name(f"new{file.path.suffix}")
-    file.rewrite(output, names, function, silent)
+    with output.open("wb") as stream:
+        file.rewrite(stream, names, function, silent)
     return np.load(output, allow_pickle=False)
 
 
@@ -113,7 +114,8 @@ def test_blocks_together_equal_the_whole(tmp_path, monkeypatch, suffix):
     np.save(path, VALUES) if suffix == ".npy" else np.savez(path, y_proba=VALUES)
     monkeypatch.setattr(_base, "BLOCK_ROWS", 3)
     done = []
-    open_predictions(path).rewrite(tmp_path / f"b{suffix}", None, turn, done.append)
+    with (tmp_path / f"b{suffix}").open("wb") as stream:
+        open_predictions(path).rewrite(stream, None, turn, done.append)
     new = np.load(tmp_path / f"b{suffix}")
     np.testing.assert_array_equal(new if suffix == ".npy" else new["y_proba"], turn(VALUES))
     assert done == [3, 3, 1]
@@ -277,3 +279,12 @@ def test_wrong_arrays_are_named(tmp_path, arrays, message):
     np.savez(tmp_path / "a.npz", **arrays)
     with pytest.raises(ValueError, match=message):
         open_predictions(tmp_path / "a.npz").values(None)
+
+
+def test_an_archive_that_expands_too_far_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(_base, "MOST_EXPANDED", 10_000)
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, y_proba=np.full((20_000, 2), 0.5))
+    with pytest.raises(ValueError, match=r"expands from [0-9,]+ bytes to 320,128 or more.*trust"):
+        open_predictions(path).values(None)
+    assert open_predictions(path, bounded=False).values(None).shape == (20_000, 2)

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import priorshift as ps
-from priorshift.execution import Table, map_reduce, take_rows
+from priorshift.border import Table, map_reduce, take_rows
 from priorshift.files import _arrow_rows, open_predictions
 
 N = 101

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from priorshift.execution import Table
+from priorshift.border import Table
 from priorshift.files import ClassView, _base, open_predictions
 
 ROWS = np.array([[0.125, 0.5, 0.375], [0.25, 0.25, 0.5], [1.0, 0.0, 0.0]])
@@ -45,7 +45,8 @@ def in_memory(rows):
 
 def rewritten(file, function, names):
     output = file.path.with_name(f"new-{file.path.name}")
-    file.rewrite(output, names, function, silent)
+    with output.open("wb") as stream:
+        file.rewrite(stream, names, function, silent)
     return open_predictions(output)
 
 

@@ -134,7 +134,7 @@ def test_stratified_weights_keep_class_sizes(rng):
 
 
 def test_resamples_do_not_depend_on_the_number_of_threads(monkeypatch):
-    import priorshift.execution as execution
+    import priorshift.border as execution
 
     def draw(rng):
         return rng.standard_normal(3)
@@ -228,7 +228,7 @@ def test_gibbs_leaves_out_what_is_impossible():
 
 
 def test_gibbs_draws_do_not_depend_on_the_number_of_threads(monkeypatch):
-    import priorshift.execution._threads as local
+    import priorshift.border.threads as local
     import priorshift.intervals._bayesian as gibbs
 
     V, n = np.array([[12.0, 6.0], [8.0, 14.0]]), np.array([30, 20])

@@ -46,7 +46,7 @@ def test_the_laboratory_imports_documented_names_only(path):
 
 def test_the_laboratory_uses_the_library():
     found = {name for path in FILES for name in imported(path)}
-    assert {"priorshift.get_estimator", "priorshift.files.atomic_path"} <= found
+    assert {"priorshift.get_estimator", "priorshift.files.atomic_file"} <= found
 
 
 def test_every_command_has_a_module_with_a_docstring():

@@ -339,11 +339,11 @@ def test_bcts_is_its_port(K):
     task = draw(K, 3, False)
     T, b = port_bcts(task.logits_val, task.y_val, task.frequencies)
     given = {"source_label_priors": task.frequencies, "classes": task.classes}
-    found = ps.BCTS(solver="released").fit(task.logits_val, task.y_val, **given)
+    found = ps.BCTS(solver="released", logits=True).fit(task.logits_val, task.y_val, **given)
     assert found.temperature_ == pytest.approx(T, abs=1e-6)
     np.testing.assert_allclose(found.bias_, b, atol=1e-6)
     assert found.n_iter_ == 100
-    best = ps.BCTS(balance="weights").fit(task.logits_val, task.y_val, **given)
+    best = ps.BCTS(balance="weights", logits=True).fit(task.logits_val, task.y_val, **given)
     assert (best.converged_, found.converged_) == (True, False)
     assert best.nll_ < found.nll_
     np.testing.assert_allclose(
@@ -353,8 +353,8 @@ def test_bcts_is_its_port(K):
 
 def test_bcts_of_probabilities_is_that_of_their_logarithms():
     task = draw(10, 0, False)
-    by_logits = ps.BCTS(solver="released").fit(task.logits_val, task.y_val)
-    by_proba = ps.BCTS(solver="released", from_proba=True).fit(task.val, task.y_val)
+    by_logits = ps.BCTS(solver="released", logits=True).fit(task.logits_val, task.y_val)
+    by_proba = ps.BCTS(solver="released").fit(task.val, task.y_val)
     np.testing.assert_allclose(by_proba.bias_, by_logits.bias_, atol=1e-5)
 
 
@@ -368,14 +368,14 @@ def test_bcts_of_probabilities_is_that_of_their_logarithms():
 def test_bcts_refuses_what_does_not_fit(params, message):
     task = draw(2, 0, False)
     with pytest.raises(ValueError, match=message):
-        ps.BCTS(**{"solver": "released", **params}).fit(task.logits_val, task.y_val)
+        ps.BCTS(**{"solver": "released", "logits": True, **params}).fit(task.logits_val, task.y_val)
 
 
 def test_a_released_bcts_that_diverges_says_so():
     y = np.arange(60) % 3
     logits = np.random.default_rng(0).normal(size=(60, 3)) * 1e45
     with pytest.raises(ValueError, match="use solver='optimal'"):
-        ps.BCTS(solver="released").fit(logits, y)
+        ps.BCTS(solver="released", logits=True).fit(logits, y)
 
 
 # The authors' notebook

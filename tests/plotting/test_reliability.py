@@ -196,25 +196,12 @@ def test_bad_arguments_are_refused(data, ax):
 
 
 @pytest.mark.parametrize("display", [ReliabilityDisplay, ConfusionDisplay])
-def test_the_former_order_works_with_a_warning(data, display, ax):
+def test_labels_come_first(data, display, ax):
     y_proba, y = data
     now = display.from_predictions(y, y_proba, ax=ax).frame("polars")
-    with pytest.warns(FutureWarning, match=rf"{display.__name__}.*labels first.*0\.3"):
-        before = display.from_predictions(y_proba, y, ax=ax).frame("polars")
-    assert before.equals(now)
-    with pytest.warns(FutureWarning, match="labels first"):
-        assert display.from_predictions(y_proba, y=y, ax=ax).frame("polars").equals(now)
-    assert display.from_predictions(y=y, y_proba=y_proba, ax=ax).frame("polars").equals(now)
-    assert display.from_predictions(y, y_proba=y_proba, ax=ax).frame("polars").equals(now)
-
-
-@pytest.mark.parametrize("display", [ReliabilityDisplay, ConfusionDisplay])
-def test_two_arrays_of_one_axis_need_names(display, ax):
-    y, y_proba = [1, 0, 1, 0], [0.9, 0.2, 0.6, 0.4]
-    for arrays in ((y, y_proba), (y_proba, y)):
-        with pytest.raises(ValueError, match="name them: y=labels, y_proba=probabilities"):
-            display.from_predictions(*arrays, ax=ax)
-    display.from_predictions(y=y, y_proba=y_proba, ax=ax)
+    assert display.from_predictions(y_proba=y_proba, y=y, ax=ax).frame("polars").equals(now)
+    with pytest.raises(ValueError, match="y"):
+        display.from_predictions(y_proba, y, ax=ax)
 
 
 def test_the_signature_names_labels_first():

@@ -122,7 +122,7 @@ def test_the_keyboard_sorts(visit, pets):
 def test_what_has_no_number_sorts_last(visit):
     page = visit("pets")
     page.get_by_text("Methods side by side").first.click()
-    header = page.locator("#methods-table").get_by_role("button", name="Agreement")
+    header = page.locator("#methods-table").get_by_role("button", name="Farthest class")
     for _ in range(2):
         header.click()
         assert column(page, "methods-table", 1)[-1] == "na"
@@ -206,6 +206,38 @@ def test_it_is_read_without_scripts(visit, pets):
     assert page.get_by_role("button").count() == 0, "a button that does nothing"
     assert not page.get_by_label("Find a class").is_visible()
     assert page.locator("#priors-table tbody tr").count() == 120
+
+
+def test_the_slider_says_what_the_table_says(visit, draw, files):
+    case = draw(["no", "yes"], spread=0.8, seed=2)
+    write_report(files / "two.html", case.estimate("em"), **case.data)
+    page = visit("two")
+    data = json.loads(page.locator("#priorshift-data").text_content())["what_if"]
+    slider = page.locator("#what-if-share")
+    for row in data["rows"]:
+        slider.evaluate(
+            "(e, share) => { e.value = Math.log(share / (1 - share)); "
+            "e.dispatchEvent(new Event('input')); }",
+            row["share"],
+        )
+
+        def shown(what):
+            text = page.locator(f"#what-if [data-what={what}]").inner_text()
+            return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+
+        assert shown("threshold") == pytest.approx(row["threshold"], rel=0.01)
+        assert shown("alerts") == pytest.approx(row["alerts"], abs=0.006)
+        assert shown("missed") == pytest.approx(row["missed"], abs=0.006)
+        assert shown("ppv") == pytest.approx(row["ppv"], abs=0.006)
+
+
+def test_two_classes_have_a_table_without_scripts(visit, draw, files):
+    case = draw(["no", "yes"], spread=0.8, seed=2)
+    write_report(files / "two.html", case.estimate("em"), **case.data)
+    page = visit("two", java_script_enabled=False)
+    assert page.locator(".slider").is_hidden()
+    page.get_by_text("At other shares").first.click()
+    assert page.locator("#what-if-table").is_visible()
 
 
 def test_the_data_can_be_read_from_the_page(visit, pets):

@@ -21,7 +21,7 @@ def test_an_estimate_alone(pets, read):
     for absent in ("methods", "decisions", "labels", "confusion", "calibration", "shift"):
         assert absent not in page.texts
     assert "pass y_proba_val and y_val" in page.texts["left-out"]
-    assert "No verdict: whether adapting helps takes labelled validation" in page.texts["verdict"]
+    assert "No verdict: to tell whether adapting helps takes labelled" in page.texts["verdict"]
     assert page.data["verdict"] is None
     assert page.data["decisions"] is page.data["confusion"] is page.data["comparison"] is None
     assert [attributes["href"] for attributes in page.find("a") if "#" in attributes["href"]] == [
@@ -92,7 +92,7 @@ def test_a_class_that_validation_lacks(pets, read):
     with pytest.warns(ps.PriorShiftWarning):
         estimate = estimator.estimate(pets.y_proba_target)
     page = read(render_report(estimate, y_proba_val=proba, y_val=y))
-    assert "Validation has no sample of “hen”" in page.texts["next"]
+    assert "Validation has no row of “hen”" in page.texts["next"]
     assert page.data["confusion"]["rows_of_class"][2] == 0
     assert np.isfinite(page.data["confusion"]["condition_number_soft"])
     assert "hen" not in page.column("pairs-table", "Decided as")  # no row of that class

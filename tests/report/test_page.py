@@ -130,7 +130,7 @@ def test_only_the_date_differs_from_page_to_page(pets, plain_html):
 def test_the_date_is_now_by_default(pets, read, monkeypatch):
     now = datetime(2027, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
     clock = SimpleNamespace(now=lambda zone: now.astimezone(zone))
-    monkeypatch.setattr("priorshift.report._content.datetime", clock)
+    monkeypatch.setattr("priorshift.report._page.datetime", clock)
     page = read(render_report(pets.estimate()))
     assert datetime.fromisoformat(page.data["created"]) == now.replace(microsecond=0)
 

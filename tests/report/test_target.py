@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import priorshift as ps
+from priorshift.border import ArrayTable, rows, sample_in_memory
 from priorshift.compare import compare, score
-from priorshift.execution import ArrayTable, _tables, sample_in_memory
 from priorshift.report import render_report
-from priorshift.report._facts import count_target, decisions_of
+from priorshift.report._facts import gather
 
 
 @pytest.fixture
@@ -21,22 +21,19 @@ def target(simulate, rng):
 @pytest.mark.parametrize("kind", [np.asarray, ArrayTable])
 def test_counts_and_scores_are_those_of_all_rows(target, kind):
     estimate, y_proba, y = target
-    counted, told = count_target(estimate, kind(y_proba), y)
+    facts = gather(estimate, y_proba_target=kind(y_proba), y_target=y)
     adapted = estimate.adapt(y_proba)
     before, after = y_proba.argmax(axis=1), adapted.argmax(axis=1)
-    decisions = decisions_of(counted.routes)
-    assert told == []
-    assert decisions.n_rows == 500
-    assert decisions.n_changed == (before != after).sum() > 0
-    np.testing.assert_array_equal(decisions.before, np.bincount(before, minlength=4))
-    np.testing.assert_array_equal(decisions.after, np.bincount(after, minlength=4))
-    for flow in decisions.flows:
-        assert flow.rows == ((before == flow.before) & (after == flow.after)).sum() > 0
-    assert sum(flow.rows for flow in decisions.flows) == decisions.n_changed
+    assert facts.warnings == ()
+    assert facts.n_changed == (before != after).sum() > 0
+    for counted, decided in zip(facts.routes, (before, after), strict=True):
+        np.testing.assert_array_equal(counted, np.bincount(decided, minlength=4))
+    for source, goal, n_rows in facts.flows:
+        assert n_rows == ((before == source) & (after == goal)).sum() > 0
     names = estimate.classes
     for found, expected in (
-        (counted.before, score(y_proba, y, estimate.source_priors, classes=names)),
-        (counted.after, score(adapted, y, estimate.priors, classes=names)),
+        (facts.scores[0], score(y_proba, y, estimate.source_priors, classes=names)),
+        (facts.scores[1], score(adapted, y, estimate.priors, classes=names)),
     ):
         known = {name: value for name, value in vars(expected).items() if value is not None}
         for name, value in known.items():
@@ -48,25 +45,24 @@ def test_rows_without_a_class_left_are_told_of_once():
         "known", np.arange(2), np.array([1.0, 0.0]), np.array([0.5, 0.5]), "given", "direct"
     )
     table = ArrayTable(np.tile([[0.0, 1.0], [0.5, 0.5]], (40, 1)))
-    _, told = count_target(estimate, table, None)
-    assert set(told) == {
+    assert gather(estimate, y_proba_target=table).warnings == (
         "Some rows have no class left that the target priors allow; they keep their original "
-        "probabilities."
-    }
+        "probabilities.",
+    )
     page = render_report(estimate, y_proba_target=table)
     assert page.count("Some rows have no class left") == 2  # once in words, once in its data
 
 
 def test_samples_are_rows_of_the_table_and_the_same_every_time(rng, monkeypatch):
-    monkeypatch.setattr(_tables, "SAMPLE_NUMBERS", 300)
-    monkeypatch.setattr(_tables, "FEWEST_ROWS", 10)
+    monkeypatch.setattr(rows, "SAMPLE_NUMBERS", 300)
+    monkeypatch.setattr(rows, "FEWEST_ROWS", 10)
     values = np.column_stack([np.arange(1000.0), rng.random((1000, 2))])
     sample = sample_in_memory(ArrayTable(values))
-    rows = sample[:, 0].astype(int)
-    assert 80 < rows.size <= 100
-    assert (np.diff(rows) > 0).all()
-    np.testing.assert_array_equal(sample, values[rows])
-    assert abs(rows.mean() - 500) < 100
+    drawn = sample[:, 0].astype(int)
+    assert 80 < drawn.size <= 100
+    assert (np.diff(drawn) > 0).all()
+    np.testing.assert_array_equal(sample, values[drawn])
+    assert abs(drawn.mean() - 500) < 100
     np.testing.assert_array_equal(sample_in_memory(ArrayTable(values)), sample)
 
 

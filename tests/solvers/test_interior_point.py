@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from priorshift.execution import SparseBlock, SparseTable
+from priorshift.border import SparseBlock, SparseTable
 from priorshift.solvers import Mixture, _certified, maximise
 from priorshift.solvers._certified import leap, matrix_free
 from priorshift.solvers._interior_point import Operator, conjugate_gradients

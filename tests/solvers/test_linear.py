@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csr_array, random_array
 
 import priorshift as ps
-from priorshift.execution import SparseBlock
+from priorshift.border import SparseBlock
 from priorshift.solvers import _linear as linear
 from priorshift.solvers import condition_number, solve_linear
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 
-from priorshift.execution import _threads
+from priorshift.border import threads
 from priorshift.solvers import Mixture, Solution, maximise
 from priorshift.solvers._mixture import factorise
 
@@ -90,7 +90,7 @@ def test_a_class_without_hyperprior_may_be_at_zero():
 
 @pytest.mark.parametrize("serial", [True, False], ids=["serial", "threads"])
 def test_float32_rows_are_summed_in_float64(monkeypatch, rng, serial):
-    monkeypatch.setattr(_threads, "SERIAL_WORK", np.inf if serial else 0)
+    monkeypatch.setattr(threads, "SERIAL_WORK", np.inf if serial else 0)
     A = rng.dirichlet(np.ones(3), 50_000).astype(np.float32)
     p = rng.dirichlet(np.ones(3))
     single, double = Mixture.of(A), Mixture.of(A.astype(np.float64))

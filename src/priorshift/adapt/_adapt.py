@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from priorshift._typing import Indices, Vector
-from priorshift._validation import (
+from priorshift.border import (
     NO_PRIOR,
+    SparseTable,
+    TensorTable,
     as_mapping,
     check_fraction,
     check_outputs,
@@ -21,20 +23,16 @@ from priorshift._validation import (
     classes_of_labels,
     encode_labels,
     in_class_order,
+    is_dask_array,
     like_input,
+    map_chunks,
     read_labels,
+    row_blocks,
     settle_classes,
+    softmax_of,
 )
 from priorshift.counts import DecisionCounts
 from priorshift.exceptions import PriorShiftWarning, warn_user
-from priorshift.execution import (
-    SparseTable,
-    TensorTable,
-    is_dask_array,
-    map_chunks,
-    row_blocks,
-    softmax_of,
-)
 
 
 def adapt_proba(
@@ -246,6 +244,8 @@ def reweight(
         tensor, n_kept = _reweight_tensor(values, ratio, from_logits)
         _warn_of_kept(n_kept, values.shape[0])
         return tensor
+    if codes is None and not from_logits and (ratio == 1).all():
+        return values.copy()  # what is left alone stays as it is, to the last digit
     adapted = np.empty_like(values)
     n_kept = 0
     with np.errstate(divide="ignore"):

@@ -15,7 +15,7 @@ from functools import partial
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,8 +23,12 @@ from scipy.sparse import issparse
 
 from priorshift._results import FrozenArrays
 from priorshift._typing import Floats, Indices, Labels, Vector
-from priorshift._validation import (
+from priorshift.adapt._adapt import prior_ratio, reweight
+from priorshift.adapt._costs import cheapest, check_costs
+from priorshift.border import (
     SUM_TOLERANCE,
+    SparseTable,
+    Table,
     check_classes,
     check_fraction,
     check_numbers,
@@ -33,25 +37,19 @@ from priorshift._validation import (
     check_proba,
     check_source_mass,
     in_class_order,
+    is_dask_array,
     like_input,
+    map_chunks,
     require_keys,
     some,
 )
-from priorshift.adapt._adapt import prior_ratio, reweight
-from priorshift.adapt._costs import cheapest, check_costs
 from priorshift.calibration import (
     Calibration,
     CalibrationAverage,
     CalibrationMap,
     calibration_from_dict,
 )
-from priorshift.execution import (
-    SparseTable,
-    Table,
-    is_dask_array,
-    map_chunks,
-)
-from priorshift.files import write_text
+from priorshift.files import read_json, require_file, sign, verify, write_json, write_text
 
 SCHEMA_VERSION = 1
 """Raised when a field of the JSON changes its meaning, comes or goes; see schemas/."""
@@ -164,8 +162,11 @@ class Adapter(FrozenArrays):
                 )
             values = self.calibration.apply(values, from_logits=from_logits)
             from_logits = False
-        ratio = self.ratio ** (self.strength * check_fraction(strength, "strength"))
-        adapted = reweight(values, ratio, from_logits=from_logits)
+        power = self.strength * check_fraction(strength, "strength")
+        if power == 0 and isinstance(values, np.ndarray) and not from_logits:
+            adapted: Any = values.copy()  # there is nothing to do, not even to round
+        else:
+            adapted = reweight(values, self.ratio**power, from_logits=from_logits)
         return like_input(predictions, adapted, self.classes)
 
     def decide(self, y_proba: ArrayLike, *, from_logits: bool = False) -> Labels:
@@ -209,12 +210,7 @@ class Adapter(FrozenArrays):
     @classmethod
     def from_dict(cls, found: Any) -> "Adapter":
         """Create an adapter from the output of `to_dict`; reject anything against the schema."""
-        version = found.get("schema_version") if isinstance(found, Mapping) else None
-        if type(version) is not int or version != SCHEMA_VERSION:
-            raise ValueError(
-                f"an adapter must have schema_version {SCHEMA_VERSION}; found {version!r}. Write "
-                "it with Adapter.to_json, or read it with the version of priorshift that wrote it."
-            )
+        _check_version(found)
         require_keys(found, ("schema_version", *KEYS), "the adapter")
         named = {name: found[name] for name in KEYS}
         for name in ("classes", "source_priors", "priors"):
@@ -245,8 +241,7 @@ class Adapter(FrozenArrays):
         str
             The text.
         """
-        lines = (f"  {json.dumps(name)}: {json.dumps(v)}" for name, v in self.to_dict().items())
-        text = "{\n" + ",\n".join(lines) + "\n}\n"
+        text = write_json(sign(self.to_dict()))
         if path is not None:
             write_text(path, text)
         return text
@@ -262,13 +257,21 @@ class Adapter(FrozenArrays):
         """
         text = source if isinstance(source, str) else _read(Path(source))
         try:
-            found = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_once)
-        except (ValueError, RecursionError) as error:
-            if not isinstance(error, json.JSONDecodeError | RecursionError):
-                raise ValueError(f"the adapter cannot be read: {error}") from None
+            found = read_json(text)
+        except ValueError as error:
+            if not isinstance(error, json.JSONDecodeError):
+                raise ValueError(f"the adapter cannot be read: {error}.") from None
             hint = "; to read a file, pass a Path" if len(text) < 500 and "{" not in text else ""
             raise ValueError(f"the adapter is not JSON ({error}){hint}.") from None
-        return cls.from_dict(found)
+        _check_version(found)
+        try:
+            content = verify(found)
+        except ValueError as error:
+            raise ValueError(
+                f"the adapter is damaged or was edited: {error}. Write it again with "
+                "Adapter.to_json; Adapter.from_dict makes one of values of your own."
+            ) from None
+        return cls.from_dict(content)
 
     def to_onnx(
         self,
@@ -532,21 +535,17 @@ def _thawed(found: Any) -> Any:
 
 
 def _read(path: Path) -> str:
+    require_file(path)
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise ValueError(f"{path} is not text in UTF-8, so it is no adapter.") from None
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"it has {name}, which is not a number of JSON.")
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse an object that has a key twice: readers would disagree on what it says."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"it has the key {twice!r} twice.")
-    return found
+def _check_version(found: Any) -> None:
+    version = found.get("schema_version") if isinstance(found, Mapping) else None
+    if type(version) is not int or version != SCHEMA_VERSION:
+        raise ValueError(
+            f"an adapter must have schema_version {SCHEMA_VERSION}; found {version!r}. Write it "
+            "with Adapter.to_json, or read it with the version of priorshift that wrote it."
+        )

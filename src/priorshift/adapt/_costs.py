@@ -16,8 +16,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from priorshift._typing import Indices, Labels, Vector
-from priorshift._validation import as_array, check_choice, check_classes, check_proba, some
-from priorshift.execution import Block, DenseBlocks, SparseTable, map_reduce
+from priorshift.border import (
+    Block,
+    DenseBlocks,
+    SparseTable,
+    as_array,
+    check_choice,
+    check_classes,
+    check_proba,
+    map_reduce,
+    some,
+)
 
 REJECTED = -1
 """The column number of a row that is not decided."""

@@ -16,15 +16,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from priorshift._typing import Labels, Vector
-from priorshift._validation import check_choice, some
+from priorshift.border import check_choice, some
 from priorshift.calibration import TINY, CalibrationMap
-from priorshift.files import atomic_path
+from priorshift.files import atomic_file
 
 if TYPE_CHECKING:
     from priorshift.adapt._adapter import Adapter
@@ -369,8 +368,8 @@ def _finished(onnx: Any, model: Any, adapter: Adapter, path: str | PathLike[str]
     )
     onnx.checker.check_model(model)
     if path is not None:
-        with atomic_path(path) as temporary:
-            Path(temporary).write_bytes(model.SerializeToString())
+        with atomic_file(path) as stream:
+            stream.write(model.SerializeToString())
     return model
 
 

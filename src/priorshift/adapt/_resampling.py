@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from priorshift._typing import Indices, Vector
-from priorshift._validation import (
+from priorshift.border import (
     check_count,
     check_priors,
     classes_of_labels,

@@ -16,7 +16,9 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from priorshift._typing import Floats, Labels, Vector, are_numbers
-from priorshift._validation import (
+from priorshift.adapt._adapt import classes_named, prior_ratio, reweight
+from priorshift.adapt._resampling import RandomState
+from priorshift.border import (
     as_array,
     check_count,
     check_fraction,
@@ -26,12 +28,10 @@ from priorshift._validation import (
     check_source_mass,
     in_class_order,
     like_input,
+    row_blocks,
     settle_classes,
     some,
 )
-from priorshift.adapt._adapt import classes_named, prior_ratio, reweight
-from priorshift.adapt._resampling import RandomState
-from priorshift.execution import row_blocks
 
 BLOCK_BYTES = 2**24
 """Float64 bytes of the adapted probabilities that are held at once."""

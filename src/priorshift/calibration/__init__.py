@@ -18,7 +18,7 @@ of `CalibratedEM`). `calibrators` (the classes above) and `average` (many calibr
 build on these; `floors` handles outputs of exactly 0.
 """
 
-from priorshift.calibration.average import AveragedCalibration, average_calibration, label_losses
+from priorshift.calibration.average import AveragedCalibration, average_calibration
 from priorshift.calibration.calibrators import BCTS, TemperatureScaling, VectorScaling
 from priorshift.calibration.crossfit import (
     FAMILIES,
@@ -54,6 +54,5 @@ __all__ = [
     "calibration_from_dict",
     "choose_calibration",
     "deal_folds",
-    "label_losses",
     "ridges_of",
 ]

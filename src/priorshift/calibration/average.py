@@ -16,12 +16,12 @@ from typing import NamedTuple
 import numpy as np
 
 from priorshift._typing import Floats, Indices, Mask, Vector
+from priorshift.border import row_blocks, single_threaded_blas
 from priorshift.calibration.crossfit import along_ridges, by_fold, out_of_fold
 from priorshift.calibration.fitting import Penalty, fit_temperature
 from priorshift.calibration.floors import FLOORS, best_floor, floored_likelihood, map_above
 from priorshift.calibration.likelihood import Family, LabelLikelihood, ScoreMap, rebalance
 from priorshift.calibration.maps import TINY, CalibrationAverage, CalibrationMap
-from priorshift.execution import row_blocks, single_threaded_blas
 
 RIDGES = (1e3, 1e2, 1e1, 1e0, 1e-1)
 WEAK_RIDGES = RIDGES[2:]
@@ -59,8 +59,6 @@ class AveragedCalibration:
     average : CalibrationAverage
     folds : tuple of CalibrationAverage
         The same maps fitted without each fold.
-    temperature : CalibrationMap
-        The best temperature, which never changes a decision.
     order : ndarray of int
         Rows of validation in the order of `y_proba` here.
     y_proba : ndarray of shape (n_samples, n_classes)
@@ -73,7 +71,6 @@ class AveragedCalibration:
 
     average: CalibrationAverage
     folds: tuple[CalibrationAverage, ...]
-    temperature: CalibrationMap
     order: Indices
     y_proba: Floats
     excess: float
@@ -94,7 +91,6 @@ def average_calibration(
     y_proba, y, weight = y_proba[order], y[order], weight[order]
     weight, offset = rebalance(y, weight, label_priors)
     with single_threaded_blas():
-        temperature = _temperature(y_proba, y, weight, offset)
         candidates = _all_candidates(y_proba, y, weight, offset, label_priors, folds)
         nats = np.array([candidate.nats for candidate in candidates])
         plain = np.array([c.fitted.name.endswith("none") for c in candidates])
@@ -116,7 +112,6 @@ def average_calibration(
     return AveragedCalibration(
         average,
         without,
-        temperature,
         order,
         calibrated,
         excess,
@@ -185,13 +180,6 @@ class _Setting(NamedTuple):
         """Fit a temperature to all rows, and without each fold."""
         likelihoods = (self.likelihood, *self.outside)
         return [fit_temperature(one, bias=bias, prior=1.0, tol=1e-3).map for one in likelihoods]
-
-
-def _temperature(y_proba: Floats, y: Indices, weight: Vector, offset: Vector) -> CalibrationMap:
-    """Fit a temperature with the same floor for every class: it keeps every decision."""
-    found = best_floor(y_proba, y, weight, offset, FLOORS[::2])
-    K = offset.size
-    return CalibrationMap("ts", np.full(K, found.slope), np.zeros(K), found.floor)
 
 
 def _temperatures(setting: _Setting, folds: Sequence[slice]) -> Iterator[Candidate]:

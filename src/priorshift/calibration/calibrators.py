@@ -21,8 +21,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from priorshift._typing import Vector
-from priorshift._validation import (
+from priorshift.border import (
+    SUM_TOLERANCE,
     Predictions,
+    TensorTable,
     check_choice,
     check_count,
     check_outputs,
@@ -32,8 +34,11 @@ from priorshift._validation import (
     column_of,
     encode_labels,
     in_class_order,
+    is_tensor,
     read_labels,
+    row_blocks,
     settle_classes,
+    single_threaded_blas,
 )
 from priorshift.calibration.crossfit import by_fold, cross_fit, ridges_of
 from priorshift.calibration.fitting import (
@@ -54,7 +59,6 @@ from priorshift.calibration.likelihood import (
 )
 from priorshift.calibration.maps import TINY
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
-from priorshift.execution import TensorTable, is_tensor, row_blocks, single_threaded_blas
 
 _NO_LOGIT = -1e100  # a logit below this represents probability 0, as -inf does
 
@@ -95,7 +99,7 @@ class _Task(NamedTuple):
 class _Calibrator(BaseEstimator):
     """Fit and apply `softmax(v * z + b)`; a subclass defines the parameters."""
 
-    from_proba: bool = False
+    logits: bool = False
     balance: Literal["offset", "weights"] = "offset"
     tol: float = 1e-6
     max_iter: int = 1000
@@ -116,7 +120,7 @@ class _Calibrator(BaseEstimator):
 
     def fit(
         self,
-        logits: ArrayLike,
+        y_proba: ArrayLike,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         *,
@@ -127,8 +131,8 @@ class _Calibrator(BaseEstimator):
 
         Parameters
         ----------
-        logits : array-like or frame of shape (n_samples, n_classes)
-            Logits or log-probabilities; probabilities if `from_proba`.
+        y_proba : array-like or frame of shape (n_samples, n_classes)
+            Probabilities; logits or log-probabilities if the calibrator has `logits=True`.
         y : array-like of shape (n_samples,)
             The labels.
         sample_weight : array-like of shape (n_samples,), optional
@@ -144,8 +148,8 @@ class _Calibrator(BaseEstimator):
             The fitted calibrator.
         """
         balance = self._balance
-        logits, y = column_of(logits, y, of="logits")
-        outputs = check_outputs(logits, from_proba=self.from_proba, name="logits", classes=classes)
+        y_proba, y = column_of(y_proba, y, of="y_proba")
+        outputs = self._outputs(y_proba, classes=classes)
         labels = read_labels(y, outputs.values.shape[0])
         self.classes_ = settle_classes(outputs, labels, classes)
         self.n_features_in_ = self.classes_.size
@@ -170,23 +174,22 @@ class _Calibrator(BaseEstimator):
             self._fit(_Task(likelihood, unit, ridges, folds))
         return self
 
-    def predict_log_proba(self, logits: ArrayLike) -> Vector:
+    def predict_log_proba(self, y_proba: ArrayLike) -> Vector:
         """Return calibrated log-probabilities, with arguments and shape as in `predict_proba`."""
         check_is_fitted(self, "_map")
-        if is_tensor(logits):
-            return self._predict_tensor(logits, log=True)
-        outputs = check_outputs(logits, from_proba=self.from_proba, name="logits")
-        scores = self._z(outputs)
+        if is_tensor(y_proba):
+            return self._predict_tensor(y_proba, log=True)
+        scores = self._z(self._outputs(y_proba))
         scores *= self._map.slope
         scores += self._map.bias
         return _log_softmax(scores)
 
-    def predict_proba(self, logits: ArrayLike) -> Vector:
+    def predict_proba(self, y_proba: ArrayLike) -> Vector:
         """Return calibrated probabilities.
 
         Parameters
         ----------
-        logits : array-like or frame of shape (n_samples, n_classes)
+        y_proba : array-like or frame of shape (n_samples, n_classes)
             Outputs of the same kind as those passed to `fit`.
 
         Returns
@@ -195,31 +198,44 @@ class _Calibrator(BaseEstimator):
             Probabilities, with columns in the order of `classes_`. A tensor gives a tensor on the
             same device.
         """
-        if is_tensor(logits):
+        if is_tensor(y_proba):
             check_is_fitted(self, "_map")
-            return self._predict_tensor(logits, log=False)
-        proba = self.predict_log_proba(logits)
+            return self._predict_tensor(y_proba, log=False)
+        proba = self.predict_log_proba(y_proba)
         return np.exp(proba, out=proba)
 
-    def _predict_tensor(self, logits: Any, *, log: bool) -> Any:
+    def _outputs(self, y_proba: Any, **how: Any) -> Predictions:
+        """Check probabilities, or logits; warn of logits that look like probabilities."""
+        outputs = check_outputs(y_proba, from_proba=not self.logits, name=self._name, **how)
+        if self.logits and isinstance(outputs.values, np.ndarray) and _are_proba(outputs.values):
+            warn_user(
+                f"the rows that {type(self).__name__}(logits=True) got sum to 1, as probabilities "
+                "do; for probabilities leave out logits=True.",
+                PriorShiftWarning,
+            )
+        return outputs
+
+    @property
+    def _name(self) -> str:
+        return "logits" if self.logits else "y_proba"
+
+    def _predict_tensor(self, y_proba: Any, *, log: bool) -> Any:
         """Calibrate a tensor on its device; return one of its own type."""
-        outputs = check_outputs(logits, from_proba=self.from_proba, name="logits", tensors=True)
-        table: TensorTable = in_class_order(outputs, self.classes_, "logits")
+        outputs = self._outputs(y_proba, tensors=True)
+        table: TensorTable = in_class_order(outputs, self.classes_, self._name)
         xp, blocks = table.xp, []
         slope, bias = table.constant(self._map.slope), table.constant(self._map.bias)
         tiny = table.constant(TINY)
         for block in table.on_device():
-            z = block
-            if self.from_proba:
-                z = xp.log(xp.where(block < tiny, tiny, block))
+            z = block if self.logits else xp.log(xp.where(block < tiny, tiny, block))
             scores = _log_softmax_tensor(xp, _log_softmax_tensor(xp, z) * slope + bias)
             blocks.append(scores if log else xp.exp(scores))
         return table.joined(blocks)
 
     def _z(self, outputs: Predictions) -> Vector:
         """Return the log-softmax of the outputs, in a new array."""
-        values = in_class_order(outputs, self.classes_, "logits")
-        if not self.from_proba:
+        values = in_class_order(outputs, self.classes_, self._name)
+        if self.logits:
             return _log_softmax(np.array(values, dtype=np.float64, order="C"))
         z = np.maximum(values, TINY, dtype=np.float64, order="C")
         return _log_softmax(np.log(z, out=z))
@@ -260,6 +276,11 @@ class _Calibrator(BaseEstimator):
         return found
 
 
+def _are_proba(values: Vector) -> bool:
+    """Tell whether all rows could be probabilities."""
+    return bool(values.min() >= 0) and bool((abs(values.sum(axis=1) - 1) <= SUM_TOLERANCE).all())
+
+
 def _unit(z: Vector) -> float:
     """Return the spread of log-probabilities; scaled by it, the best slopes are about 1."""
     spread = np.ptp(z, axis=1)
@@ -287,8 +308,9 @@ class TemperatureScaling(_Calibrator):
 
     Parameters
     ----------
-    from_proba : bool, default=False
-        Whether the inputs are probabilities `f` instead of logits; then `z = log max(f, TINY)`.
+    logits : bool, default=False
+        Whether the inputs are logits or log-probabilities `z`, instead of probabilities `f` with
+        `z = log max(f, TINY)`.
     balance : {"offset", "weights"}, default="offset"
         How to correct for `source_label_priors`. "offset" adds the log ratio of validation to
         training frequency to the scores while fitting, which gives the likelihood of labels sampled
@@ -327,7 +349,7 @@ class TemperatureScaling(_Calibrator):
     >>> logits = rng.normal(size=(5000, 3))
     >>> y = np.argmax(logits + rng.gumbel(size=logits.shape), axis=1)
     >>> too_sure = 3 * logits
-    >>> round(TemperatureScaling().fit(too_sure, y).temperature_, 1)
+    >>> round(TemperatureScaling(logits=True).fit(too_sure, y).temperature_, 1)
     3.0
     """
 
@@ -341,7 +363,7 @@ class BCTS(_Calibrator):
 
     Parameters
     ----------
-    from_proba, balance, tol, max_iter
+    logits, balance, tol, max_iter
         As in `TemperatureScaling`.
     ridge : float, "cv" or None, default=None
         Penalty `ridge/2 ||b||^2` on the summed (not mean) negative log-likelihood, as if the biases
@@ -383,7 +405,7 @@ class BCTS(_Calibrator):
     >>> rng = np.random.default_rng(0)
     >>> logits = rng.normal(size=(20000, 3))
     >>> y = np.argmax(logits + [0.5, 0, -0.5] + rng.gumbel(size=logits.shape), axis=1)
-    >>> BCTS().fit(logits, y).bias_.round(1) + 0.0
+    >>> BCTS(logits=True).fit(logits, y).bias_.round(1) + 0.0
     array([ 0.5,  0. , -0.5])
     """
 
@@ -422,7 +444,7 @@ class VectorScaling(_Calibrator):
     ----------
     bias : bool, default=True
         Whether to fit a bias. False gives no-bias vector scaling (NBVS), which accepts no `ridge`.
-    from_proba, balance, ridge, cv, random_state, tol, max_iter
+    logits, balance, ridge, cv, random_state, tol, max_iter
         As in `BCTS`.
 
     Attributes
@@ -440,7 +462,7 @@ class VectorScaling(_Calibrator):
     >>> rng = np.random.default_rng(0)
     >>> z = log_softmax(rng.normal(size=(50000, 3)), axis=1)
     >>> y = np.argmax(z * [0.5, 1, 1.5] + rng.gumbel(size=z.shape), axis=1)
-    >>> VectorScaling(bias=False).fit(z, y).scale_.round(1)
+    >>> VectorScaling(bias=False, logits=True).fit(z, y).scale_.round(1)
     array([0.5, 1. , 1.5])
     """
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from priorshift._typing import Floats, Indices, Vector
-from priorshift._validation import check_choice, check_positive
+from priorshift.border import check_choice, check_positive, single_threaded_blas
 from priorshift.calibration.fitting import Objective, Penalty, fit_map, fit_path, fit_temperature
 from priorshift.calibration.floors import FLOORS, best_floor, floored_likelihood, map_above
 from priorshift.calibration.likelihood import (
@@ -21,7 +21,6 @@ from priorshift.calibration.likelihood import (
     rebalance,
 )
 from priorshift.calibration.maps import CalibrationMap
-from priorshift.execution import single_threaded_blas
 
 RIDGE_GRID = (1e6, 1e5, 1e4, 1e3, 1e2, 1e1, 1e0, 1e-1, 1e-2)
 """What `ridge="cv"` chooses from: from hardly any bias to hardly any penalty."""

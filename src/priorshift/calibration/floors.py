@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from priorshift._typing import Floats, Indices, Vector
+from priorshift.border import row_blocks
 from priorshift.calibration.fitting import fit_temperature
 from priorshift.calibration.likelihood import LabelLikelihood, ScoreMap, rebalance
 from priorshift.calibration.maps import CalibrationMap, floored_log
-from priorshift.execution import row_blocks
 
 FLOORS = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 3e-2)
 """Shares of the source priors that may be mixed into every row, times the number of classes."""

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from priorshift._typing import Indices, Mask, Vector
-from priorshift.execution import BLOCK_BYTES, LockFree, row_blocks
+from priorshift.border import BLOCK_BYTES, LockFree, row_blocks
 
 IMPOSSIBLE = -1e300
 """A score whose exp is exactly 0, while 0 * IMPOSSIBLE is not NaN."""

@@ -17,8 +17,15 @@ import numpy as np
 from scipy.special import softmax
 
 from priorshift._typing import Floats, Vector
-from priorshift._validation import SUM_TOLERANCE, check_numbers, require_keys
-from priorshift.execution import Table, TensorTable, row_blocks, softmax_of
+from priorshift.border import (
+    SUM_TOLERANCE,
+    Table,
+    TensorTable,
+    check_numbers,
+    require_keys,
+    row_blocks,
+    softmax_of,
+)
 
 TINY = float(np.finfo(np.float32).tiny)
 """The smallest normal float32, 1.2e-38: a smaller probability counts as this."""

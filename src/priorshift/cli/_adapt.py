@@ -40,7 +40,7 @@ from priorshift.cli._options import (
 )
 from priorshift.cli._task import Task, as_advised, open_task
 from priorshift.estimators import PriorEstimate
-from priorshift.files import Mark, Partial, atomic_path, remove_partial, resumable_path
+from priorshift.files import Partial, atomic_file, remove_partial, resumable_file
 
 
 def fingerprint(request: Request, method: str) -> str:
@@ -177,17 +177,13 @@ def rewrite(task: Task, plan: Plan, partial: Partial) -> Done:
         n_changed += int(np.count_nonzero(cheapest(before, costs) != cheapest(changed, costs)))
         return changed
 
-    def save(mark: Mark) -> None:
-        partial.save(mark, lambda: {"plan": plan.as_json(), "n_changed": n_changed})
-
-    with progress("Adapting", shift.n_target or task.target.n_rows()) as bar:
+    with progress("Adapting", task.n_target) as bar:
         task.target.rewrite(
-            partial.path,
+            partial,
             task.columns,
             adapted,
             lambda rows: bar.advance(bar.task_ids[0], rows),
-            partial.begin,
-            save if partial.fingerprint else None,
+            lambda: {"plan": plan.as_json(), "n_changed": n_changed},
         )
     return Done(n_rows, n_changed, *head)
 
@@ -252,20 +248,18 @@ def _destination(
     With `hidden` it goes nowhere: a terminal shows the first rows only.
     """
     if output is None or to_stdout:
-        with tempfile.TemporaryDirectory(prefix="priorshift-") as folder:
-            path = Path(folder) / "adapted.csv"
-            yield Partial(path, "")
-            if hidden:
-                return
-            with path.open("rb") as stream:
+        with tempfile.TemporaryFile() as stream:
+            yield Partial(stream)
+            if not hidden:
+                stream.seek(0)
                 copyfileobj(stream, sys.stdout.buffer)
-            sys.stdout.flush()
+                sys.stdout.flush()
     elif _can_resume(task, output):
-        with resumable_path(output, fingerprint(task.request, method)) as partial:
+        with resumable_file(output, fingerprint(task.request, method)) as partial:
             yield partial
     else:
-        with atomic_path(output) as path:
-            yield Partial(path, "")
+        with atomic_file(output) as stream:
+            yield Partial(stream)
         if is_file(output):
             remove_partial(output)
 

@@ -10,7 +10,7 @@ import click
 import numpy as np
 
 from priorshift._typing import Labels
-from priorshift._validation import read_decisions, read_labels, some
+from priorshift.border import read_decisions, read_labels, some
 from priorshift.cli._classes import (
     Columns,
     explain_columns,

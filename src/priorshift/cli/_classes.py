@@ -9,24 +9,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Floats, Labels, Mask
-from priorshift._validation import (
+from priorshift.adapt import reweight
+from priorshift.border import (
     RENORMALISE,
+    Block,
+    Blocks,
     Predictions,
+    Table,
     are_whole,
     as_text,
     check_logits,
     check_proba,
     is_missing,
+    map_reduce,
     misspelt,
     read_labels,
     rounding,
     settle_classes,
     some,
+    take_rows,
 )
-from priorshift.adapt import reweight
 from priorshift.cli._columns import HEAD_ROWS
 from priorshift.cli._dask import cluster_rows
-from priorshift.execution import Block, Blocks, Table, map_reduce, take_rows
 from priorshift.files import PredictionFile
 
 Columns = tuple[str, ...] | None

@@ -9,7 +9,7 @@ import click
 import numpy as np
 
 from priorshift._typing import Floats, Labels
-from priorshift._validation import (
+from priorshift.border import (
     LABEL_NAMES,
     POSITIVE_NAMES,
     as_text,

@@ -24,7 +24,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from priorshift.execution import watched
+from priorshift.border import watched
 from priorshift.text import printable
 
 PIPE_WIDTH = 120

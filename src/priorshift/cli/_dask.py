@@ -10,10 +10,9 @@ import click
 import numpy as np
 
 from priorshift._typing import Floats
-from priorshift._validation import check_logits
 from priorshift.adapt import reweight
+from priorshift.border import DaskTable, Table, check_logits, map_chunks
 from priorshift.exceptions import missing
-from priorshift.execution import DaskTable, Table, map_chunks
 from priorshift.files import PredictionFile
 
 CHUNK_BYTES = 2**27

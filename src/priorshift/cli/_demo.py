@@ -1,34 +1,37 @@
 """priorshift demo."""
 
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
 
-from priorshift._typing import Floats, Labels
-from priorshift.cli._compare import compare_on
-from priorshift.cli._console import emit, note
-from priorshift.cli._documents import document, show_comparison, show_verdict, verdict_of
+from priorshift._typing import Floats, Labels, Vector
+from priorshift.assessment import Assessment, assess
+from priorshift.cli._console import busy, emit, note, say, tell
+from priorshift.cli._documents import document, show_comparison, verdict_of
 from priorshift.cli._errors import command
-from priorshift.cli._options import DEFAULT_METHOD, Request, html_option, json_option
-from priorshift.cli._report import report_on
-from priorshift.cli._task import open_task
+from priorshift.cli._options import html_option, json_option
+from priorshift.compare import Comparison, compare
 from priorshift.datasets import load_fashion_lt
 from priorshift.files import write_text
 from priorshift.report import require_packages
-from priorshift.text import csv_table
+from priorshift.text import csv_table, movers, short_percent, shorten
 
 FILES = ("validation.csv", "target.csv", "source_priors.csv")
 TITLE = "Fashion-MNIST: trained on summer's clothes, used in winter"
 
 
+SHOWN = {"auto": "a", "em": "e", "scm-l": "s"}
+"""Methods of the picture, and their marks."""
+
+
 @command(
     "demo --output demo.html --save-data .",
-    "Compare all methods on data that come with priorshift.",
+    "Show what adapting does, on data that come with priorshift.",
 )
+@click.option("--all", "every", is_flag=True, help="Compare all methods, and score them by labels.")
 @html_option("Write the HTML report to this file.")
 @click.option(
     "--save-data",
@@ -37,52 +40,92 @@ TITLE = "Fashion-MNIST: trained on summer's clothes, used in winter"
     "the examples of the other commands.",
 )
 @json_option
-def demo(output: Path | None, save_data: Path | None, as_json: bool) -> None:
-    """Compare all methods on outputs of a real classifier that come with priorshift."""
+def demo(every: bool, output: Path | None, save_data: Path | None, as_json: bool) -> None:
+    """Show what adapting does, on outputs of a real classifier that come with priorshift."""
     if output is not None:
         require_packages()
-    with _folder(save_data) as folder:
-        request = write_data(folder)
-        with open_task(request) as task:
-            comparison = compare_on(task)
-            found = task.assess(DEFAULT_METHOD)
-            if output is not None:
-                report_on(
-                    task,
-                    DEFAULT_METHOD,
-                    output,
-                    found=found,
-                    command="priorshift demo",
-                    title=TITLE,
-                    comparison=comparison,
-                )
+    data = load_fashion_lt()
+    rows = (data.y_proba_val, data.y_val, data.y_proba_target)
+    known: dict[str, Any] = {"classes": data.classes, "source_priors": data.source_priors}
+    with busy("Assessing"):
+        found = assess(*rows, **known)
+    with busy("Comparing methods"):
+        methods = None if every else ["na", *SHOWN]
+        comparison = compare(*rows, data.y_target, methods=methods, **known)
     if as_json:
         emit(document("demo", verdict_of(found), **comparison.to_dict()))
     else:
-        show_comparison(comparison, TITLE)
-        show_verdict(found)
+        _tell_story(found, comparison)
+        if every:
+            show_comparison(comparison, "All methods")
+        else:
+            tell("All methods: priorshift demo --all")
     if save_data is not None:
+        save_data.mkdir(parents=True, exist_ok=True)
+        write_data(save_data)
         note("Wrote " + ", ".join(str(save_data / name) for name in FILES) + ".")
     if output is not None:
+        given = dict(zip(("y_proba_val", "y_val", "y_proba_target"), rows, strict=True))
+        about = {"title": TITLE, "command": "priorshift demo", "comparison": comparison}
+        with busy("Writing the report"):
+            found.report(output, **given, y_target=data.y_target, **about)
         note(f"Wrote {output}.")
 
 
-def write_data(folder: Path) -> Request:
-    """Write the bundled data as tables, with labels in the target too; say where they are."""
+def _tell_story(found: Assessment, comparison: Comparison) -> None:
+    """Print the verdict, what labels say of it, and what three methods say of the shares."""
+    tell(TITLE)
+    say(found.sentence)
+    scores = {r.method: r.scores.accuracy for r in comparison.results if r.scores is not None}
+    tell(
+        f"The target's labels, which were kept aside, say {scores['na']:.1%} before adapting and "
+        f"{scores['auto']:.1%} after."
+    )
+    shares = {method: comparison.estimates[method].priors for method in SHOWN}
+    before = comparison.estimates["auto"].source_priors
+    truth = before if comparison.truth is None else comparison.truth
+    for line in draw_shares(comparison.classes, before, shares, truth):
+        tell(line)
+    names = ", ".join(f"{mark} {method}" for method, mark in SHOWN.items())
+    tell(f"Class shares: o before; now by {names} (* where they meet); | the truth.")
+
+
+def draw_shares(
+    classes: Labels, before: Vector, shares: Mapping[str, Vector], truth: Vector, width: int = 51
+) -> list[str]:
+    """Draw each class as a line with the share before, that by each method, and the truth.
+
+    The scale ends at the next ten per cent; the classes that moved most come first.
+    """
+    largest = max(float(one.max()) for one in (before, truth, *shares.values()))
+    scale = np.ceil(10 * largest) / 10
+    lines = []
+    for k in movers(truth - before):
+        cells = ["\u00b7"] * width
+
+        def put(mark: str, share: float, cells: list[str] = cells) -> None:
+            at = round(share / scale * (width - 1))
+            cells[at] = mark if cells[at] in "\u00b7|o" else "*"
+
+        put("o", before[k])
+        put("|", truth[k])
+        for method, priors in shares.items():
+            put(SHOWN[method], priors[k])
+        numbers = f"{short_percent(before[k]):>5} \u2192 {short_percent(truth[k]):>4}"
+        lines.append(f"{shorten(classes[k], 12):<12} {''.join(cells)} {numbers}")
+    return [*lines, f"{'':<12} 0{f'{scale:.0%}':>{width - 1}}  before, truth"]
+
+
+def write_data(folder: Path) -> None:
+    """Write the bundled data as tables, with labels in the target too."""
     data = load_fashion_lt()
     validation, target, source_priors = (folder / name for name in FILES)
     _write_table(validation, data.classes, data.y_proba_val, data.y_val)
     quarter = 1 + 4 * np.arange(data.y_target.size) // data.y_target.size
-    _write_table(
-        target,
-        data.classes,
-        data.y_proba_target,
-        data.y_target,
-        part=[f"part {number}" for number in quarter],
-    )
+    part = [f"part {number}" for number in quarter]
+    _write_table(target, data.classes, data.y_proba_target, data.y_target, part=part)
     rows = list(zip(data.classes.tolist(), data.source_priors.tolist(), strict=True))
     write_text(source_priors, csv_table(("class", "source_priors"), rows))
-    return Request(target, validation, source_priors=str(source_priors))
 
 
 def _write_table(
@@ -96,14 +139,3 @@ def _write_table(
         )
     ]
     write_text(path, csv_table(("label", *more, *classes.tolist()), rows))
-
-
-@contextmanager
-def _folder(named: Path | None) -> Iterator[Path]:
-    """Yield the folder named, else one that is removed afterwards."""
-    if named is not None:
-        named.mkdir(parents=True, exist_ok=True)
-        yield named
-        return
-    with tempfile.TemporaryDirectory(prefix="priorshift-") as folder:
-        yield Path(folder)

@@ -147,7 +147,7 @@ def notes_of(shift: PriorEstimate) -> list[str]:
 def comparison_as_csv(comparison: Comparison) -> str:
     """Return one line per method, with its priors."""
     names = [str(name) for name in comparison.classes]
-    header = ("method", "status", "gap", "agreement", "seconds", "error")
+    header = ("method", "status", "gap", "disagreement", "seconds", "error")
     scored = comparison.score_names
     rows = []
     for result in comparison.results:
@@ -157,7 +157,7 @@ def comparison_as_csv(comparison: Comparison) -> str:
                 result.method,
                 estimate.status if estimate else "refused",
                 estimate.gap if estimate else None,
-                result.agreement,
+                result.disagreement,
                 result.seconds,
                 result.error,
                 *(getattr(scores, name, None) for name in scored),

@@ -8,16 +8,14 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from importlib import import_module
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import click
 
-from priorshift._validation import RENORMALISE
+from priorshift.border import RENORMALISE
 from priorshift.cli._console import complain, note
 from priorshift.text import printable
 
@@ -48,23 +46,11 @@ _INTERVAL_METHOD = re.compile(r"interval_method='(\w+)'")
 
 
 class Program(click.Group):
-    """All commands, in the order in which they were added.
-
-    `elsewhere` names the modules of commands that are imported when they are needed.
-    """
-
-    elsewhere: Mapping[str, str] = MappingProxyType({})
+    """All commands, in the order in which they were added."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Return the names in the order in which help shows them."""
-        return [*self.commands, *self.elsewhere]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command, imported if necessary."""
-        if cmd_name in self.elsewhere:
-            command: click.Command = getattr(import_module(self.elsewhere[cmd_name]), cmd_name)
-            return command
-        return super().get_command(ctx, cmd_name)
+        return list(self.commands)
 
     def make_context(self, *arguments: Any, **options: Any) -> click.Context:
         """Read the command line; what it quotes is fit for a terminal."""
@@ -126,7 +112,7 @@ def _printable_errors() -> Iterator[None]:
     try:
         yield
     except click.ClickException as error:
-        error.message = printable(error.message, lines=True)
+        vars(error)["message"] = printable(error.message, lines=True)
         raise
 
 

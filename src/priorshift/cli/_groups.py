@@ -10,8 +10,8 @@ import click
 import numpy as np
 
 from priorshift._typing import Floats, Labels
-from priorshift._validation import Predictions, as_text, some
-from priorshift.assessment import Assessment, Verdict, Verdicts, adapting, draw_rows
+from priorshift.assessment import Assessment, Verdicts, adapting, draw_rows
+from priorshift.border import Predictions, Table, as_text, some, take_rows
 from priorshift.cli._console import busy, note, progress, say, show_table
 from priorshift.cli._documents import check_suffix, document, hand_out, tell_doubts, verdict_of
 from priorshift.cli._errors import command
@@ -27,8 +27,7 @@ from priorshift.cli._options import (
     overwrite_option,
 )
 from priorshift.cli._task import CONFIDENCE_LEVEL, Task, open_task
-from priorshift.execution import Table, take_rows
-from priorshift.files import atomic_path
+from priorshift.files import atomic_file
 from priorshift.groups import (
     GroupEstimates,
     estimate_groups,
@@ -37,6 +36,7 @@ from priorshift.groups import (
     wide_columns,
 )
 from priorshift.text import csv_table, movers
+from priorshift.verdict import Verdict
 
 SHOWN_GROUPS = 25
 """Groups a terminal shows; beyond that the ones that moved most."""
@@ -324,8 +324,8 @@ def _rewrite(task: Task, found: GroupEstimates, labels: Labels, path: Path) -> i
         n_changed += int(np.count_nonzero(changed.argmax(axis=1) != block.argmax(axis=1)))
         return changed
 
-    with progress("Adapting", labels.size) as bar, atomic_path(path) as temporary:
+    with progress("Adapting", labels.size) as bar, atomic_file(path) as stream:
         task.target.rewrite(
-            temporary, task.columns, adapt, lambda rows: bar.advance(bar.task_ids[0], rows)
+            stream, task.columns, adapt, lambda rows: bar.advance(bar.task_ids[0], rows)
         )
     return n_changed

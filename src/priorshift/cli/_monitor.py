@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Floats, Indices, Labels
-from priorshift._validation import Predictions, some
-from priorshift.assessment import Verdict, Verdicts
+from priorshift.assessment import Verdicts
+from priorshift.border import Predictions, some
 from priorshift.cli._console import emit, note, say, stdout
 from priorshift.cli._console import tell as tell_line
 from priorshift.cli._documents import document
@@ -36,12 +36,13 @@ from priorshift.cli._options import (
 from priorshift.cli._report import command_line
 from priorshift.cli._task import CONFIDENCE_LEVEL, Task, open_like, open_task, with_bounds
 from priorshift.estimators import get_estimator
-from priorshift.files import SUFFIXES, atomic_path, locked, suffix_of
+from priorshift.files import SUFFIXES, atomic_file, locked, refuse_link, suffix_of
 from priorshift.monitor import ONLINE, MonitorStep, PriorMonitor, describe
 from priorshift.plotting import MonitorDisplay
 from priorshift.plotting.style import require_matplotlib
 from priorshift.report import require_packages, write_monitor_report
 from priorshift.text import movers
+from priorshift.verdict import Verdict
 
 CALENDAR = {"hour": "h", "day": "D", "month": "M"}
 PERIODS = (*CALENDAR, "week", "value")
@@ -252,8 +253,8 @@ def held(state: Path | None) -> Iterator[PriorMonitor | None]:
     if state is None:
         yield None
         return
-    goal = state.resolve()
-    lock = goal.with_name(f".{goal.name}.lock")
+    refuse_link(state)
+    lock = state.with_name(f".{state.name}.lock")
     with locked(lock, f"another run is using {state}; wait for it, or name another --state."):
         yield PriorMonitor.load(state) if state.exists() else None
 
@@ -416,8 +417,8 @@ def draw(followed: PriorMonitor, path: Path) -> None:
     display = MonitorDisplay.of_history(followed)
     figure = Figure(figsize=display.figsize(), layout="constrained")
     display.plot(figure.subplots())
-    with atomic_path(path) as temporary:
-        figure.savefig(temporary, dpi=150)
+    with atomic_file(path) as stream:
+        figure.savefig(stream, dpi=150, format=path.suffix[1:] or "png")
 
 
 @command(

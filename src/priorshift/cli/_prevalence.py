@@ -7,7 +7,7 @@ import click
 import numpy as np
 
 from priorshift._typing import Labels
-from priorshift._validation import encode_labels
+from priorshift.border import encode_labels
 from priorshift.cli._console import emit, note, say
 from priorshift.cli._documents import check_suffix, document, hand_out, priors_as_csv
 from priorshift.cli._errors import Command, command

@@ -9,8 +9,8 @@ import click
 import numpy as np
 
 from priorshift._typing import Labels, Vector
-from priorshift._validation import as_text, check_priors, some
 from priorshift.adapt import check_costs, priors_from_labels, priors_from_predictions
+from priorshift.border import as_text, check_priors, some
 from priorshift.cli._classes import known_labels, read_probabilities, read_text_labels
 from priorshift.cli._columns import matched
 from priorshift.files import ClassView, PredictionFile, open_predictions

@@ -116,7 +116,7 @@ def _reported(task: Task, method: str, found: Assessment | None) -> PriorEstimat
     sampled = found.rows_looked_at < found.n_target
     if not sampled and not task.request.interval:
         return found.estimate
-    shift = following(task.estimate(method), found.verdict)
+    shift = following(task.estimate(method), found.action)
     return shift if shift.interval is not None else with_bounds(shift, found.estimate)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from priorshift._validation import check_resamples
+from priorshift.border import check_resamples
 from priorshift.cli._console import busy, note, show_table
 from priorshift.cli._documents import document, hand_out, show_verdict, verdict_of
 from priorshift.cli._errors import SHIFTED, command, in_options
@@ -104,7 +104,7 @@ def _test_on(task: Task, **options: Any) -> ShiftTest:
 
 def show_test(found: ShiftTest) -> None:
     """Print what the test found and the numbers behind it."""
-    low, high = found.effect_interval
+    low, high = found.effect_interval or (0.0, 1.0)
     least = "none" if found.detectable_effect is None else f"{found.detectable_effect:.3f}"
     rows = [
         ("p-value", f"{found.p_value:.4g}"),

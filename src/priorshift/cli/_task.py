@@ -4,29 +4,33 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from shutil import copyfileobj
-from typing import Any
+from typing import Any, cast
 
 import click
 import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Labels, Vector
-from priorshift._validation import (
+from priorshift.adapt import Adapter
+from priorshift.assessment import Assessment, Verdicts, assess, following
+from priorshift.border import (
+    SAMPLE_SEED,
     Predictions,
-    Columns as TableColumns,
+    Table,
     as_decisions,
     misspelt,
     read_decisions,
     read_joined,
     read_labels,
+    sample_in_memory,
+    sample_sentence,
     some,
 )
-from priorshift.adapt import Adapter
-from priorshift.assessment import Assessment, Verdicts, assess, following
+from priorshift.border import Columns as TableColumns
 from priorshift.cli._classes import (
     Columns,
     class_columns,
@@ -51,7 +55,6 @@ from priorshift.estimators import (
     get_estimator,
     traits_of,
 )
-from priorshift.execution import SAMPLE_SEED, Table, sample_in_memory, sample_sentence
 from priorshift.files import PredictionFile, open_predictions
 from priorshift.solvers import ADVICE
 
@@ -93,6 +96,14 @@ def with_bounds(found: PriorEstimate, bounds: PriorEstimate) -> PriorEstimate:
     )
 
 
+def without_interval(found: PriorEstimate) -> PriorEstimate:
+    """Return an estimate whose interval nobody asked for."""
+    nothing: dict[str, Any] = dict.fromkeys(
+        ("interval", "standard_error", "confidence_level", "interval_method", "estimand")
+    )
+    return replace(found, **nothing, simultaneous=None)
+
+
 COMMANDLINE = click.core.ParameterSource.COMMANDLINE
 
 CONFIDENCE_LEVEL = 0.95
@@ -132,6 +143,8 @@ class Task:
     adapter: Adapter | None = None
     client: Any = None
     """Of the Dask cluster that goes through the target, if there is one."""
+    made: dict[Any, Any] = field(default_factory=dict)
+    """What was fitted and assessed already, by method: both are done once."""
 
     @property
     def target(self) -> PredictionFile:
@@ -163,6 +176,13 @@ class Task:
             decided, where = predicted_labels(self.target, self.request.predicted_column)
             return as_decisions(known_labels(decided, self.classes, where), self.classes)
         return read_rows(self.target, self.columns, self.files, self.client)
+
+    @property
+    def n_target(self) -> int | None:
+        """How many rows the target has, if that is known without reading it once more."""
+        if "_target_rows" in vars(self):
+            return self._target_rows.shape[0]
+        return self.target.n_rows()
 
     def target_labels(self) -> NDArray[np.object_] | None:
         """Read the target's labels, if it has any; None stands for those that are unknown.
@@ -210,11 +230,14 @@ class Task:
 
     def fitted(self, method: str) -> PriorEstimator:
         """Fit a method to validation, or to what is known of the source."""
+        key = "fitted", method
+        if key in self.made:
+            return cast("PriorEstimator", self.made[key])
         estimator = get_estimator(self.suitable(method))
         if self.aim.keys() <= estimator.get_params().keys():
             estimator.set_params(**self.aim)
         try:
-            return estimator.fit(self.y_proba_val, self.y_val, **self.given)
+            self.made[key] = estimator.fit(self.y_proba_val, self.y_val, **self.given)
         except ValueError:
             if self.y_proba_val is not None:
                 raise
@@ -222,6 +245,7 @@ class Task:
                 f"{method} needs --validation here; em and map can do with --source-priors alone, "
                 "ppi with --target-label-column."
             ) from None
+        return estimator
 
     def estimate(self, method: str) -> PriorEstimate:
         """Estimate the target priors, or wrap those that are known."""
@@ -229,13 +253,31 @@ class Task:
             return _carried(self.adapter, self.classes)
         if self.known_priors is not None:
             return self._known()
-        estimator = self.fitted(method)
+        found, estimator = self.assess(method), self.fitted(method)
         rows, asked = self.target_rows(), self.request.interval
+        if found is not None and self._answers(found, estimator):
+            return found.estimate if asked else without_interval(found.estimate)
         if (labels := self._labels_for(estimator)) is not None:
             return estimator.estimate(rows, random_state=0, y_target=labels, **asked)
         if asked and isinstance(rows.values, Table):
             return estimate_with_interval(estimator, rows, asked)
         return estimator.estimate(rows, random_state=0, **asked)
+
+    def _answers(self, found: Assessment, estimator: PriorEstimator) -> bool:
+        """Tell whether an assessment has the estimate that was asked for: of all rows, unchanged.
+
+        One that decides by itself follows the verdict; of another, a verdict to leave predictions
+        alone takes away what it would adapt by.
+        """
+        estimate, interval = found.estimate, self.request.interval
+        unasked_labels = estimator.uses_target_labels and not self.request.target_label_column
+        return (
+            found.rows_looked_at == found.n_target
+            and (estimate.strength > 0 or estimate.decision is not None)
+            and (not interval or estimate.interval is not None)
+            and interval.get("interval_method", "auto") == "auto"
+            and not unasked_labels
+        )
 
     def _labels_for(self, estimator: PriorEstimator) -> NDArray[np.object_] | None:
         """Return the target's labels, for a method that uses them.
@@ -243,29 +285,31 @@ class Task:
         One that can do without uses those that the user named for it only: others may be there to
         judge it by.
         """
-        named = self.request.target_label_column is not None and estimator.uses_target_labels
-        labels = self.target_labels() if named or estimator.needs_target_labels else None
-        if labels is None and estimator.needs_target_labels:
+        named = self.request.target_label_column is not None and estimator.target_labels != "unused"
+        labels = self.target_labels() if named or estimator.target_labels == "required" else None
+        if labels is None and estimator.target_labels == "required":
             raise click.UsageError(
                 f"{estimator.name} needs labels of some target rows; name their column with "
                 "--target-label-column."
             )
         return labels
 
-    def assess(self, method: str) -> Assessment | None:
+    def assess(self, method: str, *, labels: bool = True) -> Assessment | None:
         """Weigh all evidence; None without validation, or where the priors are known."""
         if self.y_proba_val is None or self.y_val is None or self.known_priors is not None:
             return None
-        return assess(
-            self.y_proba_val,
-            self.y_val,
-            self.target_rows(),
-            method=self.suitable(method),
-            y_target=self.target_labels(),
-            **self.aim,
-            confidence_level=self.request.confidence_level or CONFIDENCE_LEVEL,
-            **self.given,
-        )
+        if method not in self.made:
+            self.made[method] = assess(
+                self.y_proba_val,
+                self.y_val,
+                self.target_rows(),
+                method=self.fitted(method),
+                y_target=self.target_labels() if labels else None,
+                **self.aim,
+                confidence_level=self.request.confidence_level or CONFIDENCE_LEVEL,
+                **self.given,
+            )
+        return cast("Assessment", self.made[method])
 
     def verdicts(self) -> Verdicts | None:
         """Return what gives a verdict on each part of the target; None without validation."""
@@ -290,7 +334,7 @@ def as_advised(shift: PriorEstimate, found: Assessment | None) -> PriorEstimate:
     """Return an estimate as `adapt` applies it: one that decides by itself follows the verdict."""
     if found is None or shift.decision is None:
         return shift
-    return following(shift, found.verdict)
+    return following(shift, found.action)
 
 
 def _carried(adapter: Adapter, classes: Labels) -> PriorEstimate:
@@ -453,6 +497,7 @@ def open_file(path: Path, request: Request) -> PredictionFile:
         logits=request.logits,
         title="stdin" if path == request.stdin else "",
         ignored=request.not_classes,
+        bounded=not request.any_size,
     )
     for remark in file.remarks:
         note(remark)

@@ -4,24 +4,28 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from priorshift._results import Backend, make_frame
 from priorshift._typing import Indices, Vector
-from priorshift._validation import (
+from priorshift.adapt import Goal, GoalName, total_variation
+from priorshift.border import (
     Predictions,
+    Rows,
+    Table,
     check_proba,
     column_of,
     known_labels,
     ordered,
     read_labels,
+    take_rows,
 )
-from priorshift.adapt import Goal, GoalName, total_variation
 from priorshift.compare._scores import Scores, score_adapted
 from priorshift.estimators import (
+    FIRST,
     NoAdaptation,
     PriorEstimate,
     PriorEstimator,
@@ -29,8 +33,16 @@ from priorshift.estimators import (
     get_estimator,
     traits_of,
 )
-from priorshift.execution import Rows, Table, take_rows
-from priorshift.text import html_paragraphs, html_table, listed, short_percent, text_table
+from priorshift.text import (
+    html_paragraphs,
+    html_table,
+    listed,
+    movers,
+    number,
+    plain,
+    short_percent,
+    text_table,
+)
 
 Progress = Callable[[Sequence[str]], Iterable[str]]
 """Wraps the methods while they run, as `tqdm.tqdm` or `rich.progress.track` do."""
@@ -43,7 +55,8 @@ HARDLY = 0.02
 
 COLUMNS = {
     "moved": "share of the cases that belong to other classes than before",
-    "agreement": "100 % if the priors are the mean of the other methods'",
+    "differs": "by which factor, from the median of all methods, on the class where it is "
+    "farthest off; shares below 1% do not count",
     "accuracy": "right decisions of adapted predictions, by the target's labels",
     "balanced": "the same, averaged over classes",
     "log loss": "of adapted predictions, lower is better",
@@ -72,9 +85,12 @@ class MethodResult:
         Time of fitting and estimating.
     warnings : tuple of str
         Messages of the warnings that it raised.
-    agreement : float or None
-        1 minus the total variation distance between its priors and the mean of the other methods'
-        priors. None for "na", which estimates nothing, and if no other method succeeded.
+    disagreement : float or None
+        Largest factor between its share of a class and the median of all methods', over the classes
+        that matter: 1 if it is the median. None for "na", which estimates nothing, and if no other
+        method succeeded.
+    disagrees_on : object
+        The class of that factor.
     scores : Scores or None
         None without target labels.
     """
@@ -84,8 +100,21 @@ class MethodResult:
     error: str | None
     seconds: float
     warnings: tuple[str, ...] = ()
-    agreement: float | None = None
+    disagreement: float | None = None
+    disagrees_on: Any = None
     scores: Scores | None = None
+
+
+class Disagreement(NamedTuple):
+    """Which method is farthest from the median of all, on which class, and how many are far."""
+
+    ratio: float
+    method: str
+    name: Any
+    share: float
+    median: float
+    n_methods: int
+    """Methods whose share of some class is more than 1.5 times the median, or less."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -113,6 +142,20 @@ class Comparison:
     def estimates(self) -> dict[str, PriorEstimate]:
         """The methods that succeeded, by name."""
         return {r.method: r.estimate for r in self.results if r.estimate is not None}
+
+    @property
+    def disagreement(self) -> Disagreement | None:
+        """The method farthest from the others; None where there are no two to compare."""
+        judged = [r for r in self.results if r.disagreement is not None and r.estimate is not None]
+        if len(judged) < 2:
+            return None
+        odd = max(judged, key=lambda r: r.disagreement or 0.0)
+        k = int(np.flatnonzero(self.classes == odd.disagrees_on)[0])
+        shares = [r.estimate.priors[k] for r in judged if r.estimate is not None]
+        own = 0.0 if odd.estimate is None else float(odd.estimate.priors[k])
+        far = sum((r.disagreement or 0.0) > FAR for r in judged)
+        ratio = odd.disagreement or 1.0
+        return Disagreement(ratio, odd.method, odd.disagrees_on, own, float(np.median(shares)), far)
 
     @property
     def conclusion(self) -> str:
@@ -152,7 +195,7 @@ class Comparison:
             "method": [r.method for r in self.results],
             "status": [r.estimate and r.estimate.status for r in self.results],
             "gap": [r.estimate and r.estimate.gap for r in self.results],
-            "agreement": [r.agreement for r in self.results],
+            "disagreement": [r.disagreement for r in self.results],
             "seconds": [r.seconds for r in self.results],
         }
         if self.truth is not None:
@@ -166,7 +209,7 @@ class Comparison:
         scored = self.truth is not None
         cost = ("cost",) if self.goal == "cost" else ()
         scores = ("accuracy", "balanced", "log loss", *cost, "L1 error") if scored else ()
-        header = ("method", "moved", "agreement", *scores, "time", "status")
+        header = ("method", "moved", "differs", *scores, "time", "status")
         return header, [_row(r, header) for r in self.results]
 
     def __repr__(self) -> str:
@@ -277,14 +320,14 @@ def compare(
                 scores = replace(scores, l1_error=None)  # no label judges what it was used for
             result = replace(result, scores=scores)
         results.append(result)
-    return Comparison(tuple(_with_agreement(results)), settled, truth, aim.name)
+    return Comparison(tuple(_with_disagreement(results, settled)), settled, truth, aim.name)
 
 
 def _uses_labels(name: str, n_labelled: int, target: Predictions) -> bool:
     """Tell whether a method gets the target's labels; all of them are kept to judge it by."""
     traits = traits_of(name)
     partly = 0 < n_labelled < target.shape[0]
-    return traits.needs_target_labels or (traits.uses_target_labels and partly)
+    return traits.target_labels == "required" or (traits.target_labels == "used" and partly)
 
 
 def _aimed(name: str, costs: Any, goal: GoalName) -> PriorEstimator:
@@ -330,21 +373,34 @@ def _quietly(function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
 
 
-def _with_agreement(results: list[MethodResult]) -> Iterable[MethodResult]:
-    """Add how close each method is to the mean of the others."""
+FAR = 1.5
+"""Factor from the median of all methods beyond which one disagrees."""
+
+
+def _with_disagreement(results: list[MethodResult], classes: NDArray[Any]) -> list[MethodResult]:
+    """Add how far each method is from the median of all, on the class where it is farthest.
+
+    Classes matter from a share of 1% on, or of many classes from twice the average share on; a
+    share of less than a fifth of that counts as a fifth.
+    """
     said = {
         r.method: r.estimate.priors
         for r in results
-        if r.estimate is not None and not traits_of(r.method).estimates_nothing
+        if r.estimate is not None and traits_of(r.method).outputs != "ignored"
     }
-    total = np.sum(list(said.values()), axis=0)
-    for result in results:
-        agreement = None
-        if result.method in said and len(said) > 1:
-            own = said[result.method]
-            others = (total - own) / (len(said) - 1)
-            agreement = float(1 - total_variation(own, others))
-        yield replace(result, agreement=agreement)
+    if len(said) < 2:
+        return results
+    least = min(0.01, 2 / classes.size)
+    floored = np.maximum(list(said.values()), least / 5)
+    median = np.median(floored, axis=0)
+    factor = np.where(median >= least, np.maximum(floored / median, median / floored), 1.0)
+    farthest = dict(zip(said, factor, strict=True))
+    return [
+        replace(r, disagreement=float(far.max()), disagrees_on=classes[far.argmax()])
+        if (far := farthest.get(r.method)) is not None
+        else r
+        for r in results
+    ]
 
 
 def _plain(result: MethodResult, scored: Sequence[str]) -> dict[str, Any]:
@@ -354,7 +410,8 @@ def _plain(result: MethodResult, scored: Sequence[str]) -> dict[str, Any]:
     return {
         "method": result.method,
         **{name: None if estimate is None else estimate[name] for name in shown},
-        "agreement": result.agreement,
+        "disagreement": result.disagreement,
+        "disagrees_on": None if result.disagrees_on is None else plain(result.disagrees_on),
         "seconds": result.seconds,
         "scores": result.scores and {name: getattr(result.scores, name) for name in scored},
         "warnings": list(result.warnings),
@@ -380,7 +437,7 @@ def _row(result: MethodResult, header: tuple[str, ...]) -> tuple[str, ...]:
     return (
         result.method,
         f"{result.estimate.total_variation:.1%}",
-        "" if result.agreement is None else f"{result.agreement:.1%}",
+        "" if result.disagreement is None else f"{number(result.disagreement, 2)}×",
         *scores,
         f"{result.seconds:.3f} s",
         result.estimate.status,
@@ -393,29 +450,30 @@ def _chosen(results: Iterable[MethodResult]) -> dict[str, PriorEstimate]:
     every: dict[str, PriorEstimate] = {}
     for result in results:
         traits = traits_of(result.method)
-        if result.estimate is None or traits.estimates_nothing:
+        if result.estimate is None or traits.outputs == "ignored":
             continue
         every[result.method] = result.estimate
-        if traits.headline:
-            first.setdefault(traits.headline, result.estimate)
+        if result.method in FIRST:
+            first.setdefault(FIRST[result.method], result.estimate)
     return dict(sorted(first.items())) or every
 
 
 def _in_agreement(chosen: dict[str, PriorEstimate], classes: NDArray[Any]) -> str:
+    """Say how far the methods are apart and, where they agree, what the first of them found."""
     priors = np.array([estimate.priors for estimate in chosen.values()])
-    source = next(iter(chosen.values())).source_priors
-    names, mean = listed(list(chosen)), priors.mean(axis=0)
+    names, first = listed(list(chosen)), next(iter(chosen.values()))
+    shares, source, moved = first.priors, first.source_priors, first.total_variation
     apart = float(total_variation(priors[:, None], priors[None]).max())
-    moved = float(total_variation(mean, source))
     agree = "says" if len(chosen) == 1 else "agree"
     if apart <= max(CLOSE, SHARE * moved):
         if moved <= HARDLY:
             return f"{names} {agree}: the class balance hardly changed."
-        k = int(np.abs(mean - source).argmax())
-        how = "grew" if mean[k] > source[k] else "fell"
+        k = int(movers(shares - source, 1)[0])
+        how = "grew" if shares[k] > source[k] else "fell"
         return (
             f"{names} {agree}: about {moved:.0%} of the cases belong to other classes than before; "
-            f"{classes[k]} {how} most, from {short_percent(source[k])} to {short_percent(mean[k])}."
+            f"{classes[k]} {how} most, from {short_percent(source[k])} to "
+            f"{short_percent(shares[k])}."
         )
     k = int(np.ptp(priors, axis=0).argmax())
     low, high = short_percent(priors[:, k].min()), short_percent(priors[:, k].max())
@@ -449,5 +507,5 @@ def _best(results: Iterable[MethodResult], goal: str) -> str:
     said, form, sign = BEST[goal]
     best = max(scored, key=lambda name: sign * scored[name])
     said = f"By the target's labels {best} {said}: {form.format(scored[best])}"
-    plain = [score for name, score in scored.items() if traits_of(name).estimates_nothing]
+    plain = [score for name, score in scored.items() if traits_of(name).outputs == "ignored"]
     return f"{said}, against {form.format(plain[0])} without adapting." if plain else f"{said}."

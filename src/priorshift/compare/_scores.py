@@ -8,17 +8,21 @@ from numpy.typing import ArrayLike
 
 from priorshift._results import refuse_nan
 from priorshift._typing import Floats, Indices, Vector
-from priorshift._validation import (
+from priorshift.adapt import cheapest
+from priorshift.border import (
+    Block,
+    DenseBlocks,
     Predictions,
+    Rows,
+    SparseTable,
     check_priors,
     check_proba,
     encode_labels,
     in_class_order,
+    map_reduce,
     read_labels,
 )
-from priorshift.adapt import cheapest
 from priorshift.estimators import PriorEstimate
-from priorshift.execution import Block, DenseBlocks, Rows, SparseTable, map_reduce
 
 
 @dataclass(frozen=True)

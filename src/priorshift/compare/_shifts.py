@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from priorshift._typing import Floats, Indices, Vector
-from priorshift._validation import check_count, check_indices, check_positive, check_proba
 from priorshift.adapt import priors_from_predictions
+from priorshift.border import check_count, check_indices, check_positive, check_proba
 
 SHIFTS = ("none", "uniform", "lt100", "lt100rev", "lt10perm", "dir0.3", "dir3")
 """The shifts that `shifted_tasks` simulates; `target_priors` explains them."""

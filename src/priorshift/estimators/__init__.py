@@ -5,6 +5,7 @@ from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.references import Reference
 from priorshift.estimators.registry import *  # noqa: F403
 from priorshift.estimators.registry import (
+    FIRST,
     available_estimators,
     decision_methods,
     get_estimator,
@@ -14,6 +15,7 @@ from priorshift.estimators.registry import (
 from priorshift.estimators.result import PriorEstimate
 
 __all__ = [
+    "FIRST",
     "PriorEstimate",
     "PriorEstimator",
     "Reference",

@@ -19,16 +19,26 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
+from sklearn.utils.validation import check_is_fitted
 
 from priorshift._typing import Floats, Indices, Vector
-from priorshift._validation import NO_PRIOR, check_count, check_positive, some
 from priorshift.adapt import Goal, GoalName, log_savings, prior_ratio
+from priorshift.border import (
+    NO_PRIOR,
+    Rows,
+    Table,
+    check_count,
+    check_positive,
+    row_blocks,
+    sample_rows,
+    some,
+    times,
+)
 from priorshift.calibration import (
     Calibration,
     CalibrationAverage,
     CalibrationMap,
     average_calibration,
-    label_losses,
 )
 from priorshift.counts import Confusion
 from priorshift.estimators.base import PriorEstimator
@@ -43,7 +53,6 @@ from priorshift.estimators.shares import (
     share_interval,
 )
 from priorshift.exceptions import PriorShiftWarning, warn_user
-from priorshift.execution import Rows, Table, row_blocks, sample_rows, times
 from priorshift.intervals import IntervalRequest, PriorInterval, Votes
 from priorshift.solvers import Solution, Status
 
@@ -62,9 +71,6 @@ LEAST_RAW = 0.02
 
 JACKKNIFE_ROWS = 5000
 """Rows of the target that are calibrated again without each fold."""
-
-SURELY = 2.0
-"""Standard errors by which a temperature must lower log loss where decisions are left alone."""
 
 SMALL_SHIFT = 0.2
 MORE_CAUTION = 1.5
@@ -257,9 +263,9 @@ class Auto(PriorEstimator):
        gain over no adaptation is known without target labels, with a standard error; predictions
        are adapted only if it exceeds `caution` standard errors.
 
-    `priors` are the best estimate of the target's class shares, adapted or not. Where decisions
-    are left alone, probabilities are still calibrated by a temperature if that surely helps.
-    `decision` says what was decided and why: `decision["sentence"]` in words.
+    `priors` are the best estimate of the target's class shares, adapted or not. Where Auto does
+    not adapt, `adapt` leaves predictions as they are; `with_action` calibrates or adapts them all
+    the same. `decision` says what was decided and why: `decision["sentence"]` in words.
 
     Parameters
     ----------
@@ -295,16 +301,15 @@ class Auto(PriorEstimator):
     """
 
     name = "auto"
-    headline = "Auto"
     summary = (
         "calibrates, estimates, shrinks towards the source priors as far as the evidence supports, "
         "and adapts only where that is expected to help"
     )
     reference = ALEXANDARI
-    _decision = "soft"
-    keeps_rows = True
-    calibrates = True
-    batch = "calibrated"
+    decision = "soft"
+    outputs = "calibrated"
+    _keeps_rows = True
+    _batch = "calibrated"
 
     def __init__(
         self,
@@ -342,26 +347,27 @@ class Auto(PriorEstimator):
             n_folds=self.cv,
             random_state=self.random_state,
         )
-        self._temperature_helps = self._helpful(self._calibration.temperature)
         return self
-
-    def _helpful(self, calibrator: CalibrationMap) -> Vector:
-        """Return per class the weight of validation, and the nats that a map saves, and squared."""
-        values, labels, weight = self._rows()
-        sums = np.zeros((3, self.classes_.size))
-        for rows, before in label_losses(values, labels):
-            (_, after), *_ = label_losses(calibrator.apply(values[rows]), labels[rows])
-            for power, total in enumerate(sums):
-                saved = weight[rows] * (before - after) ** power
-                total += np.bincount(labels[rows], saved, total.size)
-        return sums
 
     def _say_mismatch(self) -> str | None:
         """Say where validation's predictions contradict its labels, if they do."""
         found = None if self._balance.given else self._mismatch_on(self._validation)
         if found is None:
             return None
-        return f"Note: {found.say(self.classes_)}; Auto corrects for it."
+        return f"{found.say(self.classes_)}; Auto corrects for it."
+
+    def calibrate_validation(self) -> Floats:
+        """Return validation's probabilities, calibrated by maps that did not see the row's fold.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            In the order of the rows that `fit` got, columns in the order of `classes_`.
+        """
+        check_is_fitted(self, "_calibration")
+        calibrated = np.empty_like(self._calibration.y_proba)
+        calibrated[self._calibration.order] = self._calibration.y_proba
+        return calibrated
 
     def partial_fit(self, *_: Any, **__: Any) -> Self:
         """Refuse: calibrating needs all of validation at once."""
@@ -528,7 +534,7 @@ class Auto(PriorEstimator):
         """Tell whether shares differ from the source's beyond noise, all classes together."""
         moved = np.abs(shares.priors - self._balance.priors).sum()
         noise = np.sqrt(np.maximum(shares.covariance.diagonal(), 0.0)).sum()
-        return bool(moved > SURELY * noise)
+        return bool(moved > 2 * noise)
 
     def _unknown_classes(self) -> list[Any]:
         """Return the classes that have neither validation samples nor a source prior."""
@@ -543,13 +549,13 @@ class Auto(PriorEstimator):
         solution = Solution(shares.priors, status, None, shares.n_iter)
         unseen = tuple(self.classes_[~self.confusion_.seen].tolist())
         result = self._result(shares.priors, solution, rows[0], unseen_classes=unseen)
-        calibrator = self._calibration.average if adapts else self._temperature(shares.priors)
+        average = self._calibration.average
         decision = state_decision(
             gain,
             reason,
             self._unknown_classes(),
             rows,
-            calibrator=calibrator,
+            calibrator=average if adapts else None,
             mismatch=self._mismatch,
             raw_weight=self._raw_share(),
             tempering=shares.tempering,
@@ -558,11 +564,10 @@ class Auto(PriorEstimator):
         return replace(
             result,
             source_priors_from=self._balance.words,
-            calibrator=calibrator,
-            strength=1.0 if adapts else 0.0,
+            calibration=average,
             decision=decision,
             cautions=(*result.cautions, *self._thin_validation()),
-        )
+        ).with_action("adapt" if adapts else "none")
 
     def _thin_validation(self) -> tuple[str, ...]:
         """Say that validation is too small for what is derived from it, where it is."""
@@ -574,16 +579,6 @@ class Auto(PriorEstimator):
             f"validation is thin, {n:,} rows for {K:,} classes: intervals and the expected gain "
             f"may be too sure. Label at least {THIN_ROWS} rows per class.",
         )
-
-    def _temperature(self, priors: Vector) -> CalibrationMap | None:
-        """Return the temperature if it surely lowers log loss on the target, else None."""
-        weight, mean, square = self._temperature_helps
-        size = np.maximum(weight, 1.0)
-        mean, square = mean / size, square / size
-        error = np.sqrt((priors**2 * np.maximum(square - mean**2, 0.0) / size).sum())
-        fitted = 1.0 / weight.sum()  # a parameter gains about that much where it is fitted
-        surely = priors @ mean > SURELY * error + fitted
-        return self._calibration.temperature if surely else None
 
 
 def _looked_at(y_proba: Rows) -> Floats:
@@ -684,10 +679,8 @@ def _details(facts: dict[str, Any], rows: tuple[int, int]) -> list[str]:
             f"{facts['changed_decisions']:.0%} of the decisions change; probabilities are "
             "calibrated first."
         )
-    elif facts["calibration"] != "none":
-        details.append("Probabilities are calibrated by a temperature, which changes no decision.")
     if facts["mismatch"] is not None:
-        details.append(facts["mismatch"])
+        details.append(f"Note: {facts['mismatch']}")
     if rows[0] < rows[1]:
         details.append(f"Judged on {rows[0]:,} of {rows[1]:,} rows.")
     return details

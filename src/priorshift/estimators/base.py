@@ -2,42 +2,37 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, NamedTuple, NoReturn, Self, TypedDict, Unpack
+from typing import Any, ClassVar, Literal, NoReturn, Self, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from priorshift._typing import Indices, Labels, Mask, Vector
-from priorshift._validation import (
+from priorshift._typing import Labels, Mask, Vector
+from priorshift.border import (
+    DENSE_CLASSES,
     NO_PRIOR,
-    Predictions,
+    DenseBlocks,
+    Rows,
+    SparseBlock,
+    SparseTable,
+    TensorTable,
     as_decisions,
     check_alpha,
     check_choice,
-    check_classes,
     check_count,
-    check_counts,
     check_positive,
-    check_proba,
-    check_sample_weight,
     check_source_mass,
     classes_of_priors,
     column_of,
-    encode_labels,
-    in_class_order,
     is_named,
     order_in_words,
-    ordered,
-    read_decisions,
-    read_labels,
-    settle_classes,
     some,
-    warn_of_missing_names,
 )
 from priorshift.counts import Confusion, Decision, DecisionCounts
 from priorshift.estimators.counts import (
+    Evidence,
     Given,
     Known,
     Mismatch,
@@ -49,6 +44,16 @@ from priorshift.estimators.counts import (
     label_sources,
     mismatch_of,
 )
+from priorshift.estimators.inputs import (
+    are_decisions,
+    count_decisions,
+    read_counts,
+    read_evidence,
+    read_target,
+    refuse_changes,
+    require_decisions,
+    uses_labels,
+)
 from priorshift.estimators.intervals import (
     interval_by_counts,
     interval_by_moments,
@@ -57,16 +62,6 @@ from priorshift.estimators.intervals import (
 from priorshift.estimators.references import Reference
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
-from priorshift.execution import (
-    DENSE_CLASSES,
-    DenseBlocks,
-    Rows,
-    SparseBlock,
-    SparseTable,
-    Table,
-    TensorTable,
-    take_rows,
-)
 from priorshift.intervals import Estimand, IntervalMethod, IntervalRequest, PriorInterval
 from priorshift.solvers import (
     Mixture,
@@ -98,19 +93,6 @@ LAGGED = "predictions are adapted to the iterate before these priors, as the rel
 NOTICEABLE = 0.01
 """A prior worth a warning when it cannot reach the predictions; a hyper-prior's share is less."""
 
-MOST_CELLS = 2**25
-"""Numbers of a sparse validation set that is made an array, for methods that keep its rows."""
-
-
-class Fitting(NamedTuple):
-    """All that a fit knows before it learns anything else: see `PriorEstimator._learn`."""
-
-    classes: Labels
-    given: Given
-    counts: ValidationCounts | None
-    rows: Validation | None
-
-
 Learned = tuple[dict[str, Any], ValidationCounts | None]
 """Further fitted attributes by name, and the counts to estimate from."""
 
@@ -135,100 +117,72 @@ DEFAULT_OPTIONS: IntervalOptions = {
 class PriorEstimator(BaseEstimator):
     """Base of all estimators: `fit` on validation, `estimate` on the target, `adapt`.
 
-    A subclass has a `name`, says which confusion matrix it needs (`_decision`: "hard", "soft", or
-    None for none), and finds priors in one of two methods. `_solve` gets counts of target
+    A subclass has a `name`, says which confusion matrix it needs (`decision`), and finds priors in
+    one of two methods. `_solve` gets counts of target
     decisions; the base class then handles sparse rows, counts made elsewhere, and classes that
     validation lacks. `_estimate` gets clean target predictions instead, row by row. A method
     that learns more than counts from validation returns it from `_learn`.
 
-    Everything else that reports, groups, monitors and commands need to know about a method is in
-    the traits below: class attributes, or properties where they depend on parameters. A subclass
-    inherits them and overrides what it changes.
+    Seven class attributes tell reports, groups, monitors and commands what they need to know about
+    a method; a subclass inherits them and overrides what it changes. All else follows from them and
+    from the methods that it overrides.
 
     Attributes
     ----------
     name : str
         What the method is called by `get_estimator`, on the command line and in results.
-    other_names : tuple of str, default=()
-        Further names that its results may carry as `method`.
     summary : str, default=""
         What the method does, as one sentence without its subject: "inverts the confusion matrix".
     reference : Reference or None, default=None
         The paper that proposed it.
-    headline : str, default=""
-        For the few methods to look at first where many are compared: what to call them there.
-    counts_suffice : bool
-        Whether counts of target decisions suffice, so that the target can be counted in parts: by
-        default, whether priors are found in `_solve`. `needs_rows` tells whether that holds for
-        the method as fitted.
-    needs_probabilities : bool
-        Whether `fit` and `estimate` need `y_proba`; where they do not, decisions `y_pred` do. By
-        default, unless counts of hard decisions suffice.
-    keeps_rows : bool, default=False
-        Whether `fit` keeps validation row by row.
-    fit_is_counts : bool
-        Whether what `fit` learns is no more than counts, so that a monitor can save it; by default,
-        if counts suffice and no rows are kept.
-    takes_sparse : bool
-        Whether the method reads sparse rows as they are; otherwise it gets them as arrays, a few
-        rows at a time. By default the same as `fit_is_counts`.
-    wide : bool
-        Whether sparse predictions may have any number of classes, because no dense matrix of
-        classes by classes is formed; by default the same as `takes_sparse`.
-    takes_tensors : bool, default=False
-        Whether the method goes through a target that is a tensor on its device; otherwise it gets
-        a NumPy array.
-    calibrates : bool, default=False
-        Whether the method calibrates predictions itself.
-    trusts_outputs : bool, default=False
-        Whether the method assumes that predicted probabilities are calibrated.
-    estimates_nothing : bool, default=False
-        Whether it is the baseline that returns the source priors.
-    uses_target_labels : bool, default=False
-        Whether `estimate` can use labels of some target rows, `y_target`; such a method finds
-        priors from them in `_estimate_labelled`.
-    needs_target_labels : bool, default=False
-        Whether it cannot do without them.
+    decision : {"hard", "soft"} or None, default=None
+        Which decisions its confusion matrix counts; None where it has none.
+    outputs : {"corrected", "trusted", "calibrated", "ignored"}, default="corrected"
+        How it takes predicted probabilities: corrected by what validation or labels show of them,
+        trusted to be calibrated, calibrated first, or not used, as by the baseline that returns the
+        source priors.
+    target_labels : {"unused", "used", "required"}, default="unused"
+        Whether `estimate` uses labels of some target rows, `y_target`; such a method finds priors
+        from them in `_estimate_labelled`.
     raw_is : {"priors", "ratio"}, default="priors"
-        What `PriorEstimate.raw` holds.
-    gap_unit : {"nats", ""}, default="nats"
-        Unit of `PriorEstimate.gap`; "" for a method with another objective.
-    batch : {"likelihood", "inversion", "posteriors", "calibrated"} or None, default=None
-        How `estimate_groups` solves for all groups at once: by the likelihood of counts under the
-        columns `_columns`, by inverting them, by the likelihood of the posteriors, or by soft
-        decisions of calibrated outputs. None estimates each group by itself. A subclass that
-        overrides how priors are found starts again from None.
+        What it solves for, and what `PriorEstimate.raw` holds; the gap is in nats for priors.
     """
 
     name: ClassVar[str]
-    other_names: ClassVar[tuple[str, ...]] = ()
     summary: ClassVar[str] = ""
     reference: ClassVar[Reference | None] = None
-    headline: ClassVar[str] = ""
-    calibrates: ClassVar[bool] = False
-    trusts_outputs: ClassVar[bool] = False
-    takes_tensors: ClassVar[bool] = False
-    estimates_nothing: ClassVar[bool] = False
-    uses_target_labels: ClassVar[bool] = False
-    needs_target_labels: ClassVar[bool] = False
+    decision: Decision | None = None
+    outputs: ClassVar[Literal["corrected", "trusted", "calibrated", "ignored"]] = "corrected"
+    target_labels: ClassVar[Literal["unused", "used", "required"]] = "unused"
     raw_is: ClassVar[Literal["priors", "ratio"]] = "priors"
-    gap_unit: ClassVar[Literal["nats", ""]] = "nats"
-    batch: ClassVar[Batch | None] = None
-    _named = False
-    """Whether the columns of validation had names, so that those of the target should have them."""
-    _source_is_known = True
-    """Whether source priors are known: a confusion matrix alone does not tell them."""
 
-    def __init_subclass__(cls, **more: Any) -> None:
-        """Drop an inherited `batch` where a subclass finds priors in another way."""
-        super().__init_subclass__(**more)
-        own = vars(cls)
-        if "batch" not in own and ("_estimate" in own or "_solve" in own):
-            cls.batch = None
+    _keeps_rows: bool = False
+    """Whether `fit` keeps validation row by row."""
+    _takes_tensors: ClassVar[bool] = False
+    """Whether a target that is a tensor stays on its device; otherwise it becomes an array."""
+    _batch: Batch | None = None
+    """How the class finds the priors of many groups at once: see `batch`."""
+    _evidence: Evidence
+    """What validation said, as `fit` read it."""
+
+    @property
+    def batch(self) -> Batch | None:
+        """How `estimate_groups` solves for all groups at once; None: each group by itself.
+
+        "likelihood" of counts under the columns `_columns`, "inversion" of them, likelihood of the
+        "posteriors", or soft decisions of "calibrated" outputs. A class that finds priors in
+        another way than the one that says how starts again from None.
+        """
+        for cls in type(self).__mro__:
+            if "_batch" in vars(cls):
+                return self._batch
+            if "_estimate" in vars(cls) or "_solve" in vars(cls):
+                break
+        return None
 
     @property
     def counts_suffice(self) -> bool:
-        """Whether counts of target decisions suffice for an estimate."""
+        """Whether counts of target decisions suffice for an estimate: priors come from `_solve`."""
         cls = type(self)
         by_counts = cls._estimate is PriorEstimator._estimate
         return by_counts and cls._solve is not PriorEstimator._solve
@@ -236,27 +190,23 @@ class PriorEstimator(BaseEstimator):
     @property
     def needs_probabilities(self) -> bool:
         """Whether the method needs `y_proba`, not decisions `y_pred` alone."""
-        return not (self.counts_suffice and self._decision == "hard")
-
-    @property
-    def keeps_rows(self) -> bool:
-        """Whether `fit` keeps validation row by row."""
-        return False
+        by_decisions = self.counts_suffice and self.decision == "hard"
+        return not (by_decisions or self.outputs == "ignored" or self.target_labels == "required")
 
     @property
     def fit_is_counts(self) -> bool:
-        """Whether what `fit` learns is no more than counts."""
-        return self.counts_suffice and not self.keeps_rows
+        """Whether what `fit` learns is no more than counts, so that a monitor can save it."""
+        return self.counts_suffice and not self._keeps_rows
 
     @property
-    def takes_sparse(self) -> bool:
-        """Whether the method reads sparse rows as they are."""
+    def _takes_sparse(self) -> bool:
+        """Whether sparse rows are read as they are; otherwise as arrays, a few at a time."""
         return self.fit_is_counts
 
     @property
-    def wide(self) -> bool:
-        """Whether sparse predictions may have any number of classes."""
-        return self.takes_sparse
+    def _wide(self) -> bool:
+        """Whether there may be any number of classes: no matrix of classes by classes is dense."""
+        return self._takes_sparse
 
     @property
     def needs_rows(self) -> bool:
@@ -271,14 +221,29 @@ class PriorEstimator(BaseEstimator):
         return not (self.counts_suffice and self.confusion_.seen.all())
 
     @property
+    def _given(self) -> Given:
+        """Priors of the training set, as you gave them to `fit`."""
+        return self._evidence.given
+
+    @property
+    def _counts(self) -> ValidationCounts | None:
+        """Sums over validation."""
+        return self._evidence.counts
+
+    @property
+    def _validation(self) -> Validation | None:
+        """Rows of validation, where they are in memory."""
+        return self._evidence.rows
+
+    @property
+    def _named(self) -> bool:
+        """Whether columns of validation had names, so that those of the target should have them."""
+        return self._evidence.named
+
+    @property
     def _decisions_only(self) -> bool:
         """Whether the method was fitted on decisions, without probabilities."""
         return self._counts is not None and self._counts.decisions_only
-
-    @property
-    def _decision(self) -> Decision | None:
-        """Which decisions the confusion matrix counts; None where there is none."""
-        return None
 
     @property
     def _columns(self) -> Vector:
@@ -293,7 +258,7 @@ class PriorEstimator(BaseEstimator):
     @property
     def _denominator(self) -> Any:
         """Priors under which outputs are posteriors, once calibrated; None where unknown."""
-        return self.source_priors_ if self._source_is_known else None
+        return self.source_priors_ if self._evidence.source_known else None
 
     # Fitting
 
@@ -341,27 +306,22 @@ class PriorEstimator(BaseEstimator):
         positive_class : object, optional
             Whose probability a 1-D `y_proba` is.
         """
-        given = Given(source_priors, source_label_priors)
-        if confusion is not None:
-            _refuse_more(
-                {"y_proba": y_proba, "y": y, "y_pred": y_pred, "sample_weight": sample_weight}
-            )
-            names, counts = self._known_confusion(confusion, classes)
-            self._settle(names, given, counts)
-            if not given.any:
-                self._source_is_known, self.source_priors_from_ = False, UNKNOWN_SOURCE
-            return self
-        if y_pred is not None or _are_decisions(y_proba):
-            names, counts = self._count_decisions(y_pred, y, classes, sample_weight, y_proba)
-            return self._settle(names, given, counts)
-        if y_proba is None:
-            return self._settle(self._classes_without_rows(source_priors, classes), given, None)
-        names, rows = self._read(y_proba, y, classes, sample_weight, given, positive_class)
-        kept = None if isinstance(rows.y_proba, Table) else rows
-        self._settle(names, given, self._count(rows, given), kept, named=is_named(y_proba))
-        if (said := order_in_words(rows.y_proba, rows.y, names)) is not None:
-            warn_user(said, PriorShiftWarning)
-        self._warn_of_mismatch(rows)
+        evidence = read_evidence(
+            self,
+            Given(source_priors, source_label_priors),
+            y_proba,
+            y,
+            y_pred=y_pred,
+            confusion=confusion,
+            classes=classes,
+            sample_weight=sample_weight,
+            positive_class=positive_class,
+        )
+        self._settle(evidence.in_memory())
+        if (rows := evidence.rows) is not None:
+            if (said := order_in_words(rows.y_proba, rows.y, self.classes_)) is not None:
+                warn_user(said, PriorShiftWarning)
+            self._warn_of_mismatch(rows)
         return self
 
     def partial_fit(
@@ -380,101 +340,24 @@ class PriorEstimator(BaseEstimator):
         The first call needs `classes` and accepts source priors as `fit` does. The result does not
         depend on how you cut the data into batches: it is that of one `fit` on all of them.
         """
-        first, given = not hasattr(self, "classes_"), Given(source_priors, source_label_priors)
-        if first:
-            if classes is None:
-                raise ValueError("the first partial_fit needs classes= in the order of columns.")
-        else:
-            self._refuse_changes(given, classes)
-            given, classes = self._given, self.classes_
-        if y_pred is not None:
-            names, counts = self._count_decisions(y_pred, y, classes, sample_weight, y_proba)
-        else:
-            names, rows = self._read(y_proba, y, classes, sample_weight, given)
-            counts = self._count(rows, given)
-        if not first and self._counts is not None:
-            counts = self._counts + counts
-        if y_pred is not None or not self.keeps_rows:
-            return self._settle(names, given, counts)
-        kept = None if first else self._validation
-        return self._settle(names, given, counts, rows if kept is None else kept.joined(rows))
-
-    def _refuse_changes(self, given: Given, classes: Any) -> None:
-        """Refuse a later batch that contradicts the first."""
-        if given.any:
-            raise ValueError(
-                "source_priors and source_label_priors belong to the first partial_fit; leave them "
-                "out of later ones."
-            )
-        if classes is not None and list(classes) != self.classes_.tolist():
-            raise ValueError(
-                f"classes must stay those of the first partial_fit, in its order: "
-                f"{some(self.classes_.tolist())}."
-            )
-
-    def _count_decisions(
-        self,
-        y_pred: Any,
-        y: ArrayLike | None,
-        classes: ArrayLike | None,
-        sample_weight: ArrayLike | None,
-        y_proba: Any,
-    ) -> tuple[Labels, ValidationCounts]:
-        """Check decisions and labels of validation; return the classes and what was counted."""
-        self._require_decisions(y_pred, y_proba)
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} needs validation labels: fit(y_pred=..., y=...)."
-            )
-        if y_pred is None:
-            named, decided = read_labels(y, y_proba.shape[0]), y_proba.decided
-            names = settle_classes(y_proba, named, classes)
-            labels: Indices | None = encode_labels(named, names)
-        else:
-            names, decided, labels = read_decisions(y_pred, y, classes)
-        assert labels is not None
-        self._require_room(names.size)
-        weight = check_sample_weight(sample_weight, labels.size)
-        confusion = Confusion.from_decisions(decided, labels, names.size, weight)
-        return names, ValidationCounts.of_decisions(confusion)
-
-    def _known_confusion(
-        self, confusion: Confusion, classes: ArrayLike | None
-    ) -> tuple[Labels, ValidationCounts]:
-        """Check a confusion matrix that was given; return its classes and itself as counts."""
-        if not isinstance(confusion, Confusion):
-            raise ValueError(
-                "confusion must be a Confusion, as Confusion.from_counts(matrix) or "
-                f"Confusion.from_rates(...) return; got {type(confusion).__name__}."
-            )
-        self._require_decisions(None, None)
-        if confusion.decision != "hard":
-            raise ValueError(
-                "confusion counts soft decisions, whose spread it does not tell; give one of hard "
-                "decisions, as Confusion.from_counts does."
-            )
-        K = confusion.class_weights.size
-        named = confusion.classes if classes is None else classes
-        names = np.arange(K) if named is None else check_classes(named, K)
-        self._require_room(K)
-        return names, ValidationCounts.of_decisions(confusion)
-
-    def _require_decisions(self, y_pred: Any, y_proba: Any) -> None:
-        """Refuse decisions where they do not suffice, or where probabilities are given as well."""
-        if y_pred is not None and y_proba is not None:
-            raise ValueError("y_proba and y_pred are two ways to give the same; pass one of them.")
-        if self.needs_probabilities:
-            from priorshift.estimators.registry import decision_methods
-
-            raise ValueError(
-                f"{type(self).__name__} needs predicted probabilities (y_proba); decisions "
-                f"(y_pred) suffice for {', '.join(decision_methods())}."
-            )
+        given, before = Given(source_priors, source_label_priors), None
+        if hasattr(self, "classes_"):
+            before = self._evidence
+            refuse_changes(before, given, classes)
+            given, classes = before.given, before.classes
+        elif classes is None:
+            raise ValueError("the first partial_fit needs classes= in the order of columns.")
+        evidence = read_evidence(
+            self, given, y_proba, y, y_pred=y_pred, classes=classes, sample_weight=sample_weight
+        )
+        rows = evidence.rows if self._keeps_rows else None
+        evidence = replace(evidence, rows=rows, named=False)  # batches may be frames or not
+        return self._settle(evidence if before is None else before + evidence)
 
     def _classes_without_rows(self, source_priors: Any, classes: ArrayLike | None) -> Labels:
         """Name the classes where there is no validation set, only source priors."""
         name = type(self).__name__
-        if self._decision is not None:
+        if self.decision is not None:
             raise ValueError(f"{name} needs a validation set: fit(y_proba, y).")
         if source_priors is None:
             raise ValueError(
@@ -483,104 +366,27 @@ class PriorEstimator(BaseEstimator):
             )
         return classes_of_priors(source_priors, classes)
 
-    def _read(
-        self,
-        y_proba: ArrayLike | None,
-        y: ArrayLike | None,
-        classes: ArrayLike | None,
-        sample_weight: ArrayLike | None,
-        given: Given,
-        positive_class: Any = None,
-    ) -> tuple[Labels, Validation]:
-        """Check a batch of validation data; return its classes and its clean rows."""
-        if y is None and self._decision is not None:
-            raise ValueError(f"{type(self).__name__} needs validation labels: fit(y_proba, y).")
-        if y is None and given.needs_soft:
-            raise ValueError(
-                "source_label_priors without source_priors need validation labels y: the mean "
-                "prediction of each class is weighted by them."
-            )
-        y_proba, y = column_of(y_proba, y)
-        labels = None if y is None else read_labels(y)
-        predictions = check_proba(y_proba, tables=True, classes=classes, labels=labels)
-        n_samples = predictions.values.shape[0]
-        if labels is not None:
-            labels = read_labels(labels, n_samples)
-        names = settle_classes(predictions, labels, classes, positive_class)
-        predictions = ordered(predictions, names)
-        values = self._as_taken(predictions.values, kept=self.keeps_rows)
-        if self.keeps_rows and isinstance(values, Table):
-            values = take_rows(values, np.arange(n_samples))
-        rows = Validation(
-            values,
-            None if labels is None else encode_labels(labels, names),
-            check_sample_weight(sample_weight, n_samples),
-            predictions if values is predictions.values else None,
-        )
-        return names, rows
-
-    def _as_taken(self, values: Rows, *, kept: bool = False) -> Any:
-        """Return predictions in the form that the method can use, or say which methods can.
-
-        Beyond `DENSE_CLASSES` classes only `wide` methods can. Up to there, a method without
-        `takes_sparse` reads sparse rows as arrays, a few at a time; rows that it keeps must be few.
-        """
-        if not isinstance(values, SparseTable):
-            return values
-        n, K = values.shape
-        self._require_room(K)
-        if kept and n * K > MOST_CELLS:
-            raise ValueError(
-                f"{type(self).__name__} needs validation row by row, as an array of {n} x {K} "
-                f"numbers; give at most {MOST_CELLS // K} rows, or use a method that counts them, "
-                "such as SCM-L."
-            )
-        return values if self.takes_sparse else DenseBlocks(values)
-
-    def _require_room(self, K: int) -> None:
-        """Refuse very many classes where dense matrices of classes by classes are needed."""
-        if K > DENSE_CLASSES and not self.wide:
-            raise ValueError(
-                f"{self!r} needs dense matrices of classes by classes, and {K} classes are too "
-                f"many for that (sparse predictions may have at most {DENSE_CLASSES}); use a "
-                "method that needs none, such as SCM-L or EM."
-            )
-
-    def _count(self, rows: Validation, given: Given) -> ValidationCounts:
-        """Return the sums over clean validation rows."""
-        return ValidationCounts.of(rows, decision=self._decision, needs_soft=given.needs_soft)
-
-    def _learn(self, fitting: Fitting) -> Learned:
+    def _learn(self, evidence: Evidence) -> Learned:
         """Return further fitted attributes by name, and the counts to estimate from.
 
         For methods that learn more than counts. It writes nothing to `self`: if it fails, the
         earlier fit stays.
         """
-        return {}, fitting.counts
+        return {}, evidence.counts
 
-    def _settle(
-        self,
-        classes: Labels,
-        given: tuple[Any, Any],
-        counts: ValidationCounts | None,
-        rows: Validation | None = None,
-        *,
-        named: bool = False,
-    ) -> Self:
+    def _settle(self, evidence: Evidence) -> Self:
         """Set all fitted attributes together, so that a failed fit changes nothing.
 
         The priors trained under are known by mean prediction (p^f, the ratio's denominator) and by
         labels (p^N).
         """
-        given = Given(*given)
-        known = given.checked(classes)
-        learned, in_use = self._learn(Fitting(classes, given, counts, rows))
+        classes, known = evidence.classes, evidence.given.checked(evidence.classes)
+        learned, in_use = self._learn(evidence)
         source, origin = self._sources(in_use, known)
-        self._given, self._counts, self._validation = given, counts, rows
-        self._named = named
+        self._evidence = evidence
         self.classes_, self.n_features_in_ = classes, classes.size
-        self.source_priors_, self.source_priors_from_ = source, origin
-        self._source_is_known = True
+        self.source_priors_ = source
+        self.source_priors_from_ = origin if evidence.source_known else UNKNOWN_SOURCE
         self.source_label_priors_ = source if known.labels is None else known.labels
         if in_use is not None and in_use.confusion is not None:
             self.confusion_ = in_use.confusion
@@ -609,11 +415,11 @@ class PriorEstimator(BaseEstimator):
         sources = arrays["source_priors"], arrays["source_label_priors"]
         given = [p if known else None for p, known in zip(sources, state["given"], strict=True)]
         counts = ValidationCounts.from_arrays(state[COUNTS_KEY], arrays)
-        self._settle(arrays["classes"], (given[0], given[1]), counts)
+        known = state["source_priors_from"] != UNKNOWN_SOURCE
+        self._settle(Evidence(arrays["classes"], Given(*given), counts, source_known=known))
         # settling scales priors to sum to 1 again, which may change the last bit
         self.source_priors_, self.source_label_priors_ = sources
         self.source_priors_from_ = state["source_priors_from"]
-        self._source_is_known = self.source_priors_from_ != UNKNOWN_SOURCE
         return self
 
     def _sources(self, counts: ValidationCounts | None, known: Known) -> tuple[Vector, str]:
@@ -634,10 +440,9 @@ class PriorEstimator(BaseEstimator):
 
     def _warn_of_mismatch(self, rows: Validation) -> None:
         """Warn where the mean prediction cannot be the priors that the model was trained under."""
-        if self._given.any or self.calibrates or self.estimates_nothing:
+        if self._given.any or self.outputs in ("calibrated", "ignored"):
             return
-        found = self._mismatch_on(rows)
-        if found is not None:
+        if (found := self._mismatch_on(rows)) is not None:
             warn_user(
                 f"{found.say(self.classes_)}. {type(self).__name__} takes the mean prediction for "
                 "the priors that the model was trained under. Give source_priors= those priors "
@@ -767,19 +572,19 @@ class PriorEstimator(BaseEstimator):
         if y_proba is None and y_pred is None:
             raise ValueError("the target is missing; pass y_proba, or decisions as y_pred=.")
         y_proba, y_target = column_of(y_proba, y_target, "y_target")
-        labelled = self._looks_at_labels(y_target, sample_weight)
-        if y_pred is not None or self._decisions_only or _are_decisions(y_proba):
+        labelled = uses_labels(self, y_target, sample_weight)
+        if y_pred is not None or self._decisions_only or are_decisions(y_proba):
             if not labelled:
-                return self._from_counts(self._decisions_of(y_pred, y_proba), request)
-            self._require_decisions(y_pred, y_proba)
+                return self._from_counts(count_decisions(self, y_pred, y_proba), request)
+            require_decisions(self, y_pred, y_proba)
             y_proba = y_proba if y_pred is None else as_decisions(y_pred, self.classes_)
         named = self._named or is_named(y_proba)
-        values = self._read_target(y_proba)
+        values = read_target(self, y_proba)
         if labelled:
             labels = TargetLabels.of(
                 y_target, self.classes_, values.shape[0], unlabelled, sample_weight
             )
-            if labels.rows.size or self.needs_target_labels:
+            if labels.rows.size or self.target_labels == "required":
                 found = self._estimate_labelled(values, labels, request)
                 return _marked(found, named)
         if request is None:
@@ -787,32 +592,6 @@ class PriorEstimator(BaseEstimator):
         of_interval = self._few_classes(values)
         found = _marked(self._estimate(values), named)
         return found.with_interval(self._interval(of_interval, found, request), request)
-
-    def _looks_at_labels(self, y_target: Any, sample_weight: Any) -> bool:
-        """Tell whether to look at labels of the target; refuse those that the method cannot use."""
-        if y_target is None and sample_weight is not None:
-            raise ValueError("sample_weight is that of labelled rows; pass y_target= beside it.")
-        if y_target is None or self.uses_target_labels:
-            return y_target is not None or self.needs_target_labels
-        from priorshift.estimators.registry import label_methods
-
-        raise ValueError(
-            f"{type(self).__name__} does not use labels of the target; leave out y_target, or use "
-            f"one of {', '.join(label_methods())}."
-        )
-
-    def _read_target(self, y_proba: Any) -> Any:
-        """Check predictions on the target; return them in class order, as the method takes them."""
-        predictions = check_proba(
-            y_proba, tables=True, tensors=self.takes_tensors, classes=self.classes_
-        )
-        if self._named:
-            warn_of_missing_names(y_proba, self.classes_, "y_proba")
-        values = self._as_taken(in_class_order(predictions, self.classes_))
-        source = self._denominator
-        if not (source is None or self._decisions_only or _are_decisions(y_proba)):
-            check_source_mass(source, values, self.classes_, origin=self.source_priors_from_)
-        return values
 
     def estimate_counts(
         self,
@@ -847,36 +626,7 @@ class PriorEstimator(BaseEstimator):
         """
         check_is_fitted(self)
         request = interval_request(confidence_level, random_state, **options)
-        return self._from_counts(self._as_counts(counts), request)
-
-    def _as_counts(self, counts: Any) -> DecisionCounts:
-        """Read a plain vector as numbers of hard decisions, for the methods that compare these."""
-        if isinstance(counts, DecisionCounts):
-            return counts
-        if self.needs_probabilities:
-            raise ValueError(
-                "counts must be DecisionCounts, as DecisionCounts.from_arrays(y_proba, "
-                f"decision=...) returns; got {type(counts).__name__}."
-            )
-        values = check_counts(counts)
-        if (values % 1).any():
-            raise ValueError(
-                "counts must be whole numbers, how often each class was decided for; got "
-                f"{values}. Multiply shares by the number of rows."
-            )
-        return DecisionCounts(values.astype(np.float64), "hard", int(values.sum()))
-
-    def _decisions_of(self, y_pred: Any, y_proba: Any) -> DecisionCounts:
-        """Count the decisions of the target, given as such or by their probabilities."""
-        self._require_decisions(y_pred, y_proba)
-        if y_pred is not None:
-            _, decided, _ = read_decisions(y_pred, classes=self.classes_)
-            return DecisionCounts.from_decisions(decided, self.classes_.size)
-        rows = check_proba(y_proba, tables=True, classes=self.classes_)
-        rows = ordered(rows, self.classes_)
-        if rows.decided is not None:
-            return DecisionCounts.from_decisions(rows.decided, self.classes_.size)
-        return DecisionCounts.from_arrays(rows.values, decision="hard")
+        return self._from_counts(read_counts(self, counts), request)
 
     def _from_counts(
         self, counts: DecisionCounts, request: IntervalRequest | None
@@ -1081,8 +831,8 @@ class PriorEstimator(BaseEstimator):
     def _condition(self, M: Any, seen: Mask, *, singular_only: bool = False) -> dict[str, Any]:
         """Return the condition number of a confusion matrix among the classes that were seen.
 
-        Where it is singular, there is a caution as well, and a warning: the solution is one of
-        many. `singular_only` measures nothing else.
+        Where it is singular, there is a caution as well: the solution is one of many. A method
+        that inverts it warns, too. Others ask for `singular_only`, which costs less.
         """
         if singular_only and not is_singular(M):
             return {}
@@ -1101,7 +851,8 @@ class PriorEstimator(BaseEstimator):
             f"{because if never.any() else ''}, and other shares explain them as well as these. "
             f"Add validation samples{'' if self._decisions_only else ', use EM'} or merge classes."
         )
-        warn_user(f"{self.name}: {caution}", PriorShiftWarning)
+        if not singular_only:
+            warn_user(f"{self.name}: {caution}", PriorShiftWarning)
         return {"condition_number": condition, "cautions": (caution,)}
 
     def _unseen(self, target: SeenTarget | TargetCounts) -> tuple[Any, ...]:
@@ -1133,14 +884,6 @@ class PriorEstimator(BaseEstimator):
         )
 
 
-def _refuse_more(given: dict[str, Any]) -> None:
-    """Refuse data beside a confusion matrix that was given."""
-    if more := [name for name, value in given.items() if value is not None]:
-        raise ValueError(
-            f"confusion= takes the place of a validation set; leave out {', '.join(more)}."
-        )
-
-
 def _is_zero(source_priors: Vector | None) -> Any:
     """Tell which classes are known to have had no prior in the source."""
     return False if source_priors is None else source_priors <= NO_PRIOR
@@ -1149,11 +892,6 @@ def _is_zero(source_priors: Vector | None) -> Any:
 def _marked(found: PriorEstimate, named: bool) -> PriorEstimate:
     """Return the estimate with its mark of named columns; itself, uncopied, where that is right."""
     return found if found.named == named else replace(found, named=named)
-
-
-def _are_decisions(y_proba: Any) -> bool:
-    """Tell whether rows that were checked before stand for decisions without probabilities."""
-    return isinstance(y_proba, Predictions) and y_proba.decided is not None
 
 
 def interval_request(

@@ -36,11 +36,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from priorshift._typing import Vector
-from priorshift._validation import check_choice, check_count, check_positive
+from priorshift.border import check_choice, check_count, check_positive
 from priorshift.calibration import deal_folds
 from priorshift.counts import Confusion, Decision, model_columns, shrunk_columns
-from priorshift.estimators.base import Fitting, Learned, PriorEstimator, Reproduced
-from priorshift.estimators.counts import TargetCounts, Validation
+from priorshift.estimators.base import Learned, PriorEstimator, Reproduced
+from priorshift.estimators.counts import Evidence, TargetCounts, Validation
 from priorshift.estimators.references import GUIDE
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
@@ -89,10 +89,10 @@ class CML(PriorEstimator):
     """
 
     name = "cm-l"
-    _decision: Decision | None = "hard"
+    decision: Decision | None = "hard"
     summary = "maximises the likelihood of hard decisions under the confusion matrix"
     reference = GUIDE
-    batch = "likelihood"
+    _batch = "likelihood"
     _reproduced: ClassVar[dict[str, Reproduced]] = {
         "paper": gradient_ascent,
         "released": partial(released_ascent, learning_rate=1e-4, halved_every=HALVED_EVERY),
@@ -125,8 +125,7 @@ class SCML(CML):
     """
 
     name = "scm-l"
-    headline = "SCM-L"
-    _decision = "soft"
+    decision = "soft"
     summary = "maximises the likelihood of soft decisions under the confusion matrix"
     _reproduced: ClassVar[dict[str, Reproduced]] = {
         "paper": gradient_ascent,
@@ -155,12 +154,12 @@ class CMM(PriorEstimator):
     """
 
     name = "cm-m"
-    _decision: Decision | None = "hard"
+    decision: Decision | None = "hard"
     summary = (
         "maximises the posterior of hard decisions under the confusion matrix and a hyper-prior"
     )
     reference = GUIDE
-    batch = "likelihood"
+    _batch = "likelihood"
     _reproduced: ClassVar[dict[str, Reproduced]] = {
         "paper": gradient_ascent,
         "released": partial(released_ascent, learning_rate=1e-3),
@@ -197,7 +196,7 @@ class SCMM(CMM):
     """
 
     name = "scm-m"
-    _decision = "soft"
+    decision = "soft"
     summary = (
         "maximises the posterior of soft decisions under the confusion matrix and a hyper-prior"
     )
@@ -240,12 +239,12 @@ class ShrunkSCML(CML):
     """
 
     name = "scm-l-shrunk"
-    _decision = "soft"
+    decision = "soft"
     summary = (
         "maximises the likelihood of soft decisions under a confusion matrix shrunk towards the "
         "classifier’s own account of it"
     )
-    keeps_rows = True
+    _keeps_rows = True
     solver = "certified"
 
     def __init__(
@@ -257,8 +256,8 @@ class ShrunkSCML(CML):
     ) -> None:
         self.shrinkage, self.tol, self.max_iter = shrinkage, tol, max_iter
 
-    def _learn(self, fitting: Fitting) -> Learned:
-        return _learn_shrinkage(fitting, self.shrinkage, "soft"), fitting.counts
+    def _learn(self, evidence: Evidence) -> Learned:
+        return _learn_shrinkage(evidence, self.shrinkage, "soft"), evidence.counts
 
     @property
     def _columns(self) -> Vector:
@@ -312,8 +311,8 @@ class JointLikelihood(PriorEstimator):
     """
 
     name = "joint"
-    _decision = "hard"
-    keeps_rows = True
+    decision = "hard"
+    _keeps_rows = True
     summary = "maximises the likelihood of hard decisions over the priors and the confusion matrix"
     reference = GUIDE
 
@@ -327,8 +326,8 @@ class JointLikelihood(PriorEstimator):
     ) -> None:
         self.shrinkage, self.alpha, self.tol, self.max_iter = shrinkage, alpha, tol, max_iter
 
-    def _learn(self, fitting: Fitting) -> Learned:
-        return _learn_shrinkage(fitting, self.shrinkage, "hard"), fitting.counts
+    def _learn(self, evidence: Evidence) -> Learned:
+        return _learn_shrinkage(evidence, self.shrinkage, "hard"), evidence.counts
 
     def _solve(self, target: TargetCounts) -> PriorEstimate:
         tol, max_iter = check_positive(self.tol, "tol"), check_count(self.max_iter, "max_iter")
@@ -380,20 +379,20 @@ def _report_impossible(problem: Mixture, total: float) -> None:
 
 
 def _learn_shrinkage(
-    fitting: Fitting, shrinkage: float | Literal["cv"], decision: Decision
+    evidence: Evidence, shrinkage: float | Literal["cv"], decision: Decision
 ) -> dict[str, Any]:
     """Return the strength in use, and the confusion matrix as the classifier itself sees it.
 
     Decisions have no probabilities to say that; there all classes together do.
     """
-    if fitting.rows is None:
-        assert fitting.counts is not None
-        confusion = fitting.counts.by_class
+    if evidence.rows is None:
+        assert evidence.counts is not None
+        confusion = evidence.counts.by_class
         model = pooled_columns(confusion.in_samples())
         strength = _strength(shrinkage, partial(likeliest_strength, confusion, model))
         return {"shrinkage_": strength, "model_confusion_": model}
-    rows = fitting.rows.in_canonical_order()
-    weight = rows.balanced_weight(fitting.given.label_priors(fitting.classes))
+    rows = evidence.rows.in_canonical_order()
+    weight = rows.balanced_weight(evidence.given.label_priors(evidence.classes))
     return {
         "shrinkage_": _strength(shrinkage, partial(best_strength, rows, weight, decision)),
         "model_confusion_": model_columns(rows.y_proba, weight, decision),

@@ -4,23 +4,28 @@ Validation tells rows, counts of decisions, and the class balance of the source.
 counted among the classes that validation saw; some of its rows may have labels.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Floats, Indices, Labels, Mask, Vector
-from priorshift._validation import (
+from priorshift.adapt import prior_ratio
+from priorshift.border import (
+    Block,
+    LockFree,
     Predictions,
+    Rows,
+    Table,
     as_array,
     check_priors,
     check_sample_weight,
     known_labels,
+    map_reduce,
+    times,
 )
-from priorshift.adapt import prior_ratio
 from priorshift.counts import Confusion, Decision, DecisionCounts
-from priorshift.execution import Block, LockFree, Rows, map_reduce, times
 from priorshift.solvers import Mixture, maximise
 
 EM_TOL = 0.01
@@ -391,6 +396,49 @@ class Known(NamedTuple):
 
 def _checked(priors: Any, classes: Labels, name: str) -> Vector | None:
     return None if priors is None else check_priors(priors, classes, name)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What validation says, however it was given: counts that add with `+`.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (n_classes,)
+    given : Given
+        Priors of the training set.
+    counts : ValidationCounts or None
+        None where there is no validation set, only source priors.
+    rows : Validation or None
+        The rows counted, where they are probabilities.
+    named : bool
+        Whether their columns had names.
+    source_known : bool
+        Whether source priors are given or follow from the counts; error rates alone do not tell
+        them.
+    """
+
+    classes: Labels
+    given: Given
+    counts: ValidationCounts | None
+    rows: Validation | None = None
+    named: bool = False
+    source_known: bool = True
+
+    def in_memory(self) -> "Evidence":
+        """Return it without rows that are read in blocks, which are not kept."""
+        kept = self.rows is None or not isinstance(self.rows.y_proba, Table)
+        return self if kept else replace(self, rows=None)
+
+    def __add__(self, other: "Evidence") -> "Evidence":
+        if self.counts is None or other.counts is None:
+            return other
+        both = self.rows is not None and other.rows is not None
+        return replace(
+            self,
+            counts=self.counts + other.counts,
+            rows=self.rows.joined(other.rows) if both else None,  # type: ignore[union-attr, arg-type]
+        )
 
 
 def label_sources(counts: ValidationCounts | None, known: Known) -> tuple[Vector, str]:

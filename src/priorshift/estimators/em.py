@@ -18,21 +18,29 @@ from numpy.typing import ArrayLike
 from scipy.special import rel_entr
 
 from priorshift._typing import Floats, Mask, Vector
-from priorshift._validation import NO_PRIOR, check_choice, check_count, check_fraction, some
 from priorshift.adapt import prior_ratio
+from priorshift.border import (
+    NO_PRIOR,
+    ArrayTable,
+    Rows,
+    Table,
+    check_choice,
+    check_count,
+    check_fraction,
+    some,
+)
 from priorshift.calibration import (
     FAMILIES,
     ChosenCalibration,
     choose_calibration,
     ridges_of,
 )
-from priorshift.estimators.base import Fitting, Learned, PriorEstimator, Reproduced
-from priorshift.estimators.counts import Known, Validation, ValidationCounts
+from priorshift.estimators.base import Learned, PriorEstimator, Reproduced
+from priorshift.estimators.counts import Evidence, Known, Validation, ValidationCounts
 from priorshift.estimators.intervals import interval_by_likelihood
 from priorshift.estimators.references import ALEXANDARI, SAERENS, SULC, YE
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
-from priorshift.execution import ArrayTable, Rows, Table
 from priorshift.intervals import IntervalRequest, PriorInterval
 from priorshift.solvers import (
     FLOOR,
@@ -99,13 +107,11 @@ class EM(PriorEstimator):
     """
 
     name = "em"
-    headline = "EM"
     summary = "maximises the likelihood of the predicted probabilities"
     reference = SAERENS
-    takes_sparse = True
-    takes_tensors = True
-    trusts_outputs = True
-    batch = "posteriors"
+    outputs = "trusted"
+    _takes_sparse = _takes_tensors = True
+    _batch = "posteriors"
     _reproduced: ClassVar[dict[str, Reproduced]] = {
         "paper": expectation_maximisation,
         "released": partial(expectation_maximisation, lagged=True),
@@ -157,7 +163,6 @@ class MAP(EM):
     """
 
     name = "map"
-    headline = ""
     summary = "maximises the posterior of the predicted probabilities under a hyper-prior"
     reference = SULC
     _reproduced: ClassVar[dict[str, Reproduced]] = {
@@ -224,9 +229,8 @@ class MAPLS(PriorEstimator):
         "far as the data suggest"
     )
     reference = YE
-    takes_sparse = True
-    takes_tensors = True
-    trusts_outputs = True
+    outputs = "trusted"
+    _takes_sparse = _takes_tensors = True
 
     def __init__(
         self, *, data_weight: float | None = None, tol: float = 0.01, max_iter: int = 1000
@@ -343,12 +347,11 @@ class CalibratedEM(PriorEstimator):
     """
 
     name = "em-bcts"
-    other_names = ("em-ts", "em-vs")
     summary = "calibrates the probabilities, then maximises their likelihood"
     reference = ALEXANDARI
-    _decision = "soft"
-    keeps_rows = True
-    calibrates = True
+    decision = "soft"
+    outputs = "calibrated"
+    _keeps_rows = True
 
     def __init__(
         self,
@@ -363,12 +366,12 @@ class CalibratedEM(PriorEstimator):
         self.calibrator, self.ridge, self.cv = calibrator, ridge, cv
         self.tol, self.max_iter, self.random_state = tol, max_iter, random_state
 
-    def _learn(self, fitting: Fitting) -> Learned:
-        classes, given, counts, rows = fitting
+    def _learn(self, evidence: Evidence) -> Learned:
+        counts, rows = evidence.counts, evidence.rows
         assert counts is not None
         assert rows is not None
         check_choice(self.calibrator, tuple(FAMILIES), "calibrator")
-        label_priors = given.label_priors(classes)
+        label_priors = evidence.given.label_priors(evidence.classes)
 
         def learn() -> tuple[dict[str, Any], str, ValidationCounts]:
             ordered = rows.in_canonical_order()

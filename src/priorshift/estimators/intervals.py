@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from priorshift._typing import Floats, Vector
-from priorshift._validation import some
 from priorshift.adapt import prior_ratio
+from priorshift.border import Rows, Table, some
 from priorshift.calibration import CalibrationMap, best_temperature
 from priorshift.counts import Confusion, DecisionCounts, model_columns
-from priorshift.estimators.counts import Validation
+from priorshift.estimators.counts import Validation, ValidationCounts
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, warn_user
-from priorshift.execution import Rows, Table
 from priorshift.intervals import (
     HardDecisions,
     IntervalRequest,
@@ -150,7 +149,7 @@ def _of_counts(
     as well. Where validation left no rows, all classes together say what a class does.
     """
     target = counts.frequencies * counts.n_samples
-    if estimator._decision == "hard" and estimator._validation is None:
+    if estimator.decision == "hard" and estimator._validation is None:
         validation = estimator.confusion_.in_samples()
         decisions = HardDecisions(validation, target, pooled_columns(validation))
     else:
@@ -169,7 +168,7 @@ def _of_counts(
 
 def votes_of_validation(estimator: "PriorEstimator") -> Votes:
     """Return what validation says of votes, which needs no row of the target."""
-    if estimator._decision == "hard" and estimator._validation is None:
+    if estimator.decision == "hard" and estimator._validation is None:
         validation = estimator.confusion_.in_samples()
         target = validation.sum(axis=1)
         return HardDecisions(validation, target, pooled_columns(validation)).votes
@@ -295,7 +294,7 @@ def _by_resampling_rows(
         replica = copy(estimator)
         if rows is not None:
             size = rows.y_proba.shape[0]
-            if rows.y is not None and estimator._decision is not None:
+            if rows.y is not None and estimator.decision is not None:
                 weight = stratified_weights(rows.y, K, rng)
             else:
                 weight = poisson_weights(size, rng)
@@ -304,8 +303,9 @@ def _by_resampling_rows(
                 # where none but rows of weight 0 were drawn
                 weight = weight if weight.any() else rows.sample_weight
             drawn = Validation(rows.y_proba, rows.y, weight)
-            given = estimator._given
-            replica._settle(estimator.classes_, given, replica._count(drawn, given), drawn)
+            needs_soft = estimator._given.needs_soft
+            counts = ValidationCounts.of(drawn, decision=estimator.decision, needs_soft=needs_soft)
+            replica._settle(replace(estimator._evidence, counts=counts, rows=drawn))
         times = poisson_weights(n, rng)
         if warm:
             return _maximum(replica, y_proba, times, found.priors)

@@ -11,15 +11,14 @@ from collections.abc import Callable
 import numpy as np
 
 from priorshift._typing import Labels, Vector
-from priorshift._validation import check_choice, check_positive
 from priorshift.adapt import prior_ratio
+from priorshift.border import Rows, check_choice, check_positive
 from priorshift.counts import Decision, DecisionCounts
 from priorshift.estimators.base import Batch, PriorEstimator
 from priorshift.estimators.counts import Known, TargetCounts, ValidationCounts, label_sources
 from priorshift.estimators.references import GUIDE, LIPTON, SAERENS
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, warn_user
-from priorshift.execution import Rows
 from priorshift.intervals import IntervalRequest, PriorInterval
 from priorshift.solvers import (
     Solution,
@@ -45,9 +44,8 @@ class NoAdaptation(PriorEstimator):
     name = "na"
     summary = "leaves the predictions alone"
     reference = GUIDE
-    takes_sparse = True
-    needs_probabilities = False
-    estimates_nothing = True
+    outputs = "ignored"
+    _takes_sparse = True
 
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
         return self._unchanged(y_proba.shape[0])
@@ -86,10 +84,10 @@ class CM(PriorEstimator):
     """
 
     name = "cm"
-    _decision: Decision | None = "hard"
+    decision: Decision | None = "hard"
     summary = "inverts the confusion matrix of hard decisions, then clips to the simplex"
     reference = SAERENS
-    batch = "inversion"
+    _batch = "inversion"
 
     def _solve(self, target: TargetCounts) -> PriorEstimate:
         C = self._columns[:, target.seen]
@@ -123,7 +121,7 @@ class SCM(CM):
     """
 
     name = "scm"
-    _decision = "soft"
+    decision = "soft"
     summary = "inverts the confusion matrix of soft decisions, then clips to the simplex"
     reference = GUIDE
 
@@ -157,11 +155,10 @@ class BBSE(PriorEstimator):
     """
 
     name = "bbse"
-    _decision: Decision | None = "hard"
+    decision: Decision | None = "hard"
     summary = "inverts the joint confusion matrix of hard decisions for the ratio"
     reference = LIPTON
     raw_is = "ratio"
-    gap_unit = ""
 
     def __init__(
         self, *, constrained: bool = False, tol: float = 1e-9, solver: str = "certified"
@@ -169,12 +166,12 @@ class BBSE(PriorEstimator):
         self.constrained, self.tol, self.solver = constrained, tol, solver
 
     @property
-    def wide(self) -> bool:
+    def _wide(self) -> bool:
         """Whether no dense matrix of classes by classes is formed."""
         return not self.constrained
 
     @property
-    def batch(self) -> Batch | None:  # type: ignore[override]
+    def _batch(self) -> Batch | None:  # type: ignore[override]
         """How groups are solved together; the constrained form solves one at a time."""
         return None if self.constrained else "inversion"
 
@@ -206,7 +203,7 @@ class BBSES(BBSE):
     """
 
     name = "bbse-s"
-    _decision = "soft"
+    decision = "soft"
     summary = "inverts the joint confusion matrix of soft decisions for the ratio"
 
 

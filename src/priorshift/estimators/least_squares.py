@@ -10,7 +10,18 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from priorshift._typing import Floats, Indices, Mask, Vector
-from priorshift._validation import check_choice, check_count, check_fraction, check_positive
+from priorshift.border import (
+    Block,
+    Rows,
+    check_choice,
+    check_count,
+    check_fraction,
+    check_positive,
+    map_reduce,
+    multiply,
+    single_threaded_blas,
+    times,
+)
 from priorshift.counts import Confusion, Decision, weighted_gram
 from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.counts import (
@@ -26,7 +37,6 @@ from priorshift.estimators.inversion import from_ratio, say_clipped
 from priorshift.estimators.references import AZIZZADENESHELI, GUIDE, TIAN
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
-from priorshift.execution import Block, Rows, map_reduce, multiply, single_threaded_blas, times
 from priorshift.solvers import (
     Solution,
     Status,
@@ -100,7 +110,7 @@ class RLLS(PriorEstimator):
     summary = "fits the ratio by regularised least squares"
     reference = AZIZZADENESHELI
     raw_is = "ratio"
-    gap_unit = ""
+    _wide = False  # a dense matrix of classes by classes is formed
 
     def __init__(
         self,
@@ -113,16 +123,6 @@ class RLLS(PriorEstimator):
     ) -> None:
         self.regularization, self.delta, self.gamma = regularization, delta, gamma
         self.decision, self.tol = decision, tol
-
-    @property
-    def wide(self) -> bool:
-        """Whether no dense matrix of classes by classes is formed: it always is."""
-        return False
-
-    @property
-    def _decision(self) -> Decision:
-        check_choice(self.decision, ("hard", "soft"), "decision")
-        return self.decision
 
     def _sources(self, counts: ValidationCounts | None, known: Known) -> tuple[Vector, str]:
         return label_sources(counts, known)
@@ -192,8 +192,8 @@ class GLS(PriorEstimator):
     """
 
     name = "gls"
-    _decision = "soft"
-    keeps_rows = True
+    decision = "soft"
+    _keeps_rows = True
     summary = (
         "inverts the confusion matrix of soft decisions by weighted least squares, shrunk towards "
         "the source priors as far as the evidence supports"
@@ -323,8 +323,8 @@ class ELSA(PriorEstimator):
     """
 
     name = "elsa"
-    _decision = "soft"
-    keeps_rows = True
+    decision = "soft"
+    _keeps_rows = True
     summary = "matches moments of validation and target, rows weighted by what they tell"
     reference = TIAN
 

@@ -25,19 +25,23 @@ from numpy.typing import ArrayLike
 from scipy.special import betaincinv, ndtri
 
 from priorshift._typing import Floats, Indices, Labels, Vector
-from priorshift._validation import (
+from priorshift.border import (
+    Block,
+    Rows,
+    Table,
     as_array,
     check_fraction,
     check_level,
     check_priors,
     classes_of_labels,
+    map_reduce,
+    take_rows,
 )
 from priorshift.counts import Confusion
 from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.counts import Known, TargetLabels, ValidationCounts
 from priorshift.estimators.references import ANGELOPOULOS
 from priorshift.estimators.result import PriorEstimate
-from priorshift.execution import Block, Rows, Table, map_reduce, take_rows
 from priorshift.intervals import IntervalRequest, PriorInterval
 from priorshift.solvers import Solution, project_simplex
 
@@ -95,8 +99,7 @@ class PPI(PriorEstimator):
         "corrects the mean prediction by what the labelled rows of the target show of its bias"
     )
     reference = ANGELOPOULOS
-    uses_target_labels = needs_target_labels = True
-    needs_probabilities = False
+    target_labels = "required"
 
     def __init__(self, *, weight: float | None = None) -> None:
         self.weight = weight

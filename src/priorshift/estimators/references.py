@@ -31,3 +31,4 @@ ALEXANDARI = Reference(
 ANGELOPOULOS = Reference(
     "Angelopoulos, Duchi and Zrnic, 2023 (PPI++)", "https://arxiv.org/abs/2311.01453"
 )
+GONZALEZ = Reference("González, Moreo and Sebastiani, 2024", "https://arxiv.org/abs/2310.04565")

@@ -11,7 +11,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
-from priorshift._validation import some
+from priorshift.border import some
 from priorshift.estimators.auto import Auto
 from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.confusion_likelihood import (
@@ -25,6 +25,7 @@ from priorshift.estimators.confusion_likelihood import (
 from priorshift.estimators.em import EM, MAP, MAPLS, CalibratedEM
 from priorshift.estimators.inversion import BBSE, BBSES, CM, SCM, NoAdaptation
 from priorshift.estimators.least_squares import ELSA, GLS, RLLS
+from priorshift.estimators.mean import CalibratedMean
 from priorshift.estimators.ppi import PPI
 from priorshift.estimators.semi_supervised import SemiSupervisedEM
 from priorshift.exceptions import PriorShiftWarning, warn_user
@@ -50,8 +51,15 @@ __all__ = [  # noqa: RUF022 - in the order in which methods are listed everywher
     "SemiSupervisedEM",
     "CalibratedEM",
     "ShrunkSCML",
+    "CalibratedMean",
     "PPI",
 ]
+
+FIRST = {"auto": "Auto", "em": "EM", "scm-l": "SCM-L"}
+"""The methods to look at first where many are compared, and what to call them there."""
+
+RESULTS_OF = {"em-ts": "em-bcts", "em-vs": "em-bcts"}
+"""The method whose results carry another name."""
 
 GROUP = "priorshift.estimators"
 """Entry points of other packages that are estimators."""
@@ -127,7 +135,9 @@ def available_estimators(*, target_labels: bool = False) -> list[str]:
     """
     _load_entry_points()
     return [
-        name for name, cls in _ESTIMATORS.items() if target_labels or not cls.needs_target_labels
+        name
+        for name, cls in _ESTIMATORS.items()
+        if target_labels or cls.target_labels != "required"
     ]
 
 
@@ -180,10 +190,8 @@ def traits_of(name: str) -> PriorEstimator:
     ''
     """
     _load_entry_points()
-    for cls in _ESTIMATORS.values():
-        if name == cls.name or name in cls.other_names:
-            return cls()
-    return PriorEstimator()
+    cls = _ESTIMATORS.get(RESULTS_OF.get(name, name))
+    return PriorEstimator() if cls is None else cls()
 
 
 def decision_methods(*, target_labels: bool = False) -> list[str]:
@@ -206,7 +214,7 @@ def decision_methods(*, target_labels: bool = False) -> list[str]:
     return [
         name
         for name, method in methods.items()
-        if not (method.estimates_nothing or method.needs_probabilities)
+        if not (method.outputs == "ignored" or method.needs_probabilities)
     ]
 
 
@@ -220,7 +228,7 @@ def label_methods() -> list[str]:
     ['em-labels', 'ppi']
     """
     _load_entry_points()
-    return [name for name, cls in _ESTIMATORS.items() if cls.uses_target_labels]
+    return [name for name, cls in _ESTIMATORS.items() if cls.target_labels != "unused"]
 
 
 @cache  # once per process

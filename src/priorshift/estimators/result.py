@@ -7,22 +7,13 @@ from datetime import UTC, datetime
 from html import escape
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from priorshift._results import Backend, FrozenArrays, make_frame
 from priorshift._typing import Indices, Vector
-from priorshift._validation import (
-    check_numbers,
-    check_outputs,
-    in_class_order,
-    like_input,
-    require_keys,
-    some,
-    warn_of_missing_names,
-)
 from priorshift._version import __version__
 from priorshift.adapt import (
     Adapter,
@@ -32,13 +23,23 @@ from priorshift.adapt import (
     reweight,
     total_variation,
 )
+from priorshift.border import (
+    LockFree,
+    check_choice,
+    check_numbers,
+    check_outputs,
+    in_class_order,
+    like_input,
+    require_keys,
+    some,
+    warn_of_missing_names,
+)
 from priorshift.calibration import (
     Calibration,
     CalibrationAverage,
     CalibrationMap,
     calibration_from_dict,
 )
-from priorshift.execution import LockFree
 from priorshift.intervals import Estimand, IntervalKind, IntervalRequest, PriorInterval
 from priorshift.solvers import ADVICE, Status
 from priorshift.text import html_paragraphs, html_table, movers, plain, text_table
@@ -51,6 +52,9 @@ PER_CLASS = ("priors", "source_priors", "raw", "interval", "standard_error", "ad
 
 NOT_STORED = ("named",)
 """What a dict leaves out: it is about the session, not about the estimate."""
+
+Action = Literal["none", "calibrate", "adapt"]
+"""What `adapt` may do to predictions."""
 
 MADE_BY: dict[IntervalKind, str] = {
     "asymptotic": "standard errors of validation and target",
@@ -115,8 +119,10 @@ class PriorEstimate(FrozenArrays):
         Whether the confidence level is that of all classes together, not of each.
     calibrator : CalibrationMap, CalibrationAverage or None
         Applied to predictions before they are adapted.
+    calibration : CalibrationMap, CalibrationAverage or None
+        Fitted on validation, applied or not: what `with_action` applies.
     strength : float
-        Exponent of the ratio when predictions are adapted; 0 leaves them alone.
+        Exponent of the ratio when predictions are adapted; 0 keeps their priors.
     decision : mapping or None
         What Auto decided and why; `decision["sentence"]` says it in words.
     cautions : tuple of str
@@ -153,6 +159,7 @@ class PriorEstimate(FrozenArrays):
     decision: Mapping[str, Any] | None = None
     cautions: tuple[str, ...] = ()
     adapts_to: Vector | None = None
+    calibration: Calibration | None = None
     named: bool = False
 
     @property
@@ -179,6 +186,41 @@ class PriorEstimate(FrozenArrays):
                 "created": datetime.now(UTC).isoformat(timespec="seconds"),
                 "versions": {"priorshift": __version__, "numpy": np.__version__},
             },
+        )
+
+    @property
+    def action(self) -> Action:
+        """What `adapt` does: "none" leaves predictions as they are, "calibrate" keeps their priors.
+
+        "adapt" moves them to the new ones.
+        """
+        if self.strength > 0:
+            return "adapt"
+        return "none" if self.calibrator is None else "calibrate"
+
+    def with_action(self, action: Action) -> "PriorEstimate":
+        """Return the same estimate, whose `adapt` does this and nothing else, whatever was decided.
+
+        Parameters
+        ----------
+        action : {"none", "calibrate", "adapt"}
+            As in the attribute. Without a calibration, "calibrate" leaves predictions as they are.
+
+        Examples
+        --------
+        >>> import priorshift as ps
+        >>> y_proba = [[0.9, 0.1], [0.2, 0.8], [0.3, 0.7]]
+        >>> shift = ps.EM().fit(source_priors=[0.5, 0.5]).estimate(y_proba)
+        >>> shift.action, shift.with_action("none").adapt(y_proba).tolist() == y_proba
+        ('adapt', True)
+        """
+        check_choice(action, get_args(Action), "action")
+        fitted = self.calibrator if self.calibration is None else self.calibration
+        return replace(
+            self,
+            calibrator=None if action == "none" else fitted,
+            calibration=fitted,
+            strength=float(action == "adapt"),
         )
 
     @property
@@ -370,7 +412,8 @@ def as_dict(found: PriorEstimate) -> dict[str, Any]:
         elif isinstance(value, CalibrationMap | CalibrationAverage):
             value = value.name
         named[field.name] = plain(value)
-    named["calibration"] = None if found.calibrator is None else found.calibrator.to_dict()
+    fitted = found.calibrator if found.calibration is None else found.calibration
+    named["calibration"] = None if fitted is None else fitted.to_dict()
     ratio = found.ratio
     named["ratio"] = None if ratio is None else dict(zip(classes, ratio.tolist(), strict=True))
     return named
@@ -381,7 +424,7 @@ def from_dict(found: Mapping[str, Any]) -> PriorEstimate:
     known = [field.name for field in fields(PriorEstimate) if field.name not in NOT_STORED]
     if isinstance(found, Mapping):
         found = {"adapts_to": None, **found}  # files of earlier versions lack it
-    require_keys(found, (*known, "calibration", "ratio"), "the estimate")
+    require_keys(found, (*known, "ratio"), "the estimate")
     classes = np.array(found["classes"])
     named = {name: found[name] for name in known}
     for name in PER_CLASS:
@@ -393,7 +436,8 @@ def from_dict(found: Mapping[str, Any]) -> PriorEstimate:
     if calibration is not None:
         calibration = calibration_from_dict(calibration, classes.size)
     unseen, cautions = tuple(named["unseen_classes"]), tuple(named["cautions"])
-    named |= {"classes": classes, "calibrator": calibration}
+    applied = None if named["calibrator"] is None else calibration
+    named |= {"classes": classes, "calibrator": applied, "calibration": calibration}
     return PriorEstimate(**{**named, "unseen_classes": unseen, "cautions": cautions})
 
 

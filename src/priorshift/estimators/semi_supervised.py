@@ -8,15 +8,15 @@ import numpy as np
 from scipy.special import gammaln
 
 from priorshift._typing import Floats, Indices, Vector
-from priorshift._validation import check_choice, check_fraction
 from priorshift.adapt import prior_ratio
+from priorshift.border import Rows, Table, check_choice, check_fraction, take_rows
 from priorshift.calibration import FAMILIES
-from priorshift.estimators.base import MOST_CELLS, Fitting, Learned, PriorEstimator
-from priorshift.estimators.counts import TargetLabels, Validation
+from priorshift.estimators.base import Learned, PriorEstimator
+from priorshift.estimators.counts import Evidence, TargetLabels, Validation, ValidationCounts
 from priorshift.estimators.em import CalibratedEM, posterior_problem
+from priorshift.estimators.inputs import MOST_CELLS
 from priorshift.estimators.references import SAERENS
 from priorshift.estimators.result import PriorEstimate
-from priorshift.execution import Rows, Table, take_rows
 from priorshift.intervals import (
     IntervalRequest,
     PriorInterval,
@@ -82,8 +82,8 @@ class SemiSupervisedEM(PriorEstimator):
         "maximises the likelihood of the predicted probabilities and of the labels that are known"
     )
     reference = SAERENS
-    trusts_outputs = True
-    uses_target_labels = True
+    outputs = "trusted"
+    target_labels = "used"
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class SemiSupervisedEM(PriorEstimator):
         self.tol, self.max_iter = tol, max_iter
 
     @property
-    def keeps_rows(self) -> bool:
+    def _keeps_rows(self) -> bool:  # type: ignore[override]
         """Whether `fit` keeps validation row by row: to calibrate on it."""
         return self.calibrator is not None
 
@@ -105,21 +105,23 @@ class SemiSupervisedEM(PriorEstimator):
     def _denominator(self) -> Vector:
         return self.source_priors_ if self._calibrated is None else self._calibrated.source_priors_
 
-    def _learn(self, fitting: Fitting) -> Learned:
-        classes, given, counts, rows = fitting
+    def _learn(self, evidence: Evidence) -> Learned:
+        rows = evidence.rows
         if self.calibrator is not None:
             check_choice(self.calibrator, ("auto", *FAMILIES), "calibrator")
         calibrated = None
-        if rows is not None and rows.y is not None and self._must_calibrate(rows, fitting):
+        if rows is not None and rows.y is not None and self._must_calibrate(rows, evidence):
             name: Any = "bcts" if self.calibrator == "auto" else self.calibrator
             calibrated = CalibratedEM(calibrator=name, tol=self.tol, max_iter=self.max_iter)
-            calibrated._settle(classes, given, calibrated._count(rows, given), rows)
-        return {"_calibrated": calibrated}, counts
+            needs_soft = evidence.given.needs_soft
+            soft = ValidationCounts.of(rows, decision="soft", needs_soft=needs_soft)
+            calibrated._settle(replace(evidence, counts=soft))
+        return {"_calibrated": calibrated}, evidence.counts
 
-    def _must_calibrate(self, rows: Validation, fitting: Fitting) -> bool:
+    def _must_calibrate(self, rows: Validation, evidence: Evidence) -> bool:
         if self.calibrator != "auto":
             return self.calibrator is not None
-        source = fitting.given.label_priors(fitting.classes)
+        source = evidence.given.label_priors(evidence.classes)
         return refute_calibration(rows.y_proba, rows.labels, rows.sample_weight, source) is not None
 
     def _warn_of_mismatch(self, rows: Validation) -> None:

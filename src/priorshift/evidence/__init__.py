@@ -4,6 +4,7 @@ from priorshift.evidence._accuracy import Expected, expected_score
 from priorshift.evidence._assumption import check_assumption
 from priorshift.evidence._detect import detect_shift, is_shifted
 from priorshift.evidence._diagnose import Diagnostics, diagnose
+from priorshift.evidence._information import label_information, least_information
 from priorshift.evidence._reliability import (
     HISTOGRAM_EDGES,
     Reliability,
@@ -30,5 +31,7 @@ __all__ = [
     "diagnose",
     "expected_score",
     "is_shifted",
+    "label_information",
+    "least_information",
     "read_samples",
 ]

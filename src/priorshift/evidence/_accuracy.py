@@ -29,9 +29,9 @@ from scipy.stats import norm
 from priorshift._results import refuse_nan
 from priorshift._typing import Floats, Indices, Mask, Vector
 from priorshift.adapt import prior_ratio
+from priorshift.border import row_blocks
 from priorshift.counts import Confusion, DecisionCounts, reweighted_columns
 from priorshift.estimators import PriorEstimate
-from priorshift.execution import row_blocks
 from priorshift.intervals import stratified_weights
 from priorshift.solvers import Mixture, maximise
 
@@ -57,6 +57,27 @@ class Expected:
 
     def __post_init__(self) -> None:
         refuse_nan(self)
+
+    @classmethod
+    def of(
+        cls, value: float, error: float, level: float, bounds: tuple[float, float] | None = None
+    ) -> "Expected":
+        """Return a value with its interval, from its standard error; bounds cut the interval."""
+        reach = float(norm.ppf((1 + level) / 2)) * error
+        low, high = bounds or (-np.inf, np.inf)
+        return cls(value, max(low, value - reach), min(high, value + reach))
+
+    def error(self, level: float) -> float:
+        """Return the standard error, from an interval of this level that may be cut at its ends."""
+        reach = max(self.high - self.value, self.value - self.low)
+        return max(reach / float(norm.ppf((1 + level) / 2)), 1e-6)
+
+    def moved_to(self, value: float, bounds: tuple[float, float]) -> "Expected":
+        """Return another value with an interval as wide as this one; bounds cut both."""
+        low, high = bounds
+        value = min(high, max(low, value))
+        reach = value - self.value
+        return Expected(value, max(low, self.low + reach), min(high, self.high + reach))
 
     def to_dict(self) -> dict[str, float]:
         """Return plain Python values, ready for JSON."""
@@ -113,8 +134,7 @@ def expected_score(
     value = float(np.clip(priors @ mean - optimism, low, high))
     noise = float((priors**2 * variance / np.maximum(n, 1)).sum())
     noise += float(mean @ covariance @ mean) + (DOUBT * optimism) ** 2
-    reach = float(norm.ppf((1 + confidence_level) / 2) * np.sqrt(noise))
-    return Expected(value, max(low, value - reach), min(high, value + reach))
+    return Expected.of(value, float(np.sqrt(noise)), confidence_level, bounds)
 
 
 @dataclass(frozen=True)

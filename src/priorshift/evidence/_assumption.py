@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from priorshift._typing import Indices, Vector
-from priorshift._validation import check_level, check_resamples
+from priorshift.border import check_level, check_resamples
 from priorshift.evidence._deviations import ENTRIES, Deviations, Power, p_value, random_signs
 from priorshift.evidence._results import AssumptionTest
 from priorshift.evidence._samples import (

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from priorshift._typing import Vector
-from priorshift._validation import (
+from priorshift.adapt import total_variation
+from priorshift.border import (
     check_choice,
     check_fraction,
     check_level,
@@ -24,7 +25,6 @@ from priorshift._validation import (
     check_resamples,
     some,
 )
-from priorshift.adapt import total_variation
 from priorshift.counts import Decision
 from priorshift.evidence._assumption import N_RESAMPLES, assumption_of
 from priorshift.evidence._deviations import (
@@ -65,6 +65,7 @@ def detect_shift(
     resampling: Resampling = "auto",
     n_resamples: int = 999,
     assumption: bool = False,
+    effect: bool = True,
     random_state: int | np.random.Generator | None = None,
 ) -> ShiftTest:
     r"""Test whether the target was drawn with the source's label priors.
@@ -108,6 +109,9 @@ def detect_shift(
         Draws of the null distribution.
     assumption : bool, default=False
         Also test whether a change of priors alone explains the target: see `check_assumption`.
+    effect : bool, default=True
+        Also measure how far the priors moved, by mean predictions alone. An estimate with its
+        interval tells more.
     random_state : None, int or numpy.random.Generator, optional
 
     Examples
@@ -135,14 +139,17 @@ def detect_shift(
     drawn = _drawn(samples, decision, deviations, permute=permute, n_resamples=n_resamples, rng=rng)
     chance = p_value((drawn**2).sum(axis=1), deviations.statistic)
     power = Power(drawn, ways_to_shift(samples, decision, deviations, rng), alpha)
-    priors, distance, interval = estimate_effect(samples, decision, deviations, alpha, rng)
+    priors = distance = interval = None
+    if effect:
+        priors, distance, interval = estimate_effect(samples, decision, deviations, alpha, rng)
+        interval = interval if chance <= alpha else (0.0, interval[1])
     return ShiftTest(
         statistic=deviations.statistic,
         p_value=chance,
         degrees_of_freedom=deviations.whitener.shape[1],
         alpha=alpha,
         effect_size=distance,
-        effect_interval=interval if chance <= alpha else (0.0, interval[1]),
+        effect_interval=interval,
         power=power.at(alternative),
         alternative=alternative,
         detectable_effect=power.detectable(),

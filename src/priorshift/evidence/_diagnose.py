@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from priorshift._results import refuse_nan
 from priorshift._typing import Floats, Indices, Mask, Vector
-from priorshift._validation import Predictions, check_choice, check_level, some
+from priorshift.border import Predictions, check_choice, check_level, some
 from priorshift.counts import Confusion, Decision
 from priorshift.estimators import PriorEstimate
 from priorshift.evidence._accuracy import Expected, expected_score, resample
@@ -56,7 +56,9 @@ class Diagnostics:
     accuracy_before, accuracy_after, accuracy_gain : Expected
         On the target, without its labels: sum(p_k acc_k) with the accuracy of each class on
         validation, before and after adaptation, and their difference. The optimism of the
-        estimate, which both sets the rule and scores it, is subtracted.
+        estimate, which both sets the rule and scores it, is subtracted. Where the method itself
+        says what it expects to gain, as Auto does, that is the gain, and `accuracy_after` is
+        `accuracy_before` plus it.
     confidence_level : float
         Of the intervals.
     priors_exact : bool
@@ -247,6 +249,15 @@ def diagnose(
     resampled = resample(estimate, priors, *rows, samples.counted("soft"))
     known = (priors, resampled.covariance, confidence_level)
     optimism = resampled.optimism
+    expected_before = expected_score(before, y, *known, (0.0, 1.0))
+    expected_after = expected_score(after, y, *known, (0.0, 1.0), optimism)
+    gain = expected_score(after - before, y, *known, (-1.0, 1.0), optimism)
+    own = estimate.decision
+    if own is not None and own["goal"] == "accuracy":
+        gain = Expected.of(
+            own["expected_gain"], own["expected_gain_se"], confidence_level, (-1.0, 1.0)
+        )
+        expected_after = expected_after.moved_to(expected_before.value + gain.value, (0.0, 1.0))
     C = samples.confusion(decision)[:, seen]
     pairs = confusable_pairs(samples.y_proba_val, y, samples.counted("soft"))
     label = samples.classes.tolist()
@@ -259,9 +270,9 @@ def diagnose(
         effective_sample_size=samples.effective_size(priors),
         confusable=tuple((label[a], label[b]) for a, b in pairs),
         unseen_classes=tuple(samples.classes[~seen].tolist()),
-        accuracy_before=expected_score(before, y, *known, (0.0, 1.0)),
-        accuracy_after=expected_score(after, y, *known, (0.0, 1.0), optimism),
-        accuracy_gain=expected_score(after - before, y, *known, (-1.0, 1.0), optimism),
+        accuracy_before=expected_before,
+        accuracy_after=expected_after,
+        accuracy_gain=gain,
         confidence_level=confidence_level,
         priors_exact=not estimate.n_target,
     )

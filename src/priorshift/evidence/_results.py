@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from priorshift._results import FrozenArrays
 from priorshift._typing import Vector
-from priorshift.exceptions import warn_user
 
 ENOUGH_POWER = 0.8
 WEAK = 0.1
@@ -30,10 +29,12 @@ def shift_sentence(test: "ShiftTest") -> str:
     """Say whether there is a shift, how large, or what would have been seen."""
     chance, target, least = p_text(test.p_value), rows(test.n_target), test.detectable_effect
     if test.rejected:
+        if test.effect_interval is None:
+            return f"Evidence of a shift ({chance})."
         low, high = test.effect_interval
         return (
-            f"Evidence of a shift ({chance}): a distance of {test.effect_size:.2f} between "
-            f"target and source priors ({low:.2f} to {high:.2f})."
+            f"Evidence of a shift ({chance}): by their mean predictions, target and source priors "
+            f"are {test.effect_size:.2f} apart ({low:.2f} to {high:.2f})."
         )
     nothing = f"No evidence of a shift ({chance})"
     if least is None:
@@ -81,16 +82,6 @@ class _Finding(FrozenArrays):
     def sentence(self) -> str:
         """The finding in words. What to do about it is for `assess` to say."""
         raise NotImplementedError
-
-    @property
-    def verdict(self) -> str:
-        """Former name of `sentence`; will be removed in priorshift 0.3."""
-        warn_user(
-            f"{type(self).__name__}.verdict is now called sentence; the old name will be removed "
-            "in priorshift 0.3. A verdict on all evidence is what priorshift.assess returns.",
-            FutureWarning,
-        )
-        return self.sentence
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON; vectors become mappings from class."""
@@ -227,11 +218,12 @@ class ShiftTest(_Finding):
         Directions in which decisions vary, at most K - 1.
     alpha : float
         Level of the test.
-    effect_size : float
+    effect_size : float or None
         Total variation distance between target priors and source label priors: the share of
         samples whose class would have to change. It is debiased: `priors`, which hold noise, are
-        farther from the source than the target's true priors are.
-    effect_interval : tuple of float
+        farther from the source than the target's true priors are. None in an assessment, where
+        the estimate says how far the priors moved.
+    effect_interval : tuple of float or None
         Of the effect size, at confidence 1 - alpha. It contains 0 unless the test rejects; it may
         contain 0 even then.
     power : float
@@ -248,7 +240,7 @@ class ShiftTest(_Finding):
         As in `AssumptionTest`.
     source_label_priors : ndarray of shape (n_classes,)
         The null hypothesis.
-    priors : ndarray of shape (n_classes,)
+    priors : ndarray of shape (n_classes,) or None
         Estimated target priors, noisy where classes are hard to tell apart.
     assumption : AssumptionTest or None
         Whether a change of priors alone explains the target, if you asked for it.
@@ -258,8 +250,8 @@ class ShiftTest(_Finding):
     p_value: float
     degrees_of_freedom: int
     alpha: float
-    effect_size: float
-    effect_interval: tuple[float, float]
+    effect_size: float | None
+    effect_interval: tuple[float, float] | None
     power: float
     alternative: float
     detectable_effect: float | None
@@ -270,7 +262,7 @@ class ShiftTest(_Finding):
     n_resamples: int
     classes: NDArray[Any]
     source_label_priors: Vector
-    priors: Vector
+    priors: Vector | None
     assumption: AssumptionTest | None = None
     notes: tuple[str, ...] = ()
 
@@ -288,8 +280,11 @@ class ShiftTest(_Finding):
         return said
 
     def _rows(self) -> list[tuple[str, str]]:
-        low, high = self.effect_interval
         least = "none" if self.detectable_effect is None else f"{self.detectable_effect:.3f}"
+        size = "not measured"
+        if self.effect_interval is not None:
+            low, high = self.effect_interval
+            size = f"{self.effect_size:.3f} ({low:.3f} to {high:.3f}), total variation"
         rows = [
             (
                 "p-value",
@@ -297,7 +292,7 @@ class ShiftTest(_Finding):
                 f"{self.n_resamples} resamples)",
             ),
             ("statistic", f"{self.statistic:.4g}, {self.degrees_of_freedom} degrees of freedom"),
-            ("effect size", f"{self.effect_size:.3f} ({low:.3f} to {high:.3f}), total variation"),
+            ("effect size", size),
             ("power", f"{self.power:.2f} for a shift of {self.alternative:g}"),
             ("detected 4 times of 5", least),
             ("rows", f"{self.n_val} validation, {self.n_target} target, {self.decision} decisions"),

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from priorshift._typing import Floats, Indices, Labels, Mask, Vector
-from priorshift._validation import (
+from priorshift.border import (
     Predictions,
     check_proba,
     column_of,
@@ -21,11 +21,11 @@ from priorshift._validation import (
     is_named,
     ordered,
     read_labels,
+    row_blocks,
     settle_classes,
     warn_of_missing_names,
 )
 from priorshift.counts import Confusion, Decision, DecisionCounts
-from priorshift.execution import row_blocks
 
 
 @dataclass(frozen=True)

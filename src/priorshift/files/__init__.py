@@ -1,9 +1,17 @@
 """Files of predictions: npy, npz, csv, parquet, arrow. Written atomically, never unpickled."""
 
-from priorshift.files._atomic import atomic_path, locked, write_text
+from priorshift.files._atomic import atomic_file, locked, read_private, refuse_link, write_text
 from priorshift.files._base import PredictionFile
 from priorshift.files._open import SUFFIXES, open_predictions, require_file, suffix_of
-from priorshift.files._resume import START, Mark, Partial, remove_partial, resumable_path
+from priorshift.files._resume import START, Mark, Partial, remove_partial, resumable_file
+from priorshift.files._signed import (
+    array_from_json,
+    array_to_json,
+    read_json,
+    sign,
+    verify,
+    write_json,
+)
 from priorshift.files._view import ClassView
 
 __all__ = [
@@ -13,12 +21,20 @@ __all__ = [
     "Mark",
     "Partial",
     "PredictionFile",
-    "atomic_path",
+    "array_from_json",
+    "array_to_json",
+    "atomic_file",
     "locked",
     "open_predictions",
+    "read_json",
+    "read_private",
+    "refuse_link",
     "remove_partial",
     "require_file",
-    "resumable_path",
+    "resumable_file",
+    "sign",
     "suffix_of",
+    "verify",
+    "write_json",
     "write_text",
 ]

@@ -5,16 +5,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import zip_longest
-from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Floats, float_type
 from priorshift._version import __version__
+from priorshift.border import LockFree, Rows, row_slices
 from priorshift.exceptions import missing
-from priorshift.execution import LockFree, Rows, row_slices
 from priorshift.files import _base
 from priorshift.files._arrow_rows import ArrowRows, ColumnTable, ParquetRows, StreamRows, stacked
 from priorshift.files._base import ADAPTED, Copy, PredictionFile, order_of, require_distinct
@@ -113,55 +112,32 @@ class ArrowTable(PredictionFile):
     @contextmanager
     def _writer(self, copy: Copy, schema: Any) -> Iterator[Write]:
         """Yield a function that writes a record batch, after those that are written already."""
-        if copy.save is None:
-            with self._new(copy.output, schema) as writer:
+        if not copy.partial.fingerprint:
+            with self._new(copy.stream, schema) as writer:
                 yield writer.write_batch
             return
-        with self._new_part(copy, schema) as write:
-            yield write
-        self._join_parts(copy.output, schema)
-
-    @contextmanager
-    def _new_part(self, copy: Copy, schema: Any) -> Iterator[Write]:
-        """Yield a function that writes a record batch to a new part next to the output.
-
-        Every run writes one part, as Arrow IPC. It is named by its first row and ends where the
-        next part begins; what its run wrote after the last entry of the journal is not used.
-        """
         import pyarrow as pa
 
-        n_rows, n_bytes = copy.begin.rows, 0
-        _remove_joined(copy)
-        for start, path in _parts(copy.output):
-            if start >= n_rows:
-                path.unlink()
-            else:
-                n_bytes += path.stat().st_size
-        part = _part(copy.output, n_rows)
-        with pa.OSFile(str(part), "wb") as sink, self._part_writer(sink, schema) as writer:
+        # every run writes a part behind what earlier ones left, the first perhaps the whole output
+        n_rows, parts = copy.begin.rows, (*copy.begin.parts, (copy.begin.rows, copy.stream.tell()))
+        new = self._new if self.part_is_whole and not n_rows else pa.ipc.new_stream
+        with new(copy.stream, schema) as writer:
 
             def write(batch: Any) -> None:
                 nonlocal n_rows
                 writer.write_batch(batch)
                 n_rows += batch.num_rows
-                copy.written(n_rows, lambda: n_bytes + sink.tell())
+                copy.written(n_rows, parts)
 
             yield write
-
-    def _part_writer(self, sink: Any, schema: Any) -> Any:
-        """Return a writer of a part, to use as a context."""
-        import pyarrow as pa
-
-        return pa.ipc.new_stream(sink, schema)
-
-    part_head = 0
-    """Bytes of a part before its stream of record batches."""
-
-    def _join_parts(self, output: Path, schema: Any) -> None:
-        """Write the output, one record batch after the other."""
-        with self._new(output, schema) as writer:
-            for batch in _batches_of_parts(output, self.part_head):
+        if self.part_is_whole and len(parts) == 1:
+            return
+        with copy.partial.joined() as stream, self._new(stream, schema) as writer:
+            for batch in _batches_of_parts(copy.stream, parts):
                 writer.write_batch(batch)
+
+    part_is_whole = False
+    """Whether a run that began at the first row writes what the output will be."""
 
     def _wanted(self, names: Sequence[str] | None) -> list[str]:
         wanted = list(names or self.names)
@@ -186,7 +162,7 @@ class ArrowTable(PredictionFile):
         """Open the file."""
 
     @abstractmethod
-    def _new(self, output: Path, schema: Any) -> Any:
+    def _new(self, output: BinaryIO, schema: Any) -> Any:
         """Return a writer of such a file, to use as a context."""
 
     def _batches(self, columns: list[str] | None) -> Iterator[Any]:
@@ -226,7 +202,7 @@ class ParquetFile(ArrowTable):
         codec = str(metadata.row_group(0).column(0).compression).lower()
         return "none" if codec == "uncompressed" else codec
 
-    def _new(self, output: Path, schema: Any) -> Any:
+    def _new(self, output: BinaryIO, schema: Any) -> Any:
         """Return a writer of one row group per record batch."""
         import pyarrow.parquet as pq
 
@@ -257,63 +233,28 @@ class ArrowFile(ArrowTable):
         with self.path.open("rb") as stream:
             return stream.read(len(FILE_MARK)) != FILE_MARK
 
-    def _new(self, output: Path, schema: Any) -> Any:
-        """Return a writer of what this file is, a file or a stream."""
-        return self._part_writer(str(output), schema)
+    part_is_whole = True
 
-    def _part_writer(self, sink: Any, schema: Any) -> Any:
-        """Return a writer of what this file is: then a part may be the whole output."""
+    def _new(self, output: BinaryIO, schema: Any) -> Any:
+        """Return a writer of what this file is, a file or a stream."""
         import pyarrow as pa
 
-        return (pa.ipc.new_stream if self.is_stream else pa.ipc.new_file)(sink, schema)
-
-    @property
-    def part_head(self) -> int:  # type: ignore[override]
-        """Bytes of a part before its stream: an Arrow file begins with a mark."""
-        return 0 if self.is_stream else FILE_HEAD
-
-    def _join_parts(self, output: Path, schema: Any) -> None:
-        """Rename the only part, or join several."""
-        parts = _parts(output)
-        if len(parts) == 1:
-            parts[0][1].replace(output)
-        else:
-            super()._join_parts(output, schema)
+        return (pa.ipc.new_stream if self.is_stream else pa.ipc.new_file)(output, schema)
 
 
-def _part(output: Path, start: int) -> Path:
-    """Return the path of the part that begins at a row."""
-    return output.with_name(f"{output.name}.{start}")
-
-
-def _remove_joined(copy: Copy) -> None:
-    """Remove what a killed run made of its parts; if it renamed the only one, undo that."""
-    if copy.begin.rows and not _part(copy.output, 0).exists():
-        copy.output.replace(_part(copy.output, 0))
-    copy.output.unlink(missing_ok=True)
-
-
-def _parts(output: Path) -> list[tuple[int, Path]]:
-    """Find the parts of a file, each with its first row, in order."""
-    found = output.parent.glob(f"{output.name}.*")
-    return sorted((int(path.suffix[1:]), path) for path in found)
-
-
-def _batches_of_parts(output: Path, head: int) -> Iterator[Any]:
-    """Yield the record batches of all parts; they are mapped, so they need little memory."""
+def _batches_of_parts(stream: BinaryIO, parts: Sequence[tuple[int, int]]) -> Iterator[Any]:
+    """Yield the record batches of all parts, each up to where the next begins."""
     import pyarrow as pa
 
-    parts = _parts(output)
     ends = [start for start, _ in parts[1:]]
-    for (start, path), end in zip_longest(parts, ends):
-        with pa.memory_map(str(path)) as source:
-            source.seek(head)
-            n_rows = start
-            for batch in pa.ipc.open_stream(source):
-                yield batch
-                n_rows += batch.num_rows
-                if n_rows == end:
-                    break
+    for (n_rows, n_bytes), end in zip_longest(parts, ends):
+        stream.seek(n_bytes)
+        stream.seek(n_bytes + (FILE_HEAD if stream.read(len(FILE_MARK)) == FILE_MARK else 0))
+        for batch in pa.ipc.open_stream(stream):
+            yield batch
+            n_rows += batch.num_rows
+            if n_rows == end:
+                break
 
 
 def _replaced(batch: Any, schema: Any, names: list[str], values: Floats) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Floats
-from priorshift.execution import Blocks, LockFree, Table, row_slices
+from priorshift.border import Blocks, LockFree, Table, row_slices
 
 BATCH_BYTES = 2**23
 """Float64 bytes that Parquet decodes at once: in smaller batches, calls cost more than decoding."""

@@ -1,118 +1,251 @@
-"""Write files whole or not at all, and keep two runs from writing the same one."""
+"""Write files whole or not at all, privately, and keep two runs from writing the same one.
+
+In a folder that others may write to, a name can be taken by a link before we use it. So a file is
+created under a name that nobody can guess and that must be new, follows no link, is readable by
+nobody else, and is written through the descriptor that created it: its name is used again only to
+move it to its place.
+"""
 
 import errno
 import glob
 import os
+import re
 import secrets
-import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO, cast
+
+NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+"""Follow no link, and do not wait for the other end of a pipe."""
+
+TOKEN_BYTES = 16
+MOST_LINKS = 40
+NAME_LENGTH = 50
+"""Characters of the goal's name that hidden files take over; longer names might be too long."""
+
+NO_ROOM = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
+"""Errors of writing that do not say which file they are about."""
 
 
 @contextmanager
-def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary path next to `path` that replaces it on success and is removed on failure.
+def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Yield a stream to write that replaces `path` on success and leaves nothing on failure.
 
     Readers see the old file or the new one, never half of it, even if the process is killed. The
-    next file written under this name removes what a killed process left behind. A pipe or device
-    such as /dev/stdout is yielded as it is.
+    next file written under this name removes what a killed process left behind. While it is being
+    written only you can read it; then it has the mode of the file that it replaces, or the usual
+    one. A link of yours keeps pointing to its file; another user's is refused. A pipe or a device
+    such as /dev/stdout is written to directly.
 
     Examples
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from priorshift.files import atomic_path
+    >>> from priorshift.files import atomic_file
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with atomic_path(Path(folder) / "a.txt") as temporary:
-    ...         _ = temporary.write_text("whole")
+    ...     with atomic_file(Path(folder) / "a.txt") as stream:
+    ...         _ = stream.write(b"whole")
     ...     (Path(folder) / "a.txt").read_text()
     'whole'
     """
-    goal = Path(path).resolve()  # a link keeps pointing to its file
-    if goal.exists() and not goal.is_file():
-        if goal.is_dir():
-            raise IsADirectoryError(f"{path} is a folder; give the name of a file.")
-        with _named((goal,), path):
-            yield goal
+    if is_device(path):
+        with Path(path).open("wb") as stream:
+            yield stream
         return
+    goal = followed(path)
+    if goal.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; give the name of a file.")
     if not goal.parent.is_dir():
         raise FileNotFoundError(f"{path} cannot be written: there is no folder {goal.parent}.")
     _remove_leftovers(goal)
-    temporary = goal.with_name(f".{goal.stem}.{secrets.token_hex(4)}{goal.suffix}")
-    lock = temporary.with_name(f"{temporary.name}.lock")
-    with _named((temporary, lock), path), locked(lock, f"another run is writing {path}"):
-        try:
-            yield temporary
-            if goal.exists():
-                shutil.copymode(goal, temporary)
-            temporary.replace(goal)
-        finally:
-            temporary.unlink(missing_ok=True)
+    with _naming(goal, path), _created(goal) as (stream, temporary):
+        yield stream
+        finish(stream, goal)
+        if os.name == "nt":  # Windows moves no open file; elsewhere it stays locked
+            stream.close()
+        temporary.replace(goal)
+        sync_folder(goal.parent)
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> Path:
     """Write text as UTF-8, atomically; return the path."""
-    with atomic_path(path) as temporary:
-        temporary.write_text(text, encoding="utf-8", newline="\n")
+    with atomic_file(path) as stream:
+        stream.write(text.encode())
     return Path(path)
 
 
-@contextmanager
-def locked(path: Path, message: str) -> Iterator[bool]:
-    """Hold a lock file and remove it at the end; raise BlockingIOError if another run holds it.
+def read_private(path: str | os.PathLike[str]) -> bytes:
+    """Read a file that must not be a link, a folder, a pipe or a device."""
+    try:
+        number = os.open(path, os.O_RDONLY | NO_LINK)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise ValueError(f"{path} is a link, which is not followed; name its file.") from None
+        raise
+    with os.fdopen(number, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(number).st_mode):
+            raise ValueError(f"{path} is a pipe or a device; name a file.")
+        return stream.read()
 
-    Yields whether the lock is held: some systems and network drives have no such locks. The
-    operating system releases the lock of a process that was killed.
+
+def refuse_link(path: str | os.PathLike[str]) -> None:
+    """Raise ValueError if a path is a link."""
+    if Path(path).is_symlink():
+        raise ValueError(f"{path} is a link, which is not followed; name its file.")
+
+
+def is_device(path: str | os.PathLike[str]) -> bool:
+    """Tell whether a path exists and is a pipe or a device, or a descriptor such as /dev/stdout."""
+    try:
+        mode = Path(path).stat().st_mode
+    except OSError:
+        return False
+    described = re.match(r"/dev/(std(out|err)$|fd/)|/proc/", str(Path(path).absolute())) is not None
+    return not stat.S_ISDIR(mode) and (described or not stat.S_ISREG(mode))
+
+
+def followed(path: str | os.PathLike[str]) -> Path:
+    """Return the file that a path stands for; refuse a link that another user made.
+
+    The system follows the folders before it by its own rules, which may be stricter.
+    """
+    goal = Path(path)
+    for _ in range(MOST_LINKS):
+        if not goal.is_symlink():
+            return goal
+        if os.name == "posix" and goal.lstat().st_uid not in (os.geteuid(), 0):
+            raise PermissionError(f"{goal} is a link of another user; remove it, or name its file.")
+        goal = goal.parent / goal.readlink()
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+
+
+def finish(stream: BinaryIO, goal: Path) -> None:
+    """Give a written file the mode of what it will replace, and wait until it is on the disk."""
+    stream.flush()
+    if hasattr(os, "fchmod"):
+        os.fchmod(stream.fileno(), _mode_of(goal))
+    os.fsync(stream.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk, where the system can."""
+    with suppress(OSError):  # Windows opens no folder; some network drives cannot wait
+        number = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
+
+
+def lock(number: int) -> bool:
+    """Take the lock of an open file; tell whether that worked, raise BlockingIOError if it is held.
+
+    Some systems and network drives have no such locks. The system releases the lock of a process
+    that was killed.
     """
     try:
         import fcntl
     except ImportError:  # Windows
-        yield False
-        return
-    number, held = -1, False
-    while not held:
-        # follow no link: the name of the file can be guessed
-        number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
-        try:
-            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(number)
-            raise BlockingIOError(message) from None
-        except OSError:
-            break
-        held = _is_at(number, path)
-        if not held:  # the previous holder has just removed it
-            os.close(number)
+        return False
     try:
-        yield held
-    finally:
-        path.unlink(missing_ok=True)
-        os.close(number)
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:
+        return False
+    return True
 
 
-def _is_at(number: int, path: Path) -> bool:
+def is_at(number: int, path: Path) -> bool:
+    """Tell whether a path still names an open file."""
     try:
         return os.path.samestat(os.fstat(number), path.lstat())
     except FileNotFoundError:
         return False
 
 
-def _remove_leftovers(goal: Path) -> None:
-    """Remove the temporary files of killed runs: those whose locks nobody holds any more."""
-    stem, suffix = glob.escape(f".{goal.stem}."), glob.escape(goal.suffix)
-    for lock in goal.parent.glob(f"{stem}{'[0-9a-f]' * 8}{suffix}.lock"):
-        with suppress(OSError), locked(lock, "it is being written") as held:
-            if held:
-                lock.with_suffix("").unlink(missing_ok=True)
+@contextmanager
+def locked(path: Path, message: str) -> Iterator[None]:
+    """Hold a lock file and remove it at the end; raise BlockingIOError if another run holds it."""
+    while True:
+        number = os.open(path, os.O_RDWR | os.O_CREAT | NO_LINK, 0o666)
+        try:
+            if not lock(number) or is_at(number, path):
+                break
+        except BlockingIOError:
+            os.close(number)
+            raise BlockingIOError(message) from None
+        os.close(number)  # the previous holder has just removed it
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(number)
 
 
 @contextmanager
-def _named(written: tuple[Path, ...], path: str | os.PathLike[str]) -> Iterator[None]:
-    """Make errors name the path that the caller asked for."""
+def _created(goal: Path) -> Iterator[tuple[BinaryIO, Path]]:
+    """Yield a new private file beside another, and its path; remove it unless it was moved.
+
+    The open file is its own lock, by which the next run knows whether anybody still writes it.
+    """
+    while True:
+        path = goal.with_name(_hidden(goal) + secrets.token_hex(TOKEN_BYTES))
+        number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | NO_LINK, 0o600)
+        with suppress(BlockingIOError):
+            if not lock(number) or is_at(number, path):
+                break
+        os.close(number)  # another run has just taken it for a leftover
+    try:
+        with os.fdopen(number, "w+b") as stream:
+            yield cast("BinaryIO", stream), path
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _hidden(goal: Path) -> str:
+    """Return how the names of temporary files begin."""
+    return f".{goal.name[:NAME_LENGTH]}."
+
+
+def _remove_leftovers(goal: Path) -> None:
+    """Remove the temporary files of killed runs: ours, that nobody holds any more."""
+    for path in goal.parent.glob(glob.escape(_hidden(goal)) + "[0-9a-f]" * (2 * TOKEN_BYTES)):
+        with suppress(OSError):
+            state = path.lstat()
+            if not stat.S_ISREG(state.st_mode) or state.st_uid != getattr(os, "geteuid", int)():
+                continue
+            number = os.open(path, os.O_RDONLY | NO_LINK)
+            try:
+                if lock(number):
+                    path.unlink()
+            finally:
+                os.close(number)
+
+
+def _mode_of(goal: Path) -> int:
+    """Return the mode of a file, or the one that new files get."""
+    with suppress(FileNotFoundError):
+        return stat.S_IMODE(goal.lstat().st_mode)
+    # creating a file is the only way to learn that without touching what other threads share
+    path = goal.with_name(_hidden(goal) + secrets.token_hex(TOKEN_BYTES))
+    number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK, 0o666)
+    try:
+        return stat.S_IMODE(os.fstat(number).st_mode)
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(number)
+
+
+@contextmanager
+def _naming(goal: Path, path: str | os.PathLike[str]) -> Iterator[None]:
+    """Make errors of writing name the path that the caller asked for."""
     try:
         yield
     except OSError as error:
-        if str(error.filename) in map(str, written) or error.errno == errno.ENOSPC:
+        hidden = Path(str(error.filename)).name.startswith(_hidden(goal))
+        if hidden or error.errno in NO_ROOM:
             raise OSError(error.errno, error.strerror or str(error), str(path)) from None
         raise

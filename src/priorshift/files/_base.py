@@ -7,15 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
-import numpy as np
 from numpy.typing import NDArray
 
-from priorshift._typing import Floats, Labels
-from priorshift._validation import some
-from priorshift.execution import Rows, Table
-from priorshift.files._resume import START, Mark, Save
+from priorshift._typing import Floats
+from priorshift.border import Rows, Table, some
+from priorshift.files._resume import Mark, Partial
 
 Rewrite = Callable[[Floats], Floats]
 """Turns the predictions of a block of rows into new ones."""
@@ -29,8 +27,16 @@ BLOCK_ROWS = 65_536
 PANDAS_INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+(_level_\d+)?")
 """Names that pandas gives an index without a name: in Parquet, and when it reads CSV again."""
 
+LONGEST_LINE = 2**24
+"""Characters of a line of text: enough for the scores of half a million classes."""
+
+MOST_EXPANDED, MOST_TIMES = 2**30, 100
+"""Bytes that a compressed file may expand to, or times its own size if that is more."""
+
 ADAPTED = "priorshift.adapted"
 """Key of the metadata, or name of the array, that marks a file as adapted."""
+
+ANY_SIZE = "if you trust it, read it with bounded=False (in a command, --any-size)"
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,8 @@ class PredictionFile(ABC):
         What messages call the file, if not by its path.
     ignored : tuple of str
         Columns that are not classes, even if they hold numbers: a group, a time.
+    bounded : bool
+        Whether to refuse a file that expands to far more than its size, as only a hostile one does.
     """
 
     path: Path
@@ -55,6 +63,15 @@ class PredictionFile(ABC):
     kind: Literal["proba", "logits"] = "proba"
     title: str = ""
     ignored: tuple[str, ...] = ()
+    bounded: bool = True
+
+    def require_bounded(self, n_bytes: int, stored: int) -> None:
+        """Refuse contents that are too large for what is stored."""
+        if self.bounded and n_bytes > max(MOST_EXPANDED, MOST_TIMES * stored):
+            raise ValueError(
+                f"{self.where} expands from {stored:,} bytes to {n_bytes:,} or more, as files do "
+                f"that are made to fill a memory; {ANY_SIZE}."
+            )
 
     @property
     def where(self) -> str:
@@ -150,20 +167,19 @@ class PredictionFile(ABC):
 
     def rewrite(
         self,
-        output: Path,
+        output: BinaryIO | Partial,
         names: Sequence[str] | None,
         function: Rewrite,
         advance: Advance,
-        begin: Mark = START,
-        save: Save | None = None,
+        keep: Callable[[], dict[str, Any]] = dict,
     ) -> None:
         """Write a copy with new predictions, block by block; everything else is kept.
 
-        `save` is called after every block with the mark up to which `output` is complete. Pass
-        that mark as `begin` to a later call, with the same `output`, and the work continues
-        there. The finished file is the same either way.
+        A partial file is continued where an earlier run ended, and keeps with every mark what
+        `keep` returns. The finished file is the same either way.
         """
-        self._rewrite(Copy(self.where, output, names, function, advance, begin, save))
+        partial = output if isinstance(output, Partial) else Partial(output)
+        self._rewrite(Copy(self.where, partial, names, function, advance, keep))
 
     @abstractmethod
     def _rewrite(self, copy: "Copy") -> None:
@@ -175,12 +191,21 @@ class Copy:
     """A copy of a file that is being written with new predictions: see `PredictionFile.rewrite`."""
 
     where: str
-    output: Path
+    partial: Partial
     names: Sequence[str] | None
     function: Rewrite
     advance: Advance
-    begin: Mark
-    save: Save | None
+    keep: Callable[[], dict[str, Any]]
+
+    @property
+    def stream(self) -> BinaryIO:
+        """Where to write."""
+        return self.partial.stream
+
+    @property
+    def begin(self) -> Mark:
+        """How far an earlier run came."""
+        return self.partial.begin
 
     def is_done(self, start: int, n_rows: int) -> bool:
         """Tell whether an earlier run wrote the rows from `start`; then count them as done."""
@@ -199,10 +224,9 @@ class Copy:
         self.advance(values.shape[0])
         return new
 
-    def written(self, n_rows: int, n_bytes: Callable[[], int]) -> None:
-        """Record that the first `n_rows` are written; `n_bytes` finds out in how many bytes."""
-        if self.save is not None:
-            self.save(Mark(n_rows, n_bytes()))
+    def written(self, n_rows: int, parts: tuple[tuple[int, int], ...] = ()) -> None:
+        """Record that the first `n_rows` are written."""
+        self.partial.save(lambda: Mark(n_rows, self.stream.tell(), parts), self.keep)
 
 
 def order_of(wanted: Sequence[str], present: Sequence[str], where: str) -> list[int]:

@@ -2,26 +2,22 @@
 
 import csv
 import gzip
-import os
 import re
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from io import TextIOWrapper
 from itertools import islice
-from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Floats
-from priorshift.execution import LockFree
+from priorshift.border import LockFree
 from priorshift.files import _base
 from priorshift.files._base import Copy, PredictionFile, order_of, require_distinct
-from priorshift.files._resume import Mark
 
 Rows = list[list[str]]
 SAMPLE_ROWS = 1000
@@ -62,7 +58,7 @@ class CsvFile(PredictionFile):
     def delimiter(self) -> str:
         """What separates cells: whatever cuts the header into most of them, commas first."""
         with self._text() as stream:
-            line = stream.readline()
+            line = next(self._lines(stream), "")
         found = {mark: len(next(csv.reader([line], delimiter=mark), ())) for mark in DELIMITERS}
         return max(found, key=lambda mark: found[mark])
 
@@ -117,7 +113,7 @@ class CsvFile(PredictionFile):
         columns = order_of(copy.names or self.names, self.header, self.where)
         encoding, line_end = self._conventions()
         start = 0
-        with self._output(copy, encoding) as stream:
+        with self._output(copy.stream, encoding, continued=copy.begin.rows > 0) as stream:
             writer = csv.writer(_LineEnds(stream, line_end), delimiter=self.delimiter)
             if not copy.begin.rows:
                 writer.writerow(self._first_line)
@@ -126,7 +122,8 @@ class CsvFile(PredictionFile):
                     changed = copy.changed(self._numbers(rows, columns, start), start)
                     self._put(rows, columns, changed)
                     writer.writerows(rows)
-                    copy.written(start + len(rows), partial(_flushed, stream))
+                    stream.flush()
+                    copy.written(start + len(rows))
                 start += len(rows)
 
     @LockFree
@@ -157,7 +154,7 @@ class CsvFile(PredictionFile):
     def _conventions(self) -> tuple[str, str]:
         """Return encoding and line end."""
         with gzip.open(self.path) if self._compressed else self.path.open("rb") as stream:
-            line = stream.readline()
+            line = stream.readline(_base.LONGEST_LINE)
         # utf-8-sig: spreadsheets begin their files with a byte order mark
         encoding = "utf-8-sig" if line.startswith(b"\xef\xbb\xbf") else "utf-8"
         return encoding, "\r\n" if line.endswith(b"\r\n") else "\n"
@@ -184,24 +181,42 @@ class CsvFile(PredictionFile):
         delimiter = self.delimiter
         with self._text() as stream:
             try:
-                yield csv.reader(stream, delimiter=delimiter)
+                yield csv.reader(self._lines(stream), delimiter=delimiter)
             except csv.Error as error:
                 raise ValueError(f"{self.where} cannot be read as CSV: {error}.") from None
 
+    def _lines(self, stream: TextIO) -> Iterator[str]:
+        """Yield lines, of a length and in a number that a file of this size may have."""
+        if not self.bounded:
+            yield from stream
+            return
+        longest, stored, n_read = _base.LONGEST_LINE, self.path.stat().st_size, 0
+        while line := stream.readline(longest + 1):
+            if len(line) > longest:
+                raise ValueError(
+                    f"{self.where} has a line of more than {longest:,} characters, too long for "
+                    f"a row of predictions; {_base.ANY_SIZE}."
+                )
+            n_read += len(line)
+            if self._compressed:
+                self.require_bounded(n_read, stored)
+            yield line
+
     @contextmanager
-    def _output(self, copy: Copy, encoding: str) -> Iterator[TextIO]:
-        """Open the copy to write, compressed if this file is."""
+    def _output(self, stream: BinaryIO, encoding: str, *, continued: bool) -> Iterator[TextIO]:
+        """Yield text that goes to a stream, compressed if this file is; the stream stays open."""
         if not self._compressed:
-            with _continued(copy.output, encoding, copy.begin) as stream:
-                yield stream
+            # a file that is continued has its byte order mark
+            text = TextIOWrapper(stream, "utf-8" if continued else encoding, newline="")
+            yield text
+            text.detach()
             return
         # without name and time, so that the same predictions make the same bytes
         with (
-            copy.output.open("wb") as raw,
-            gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed,
-            TextIOWrapper(packed, encoding=encoding, newline="") as text,
+            gzip.GzipFile("", "wb", fileobj=stream, mtime=0) as packed,
+            TextIOWrapper(packed, encoding=encoding, newline="") as packed_text,
         ):
-            yield text
+            yield packed_text
 
     def _blocks(self, n_rows: int) -> Iterator[Rows]:
         """Yield blocks of rows, without empty lines."""
@@ -251,24 +266,6 @@ class CsvFile(PredictionFile):
         if self.decimal_comma:
             filled = list(map(_pointed, filled))
         return bool(filled) and all(map(_is_number, filled))
-
-
-@contextmanager
-def _continued(output: Path, encoding: str, begin: Mark) -> Iterator[TextIO]:
-    """Open a file to write from the beginning, or to continue after the rows that are done."""
-    if not begin.rows:
-        with output.open("w", encoding=encoding, newline="") as stream:
-            yield stream
-        return
-    os.truncate(output, begin.n_bytes)
-    with output.open("a", encoding="utf-8", newline="") as stream:  # the byte order mark is there
-        yield stream
-
-
-def _flushed(stream: Any) -> int:
-    """Return how many bytes the file has, everything written included."""
-    stream.flush()
-    return int(stream.buffer.tell())
 
 
 class _LineEnds:

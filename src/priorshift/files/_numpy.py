@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Floats, are_numbers, float_type
-from priorshift._validation import as_text, some
 from priorshift._version import __version__
-from priorshift.execution import Blocks, LockFree, Rows, Table, row_slices, slices
+from priorshift.border import Blocks, LockFree, Rows, Table, as_text, row_slices, slices, some
 from priorshift.files import _base
 from priorshift.files._base import (
     ADAPTED,
@@ -74,18 +73,16 @@ class NpyFile(PredictionFile):
     def _rewrite(self, copy: Copy) -> None:
         """Write a copy with new predictions."""
         source = self.values(copy.names)
+        dtype = _written_type(source)
         if copy.begin.rows:
-            new = np.lib.format.open_memmap(copy.output, mode="r+")
             copy.advance(copy.begin.rows)
         else:
-            new = np.lib.format.open_memmap(
-                copy.output, mode="w+", dtype=_written_type(source), shape=self.array.shape
-            )
+            _write_header(copy.stream, self.array.shape, dtype)
+        # not mapped: where the disk is full, writing to a map kills the process
         for rows in row_slices(slice(copy.begin.rows, source.shape[0]), _base.BLOCK_ROWS):
             changed = copy.changed(source[rows], rows.start)
-            new[rows] = changed.reshape(new[rows].shape)
-            copy.written(rows.stop, lambda: copy.output.stat().st_size)
-        new.flush()
+            copy.stream.write(np.ascontiguousarray(changed, dtype).data)
+            copy.written(rows.stop)
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,7 +203,7 @@ class NpzFile(PredictionFile):
         written = {"y_proba": new.reshape(self.stored.shape), ADAPTED: np.array(__version__)}
         kept = [m for name, m in self.keys.items() if name not in (self.key, *written)]
         compression = self.keys[self.key].compress_type
-        with self._archive() as old, zipfile.ZipFile(copy.output, "w", compression) as archive:
+        with self._archive() as old, zipfile.ZipFile(copy.stream, "w", compression) as archive:
             for member in kept:
                 with (
                     readable(f"{member.filename!r} in {self.where}"),
@@ -229,12 +226,20 @@ class NpzFile(PredictionFile):
             yield archive
 
     def _read(self, name: str) -> NDArray[Any]:
-        where = f"{name!r} in {self.where}"
+        where, place = f"{name!r} in {self.where}", self.keys[name]
+        self.require_bounded(place.file_size, place.compress_size)
         with self._archive() as archive, readable(where):
-            with archive.open(self.keys[name]) as member:
-                _check_header(cast("BinaryIO", member), self.keys[name].file_size)
-            with archive.open(self.keys[name]) as member:
+            with archive.open(place) as member:
+                _check_header(cast("BinaryIO", member), place.file_size)
+            with archive.open(place) as member:
                 return np.lib.format.read_array(cast("BinaryIO", member), allow_pickle=False)
+
+
+def _write_header(stream: BinaryIO, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Write what comes before the numbers of an npy file, rows first."""
+    described = np.lib.format.dtype_to_descr(dtype)
+    header = {"descr": described, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(stream, header)
 
 
 def _check_header(stream: BinaryIO, n_bytes: int) -> None:

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Floats, float_type
-from priorshift._validation import divided_by_sums
-from priorshift.execution import MappedTable, Rows, Table
+from priorshift.border import MappedTable, Rows, Table, divided_by_sums
 from priorshift.files._base import Copy, PredictionFile, order_of
 
 
@@ -49,7 +48,7 @@ class ClassView(PredictionFile):
             columns = None
         if columns is None and binary is None and not renormalise:
             return file
-        about = (file.path, file.label_column, file.kind, file.title, file.ignored)
+        about = (file.path, file.label_column, file.kind, file.title, file.ignored, file.bounded)
         return cls(*about, file, columns, binary, renormalise)
 
     @property

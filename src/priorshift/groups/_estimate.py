@@ -19,8 +19,10 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from priorshift._typing import Floats, Indices, Labels, Mask, Vector
-from priorshift._validation import (
+from priorshift.adapt import prior_ratio
+from priorshift.border import (
     Predictions,
+    Table,
     as_decisions,
     check_count,
     check_positive,
@@ -31,11 +33,10 @@ from priorshift._validation import (
     in_class_order,
     some,
 )
-from priorshift.adapt import prior_ratio
 from priorshift.estimators import PriorEstimate, PriorEstimator
+from priorshift.estimators.inputs import require_decisions
 from priorshift.estimators.intervals import votes_of_validation
 from priorshift.exceptions import PriorShiftWarning, warn_user
-from priorshift.execution import Table
 from priorshift.groups._counts import GroupCounts, count_groups, encode_groups, read_groups
 from priorshift.groups._pooling import Pool, Pooling, check_pooling
 from priorshift.groups._posteriors import GroupedRows, estimate_from_posteriors, require_concave
@@ -141,7 +142,7 @@ def estimate_groups(
     check_is_fitted(estimator)
     asked = _Asked(check_pooling(pooling), _request(confidence_level))
     if y_pred is not None:
-        estimator._require_decisions(y_pred, y_proba)
+        require_decisions(estimator, y_pred, y_proba)
         y_proba = as_decisions(y_pred, estimator.classes_)
     if isinstance(y_proba, GroupCounts):
         if groups is not None or sample_weight is not None:
@@ -337,10 +338,10 @@ def _positive(decisions: Vector) -> Vector:
 
 def _require_fitting(estimator: PriorEstimator, counts: GroupCounts) -> None:
     decision, K = estimator.confusion_.decision, estimator.classes_.size
-    if counts.decision != decision or counts.sums.shape[1] != K:
+    if counts.decision != decision or counts.counts.shape[1] != K:
         raise ValueError(
             f"{type(estimator).__name__} needs counts of {decision} decisions on {K} classes; got "
-            f"{counts.decision} decisions on {counts.sums.shape[1]}. Count with "
+            f"{counts.decision} decisions on {counts.counts.shape[1]}. Count with "
             f"GroupCounts.from_arrays(y_proba, groups, decision={decision!r})."
         )
     if not counts.mass.any():

@@ -28,7 +28,7 @@ from scipy.linalg import eigh
 from scipy.optimize import minimize_scalar
 
 from priorshift._typing import Vector
-from priorshift.execution import single_threaded_blas
+from priorshift.border import single_threaded_blas
 from priorshift.groups._counts import GroupCounts
 from priorshift.solvers import invert
 

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from priorshift._typing import Floats, Indices, Labels, Vector
-from priorshift._validation import check_choice, check_count, check_positive
+from priorshift.border import check_choice, check_count, check_positive, row_blocks
 from priorshift.estimators import PriorEstimate, PriorEstimator
-from priorshift.execution import row_blocks
 from priorshift.groups._counts import GroupCounts, count_groups
 from priorshift.groups._pooling import Pool, Pooling
 from priorshift.groups._result import GroupEstimates, solution_as_estimate

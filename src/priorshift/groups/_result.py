@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from priorshift._results import Backend, FrozenArrays, make_frame
 from priorshift._typing import Indices, Labels, Mask, Vector
-from priorshift._validation import (
+from priorshift.adapt import prior_ratio, reweight, total_variation
+from priorshift.border import (
     check_choice,
     check_fraction,
     check_outputs,
@@ -20,7 +21,6 @@ from priorshift._validation import (
     like_input,
     some,
 )
-from priorshift.adapt import prior_ratio, reweight, total_variation
 from priorshift.estimators import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
 from priorshift.groups._counts import match_groups, match_or_pool, read_groups

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from priorshift._typing import Indices, Vector
-from priorshift.execution import map_rows
+from priorshift.border import map_rows
 from priorshift.intervals._interval import IntervalRequest, PriorInterval
 
 N_CHAINS = 100

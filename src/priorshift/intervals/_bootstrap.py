@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from priorshift._typing import Indices, Vector
-from priorshift.execution import SERIAL_WORK, map_rows
+from priorshift.border import SERIAL_WORK, map_rows
 from priorshift.intervals._interval import IntervalRequest, PriorInterval, wilson_bounds
 
 ONE_SIGMA = 0.6827

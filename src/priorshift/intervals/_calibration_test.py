@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from priorshift._typing import Floats, Indices, Labels, Vector
-from priorshift.execution import row_blocks
+from priorshift.border import row_blocks
 
 LEVEL = 0.05
 LEAST = 1e-12

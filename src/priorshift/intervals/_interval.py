@@ -8,7 +8,7 @@ from scipy.special import ndtri
 
 from priorshift._results import refuse_nan
 from priorshift._typing import Vector
-from priorshift._validation import check_choice, check_count, check_level
+from priorshift.border import check_choice, check_count, check_level
 
 IntervalMethod = Literal["auto", "asymptotic", "bootstrap", "bayesian"]
 IntervalKind = Literal[

@@ -21,8 +21,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from priorshift._typing import Floats, Indices, Mask, Vector
-from priorshift._validation import NO_PRIOR
-from priorshift.execution import Table, map_rows, multiply, row_blocks, single_threaded_blas
+from priorshift.border import NO_PRIOR, Table, map_rows, multiply, row_blocks, single_threaded_blas
 from priorshift.intervals._interval import IntervalRequest, PriorInterval, wilson_bounds
 from priorshift.solvers import Mixture
 

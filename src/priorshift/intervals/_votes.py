@@ -26,8 +26,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from priorshift._typing import Floats, Indices, Mask, Vector
+from priorshift.border import Rows, map_reduce, map_rows, row_blocks, single_threaded_blas
 from priorshift.counts import Confusion, Decision, model_columns
-from priorshift.execution import Rows, map_reduce, map_rows, row_blocks, single_threaded_blas
 from priorshift.intervals._interval import IntervalRequest, PriorInterval
 from priorshift.solvers import invert
 

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.stats import binom
 
 from priorshift._typing import Indices, Labels, Vector
-from priorshift._validation import some
+from priorshift.border import some
 from priorshift.counts import Confusion
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.monitor._e_process import batch_scores, log_evidence, n_scores

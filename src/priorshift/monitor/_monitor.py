@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from priorshift._typing import Vector
-from priorshift._validation import (
+from priorshift.border import (
     check_choice,
     check_count,
     check_level,
@@ -26,6 +26,7 @@ from priorshift._validation import (
 )
 from priorshift.counts import Confusion, DecisionCounts
 from priorshift.estimators import CML, SCML, PriorEstimate, PriorEstimator
+from priorshift.estimators.inputs import count_decisions
 from priorshift.monitor._alarm import Alarm, source_decisions
 from priorshift.monitor._past import ONLINE, Online, Past, Unit
 from priorshift.monitor._steps import MonitorHistory, MonitorStep, Record, plain_time
@@ -247,7 +248,7 @@ class PriorMonitor(BaseEstimator):
         """Count hard decisions of a batch, and those of the kind that the estimator compares."""
         estimator = self.estimator_
         if y_pred is not None or estimator._decisions_only:
-            hard = estimator._decisions_of(y_pred, y_proba)
+            hard = count_decisions(estimator, y_pred, y_proba)
             return hard, hard
         values = in_class_order(check_proba(y_proba, classes=self.classes_), self.classes_)
         check_source_mass(self.source_priors_, values, self.classes_)
@@ -303,12 +304,12 @@ class PriorMonitor(BaseEstimator):
         )
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write everything needed to continue, as one npz file without pickles, atomically.
+        """Write everything needed to continue, as JSON with a checksum, atomically.
 
         Parameters
         ----------
         path : path-like
-            File to write or replace.
+            File to write or replace; a link is refused.
         """
         from priorshift.monitor._state import save_monitor  # it makes monitors
 

@@ -1,17 +1,15 @@
-"""A monitor as a file: npz with a header in JSON, versioned, never pickled.
+"""A monitor as a file: signed JSON, versioned, never pickled.
 
 A checksum reveals damage. It does not reveal a file that somebody edited with care, or that other
 code wrote, so shapes, types and ranges are checked too before a monitor is made of a file.
 """
 
-import hashlib
-import io
-import json
 import math
 import os
 import warnings
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +17,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Vector
-from priorshift._validation import check_choice, check_classes, check_priors, some
 from priorshift._version import __version__
+from priorshift.border import check_choice, check_classes, check_priors, some
 from priorshift.counts import DecisionCounts
 from priorshift.estimators import PriorEstimator, available_estimators, get_estimator
-from priorshift.files import atomic_path, require_file
+from priorshift.files import (
+    array_from_json,
+    array_to_json,
+    read_json,
+    read_private,
+    refuse_link,
+    require_file,
+    sign,
+    verify,
+    write_json,
+    write_text,
+)
 from priorshift.monitor._alarm import Alarm
 from priorshift.monitor._e_process import n_scores
 from priorshift.monitor._monitor import PriorMonitor
@@ -31,11 +40,8 @@ from priorshift.monitor._past import DyadicPools, Fading, LeadingHistory, Past, 
 from priorshift.monitor._steps import Record, plain_time
 
 FORMAT = "priorshift monitor"
-VERSION = 2
+VERSION = 1
 """Increases when the previous version of priorshift could no longer read the file."""
-
-UNSIGNED = 1
-"""The version before checksums: it is read, and the next save replaces it."""
 
 Arrays = dict[str, NDArray[Any]]
 Header = dict[str, Any]
@@ -54,7 +60,8 @@ SUM_TOLERANCE = 1e-6
 
 
 def save_monitor(monitor: PriorMonitor, path: str | os.PathLike[str]) -> Path:
-    """Write a monitor."""
+    """Write a monitor; a link is refused."""
+    refuse_link(path)
     estimator, arrays = _estimator_state(monitor.estimator_)
     header = {
         "format": FORMAT,
@@ -70,23 +77,16 @@ def save_monitor(monitor: PriorMonitor, path: str | os.PathLike[str]) -> Path:
     arrays |= _arrays(monitor)
     try:
         check_state(header, arrays)  # never write what could not be read
-        header["checksum"] = checksum(header, arrays)
-        arrays["header"] = np.array(json.dumps(header, allow_nan=False))
+        packed = {name: array_to_json(array) for name, array in arrays.items()}
+        text = write_json(sign({**header, "arrays": packed}))
     except (TypeError, ValueError) as error:  # a parameter may be more than JSON can hold
         raise ValueError(f"this monitor cannot be saved: {error}.") from None
-    with atomic_path(path) as temporary, temporary.open("wb") as stream:
-        np.savez(stream, **arrays)  # type: ignore[arg-type]
-    return Path(path)
+    return write_text(path, text)
 
 
 def load_monitor(path: str | os.PathLike[str]) -> PriorMonitor:
-    """Read a monitor."""
+    """Read a monitor; a link is refused."""
     header, arrays = _read(Path(path))
-    if header["version"] != UNSIGNED and header.get("checksum") != checksum(header, arrays):
-        raise ValueError(
-            f"{path} is damaged or was edited: its checksum does not match its content. Restore it "
-            "from a copy, or start a new monitor."
-        )
     try:
         check_state(header, arrays)
         return _monitor_of(header, arrays)
@@ -182,32 +182,34 @@ def _pools(arrays: Arrays, name: str) -> DyadicPools:
 
 def _read(path: Path) -> tuple[Header, Arrays]:
     """Read header and arrays; refuse a file that no monitor wrote."""
+    refuse_link(path)
     require_file(path)
-    content, header = io.BytesIO(path.read_bytes()), None
-    try:
-        with np.load(content, allow_pickle=False) as archive:
-            # NumPy returns members that do not begin as arrays do as bytes
-            arrays = {name: part for name, part in archive.items() if not isinstance(part, bytes)}
-        header = json.loads(str(arrays.pop("header")[()]), parse_constant=_refuse)
-    except Exception:  # zipfile and NumPy may raise anything on a damaged file
-        pass
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
+    content, document = read_private(path), None
+    with suppress(ValueError):
+        document = read_json(content)
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ValueError(
             f"{path} is not a saved monitor, or is damaged; use a file that PriorMonitor.save "
             "wrote."
         )
-    if header.get("version") not in (UNSIGNED, VERSION):
+    try:
+        header = verify(document)
+    except ValueError as error:
+        raise ValueError(
+            f"{path} is damaged or was edited: {error}. Restore it from a copy, or start a new "
+            "monitor."
+        ) from None
+    if header.get("version") != VERSION:
         raise ValueError(
             f"{path} is a monitor of version {header.get('version')!r}, written by priorshift "
             f"{header.get('priorshift_version')}; this is priorshift {__version__}, which reads "
-            f"versions {UNSIGNED} and {VERSION}. Use the priorshift that wrote it, or start a new "
-            "monitor."
+            f"version {VERSION}. Use the priorshift that wrote it, or start a new monitor."
         )
-    return header, arrays
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
+    try:
+        packed = _mapping(header.pop("arrays", None), "'arrays'")
+        return header, {name: array_from_json(array) for name, array in packed.items()}
+    except ValueError as error:
+        raise ValueError(f"{path} is not a whole monitor: {error}.") from None
 
 
 def _estimator_state(estimator: PriorEstimator) -> tuple[Header, Arrays]:
@@ -243,17 +245,6 @@ def _restored(described: Header, arrays: Arrays) -> PriorEstimator:
 
 def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-
-
-def checksum(header: Header, arrays: Arrays) -> str:
-    """Return a digest of everything in a file except the digest itself."""
-    digest = hashlib.sha256()
-    said = {name: value for name, value in header.items() if name != "checksum"}
-    digest.update(json.dumps(said, sort_keys=True).encode())
-    for name, array in sorted(arrays.items()):
-        digest.update(json.dumps([name, array.dtype.str, array.shape]).encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
 
 
 def check_state(header: Header, arrays: Arrays) -> None:

@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 
 from priorshift._results import Backend, make_frame
 from priorshift._typing import Indices, Labels, Vector
-from priorshift._validation import check_choice, check_classes, check_count, check_priors, some
+from priorshift.border import check_choice, check_classes, check_count, check_priors, some
 from priorshift.estimators import PriorEstimate, traits_of
 from priorshift.plotting.style import (
     WIDTH,
@@ -237,7 +237,7 @@ class ComparisonDisplay(Display):
         """Name the two methods that differ most, of those that estimate anything."""
         plural = "s" if len(self.methods) > 1 else ""
         title = f"{len(self.methods)} method{plural}, {self.classes.size:,} classes{more}"
-        judged = [m for m, name in enumerate(self.methods) if not traits_of(name).estimates_nothing]
+        judged = [m for m, name in enumerate(self.methods) if traits_of(name).outputs != "ignored"]
         if len(judged) > 1:
             distances = self.distances[np.ix_(judged, judged)]
             pair = np.unravel_index(np.argmax(distances), distances.shape)

@@ -7,13 +7,13 @@ from numpy.typing import ArrayLike
 
 from priorshift._results import Backend, make_frame
 from priorshift._typing import Indices, Mask, Vector
-from priorshift._validation import (
+from priorshift.border import (
     check_choice,
     check_classes,
     check_sample_weight,
 )
 from priorshift.counts import Confusion, Decision
-from priorshift.plotting._samples import labels_first, read_labelled
+from priorshift.plotting._samples import read_labelled
 from priorshift.plotting.style import (
     GREY,
     WIDTH,
@@ -98,7 +98,6 @@ class ConfusionDisplay(Display):
             )
 
     @classmethod
-    @labels_first
     def from_predictions(
         cls,
         y: ArrayLike,

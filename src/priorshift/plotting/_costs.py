@@ -7,17 +7,17 @@ from numpy.typing import ArrayLike
 
 from priorshift._results import Backend, make_frame
 from priorshift._typing import Labels, Vector
-from priorshift._validation import (
+from priorshift.adapt import cheapest, check_costs, prior_ratio
+from priorshift.border import (
     check_priors,
     check_proba,
     encode_labels,
     ordered,
     read_labels,
+    row_blocks,
     settle_classes,
     some,
 )
-from priorshift.adapt import cheapest, check_costs, prior_ratio
-from priorshift.execution import row_blocks
 from priorshift.plotting.style import (
     BLUE,
     VERMILLION,

@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike
 
 from priorshift._results import Backend, make_frame
 from priorshift._typing import Indices, Vector
-from priorshift._validation import check_classes, check_priors
 from priorshift.adapt import total_variation
+from priorshift.border import check_classes, check_priors
 from priorshift.groups import GroupEstimates, read_groups
 from priorshift.plotting.style import (
     WIDTH,

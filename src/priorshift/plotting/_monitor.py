@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from priorshift._results import Backend, make_frame
 from priorshift._typing import Indices, Mask, Vector
-from priorshift._validation import check_classes, check_priors
 from priorshift.adapt import total_variation
+from priorshift.border import check_classes, check_priors
 from priorshift.monitor import MonitorHistory, PriorMonitor
 from priorshift.plotting.style import (
     SERIES_COLOURS,

@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike
 
 from priorshift._results import Backend, make_frame
 from priorshift._typing import Indices, Vector
-from priorshift._validation import NO_PRIOR, check_classes, check_priors
 from priorshift.adapt import prior_ratio, total_variation
+from priorshift.border import NO_PRIOR, check_classes, check_priors
 from priorshift.estimators import PriorEstimate
 from priorshift.plotting.style import (
     BLUE,

@@ -8,10 +8,10 @@ from scipy.special import ndtri
 
 from priorshift._results import Backend, make_frame
 from priorshift._typing import Vector
-from priorshift._validation import check_choice, check_count
+from priorshift.border import check_choice, check_count
 from priorshift.evidence import HISTOGRAM_EDGES, Reliability, Strategy, calibration_error
 from priorshift.intervals import wilson_bounds
-from priorshift.plotting._samples import labels_first, read_labelled
+from priorshift.plotting._samples import read_labelled
 from priorshift.plotting.style import BLUE, GREY, Display, bare, ink, share_axis, write_head
 from priorshift.text import short_percent
 
@@ -95,7 +95,6 @@ class ReliabilityDisplay(Display):
             )
 
     @classmethod
-    @labels_first
     def from_predictions(
         cls,
         y: ArrayLike,

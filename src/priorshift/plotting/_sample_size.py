@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from priorshift._results import Backend, make_frame
 from priorshift._typing import Indices, Vector
-from priorshift._validation import check_count, check_positive, check_proba, in_class_order
+from priorshift.border import check_count, check_positive, check_proba, in_class_order
 from priorshift.estimators import PriorEstimator
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
 from priorshift.plotting.style import BLUE, VERMILLION, WIDTH, Display, bare, by, write_title

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Indices, Mask, Vector
-from priorshift._validation import check_count
+from priorshift.border import check_count
 from priorshift.exceptions import missing
 from priorshift.text import movers
 

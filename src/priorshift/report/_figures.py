@@ -11,9 +11,10 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from priorshift.compare import Comparison
 from priorshift.plotting import ComparisonDisplay, ConfusionDisplay, ReliabilityDisplay
 from priorshift.report._facts import Facts
-from priorshift.text import short_percent, shorten
+from priorshift.text import movers, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -171,107 +172,42 @@ def _coloured(value: str) -> str:
     return "var(--line-strong)" if value == LINES else value
 
 
-MAX_SHARES = 12
-"""Classes that the picture shows one by one; of more, the top movers and the rest together."""
+def picture(facts: Facts, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return the classes that moved most, and of more than twelve the rest together.
 
-TOP_MOVERS = 10
-
-LONGEST_NAME = 28
-"""Characters; of a longer name the middle is left out, as names differ at either end."""
-
-WIDEST = 2.0
-"""How far beyond the largest share the scale goes, to hold intervals; wider ones are cut."""
-
-MARGINS = 1.0, 98.0
-"""Where the scale of the picture begins and ends, in per cent of its width."""
-
-
-@dataclass(frozen=True)
-class Share:
-    """A row of the picture: a class's share before and now, at positions in per cent."""
-
-    name: str
-    text: str
-    """The shares in words, for those who do not see the picture too."""
-    interval: str
-    truth: str
-    x_before: float
-    x_now: float
-    x_interval: tuple[float, float] | None
-    x_truth: float | None
-    x_decided: float | None = None
-    """Of decisions as counted, where there are no probabilities."""
-
-    @property
-    def kind(self) -> str:
-        """Whether the share grew, shrank or stayed."""
-        if abs(self.x_now - self.x_before) < 0.5:
-            return "same"
-        return "grew" if self.x_now > self.x_before else "shrank"
-
-
-@dataclass(frozen=True)
-class Picture:
-    """The class shares before and now, on one scale; the rest has a scale of its own."""
-
-    rows: tuple[Share, ...]
-    rest: Share | None
-    largest: str
-    """Share at the right end of the scale."""
-    level: str
-    has_truth: bool
-    has_decided: bool = False
-
-
-def picture(facts: Facts, names: tuple[str, ...]) -> Picture:
-    """Place the classes that moved most on a common scale."""
-    estimate, K = facts.shown, len(names)
-    truth = None if facts.truth is None else facts.truth.priors
-    shown = facts.shift.by_size[: K if K <= MAX_SHARES else TOP_MOVERS]
-    columns = [estimate.source_priors, estimate.priors]
-    columns += [part for part in (truth, facts.decided) if part is not None]
-    largest = max(float(column[shown].max()) for column in columns)
-    if estimate.interval is not None:  # one class of which nothing is known must not hide the rest
-        upper = float(estimate.interval[shown, 1].max())
-        largest = max(largest, min(upper, WIDEST * largest))
-    largest = _scale(largest)
-    rows = tuple(
-        _share(
-            shorten(names[k], LONGEST_NAME),
-            float(estimate.source_priors[k]),
-            float(estimate.priors[k]),
-            None if estimate.interval is None else tuple(estimate.interval[k].tolist()),
-            None if truth is None else float(truth[k]),
-            largest,
-            None if facts.decided is None else float(facts.decided[k]),
-        )
-        for k in shown
-    )
+    The scale holds every share shown, and intervals up to twice as far: one class of which nothing
+    is known must not hide the others.
+    """
+    shown, K = facts.shown, len(names)
+    parts = {"before": shown.source_priors, "now": shown.priors}
+    parts |= {} if facts.truth is None else {"truth": facts.truth}
+    parts |= {} if facts.decided is None else {"decided": facts.decided}
+    order = movers(facts.change, K if K <= 12 else 10)
+    largest = max(float(part[order].max()) for part in parts.values())
+    if shown.interval is not None:
+        largest = max(largest, min(float(shown.interval[order, 1].max()), 2 * largest))
+    rows = [
+        {
+            "name": shorten(names[k], 28),  # names differ at either end
+            "interval": None if shown.interval is None else shown.interval[k].tolist(),
+            **{name: float(part[k]) for name, part in parts.items()},
+        }
+        for k in order
+    ]
     rest = None
-    if shown.size < K:
-        others = np.delete(np.arange(K), shown)
-        rest = _share(
-            f"the other {others.size:,} classes",
-            float(estimate.source_priors[others].sum()),
-            float(estimate.priors[others].sum()),
-            None,
-            None if truth is None else float(truth[others].sum()),
-            1.0,
-            None if facts.decided is None else float(facts.decided[others].sum()),
-        )
-    level = ""
-    if estimate.interval is not None and estimate.confidence_level is not None:
-        level = f"{100 * estimate.confidence_level:g}%"
-    scale = f"{100 * largest:g}%"
-    return Picture(rows, rest, scale, level, truth is not None, facts.decided is not None)
+    if order.size < K:
+        others = np.delete(np.arange(K), order)
+        sums = {name: float(part[others].sum()) for name, part in parts.items()}
+        rest = {"name": f"the other {others.size:,} classes", "interval": None, **sums}
+    return {"rows": rows, "rest": rest, "scale": round_up(largest), "parts": parts}
 
 
-def _scale(largest: float) -> float:
+def round_up(largest: float) -> float:
     """Return the round share at which a scale ends that holds the largest.
 
     Examples
     --------
-    >>> _scale(0.23), _scale(0.95), _scale(0.0031)
+    >>> round_up(0.23), round_up(0.95), round_up(0.0031)
     (0.25, 1.0, 0.004)
     """
     largest = max(largest, 1e-4)
@@ -280,35 +216,9 @@ def _scale(largest: float) -> float:
     return float(f"{np.ceil(largest / step - 1e-9) * step:.6g}")
 
 
-def _at(share: float, largest: float) -> float:
-    first, last = MARGINS
-    return round(first + (last - first) * min(share / largest, 1.0), 2)
-
-
-def _share(
-    name: str,
-    before: float,
-    now: float,
-    interval: tuple[float, ...] | None,
-    truth: float | None,
-    largest: float,
-    decided: float | None = None,
-) -> Share:
-    said = ""
-    if interval is not None:
-        low, high = interval
-        said = f"{short_percent(low).removesuffix('%')} to {short_percent(high)}"
-    return Share(
-        name,
-        f"{short_percent(before)} → {short_percent(now)}",
-        said,
-        "" if truth is None else short_percent(truth),
-        _at(before, largest),
-        _at(now, largest),
-        None if interval is None else (_at(interval[0], largest), _at(interval[1], largest)),
-        None if truth is None else _at(truth, largest),
-        None if decided is None else _at(decided, largest),
-    )
+def place(share: float, scale: float) -> float:
+    """Return where a share stands on a track, in per cent of its width."""
+    return round(1 + 97 * min(share / scale, 1.0), 2)
 
 
 WIDTH = 4.6
@@ -316,12 +226,6 @@ WIDTH = 4.6
 
 WIDE = 5.4
 """Of matrices, whose cells hold numbers."""
-
-TICK = 0.65
-"""Inches from tick to tick at least."""
-
-MAX_DOTS = 60
-"""Priors that a plot of methods shows one by one; beyond them it shows distances."""
 
 
 @dataclass(frozen=True)
@@ -337,73 +241,51 @@ def draw_figures(facts: Facts) -> dict[str, FigureOf]:
     figures: dict[str, FigureOf] = {}
     with report_style():
         if facts.comparison is not None and len(facts.comparison.estimates) > 1:
-            figures["methods"] = _methods(facts)
-        if facts.mistakes is not None:
-            figures["confusion"] = _confusion(facts)
+            figures["methods"] = _methods(facts.comparison)
+        if facts.confusion is not None:
+            hard = facts.confusion
+            display = ConfusionDisplay(
+                hard.conditional, facts.estimate.classes, seen=hard.seen, decision="hard"
+            )
+            title = "Confusion matrix on validation; see the table of the classes most confused."
+            figures["confusion"] = FigureOf(
+                _draw(display.plot, "confusion", (WIDE, WIDE * 0.88), title),
+                "Each column is a true class, each cell the share of its validation rows decided "
+                "as the class of the row.",
+            )
         if facts.reliability is not None:
-            figures["reliability"] = _reliability(facts)
+            found, K = facts.reliability, facts.estimate.classes.size
+            reliable = ReliabilityDisplay(
+                found.confidence, found.accuracy, found.rows, found.histogram, K
+            )
+            title = "Share of right decisions by confidence on validation; see the table."
+            figures["reliability"] = FigureOf(
+                _draw(reliable.plot, "reliability", (WIDTH, WIDTH), title, legend_above=True),
+                "On the diagonal, the classifier is right as often as it says; below it, it is too "
+                "sure of itself. Grey: rows by confidence.",
+            )
     return figures
 
 
-def _methods(facts: Facts) -> FigureOf:
-    comparison = facts.comparison
-    assert comparison is not None
+def _methods(comparison: Comparison) -> FigureOf:
     estimates = comparison.estimates
-    kind: Literal["priors", "distance"] = (
-        "priors" if len(estimates) * comparison.classes.size <= MAX_DOTS else "distance"
-    )
     display = ComparisonDisplay(
         [estimate.priors for estimate in estimates.values()],
         list(estimates),
         comparison.classes,
         truth=comparison.truth,
     )
-    title = "How far the priors of the compared methods are apart."
-    if kind == "priors":
-        size = WIDTH, display.figsize(kind)[1]
-        caption = "Priors of each class, by method."
-    else:
-        width, height = display.figsize(kind)
-        size = WIDE, height * min(WIDE / width, 1.0)
-        caption = "Total variation distance between the priors of every two methods, in per cent."
+    # dots where there is room to tell them apart, else distances
+    few = len(estimates) * comparison.classes.size <= 60
+    kind: Literal["priors", "distance"] = "priors" if few else "distance"
+    width, height = display.figsize(kind)
+    size = (WIDTH, height) if few else (WIDE, height * min(WIDE / width, 1.0))
+    caption = "Total variation distance between the priors of every two methods, in per cent."
+    caption = "Priors of each class, by method." if few else caption
     if comparison.truth is not None:
         caption += " The truth is what the target’s labels say."
-    svg = _draw(lambda ax: display.plot(ax, kind=kind), "methods", size, title)
-    return FigureOf(svg, caption)
-
-
-def _confusion(facts: Facts) -> FigureOf:
-    assert facts.mistakes is not None
-    hard = facts.mistakes.hard
-    display = ConfusionDisplay(
-        hard.conditional, facts.estimate.classes, seen=hard.seen, decision="hard"
-    )
-    title = "Confusion matrix on validation; the table below names the classes most confused."
-    svg = _draw(display.plot, "confusion", (WIDE, WIDE * 0.88), title)
-    return FigureOf(
-        svg,
-        "Each column is a true class, each cell the share of its validation rows decided as the "
-        "class of the row.",
-    )
-
-
-def _reliability(facts: Facts) -> FigureOf:
-    reliability = facts.reliability
-    assert reliability is not None
-    display = ReliabilityDisplay(
-        reliability.confidence,
-        reliability.accuracy,
-        reliability.rows,
-        reliability.histogram,
-        facts.estimate.classes.size,
-    )
-    title = "Share of right decisions by confidence on validation; the table has the numbers."
-    svg = _draw(display.plot, "reliability", (WIDTH, WIDTH), title, legend_above=True)
-    return FigureOf(
-        svg,
-        "On the diagonal, the classifier is right as often as it says; below it, it is too sure of "
-        "itself. Grey: rows by confidence.",
-    )
+    title = "How far the priors of the compared methods are apart."
+    return FigureOf(_draw(lambda ax: display.plot(ax, kind=kind), "methods", size, title), caption)
 
 
 def _draw(
@@ -415,25 +297,21 @@ def _draw(
     legend_above: bool = False,
 ) -> str:
     """Draw on a figure of its own; headings and captions say what a title would."""
+    from matplotlib.dates import AutoDateLocator
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained")
     ax = figure.subplots()
     plot(ax)
     ax.set_title("", loc="left")
-    if legend_above:
-        _move_legend(ax)
-    if size[0] == WIDTH:  # long names leave little room for ticks
-        figure.draw_without_rendering()
-        room = ax.get_window_extent().width / figure.dpi
-        ax.locator_params(axis="x", nbins=max(int(room / TICK), 2))
-    return inline_svg(figure, prefix=prefix, title=title)
-
-
-def _move_legend(ax: "Axes") -> None:
-    """Put the legend above the whole figure: beside long names, axes have no room for it."""
     legend = ax.get_legend()
-    if legend is not None:
+    if legend_above and legend is not None:  # beside long names, axes have no room for it
         legend.remove()
         handles, labels = ax.get_legend_handles_labels()
-        ax.figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
+        figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
+    dates = isinstance(ax.xaxis.get_major_locator(), AutoDateLocator)
+    if size[0] == WIDTH and not dates:  # long names leave little room for ticks
+        figure.draw_without_rendering()
+        room = ax.get_window_extent().width / figure.dpi
+        ax.locator_params(axis="x", nbins=max(int(room / 0.65), 2))
+    return inline_svg(figure, prefix=prefix, title=title)

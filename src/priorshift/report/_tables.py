@@ -1,4 +1,4 @@
-"""The report's tables, cell by cell: what is read, and what it is sorted by."""
+"""The report's tables: each column is what is read, and what it is sorted by."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from priorshift.estimators import PriorEstimate, traits_of
-from priorshift.evidence import Reliability
-from priorshift.report._facts import ROUNDING, Decisions, Facts, Mistakes, Truth
+from priorshift.estimators import traits_of
+from priorshift.report._facts import ROUNDING, Facts
 from priorshift.text import (
     MISSING,
     count,
@@ -25,22 +24,11 @@ from priorshift.text import (
 MANY = 50
 """Rows beyond which a table scrolls, can be filtered, and begins with the largest change."""
 
-MAX_CLASSES = 20
-"""Classes in the table of decisions."""
-
 PRINTED = 100
 """Rows of a table that are printed; the screen has them all."""
 
-
-Show = Callable[[float], str]
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A cell: its text and, for numbers, the value it is sorted by ("" where there is none)."""
-
-    text: str
-    value: float | int | str | None = None
+Column = tuple[str, Iterable[Any], Callable[[Any], str] | None]
+"""Heading, values, and how a number is shown; None for text."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +38,10 @@ class PageTable:
     id: str
     caption: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    n_text: int = 1
-    """Leading columns that hold text."""
+    text: frozenset[int]
+    """Columns that hold text."""
+    rows: list[tuple[tuple[str, Any], ...]]
+    """Cells: what is shown and, for numbers, the value to sort by ("" where there is none)."""
     chosen: int | None = None
     """Row set in bold."""
 
@@ -62,238 +51,245 @@ class PageTable:
         return len(self.rows) > MANY
 
     @property
-    def is_wide(self) -> bool:
-        """Whether it has more columns than fit in large type."""
-        return len(self.columns) > 7
-
-    @property
     def n_printed(self) -> int:
         """Rows that are printed."""
         return PRINTED
 
-    def is_text(self, column: int) -> bool:
-        """Tell text from numbers."""
-        return column < self.n_text
 
-
-def priors_table(facts: Facts, names: Sequence[str]) -> PageTable:
-    """List the share of every class before and now."""
-    estimate, K = facts.shown, len(names)
-    order = facts.shift.by_size if K > MANY else np.arange(K)
-    columns = ["Class", "Before", "Now"]
-    parts = [_cells(estimate.source_priors, percent), _cells(estimate.priors, percent)]
-    if estimate.interval is not None:
-        columns += ["Lower", "Upper"]
-        parts += [_cells(estimate.interval[:, at], percent) for at in (0, 1)]
-    columns += ["Change, points", "Ratio"]
-    parts += [_cells(facts.shift.change, points), _cells(estimate.ratio, number)]
-    if facts.decided is not None:
-        columns.insert(2, "Decided")
-        parts.insert(1, _cells(facts.decided, percent))
-    if facts.truth is not None:
-        columns.append("Labels say")
-        parts.append(_cells(facts.truth.priors, percent))
-    elif facts.assessment is not None and facts.assessment.ppi not in (None, estimate):
-        columns.append("With labels (PPI)")
-        parts.append(_bounded(facts.assessment.ppi))
-    if estimate.raw is not None and (estimate.raw < -ROUNDING).any():
-        of_ratio = traits_of(estimate.method).raw_is == "ratio"
-        columns.append("Unclipped ratio" if of_ratio else "Unclipped prior")
-        parts.append(_cells(estimate.raw, number))
-    caption = f"Shares of {K:,} classes" + (", the largest change first" if K > MANY else "")
-    return PageTable("priors-table", caption, tuple(columns), _rows(names, parts, order))
-
-
-def _bounded(found: PriorEstimate) -> list[Cell]:
-    """Show shares with their intervals in one column."""
-    cells = _cells(found.priors, percent)
-    if found.interval is None:
-        return cells
-    return [
-        Cell(f"{cell.text} ({short_percent(low)} to {short_percent(high)})", cell.value)
-        for cell, (low, high) in zip(cells, found.interval.tolist(), strict=True)
+def make_table(
+    table_id: str, caption: str, columns: Sequence[Column], *, chosen: int | None = None
+) -> PageTable:
+    """Make a table from its columns."""
+    cells = [
+        [(str(value), None) if show is None else _cell(value, show) for value in values]
+        for _, values, show in columns
     ]
+    text = frozenset(at for at, (_, _, show) in enumerate(columns) if show is None)
+    titles = tuple(title for title, _, _ in columns)
+    return PageTable(table_id, caption, titles, text, list(zip(*cells, strict=True)), chosen)
 
 
-def plan_table(facts: Facts) -> PageTable:
-    """List how many target rows to label, for intervals of several widths."""
-    predicted = any(plan.with_predictions is not None for plan in facts.plans)
-    rows = tuple(
-        (
-            Cell(
-                f"±{50 * plan.width:.2g} points" + (" (half of now)" if plan.halves else ""),
-                plan.width,
-            ),
-            _cell(plan.labels, count),
-            *([_cell(plan.with_predictions, count)] if predicted else []),
-        )
-        for plan in facts.plans
-    )
-    columns = ("Every share within", "Labels", "With predictions")
-    return PageTable(
-        "plan-table",
-        "Target rows to label, drawn at random",
-        columns if predicted else columns[:2],
-        rows,
-    )
-
-
-def methods_table(facts: Facts) -> PageTable | None:
-    """List what every compared method says."""
-    comparison = facts.comparison
-    if comparison is None:
-        return None
-    columns = ["Method", "Status", "Agreement", "Gap", "Time, ms"]
-    scored = any(result.scores is not None for result in comparison.results)
-    if scored:
-        columns += ["Accuracy", "Balanced accuracy", "Log loss", "L1 error"]
-    rows = []
-    for result in comparison.results:
-        estimate, scores = result.estimate, result.scores
-        row = [
-            Cell(result.method),
-            Cell("refused" if estimate is None else estimate.status.replace("_", " ")),
-            _cell(result.agreement, percent),
-            _cell(None if estimate is None else estimate.gap, number),
-            _cell(1000 * result.seconds, number),
-        ]
-        if scored:
-            row += [
-                _cell(getattr(scores, "accuracy", None), percent),
-                _cell(getattr(scores, "balanced_accuracy", None), percent),
-                _cell(getattr(scores, "log_loss", None), number),
-                _cell(getattr(scores, "l1_error", None), number),
-            ]
-        rows.append(tuple(row))
-    methods = [result.method for result in comparison.results]
-    method = facts.estimate.method
-    return PageTable(
-        "methods-table",
-        "Methods side by side",
-        tuple(columns),
-        tuple(rows),
-        n_text=2,
-        chosen=methods.index(method) if method in methods else None,
-    )
-
-
-def decisions_table(decisions: Decisions, names: Sequence[str]) -> PageTable:
-    """List decisions before and after, of the classes whose number changes."""
-    n_classes = int(np.count_nonzero(decisions.difference))
-    n_shown = min(n_classes, MAX_CLASSES)
-    order = movers(decisions.difference, n_shown)
-    caption = "Decisions on the target by class"
-    if n_shown < n_classes:
-        caption = f"The {n_shown} classes of {n_classes:,} whose decisions change most"
-    parts = [
-        _cells(decisions.before, count),
-        _cells(decisions.after, count),
-        _cells(decisions.difference, lambda value: signed(int(value))),
-    ]
-    return PageTable(
-        "decisions-table",
-        caption,
-        ("Class", "Before", "After", "Difference"),
-        _rows(names, parts, order),
-    )
-
-
-def flows_table(decisions: Decisions, names: Sequence[str]) -> PageTable:
-    """List where the changed decisions go."""
-    rows = tuple(
-        (
-            Cell(names[flow.before]),
-            Cell(names[flow.after]),
-            _cell(flow.rows, count),
-            _cell(flow.rows / decisions.n_changed, percent),
-        )
-        for flow in decisions.flows
-    )
-    shown = f"The {len(rows)} largest of {decisions.n_flows:,} flows of decisions"
-    caption = shown if decisions.n_flows > len(rows) else "Flows of decisions"
-    return PageTable(
-        "flows-table", caption, ("From", "To", "Rows", "Share of changes"), rows, n_text=2
-    )
-
-
-def pairs_table(mistakes: Mistakes, names: Sequence[str]) -> PageTable:
-    """List the pairs of classes most confused."""
-    rows = tuple(
-        (
-            Cell(names[pair.truth]),
-            Cell(names[pair.decision]),
-            _cell(pair.share, percent),
-            _cell(pair.rows, count),
-            _cell(mistakes.hard.class_weights[pair.truth], count),
-        )
-        for pair in mistakes.pairs
-    )
-    return PageTable(
-        "pairs-table",
-        "Classes most confused on validation",
-        ("True class", "Decided as", "Share of the class", "Rows", "Rows of the class"),
-        rows,
-        n_text=2,
-    )
-
-
-def reliability_table(reliability: Reliability) -> PageTable:
-    """List the bins of the reliability diagram."""
-    parts = [
-        _cells(reliability.rows, count),
-        _cells(reliability.confidence, percent),
-        _cells(reliability.accuracy, percent),
-        _cells(reliability.accuracy - reliability.confidence, points),
-    ]
-    names = [f"{j + 1}" for j in range(reliability.rows.size)]
-    return PageTable(
-        "reliability-table",
-        "Confidence and accuracy by bin",
-        ("Bin", "Rows", "Mean confidence", "Accuracy", "Difference, points"),
-        _rows(names, parts, range(len(names))),
-    )
-
-
-def truth_table(truth: Truth) -> PageTable:
-    """List the scores before and after adaptation."""
-    scores = (
-        ("Accuracy", "accuracy", percent),
-        ("Balanced accuracy", "balanced_accuracy", percent),
-        ("Log loss, nats", "log_loss", number),
-        ("L1 error of the priors", "l1_error", number),
-    )
-    rows = [
-        (
-            Cell(label),
-            _cell(getattr(truth.before, name), show),
-            _cell(getattr(truth.after, name), show),
-        )
-        for label, name, show in scores
-    ]
-    if truth.cost is not None:
-        before, after = truth.cost
-        rows.insert(0, (Cell("Cost per case"), _cell(before, number), _cell(after, number)))
-    return PageTable(
-        "truth-table", "Scores on the target’s labels", ("Score", "Before", "After"), tuple(rows)
-    )
-
-
-def _rows(
-    names: Sequence[str], parts: Iterable[Sequence[Cell]], order: Iterable[int]
-) -> tuple[tuple[Cell, ...], ...]:
-    columns = list(parts)
-    return tuple((Cell(names[k]), *(column[k] for column in columns)) for k in order)
-
-
-def _cells(values: NDArray[Any], show: Show) -> list[Cell]:
-    return [_cell(value, show) for value in values.tolist()]
-
-
-def _cell(value: float | None, show: Show) -> Cell:
-    """Make a cell of a number; what is missing or no number sorts last."""
+def _cell(value: Any, show: Callable[[Any], str]) -> tuple[str, Any]:
+    """Return a number as text and as a sort key; what is missing or no number sorts last."""
     if value is None or math.isnan(value):
-        return Cell(MISSING, "")
+        return MISSING, ""
     value = float(value)
     if math.isinf(value):
-        return Cell(show(value), "Infinity" if value > 0 else "-Infinity")
-    return Cell(show(value), int(value) if value.is_integer() else float(f"{value:.6g}"))
+        return show(value), "Infinity" if value > 0 else "-Infinity"
+    return show(value), int(value) if value.is_integer() else float(f"{value:.6g}")
+
+
+def class_table(
+    table_id: str,
+    what: str,
+    names: Sequence[str],
+    columns: Sequence[tuple[str, NDArray[Any], Callable[[Any], str]]],
+    change: NDArray[Any],
+) -> PageTable:
+    """List every class, in the order of classes or, of many, the largest change first."""
+    many = len(names) > MANY
+    order = movers(change) if many else np.arange(len(names))
+    named: list[Column] = [("Class", [names[k] for k in order], None)]
+    named += [(title, values[order].tolist(), show) for title, values, show in columns]
+    first = ", the largest change first" if many else ""
+    return make_table(table_id, f"{what} of {len(names):,} classes{first}", named)
+
+
+def make_tables(facts: Facts, names: Sequence[str]) -> dict[str, PageTable | None]:
+    """Make every table that the facts allow, by the section that shows it."""
+    tables: dict[str, PageTable | None] = dict.fromkeys(
+        ("what_if", "plan", "methods", "truth", "flows", "decisions", "pairs", "reliability")
+    )
+    tables["priors"] = _priors(facts, names)
+    if facts.what_if is not None:
+        tables["what_if"] = _what_if(facts, names)
+    if facts.plans:
+        tables["plan"] = _plan(facts)
+    if facts.comparison is not None:
+        tables["methods"] = _methods(facts)
+    if facts.scores is not None:
+        tables["truth"] = _scores(facts)
+    if facts.flows is not None:
+        tables["flows"], tables["decisions"] = _flows(facts, names), _decisions(facts, names)
+    if facts.pairs is not None and facts.confusion is not None:
+        share, decided, truth, rows = facts.pairs
+        tables["pairs"] = make_table(
+            "pairs-table",
+            "Classes most confused on validation",
+            [
+                ("True class", [names[k] for k in truth], None),
+                ("Decided as", [names[k] for k in decided], None),
+                ("Share of the class", share, percent),
+                ("Rows", rows, count),
+                ("Rows of the class", facts.confusion.class_weights[truth], count),
+            ],
+        )
+    if facts.reliability is not None:
+        found = facts.reliability
+        tables["reliability"] = make_table(
+            "reliability-table",
+            "Confidence and accuracy by bin",
+            [
+                ("Bin", [f"{at + 1}" for at in range(found.rows.size)], None),
+                ("Rows", found.rows, count),
+                ("Mean confidence", found.confidence, percent),
+                ("Accuracy", found.accuracy, percent),
+                ("Difference, points", found.accuracy - found.confidence, points),
+            ],
+        )
+    if facts.predicted is not None and facts.observed is not None:
+        predicted, observed = facts.predicted, facts.observed
+        order = movers(predicted - observed, 20)
+        tables["calibration"] = make_table(
+            "calibration-table",
+            "Mean prediction and share on validation, by class",
+            [
+                ("Class", [names[k] for k in order], None),
+                ("Predicted", predicted[order], percent),
+                ("Observed", observed[order], percent),
+                ("Difference, points", (predicted - observed)[order], points),
+            ],
+        )
+    return tables
+
+
+def _priors(facts: Facts, names: Sequence[str]) -> PageTable:
+    shown, assessment = facts.shown, facts.assessment
+    columns: list[Any] = [("Before", shown.source_priors, percent), ("Now", shown.priors, percent)]
+    if facts.decided is not None:
+        columns.insert(1, ("Decided", facts.decided, percent))
+    if shown.interval is not None:
+        columns += [("Lower", shown.interval[:, 0], percent)]
+        columns += [("Upper", shown.interval[:, 1], percent)]
+    columns += [("Change, points", facts.change, points), ("Ratio", shown.ratio, number)]
+    if facts.truth is not None:
+        columns += [("Labels say", facts.truth, percent)]
+    if shown.raw is not None and (shown.raw < -ROUNDING).any():
+        what = "ratio" if traits_of(shown.method).raw_is == "ratio" else "prior"
+        columns += [(f"Unclipped {what}", shown.raw, number)]
+    found = class_table("priors-table", "Shares", names, columns, facts.change)
+    ppi = None if assessment is None else assessment.ppi
+    if facts.truth is not None or ppi is None or ppi is shown or ppi.interval is None:
+        return found
+    order = movers(facts.change) if found.is_long else np.arange(len(names))
+    spans = [
+        (f"{percent(share)} ({short_percent(low)} to {short_percent(high)})", share)
+        for share, (low, high) in zip(
+            ppi.priors[order].tolist(), ppi.interval[order].tolist(), strict=True
+        )
+    ]
+    rows = [(*row, span) for row, span in zip(found.rows, spans, strict=True)]
+    title = (*found.columns, "With labels (PPI)")
+    return PageTable(found.id, found.caption, title, found.text, rows)
+
+
+def _what_if(facts: Facts, names: Sequence[str]) -> PageTable:
+    assert facts.what_if is not None
+    rows, name = facts.what_if.rows, names[1]
+    shows: list[tuple[str, str, Callable[[Any], str]]] = [
+        (f"Share of {name}", "share", short_percent),
+        ("Flag above", "threshold", number),
+        ("Cases flagged", "alerts", short_percent),
+        (f"{name} missed", "missed", short_percent),
+        (f"Flagged that are {name}", "ppv", short_percent),
+    ]
+    columns = [(title, [row[key] for row in rows], show) for title, key, show in shows]
+    chosen = [row["share"] for row in rows].index(facts.what_if.share)
+    return make_table("what-if-table", "At other shares", columns, chosen=chosen)
+
+
+def _plan(facts: Facts) -> PageTable:
+    columns: list[Column] = [
+        ("Every share within", [plan.width for plan in facts.plans], _half_width),
+        ("Labels", [plan.labels for plan in facts.plans], count),
+    ]
+    powered = [plan.with_predictions for plan in facts.plans]
+    if any(n is not None for n in powered):
+        columns.append(("With predictions", powered, count))
+    return make_table("plan-table", "Target rows to label, drawn at random", columns)
+
+
+def _half_width(width: float) -> str:
+    return f"±{50 * width:.2g} points"
+
+
+def _methods(facts: Facts) -> PageTable:
+    comparison = facts.comparison
+    assert comparison is not None
+    results = comparison.results
+    estimates = [result.estimate for result in results]
+    columns: list[Column] = [
+        ("Method", [result.method for result in results], None),
+        ("Status", [e.status.replace("_", " ") if e else "refused" for e in estimates], None),
+        ("Farthest class", [result.disagreement for result in results], _times),
+        ("Gap", [e and e.gap for e in estimates], number),
+        ("Time, ms", [1000 * result.seconds for result in results], number),
+    ]
+    if comparison.truth is not None:
+        scores = [result.scores for result in results]
+        columns += [
+            (title, [s and getattr(s, name) for s in scores], show)
+            for title, name, show in SCORES
+            if name != "cost" or comparison.goal == "cost"
+        ]
+    methods = [result.method for result in results]
+    own = facts.estimate.method
+    chosen = methods.index(own) if own in methods else None
+    return make_table("methods-table", "Methods side by side", columns, chosen=chosen)
+
+
+def _times(ratio: float) -> str:
+    return f"{number(ratio)}×"
+
+
+SCORES: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
+    ("Cost per case", "cost", number),
+    ("Accuracy", "accuracy", percent),
+    ("Balanced accuracy", "balanced_accuracy", percent),
+    ("Log loss, nats", "log_loss", number),
+    ("L1 error of the priors", "l1_error", number),
+)
+
+
+def _scores(facts: Facts) -> PageTable:
+    assert facts.scores is not None
+    shown = [row for row in SCORES if row[1] != "cost" or facts.scores[0].cost is not None]
+    rows = [
+        ((title, None), *(_cell(getattr(side, name), show) for side in facts.scores))
+        for title, name, show in shown
+    ]
+    columns = ("Score", "Before", "After")
+    return PageTable("truth-table", "Scores on the target’s labels", columns, frozenset({0}), rows)
+
+
+def _flows(facts: Facts, names: Sequence[str]) -> PageTable:
+    assert facts.flows is not None
+    flows, total = facts.flows[:15], len(facts.flows)
+    caption = "Flows of decisions"
+    if total > len(flows):
+        caption = f"The {len(flows)} largest of {total:,} flows of decisions"
+    columns: list[Column] = [
+        ("From", [names[before] for before, _, _ in flows], None),
+        ("To", [names[after] for _, after, _ in flows], None),
+        ("Rows", [rows for _, _, rows in flows], count),
+        ("Share of changes", [rows / max(facts.n_changed, 1) for _, _, rows in flows], percent),
+    ]
+    return make_table("flows-table", caption, columns)
+
+
+def _decisions(facts: Facts, names: Sequence[str]) -> PageTable:
+    assert facts.routes is not None
+    before, after = facts.routes
+    difference = after - before
+    total = int(np.count_nonzero(difference))
+    order = movers(difference, min(total, 20))
+    caption = "Decisions on the target by class"
+    if order.size < total:
+        caption = f"The {order.size} classes of {total:,} whose decisions change most"
+    columns: list[Column] = [
+        ("Class", [names[k] for k in order], None),
+        ("Before", before[order], count),
+        ("After", after[order], count),
+        ("Difference", difference[order], lambda value: signed(int(value))),
+    ]
+    return make_table("decisions-table", caption, columns)

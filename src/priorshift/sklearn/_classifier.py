@@ -17,7 +17,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from priorshift._typing import Floats, Labels, Vector
-from priorshift._validation import (
+from priorshift.adapt import adapt_proba, cheapest, check_costs
+from priorshift.border import (
     Predictions,
     check_priors,
     check_sample_weight,
@@ -25,7 +26,6 @@ from priorshift._validation import (
     like_input,
     some,
 )
-from priorshift.adapt import adapt_proba, cheapest, check_costs
 from priorshift.counts import DecisionCounts
 from priorshift.estimators import Auto, PriorEstimate, PriorEstimator
 from priorshift.exceptions import PriorShiftWarning, warn_user
@@ -163,10 +163,9 @@ class PriorAdaptedClassifier(ClassifierWrapper):
         held-out validation data to `fit`.
     prior_estimator : PriorEstimator, default=None
         Estimator of the target priors, which is cloned; None means `Auto()`.
-    calibrator : object with `fit(log_proba, y)` and `predict_proba(log_proba)`, default=None
-        For example `TemperatureScaling()` or `BCTS()`; None means no calibration. It is cloned, and
-        receives logarithms of probabilities that are at least 1.2e-38. For the confusion matrix,
-        each row is calibrated by a calibrator that was fitted without it.
+    calibrator : object with `fit(y_proba, y)` and `predict_proba(y_proba)`, default=None
+        For example `TemperatureScaling()` or `BCTS()`; None means no calibration. It is cloned.
+        For the confusion matrix, each row is calibrated by a calibrator that was fitted without it.
     source_priors : array-like of shape (n_classes,) or mapping from class to prior, default=None
         Priors the classifier was trained with; arrays are in the order of `classes_`. None leaves
         them to `prior_estimator`: usually the mean prediction on the validation or training rows.

@@ -16,7 +16,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params, column_or_1d, has_fit_parameter
 
 from priorshift._typing import Floats, Indices, Labels, Vector
-from priorshift._validation import (
+from priorshift.border import (
     Predictions,
     as_array,
     check_proba,
@@ -24,7 +24,6 @@ from priorshift._validation import (
     read_labels,
     some,
 )
-from priorshift.calibration import TINY
 from priorshift.estimators import PriorEstimator
 from priorshift.exceptions import PriorShiftWarning, warn_user
 
@@ -129,13 +128,12 @@ def _check_calibrator(calibrator: Any) -> None:
     able = hasattr(calibrator, "fit") and hasattr(calibrator, "predict_proba")
     if isinstance(calibrator, type) or not able:
         raise ValueError(
-            "calibrator must be an instance with fit(log_proba, y) and predict_proba(log_proba), "
+            "calibrator must be an instance with fit(y_proba, y) and predict_proba(y_proba), "
             f"such as BCTS(), or None; got {calibrator!r}."
         )
-    if getattr(calibrator, "from_proba", False):
+    if getattr(calibrator, "logits", False):
         raise ValueError(
-            "calibrator has from_proba=True, but it will receive log-probabilities; leave "
-            "from_proba at False."
+            "calibrator has logits=True, but it will receive probabilities; leave out logits."
         )
 
 
@@ -271,7 +269,7 @@ def calibrate(calibrator: Any, y_proba: Floats, classes: Labels) -> Floats:
     """Apply a fitted calibrator; None leaves predictions unchanged."""
     if calibrator is None:
         return y_proba
-    return predict_proba(calibrator, _log(y_proba), classes)
+    return predict_proba(calibrator, y_proba, classes)
 
 
 def cross_calibrate(
@@ -286,18 +284,17 @@ def cross_calibrate(
 ) -> tuple[Any, Floats]:
     """Return a calibrator fitted on all rows, and predictions by ones fitted without each."""
     more = _fit_parameters(calibrator, classes, source_priors, weight)
-    log_proba = _log(y_proba)
 
     def fit(rows: Indices) -> Any:
         weights = {} if weight is None else {"sample_weight": weight[rows]}
-        return clone(calibrator).fit(log_proba[rows], y[rows], **more, **weights)
+        return clone(calibrator).fit(y_proba[rows], y[rows], **more, **weights)
 
     calibrated = np.empty(y_proba.shape)
     with warnings.catch_warnings():
         # of classes that a fold lacks; of those that all rows lack, the fit on all of them warns
         warnings.simplefilter("ignore", PriorShiftWarning)
         for train, test in folds:
-            calibrated[test] = predict_proba(fit(train), log_proba[test], classes)
+            calibrated[test] = predict_proba(fit(train), y_proba[test], classes)
     return fit(np.arange(y.size)), calibrated
 
 
@@ -321,8 +318,3 @@ def _fit_parameters(
                 PriorShiftWarning,
             )
     return {key: value for key, value in known.items() if has_fit_parameter(calibrator, key)}
-
-
-def _log(y_proba: Floats) -> Vector:
-    """Return logarithms that are finite everywhere, as calibrators want them."""
-    return np.log(np.maximum(y_proba, TINY, dtype=np.float64))

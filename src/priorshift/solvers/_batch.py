@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from priorshift._typing import Floats, Indices, Mask, Vector
-from priorshift.execution import map_rows, single_threaded_blas
+from priorshift.border import map_rows, single_threaded_blas
 from priorshift.solvers._certified import maximise
 from priorshift.solvers._interior_point import (
     MAX_TRIES,

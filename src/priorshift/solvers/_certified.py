@@ -18,7 +18,7 @@ likelihood. Where Newton's matrix is too large or its steps do not help, the int
 import numpy as np
 
 from priorshift._typing import Vector
-from priorshift.execution import SparseTable, single_threaded_blas
+from priorshift.border import SparseTable, single_threaded_blas
 from priorshift.solvers._interior_point import (
     COARSE_GAP,
     MANY_CLASSES,

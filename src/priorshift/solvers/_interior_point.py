@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from priorshift._typing import Mask, Vector
-from priorshift.execution import SparseBlock
+from priorshift.border import SparseBlock
 from priorshift.solvers._mixture import Curvature, Mixture, Point, inside, merit
 
 COARSE_GAP = 0.1

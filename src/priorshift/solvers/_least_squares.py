@@ -28,7 +28,7 @@ from scipy.linalg import cho_factor, cho_solve, eigh
 from scipy.optimize import brentq
 
 from priorshift._typing import Vector
-from priorshift.execution import single_threaded_blas
+from priorshift.border import single_threaded_blas
 from priorshift.solvers._interior_point import reach
 from priorshift.solvers._linear import solve_linear
 from priorshift.solvers._mixture import factorise

@@ -13,8 +13,8 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, lsmr, onenormest, splu
 
 from priorshift._typing import Mask, Vector
+from priorshift.border import SparseBlock
 from priorshift.exceptions import ConvergenceWarning, warn_user
-from priorshift.execution import SparseBlock
 
 MOST_SCORES = 200
 """Cells of a class, on average, up to which factors stay sparse."""
@@ -141,7 +141,7 @@ def solve_sparse(M: SparseBlock, q: Vector) -> Vector:
     --------
     >>> import numpy as np
     >>> from scipy.sparse import csr_array
-    >>> from priorshift.execution import SparseBlock
+    >>> from priorshift.border import SparseBlock
     >>> M = SparseBlock(csr_array([[0.8, 0.2], [0.2, 0.8]]))
     >>> solve_sparse(M, np.array([1.0, 0.0])).round(9)
     array([ 1.33333333, -0.33333333])
@@ -166,7 +166,7 @@ def sparse_condition(M: SparseBlock) -> float:
     --------
     >>> import numpy as np
     >>> from scipy.sparse import csr_array
-    >>> from priorshift.execution import SparseBlock
+    >>> from priorshift.border import SparseBlock
     >>> round(sparse_condition(SparseBlock(csr_array([[0.8, 0.2], [0.2, 0.8]]))), 3)
     1.667
     """

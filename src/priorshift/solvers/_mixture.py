@@ -20,7 +20,7 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from priorshift._typing import Floats, Indices, Vector
-from priorshift.execution import (
+from priorshift.border import (
     BLOCK_BYTES,
     Block,
     LockFree,

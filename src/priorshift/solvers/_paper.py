@@ -22,7 +22,7 @@ from dataclasses import replace
 import numpy as np
 
 from priorshift._typing import Vector
-from priorshift.execution import Block, map_reduce
+from priorshift.border import Block, map_reduce
 from priorshift.solvers._mixture import Mixture, RowKernel
 from priorshift.solvers._simplex import project_simplex
 from priorshift.solvers._solution import Solution

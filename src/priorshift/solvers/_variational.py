@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import digamma, gammaln
 
 from priorshift._typing import Vector
-from priorshift.execution import single_threaded_blas
+from priorshift.border import single_threaded_blas
 from priorshift.solvers._mixture import Mixture
 
 

@@ -1,6 +1,7 @@
 "use strict";
-/* Tables sort by their headers and filter by name; folds open on paper, and where a link leads into
-   one. Without this script the page is read as it is. */
+/* Tables sort by their headers and filter by name; a slider shows what another share would mean;
+   folds open on paper, and where a link leads into one. Without this script the page is read as it
+   is. */
 (() => {
   const collator = new Intl.Collator("en", { numeric: true, sensitivity: "base" });
   const status = document.getElementById("status");
@@ -56,6 +57,44 @@
       });
       output.textContent = wanted ? `${found} of ${rows.length}` : "";
     });
+    box.hidden = false;
+  }
+
+  /* the same rule as in the table, from the same numbers: scores are flagged from the first step on
+     whose adapted log-odds, moved to the new share, reach those of the cut */
+  const slider = document.getElementById("what-if-share");
+  if (slider) {
+    const data = JSON.parse(document.getElementById("priorshift-data").textContent).what_if;
+    const logit = (p) => Math.log(p / (1 - p));
+    const figures = (value, most) => Number(value.toPrecision(most)).toString();
+    const percent = (p) => `${p >= 0.0995 ? Math.round(100 * p) : figures(100 * p, 2)}%`;
+    const between = (x, xs, ys, at) =>
+      at === 0 ? ys[0] : ys[at - 1] + ((ys[at] - ys[at - 1]) * (x - xs[at - 1])) / (xs[at] - xs[at - 1]);
+    const at = (share) => {
+      const needed = logit(data.cut) - logit(share) + logit(data.share);
+      const step = data.log_odds.findIndex((value) => value >= needed);
+      if (step < 0) return { threshold: "none", alerts: "0%", missed: "100%", ppv: "–" };
+      const [wrong, right] = data.above.map((side) => side[step]);
+      const alerts = share * right + (1 - share) * wrong;
+      return {
+        threshold: figures(between(needed, data.log_odds, data.scores, step), 3),
+        alerts: percent(alerts),
+        missed: percent(1 - right),
+        ppv: alerts > 0 ? percent((share * right) / alerts) : "–",
+      };
+    };
+    const box = slider.closest(".slider");
+    const show = () => {
+      const share = 1 / (1 + Math.exp(-Number(slider.value)));
+      box.querySelector("output").textContent = percent(share);
+      slider.setAttribute("aria-valuetext", percent(share));
+      for (const [what, value] of Object.entries(at(share))) {
+        box.querySelector(`[data-what=${what}]`).textContent = value;
+      }
+    };
+    slider.value = logit(data.share);
+    slider.addEventListener("input", show);
+    show();
     box.hidden = false;
   }
 

@@ -1,0 +1,892 @@
+"""Read and check what you hand in: numbers, labels, predictions and parameters.
+
+Predictions are rows that are distributions, or logits. They are checked once: `check_proba` and
+`check_logits` return `Predictions`, an object that carries the fact that its rows were checked.
+Every function that takes predictions also takes it, and `check_proba` returns it at once. So a
+surface that calls several functions on the same rows checks them first and passes on the object. It
+is for use within a call: it stands for the rows as they were when they were checked.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from numbers import Integral, Real
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import csr_array, issparse
+
+from priorshift._typing import NUMBERS, Floats, Indices, Labels, Mask, Vector, float_type
+from priorshift.border.frames import Frame, class_columns, misspelt
+from priorshift.border.rows import Block, Rows, Table, as_table, map_reduce, take_rows
+from priorshift.border.sparse import DenseBlocks, SparseBlock, SparseTable
+from priorshift.border.tensors import TensorTable, has_array_api, is_tensor, to_numpy
+from priorshift.exceptions import missing
+from priorshift.text import brief, some
+
+SUM_TOLERANCE = 1e-3
+"""How far a row of probabilities, or a vector of priors, may sum from 1."""
+
+PERCENT = 100.0
+
+HEAD_ROWS = 1000
+"""Rows that tell whether columns are all classes."""
+
+LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
+"""Sums of weights that can be squared without overflow or underflow."""
+
+RENORMALISE = "pass priorshift.renormalise of them"
+"""Remedy of rows that sum nearly to 1, or to 100; commands have an option for it."""
+
+ONE_HOT_NUMBERS = 2**24
+"""Rows times classes up to which decisions are spread out in memory where rows are needed."""
+
+SHOWN_ROWS = 64
+"""Sparse rows that are made an array to explain what is wrong with them."""
+
+
+class Numbers(NamedTuple):
+    """Numbers, the names of their columns if they have any, and the frame they are from."""
+
+    values: Any
+    names: tuple[Any, ...] | None = None
+    frame: Frame | None = None
+
+
+def read_numbers(values: Any, name: str, classes: Any = None, labels: Any = None) -> Numbers:
+    """Read numbers from an array, a list, or an eager frame.
+
+    Of a frame, the columns of `classes` are read, or those that `labels` suggest; by default all.
+    """
+    values, names, frame = from_frame(values, name, classes, labels)
+    require_plain(values, name)
+    array = as_array(values, name)
+    if array.dtype.kind not in NUMBERS:
+        raise ValueError(
+            f"{name} must hold numbers; got {array.dtype}. Drop the columns that are not scores "
+            "and convert the others to floats; of a frame, classes= names the columns to read."
+        )
+    if array.size == 0:
+        raise ValueError(f"{name} is empty (shape {array.shape}); give at least one row.")
+    if array.dtype not in (np.float32, np.float64):
+        array = array.astype(float_type(array.dtype))
+    return Numbers(array, names, frame)
+
+
+def as_array(values: Any, name: str, dtype: Any = None) -> np.ndarray[Any, Any]:
+    """Make an array of any input, or say why that is impossible."""
+    if type(values) is not np.ndarray and hasattr(values, "dtype") and is_tensor(values):
+        values = to_numpy(values)
+    try:
+        return np.asarray(values, dtype)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ValueError(
+            f"{name} cannot be read as an array ({error}); give entries of one kind, and lists of "
+            "one length."
+        ) from None
+
+
+def from_frame(values: Any, name: str, classes: Any = None, labels: Any = None) -> Numbers:
+    """Unpack a pandas, polars or Arrow table or column; return anything else unchanged."""
+    if isinstance(values, np.ndarray | list | tuple):
+        return Numbers(values)
+    _require_computed(values, name)
+    try:
+        import narwhals as nw
+    except ImportError:
+        if hasattr(values, "columns"):
+            needed = missing(f"{name} is a frame, which", "narwhals", "tables")
+            raise ValueError(str(needed)) from None
+        return Numbers(values)
+    try:
+        native = nw.from_native(values, pass_through=True, allow_series=True)
+    except ValueError as error:  # a header with duplicates
+        raise ValueError(f"{name} cannot be read as a frame: {error}") from None
+    if isinstance(native, nw.LazyFrame):
+        raise ValueError(f"{name} is a lazy frame; collect it first, for example with .collect().")
+    if isinstance(native, nw.DataFrame):
+        known = None if classes is None else as_labels(classes, "classes")
+        return _read_frame(native, name, known, labels)
+    if isinstance(native, nw.Series):
+        return Numbers(native.to_numpy(), None, Frame(native))
+    return Numbers(values)
+
+
+def _read_frame(frame: Any, name: str, classes: Labels | None, labels: Labels | None) -> Numbers:
+    """Read the columns of a narwhals frame that are classes, called by them."""
+    columns = tuple(frame.columns)
+    if not columns:
+        raise ValueError(f"{name} is a frame without columns; give one column per class.")
+    _require_one_level(columns, name)
+    try:
+        found = class_columns(columns, classes, labels)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    if found is None and classes is not None:
+        _refuse_misspelt(columns, classes, name)
+    if found is None and classes is None and labels is not None:
+        found = {column: column for column in _among_others(frame, labels)}
+    names, chosen = (columns, columns) if found is None else (tuple(found), tuple(found.values()))
+    read = frame if chosen == columns else frame[:, [columns.index(each) for each in chosen]]
+    return Numbers(_frame_values(read), names, Frame(frame, chosen))
+
+
+def _among_others(frame: Any, labels: Labels) -> list[Any]:
+    """Return the columns that are classes, where columns are called as the labels.
+
+    Text and dates are no classes. Other numbers may be classes that have no label; they are none,
+    such as an id, if rows sum to 1 without them only.
+    """
+    known = set(map(str, np.unique(labels).tolist()))
+    columns = list(frame.columns)
+    if not known <= set(map(str, columns)) or len(known) < 2:
+        return columns
+    numeric = [name for name, kind in frame.schema.items() if kind.is_numeric()]
+    named = [column for column in numeric if str(column) in known]
+    if len(named) < len(known):
+        return columns
+    unsure = len(named) < len(numeric) and not _sum_to_one(frame, numeric)
+    return named if unsure and _sum_to_one(frame, named) else numeric
+
+
+def _sum_to_one(frame: Any, columns: list[Any]) -> bool:
+    """Tell whether some columns sum to 1 in the first rows."""
+    at = [frame.columns.index(column) for column in columns]
+    sums = np.asarray(_frame_values(frame[:HEAD_ROWS, at]), np.float64).sum(axis=1)
+    return bool((np.abs(sums - 1) <= SUM_TOLERANCE).all())
+
+
+def _refuse_misspelt(columns: tuple[Any, ...], classes: Labels, name: str) -> None:
+    """Refuse a header that is probably meant to have a class which it lacks."""
+    known = list(map(str, classes.tolist()))
+    if said := misspelt([column for column in columns if isinstance(column, str)], known):
+        raise ValueError(
+            f"the columns of {name} are not the classes ({some(known)}). {said} Rename it."
+        )
+
+
+def _frame_values(frame: Any) -> np.ndarray[Any, Any]:
+    """Return the rows of a narwhals frame; pandas hands out Arrow's numbers as objects."""
+    values = frame.to_numpy()
+    types = frame.schema.values()
+    if values.dtype == object and all(each.is_float() or each.is_integer() for each in types):
+        values = np.column_stack([column.to_numpy() for column in frame.iter_columns()])
+    return np.asarray(values)
+
+
+def as_labels(values: Any, name: str) -> Labels:
+    """Return labels as a vector, whatever holds them."""
+    unpacked = from_frame(values, name).values
+    require_plain(unpacked, name)
+    # a list as objects first, or NumPy would turn ["a", nan] into the strings "a" and "nan"
+    labels = as_array(unpacked, name, object if isinstance(unpacked, list | tuple) else None)
+    _require_vector(labels, name)
+    if labels.dtype.kind in "OT":
+        _require_no_missing(labels, name)
+        _require_one_kind(labels, name)
+        labels = as_array(labels.tolist(), name)
+        _require_vector(labels, name)
+    if labels.dtype.kind not in "iubfU":
+        raise ValueError(
+            f"{name} must hold numbers or strings, all of one kind; got {labels.dtype}."
+        )
+    if labels.dtype.kind == "f":
+        _require_no_missing(labels, name)
+    return labels
+
+
+def require_plain(values: Any, name: str) -> None:
+    """Refuse arrays that `np.asarray` would silently misread."""
+    if isinstance(values, Table):
+        raise ValueError(
+            f"{name} is read in blocks, but this needs all rows at once; pass an array, such as "
+            "some of the rows by priorshift.border.take_rows."
+        )
+    if isinstance(values, np.ma.MaskedArray):
+        raise ValueError(f"{name} is a masked array; fill or drop the masked entries first.")
+    if hasattr(values, "tocsr"):
+        raise ValueError(f"{name} is a sparse matrix; pass {name}.toarray().")
+
+
+def _require_computed(values: Any, name: str) -> None:
+    """Refuse what Dask computes later: it claims to have every attribute."""
+    if type(values).__module__ == "dask.delayed":
+        raise ValueError(
+            f"{name} is a Delayed of Dask; compute it first with {name}.compute(), or make a Dask "
+            "array of it with dask.array.from_delayed."
+        )
+
+
+def _require_one_level(columns: Any, name: str) -> None:
+    """Refuse the header of a pandas MultiIndex: a class has one name."""
+    several = [column for column in columns if isinstance(column, tuple)]
+    if several:
+        raise ValueError(
+            f"{name} is labelled on several levels (a pandas MultiIndex), such as "
+            f"{brief(several[0])}; keep the level with the names of the classes: "
+            "get_level_values(-1) of its columns, or of its index."
+        )
+
+
+def _require_vector(labels: Labels, name: str) -> None:
+    if labels.ndim != 1:
+        raise ValueError(f"{name} must be 1-D, one label per row; got shape {labels.shape}.")
+
+
+def _require_no_missing(labels: Labels, name: str) -> None:
+    missing = [i for i, label in enumerate(labels.tolist()) if is_missing(label)]
+    if missing:
+        raise ValueError(
+            f"{name} has no label at position {missing[0]} ({len(missing)} missing); drop these "
+            "rows."
+        )
+
+
+def is_missing(label: Any) -> bool:
+    """Tell whether a label is None, NaN or another library's missing value."""
+    try:
+        return label is None or bool(label != label)
+    except TypeError:  # pandas' NA is neither equal to itself nor not
+        return True
+    except ValueError:  # an array, which is not a label, but not missing either
+        return False
+
+
+def _require_one_kind(labels: Labels, name: str) -> None:
+    text = np.asarray([isinstance(label, str) for label in labels.tolist()], dtype=bool)
+    if text.any() and not text.all():
+        at = int(np.argmin(text))
+        raise ValueError(
+            f"{name} mixes strings with other labels, such as {brief(labels[at])} at position "
+            f"{at}; make them all of one kind."
+        )
+
+
+def require_unique(names: list[Any], what: str) -> None:
+    """Refuse names of classes that occur twice, as text too."""
+    seen: set[str] = set()
+    for label in names:
+        if str(label) in seen:
+            raise ValueError(f"{what} names {brief(label)} twice; every class needs its own name.")
+        seen.add(str(label))
+
+
+def as_mapping(priors: Any, name: str = "source_priors") -> Any:
+    """Turn a pandas Series into a mapping from its index; return anything else unchanged."""
+    _require_computed(priors, name)
+    if hasattr(getattr(priors, "index", None), "levels"):
+        _require_one_level(priors.index, name)
+    if hasattr(priors, "to_dict") and hasattr(priors, "index"):
+        return priors.to_dict()
+    return priors
+
+
+def check_sample_weight(sample_weight: ArrayLike | None, n_samples: int) -> Vector | None:
+    """Check weights: one per row, finite, not negative, not all 0."""
+    if sample_weight is None:
+        return None
+    values = read_numbers(sample_weight, "sample_weight").values
+    if values.shape != (n_samples,):
+        raise ValueError(
+            f"sample_weight has shape {values.shape} but there are {n_samples} rows; give one "
+            "weight per row."
+        )
+    bad = np.flatnonzero(~np.isfinite(values) | (values < 0))
+    if bad.size:
+        raise ValueError(
+            f"sample_weight must be finite and at least 0; got {values[bad[0]]} at position "
+            f"{bad[0]}."
+        )
+    if not values.any():
+        raise ValueError("sample_weight is zero everywhere; leave out rows, but not all of them.")
+    weights: Vector = values.astype(np.float64, copy=False)
+    with np.errstate(over="ignore"):
+        total = weights.sum()
+    if not LEAST_WEIGHT <= total <= MOST_WEIGHT:
+        raise ValueError(
+            f"sample_weight sums to {total:.3g}, too far from 1 to be multiplied and divided; "
+            "divide the weights by their mean."
+        )
+    return weights
+
+
+def check_fraction(value: float, name: str) -> float:
+    """Check a number in [0, 1]."""
+    if not isinstance(value, Real) or not 0 <= value <= 1:
+        raise ValueError(f"{name} must be a number in [0, 1]; got {value!r}.")
+    return float(value)
+
+
+def check_numbers(
+    values: Any, shapes: tuple[tuple[int, ...], ...], name: str, *, least: float = -np.inf
+) -> Vector:
+    """Check numbers that describe a formula: finite, of one of these shapes, not rescaled.
+
+    Booleans and strings are refused, also within lists, as JSON schemas refuse them.
+
+    Examples
+    --------
+    >>> check_numbers([1, 0.5], ((2,), (2, 2)), "slope")
+    array([1. , 0.5])
+    """
+    array = as_array(values, name)
+    wanted = " or ".join(" x ".join(map(str, shape)) or "one number" for shape in shapes)
+    if array.dtype.kind not in "fiu" or array.shape not in shapes or _has_bool(values):
+        raise ValueError(
+            f"{name} must hold numbers ({wanted}); got an array of shape {array.shape} and type "
+            f"{array.dtype}."
+        )
+    array = array.astype(np.float64)
+    good = np.isfinite(array) & (array >= least)
+    if not good.all():
+        at = tuple(np.argwhere(~good)[0].tolist())
+        bound = "" if least == -np.inf else f" and at least {least:g}"
+        where = f" at position {at[0] if len(at) == 1 else at}" if at else ""
+        raise ValueError(f"{name} must be finite{bound}; got {array[at]}{where}.")
+    return array
+
+
+def require_keys(found: Any, names: tuple[str, ...], what: str) -> None:
+    """Refuse a mapping that lacks a key, or has one that is unknown."""
+    if not isinstance(found, Mapping):
+        raise ValueError(f"{what} must be an object with {', '.join(names)}; got {found!r}.")
+    for title, keys in (
+        ("lacks", set(names) - set(found)),
+        ("has the unknown", set(found) - set(names)),
+    ):
+        if keys:
+            raise ValueError(
+                f"{what} {title} {', '.join(sorted(map(repr, keys)))}; its keys must be "
+                f"{', '.join(names)}."
+            )
+
+
+def _has_bool(values: Any) -> bool:
+    """Tell whether lists hold booleans, which NumPy would turn into numbers."""
+    if isinstance(values, list | tuple):
+        return any(map(_has_bool, values))
+    return isinstance(values, bool | np.bool_)
+
+
+def check_positive(value: float, name: str) -> float:
+    """Check a finite number above 0."""
+    if not isinstance(value, Real) or not 0 < as_float(value) < np.inf:
+        raise ValueError(f"{name} must be a finite number above 0; got {brief(value)}.")
+    return float(value)
+
+
+def as_float(number: Any) -> float:
+    """Return a number as a float; whole numbers that are too large for one are infinite."""
+    try:
+        return float(number)
+    except OverflowError:
+        return np.inf if number > 0 else -np.inf
+
+
+def check_count(value: int, name: str, least: int = 1) -> int:
+    """Check a whole number of at least `least`."""
+    if not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}.")
+    return int(value)
+
+
+def check_level(level: float, name: str = "alpha") -> float:
+    """Check a level: above 0 and below 1."""
+    if not 0 < check_fraction(level, name) < 1:
+        raise ValueError(f"{name} must be above 0 and below 1; got {level!r}.")
+    return float(level)
+
+
+def check_resamples(n_resamples: int, alpha: float) -> int:
+    """Check that there are enough draws for a p-value as small as the level."""
+    return check_count(n_resamples, "n_resamples", least=int(np.ceil(1 / alpha - 1e-9)) - 1)
+
+
+def check_counts(counts: Any) -> Vector:
+    """Check counts of decisions: one number per class, finite and at least 0."""
+    values = as_array(counts, "counts")
+    if values.ndim != 1 or values.dtype.kind not in NUMBERS:
+        raise ValueError(
+            "counts must be one number per class; got an array of shape "
+            f"{values.shape} and type {values.dtype}."
+        )
+    if not (np.isfinite(values) & (values >= 0)).all():
+        raise ValueError(f"counts must be finite and at least 0; got {values}.")
+    return values
+
+
+def check_table(matrix: Any) -> Vector:
+    """Check counts of decisions by true class: a square matrix, finite and at least 0."""
+    values = as_array(from_frame(matrix, "matrix")[0], "matrix")
+    square = values.ndim == 2 and values.shape[0] == values.shape[1] and values.shape[0] >= 2
+    if not square or values.dtype.kind not in NUMBERS:
+        raise ValueError(
+            "matrix must be square, one row per decision and one column per true class; got shape "
+            f"{values.shape} and type {values.dtype}."
+        )
+    bad = np.argwhere(~(np.isfinite(values) & (values >= 0)))
+    if bad.size:
+        row, column = bad[0]
+        raise ValueError(
+            f"matrix must hold counts, finite and at least 0; got {values[row, column]} at row "
+            f"{row}, column {column}."
+        )
+    table: Vector = values.astype(np.float64)
+    if table.max() <= 1:
+        raise ValueError(
+            "matrix looks like rates, not counts: its largest entry is "
+            f"{table.max():.4g}. Give how many samples were counted; for known rates of two "
+            "classes use Confusion.from_rates."
+        )
+    return table
+
+
+def check_alpha(alpha: Any, n_classes: int) -> Vector:
+    """Check the parameters of a Dirichlet hyper-prior: one number, or one per class, above 0."""
+    values = as_array(alpha, "alpha")
+    if values.dtype.kind not in NUMBERS or values.shape not in ((), (n_classes,)):
+        raise ValueError(
+            f"alpha must be one number or {n_classes}, one per class; got shape {values.shape} and "
+            f"type {values.dtype}."
+        )
+    if not (np.isfinite(values) & (values > 0)).all():
+        raise ValueError(f"alpha must be finite and above 0; got {alpha!r}.")
+    return np.broadcast_to(values.astype(np.float64), (n_classes,))
+
+
+def check_choice(value: Any, choices: tuple[Any, ...], name: str) -> None:
+    """Check that a parameter is one of its named choices."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {some(choices)}; got {value!r}.")
+
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Predictions of rows, and what is known about them.
+
+    Attributes
+    ----------
+    values : ndarray or Table of shape (n_samples, n_classes)
+    names : tuple or None
+        Names of the columns, if they have any.
+    binary : bool
+        Whether the input was 1-D: the probability of the positive class alone.
+    passed : {"proba", "logits"} or None
+        The check that the rows passed; None if they were not checked.
+    frame : Frame or None
+        The caller's frame that they were read from: see `like_input`.
+    decided : ndarray of shape (n_samples,) or None
+        Column of each row's 1, if the rows stand for decisions without probabilities.
+    """
+
+    values: Any
+    names: tuple[Any, ...] | None = None
+    binary: bool = False
+    passed: Literal["proba", "logits"] | None = None
+    frame: Frame | None = None
+    decided: Indices | None = None
+    _made: dict[Any, tuple[tuple[Any, ...], Any]] = field(
+        default_factory=dict, init=False, repr=False
+    )
+
+    @classmethod
+    def from_checked(cls, values: Rows) -> "Predictions":
+        """Wrap rows that were made or taken from checked ones, and so need no check."""
+        return cls(values, passed="proba")
+
+    @classmethod
+    def from_decisions(cls, decided: Indices, n_classes: int) -> "Predictions":
+        """Wrap decisions as rows with one 1 each; many rows are made block by block.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> Predictions.from_decisions(np.array([1, 0]), 3).values
+        array([[0., 1., 0.],
+               [1., 0., 0.]], dtype=float32)
+        """
+        n = decided.size
+        ones = np.ones(n, np.float32), decided, np.arange(n + 1)
+        rows = SparseTable(SparseBlock(csr_array(ones, shape=(n, n_classes))))
+        few = n * n_classes <= ONE_HOT_NUMBERS
+        values = rows.whole.toarray() if few else DenseBlocks(rows)
+        return cls(values, passed="proba", decided=decided)
+
+    def take(self, rows: Indices) -> "Predictions":
+        """Return some rows, in memory, as what they are."""
+        if self.decided is not None:
+            return Predictions.from_decisions(self.decided[rows], self.shape[1])
+        kept = take_rows(self.values, rows) if isinstance(self.values, Table) else self.values[rows]
+        return replace(self, values=kept)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and classes."""
+        shape: tuple[int, int] = self.values.shape
+        return shape
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
+        """Return the values, for code that knows arrays only; a table refuses."""
+        values = np.asarray(self.values, dtype)
+        return values.copy() if copy else values
+
+    def once(
+        self, rows: Rows, key: Any, arguments: tuple[Any, ...], make: Callable[[], Result]
+    ) -> Result:
+        """Return `make()`, or what it returned before for equal arguments.
+
+        It must depend on nothing but `rows`, `key` and `arguments`: arrays, compared by value, or
+        None. Only what depends on these very predictions is kept, not on rows made from them.
+
+        Examples
+        --------
+        >>> checked = check_proba([[0.9, 0.1]])
+        >>> for _ in range(2):
+        ...     checked.once(checked.values, "sum", (), lambda: print("summed"))
+        summed
+        """
+        if rows is not self.values:
+            return make()
+        known = self._made.get(key)
+        if known is None or not all(map(_same, known[0], arguments)):
+            known = self._made[key] = arguments, make()
+        result: Result = known[1]
+        return result
+
+
+def check_proba(
+    y_proba: Any,
+    name: str = "y_proba",
+    *,
+    tables: bool = False,
+    tensors: bool = False,
+    classes: Any = None,
+    labels: Labels | None = None,
+) -> Predictions:
+    """Check a matrix of probabilities, or the 1-D probability of a positive class, once.
+
+    With `tables`, predictions that are read in blocks pass as well: files, sparse matrices, Dask
+    arrays. With `tensors`, arrays of other libraries stay on their device; otherwise, and where the
+    extra `array-api` is missing and a table would do, they become NumPy arrays. Of a frame, the
+    columns of `classes` are read, or those that `labels` suggest: by name, or by a common prefix or
+    suffix.
+    """
+    if isinstance(y_proba, Predictions):
+        if y_proba.passed == "proba":
+            if not tables:
+                require_plain(y_proba.values, name)
+            return y_proba
+        y_proba = y_proba.values
+    if tensors and _is_tensor(y_proba) and (not tables or has_array_api()):
+        return _check_tensor(y_proba, name)
+    table = _read_table(y_proba, name) if tables else None
+    if table is not None:
+        _require_matrix(table, table.names, name)
+        _require_distributions(table, name)
+        return Predictions(table, table.names, passed="proba")
+    _refuse_labels(y_proba, name)
+    values, names, frame = read_numbers(y_proba, name, classes, labels)
+    if values.ndim == 1:
+        _require_unit_interval(values, name)
+        both = np.column_stack([1 - values, values])
+        return Predictions(both, binary=True, passed="proba", frame=frame)
+    _require_matrix(values, names, name)
+    _require_distributions(values, name)
+    return Predictions(values, names, passed="proba", frame=frame)
+
+
+def check_logits(
+    logits: Any, name: str = "logits", *, tensors: bool = False, classes: Any = None
+) -> Predictions:
+    """Check a matrix of logits or log-probabilities, where -inf stands for probability 0."""
+    if tensors and _is_tensor(logits):
+        return _check_tensor(logits, name, from_logits=True)
+    if isinstance(logits, Predictions) and logits.passed == "logits":
+        return logits
+    values, names, frame = read_numbers(logits, name, classes)
+    _require_matrix(values, names, name)
+    # NaN and +inf survive into a row's maximum; a row of only -inf has no distribution
+    bad = np.flatnonzero(~np.isfinite(values.max(axis=1)))
+    if bad.size:
+        raise ValueError(
+            f"{name} has NaN, +inf, or nothing but -inf in row {bad[0]} ({bad.size} such rows); "
+            "remove or repair these rows."
+        )
+    return Predictions(values, names, passed="logits", frame=frame)
+
+
+def check_outputs(
+    outputs: Any,
+    *,
+    from_proba: bool,
+    name: str,
+    sparse: bool = False,
+    tensors: bool = False,
+    classes: Any = None,
+) -> Predictions:
+    """Check classifier outputs that are probabilities or logits, as the caller says.
+
+    With `sparse`, probabilities may be a sparse matrix or table as well; with `tensors`, outputs
+    may be tensors.
+    """
+    if not from_proba:
+        return check_logits(outputs, name, tensors=tensors, classes=classes)
+    values = outputs.values if isinstance(outputs, Predictions) else outputs
+    sparse = sparse and (issparse(values) or isinstance(values, SparseTable))
+    return check_proba(outputs, name, tables=sparse, tensors=tensors, classes=classes)
+
+
+def _check_tensor(tensor: Any, name: str, *, from_logits: bool = False) -> Predictions:
+    """Check a tensor on its device; what is wrong with it, a copy in memory explains."""
+    passed: Literal["proba", "logits"] = "logits" if from_logits else "proba"
+    wide = tensor.ndim == 2 and tensor.shape[1] >= 2
+    # whole numbers in one dimension may be labels, which the copy's check refuses
+    column = tensor.ndim == 1 and not from_logits and "float" in str(tensor.dtype)
+    if 0 not in tensor.shape and (wide or column):
+        binary = not wide
+        table = TensorTable(_both(tensor) if binary else tensor)
+        if _is_clean(table, from_logits):
+            return Predictions(table, binary=binary, passed=passed)
+    checked = check_outputs(to_numpy(tensor), from_proba=not from_logits, name=name)
+    return replace(checked, values=TensorTable(_both(tensor) if checked.binary else tensor))
+
+
+def _both(tensor: Any) -> Any:
+    """Return the columns of both classes from that of the positive one."""
+    column = TensorTable(tensor[:, None])
+    return column.xp.concat([1 - column.array, column.array], axis=1)
+
+
+def _is_clean(table: TensorTable, from_logits: bool) -> bool:
+    """Tell whether all rows are distributions, or logits of one."""
+    xp = table.xp
+    for block in table.on_device():
+        if from_logits:
+            fine = xp.isfinite(xp.max(block, axis=1))
+        else:
+            sums = xp.sum(block, axis=1)
+            fine = (xp.abs(sums - 1) <= SUM_TOLERANCE) & (xp.min(block, axis=1) >= 0)
+        if not bool(xp.all(fine)):
+            return False
+    return True
+
+
+def _is_tensor(values: Any) -> bool:
+    """Tell whether values are a tensor; quick for what most callers pass."""
+    return type(values) not in (np.ndarray, list, tuple) and is_tensor(values)
+
+
+def _read_table(values: Any, name: str) -> Table | None:
+    """Return predictions as a table that has rows, or None if they are not read in blocks."""
+    if type(values) in (np.ndarray, list, tuple):
+        return None
+    table = as_table(values, name)
+    if table is not None and 0 in table.shape:
+        raise ValueError(f"{name} is empty (shape {table.shape}); give at least one row.")
+    return table
+
+
+def _require_matrix(values: Rows, names: tuple[Any, ...] | None, name: str) -> None:
+    if values.ndim != 2:
+        raise ValueError(
+            f"{name} must have shape (n_samples, n_classes); got {values.shape}. A single sample "
+            "is a matrix of one row; logits z of a positive class are two columns, 0 and z."
+        )
+    if values.shape[1] < 2:
+        raise ValueError(f"{name} has one column; pass a 1-D array or one column per class.")
+    if names is not None:
+        require_unique(list(names), f"the header of {name}")
+
+
+def _refuse_labels(values: Any, name: str) -> None:
+    """Refuse a 1-D array of labels: text, truth values or whole numbers are not probabilities."""
+    shape = getattr(values, "shape", None)  # of something delayed, it is delayed as well
+    if not isinstance(values, list | tuple) and not (isinstance(shape, tuple) and len(shape) == 1):
+        return
+    array = as_array(from_frame(values, name)[0], name)
+    if array.ndim != 1 or not array.size:
+        return
+    first = array[:1].tolist()[0]
+    text = isinstance(first, str | bytes)
+    if text or array.dtype.kind in "iub":
+        raise ValueError(
+            f"{name} is 1-D and holds {'text' if text else 'whole numbers'}, such as "
+            f"{brief(first)}: these look like labels. Pass decisions as y_pred= (in assess, "
+            "y_pred_val= and y_pred_target=), and probabilities of the positive class as floats."
+        )
+
+
+def _require_unit_interval(values: Floats, name: str) -> None:
+    bad = np.flatnonzero(~((values >= 0) & (values <= 1)))
+    if bad.size:
+        raise ValueError(
+            f"{name} is 1-D, so it must hold probabilities of the positive class in [0, 1]; got "
+            f"{values[bad[0]]} at position {bad[0]}. Logits need a sigmoid first, or "
+            "from_logits=True where that is an option (as two columns, 0 and z)."
+        )
+
+
+def _require_distributions(values: Rows, name: str) -> None:
+    """Check every row in one pass: NaN and infinities spoil the sum, so the sum is enough."""
+    map_reduce(_Distributions(name), values)
+
+
+@dataclass(frozen=True)
+class _Distributions:
+    """Raises an error that names the first fault of a block."""
+
+    name: str
+
+    def __call__(self, block: Block, rows: slice) -> int:
+        ones = np.ones(block.shape[1], block.dtype)
+        with np.errstate(all="ignore"):
+            fine = np.abs(block @ ones - 1) <= SUM_TOLERANCE
+            if not fine.all() or block.min() < 0:
+                _explain_bad_rows(block, fine, rows.start, self.name)
+        return 0
+
+
+def _explain_bad_rows(block: Block, fine: Mask, start: int, name: str) -> None:
+    if not isinstance(block, np.ndarray):
+        block, fine, start = _few_bad_rows(block, fine, start)
+    faults = {
+        "NaN": np.isnan(block),
+        "an infinity": np.isinf(block),
+        "a negative value": block < 0,
+    }
+    for what, where in faults.items():
+        if where.any():
+            row, column = (int(i) for i in np.argwhere(where)[0])
+            remedy = "repair or drop such rows"
+            pair = block[row] if block.shape[1] == 2 else None
+            if pair is not None and pair.max() > 2 and abs(pair.sum() - 1) < SUM_TOLERANCE:
+                raise ValueError(
+                    f"{name} has a probability above 1 ({pair.max():.6g}) at row {start + row}; if "
+                    "these are percent, divide them by 100."
+                )
+            if (block <= 0).all():
+                remedy = "all values are <= 0, as in log-probabilities: pass np.exp of them"
+            elif what == "a negative value":
+                remedy = "logits and log-probabilities must be passed as such, or through a softmax"
+            raise ValueError(
+                f"{name} has {what} ({block[row, column]}) at row {start + row}, column {column}; "
+                f"{remedy}."
+            )
+    row = int(np.argmin(fine))
+    total = block[row].sum(dtype=np.float64)
+    remedy = (
+        "if these are logits or scores, pass them through a softmax or divide rows by their sums"
+    )
+    far = rounding(block.shape[1])
+    if abs(total - PERCENT) <= PERCENT * far:
+        remedy = f"if these are percent, {RENORMALISE}"
+    elif total > 0 and abs(total - 1) <= far:
+        remedy = f"if they were rounded, {RENORMALISE}"
+    raise ValueError(
+        f"row {start + row} of {name} sums to {total:.6g}, not 1 (tolerance {SUM_TOLERANCE}); "
+        f"{remedy}."
+    )
+
+
+def _few_bad_rows(block: Block, fine: Mask, start: int) -> tuple[Floats, Mask, int]:
+    """Return as an array the first few rows of a sparse block that have a fault among them."""
+    for at in range(0, block.shape[0], SHOWN_ROWS):
+        part, good = block[at : at + SHOWN_ROWS], fine[at : at + SHOWN_ROWS]
+        if not good.all() or part.min() < 0:
+            break
+    return part.toarray(), good, start + at
+
+
+def rounding(n_classes: int) -> float:
+    """Return how far rows of probabilities with 2 decimals may sum from 1."""
+    return max(0.02, 0.005 * n_classes)
+
+
+def divided_by_sums(rows: Floats) -> Floats:
+    """Divide rows by their sums; rows that are wrong in another way stay as they are."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        sums = rows.sum(axis=1, keepdims=True, dtype=np.float64)
+        fine = np.isfinite(sums) & (sums > 0) & (rows.min(axis=1, keepdims=True) >= 0)
+        return np.where(fine, rows / np.where(fine, sums, 1), rows).astype(rows.dtype)
+
+
+def check_rounded(y_proba: Any, name: str = "y_proba", classes: Any = None) -> Predictions:
+    """Check rows that sum to 1, or as percent to 100, up to rounding; divide them by their sums."""
+    values, names, frame = read_numbers(y_proba, name, classes)
+    _require_matrix(values, names, name)
+    rows = divided_by_sums(values)
+    _require_distributions(rows, name)
+    with np.errstate(all="ignore"):  # a sum that overflows is refused as well
+        sums = values.sum(axis=1, dtype=np.float64)
+    whole = PERCENT if np.median(sums) > PERCENT / 2 else 1.0
+    bad = np.flatnonzero(np.abs(sums - whole) > whole * rounding(values.shape[1]))
+    if bad.size:
+        raise ValueError(
+            f"row {bad[0]} of {name} sums to {sums[bad[0]]:.6g}, too far from {whole:g} for "
+            f"rounding ({bad.size} such rows); if a column is no class, name the others with "
+            "classes=, and if these are logits or scores, use a softmax."
+        )
+    return Predictions(rows, names, passed="proba", frame=frame)
+
+
+def column_of(frame: Any, column: Any, name: str = "y", of: str = "y_proba") -> tuple[Any, Any]:
+    """Look up what is given as the name of a column; return the frame without it, and its values.
+
+    Anything but text is returned as it is.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"cat": [0.9], "dog": [0.1], "species": ["cat"]})
+    >>> predictions, y = column_of(frame, "species")
+    >>> list(predictions), list(y)
+    (['cat', 'dog'], ['cat'])
+    """
+    if not isinstance(column, str):
+        return frame, column
+    native = None
+    if hasattr(frame, "columns"):
+        try:
+            import narwhals as nw
+        except ImportError:
+            needed = missing(f"{of} is a frame, which", "narwhals", "tables")
+            raise ValueError(str(needed)) from None
+        native = nw.from_native(frame, pass_through=True, eager_only=True)
+        native = native if isinstance(native, nw.DataFrame) else None
+    if native is None:
+        raise ValueError(
+            f"{name} is the text {brief(column)}; it can name a column only if {of} is a frame "
+            "with this column (pandas, polars or Arrow). Otherwise pass one entry per row."
+        )
+    if column not in native.columns:
+        close = get_close_matches(column, list(map(str, native.columns)), 1)
+        hint = f" Did you mean {brief(close[0])}?" if close else ""
+        raise ValueError(
+            f"{name} is {brief(column)}, but {of} has no such column; it has "
+            f"{some(native.columns)}.{hint}"
+        )
+    return native.drop(column).to_native(), native[column].to_native()
+
+
+def check_matrix(y_proba: Any, name: str = "y_proba") -> Any:
+    """Check only that these are numbers in two dimensions: for sums over clean data."""
+    if isinstance(y_proba, Predictions):
+        return y_proba.values
+    table = _read_table(y_proba, name)
+    if table is not None:
+        _require_matrix(table, table.names, name)
+        return table
+    values, names, _ = read_numbers(y_proba, name)
+    _require_matrix(values, names, name)
+    return values
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Compare arrays by value; None equals only itself."""
+    if one is None or other is None:
+        return one is other
+    return one is other or np.array_equal(one, other)

@@ -1,0 +1,214 @@
+"""Frames: which of their columns are classes, and how to give them back with new numbers.
+
+A header may add something to the class names: `p_cat`, `cat_prob`, `score.cat`.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+
+from priorshift._typing import Labels
+from priorshift.text import brief, some
+
+NEARLY = 0.75
+"""How much of two names must be the same (difflib's ratio) for one to be a misspelling."""
+
+
+def class_columns(
+    columns: Sequence[Any], classes: Labels | None = None, labels: Labels | None = None
+) -> dict[Any, Any] | None:
+    """Find the class columns of a frame, by class and in their order; None for all columns.
+
+    Only those of `classes` if they are known. If only `labels` are known there may be further
+    classes.
+
+    Examples
+    --------
+    >>> class_columns(["id", "dog", "cat"], classes=np.array(["cat", "dog"]))
+    {'dog': 'dog', 'cat': 'cat'}
+    >>> class_columns(["p_0", "p_1", "p_2", "site"], labels=np.array([0, 1, 1]))
+    {'0': 'p_0', '1': 'p_1', '2': 'p_2'}
+    """
+    by_text = {str(column): column for column in columns}
+    known = labels if classes is None else classes
+    wanted = set() if known is None else {str(name) for name in np.unique(known).tolist()}
+    found = match_columns(list(by_text), wanted)
+    if found is None or (classes is None and found.keys() == by_text.keys()):
+        return None
+    # a column named exactly like its class keeps its type: 0 rather than "0"
+    return {
+        by_text[column] if name == column else name: by_text[column]
+        for name, column in found.items()
+        if classes is None or name in wanted
+    }
+
+
+def match_columns(columns: Sequence[str], classes: Collection[str]) -> dict[str, str] | None:
+    """Find the column of each class, by name or by a common prefix and suffix.
+
+    Names that are the classes themselves come first. Otherwise, all class columns must share the
+    same prefix and suffix, and every class in `classes` must have a column. Columns of the same
+    form are classes too, even if `classes` lacks them: validation need not have seen every class.
+
+    Returns
+    -------
+    dict from class to column, in the order of the columns, or None if there is no match
+
+    Examples
+    --------
+    >>> match_columns(["id", "p_cat", "p_dog", "p_fox"], ["dog", "cat"])
+    {'cat': 'p_cat', 'dog': 'p_dog', 'fox': 'p_fox'}
+    >>> match_columns(["cat", "dog"], ["dog", "cat"])
+    {'cat': 'cat', 'dog': 'dog'}
+    >>> match_columns(["id", "score"], ["dog", "cat"])
+    """
+    if not classes:
+        return None
+    if set(classes) <= set(columns):
+        return {name: name for name in columns}
+    found = [_of_form(columns, *form) for form in _forms(columns, classes)]
+    if len(found) > 1:
+        forms = " or ".join(f"({some(one.values())})" for one in found)
+        raise ValueError(
+            f"several sets of columns match the classes {some(sorted(classes))}: {forms}; choose "
+            "one of them by name."
+        )
+    return found[0] if found else None
+
+
+def misspelt(columns: Sequence[str], classes: Collection[str]) -> str:
+    """Suggest the column of a class that has none, if another has nearly the same spelling.
+
+    Columns of the other classes tell what the header adds to the names of classes.
+
+    Examples
+    --------
+    >>> misspelt(["p_cat", "p_dog", "p_hores"], ["cat", "dog", "horse"])
+    "There is no column 'p_horse'. Did you mean 'p_hores'?"
+    >>> misspelt(["p_cat", "p_dog", "age"], ["cat", "dog", "horse"])
+    ''
+    """
+    forms = Counter(
+        form
+        for name in classes
+        for column in columns
+        for form in dict.fromkeys(_around(column, name))
+        if _stands_apart(form[0], name, form[1])
+    )
+    if not forms:
+        return ""
+    prefix, suffix = max(forms, key=lambda form: forms[form])
+    expected = [prefix + name + suffix for name in classes]
+    others = [column for column in columns if column not in expected]
+    for column in expected:
+        close = [] if column in columns else get_close_matches(column, others, 1, NEARLY)
+        if close:
+            return f"There is no column {brief(column)}. Did you mean {brief(close[0])}?"
+    return ""
+
+
+def _forms(columns: Sequence[str], classes: Collection[str]) -> list[tuple[str, str]]:
+    """Find pairs of prefix and suffix that make a column of every class."""
+    probe = max(classes, key=len)  # the longest occurs in the fewest columns by chance
+    present = set(columns)
+    candidates = dict.fromkeys(form for name in columns for form in _around(name, probe))
+    return [
+        (prefix, suffix)
+        for prefix, suffix in candidates
+        if all(
+            prefix + name + suffix in present and _stands_apart(prefix, name, suffix)
+            for name in classes
+        )
+    ]
+
+
+def _around(column: str, name: str) -> Iterator[tuple[str, str]]:
+    """Yield what stands before and after each occurrence of a name."""
+    at = column.find(name)
+    while at >= 0:
+        yield column[:at], column[at + len(name) :]
+        at = column.find(name, at + 1)
+
+
+def _of_form(columns: Sequence[str], prefix: str, suffix: str) -> dict[str, str]:
+    """Return all columns with a prefix and a suffix, by what stands between."""
+    found = {}
+    for column in columns:
+        name = column[len(prefix) : len(column) - len(suffix)]
+        if prefix + name + suffix == column and _stands_apart(prefix, name, suffix):
+            found[name] = column
+    return found
+
+
+def _stands_apart(prefix: str, name: str, suffix: str) -> bool:
+    """Tell whether a name ends where its column's prefix and suffix begin, and not in a word.
+
+    `p_1` and `p1` hold the class 1, but `p_11` does not, and `scat` holds no cat.
+    """
+    if not name:
+        return False
+    before = not prefix or _is_edge(prefix[-1], name[0])
+    return before and (not suffix or _is_edge(name[-1], suffix[0]))
+
+
+def _is_edge(one: str, other: str) -> bool:
+    if not one.isalnum() or not other.isalnum():
+        return True
+    return one.isdigit() != other.isdigit() or (one.islower() and other.isupper())
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """A caller's frame or series, whose numbers can be exchanged; all else stays.
+
+    Attributes
+    ----------
+    read : narwhals.DataFrame or narwhals.Series
+    columns : tuple
+        The columns that were read, in the order of `numbers`; empty for a series.
+    """
+
+    read: Any
+    columns: tuple[Any, ...] = ()
+
+    def with_numbers(self, numbers: Any) -> Any:
+        """Return a frame of the caller's kind, with its index and other columns.
+
+        Parameters
+        ----------
+        numbers : ndarray of shape (n_rows, n_columns), or (n_rows,) for a series
+
+        Examples
+        --------
+        >>> import narwhals as nw
+        >>> import pandas as pd
+        >>> mine = pd.DataFrame({"site": ["a", "b"], "x": [1.0, 2.0]}, index=[7, 8])
+        >>> Frame(nw.from_native(mine), ("x",)).with_numbers(np.array([[3.0], [4.0]]))
+          site    x
+        7    a  3.0
+        8    b  4.0
+        """
+        if not self.columns:
+            return self._series(self.read.name, numbers)
+        import narwhals as nw
+
+        backend = self.read.implementation
+        new = [
+            nw.new_series(name, np.ascontiguousarray(numbers[:, at]), backend=backend)
+            for at, name in enumerate(self.columns)
+        ]
+        return self.read.with_columns(*new).to_native()
+
+    def _series(self, name: Any, numbers: Any) -> Any:
+        import narwhals as nw
+
+        numbers = np.ascontiguousarray(numbers)
+        new = nw.new_series(name, numbers, backend=self.read.implementation).to_native()
+        old = self.read.to_native()
+        return (
+            new.set_axis(old.index) if hasattr(old, "index") and hasattr(new, "set_axis") else new
+        )

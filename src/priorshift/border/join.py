@@ -1,0 +1,221 @@
+"""Labels from another table, joined to rows of predictions by a key."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from priorshift._typing import Indices, Labels
+from priorshift.border.check import as_labels
+from priorshift.exceptions import PriorShiftWarning, missing, warn_user
+from priorshift.text import brief, some
+
+LABEL_NAMES = (
+    "label",
+    "labels",
+    "y",
+    "y_true",
+    "true_label",
+    "target",
+    "class",
+    "truth",
+    "ground_truth",
+    "outcome",
+)
+"""What columns of labels are often called, the likeliest first."""
+
+EXAMPLES = 3
+"""Keys that an error shows."""
+
+LARGEST_WHOLE = 2.0**53
+"""The largest number up to which float64 holds every whole number."""
+
+
+class Columns(NamedTuple):
+    """A table as its names, and what reads one of its columns."""
+
+    names: Sequence[str]
+    read: Callable[[str], Any]
+    where: str
+
+
+def join_labels(frame: Any, labels: Any, on: str | None = None) -> Any:
+    """Add labels that stand in another table to a frame of predictions, row by row.
+
+    Every row gets the label of the same key, whatever the order of the two tables. A key that
+    occurs twice, or in one of the tables only, raises an error that shows some.
+
+    Parameters
+    ----------
+    frame : pandas, polars or Arrow frame
+        Predictions, one row per sample.
+    labels : pandas, polars or Arrow frame; or array-like of shape (n_samples,)
+        A column of labels beside a column of keys. A pandas Series is joined by its index; any
+        other vector has no key, and is taken row by row.
+    on : str, optional
+        Name of the key, in both tables; by default the one column that both have, beside the
+        labels. If there is none and the tables have as many rows, they are joined row by row, with
+        a warning.
+
+    Returns
+    -------
+    frame
+        Of the same kind, its rows and columns as they were, with the labels as a further column:
+        called as in `labels`, or "label".
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import priorshift as ps
+    >>> frame = pd.DataFrame({"file": ["a", "b"], "cat": [0.9, 0.2], "dog": [0.1, 0.8]})
+    >>> ps.join_labels(frame, pd.DataFrame({"file": ["b", "a"], "label": ["dog", "cat"]}))
+      file  cat  dog label
+    0    a  0.9  0.1   cat
+    1    b  0.2  0.8   dog
+
+    Every function takes it, with the name of the labels in place of them:
+
+    >>> found = ps.SCML().fit(ps.join_labels(frame, ["cat", "dog"]), "label")
+    >>> found.classes_
+    array(['cat', 'dog'], dtype='<U3')
+    """
+    try:
+        import narwhals as nw
+    except ImportError:
+        raise ValueError(str(missing("join_labels", "narwhals", "tables"))) from None
+    rows = nw.from_native(frame, eager_only=True)
+    given = nw.from_native(labels, pass_through=True, eager_only=True, allow_series=True)
+    if isinstance(given, nw.DataFrame):
+        name, found = read_joined(_columns(rows, "frame"), _columns(given, "labels"), on)
+    else:
+        name = str(getattr(labels, "name", None) or "label")
+        found = as_labels(labels, "labels")
+        if isinstance(given, nw.Series) and hasattr(labels, "index") and hasattr(frame, "index"):
+            keys = frame.index.to_numpy(), labels.index.to_numpy()
+            found = found[match_rows(*keys, "the index of frame", "the index of labels")]
+        elif found.size != len(rows):
+            raise ValueError(
+                f"labels has {found.size} entries but frame has {len(rows)} rows; give one label "
+                "per row, or a frame with a key."
+            )
+    if name in rows.columns:
+        raise ValueError(
+            f"frame has a column {brief(name)} already; drop it, or rename one of the two."
+        )
+    if hasattr(frame, "index") and hasattr(frame, "assign"):  # whatever the index of the frame
+        return frame.assign(**{name: found})
+    return rows.with_columns(nw.new_series(name, found, backend=rows.implementation)).to_native()
+
+
+def read_joined(
+    rows: Columns, labels: Columns, on: str | None = None, label: str | None = None
+) -> tuple[str, Labels]:
+    """Return the name of the labels, and the labels in the order of other rows: see `join_labels`.
+
+    `label` is the name of the labels if it is known.
+    """
+    if on is not None:
+        for table in (rows, labels):
+            if on not in table.names:
+                raise ValueError(
+                    f"{table.where} has no column {brief(on)} to join by; it has "
+                    f"{some(table.names)}."
+                )
+    shared = [name for name in labels.names if name in rows.names and name != label]
+    if label is None:
+        label = _label_of(labels, shared if on is None else [on])
+        shared = [name for name in shared if name != label]
+    if on is None and len(shared) > 1:
+        raise ValueError(
+            f"{rows.where} and {labels.where} share several columns ({some(shared)}); say "
+            "which one is the key with on=."
+        )
+    found = as_labels(labels.read(label), f"{brief(label)} in {labels.where}")
+    if on is None and not shared:
+        n_rows = np.shape(rows.read(rows.names[0]))[0] if rows.names else found.size
+        if n_rows != found.size:
+            raise ValueError(
+                f"{labels.where} has {found.size} labels but {rows.where} has {n_rows} rows, and "
+                "they share no column to join by; add a key to both, such as a file name."
+            )
+        warn_user(
+            f"{rows.where} and {labels.where} share no column, so labels are joined row by row; "
+            "name a key if their rows may be in different orders.",
+            PriorShiftWarning,
+        )
+        return label, found
+    key = shared[0] if on is None else on
+    at = match_rows(
+        rows.read(key),
+        labels.read(key),
+        f"{brief(key)} in {rows.where}",
+        f"{brief(key)} in {labels.where}",
+    )
+    return label, found[at]
+
+
+def match_rows(keys: Any, others: Any, where: str, elsewhere: str) -> Indices:
+    """Find each key among others: which must be the same ones, each once.
+
+    Examples
+    --------
+    >>> match_rows(["a", "b"], ["b", "a"], "rows", "labels")
+    array([1, 0])
+    """
+    wanted, present = (as_text(np.asarray(each)) for each in (keys, others))
+    for each, name in ((wanted, where), (present, elsewhere)):
+        repeated = [key for key, n in Counter(each.tolist()).items() if n > 1]
+        if repeated:
+            raise ValueError(
+                f"{name} has {_examples(repeated)} more than once; a key must tell rows apart."
+            )
+    lost, spare = np.setdiff1d(wanted, present), np.setdiff1d(present, wanted)
+    if lost.size or spare.size:
+        sides = [
+            f"{_examples(each.tolist())} only in {name}"
+            for each, name in ((lost, where), (spare, elsewhere))
+            if each.size
+        ]
+        raise ValueError(
+            f"the keys differ: {'; '.join(sides)}. Give every row its label: correct the keys, or "
+            "drop the rows that have no partner."
+        )
+    order = np.argsort(present)
+    return order[np.searchsorted(present, wanted, sorter=order)]
+
+
+def as_text(labels: np.ndarray[Any, Any]) -> Labels:
+    """Turn labels into text, whole numbers without a point: 2.0 is the class "2"."""
+    if labels.dtype.kind == "f" and are_whole(labels):
+        labels = labels.astype(np.int64)
+    if labels.dtype.kind == "S":
+        return np.char.decode(labels, "utf-8")
+    return labels.astype(str)
+
+
+def are_whole(numbers: np.ndarray[Any, np.dtype[np.floating[Any]]]) -> bool:
+    """Tell whether all floats are whole numbers, small enough to differ from their neighbours."""
+    return bool(np.all(numbers == np.round(numbers)) and np.all(np.abs(numbers) <= LARGEST_WHOLE))
+
+
+def _columns(frame: Any, where: str) -> Columns:
+    return Columns(frame.columns, lambda name: frame[name].to_numpy(), where)
+
+
+def _label_of(labels: Columns, keys: Sequence[str]) -> str:
+    """Tell which column holds the labels: the only one that is no key, or one that is called so."""
+    others = [name for name in labels.names if name not in keys]
+    likely = [name for name in LABEL_NAMES if name in (others or labels.names)]
+    if len(others) != 1 and not likely:
+        raise ValueError(
+            f"nothing says which column of {labels.where} holds the labels ({some(labels.names)}); "
+            "call it 'label', or keep the key and the labels only."
+        )
+    return others[0] if len(others) == 1 else likely[0]
+
+
+def _examples(keys: Sequence[str]) -> str:
+    shown = ", ".join(map(brief, keys[:EXAMPLES]))
+    more = len(keys) - EXAMPLES
+    return shown if more <= 0 else f"{shown} and {more:,} more"

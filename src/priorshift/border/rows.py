@@ -1,0 +1,434 @@
+"""Tables: rows of predictions that are read block by block and never held as one array.
+
+An array in memory needs no table. Everything else does: a file larger than memory, a sparse matrix,
+the chunks of a cluster. Kinds of tables register themselves with `table_kind`, so that `as_table`
+recognises what they can read. Every pass over rows, of a table or an array, is a `map_reduce`: it
+applies a kernel to blocks and adds up what the kernel returns. What cannot be computed block by
+block uses a sample of rows in memory.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import Any, Self, TypeVar
+
+import numpy as np
+
+from priorshift._typing import Floats, Indices, Vector, are_numbers, float_type
+from priorshift.border import threads
+from priorshift.border.threads import BLOCK_BYTES, map_parts, row_parts, row_slices
+
+Block = Any
+"""Some rows of a table: an ndarray, or anything that multiplies, sums and slices like one."""
+
+Blocks = Iterator[tuple[slice, Block]]
+"""Blocks, each with its rows as a slice; a block is valid only until the next one is read."""
+
+Fold = Callable[[Blocks], Any]
+"""Turns the blocks of one part into a result."""
+
+Done = Callable[[int], None]
+"""Called in this process with how many more rows are done."""
+
+READ_ROWS = 2**14
+"""Rows that are copied at once when a part of a table is read into an array."""
+
+SAMPLE_NUMBERS, FEWEST_ROWS, SAMPLE_SEED = 10_000_000, 1000, 0
+"""Rows times classes of a sample, its fewest rows, and where its random numbers start."""
+
+
+class Table(ABC):
+    """Rows of predictions, read in blocks, in order, as often as a solver needs them.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Rows and classes.
+    dtype : numpy.dtype
+        Type of the blocks: float32 or float64.
+    names : tuple or None
+        Names of the columns, if they have any.
+    portable : bool
+        Whether a pickled copy is small and can read any rows on another machine that has the file.
+    """
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    names: tuple[Any, ...] | None = None
+    portable = False
+    ndim = 2
+
+    @classmethod
+    def recognises(cls, values: Any) -> bool:  # noqa: ARG003
+        """Tell whether a registered kind of table reads such values."""
+        return False
+
+    @classmethod
+    def of(cls, values: Any, name: str = "y_proba") -> "Table":
+        """Make a table of values that it recognises; errors call them `name`."""
+        raise NotImplementedError
+
+    @property
+    def size(self) -> int:
+        """How many numbers a pass reads."""
+        return self.shape[0] * self.shape[1]
+
+    @abstractmethod
+    def blocks(self, part: slice, n_rows: int) -> Blocks:
+        """Yield the rows of a part in order, in blocks of at most about `n_rows`."""
+
+    def parts(self, n_parts: int) -> list[slice]:
+        """Cut the rows into parts that can be worked on separately; the same parts every time."""
+        return row_parts(self.shape[0], min(n_parts, self.shape[0]))
+
+    def map_parts(self, fold: Fold, n_parts: int, n_rows: int, done: Done) -> list[Any]:
+        """Fold the blocks of each part where the rows are; return the results in order."""
+
+        def of_part(part: slice) -> Any:
+            return fold(counted(self.blocks(part, n_rows), done))
+
+        return map_parts(of_part, self.parts(n_parts))
+
+    def read(self, part: slice) -> Floats:
+        """Read some consecutive rows into an array."""
+        values = np.empty((part.stop - part.start, self.shape[1]), self.dtype)
+        for rows, block in self.blocks(part, READ_ROWS):
+            values[rows.start - part.start : rows.stop - part.start] = block
+        return values
+
+    def columns(self, order: Sequence[int]) -> "Table":
+        """Return the columns in another order."""
+        names = None if self.names is None else tuple(self.names[at] for at in order)
+        shape = (self.shape[0], len(order))
+        return MappedTable(self, _Columns(tuple(order)), shape, self.dtype, names)
+
+    def map(self, function: Callable[[Floats], Floats]) -> "Table":
+        """Return a table of the same shape; a function is applied to its blocks."""
+        return MappedTable(self, function, self.shape, self.dtype, self.names)
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        """Refuse: a table exists because its rows do not fit in memory."""
+        raise TypeError(f"a {type(self).__name__} is read in blocks; it is not made into an array")
+
+
+@dataclass(frozen=True, eq=False)
+class MappedTable(Table):
+    """A table that applies a function to the blocks of another when they are read."""
+
+    table: Table
+    function: Callable[[Floats], Floats]
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    names: tuple[Any, ...] | None
+
+    @property
+    def portable(self) -> bool:  # type: ignore[override]
+        """Whether the other table is: functions are small."""
+        return self.table.portable
+
+    def blocks(self, part: slice, n_rows: int) -> Blocks:
+        """Yield the function of each block of the other table."""
+        return _through(self.function, self.table.blocks(part, n_rows))
+
+    def parts(self, n_parts: int) -> list[slice]:
+        """Cut as the other table is cut."""
+        return self.table.parts(n_parts)
+
+    def map_parts(self, fold: Fold, n_parts: int, n_rows: int, done: Done) -> list[Any]:
+        """Work where the rows of the other table are."""
+        return self.table.map_parts(_FoldThrough(self.function, fold), n_parts, n_rows, done)
+
+
+Kind = TypeVar("Kind", bound=type[Table])
+_KINDS: list[type[Table]] = []
+
+
+def table_kind(kind: Kind) -> Kind:
+    """Register a class of tables, as a decorator: `as_table` asks it what it recognises."""
+    _KINDS.append(kind)
+    return kind
+
+
+def as_table(values: Any, name: str = "y_proba") -> Table | None:
+    """Return predictions as a table, or None if they are a plain array, a list or a frame.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> as_table(csr_array([[0.7, 0.3]])).shape, as_table([[0.7, 0.3]])
+    ((1, 2), None)
+    """
+    if isinstance(values, Table):
+        return values
+    for kind in _KINDS:
+        if kind.recognises(values):
+            return kind.of(values, name)
+    return None
+
+
+@table_kind
+class ArrayTable(Table):
+    """An array as a table, such as a memory map whose numbers must be converted block by block.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> table = ArrayTable(np.array([[1, 0], [0, 1], [1, 0]], dtype=np.float16))
+    >>> [block.tolist() for _, block in table.blocks(slice(0, 3), 2)]
+    [[[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0]]]
+    """
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+        self.shape = array.shape
+        self.dtype = float_type(array.dtype)
+
+    @classmethod
+    def recognises(cls, values: Any) -> bool:
+        """Recognise memory maps that would have to be copied as a whole to be converted."""
+        if not isinstance(values, np.memmap) or values.ndim != 2:
+            return False
+        return are_numbers(values.dtype) and values.dtype != float_type(values.dtype)
+
+    @classmethod
+    def of(cls, values: Any, name: str = "y_proba") -> Self:  # noqa: ARG003
+        """Wrap a memory map."""
+        return cls(values)
+
+    def blocks(self, part: slice, n_rows: int) -> Blocks:
+        """Yield slices, converted."""
+        for rows, block in slices(self.array, part, n_rows):
+            yield rows, np.asarray(block, dtype=self.dtype)
+
+
+def slices(array: Any, part: slice, n_rows: int) -> Blocks:
+    """Yield the rows of a part of an array as slices."""
+    for rows in row_slices(part, n_rows):
+        yield rows, array[rows]
+
+
+@dataclass(frozen=True)
+class _Columns:
+    order: tuple[int, ...]
+
+    def __call__(self, block: Block) -> Block:
+        return block[:, list(self.order)]
+
+
+@dataclass(frozen=True)
+class _FoldThrough:
+    """A fold that applies a function to blocks first; a class, because workers unpickle it."""
+
+    function: Callable[[Floats], Floats]
+    fold: Fold
+
+    def __call__(self, blocks: Blocks) -> Any:
+        return self.fold(_through(self.function, blocks))
+
+
+def counted(blocks: Blocks, done: Done) -> Blocks:
+    """Yield blocks, and call `done` after each with its number of rows."""
+    for rows, block in blocks:
+        yield rows, block
+        done(rows.stop - rows.start)
+
+
+def _through(function: Callable[[Floats], Floats], blocks: Blocks) -> Blocks:
+    for rows, block in blocks:
+        yield rows, function(block)
+
+
+Rows = Floats | Table
+"""Predictions for estimators and solvers: an array or a table."""
+
+Kernel = Callable[[Block, slice], Any]
+"""A function of a block and its rows. Returns numbers, arrays, lists, or a tuple of these."""
+
+Watcher = Callable[[int, int], None]
+"""Called during every pass over a table with the number of all rows, and how many more are done."""
+
+_WATCHER: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
+
+
+def map_reduce(
+    kernel: Kernel,
+    data: Rows,
+    *,
+    work: float | None = None,
+    block_bytes: int = BLOCK_BYTES,
+    n_parts: int = threads.N_PARTS,
+    exact: bool = False,
+) -> Any:
+    """Apply a kernel to blocks of rows and add up the results, arrays in float64.
+
+    Threads work on an array or a table on this machine; the workers of a cluster on the chunks they
+    hold. The cuts, and so the sums, do not depend on the number of threads or workers. Lists are
+    joined in the order of the rows. A kernel must not keep its block; for a cluster it must be
+    picklable and small.
+
+    Parameters
+    ----------
+    kernel : callable
+        Called with a block and its rows as a slice.
+    data : ndarray or Table
+    work : float, optional
+        Roughly the total number of multiplications, by default one per number; small work is
+        not split.
+    block_bytes : int
+        Float64 bytes of a block.
+    n_parts : int
+        Number of parts that an array is cut into.
+    exact : bool, default=False
+        Whether to convert blocks to float64.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> map_reduce(lambda block, rows: block.sum(axis=0), np.ones((5, 2), np.float32))
+    array([5., 5.])
+    """
+    n, K = data.shape
+    n_rows = max(1, block_bytes // (8 * K))
+    little = (data.size if work is None else work) < threads.SERIAL_WORK
+    if isinstance(data, Table):
+        n_parts = 1 if little else n_parts
+        watcher = _WATCHER.get()
+        done = _unwatched if watcher is None else partial(watcher, n)
+        return _total(data.map_parts(_Fold(kernel, exact), n_parts, n_rows, done))
+    if little and n <= n_rows:  # one block needs no folding
+        return own(kernel(data.astype(np.float64, copy=False) if exact else data, slice(0, n)))
+    fold = _Fold(kernel, exact)
+    if little:
+        return fold(slices(data, slice(0, n), n_rows))
+    parts = row_parts(n, n_parts)
+    return _total(threads.map_parts(lambda part: fold(slices(data, part, n_rows)), parts))
+
+
+@contextmanager
+def watched(watcher: Watcher) -> Iterator[None]:
+    """Call a function with the progress of every pass over a table inside this context.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from priorshift.border import ArrayTable, map_reduce, watched
+    >>> table = ArrayTable(np.ones((5, 2)))
+    >>> with watched(lambda n_rows, done: print(f"{done} more of {n_rows}")):
+    ...     map_reduce(lambda block, rows: block.sum(), table, n_parts=1)
+    5 more of 5
+    np.float64(10.0)
+    """
+    token = _WATCHER.set(watcher)
+    try:
+        yield
+    finally:
+        _WATCHER.reset(token)
+
+
+@dataclass(frozen=True)
+class _Fold:
+    """Adds up a kernel's results over the blocks of one part."""
+
+    kernel: Kernel
+    exact: bool
+
+    def __call__(self, blocks: Blocks) -> Any:
+        total = None
+        for rows, block in self._precise(blocks):
+            found = self.kernel(block, rows)
+            total = own(found) if total is None else add(total, found)
+        return total
+
+    def _precise(self, blocks: Blocks) -> Blocks:
+        """Convert to float64 if `exact`, in one buffer that is used again."""
+        buffer: Vector = np.empty((0, 0))
+        for rows, block in blocks:
+            if not self.exact or block.dtype == np.float64:
+                yield rows, block
+            elif isinstance(block, np.ndarray):
+                if buffer.shape[0] < block.shape[0]:
+                    buffer = np.empty_like(block, dtype=np.float64)  # in the block's own order
+                np.copyto(buffer[: block.shape[0]], block)
+                yield rows, buffer[: block.shape[0]]
+            else:
+                yield rows, block.astype(np.float64)
+
+
+def _unwatched(done: int) -> None:
+    """Nobody watches."""
+
+
+def _total(results: list[Any]) -> Any:
+    return reduce(add, [found for found in results if found is not None])
+
+
+def own(found: Any) -> Any:
+    """Return a copy of a result that may be changed in place."""
+    if isinstance(found, tuple):
+        return tuple(map(own, found))
+    if isinstance(found, np.ndarray) and found.dtype.kind == "f":
+        return np.array(found, dtype=np.float64)
+    return found
+
+
+def add(total: Any, found: Any) -> Any:
+    """Add a result to a total that may be changed in place."""
+    if isinstance(total, tuple):
+        return tuple(add(one, other) for one, other in zip(total, found, strict=True))
+    if isinstance(total, np.ndarray) and total.dtype == np.float64:
+        total += found
+        return total
+    return total + found
+
+
+def take_rows(table: Table, index: Indices) -> Floats:
+    """Return some rows of a table, given by their numbers in ascending order."""
+    found = map_reduce(_Take(index), table)
+    return np.concatenate(found) if found else np.empty((0, table.shape[1]), table.dtype)
+
+
+def sample_rows(data: Rows, n_rows: int, random_state: int = 0) -> Floats:
+    """Return all rows of a small table or array, otherwise about `n_rows` drawn at random.
+
+    Rows drawn twice count once: a permutation of all rows would need too much memory.
+    """
+    n = data.shape[0]
+    if n_rows >= n:
+        return take_rows(data, np.arange(n)) if isinstance(data, Table) else data
+    index = np.unique(np.random.default_rng(random_state).integers(n, size=n_rows))
+    return take_rows(data, index) if isinstance(data, Table) else data[index]
+
+
+def sample_in_memory(table: Table) -> Floats:
+    """Return all rows of a small table, otherwise a random sample of them, the same every time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from priorshift.border import ArrayTable
+    >>> sample_in_memory(ArrayTable(np.ones((5, 2)))).shape
+    (5, 2)
+    """
+    return sample_rows(table, max(FEWEST_ROWS, SAMPLE_NUMBERS // table.shape[1]), SAMPLE_SEED)
+
+
+def sample_sentence(what: str, n_rows: int, n_all: int) -> str:
+    """Say what was computed on a sample; return an empty text if it was on all rows."""
+    if n_rows == n_all:
+        return ""
+    return (
+        f"{what} {n_rows:,} of the target's {n_all:,} rows, drawn at random (seed {SAMPLE_SEED})."
+    )
+
+
+@dataclass(frozen=True)
+class _Take:
+    index: Indices
+
+    def __call__(self, block: Block, rows: slice) -> list[Floats]:
+        first, end = np.searchsorted(self.index, [rows.start, rows.stop])
+        at = self.index[first:end] - rows.start
+        return [np.array(block[at])] if at.size else []

@@ -1,0 +1,495 @@
+r"""Tables with few scores per row: a sparse matrix plus, if needed, a rest of rank one.
+
+.. math:: A = S + b\,t^T
+
+with S in compressed rows. Classifiers with many classes often return only the k best scores of a
+row; the remaining probability is spread over the other classes, :math:`b_i` each, with t = 1. A
+product with A is a product with S and a sum, so nothing is ever made dense. Scaled columns,
+selected rows and columns, and sums by label have the same form.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from priorshift._typing import Floats, Indices, Mask, Vector, are_numbers, float_type
+from priorshift.border.rows import Blocks, Done, Fold, Table, counted, slices, table_kind
+from priorshift.border.threads import SERIAL_WORK, row_slices
+
+DENSE_CLASSES = 2000
+"""Up to this many classes, a matrix of classes by classes is small (32 MB) and made dense."""
+
+SCORES_IN_BLOCK = 2**18
+"""Scores of one block: larger blocks leave the cache, smaller ones need more calls."""
+
+SCORES_SUMMED = 2**23
+"""Scores that are summed by label at once, to keep their float64 copy small."""
+
+
+@dataclass(frozen=True, eq=False)
+class SparseBlock:
+    """Rows of a sparse table, `S + base[:, None] * trend`: works like an array.
+
+    Attributes
+    ----------
+    csr : scipy.sparse.csr_array of shape (n, K)
+        S, float32 or float64, without duplicates.
+    base : ndarray of shape (n,) or None
+        b, what each row adds to all of its classes; None is 0.
+    trend : ndarray of shape (K,) or None
+        t, in what proportion; None is 1 for all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_array
+    >>> block = SparseBlock(csr_array([[0.7, 0.0, 0.0], [0.0, 0.4, 0.0]]), np.array([0.1, 0.2]))
+    >>> block.toarray()
+    array([[0.8, 0.1, 0.1],
+           [0.2, 0.6, 0.2]])
+    >>> block @ np.array([1.0, 0.0, 0.0]), np.ones(2) @ block
+    (array([0.8, 0.2]), array([1. , 0.7, 0.3]))
+    """
+
+    csr: Any
+    base: Floats | None = None
+    trend: Floats | None = None
+
+    # makes NumPy leave `ndarray @ block` to `__rmatmul__`
+    __array_ufunc__ = None
+    ndim = 2
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and classes."""
+        return self.csr.shape
+
+    @property
+    def size(self) -> int:
+        """How many numbers an array of it would hold."""
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Float32 or float64."""
+        return self.csr.dtype
+
+    @property
+    def T(self) -> "SparseBlock":  # noqa: N802
+        """Return the transpose."""
+        if self.base is None:
+            return SparseBlock(self.csr.T.tocsr())
+        return SparseBlock(self.csr.T.tocsr(), self._trend, self.base)
+
+    @property
+    def _trend(self) -> Floats:
+        return np.ones(self.shape[1], self.dtype) if self.trend is None else self.trend
+
+    def __matmul__(self, x: Any) -> Any:
+        if isinstance(x, SparseBlock):
+            return self._gram(x)
+        product = self.csr @ x
+        if self.base is None:
+            return product
+        rest = x.sum(axis=0) if self.trend is None else self.trend @ x
+        return product + (self.base * rest if x.ndim == 1 else np.outer(self.base, rest))
+
+    def __rmatmul__(self, x: Any) -> Any:
+        product = self.csr.T @ x if x.ndim == 1 else (self.csr.T @ x.T).T
+        if self.base is None:
+            return product
+        rest = x @ self.base
+        return product + (rest * self._trend if x.ndim == 1 else np.outer(rest, self._trend))
+
+    def _gram(self, other: "SparseBlock") -> Vector:
+        """Multiply two blocks into an array: for few classes only."""
+        product = (self.csr @ other.csr).toarray()
+        if other.base is not None:
+            product += np.outer(self.csr @ other.base, other._trend)
+        if self.base is not None:
+            product += np.outer(self.base, self._trend @ other)
+        return product
+
+    def __mul__(self, factor: Floats) -> "SparseBlock":
+        """Scale columns by a vector, or rows by a column vector."""
+        csr, base, trend = self.csr, self.base, self.trend
+        if factor.ndim == 2:
+            of_entry = np.repeat(factor[:, 0], np.diff(csr.indptr))
+            base = None if base is None else base * factor[:, 0]
+        else:
+            of_entry = factor[csr.indices]
+            trend = None if base is None else self._trend * factor
+        return SparseBlock(with_data(csr, csr.data * of_entry), base, trend)
+
+    def __add__(self, other: "SparseBlock") -> "SparseBlock":
+        """Add a block with the same kind of rest: sums or counts of more rows."""
+        csr = csr_array(self.csr + other.csr)
+        if self.base is None or other.base is None:
+            assert self.base is None
+            assert other.base is None
+            return SparseBlock(csr)
+        if np.array_equal(self._trend, other._trend):
+            return SparseBlock(csr, self.base + other.base, self.trend)
+        assert np.array_equal(self.base, other.base)
+        return SparseBlock(csr, self.base, self._trend + other._trend)
+
+    def __getitem__(self, key: Any) -> "SparseBlock":
+        rows, columns = key if isinstance(key, tuple) else (key, None)
+        block = self._rows(rows)
+        if columns is None:
+            return block
+        columns = np.asarray(columns)
+        if columns.dtype == np.bool_:
+            columns = np.flatnonzero(columns)
+        trend = None if block.trend is None else block.trend[columns]
+        return SparseBlock(csr_array(block.csr[:, columns]), block.base, trend)
+
+    def _rows(self, rows: Any) -> "SparseBlock":
+        if isinstance(rows, slice):
+            start, stop, step = rows.indices(self.shape[0])
+            if step == 1:
+                return self._stretch(start, max(start, stop))
+        base = None if self.base is None else self.base[rows]
+        return SparseBlock(csr_array(self.csr[rows]), base, self.trend)
+
+    def _stretch(self, start: int, stop: int) -> "SparseBlock":
+        """Return consecutive rows without copying their scores."""
+        csr = self.csr
+        first, end = csr.indptr[start], csr.indptr[stop]
+        parts = (csr.data[first:end], csr.indices[first:end], csr.indptr[start : stop + 1] - first)
+        base = None if self.base is None else self.base[start:stop]
+        part = csr_array(parts, shape=(stop - start, self.shape[1]))
+        return SparseBlock(part, base, self.trend)
+
+    def astype(self, dtype: Any, copy: bool = True) -> "SparseBlock":
+        """Convert."""
+        base = None if self.base is None else self.base.astype(dtype, copy=copy)
+        trend = None if self.trend is None else self.trend.astype(dtype, copy=copy)
+        return SparseBlock(with_data(self.csr, self.csr.data.astype(dtype, copy=copy)), base, trend)
+
+    def sum(self, axis: int | None = None, dtype: Any = np.float64) -> Any:
+        """Sum all, columns (`axis=0`) or rows (`axis=1`), in float64."""
+        csr, K = self.csr, self.shape[1]
+        if axis == 1:
+            listed = _by_row(np.add, csr.data, csr.indptr, np.zeros(self.shape[0], dtype))
+            return (
+                listed if self.base is None else listed + self.base * self._trend.sum(dtype=dtype)
+            )
+        listed = np.bincount(csr.indices, weights=csr.data, minlength=K).astype(dtype, copy=False)
+        if self.base is not None:
+            listed = listed + self.base.sum(dtype=dtype) * self._trend
+        return listed.sum() if axis is None else listed
+
+    def squares(self) -> Vector:
+        """Return the sum of squares of each column, in float64."""
+        csr, K = self.csr, self.shape[1]
+        data = csr.data.astype(np.float64)
+        listed = np.bincount(csr.indices, weights=data**2, minlength=K).astype(np.float64)
+        if self.base is None:
+            return listed
+        base, trend = self.base.astype(np.float64), self._trend
+        return listed + 2 * trend * (csr.T @ base) + trend**2 * float(base @ base)
+
+    def sum_by(self, label: Indices, n_labels: int, weight: Vector | None = None) -> "SparseBlock":
+        """Sum the rows of each label, into one row per label."""
+        data = np.ones(label.size) if weight is None else np.asarray(weight, np.float64)
+        of_label = csr_array((data, label, np.arange(label.size + 1)), shape=(label.size, n_labels))
+        # the transpose as compressed rows, in which sums of long sparse rows are fastest
+        of_label = of_label.T.tocsr()
+        csr = of_label @ self.csr.astype(np.float64, copy=False)
+        base = None if self.base is None else of_label @ self.base.astype(np.float64)
+        return SparseBlock(csr_array(csr), base, self.trend)
+
+    def argmax(self, axis: int = 1) -> Indices:
+        """Return the largest column of each row, the first of equals."""
+        assert axis == 1
+        return _largest(self.csr, self.base, self.trend)[0]
+
+    def max(self, axis: int) -> Floats:
+        """Return the largest value of each column (`axis=0`) or row (`axis=1`)."""
+        block = self if axis == 1 else self.T
+        return _largest(block.csr, block.base, block.trend)[1]
+
+    def min(self) -> float:
+        """Return the smallest value."""
+        if self.trend is None:  # the fast way, because every check of predictions needs it
+            values, listed = self.csr.data, np.diff(self.csr.indptr)
+            rest = np.zeros(self.shape[0]) if self.base is None else self.base
+            if self.base is not None:
+                values = values + np.repeat(rest, listed)
+            unlisted = rest[listed < self.shape[1]]
+            return float(min(values.min(initial=np.inf), unlisted.min(initial=np.inf)))
+        assert self.base is not None
+        mirrored = with_data(self.csr, -self.csr.data)
+        return -float(_largest(mirrored, -self.base, self.trend)[1].max())
+
+    def toarray(self) -> Floats:
+        """Return an array: for few rows only."""
+        dense = self.csr.toarray()
+        return dense if self.base is None else dense + np.outer(self.base, self._trend)
+
+    def __array__(self, *_: Any, **__: Any) -> Floats:
+        return self.toarray()
+
+    def __array_function__(
+        self, function: Callable[..., Any], _: Any, args: tuple[Any, ...], __: dict[str, Any]
+    ) -> Any:
+        """Let `np.concatenate` join blocks."""
+        if function is not np.concatenate:
+            return NotImplemented
+        blocks: Sequence[SparseBlock] = args[0]
+        base = None
+        if blocks[0].base is not None:
+            base = np.concatenate([block.base for block in blocks])
+        indptr = np.concatenate([[0], *(np.diff(block.csr.indptr) for block in blocks)]).cumsum()
+        data = np.concatenate([block.csr.data for block in blocks])
+        indices = np.concatenate([block.csr.indices for block in blocks])
+        shape = (indptr.size - 1, blocks[0].shape[1])
+        return SparseBlock(csr_array((data, indices, indptr), shape=shape), base, blocks[0].trend)
+
+
+def with_data(csr: Any, data: Floats) -> Any:
+    """Return a matrix with the same listed entries and other values."""
+    return csr_array((data, csr.indices, csr.indptr), shape=csr.shape)
+
+
+def _largest(csr: Any, base: Floats | None, trend: Floats | None) -> tuple[Indices, Floats]:
+    """Return the largest column of each row of `csr + base[:, None] * trend`, and its value.
+
+    Among equals it is the first. A rest without `trend` is the same in all columns.
+    """
+    n, K = csr.shape
+    listed = np.diff(csr.indptr)
+    slope, values = np.zeros(n, csr.dtype), csr.data
+    if base is not None and trend is not None:  # otherwise the rest changes no order in a row
+        slope = base
+        values = values + np.repeat(base, listed) * trend[csr.indices]
+    trend = np.ones(K, csr.dtype) if base is None or trend is None else trend
+    best = _by_row(np.maximum, values, csr.indptr, np.full(n, -np.inf, values.dtype))
+    at = np.full(n, K, dtype=np.intp)
+    equal = np.flatnonzero(values == np.repeat(best, listed))
+    np.minimum.at(at, np.searchsorted(csr.indptr, equal, side="right") - 1, csr.indices[equal])
+    open_rows = np.flatnonzero(~(best > np.maximum(slope * trend.max(), slope * trend.min())))
+    if open_rows.size:
+        unlisted, value = _largest_unlisted(csr[open_rows], slope[open_rows], trend)
+        mine, column = best[open_rows], at[open_rows]
+        better = (value > mine) | ((value == mine) & (unlisted < column))
+        best[open_rows] = np.where(better, value, mine)
+        at[open_rows] = np.where(better, unlisted, column)
+    at[at == K] = 0  # NaN alone
+    return at, best if base is None or slope is base else best + base
+
+
+def _by_row(reduction: np.ufunc, values: Floats, indptr: Indices, empty: Floats) -> Floats:
+    """Reduce the listed values of each row; rows without any keep their value of `empty`."""
+    listed = np.flatnonzero(np.diff(indptr))
+    if listed.size:
+        empty[listed] = reduction.reduceat(values, indptr[listed], dtype=empty.dtype)
+    return empty
+
+
+def _largest_unlisted(csr: Any, slope: Floats, trend: Floats) -> tuple[Indices, Floats]:
+    """Return the best class that a row does not list; rows that list all get -inf."""
+    n, K = csr.shape
+    row = np.repeat(np.arange(n), np.diff(csr.indptr))
+    found = np.full(n, K, dtype=np.intp)
+    for sign in (1, 0, -1):  # a slope below 0 reverses the order; at 0 all are equal
+        of_sign = np.flatnonzero(np.sign(slope) == sign)
+        if not of_sign.size:
+            continue
+        order = np.argsort(-sign * trend, kind="stable")
+        rank = np.empty(K, dtype=np.intp)
+        rank[order] = np.arange(K)
+        found[of_sign] = _first_gap(rank[csr.indices], row, csr.indptr)[of_sign]
+        inside = of_sign[found[of_sign] < K]
+        found[inside] = order[found[inside]]
+    full = found == K
+    value = slope * trend[np.where(full, 0, found)]
+    return found, np.where(full, -np.inf, value).astype(slope.dtype)
+
+
+def _first_gap(rank: Indices, row: Indices, indptr: Indices) -> Indices:
+    """Return for each row the smallest number that it does not have."""
+    order = np.lexsort((rank, row))
+    place = np.arange(rank.size) - indptr[:-1][row]
+    gap = np.diff(indptr).astype(np.intp)
+    beyond = rank[order] > place
+    np.minimum.at(gap, row[beyond], place[beyond])
+    return gap
+
+
+@table_kind
+class SparseTable(Table):
+    """A table with few scores per row, in memory.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> table = SparseTable.of(csr_array([[0.7, 0.0, 0.3], [0.0, 1.0, 0.0]]))
+    >>> table.shape, table.n_scores
+    ((2, 3), 3)
+    >>> table.argmax(axis=1)
+    array([0, 1])
+    """
+
+    def __init__(self, whole: SparseBlock, names: tuple[Any, ...] | None = None) -> None:
+        self.whole, self.names = whole, names
+        self.shape, self.dtype = whole.shape, whole.dtype
+        self.n_scores = int(whole.csr.nnz)
+
+    @classmethod
+    def recognises(cls, values: Any) -> bool:
+        """Recognise SciPy's sparse matrices and arrays."""
+        return issparse(values)
+
+    @classmethod
+    def of(cls, values: Any, name: str = "y_proba") -> "SparseTable":
+        """Read a SciPy sparse matrix or array; what it does not list is 0."""
+        if values.ndim != 2 or not are_numbers(values.dtype):
+            raise ValueError(
+                f"{name} is a sparse array of shape {values.shape} and type {values.dtype}; it "
+                "must hold numbers in two dimensions, one row per sample."
+            )
+        return SparseTable(SparseBlock(compressed(values)))
+
+    @property
+    def exact(self) -> bool:
+        """Whether what is not listed is 0."""
+        return self.whole.base is None
+
+    def blocks(self, part: slice, n_rows: int) -> Blocks:  # noqa: ARG002
+        """Yield blocks of a bounded number of scores, however many classes there are."""
+        return slices(self.whole, part, self._rows_of(SCORES_IN_BLOCK))
+
+    def map_parts(self, fold: Fold, n_parts: int, n_rows: int, done: Done) -> list[Any]:
+        """Fold in threads, unless there is too little work for them."""
+        if self.n_scores >= SERIAL_WORK:
+            return super().map_parts(fold, n_parts, n_rows, done)
+        everything = slice(0, self.shape[0])
+        return [fold(counted(self.blocks(everything, n_rows), done))]
+
+    def columns(self, order: Sequence[int]) -> "SparseTable":
+        """Return the columns in another order."""
+        names = None if self.names is None else tuple(self.names[at] for at in order)
+        return SparseTable(self.whole[:, list(order)], names)
+
+    def __getitem__(self, rows: slice | Indices | Mask) -> SparseBlock:
+        """Return some rows."""
+        return self.whole[rows]
+
+    def sum_by(self, label: Indices, n_labels: int, weight: Vector | None = None) -> SparseBlock:
+        """Sum the rows of each label, some rows at a time: a matrix of labels by classes."""
+        total = None
+        for rows in row_slices(self.shape[0], self._rows_of(SCORES_SUMMED)):
+            of_rows = None if weight is None else weight[rows]
+            found = self.whole[rows].sum_by(label[rows], n_labels, of_rows)
+            total = found if total is None else total + found
+        assert total is not None
+        return total
+
+    def argmax(self, axis: int = 1) -> Indices:
+        """Return the largest class of each row, the first among equals."""
+        everything = slice(0, self.shape[0])
+        found = [block.argmax(axis) for _, block in self.blocks(everything, 0)]
+        return np.concatenate(found)
+
+    def tocsr(self) -> Any:
+        """Return a copy as a sparse matrix, in which everything not listed is 0."""
+        if not self.exact:
+            raise ValueError(
+                "what these rows do not list is not 0 but spread, so no sparse matrix can hold "
+                "them; use toarray() on some rows, or rest='drop'."
+            )
+        return self.whole.csr.copy()  # SciPy may sort it in place
+
+    def toarray(self) -> Floats:
+        """Return all of it as an array, if you have the memory."""
+        return self.whole.toarray()
+
+    def scaled(self, ratio: Vector) -> tuple["SparseTable", int]:
+        """Multiply columns by a ratio and normalise rows.
+
+        Rows that would lose all probability are kept; the second value counts them.
+        """
+        whole, csr = self.whole, self.whole.csr
+        data = np.empty_like(csr.data)
+        base = None if whole.base is None else np.empty_like(whole.base)
+        lost = []
+        for rows, block in self.blocks(slice(0, self.shape[0]), 0):
+            new = block.astype(np.float64, copy=False) * ratio
+            sums = np.asarray(new.sum(axis=1))
+            nothing = np.flatnonzero(sums < np.finfo(np.float64).tiny)  # 1 / sum must be a number
+            lost.append(nothing + rows.start)
+            sums[nothing] = 1.0
+            new = new * (1 / sums)[:, None]
+            data[csr.indptr[rows.start] : csr.indptr[rows.stop]] = new.csr.data
+            if base is not None:
+                base[rows] = new.base
+        trend = None
+        if base is not None:
+            trend = (whole._trend * ratio).astype(self.dtype)
+            # rounding must not make a listed probability near 0 negative
+            np.maximum(data, -np.repeat(base, np.diff(csr.indptr)) * trend[csr.indices], out=data)
+        adapted, at = SparseBlock(with_data(csr, data), base, trend), np.concatenate(lost)
+        if at.size:
+            adapted = _replaced(adapted, whole[at], at)
+        return self._like(adapted), at.size
+
+    def _rows_of(self, n_scores: int) -> int:
+        """Return about how many rows have so many scores."""
+        return n_scores // max(1, self.n_scores // self.shape[0])
+
+    def _like(self, whole: SparseBlock) -> "SparseTable":
+        """Return another table of the same kind."""
+        table = object.__new__(type(self))
+        SparseTable.__init__(table, whole, self.names)
+        return table
+
+
+class DenseBlocks(Table):
+    """A sparse table whose blocks are arrays of a few rows, for code that needs arrays."""
+
+    def __init__(self, table: SparseTable) -> None:
+        self.table = table
+        self.shape, self.dtype, self.names = table.shape, table.dtype, table.names
+
+    def blocks(self, part: slice, n_rows: int) -> Blocks:
+        """Yield arrays of at most `n_rows`."""
+        for rows, block in slices(self.table.whole, part, n_rows):
+            yield rows, block.toarray()
+
+
+def compressed(matrix: Any) -> Any:
+    """Return compressed rows of float32 or float64 without duplicates; a copy only if needed."""
+    csr = csr_array(matrix)
+    csr = csr.astype(float_type(csr.dtype), copy=False)
+    if not csr.has_canonical_format:
+        csr = csr.copy()  # the user's matrix stays as it is
+        csr.sum_duplicates()
+    return csr
+
+
+def _replaced(new: SparseBlock, kept: SparseBlock, at: Indices) -> SparseBlock:
+    """Put rows back as they were, normalised; the rest that they spread is listed in full."""
+    n, K = new.shape
+    sums = np.asarray(kept.sum(axis=1))[:, None]
+    rows = kept.csr if kept.base is None else csr_array(kept.toarray())
+    rows = with_data(rows, rows.data / np.repeat(sums[:, 0], np.diff(rows.indptr)))
+    counts = np.diff(new.csr.indptr)
+    staying = np.ones(n, bool)
+    staying[at] = False
+    keep = np.repeat(staying, counts)
+    counts[at] = np.diff(rows.indptr)
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    of_row = np.repeat(staying, counts)
+    data = np.empty(indptr[-1], new.dtype)
+    indices = np.empty(indptr[-1], new.csr.indices.dtype)
+    data[of_row], indices[of_row] = new.csr.data[keep], new.csr.indices[keep]
+    data[~of_row], indices[~of_row] = rows.data, rows.indices
+    base = new.base
+    if base is not None:
+        base = np.where(staying, base, 0.0)
+    return SparseBlock(csr_array((data, indices, indptr), shape=(n, K)), base, new.trend)

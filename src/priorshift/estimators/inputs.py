@@ -1,0 +1,276 @@
+"""From what you pass to records: one for validation, however it is given, and one for the target.
+
+Probabilities with labels, decisions with labels, and a confusion matrix all become the same
+`Evidence`, counts that add. What a method can read follows from its class attributes.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from priorshift._typing import Indices, Labels
+from priorshift.border import (
+    DENSE_CLASSES,
+    DenseBlocks,
+    Predictions,
+    Rows,
+    SparseTable,
+    Table,
+    check_choice,
+    check_classes,
+    check_counts,
+    check_proba,
+    check_sample_weight,
+    check_source_mass,
+    column_of,
+    encode_labels,
+    in_class_order,
+    is_named,
+    ordered,
+    read_decisions,
+    read_labels,
+    settle_classes,
+    some,
+    take_rows,
+    warn_of_missing_names,
+)
+from priorshift.counts import Confusion, DecisionCounts
+from priorshift.estimators.counts import Evidence, Given, Validation, ValidationCounts
+
+if TYPE_CHECKING:
+    from priorshift.estimators.base import PriorEstimator
+
+MOST_CELLS = 2**25
+"""Numbers of a sparse validation set that is made an array, for methods that keep its rows."""
+
+
+def read_evidence(
+    method: "PriorEstimator",
+    given: Given,
+    y_proba: Any = None,
+    y: Any = None,
+    *,
+    y_pred: Any = None,
+    confusion: Any = None,
+    classes: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    positive_class: Any = None,
+) -> Evidence:
+    """Check what validation is given as; count it."""
+    check_choice(method.decision, ("hard", "soft", None), "decision")
+    if confusion is not None:
+        beside = {"y_proba": y_proba, "y": y, "y_pred": y_pred, "sample_weight": sample_weight}
+        if more := [name for name, value in beside.items() if value is not None]:
+            raise ValueError(
+                f"confusion= takes the place of a validation set; leave out {', '.join(more)}."
+            )
+        names = _classes_of_confusion(method, confusion, classes)
+        counts = ValidationCounts.of_decisions(confusion)
+        return Evidence(names, given, counts, source_known=given.any)
+    if y_pred is not None or are_decisions(y_proba):
+        require_decisions(method, y_pred, y_proba)
+        names, decided, labels = _labelled_decisions(method, y_pred, y, classes, y_proba)
+        require_room(method, names.size)
+        weight = check_sample_weight(sample_weight, labels.size)
+        counted = Confusion.from_decisions(decided, labels, names.size, weight)
+        return Evidence(names, given, ValidationCounts.of_decisions(counted))
+    if y_proba is None:
+        return Evidence(method._classes_without_rows(given.source_priors, classes), given, None)
+    names, rows = _labelled_rows(method, given, y_proba, y, classes, sample_weight, positive_class)
+    counts = ValidationCounts.of(rows, decision=method.decision, needs_soft=given.needs_soft)
+    return Evidence(names, given, counts, rows, is_named(y_proba))
+
+
+def _classes_of_confusion(
+    method: "PriorEstimator", confusion: Any, classes: ArrayLike | None
+) -> Labels:
+    """Check a confusion matrix that was given; return its classes."""
+    if not isinstance(confusion, Confusion):
+        raise ValueError(
+            "confusion must be a Confusion, as Confusion.from_counts(matrix) or "
+            f"Confusion.from_rates(...) return; got {type(confusion).__name__}."
+        )
+    require_decisions(method, None, None)
+    if confusion.decision != "hard":
+        raise ValueError(
+            "confusion counts soft decisions, whose spread it does not tell; give one of hard "
+            "decisions, as Confusion.from_counts does."
+        )
+    K = confusion.class_weights.size
+    require_room(method, K)
+    named = confusion.classes if classes is None else classes
+    return np.arange(K) if named is None else check_classes(named, K)
+
+
+def _labelled_decisions(
+    method: "PriorEstimator", y_pred: Any, y: Any, classes: ArrayLike | None, y_proba: Any
+) -> tuple[Labels, Indices, Indices]:
+    """Check decisions and labels of validation; return the classes and both as their positions."""
+    if y is None:
+        raise ValueError(
+            f"{type(method).__name__} needs validation labels: fit(y_pred=..., y=...)."
+        )
+    if y_pred is None:
+        named = read_labels(y, y_proba.shape[0])
+        names = settle_classes(y_proba, named, classes)
+        return names, y_proba.decided, encode_labels(named, names)
+    names, decided, labels = read_decisions(y_pred, y, classes)
+    assert labels is not None
+    return names, decided, labels
+
+
+def _labelled_rows(
+    method: "PriorEstimator",
+    given: Given,
+    y_proba: Any,
+    y: Any,
+    classes: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    positive_class: Any,
+) -> tuple[Labels, Validation]:
+    """Check probabilities and labels of validation; return its classes and its clean rows."""
+    if y is None and method.decision is not None:
+        raise ValueError(f"{type(method).__name__} needs validation labels: fit(y_proba, y).")
+    if y is None and given.needs_soft:
+        raise ValueError(
+            "source_label_priors without source_priors need validation labels y: the mean "
+            "prediction of each class is weighted by them."
+        )
+    y_proba, y = column_of(y_proba, y)
+    labels = None if y is None else read_labels(y)
+    predictions = check_proba(y_proba, tables=True, classes=classes, labels=labels)
+    n_samples = predictions.values.shape[0]
+    if labels is not None:
+        labels = read_labels(labels, n_samples)
+    names = settle_classes(predictions, labels, classes, positive_class)
+    predictions = ordered(predictions, names)
+    values = _as_taken(method, predictions.values, kept=method._keeps_rows)
+    if method._keeps_rows and isinstance(values, Table):
+        values = take_rows(values, np.arange(n_samples))
+    rows = Validation(
+        values,
+        None if labels is None else encode_labels(labels, names),
+        check_sample_weight(sample_weight, n_samples),
+        predictions if values is predictions.values else None,
+    )
+    return names, rows
+
+
+def read_target(method: "PriorEstimator", y_proba: Any) -> Any:
+    """Check predictions on the target; return them in class order, as the method takes them."""
+    classes = method.classes_
+    predictions = check_proba(y_proba, tables=True, tensors=method._takes_tensors, classes=classes)
+    if method._named:
+        warn_of_missing_names(y_proba, classes, "y_proba")
+    values = _as_taken(method, in_class_order(predictions, classes))
+    source = method._denominator
+    if not (source is None or method._decisions_only or are_decisions(y_proba)):
+        check_source_mass(source, values, classes, origin=method.source_priors_from_)
+    return values
+
+
+def count_decisions(method: "PriorEstimator", y_pred: Any, y_proba: Any) -> DecisionCounts:
+    """Count the decisions of the target, given as such or by their probabilities."""
+    require_decisions(method, y_pred, y_proba)
+    classes = method.classes_
+    if y_pred is not None:
+        _, decided, _ = read_decisions(y_pred, classes=classes)
+        return DecisionCounts.from_decisions(decided, classes.size)
+    rows = ordered(check_proba(y_proba, tables=True, classes=classes), classes)
+    if rows.decided is not None:
+        return DecisionCounts.from_decisions(rows.decided, classes.size)
+    return DecisionCounts.from_arrays(rows.values, decision="hard")
+
+
+def read_counts(method: "PriorEstimator", counts: Any) -> DecisionCounts:
+    """Read a plain vector as numbers of hard decisions, for the methods that compare these."""
+    if isinstance(counts, DecisionCounts):
+        return counts
+    if method.needs_probabilities:
+        raise ValueError(
+            "counts must be DecisionCounts, as DecisionCounts.from_arrays(y_proba, "
+            f"decision=...) returns; got {type(counts).__name__}."
+        )
+    values = check_counts(counts)
+    if (values % 1).any():
+        raise ValueError(
+            "counts must be whole numbers, how often each class was decided for; got "
+            f"{values}. Multiply shares by the number of rows."
+        )
+    return DecisionCounts(values.astype(np.float64), "hard", int(values.sum()))
+
+
+def uses_labels(method: "PriorEstimator", y_target: Any, sample_weight: Any) -> bool:
+    """Tell whether to look at labels of the target; refuse those that the method cannot use."""
+    if y_target is None and sample_weight is not None:
+        raise ValueError("sample_weight is that of labelled rows; pass y_target= beside it.")
+    if y_target is None or method.target_labels != "unused":
+        return y_target is not None or method.target_labels == "required"
+    from priorshift.estimators.registry import label_methods
+
+    raise ValueError(
+        f"{type(method).__name__} does not use labels of the target; leave out y_target, or use "
+        f"one of {', '.join(label_methods())}."
+    )
+
+
+def refuse_changes(first: Evidence, given: Given, classes: Any) -> None:
+    """Refuse a later batch that contradicts the first."""
+    if given.any:
+        raise ValueError(
+            "source_priors and source_label_priors belong to the first partial_fit; leave them "
+            "out of later ones."
+        )
+    if classes is not None and list(classes) != first.classes.tolist():
+        raise ValueError(
+            f"classes must stay those of the first partial_fit, in its order: "
+            f"{some(first.classes.tolist())}."
+        )
+
+
+def require_decisions(method: "PriorEstimator", y_pred: Any, y_proba: Any) -> None:
+    """Refuse decisions where they do not suffice, or where probabilities are given as well."""
+    if y_pred is not None and y_proba is not None:
+        raise ValueError("y_proba and y_pred are two ways to give the same; pass one of them.")
+    if method.needs_probabilities:
+        from priorshift.estimators.registry import decision_methods
+
+        raise ValueError(
+            f"{type(method).__name__} needs predicted probabilities (y_proba); decisions "
+            f"(y_pred) suffice for {', '.join(decision_methods())}."
+        )
+
+
+def require_room(method: "PriorEstimator", K: int) -> None:
+    """Refuse very many classes where dense matrices of classes by classes are needed."""
+    if K > DENSE_CLASSES and not method._wide:
+        raise ValueError(
+            f"{method!r} needs dense matrices of classes by classes, and {K} classes are too "
+            f"many for that (sparse predictions may have at most {DENSE_CLASSES}); use a "
+            "method that needs none, such as SCM-L or EM."
+        )
+
+
+def are_decisions(y_proba: Any) -> bool:
+    """Tell whether rows that were checked before stand for decisions without probabilities."""
+    return isinstance(y_proba, Predictions) and y_proba.decided is not None
+
+
+def _as_taken(method: "PriorEstimator", values: Rows, *, kept: bool = False) -> Any:
+    """Return predictions in the form that the method can use, or say which methods can.
+
+    Beyond `DENSE_CLASSES` classes only wide methods can. Up to there, a method that does not take
+    sparse rows reads them as arrays, a few at a time; rows that it keeps must be few.
+    """
+    if not isinstance(values, SparseTable):
+        return values
+    n, K = values.shape
+    require_room(method, K)
+    if kept and n * K > MOST_CELLS:
+        raise ValueError(
+            f"{type(method).__name__} needs validation row by row, as an array of {n} x {K} "
+            f"numbers; give at most {MOST_CELLS // K} rows, or use a method that counts them, "
+            "such as SCM-L."
+        )
+    return values if method._takes_sparse else DenseBlocks(values)

@@ -1,0 +1,176 @@
+"""A sparse block does what the array does that it stands for."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy.sparse import coo_array, csr_array, csr_matrix
+
+from priorshift.border import SparseBlock, SparseTable, map_reduce, take_rows
+
+NUMBERS = st.sampled_from([-2.0, -1.0, -0.5, 0.0, 0.0, 0.0, 0.25, 1.0, 2.0])
+
+
+@st.composite
+def blocks(draw, dtype=np.float64):
+    """Draw a block and its array; the numbers are such that all sums are exact."""
+    n, K = draw(st.integers(1, 6)), draw(st.integers(1, 6))
+    dense = draw(hnp.arrays(dtype, (n, K), elements=NUMBERS))
+    base = trend = None
+    full = dense
+    if draw(st.booleans()):
+        base = draw(hnp.arrays(dtype, n, elements=NUMBERS))
+        if draw(st.booleans()):
+            trend = draw(hnp.arrays(dtype, K, elements=NUMBERS))
+        full = dense + np.outer(base, np.ones(K) if trend is None else trend)
+    return SparseBlock(csr_array(dense), base, trend), full
+
+
+everything = settings(max_examples=50)
+
+
+@given(blocks(), st.data())
+@everything
+def test_products_are_those_of_the_array(pair, data):
+    block, full = pair
+    n, K = full.shape
+    x = data.draw(hnp.arrays(np.float64, K, elements=NUMBERS))
+    w = data.draw(hnp.arrays(np.float64, n, elements=NUMBERS))
+    assert np.array_equal(block @ x, full @ x)
+    assert np.array_equal(w @ block, w @ full)
+    X = np.column_stack([x, x[::-1]])
+    assert np.array_equal(block @ X, full @ X)
+    W = np.column_stack([w, w[::-1]])
+    assert np.array_equal(block.T @ W, full.T @ W)
+    assert np.array_equal(W.T @ block, W.T @ full)
+    assert np.array_equal(block.T @ block, full.T @ full)
+
+
+@given(blocks())
+@everything
+def test_sums_and_extremes_are_those_of_the_array(pair):
+    block, full = pair
+    assert block.shape == full.shape
+    assert block.size == full.size
+    assert np.array_equal(block.toarray(), full)
+    assert np.array_equal(block.sum(axis=0), full.sum(axis=0))
+    assert np.array_equal(block.sum(axis=1), full.sum(axis=1))
+    assert block.sum() == full.sum()
+    assert np.array_equal(block.squares(), (full**2).sum(axis=0))
+    assert np.array_equal(block.argmax(axis=1), full.argmax(axis=1))
+    assert np.array_equal(block.max(axis=0), full.max(axis=0))
+    assert np.array_equal(block.max(axis=1), full.max(axis=1))
+    assert block.min() == full.min()
+
+
+@given(blocks(), st.data())
+@everything
+def test_slices_and_factors_are_those_of_the_array(pair, data):
+    block, full = pair
+    n, K = full.shape
+    rows = data.draw(hnp.arrays(np.intp, st.integers(0, 8), elements=st.integers(0, n - 1)))
+    mask = data.draw(hnp.arrays(np.bool_, n))
+    columns = data.draw(st.permutations(range(K)))[: max(1, K // 2)]
+    start, stop = data.draw(st.integers(0, n)), data.draw(st.integers(0, n))
+    for key in (rows, mask, slice(start, stop), slice(None), slice(None, None, 2)):
+        assert np.array_equal(block[key].toarray(), full[key])
+    assert np.array_equal(block[:, columns].toarray(), full[:, columns])
+    of_column = data.draw(hnp.arrays(np.float64, K, elements=NUMBERS))
+    of_row = data.draw(hnp.arrays(np.float64, n, elements=NUMBERS))
+    assert np.array_equal((block * of_column).toarray(), full * of_column)
+    assert np.array_equal((block * of_row[:, None]).toarray(), full * of_row[:, None])
+    both = np.concatenate([block, block[rows]])
+    assert isinstance(both, SparseBlock)
+    assert np.array_equal(both.toarray(), np.concatenate([full, full[rows]]))
+
+
+@given(blocks(), st.data())
+@everything
+def test_sums_by_label_are_those_of_the_array(pair, data):
+    block, full = pair
+    label = data.draw(hnp.arrays(np.intp, full.shape[0], elements=st.integers(0, 3)))
+    weight = data.draw(hnp.arrays(np.float64, full.shape[0], elements=NUMBERS))
+    expected = np.zeros((4, full.shape[1]))
+    np.add.at(expected, label, weight[:, None] * full)
+    found = block.sum_by(label, 4, weight)
+    assert np.array_equal(found.toarray(), expected)
+    assert np.array_equal((found + found).toarray(), 2 * expected)
+    assert np.array_equal((found.T + found.T).toarray(), 2 * expected.T)
+
+
+def test_precision_is_kept_until_it_is_changed():
+    block = SparseBlock(csr_array(np.eye(3, dtype=np.float32)), np.ones(3, np.float32))
+    assert block.dtype == np.float32
+    assert (block @ np.ones(3, np.float32)).dtype == np.float32
+    assert block.sum(axis=0).dtype == np.float64
+    exact = block.astype(np.float64)
+    assert exact.dtype == exact.base.dtype == np.float64
+    assert (exact @ np.ones(3)).dtype == np.float64
+
+
+def test_blocks_that_spread_differently_are_not_added():
+    eye = csr_array(np.eye(2))
+    one = SparseBlock(eye, np.array([1.0, 2.0]), np.array([1.0, 2.0]))
+    other = SparseBlock(eye, np.array([2.0, 1.0]), np.array([2.0, 1.0]))
+    with pytest.raises(AssertionError):
+        one + other
+    with pytest.raises(AssertionError):
+        one + SparseBlock(eye)
+
+
+# Tables
+
+
+@pytest.mark.parametrize("kind", [csr_array, csr_matrix, coo_array])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+def test_any_sparse_matrix_becomes_a_table(kind, dtype):
+    dense = np.array([[1, 0, 0], [0, 0, 1]], dtype=dtype)
+    table = SparseTable.of(kind(dense))
+    assert table.dtype == (np.float32 if dtype == np.float32 else np.float64)
+    assert np.array_equal(table.toarray(), dense)
+    assert table.exact
+
+
+def test_entries_given_twice_are_added_and_the_matrix_of_the_user_stays_as_it_is():
+    twice = csr_array((np.array([0.5, 0.25, 0.25]), [2, 0, 2], [0, 3]), shape=(1, 3))
+    table = SparseTable.of(twice)
+    assert table.toarray().tolist() == [[0.25, 0.0, 0.75]]
+    assert table.argmax().tolist() == [2]
+    assert twice.indices.tolist() == [2, 0, 2]
+
+
+def test_a_table_holds_the_scores_of_the_user_without_a_copy():
+    matrix = csr_array(np.eye(4, dtype=np.float32))
+    table = SparseTable.of(matrix)
+    assert np.shares_memory(table.whole.csr.data, matrix.data)
+    [(_, block)] = table.blocks(slice(1, 3), 1)
+    assert np.shares_memory(block.csr.data, matrix.data)
+    assert np.array_equal(block.toarray(), np.eye(4)[1:3])
+
+
+def test_passes_in_many_blocks_and_threads_give_the_sums_of_one(monkeypatch, rng):
+    from priorshift.border import sparse
+
+    dense = rng.random((501, 7)) * (rng.random((501, 7)) < 0.4)
+    table = SparseTable.of(csr_array(dense))
+    monkeypatch.setattr(sparse, "SCORES_IN_BLOCK", 60)
+    monkeypatch.setattr(sparse, "SERIAL_WORK", 1)
+    sums, n_blocks = map_reduce(lambda block, rows: (block.sum(axis=0), 1), table)
+    assert n_blocks > 16
+    assert sums == pytest.approx(dense.sum(axis=0), abs=1e-12)
+    at = np.array([0, 7, 8, 500])
+    assert np.array_equal(take_rows(table, at), dense[at])
+
+
+def test_columns_are_put_in_order_with_their_names():
+    table = SparseTable(SparseBlock(csr_array([[0.1, 0.2, 0.7]])), ("a", "b", "c"))
+    turned = table.columns([2, 0, 1])
+    assert turned.names == ("c", "a", "b")
+    assert turned.toarray().tolist() == [[0.7, 0.1, 0.2]]
+
+
+def test_a_table_is_not_made_an_array_by_accident():
+    table = SparseTable.of(csr_array(np.eye(2)))
+    with pytest.raises(TypeError, match="read in blocks"):
+        np.asarray(table)

@@ -1,0 +1,398 @@
+"""Tensors in, tensors out, on the caller's device: the strict array API, and PyTorch where it is.
+
+`make test` runs them without PyTorch, `make test-extras` with it.
+"""
+
+import sys
+import warnings
+from importlib.util import find_spec
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import priorshift as ps
+from priorshift.border import TensorTable, is_tensor, to_numpy
+from priorshift.calibration import CalibrationAverage, CalibrationMap
+from priorshift.solvers import Mixture
+
+pytest.importorskip("array_api_compat")
+strict = pytest.importorskip("array_api_strict")
+
+KINDS = {"strict": lambda values: strict.asarray(np.array(values))}
+if find_spec("torch"):
+    import torch
+
+    KINDS["torch"] = lambda values: torch.tensor(np.asarray(values))
+
+CLOSE = {"rtol": 0, "atol": 1e-12}
+from_both = pytest.mark.parametrize("from_logits", [False, True])
+
+
+@pytest.fixture(params=sorted(KINDS))
+def tensor(request):
+    """Return what makes a tensor of an array."""
+    return KINDS[request.param]
+
+
+def data(K=4, n=600, seed=0):
+    """Return validation, labels, and a target with zeros and ones."""
+    rng = np.random.default_rng(seed)
+    means = rng.normal(size=(K, 5)) * 1.5
+
+    def draw(priors, n):
+        y = rng.choice(K, n, p=priors)
+        x = means[y] + rng.normal(size=(n, 5))
+        logits = x @ means.T - (means**2).sum(axis=1) / 2
+        y_proba = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return y_proba / y_proba.sum(axis=1, keepdims=True), y
+
+    val, y_val = draw(np.full(K, 1 / K), n)
+    target, y = draw(np.arange(1, K + 1) / (K * (K + 1) / 2), n)
+    target[: n // 20] = np.eye(K)[y[: n // 20]]
+    return val, y_val, target
+
+
+def calibrated(K=4):
+    rng = np.random.default_rng(1)
+    maps = (
+        CalibrationMap("ms", np.eye(K) + rng.normal(0, 0.1, (K, K)), rng.normal(size=K), 1e-4),
+        CalibrationMap("ts", np.full(K, 0.6), np.zeros(K), rng.uniform(0, 1e-3, K)),
+    )
+    source, priors = rng.dirichlet(np.full(K, 5.0), 2)
+    average = CalibrationAverage(maps, (0.25, 0.75))
+    return ps.Adapter(np.arange(K), source, priors, average, strength=0.8)
+
+
+def same_kind(found, given):
+    """Assert that a result is of the caller's kind, type and device; return it as an array."""
+    assert type(found) is type(given)
+    assert found.dtype == given.dtype
+    assert found.device == given.device
+    return to_numpy(found)
+
+
+# adapt_proba and Adapter
+
+
+@from_both
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("priors", [[0.1, 0.2, 0.3, 0.4], [0.0, 0.0, 0.5, 0.5]])
+def test_adapt_proba(tensor, dtype, from_logits, priors):
+    values = data()[2].astype(dtype)
+    if from_logits:
+        with np.errstate(divide="ignore"):
+            values = np.log(values)
+    source = np.full(4, 0.25)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        wanted = ps.adapt_proba(values, source, priors, from_logits=from_logits)
+        given = tensor(values)
+        found = same_kind(ps.adapt_proba(given, source, priors, from_logits=from_logits), given)
+    messages = [str(each.message) for each in caught]
+    assert len(messages) == 2 * (priors[0] == 0)
+    assert len(set(messages)) <= 1  # both kinds say the same
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=3 * np.finfo(dtype).eps)
+
+
+@from_both
+def test_adapters(tensor, from_logits):
+    values = data()[2]
+    if from_logits:
+        values = np.log(np.maximum(values, 1e-300))
+    adapter, given = calibrated(), tensor(values)
+    for strength in (1.0, 0.5):
+        options = {"from_logits": from_logits, "strength": strength}
+        found = same_kind(adapter(given, **options), given)
+        np.testing.assert_allclose(found, adapter(values, **options), **CLOSE)
+    decided = adapter.decide(given, from_logits=from_logits)
+    assert (decided == adapter.decide(values, from_logits=from_logits)).all()
+
+
+def test_blocks_change_nothing(tensor, monkeypatch):
+    monkeypatch.setattr("priorshift.border.tensors.BLOCK_NUMBERS", 100)
+    values, adapter = data()[2], calibrated()
+    given = tensor(values)
+    np.testing.assert_allclose(same_kind(adapter(given), given), adapter(values), **CLOSE)
+
+
+def test_one_dimension(tensor):
+    values = np.array([0.0, 0.3, 1.0])
+    given = tensor(values)
+    found = same_kind(ps.adapt_proba(given, 0.5, 0.1), given)
+    np.testing.assert_allclose(found, ps.adapt_proba(values, 0.5, 0.1), **CLOSE)
+
+
+def test_priors_and_labels_may_be_tensors(tensor):
+    val, y_val, target = data()
+    priors = tensor(np.array([0.1, 0.2, 0.3, 0.4]))
+    wanted = ps.adapt_proba(target, np.full(4, 0.25), [0.1, 0.2, 0.3, 0.4])
+    np.testing.assert_array_equal(ps.adapt_proba(target, np.full(4, 0.25), priors), wanted)
+    found = ps.SCML().fit(tensor(val), tensor(y_val)).estimate(tensor(target))
+    np.testing.assert_array_equal(found.priors, ps.SCML().fit(val, y_val).estimate(target).priors)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"), [("int64", "float64"), ("bool", "float64"), ("float32", "float32")]
+)
+def test_other_types_follow_the_one_rule(dtype, expected):
+    given = strict.astype(strict.eye(3), getattr(strict, dtype))
+    found = ps.adapt_proba(given, np.full(3, 1 / 3), [0.2, 0.3, 0.5])
+    assert found.dtype == getattr(strict, expected)
+    np.testing.assert_array_equal(to_numpy(found), np.eye(3))
+
+
+def test_complex_numbers_are_refused():
+    given = strict.eye(3, dtype=strict.complex64)
+    with pytest.raises(ValueError, match="must hold numbers"):
+        ps.adapt_proba(given, np.full(3, 1 / 3), [0.2, 0.3, 0.5])
+
+
+def test_device_of_the_caller():
+    """The strict arrays of another device cannot become NumPy arrays unnoticed."""
+    given = strict.asarray(data()[2], device=strict.Device("device1"))
+    with pytest.raises(RuntimeError, match="NumPy"):
+        np.asarray(given)
+    found = calibrated()(given)
+    assert found.device == given.device
+    again = strict.asarray(found, device=strict.Device("CPU_DEVICE"))
+    np.testing.assert_allclose(np.asarray(again), calibrated()(data()[2]), **CLOSE)
+    logits = ps.adapt_proba(given, np.full(4, 0.25), [0.1, 0.2, 0.3, 0.4])
+    assert logits.device == given.device
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([[0.5, 0.6]], r"row 0 of y_proba sums to 1\.1"),
+        ([[0.5, 0.5], [np.nan, 1.0]], "y_proba has NaN"),
+        ([[1.5, -0.5]], "y_proba has a negative value"),
+        (np.ones((3, 1)), "y_proba has one column"),
+        (np.empty((0, 2)), "y_proba is empty"),
+        (np.ones((2, 2, 2)), r"must have shape \(n_samples, n_classes\)"),
+        ([0.5, 1.5], "probabilities of the positive class"),
+        ([[0.2, 0.3, 0.5]], "one per class|3 columns"),
+    ],
+)
+def test_bad_tensors_get_the_words_of_bad_arrays(tensor, values, message):
+    for given in (np.asarray(values), tensor(np.asarray(values))):
+        with pytest.raises(ValueError, match=message):
+            ps.adapt_proba(given, [0.5, 0.5], [0.9, 0.1])
+        with pytest.raises(ValueError, match=message):
+            ps.Adapter([0, 1], [0.5, 0.5], [0.9, 0.1])(given)
+
+
+def test_whole_numbers_in_one_dimension_look_like_labels(tensor):
+    with pytest.raises(ValueError, match="these look like labels"):
+        ps.adapt_proba(tensor(np.array([0, 1, 1])), 0.5, 0.1)
+
+
+def test_bad_logits(tensor):
+    for values in ([[np.nan, 0.0]], [[-np.inf, -np.inf]], [[np.inf, 0.0]]):
+        with pytest.raises(ValueError, match="y_proba has NaN, "):
+            ps.adapt_proba(tensor(np.array(values)), [0.5, 0.5], [0.9, 0.1], from_logits=True)
+
+
+def test_a_source_prior_of_0(tensor):
+    given = tensor(np.array([[0.5, 0.4, 0.1]]))
+    with pytest.raises(ValueError, match="source_priors is 0 for class 2"):
+        ps.adapt_proba(given, [0.5, 0.5, 0.0], [0.2, 0.3, 0.5])
+
+
+# Calibrators
+
+
+@pytest.mark.parametrize("make", [ps.TemperatureScaling, ps.BCTS, ps.VectorScaling])
+@pytest.mark.parametrize("logits", [False, True])
+def test_calibrators(tensor, make, logits):
+    val, y_val, target = data()
+    if logits:
+        with np.errstate(divide="ignore"):
+            val, target = 3 * np.log(val), 3 * np.log(target)
+    one = make(logits=logits).fit(val, y_val)
+    other = make(logits=logits).fit(tensor(val), tensor(y_val))
+    np.testing.assert_array_equal(other._map.slope, one._map.slope)
+    for predict in ("predict_proba", "predict_log_proba"):
+        given = tensor(target)
+        found = same_kind(getattr(other, predict)(given), given)
+        np.testing.assert_allclose(found, getattr(one, predict)(target), rtol=0, atol=1e-9)
+    assert np.isfinite(found).all()
+
+
+def test_calibrators_must_be_fitted(tensor):
+    from sklearn.exceptions import NotFittedError
+
+    with pytest.raises(NotFittedError):
+        ps.TemperatureScaling().predict_proba(tensor(np.eye(2)))
+
+
+# EM
+
+
+@pytest.mark.parametrize("K", [2, 4, 80])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("method", ["em", "map"])
+def test_em_is_certified_on_the_device(tensor, K, dtype, method, monkeypatch):
+    _, _, target = data(K, n=6000 if K == 80 else 600)
+    target = target.astype(dtype)
+    est = ps.get_estimator(method, tol=1e-6).fit(source_priors=np.full(K, 1 / K))
+    wanted, given = est.estimate(target), tensor(target)
+    read = []
+    blocks = TensorTable.blocks
+    monkeypatch.setattr(TensorTable, "blocks", lambda *a: read.append(a) or blocks(*a))
+    found = est.estimate(given)
+    assert read == []  # nothing but results left the device
+    assert found.status == wanted.status == "certified"
+    assert found.gap <= 1e-6
+    np.testing.assert_allclose(found.priors, wanted.priors, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(found.objective, wanted.objective, rtol=1e-7)
+    adapted = same_kind(found.adapt(given), given)
+    np.testing.assert_allclose(adapted, found.adapt(target), rtol=0, atol=1e-6)
+
+
+def test_certificates_hold_for_the_array(tensor):
+    """The gap that the device computed bounds what NumPy finds at the same priors."""
+    _, _, target = data(6)
+    source = np.full(6, 1 / 6)
+    shift = ps.EM(tol=1e-3).fit(source_priors=source).estimate(tensor(target))
+    problem = Mixture.of(target, scale=1 / source)
+    gap = problem.gap(problem.evaluate(shift.priors)[1])
+    assert gap <= shift.gap + 1e-6
+
+
+def test_sampled_hessians_are_close(tensor):
+    _, _, target = data(5, n=4000)
+    p, scale = np.array([0.1, 0.2, 0.3, 0.2, 0.2]), np.array([1.0, 2.0, 3.0, 4.0, 0.5])
+    ours = Mixture.of(TensorTable(tensor(target)), scale=scale)
+    theirs = Mixture.of(target, scale=scale)
+    np.testing.assert_allclose(ours.hessian(p), theirs.hessian(p), rtol=1e-10)
+    sampled = ours.hessian(p, 2000)
+    assert np.linalg.norm(sampled - theirs.hessian(p)) < 0.1 * np.linalg.norm(sampled)
+
+
+def test_rows_that_no_prior_explains(tensor):
+    """A class without source prior hides rows: the table skips them as NumPy drops them."""
+    target = np.array([[0.5, 0.5, 0.0], [0.2, 0.8, 0.0], [0.9, 0.1, 0.0]])
+    scale = np.array([2.0, 0.0, 0.0])
+    rows = np.array([[0.0, 1.0, 0.0], [0.5, 0.5, 0.0]])
+    ours, theirs = (Mixture.of(each, scale=scale) for each in (TensorTable(tensor(rows)), rows))
+    assert ours.impossible == theirs.impossible == 1
+    p = np.array([0.5, 0.3, 0.2])
+    np.testing.assert_allclose(ours.evaluate(p)[1], theirs.evaluate(p)[1])
+    np.testing.assert_allclose(ours.hessian(p), theirs.hessian(p))
+    est = ps.EM().fit(source_priors=[0.5, 0.5, 0.0])
+    np.testing.assert_allclose(
+        est.estimate(tensor(target)).priors, est.estimate(target).priors, atol=1e-3
+    )
+
+
+def test_devices_without_float64(tensor, monkeypatch):
+    """Then passes move in float32, and what certifies runs in this process."""
+    monkeypatch.setattr(TensorTable, "has_float64", False)
+    _, _, target = data()
+    est = ps.EM(tol=1e-6).fit(source_priors=np.full(4, 0.25))
+    found, wanted = est.estimate(tensor(target.astype(np.float32))), est.estimate(target)
+    assert found.status == "certified"
+    np.testing.assert_allclose(found.priors, wanted.priors, rtol=0, atol=1e-4)
+    adapted = to_numpy(found.adapt(tensor(target.astype(np.float32))))
+    np.testing.assert_allclose(adapted, found.adapt(target), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["mapls", "auto", "scm-l", "em-bcts", "rlls"])
+def test_other_methods_take_tensors_too(tensor, method):
+    val, y_val, target = data()
+    fitted = ps.get_estimator(method).fit(val, y_val)
+    one, other = fitted.estimate(target), fitted.estimate(tensor(target))
+    np.testing.assert_allclose(other.priors, one.priors, rtol=0, atol=1e-3)
+    given = tensor(target)
+    np.testing.assert_allclose(same_kind(one.adapt(given), given), one.adapt(target), **CLOSE)
+
+
+@pytest.mark.parametrize("solver", ["paper", "gradient"])
+def test_published_solvers(tensor, solver):
+    _, _, target = data()
+    est = ps.EM(solver=solver).fit(source_priors=np.full(4, 0.25))
+    found, wanted = est.estimate(tensor(target)), est.estimate(target)
+    np.testing.assert_allclose(found.priors, wanted.priors, rtol=0, atol=1e-9)
+
+
+def test_intervals(tensor):
+    val, y_val, target = data()
+    em = ps.EM().fit(val, y_val)
+    found, wanted = (
+        em.estimate(rows, confidence_level=0.9, random_state=0) for rows in (tensor(target), target)
+    )
+    np.testing.assert_allclose(found.interval, wanted.interval, atol=2e-3)
+
+
+# Without the extra
+
+
+def test_without_the_extra(tensor, monkeypatch):
+    from priorshift.border import tensors
+
+    _, _, target = data()
+    given = tensor(target)
+    monkeypatch.setitem(sys.modules, "array_api_compat", None)
+    with pytest.raises(ImportError, match=r"pip install 'priorshift\[array-api\]'"):
+        ps.adapt_proba(given, np.full(4, 0.25), [0.1, 0.2, 0.3, 0.4])
+    monkeypatch.setattr("priorshift.border.check.has_array_api", lambda: False)
+    est = ps.EM().fit(source_priors=np.full(4, 0.25))
+    np.testing.assert_array_equal(est.estimate(given).priors, est.estimate(target).priors)
+    assert tensors.has_array_api() in (True, False)
+
+
+def test_what_is_a_tensor():
+    assert is_tensor(strict.ones(2))
+    for other in (np.ones(2), np.float64(1), [1], None, "text", np.ma.ones(2)):
+        assert not is_tensor(other)
+
+
+class OnOtherDevice:
+    """An array whose numbers come back the way that one library knows."""
+
+    def __init__(self, values):
+        self.values, self.ndim, self.dtype = values, values.ndim, values.dtype
+
+
+class LikeTorch(OnOtherDevice):
+    def detach(self):
+        return SimpleNamespace(
+            cpu=lambda: SimpleNamespace(
+                dtype="torch.bfloat16",
+                float=lambda: SimpleNamespace(numpy=lambda: self.values.astype(np.float32)),
+            )
+        )
+
+
+class LikeCuPy(OnOtherDevice):
+    def get(self):
+        return self.values
+
+
+@pytest.mark.parametrize("kind", [LikeTorch, LikeCuPy])
+def test_numbers_come_back_from_other_devices(kind):
+    values = np.array([[0.25, 0.75]])
+    np.testing.assert_array_equal(to_numpy(kind(values)), values)
+
+
+def test_libraries_are_known_by_their_modules():
+    kind = type("Tensor", (OnOtherDevice,), {"__module__": "torch.special"})
+    assert is_tensor(kind(np.ones(2)))
+    assert not is_tensor(OnOtherDevice(np.ones(2)))
+
+
+@pytest.mark.parametrize("error", [TypeError, RuntimeError, ValueError])
+def test_a_device_that_refuses_float64(error, monkeypatch):
+    given = strict.asarray(np.array([[0.25, 0.75]]), dtype=strict.float32)
+
+    def refuse(*_, **__):
+        raise error("no float64 here")
+
+    monkeypatch.setattr(strict, "ones", refuse)
+    table = TensorTable(given)
+    assert not table.has_float64
+    assert table.work == strict.float32
+    found = ps.adapt_proba(given, [0.5, 0.5], [0.9, 0.1])
+    assert found.dtype == strict.float32
+    np.testing.assert_allclose(to_numpy(found), [[0.75, 0.25]], rtol=1e-6)

@@ -1,0 +1,103 @@
+"""Facts in words: every fact has a sentence, every verdict a headline that is short and plain."""
+
+import string
+
+import pytest
+
+from priorshift.words import ADVICE, SENTENCES, Headline, change, fact, headline, say
+
+FACTS = (
+    fact("no_information", n=3000, z=0.3, least=4.0),
+    fact("shifted", p_value=0.001, moved=0.66),
+    fact("not_shifted", p_value=0.4, alternative=0.1, power=0.9),
+    fact("explained", p_value=0.73),
+    fact("more_changed", p_value=0.002, share=0.3),
+    fact("few_to_check", n_val=12, n_target=9),
+    fact("repeated", n_val=3, n_target=2000),
+    fact("by_decisions", n_target=5000),
+    fact("expected_gain", goal="accuracy", mean=0.05, low=0.01, high=0.09, level=0.95, changed=0.1),
+    fact("expected_gain", goal="cost", mean=0.5, low=-0.1, high=1.1, level=0.9, changed=None),
+    fact("mismatch", text="predictions contradict 3 labels."),
+    fact("measured", goal="accuracy", n=40, before=0.5, after=0.6),
+    fact("measured", goal="log_loss", n=40, before=1.25, after=0.61),
+    fact("measured_decisions", n=40, right=0.5),
+    fact("as_on_validation", p_value=0.3),
+    fact("not_as_on_validation", p_value=0.003, promised=0.8),
+    fact("labels_contradict", label="a{b}", low=0.1, high=0.2, method="auto", share=0.4),
+    fact("labels_agree", method="auto", better="ppi", level=95),
+    fact("unknown_class", n=2),
+    fact("more_validation", label="x" * 90, n=2, n_val=1000),
+    fact("more_target", n=30),
+    fact("label_rows", n=1200),
+    fact("no_interval", error="method 1 has none."),
+    fact("no_diagnostics", error="validation has 0 rows."),
+    fact("no_test", error="there are 2 rows."),
+    fact("too_many_classes", n=1000),
+    fact("sampled", n=1000, n_target=2_000_000),
+    fact("columns_swapped", text="accuracy is 3%, but 90% if the columns were a, b."),
+)
+
+
+@pytest.mark.parametrize("told", FACTS, ids=lambda told: told.name)
+def test_a_fact_becomes_a_sentence_with_its_numbers(told):
+    said = say(told)
+    assert said[0] in string.ascii_uppercase
+    assert said.endswith((".", "?"))
+    assert any(letter.isdigit() for letter in said)
+    assert len(said) < 300
+    for token in ("{", "}", "None", "nan"):
+        assert token not in said.replace("a{b}", "")
+
+
+def test_every_fact_is_tried_and_every_advice_is_a_fact():
+    assert {told.name for told in FACTS} == set(SENTENCES)
+    assert set(ADVICE) <= set(SENTENCES)
+
+
+def test_few_rows_are_no_evidence_of_no_shift():
+    enough, few = (
+        say(fact("not_shifted", p_value=0.4, alternative=0.1, power=p)) for p in (0.9, 0.5)
+    )
+    assert "(p = 0.40), and a change of 10% of the cases would have been noticed with 90%" in enough
+    assert few.endswith(
+        "but a change of 10% of the cases would have been noticed with 50% probability only."
+    )
+
+
+@pytest.mark.parametrize(
+    ("why", "lead", "part"),
+    [
+        ("helps", "Adapt", "accuracy should rise from about 62% to 79% (+11 to +22 points)."),
+        ("no_shift", "Leave the predictions as they are", "no evidence that the class balance"),
+        (
+            "no_gain",
+            "Leave the predictions as they are",
+            "would gain 22 points of accuracy at most",
+        ),
+        ("columns_swapped", "Unclear", "in another order than the classes. Put them right"),
+        ("no_information", "Unclear", "the predictions say nothing about the labels. Check"),
+        ("unknown_class", "Unclear", "validation has no row of class “a” and 1 other"),
+        ("more_changed", "Unclear", "more than the class balance changed."),
+        ("unsure", "Unclear", "Accuracy would change by +11 to +22 points."),
+    ],
+)
+def test_headlines(why, lead, part):
+    found = headline(why, gain=(0.17, 0.11, 0.22), scores=(0.62, 0.79), unknown=["a", "b"])
+    assert found.lead == lead
+    assert part in found.rest
+    assert str(found) == f"{lead}: {found.rest}"
+    assert len(str(found)) < 200
+    assert isinstance(found, Headline)
+
+
+@pytest.mark.parametrize("goal", ["log_loss", "cost"])
+def test_what_should_fall_is_said_to_fall(goal):
+    found = headline("helps", goal=goal, gain=(0.4, 0.2, 0.6), scores=(1.3, 0.9), shifted=True)
+    assert "should fall from about 1.30 to 0.90 (−0.60 to −0.20)." in found.rest
+    assert "by at most" not in found.rest
+    assert change(goal, -0.1, 0.6) == "−0.60 to +0.10"
+    assert "by about 0.4 " in headline("helps", goal=goal, gain=(0.4, 0.2, 0.6)).rest
+
+
+def test_points_are_signed():
+    assert change("accuracy", -0.031, 0.12) == "−3.1 to +12 points"
