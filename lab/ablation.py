@@ -25,6 +25,12 @@ def likeliest(_: Any, start: Any, *__: Any) -> tuple[Any, Any, int, bool]:
     return start, np.zeros((start.size, start.size)), 0, True
 
 
+def always(*_: Any) -> Any:
+    """Rule that adapting helps, whatever it gains."""
+    verdict = import_module("priorshift.verdict")
+    return verdict.Ruling("adapt", "adapt", "helps", verdict.Gain(0.0, 0.0))
+
+
 VARIANTS: dict[str, AbstractContextManager[Any]] = {
     "Auto": nullcontext(),
     "temperatures only": only_families(),
@@ -37,6 +43,6 @@ VARIANTS: dict[str, AbstractContextManager[Any]] = {
     ),
     "shares of the population": inside("estimators.shares._realised", lambda _, priors, __: priors),
     "shares from calibrated outputs only": inside("estimators.auto.LEAST_RAW", 1.0),
-    "always adapt": inside("estimators.auto.Auto._judge", lambda *_: "helps"),
+    "always adapt": inside("estimators.auto.Auto._judge", always),
 }
 """The first is Auto as it is."""
