@@ -5,8 +5,8 @@
     ...
     ```
 
-`python docs/outputs.py` runs the command of every such box of README and docs, and replaces the
-rest of the box by what it prints; a test compares. So a page reads well wherever it is shown, and no
+`python docs/outputs.py` runs the command of every such box in README and docs and replaces the rest
+of the box by what it prints; a test compares. So a page reads well wherever it is shown, and no
 figure is typed by hand. A long command goes on after a backslash. Commands run in a folder of their
 own, into which `priorshift demo --save-data` has put files. Words after `console`: `fails` (it
 must, and must not without), `lines=N` (keep only the first so many), `stderr` (show it too),

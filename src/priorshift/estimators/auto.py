@@ -55,7 +55,7 @@ from priorshift.estimators.shares import (
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.intervals import IntervalRequest, PriorInterval, Votes
 from priorshift.solvers import Solution, Status
-from priorshift.verdict import CAUTION, Ruling
+from priorshift.verdict import CAUTION, Ruling, judge_gain
 from priorshift.words import fact, headline, say
 
 MODEL_SAMPLES = 20.0

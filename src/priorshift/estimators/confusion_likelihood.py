@@ -410,25 +410,6 @@ def _possible(C: Vector) -> Mask:
     return occurs
 
 
-def _most_likely_groups(estimator: CML | CMM, counts: Vector) -> Solutions:
-    """Solve the same problem for the counts of every group."""
-    C = estimator._columns
-    possible = _possible(C)
-    weights = np.ascontiguousarray(np.maximum(counts[:, possible], 0))
-    return maximise(
-        Mixtures.of(C[possible], weights, estimator._hyper_prior - 1),
-        start=estimator.source_priors_,
-        tol=check_positive(estimator.tol, "tol"),
-        max_iter=check_count(estimator.max_iter, "max_iter"),
-    )
-
-
-def _possible(C: Vector) -> Mask:
-    """Tell which decisions occur on validation."""
-    occurs: Mask = C.sum(axis=1) > NO_LIKELIHOOD
-    return occurs
-
-
 def _report_impossible(problem: Mixture, total: float) -> None:
     """Warn of target decisions that validation never saw from any class, or refuse if all are."""
     if problem.A.shape[0] == 0:

@@ -23,7 +23,6 @@ from priorshift.intervals import IntervalRequest, PriorInterval
 from priorshift.solvers import (
     Solution,
     Solutions,
-    Solutions,
     clip_to_simplex,
     simplex_least_squares,
     solve_linear,
@@ -106,7 +105,6 @@ class CM(PriorEstimator):
 
     def _solve_groups(self, counts: Vector) -> Solutions:
         return _inverted(self, self._columns, counts)
-
 
     def _solve_groups(self, counts: Vector) -> Solutions:
         return _inverted(self, self._columns, counts)
@@ -195,7 +193,6 @@ class BBSE(PriorEstimator):
 
     def _solve_groups(self, counts: Vector) -> Solutions:
         return _inverted(self, self._columns * self.source_priors_, counts, self.source_priors_)
-
 
     def _solve_groups(self, counts: Vector) -> Solutions:
         return _inverted(self, self._columns * self.source_priors_, counts, self.source_priors_)
