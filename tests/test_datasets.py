@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import priorshift as ps
-from priorshift.border import check_priors, check_proba
 from lab import fashion_lt
 from lab.fashion_lt import long_tail_counts, pack_proba, write_archive
 from lab.paper.distributions import draw_parts
 from lab.paper.images import read_idx
+from priorshift.border import check_priors, check_proba
 from priorshift.datasets import ShiftedPredictions, load_fashion_lt
 from priorshift.datasets._predictions import read_archive, unpack_proba
 
