@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 PAGES += sorted((ROOT / "docs" / "guides").glob("*.md"))
 REFERENCE = (ROOT / "docs" / "api" / "index.rst").read_text(encoding="utf-8")
-LAB = re.findall(r"python -m lab ([\w-]+)", "".join(p.read_text("utf-8") for p in PAGES))
+LAB = re.findall(r"python -m lab ([a-z][\w-]*)", "".join(p.read_text("utf-8") for p in PAGES))
 
 
 def prose(page):

@@ -80,7 +80,7 @@ def test_cifar_in_every_form(write, tmp_path, cifar, name, form, packed):
 def test_cifar_of_the_files_own_folder(write, tmp_path, cifar):
     batches = cifar()
     _unpack(tmp_path, cifar_10_binary(write, batches)[1])
-    data = load_images("cifar-10", tmp_path / "cifar-10-batches-py")
+    data = load_images("cifar-10", tmp_path / "cifar-10-batches-bin")
     np.testing.assert_array_equal(data.test.pixels(np.arange(4)), batches[5][0])
 
 

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
-from priorshift import verdict
+import priorshift.verdict as verdict
 from priorshift._typing import Floats, Indices, Vector
 from priorshift.adapt import Goal, GoalName, log_savings, prior_ratio
 from priorshift.border import (
