@@ -26,9 +26,9 @@ from priorshift.adapt import Goal, GoalName, log_savings, prior_ratio
 from priorshift.border import (
     NO_PRIOR,
     Rows,
-    Table,
     check_count,
     check_positive,
+    is_array,
     row_blocks,
     sample_rows,
     some,
@@ -590,7 +590,7 @@ class Auto(PriorEstimator):
 def _looked_at(y_proba: Rows) -> Floats:
     """Return the rows that shares are judged by: all, or a sample where they are too many."""
     n, K = y_proba.shape
-    if isinstance(y_proba, Table):
+    if not is_array(y_proba):
         return sample_rows(y_proba, min(n, max(1, SAMPLE_NUMBERS // K)))
     most = max(SMALL_BYTES, y_proba.nbytes // 2)
     if n * (4 * K + ROW_BYTES) <= most:
