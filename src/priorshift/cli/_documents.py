@@ -1,11 +1,12 @@
 """What commands hand out: JSON documents, tables of priors, files."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from priorshift._version import __version__
 from priorshift.assessment import Assessment
@@ -15,7 +16,7 @@ from priorshift.compare import Comparison
 from priorshift.estimators import PriorEstimate
 from priorshift.estimators.result import columns_of, priors_table
 from priorshift.exceptions import PriorShiftWarning, warn_user
-from priorshift.files import write_text
+from priorshift.files import PredictionFile, write_text
 from priorshift.text import csv_table
 
 SCHEMA_VERSION = 2
@@ -69,11 +70,26 @@ def hand_out(
         show()
 
 
-def priors_as_csv(shift: PriorEstimate) -> str:
-    """Return one line per class."""
+def priors_as_csv(shift: PriorEstimate, like: PredictionFile | None = None) -> str:
+    """Return one line per class, with the separators of a file."""
     columns = columns_of(shift)
     rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
-    return csv_table(tuple(columns), rows)
+    return csv_like(like, tuple(columns), rows)
+
+
+def csv_like(
+    file: PredictionFile | None, header: Sequence[str], rows: Iterable[Sequence[Any]]
+) -> str:
+    """Return rows as CSV, with the separator and the decimals of a file that is CSV as well."""
+    comma = getattr(file, "decimal_comma", False)
+    delimiter = getattr(file, "delimiter", ",")
+
+    def cell(value: Any) -> Any:
+        if not isinstance(value, float):
+            return value
+        return f"{value:.12g}".replace(".", "," if comma else ".")
+
+    return csv_table(header, ([cell(value) for value in row] for row in rows), delimiter)
 
 
 def verdict_of(assessment: Assessment | None) -> str | None:
@@ -91,6 +107,33 @@ def tell_doubts(assessment: Assessment | None) -> None:
     """Warn of what the assessment warns of, the same in every command and each thing once."""
     for message in () if assessment is None else assessment.warnings:
         warn_user(message, PriorShiftWarning)
+
+
+def threshold_in_words(shift: PriorEstimate, costs: Any = None) -> str:
+    """Say from which probability on two classes are decided for the second; else nothing.
+
+    With costs, that is where both decisions cost the same in expectation. The raw score that is
+    adapted to this probability is found by halving.
+    """
+    if shift.classes.size != 2 or shift.source_priors is None:
+        return ""
+    threshold = 0.5
+    if costs is not None:
+        alarm, missed = costs[0, 1] - costs[0, 0], costs[1, 0] - costs[1, 1]
+        threshold = alarm / (alarm + missed) if alarm > 0 and missed > 0 else np.nan
+    if not 0 < threshold < 1:
+        return ""
+    low, high = 0.0, 1.0
+    for _ in range(50):
+        raw = (low + high) / 2
+        above = shift.adapt(np.array([[1 - raw, raw]]))[0, 1] >= threshold
+        low, high = (low, raw) if above else (raw, high)
+    if abs(high - threshold) < 1e-6:  # nothing is adapted
+        return "" if costs is None else f"Flag a case as {shift.classes[1]} above {threshold:.3g}."
+    return (
+        f"Flag a case as {shift.classes[1]} above {threshold:.3g} (of your raw score: above "
+        f"{high:.3g})."
+    )
 
 
 def show_priors(shift: PriorEstimate) -> None:
@@ -117,7 +160,7 @@ def notes_of(shift: PriorEstimate) -> list[str]:
     return [*lines, *(f"Caution: {caution}" for caution in shift.cautions)]
 
 
-def comparison_as_csv(comparison: Comparison) -> str:
+def comparison_as_csv(comparison: Comparison, like: PredictionFile | None = None) -> str:
     """Return one line per method, with its priors."""
     names = [str(name) for name in comparison.classes]
     header = ("method", "status", "gap", "disagreement", "seconds", "error")
@@ -137,7 +180,7 @@ def comparison_as_csv(comparison: Comparison) -> str:
                 *(estimate.priors.tolist() if estimate else [None] * len(names)),
             )
         )
-    return csv_table((*header, *scored, *(f"prior:{name}" for name in names)), rows)
+    return csv_like(like, (*header, *scored, *(f"prior:{name}" for name in names)), rows)
 
 
 def show_comparison(comparison: Comparison, title: str) -> None:
