@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from scipy.special import softmax
 
 import priorshift as ps
@@ -230,6 +231,66 @@ def test_log_loss_falls_as_well_where_it_adapts(simulation, rng):
 
 
 # Little to go by
+
+
+def test_the_second_reading_is_scm_m_of_calibrated_outputs_with_shrunk_columns(
+    simulation, rng, monkeypatch
+):
+    y_proba_val, y_val = simulation.draw(simulation.source_priors, 60, rng)
+    y_proba, _ = simulation.draw(TARGET, 500, rng)
+    auto = ps.Auto().fit(y_proba_val, y_val, classes=np.arange(K))
+    shares, calibrated = auto._shares(y_proba)
+    outputs, source = auto.calibrate_validation().astype(float), auto._balance.priors
+    columns = np.empty((K, K))
+    omega = (source / (np.bincount(y_val) / y_val.size))[y_val]
+    for k in range(K):
+        own = (omega * outputs[:, k]) @ outputs / (omega @ outputs[:, k])
+        rows = outputs[y_val == k]
+        columns[:, k] = (rows.sum(axis=0) + 10 * own) / (len(rows) + 10)
+
+    def unlikely(free):
+        p = np.exp(free) / np.exp(free).sum()
+        return -(calibrated.sum(axis=0) @ np.log(columns @ p) + 2 * np.log(p).sum())
+
+    free = minimize(unlikely, np.zeros(K), method="BFGS").x
+    expected = np.exp(free) / np.exp(free).sum()
+    found = auto._moments(calibrated)
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+    monkeypatch.setattr(auto_module, "LEAST_FEW", 1.0)  # the first reading alone
+    first, _ = auto._shares(y_proba)
+    weight = first.priors @ (10 / (10 + np.bincount(y_val)))
+    np.testing.assert_allclose(
+        shares.priors, first.priors + weight / 2 * (found - first.priors), atol=1e-9
+    )
+    assert np.trace(shares.doubt) > 0
+    assert first.doubt == 0
+
+
+def test_few_rows_promise_no_more_than_they_can_keep():
+    """Ten classes of some six rows each; half of the targets are not shifted."""
+    kept, lost = [], []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        centres = rng.normal(size=(10, 5))
+        source = 0.7 * rng.dirichlet(np.ones(10)) + 0.03
+        tilt = rng.normal(scale=0.7, size=10)
+
+        def draw(n, priors, rng=rng, centres=centres, tilt=tilt):
+            y = rng.choice(10, n, p=priors)
+            x = centres[y] + rng.normal(size=(n, 5))
+            scores = x @ centres.T - (centres**2).sum(axis=1) / 2 + tilt
+            return softmax(scores, axis=1), y
+
+        y_proba_val, y_val = draw(60, source)
+        y_proba, y = draw(500, rng.dirichlet(np.ones(10)) if seed % 2 else source)
+        auto = ps.Auto(random_state=0).fit(y_proba_val, y_val, classes=np.arange(10))
+        shift = auto.estimate(y_proba)
+        if not shift.decision["adapt"]:
+            continue
+        gain = accuracy(shift.adapt(y_proba), y) - accuracy(y_proba, y)
+        error = np.hypot(shift.decision["expected_gain_se"], 0.02)  # and 500 labels' own noise
+        kept.append(abs(gain - shift.decision["expected_gain"]) < 1.96 * error)
+        lost.append(gain < -0.01)
 
 
 @pytest.mark.parametrize(
