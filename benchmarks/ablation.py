@@ -11,6 +11,7 @@ from benchmarks.judging import Figures, figures, judge, markdown
 from priorshift.calibration import average
 from priorshift.compare import ShiftTask
 from priorshift.estimators import Auto, auto, shares
+from priorshift.verdict import Gain, Ruling
 
 Change = Callable[[], AbstractContextManager[Any]]
 
@@ -53,7 +54,9 @@ def no_raw_outputs() -> AbstractContextManager[Any]:
 
 
 def always_adapt() -> AbstractContextManager[Any]:
-    return patch.object(Auto, "_judge", lambda *_: "helps")
+    return patch.object(
+        Auto, "_judge", lambda *_: Ruling("adapt", "adapt", "helps", Gain(0.0, 0.0))
+    )
 
 
 VARIANTS: dict[str, Change] = {

@@ -22,7 +22,6 @@ version = release = priorshift.__version__
 
 extensions = [
     "mathml",
-    "command_output",
     "myst_parser",
     "numpydoc",
     "sphinx.ext.autodoc",

@@ -1,7 +1,6 @@
 """The documentation's examples run."""
 
 import doctest
-import re
 import runpy
 from pathlib import Path
 
@@ -10,9 +9,6 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(p for p in (ROOT / "docs").rglob("*.md") if ">>>" in p.read_text(encoding="utf-8"))
 GALLERY = sorted((ROOT / "examples" / "gallery").glob("plot_*.py"))
-BOX = re.compile(r"^```\{command-output\}[^\n]*\n(.*?)^```$", re.M | re.S)
-"""A command that the build runs: words for the build in the first line, then what readers see."""
-
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -38,14 +34,34 @@ def test_gallery_runs_and_draws(script):
     pyplot.close("all")
 
 
-def test_boxes_of_commands_show_the_command_in_plain_markdown_too():
-    pages = [p.read_text(encoding="utf-8") for p in (ROOT / "docs").rglob("*.md")]
-    boxes = [box for page in pages for box in BOX.findall(page)]
-    assert len(boxes) >= 10
-    assert sum(page.count("{command-output}") for page in pages) == len(boxes)
-    for box in boxes:
-        assert re.match(r"\$ (priorshift|python) ", box)
-        assert "\n# the built page shows what this prints\n" in box
+@pytest.fixture(scope="session")
+def outputs():
+    """Load the script that writes what commands print into the pages that quote them."""
+    return runpy.run_path(str(ROOT / "docs" / "outputs.py"))
+
+
+@pytest.fixture(scope="session")
+def files(outputs, tmp_path_factory):
+    """Make a folder with the files of the demo."""
+    folder = tmp_path_factory.mktemp("docs")
+    outputs["execute"]("priorshift demo --save-data .", folder).check_returncode()
+    return folder
+
+
+QUOTING = [
+    page
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    if "```console" in page.read_text(encoding="utf-8")
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", QUOTING, ids=lambda page: page.stem)
+def test_pages_quote_what_commands_print(page, outputs, files):
+    """If this fails because outputs changed on purpose: python docs/outputs.py."""
+    text = page.read_text(encoding="utf-8")
+    assert len(outputs["BOX"].findall(text)) == text.count("```console")
+    assert outputs["lasting"](outputs["refresh"](text, files)) == outputs["lasting"](text)
 
 
 def test_there_is_something_to_test():

@@ -17,6 +17,7 @@ FACTS = (
     fact("by_decisions", n_target=5000),
     fact("expected_gain", goal="accuracy", mean=0.05, low=0.01, high=0.09, level=0.95, changed=0.1),
     fact("expected_gain", goal="cost", mean=0.5, low=-0.1, high=1.1, level=0.9, changed=None),
+    fact("calibrated_first", changed=0.34),
     fact("mismatch", text="predictions contradict 3 labels."),
     fact("measured", goal="accuracy", n=40, before=0.5, after=0.6),
     fact("measured", goal="log_loss", n=40, before=1.25, after=0.61),

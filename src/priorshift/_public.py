@@ -37,6 +37,7 @@ from priorshift.evidence import (
     check_assumption,
     detect_shift,
     diagnose,
+    expected_accuracy,
 )
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
 from priorshift.groups import GroupCounts, GroupEstimates, estimate_groups
@@ -77,6 +78,7 @@ __all__ = [
     "detect_shift",
     "diagnose",
     "estimate_groups",
+    "expected_accuracy",
     "get_estimator",
     "join_labels",
     "labels_needed",

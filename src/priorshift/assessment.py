@@ -24,6 +24,7 @@ from priorshift.border import (
     Predictions,
     Table,
     as_decisions,
+    check_count,
     check_level,
     check_proba,
     column_of,
@@ -35,33 +36,60 @@ from priorshift.border import (
     read_decisions,
     read_labels,
     settle_classes,
+    take_rows,
     warn_of_missing_names,
 )
-from priorshift.estimators import PPI, PriorEstimate, PriorEstimator, get_estimator
+from priorshift.estimators import (
+    PPI,
+    CalibratedMean,
+    PriorEstimate,
+    PriorEstimator,
+    get_estimator,
+)
 from priorshift.evidence import (
     AssumptionTest,
+    Backtest,
     Diagnostics,
     Expected,
+    Explained,
     ShiftTest,
-    check_assumption,
+    Strata,
+    Target,
+    act_on_target,
+    act_on_validation,
+    amplification,
     detect_shift,
     diagnose,
+    draw_rows_to_label,
     expected_score,
+    explain,
+    fit_mean,
+    hedge_shares,
     is_shifted,
     label_information,
     least_information,
+    measure_gains,
+    measure_shares,
+    promise,
+    read_groups,
+    replay,
+    rows_that_differ,
+    shares_by_history,
+    shares_by_labels,
+    shares_by_reading,
+    ungated,
 )
 from priorshift.text import movers, plain
-from priorshift.verdict import WORTH, Action, Gain, Ruling, Verdict, judge, labels_to_settle
+from priorshift.verdict import WORTH, Action, Gain, Kind, Promise, Ruling, Verdict, judge
 from priorshift.words import ADVICE, Fact, Headline, decisions_headline, fact, headline, say
 
 ACCURACY = Goal("accuracy")
 
-SOME_LABELS = 100
-"""Labels of the target to ask for where nothing is known of the changed decisions."""
-
 FEW_ROWS = 30
-"""Validation rows, at the estimated priors, below which more of them would help most."""
+"""Validation rows, at the estimated priors, below which an answer rests on few."""
+
+LABELS = 40
+"""Labels of the target to ask for where a verdict is unclear."""
 
 SAMPLE_NUMBERS = 10_000_000
 """Rows times classes of the target that are assessed: of a larger one a sample."""
@@ -112,9 +140,17 @@ class Assessment:
     ppi : PriorEstimate or None
         Class shares by these labels and all predictions, whatever changed: see `PPI`. The
         intervals hold for all classes together.
+    kind : Kind
+        Which kind of shift: how much of the change a change of class balance explains, with bounds,
+        and how much further the estimate moved than the calibrated mean.
     unexplained : float
-        Share of the target that no change of priors explains, 0 unless a test or labels refute
-        that only the class balance changed.
+        Bound on the share of the target that looks like no mixture of validation's classes.
+    calibrated_mean : PriorEstimate or None
+        The other reading of the target: class shares if p(y|x) stayed. None for decisions.
+    shares_to_report : PriorEstimate
+        Class shares by all evidence, with an interval: see `priorshift.evidence`.
+    backtest : Backtest or None
+        What would have helped on past groups, if you gave `groups_val`.
     n_val, n_target : int
         Rows of validation and target.
     rows_looked_at : int
@@ -145,7 +181,11 @@ class Assessment:
     diagnostics: Diagnostics | None
     measured: "Measured | None"
     ppi: PriorEstimate | None
+    kind: Kind
     unexplained: float
+    calibrated_mean: PriorEstimate | None
+    shares_to_report: PriorEstimate
+    backtest: Backtest | None
     n_val: int
     n_target: int
     rows_looked_at: int
@@ -155,6 +195,8 @@ class Assessment:
     score_after: Expected | None = None
     costs: Vector | None = None
     decided_shares: Vector | None = None
+    _full: PriorEstimate | None = None
+    """Adapts in full, whatever was ruled."""
 
     @property
     def sentence(self) -> str:
@@ -193,12 +235,51 @@ class Assessment:
         return self.score_after if self.goal == "accuracy" else self.diagnostics.accuracy_after
 
     @property
-    def shares_to_report(self) -> PriorEstimate:
-        """Which class shares to report: PPI's where labels of the target contradict the estimate.
+    def explained(self) -> float | None:
+        """Share of the change in predictions that a change of class balance explains.
 
-        Where both agree, those of the smaller standard errors.
+        None where predictions changed no more than noise does.
         """
-        return shares_to_report(self.estimate, self.ppi)
+        return self.kind.explained
+
+    @property
+    def explained_interval(self) -> tuple[float, float] | None:
+        """Bounds of `explained`."""
+        return None if self.explained is None else (self.kind.low, self.kind.high)
+
+    def rows_to_label(
+        self,
+        y_proba: ArrayLike,
+        n: int = 40,
+        random_state: int | np.random.Generator | None = None,
+    ) -> Indices:
+        """Return the rows of the target whose labels would tell most, as sorted indices.
+
+        Three quarters are drawn among rows where nothing, calibrating and adapting in full decide
+        differently, the others among the rest. Label them all, whatever you see, and pass the
+        labels to `assess` as `y_target`.
+
+        Parameters
+        ----------
+        y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+            Predicted probabilities of the target, as given to `assess`.
+        n : int, default=40
+            How many rows, of all kinds together.
+        random_state : None, int or numpy.random.Generator, optional
+            For the draw; None draws anew each time.
+        """
+        check_count(n, "n")
+        if self.calibrated_mean is None or self._full is None:
+            raise ValueError(
+                "rows to label are chosen by probabilities; of decisions, label rows at random."
+            )
+        rows = check_proba(y_proba, tables=True, classes=self.estimate.classes)
+        values: Any = ordered(rows, self.estimate.classes).values
+        if isinstance(values, Table):
+            values = take_rows(values, np.arange(values.shape[0]))
+        target = act_on_target(self._full, self.calibrated_mean, values)
+        goal = self.judged_by.at(self.estimate.priors)
+        return draw_rows_to_label(rows_that_differ(goal, target), n, random_state)
 
     def adapt(self, y_proba: ArrayLike, **options: Any) -> NDArray[Any]:
         """Do what `action` says: adapt predictions, or return them as they are.
@@ -226,8 +307,11 @@ class Assessment:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON."""
-        parts = "gain score_before score_after estimate shift_test assumption_test diagnostics"
-        found = {name: getattr(self, name) for name in (*parts.split(), "measured", "ppi")}
+        parts = (
+            "gain score_before score_after estimate calibrated_mean shares_to_report shift_test "
+            "assumption_test diagnostics measured ppi backtest"
+        )
+        found = {name: getattr(self, name) for name in parts.split()}
         shares, names = self.decided_shares, self.estimate.classes.tolist()
         return {
             "verdict": self.verdict,
@@ -236,6 +320,10 @@ class Assessment:
             "reasons": list(self.reasons),
             "facts": [{"name": one.name, **plain(one.numbers)} for one in self.facts],
             "goal": self.goal,
+            "explained": self.explained,
+            "explained_interval": None
+            if self.explained_interval is None
+            else list(self.explained_interval),
             "decided_shares": None
             if shares is None
             else dict(zip(names, shares.tolist(), strict=True)),
@@ -300,6 +388,8 @@ def assess(
     classes: ArrayLike | None = None,
     method: str | PriorEstimator = "auto",
     y_target: ArrayLike | None = None,
+    groups_val: ArrayLike | None = None,
+    assume_prior_shift: bool = False,
     costs: Any = None,
     goal: GoalName = "accuracy",
     confidence_level: float = 0.95,
@@ -307,9 +397,9 @@ def assess(
 ) -> Assessment:
     """Say whether to adapt predictions to a target, and why.
 
-    Start here. `assess` estimates the target's class priors with intervals, tests whether they
-    changed and whether nothing else did, works out the accuracy to expect before and after
-    adapting, and weighs all of it into one verdict.
+    Start here. `assess` estimates the target's class shares in two ways, says how much of what
+    changed a change of class balance explains, works out what calibrating and adapting should gain,
+    and weighs all of it into one verdict.
 
     Parameters
     ----------
@@ -334,7 +424,12 @@ def assess(
         the same validation set, is used as it is. For decisions, "auto" is CM-L.
     y_target : array-like of shape (n_target,), optional
         Labels of the target, if you have some: None or NaN where a label is unknown, or -1 where
-        that is no class.
+        that is no class. Label what `Assessment.rows_to_label` asks for, or rows at random.
+    groups_val : array-like of shape (n_val,), optional
+        The month, site, person or other group of each validation row. Folds, errors and promises
+        then go by group, and `backtest` says what would have helped in the past.
+    assume_prior_shift : bool, default=False
+        Your word that each class looks as it did and only the class balance changed.
     costs : array-like of shape (n_classes, n_classes) or mapping, optional
         What errors cost, as for `decide`: the verdict then rests on expected cost, of decisions
         that weigh it, instead of accuracy.
@@ -389,7 +484,38 @@ def assess(
                 data.y_proba_val, data.classes[data.y_val], classes=data.classes, **given
             )
         estimate, no_interval = _estimate(fitted, data, confidence_level, seed)
-    found = _weigh(data, estimate, given, confidence_level, seed, aimed)
+        mean, past, groups = None, None, None
+        if data.decided_shares is None:
+            rows, labels = data.y_proba_val, data.classes[data.y_val]
+            if groups_val is not None:
+                groups, names, in_time = read_groups(
+                    groups_val, data.y_val.size, None, "groups_val"
+                )
+                past = replay(
+                    rows.values,
+                    data.y_val,
+                    groups,
+                    names,
+                    data.classes,
+                    in_time,
+                    method if isinstance(method, str) else clone(method),
+                    aimed,
+                    random_state,
+                    given,
+                )
+            mean = fit_mean(fitted, rows, labels, groups=groups, **given)
+    found = _weigh(
+        data,
+        estimate,
+        given,
+        confidence_level,
+        seed,
+        aimed,
+        mean=mean,
+        groups=groups,
+        past=past,
+        assumed=assume_prior_shift,
+    )
     return replace(
         found,
         facts=(*found.facts, *no_interval),
@@ -451,7 +577,14 @@ random_state
     known = estimate.source_priors if estimate.source_priors_from == "given" else None
     given = {"source_priors": known, "source_label_priors": source_label_priors}
     seed = 0 if random_state is None else random_state
-    return _weigh(data, estimate, given, confidence_level, seed)
+    with _collected():
+        mean = None if data.decided_shares is not None else _fit_mean(data, given)
+    return _weigh(data, estimate, given, confidence_level, seed, mean=mean)
+
+
+def _fit_mean(data: "Data", given: dict[str, Any]) -> CalibratedMean:
+    labels = data.classes[data.y_val]
+    return CalibratedMean().fit(data.y_proba_val, labels, classes=data.classes, **given)
 
 
 def _weigh(
@@ -461,20 +594,26 @@ def _weigh(
     level: float,
     seed: Any,
     goal: Goal = ACCURACY,
+    *,
+    mean: CalibratedMean | None = None,
+    groups: Indices | None = None,
+    past: Backtest | None = None,
+    assumed: bool = False,
 ) -> Assessment:
     """Gather the evidence about an estimate, rule on it, and say why."""
     goal = goal.at(estimate.priors)
     with _collected() as told:
-        numbers = _gather(data, estimate, level, goal)
+        numbers = _gather(data, estimate, level, goal, mean, groups)
         test, untested = _test(data, given, seed)
-    assumption = None if test is None else test.assumption
-    doubt, obstacle = unexplained(estimate, numbers, assumption), _obstacle(data, estimate)
+    estimate, obstacle = numbers.estimate, _obstacle(data, estimate)
+    near = past if past is not None and past.reaches(numbers.moved) else None
     shifted = None if test is None else test.rejected
-    ruling = _rule(data, estimate, numbers, goal, shifted, doubt, obstacle)
+    ruling = _rule(data, numbers, goal, shifted, near, assumed, obstacle)
     gain = Expected.of(*ruling.gain, level, (-1.0, 1.0) if goal.in_points else None)
     before, after = numbers.before, _score_after(data, numbers, gain.value, goal)
+    report = _report(data, numbers, ruling, near, assumed, level)
     if data.decided_shares is not None:
-        said = _headline_of_decisions(shares_to_report(estimate, numbers.ppi), data.decided_shares)
+        said = _headline_of_decisions(report, data.decided_shares)
     else:
         said = headline(
             ruling.why,
@@ -485,9 +624,10 @@ def _weigh(
             unknown=_unknown_classes(estimate),
         )
     facts = [] if obstacle is None else [obstacle]
-    facts += _facts(data, estimate, numbers, test, doubt, goal, level)
+    facts += _facts(data, numbers, test, report, past, near, assumed, goal, level)
     if ruling.verdict == "unclear" and obstacle is None:
-        facts.append(_advice(data, estimate, numbers, gain, goal))
+        more = numbers.measured is not None
+        facts.append(fact("label_rows", n=min(LABELS, data.n_target), more=more))
     facts += [*numbers.missing, *untested]
     if (looked_at := data.y_proba_target.shape[0]) < data.n_target:
         facts.append(fact("sampled", n=looked_at, n_target=data.n_target))
@@ -497,13 +637,17 @@ def _weigh(
         headline=said,
         facts=tuple(facts),
         gain=gain,
-        estimate=following(estimate, ruling.action),
+        estimate=following(estimate, ruling.action, numbers.mean),
         shift_test=test,
-        assumption_test=assumption,
+        assumption_test=None if test is None else test.assumption,
         diagnostics=numbers.diagnostics,
         measured=numbers.measured,
         ppi=numbers.ppi,
-        unexplained=doubt,
+        kind=numbers.kind,
+        unexplained=0.0 if numbers.explained is None else numbers.explained.unexplained,
+        calibrated_mean=numbers.mean,
+        shares_to_report=report,
+        backtest=past,
         n_val=data.y_val.size,
         n_target=data.n_target,
         rows_looked_at=data.y_proba_target.shape[0],
@@ -513,6 +657,7 @@ def _weigh(
         score_after=after,
         costs=goal.costs,
         decided_shares=data.decided_shares,
+        _full=None if numbers.mean is None else adapting(estimate),
     )
 
 
@@ -552,6 +697,7 @@ class Verdicts:
     ) -> None:
         self.validation = check_proba(y_proba_val, "y_proba_val"), y_val
         self.source_label_priors, self.budget = source_label_priors, budget
+        self._mean: CalibratedMean | None = None
         self._obstacles: list[Fact | None] = []
 
     def on(
@@ -574,22 +720,19 @@ class Verdicts:
             return None
         self.budget -= n_rows * (K + 10)
         rows = (data.y_proba_val, data.classes[data.y_val], data.y_proba_target)
-        options: Any = {"classes": data.classes, "random_state": 0}
         with _collected():
-            numbers = _gather(data, estimate, 0.95, ACCURACY)
-            doubt = unexplained(estimate, numbers, None)
+            if self._mean is None and data.decided_shares is None:
+                self._mean = _fit_mean(data, {"source_label_priors": self.source_label_priors})
+            numbers = _gather(data, estimate, 0.95, ACCURACY, self._mean, None)
             shifted: bool | None = None
             if not self._obstacles:  # validation is the same for all
                 self._obstacles.append(_obstacle(data, estimate))
             (obstacle,) = self._obstacles
             with suppress(ValueError):  # too few rows
-                shifted = is_shifted(*rows, self.source_label_priors, **options)
-            ruling = _rule(data, estimate, numbers, ACCURACY, shifted, doubt, obstacle)
-            settled = ruling.why == "no_shift" and numbers.measured is None
-            if shifted is None or settled or K > MOST_CLASSES_OF_ASSUMPTION:
-                return ruling.verdict  # whatever else changed
-            doubt = unexplained(estimate, numbers, check_assumption(*rows, **options))
-            return _rule(data, estimate, numbers, ACCURACY, shifted, doubt, obstacle).verdict
+                shifted = is_shifted(
+                    *rows, self.source_label_priors, classes=data.classes, random_state=0
+                )
+            return _rule(data, numbers, ACCURACY, shifted, None, False, obstacle).verdict
 
 
 # Inputs
@@ -711,23 +854,44 @@ def _collected() -> Iterator[list[str]]:
 
 
 class Numbers(NamedTuple):
-    """What validation and labels of the target say of an estimate."""
+    """What validation and labels of the target say of an estimate, under either reading."""
 
+    estimate: PriorEstimate
+    mean: PriorEstimate | None
+    explained: Explained | None
+    kind: Kind
+    promises: dict[Action, Promise]
+    """What actions gain by validation and predictions."""
+    changed: float
+    """Share of the decisions that adapting in full changes."""
     diagnostics: Diagnostics | None
-    expected: Gain
-    """Gain by validation."""
     before: Expected | None
     after: Expected | None
     """The goal's score by validation, before and after adapting."""
     measured: Measured | None
-    seen: Gain | None
-    """Gain by labels of the target."""
+    gains: dict[Action, Gain] | None
+    """What actions gain by labels of the target."""
+    shares: tuple[Vector, Vector] | None
+    """Class shares by labels of the target, and their variance."""
     ppi: PriorEstimate | None
     missing: tuple[Fact, ...]
 
+    @property
+    def moved(self) -> float:
+        """How far the estimate moved from the shares before, in total variation."""
+        assert self.mean is not None
+        return float(np.abs(self.estimate.priors - self.mean.source_priors).sum() / 2)
 
-def _gather(data: Data, estimate: PriorEstimate, level: float, goal: Goal) -> Numbers:
-    """Work out what adapting to an estimate should gain, and what labels say of it."""
+
+def _gather(
+    data: Data,
+    estimate: PriorEstimate,
+    level: float,
+    goal: Goal,
+    fitted: CalibratedMean | None,
+    groups: Indices | None,
+) -> Numbers:
+    """Work out what actions should gain under either reading, and what labels say of them."""
     diagnostics: Diagnostics | None = None
     missing: tuple[Fact, ...] = ()
     rows = data.y_proba_val, data.classes[data.y_val], data.y_proba_target
@@ -736,19 +900,50 @@ def _gather(data: Data, estimate: PriorEstimate, level: float, goal: Goal) -> Nu
     except ValueError as error:
         missing = (fact("no_diagnostics", error=str(error)),)
     scores = _scores(data, estimate, level, goal, diagnostics)
-    before, after, gain = scores or (None, None, None)
-    decided, expected = estimate.decision, Gain(0.0, 1.0)
-    if decided is not None and decided["goal"] == goal.name:
-        expected = Gain(decided["expected_gain"], decided["expected_gain_se"])
-    elif gain is not None:
-        expected = Gain(gain.value, gain.error(level))
-    measured = _measure(data, estimate, level, goal)
-    seen = None if measured is None else Gain(measured.gain.value, measured.gain.error(level))
-    ppi = None
-    if measured is not None:
-        fitted = PPI().fit(classes=data.classes, source_priors=estimate.source_priors)
-        ppi = fitted.estimate(data.y_proba_target, level, y_target=data.labels, simultaneous=True)
-    return Numbers(diagnostics, expected, before, after, measured, seen, ppi, missing)
+    before, after, _ = scores or (None, None, None)
+    if fitted is None:
+        nothing = Target(*[data.y_proba_target.values] * 3)
+        measured, ppi = _measure(data, nothing, None, level, goal)
+        none = Promise(*[Gain(0.0, 0.0)] * 4)
+        return Numbers(
+            estimate, None, None, Kind(), {"adapt": none}, 0.0, diagnostics, before, after,
+            measured, None, None, ppi, missing,
+        )  # fmt: skip
+    mean = fitted.estimate(data.y_proba_target, level)
+    if estimate.decision is not None:
+        estimate = replace(estimate, calibration=mean.calibrator)
+    target = act_on_target(estimate, mean, data.y_proba_target.values)
+    validation = act_on_validation(estimate, fitted, data.y_proba_val.values, data.y_val, groups)
+    shares = shares_by_reading(estimate, mean)
+    explained = None
+    ratio = amplification(shares.estimate, shares.mean, shares.before)
+    kind = Kind(1.0, 1.0, 1.0, ratio)  # nothing speaks against prior shift
+    if data.classes.size <= MOST_CLASSES:
+        explained = explain(validation.y_proba, data.y_val, target.y_proba, shares.before, level)
+        kind = Kind(explained.value, *(explained.interval or (0.0, 1.0)), ratio)
+    promises: dict[Action, Promise] = {
+        "calibrate": promise(goal, validation, target, shares, adapts=False),
+        "adapt": promise(goal, validation, target, shares, adapts=True),
+    }
+    strata = Strata(rows_that_differ(goal, target), data.labelled, data.y_target)
+    measured, ppi = _measure(data, target, strata, level, goal)
+    told = measured is not None and strata.tell
+    return Numbers(
+        estimate,
+        mean,
+        explained,
+        kind,
+        promises,
+        float((goal.decide(target.adapted) != goal.decide(target.y_proba)).mean()),
+        diagnostics,
+        before,
+        after,
+        measured,
+        measure_gains(goal, target, strata) if told else None,
+        None if measured is None else measure_shares(target.calibrated, strata),
+        ppi,
+        missing,
+    )
 
 
 def _scores(
@@ -800,33 +995,65 @@ def _score_after(data: Data, numbers: Numbers, gain: float, goal: Goal) -> Expec
     return found.moved_to(before.value + (gain if goal.in_points else -gain), goal.bounds)
 
 
-def _measure(data: Data, estimate: PriorEstimate, level: float, goal: Goal) -> Measured | None:
-    """Measure the goal on labelled rows of the target, before adapting and after, and the gain."""
+def _measure(
+    data: Data, target: Target, strata: Strata | None, level: float, goal: Goal
+) -> tuple[Measured | None, PriorEstimate | None]:
+    """Measure the goal on labelled rows of the target, before adapting and after, and the shares.
+
+    Labels are weighed by stratum: those of `rows_to_label` were not drawn alike.
+    """
     n, y = data.labelled.size, data.y_target
     if n < 2:
-        return None
-    rows = data.y_proba_target.values[data.labelled]
-    # a decision without probabilities stays what it is
-    decided = data.decided_shares is not None
-    adapted = rows if decided else adapting(estimate).adapt(Predictions.from_checked(rows))
-    before, after = goal.scores(y, rows), goal.scores(y, adapted)
-    weight = np.ones(n)
+        return None, None
+    if strata is None:
+        strata = Strata(np.zeros(len(target.y_proba), bool), data.labelled, y)
+    weight = _chances(strata)
+    before, after = (goal.scores(y, one[data.labelled]) for one in (target.y_proba, target.adapted))
     if goal.name == "balanced_accuracy":  # every class that occurs weighs the same
-        counts = np.bincount(y)
-        weight = n / (np.count_nonzero(counts) * counts[y])
-
-    def mean(scores: Vector, least: float, most: float) -> Expected:
-        scores = weight * scores
-        # one more row of either kind: no spread in few rows is no proof of none
-        error = float(np.sqrt((scores.var() + 1 / n) / n))
-        return Expected.of(float(scores.mean()), error, level, (least, most))
-
+        counts = np.bincount(y, weight)
+        scale = weight.sum() / (np.count_nonzero(counts) * counts[y])
+        before, after = before * scale, after * scale
     least, most = goal.bounds
-    gain = mean(after - before if goal.in_points else before - after, least - most, most - least)
-    right = (goal.decide(rows) == y).astype(np.float64)
-    hits = goal.decide(data.y_proba_val.values) == data.y_val
-    promised, p_value = compare_recall(data.y_val, hits, y, right, data.classes.size)
-    return Measured(n, mean(before, least, most), mean(after, least, most), gain, promised, p_value)
+
+    def mean(scores: Vector, low: float, high: float) -> Expected:
+        value, variance = strata.mean(scores, 0.5)
+        return Expected.of(float(value), float(np.sqrt(variance)), level, (low, high))
+
+    saved = after - before if goal.in_points else before - after
+    gain = mean(saved, least - most, most - least)
+    promised = p_value = None
+    if np.allclose(weight, weight[0]) or not strata.changed.any():
+        right = (goal.decide(target.y_proba[data.labelled]) == y).astype(np.float64)
+        hits = goal.decide(data.y_proba_val.values) == data.y_val
+        promised, p_value = compare_recall(data.y_val, hits, y, right, data.classes.size)
+    weights = np.ones(len(target.y_proba))
+    weights[data.labelled] = weight
+    ppi = (
+        PPI()
+        .fit(classes=data.classes)
+        .estimate(
+            data.y_proba_target,
+            level,
+            y_target=data.labels,
+            sample_weight=None if np.allclose(weight, weight[0]) else weights,
+            simultaneous=True,
+        )
+    )
+    bounds = mean(before, least, most), mean(after, least, most)
+    return Measured(n, *bounds, gain, promised, p_value), ppi
+
+
+def _chances(strata: Strata) -> Vector:
+    """Return 1 over each label's chance of being asked for; 1 where labels were drawn alike.
+
+    Labels drawn at random fall on changed rows as often as rows are changed.
+    """
+    share, n = strata.changed.mean(), strata.labelled.size
+    on_changed = strata.changed[strata.labelled]
+    if abs(on_changed.sum() - n * share) <= 3 * np.sqrt(n * share * (1 - share)):
+        return np.ones(n)
+    size = np.where(on_changed, share, 1 - share)
+    return np.asarray(size / np.where(on_changed, on_changed.sum(), n - on_changed.sum()))
 
 
 def compare_recall(
@@ -897,45 +1124,39 @@ def _test(
     return test, ()
 
 
-def unexplained(
-    estimate: PriorEstimate, numbers: Numbers, assumption: AssumptionTest | None
-) -> float:
-    r"""Return the share of the target that no change of priors explains, 0 unless it is refuted.
-
-    The test's statistic T is twice a mean square of f deviations, in standard errors: chance alone
-    makes it about 2. With M target rows and m effective validation rows,
-    :math:`\phi^2 = f (T / 2 - 1) (1/M + 1/m)` is like Pearson's, and half of :math:`\phi` bounds
-    the share of rows that moved. Labels refute it where their interval of the shares (PPI) and
-    that of the estimate lie apart: by how much they do.
-    """
-    low, high = (estimate.priors,) * 2 if estimate.interval is None else estimate.interval.T
-    share = float(outside(numbers.ppi, low, high).sum())
-    if assumption is not None and assumption.rejected and numbers.diagnostics is not None:
-        excess = assumption.degrees_of_freedom * max(0.0, assumption.statistic / 2 - 1)
-        rows = max(1.0, numbers.diagnostics.effective_sample_size)
-        share = max(share, 0.5 * float(np.sqrt(excess * (1 / assumption.n_target + 1 / rows))))
-    return min(1.0, share)
-
-
-def outside(ppi: PriorEstimate | None, low: Vector, high: Vector) -> Vector:
-    """Return how far bounds of each share lie outside the interval that labels give it."""
-    if ppi is None or ppi.interval is None:
-        return np.zeros_like(low)
-    least, most = ppi.interval.T
-    return np.maximum(np.maximum(least - high, low - most), 0.0)
-
-
-def shares_to_report(estimate: PriorEstimate, ppi: PriorEstimate | None) -> PriorEstimate:
-    """Return the estimate, or what labels and predictions say where that is the better report.
-
-    Inside the intervals of PPI, which hold whatever changed, the better shares are those of the
-    smaller standard errors.
-    """
-    if ppi is None or ppi.standard_error is None:
-        return estimate
-    if outside(ppi, estimate.priors, estimate.priors).any() or estimate.standard_error is None:
-        return ppi
-    return estimate if estimate.standard_error.mean() <= ppi.standard_error.mean() else ppi
+def _report(
+    data: Data,
+    numbers: Numbers,
+    ruling: Ruling,
+    past: Backtest | None,
+    assumed: bool,
+    level: float,
+) -> PriorEstimate:
+    """Choose the shares to report: by labels, by history, or between both readings."""
+    estimate, mean, ppi = numbers.estimate, numbers.mean, numbers.ppi
+    if mean is None:  # decisions: what labels say where they contradict the estimate, or know more
+        if ppi is None or ppi.interval is None or ppi.standard_error is None:
+            return estimate
+        low, high = ppi.interval.T
+        if ((estimate.priors < low) | (estimate.priors > high)).any():
+            return ppi
+        error = estimate.standard_error
+        return ppi if error is None or error.mean() > ppi.standard_error.mean() else estimate
+    if past is not None and past.gains is not None and not assumed:
+        reading = shares_by_history(estimate, mean, past, level)
+    else:
+        reading = hedge_shares(
+            estimate,
+            mean,
+            numbers.kind,
+            numbers.explained,
+            supported=assumed or ruling.why == "helps",
+            n_val=data.y_val.size,
+            level=level,
+        )
+    if numbers.shares is None:
+        return reading
+    return shares_by_labels(reading, *numbers.shares, level)
 
 
 def vaguest_share(estimate: PriorEstimate) -> int | None:
@@ -951,11 +1172,11 @@ def vaguest_share(estimate: PriorEstimate) -> int | None:
 
 def _rule(
     data: Data,
-    estimate: PriorEstimate,
     numbers: Numbers,
     goal: Goal,
     shifted: bool | None,
-    doubt: float,
+    past: Backtest | None,
+    assumed: bool,
     obstacle: Fact | None,
 ) -> Ruling:
     """Ask for the verdict; decisions cannot be adapted one by one, and are always left.
@@ -964,13 +1185,16 @@ def _rule(
     """
     if data.decided_shares is not None:
         return Ruling("leave", "none", "decisions", Gain(0.0, 0.0))
+    decided = numbers.estimate.decision
     if shifted is None:
-        shifted = estimate.decision is None or estimate.decision["reason"] != "no shift"
+        shifted = decided is None or decided["reason"] != "no_shift"
     return judge(
-        numbers.expected,
-        shifted=shifted,
-        doubt=doubt * goal.scale,
-        measured=numbers.seen,
+        numbers.promises,
+        numbers.kind,
+        shifted=shifted or numbers.kind.explained is not None,
+        measured=numbers.gains,
+        past=None if past is None else past.gains,
+        assumed=assumed,
         obstacle=None if obstacle is None else obstacle.name,
         worth=WORTH * goal.scale,
     )
@@ -997,12 +1221,19 @@ def _unknown_classes(estimate: PriorEstimate) -> list[Any]:
 
 def adapting(estimate: PriorEstimate) -> PriorEstimate:
     """Return an estimate that adapts, whatever it decided."""
-    return estimate if estimate.strength > 0 else estimate.with_action("adapt")
+    return ungated(estimate)
 
 
-def following(estimate: PriorEstimate, action: Action) -> PriorEstimate:
+def following(
+    estimate: PriorEstimate, action: Action, mean: PriorEstimate | None = None
+) -> PriorEstimate:
     """Return an estimate whose `adapt` does what the verdict says."""
-    return adapting(estimate) if action == "adapt" else estimate.with_action(action)
+    if action == "adapt":
+        return adapting(estimate)
+    found = estimate.with_action(action)
+    if action == "calibrate" and found.calibrator is None and mean is not None:
+        return replace(found, calibrator=mean.calibrator)
+    return found
 
 
 # The facts
@@ -1010,35 +1241,39 @@ def following(estimate: PriorEstimate, action: Action) -> PriorEstimate:
 
 def _facts(
     data: Data,
-    estimate: PriorEstimate,
     numbers: Numbers,
     test: ShiftTest | None,
-    doubt: float,
+    report: PriorEstimate,
+    past: Backtest | None,
+    near: Backtest | None,
+    assumed: bool,
     goal: Goal,
     level: float,
 ) -> Iterator[Fact]:
     """List what the verdict rests on."""
-    decisions, report = data.decided_shares is not None, shares_to_report(estimate, numbers.ppi)
-    decided, labels, ppi = estimate.decision, numbers.measured, numbers.ppi
+    estimate, mean, labels = numbers.estimate, numbers.mean, numbers.measured
     if test is not None and test.rejected:
         # how far it changed is what the estimate says, as everywhere
-        moved = (report if decisions else estimate).total_variation
+        moved = (report if mean is None else estimate).total_variation
         yield fact("shifted", p_value=test.p_value, moved=moved)
     elif test is not None:
         power, alternative = test.power, test.alternative
         yield fact("not_shifted", p_value=test.p_value, alternative=alternative, power=power)
-    if decisions:
+    if mean is None:
         yield fact("by_decisions", n_target=data.n_target)
     else:
-        if test is not None and test.assumption is not None:
-            yield from _facts_of_assumption(test.assumption, doubt)
-        changed = None if decided is None else decided["changed_decisions"]
-        gain = asdict(Expected.of(*numbers.expected, level))
-        mean = gain.pop("value")
-        yield fact("expected_gain", goal=goal.name, mean=mean, **gain, level=level, changed=changed)
+        yield from _facts_of_kind(numbers, test, assumed)
+        full = numbers.promises["adapt"]
+        for name, gain in (("if_prior_shift", full.prior), ("if_covariate_shift", full.covariate)):
+            bounds = asdict(Expected.of(*gain, level))
+            yield fact(name, goal=goal.name, **bounds, level=level, changed=numbers.changed)
+    if past is not None:
+        yield fact("history", text=past.sentence)
+        if near is None:
+            yield fact("moved_further", moved=numbers.moved)
     if labels is not None:
         n, before, after = labels.n_labelled, labels.before.value, labels.after.value
-        if decisions:
+        if mean is None:
             yield fact("measured_decisions", n=n, right=before)
         else:
             yield fact("measured", goal=goal.name, n=n, before=before, after=after)
@@ -1047,47 +1282,29 @@ def _facts(
         elif labels.p_value is not None:
             promised = labels.expected_before
             yield fact("not_as_on_validation", p_value=labels.p_value, promised=promised)
-    if ppi is not None and ppi.interval is not None:
-        apart = outside(ppi, estimate.priors, estimate.priors)
-        k, method = int(apart.argmax()), estimate.method
-        if apart.any():
-            low, high = ppi.interval[k].tolist()
-            known = {"label": str(data.classes[k]), "share": float(estimate.priors[k])}
-            yield fact("labels_contradict", method=method, low=low, high=high, **known)
-        else:
-            yield fact("labels_agree", method=method, better=report.method, level=100 * level)
+    if mean is not None:
+        k = int(np.abs(estimate.priors - mean.priors).argmax())
+        known = {"label": str(data.classes[k]), "report": float(report.priors[k])}
+        yield fact("readings", mean=float(mean.priors[k]), prior=float(estimate.priors[k]), **known)
+    decided = estimate.decision
     if decided is not None and decided["mismatch"] is not None:
         yield fact("mismatch", text=decided["mismatch"])
 
 
-def _facts_of_assumption(found: AssumptionTest, doubt: float) -> Iterator[Fact]:
-    if found.p_value is None:
-        yield fact("few_to_check", n_val=found.n_val, n_target=found.n_target)
-    elif found.rejected:
-        yield fact("more_changed", p_value=found.p_value, share=doubt)
-    else:
-        yield fact("explained", p_value=found.p_value)
-    if found.n_repeated_val or found.n_repeated_target:
+def _facts_of_kind(numbers: Numbers, test: ShiftTest | None, assumed: bool) -> Iterator[Fact]:
+    """Say how much a change of class balance explains, and how far the readings are apart."""
+    kind = numbers.kind
+    if numbers.explained is not None:
+        if kind.explained is None:
+            yield fact("nothing_changed")
+        else:
+            size = {"share": kind.explained, "low": kind.low, "high": kind.high}
+            yield fact("explained", **size)
+    if assumed:
+        yield fact("assumed")
+    found = None if test is None else test.assumption
+    if found is not None and (found.n_repeated_val or found.n_repeated_target):
         yield fact("repeated", n_val=found.n_repeated_val, n_target=found.n_repeated_target)
-
-
-def _advice(
-    data: Data, estimate: PriorEstimate, numbers: Numbers, gain: Expected, goal: Goal
-) -> Fact:
-    """Say what would help where the verdict is unclear."""
-    counts = np.bincount(data.y_val, minlength=data.classes.size)
-    rarest, known, n_val = int(counts.argmin()), numbers.diagnostics, data.y_val.size
-    worth = FEW_ROWS if known is None else known.effective_sample_size
-    if min(worth, counts[rarest]) < FEW_ROWS:
-        label = str(data.classes[rarest])
-        return fact("more_validation", label=label, n=int(counts[rarest]), n_val=n_val)
-    if data.n_target < FEW_ROWS * data.classes.size:
-        return fact("more_target", n=data.n_target)
-    if estimate.decision is None or goal.name not in ("accuracy", "cost"):
-        return fact("label_rows", n=SOME_LABELS)
-    changed = estimate.decision["changed_decisions"]
-    needed = labels_to_settle(gain.value / goal.scale, changed)
-    return fact("label_rows", n=min(needed, data.n_target))
 
 
 def _headline_of_decisions(report: PriorEstimate, decided: Vector) -> Headline:

@@ -20,6 +20,9 @@ MINUS = "−"
 LONGEST = 22
 """Characters of a name that is shortened."""
 
+LONGEST_NAME = 60
+"""Characters of a name in a message."""
+
 NOTHING = 1e-12
 """A share below this is rounding."""
 
@@ -27,6 +30,25 @@ BIDIRECTIONAL = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2
 """Marks that turn the direction of the text around them."""
 
 _ISOLATE, _END = "\u2068", "\u2069"
+
+
+def some(values: Any, most: int = 10) -> str:
+    """Show a few of many values, each cut to 60 characters.
+
+    Examples
+    --------
+    >>> some(["cat", "dog", "fox"], 2)
+    "'cat', 'dog', ... (3 in all)"
+    """
+    values = list(values)
+    shown = ", ".join(map(brief, values[:most]))
+    return shown + (f", ... ({len(values)} in all)" if len(values) > most else "")
+
+
+def brief(value: Any) -> str:
+    """Return a name as messages show it: quoted, and cut if it is long."""
+    shown = repr(value)
+    return shown if len(shown) <= LONGEST_NAME else f"{shown[: LONGEST_NAME - 4]}...{shown[-1]}"
 
 
 def movers(change: NDArray[Any], most: int | None = None) -> Indices:

@@ -1,21 +1,32 @@
 r"""Numbers in, verdict out: the one rule that says whether to adapt.
 
-With :math:`g` the expected gain, :math:`s` its standard error, and :math:`u` the share of the
-target that no change of priors explains, the gain may be off by :math:`e = \sqrt{s^2 + u^2}`.
-Labels of the target measure the gain directly; both are averaged by precision. Then
+A target can be read in two ways. Under *prior shift* each class looks as it did and the class
+balance moved; under *covariate shift* a prediction means what it did and other cases came.
+Predictions alone seldom tell them apart, and what helps under one may harm under the other. Three
+things can be done: nothing, calibrating, adapting in full. What decides, in this order:
 
-- **adapt** if :math:`g > 1.2\, e`, unless there is no evidence that the class balance changed and g
-  is below one point of accuracy;
-- **leave** if there is nothing to gain: there is no evidence that the class balance changed, or
-  :math:`g + 1.64\, e` is below one point of accuracy;
-- **unclear** otherwise, and always where an obstacle stands in the way of judging: a class that
-  nothing is known of, labels that have nothing to do with the predictions, columns in the wrong
-  order.
+1. **Labels of the target.** They measure what each action gains, :math:`g \pm s`. Before them, the
+   gain is :math:`G_p` under prior shift and :math:`G_x` under covariate shift, of which prior shift
+   is given the weight explained / 2; that is a guess of mean :math:`\mu` and spread :math:`\tau`,
+   never sharper than two points. Both are averaged by precision. The action of the largest gain
+   less 1.1 of its errors is taken, if that is above 0.
+2. **Labelled history**, where the target has moved no further than past groups did: the action
+   whose mean gain over these groups has the largest bound (one-sided 95 %, Student's), if above 0.
+3. **Otherwise what holds under either reading.** Adapting: the change is well explained (85 %,
+   surely 60 %), prior shift moves the shares at most twice as far as the calibrated mean does, and
+   adapting gains by both shares. Calibrating: it gains beyond 1.28 errors where nothing changed,
+   under covariate shift, and under prior shift too unless the size of the misfit rules that out.
+   Where both hold, the larger mean of both readings.
 
-Gains are in accuracy, or in what the goal names; `worth` is then one point's equivalent.
+With ``assumed``, the user's word that each class looks as it did, prior shift alone is asked.
+
+The verdict is **adapt** where an action is taken; **leave** if nothing changed or no action can
+gain a point; **unclear** otherwise: with calibrating where that pays anyway, but adapting might
+gain more.
 """
 
-from math import ceil, hypot, sqrt
+from collections.abc import Mapping
+from math import ceil, sqrt
 from typing import Literal, NamedTuple
 
 Verdict = Literal["adapt", "leave", "unclear"]
@@ -26,7 +37,23 @@ Action = Literal["none", "calibrate", "adapt"]
 with none or calibrate."""
 
 CAUTION = 1.2
-"""Standard errors that a gain must exceed."""
+"""Standard errors that a gain by the estimate must exceed."""
+
+MEASURED = 1.1
+"""Standard errors that a gain must exceed that labels measured."""
+
+PAYS = 1.28
+"""Standard errors by which calibrating must pay under each reading: 90 % on one side."""
+
+WELL, SURELY, REFUTED = 0.85, 0.6, 0.9
+"""A change is well explained from this share on, with this lower bound; prior shift is out of the
+question where the upper bound is below the last."""
+
+AMPLIFIED = 2.0
+"""How much further the estimate may move than the calibrated mean."""
+
+LEAST_SPREAD = 0.02
+"""Spread of a gain before any label: two points, however sure a reading may be of itself."""
 
 WORTH = 0.01
 """Gain in accuracy below which adapting is not worth it."""
@@ -39,10 +66,62 @@ FEWEST_LABELS = 30
 
 
 class Gain(NamedTuple):
-    """What adapting gains on the target, and its standard error."""
+    """What an action gains on the target, and its standard error."""
 
     mean: float
     error: float
+
+    def less(self, errors: float) -> float:
+        """Return the bound that many errors below the mean."""
+        return self.mean - errors * self.error
+
+    def joined(self, other: "Gain") -> "Gain":
+        """Return the average of two by precision."""
+        if not self.error or not other.error:
+            return self if not self.error else other
+        weight = self.error**2 / (self.error**2 + other.error**2)
+        mean = self.mean + weight * (other.mean - self.mean)
+        return Gain(mean, sqrt(weight) * other.error)
+
+
+class Promise(NamedTuple):
+    """What an action gains under each reading of the shift.
+
+    Where nothing changed; where predictions mean what they did; where classes look as they did, at
+    the shares of the calibrated mean, and at those of the estimate.
+    """
+
+    unchanged: Gain
+    covariate: Gain
+    mean: Gain
+    prior: Gain
+
+    def read(self, weight: float, least: float = 0.0) -> Gain:
+        """Return the gain if prior shift has this weight, covariate shift the rest."""
+        (x, x_error), (p, p_error) = self.covariate, self.prior
+        variance = weight * p_error**2 + (1 - weight) * x_error**2
+        variance += weight * (1 - weight) * (p - x) ** 2 + least**2
+        return Gain(weight * p + (1 - weight) * x, sqrt(variance))
+
+
+class Kind(NamedTuple):
+    """Which kind of shift: what a change of balance explains, with bounds, and amplification."""
+
+    explained: float | None = None
+    low: float = 0.0
+    high: float = 1.0
+    amplification: float = 1.0
+
+    @property
+    def well_explained(self) -> bool:
+        """Whether prior shift explains the change, and the answer hardly hinges on the reading."""
+        well = self.explained is not None and self.explained >= WELL and self.low >= SURELY
+        return well and self.amplification <= AMPLIFIED
+
+    @property
+    def refuted(self) -> bool:
+        """Whether prior shift surely leaves much of the change unexplained."""
+        return self.explained is not None and self.high < REFUTED
 
 
 class Ruling(NamedTuple):
@@ -55,56 +134,135 @@ class Ruling(NamedTuple):
 
 
 def judge(
-    expected: Gain,
+    promises: Mapping[Action, Promise],
+    kind: Kind,
     *,
     shifted: bool,
-    doubt: float = 0.0,
-    measured: Gain | None = None,
+    measured: Mapping[Action, Gain] | None = None,
+    past: Mapping[Action, Gain] | None = None,
+    assumed: bool = False,
     obstacle: str | None = None,
     worth: float = WORTH,
-    caution: float = CAUTION,
 ) -> Ruling:
-    """Say whether to adapt.
+    """Say whether to adapt, and how.
 
     Parameters
     ----------
-    expected : Gain
-        By validation, without labels of the target.
+    promises : mapping from action to Promise
+        By validation and the target's predictions. Where outputs cannot be calibrated, "adapt"
+        alone.
+    kind : Kind
+        How much of the change a change of class balance explains.
     shifted : bool
-        Whether there is evidence that the class balance changed.
-    doubt : float, default=0
-        How far the gain may be off beside its standard error, because more changed.
-    measured : Gain, optional
+        Whether predictions or class balance changed beyond noise.
+    measured : mapping from action to Gain, optional
         By labels of the target.
+    past : mapping from action to Gain, optional
+        By labelled history, of groups that moved as far as the target; the error is scaled so that
+        `SURE` of them bound the mean.
+    assumed : bool, default=False
+        Whether each class is known to look as it did.
     obstacle : str, optional
         Why nothing can be judged: the reason of an "unclear" verdict.
     worth : float, default=0.01
         Gain below which adapting is not worth it.
-    caution : float, default=1.2
-        Standard errors that the gain must exceed.
 
     Examples
     --------
-    >>> judge(Gain(0.05, 0.01), shifted=True).verdict
+    >>> gain, loss, none = Gain(0.05, 0.01), Gain(-0.04, 0.01), Gain(0.0, 0.001)
+    >>> promises = {"adapt": Promise(loss, loss, gain, gain)}
+    >>> judge(promises, Kind(0.97, 0.9, 1.0, 1.5), shifted=True).verdict
     'adapt'
-    >>> judge(Gain(0.05, 0.01), shifted=True, doubt=0.2)[:3]
+    >>> judge(promises, Kind(0.5, 0.4, 0.6, 1.5), shifted=True)[:3]
     ('unclear', 'none', 'more_changed')
+    >>> judge(promises, Kind(0.97, 0.9, 1.0, 4.0), shifted=True)[:3]
+    ('unclear', 'none', 'hinges')
     """
-    gain = Gain(expected.mean, hypot(expected.error, doubt))
+    weight = 1.0 if assumed else kind.explained or 0.0
+    expected = {action: one.read(weight) for action, one in promises.items()}
+    full = expected["adapt"]
+    if obstacle is not None:
+        return Ruling("unclear", "none", obstacle, full)
     if measured is not None:
-        weight = gain.error**2 / (gain.error**2 + measured.error**2)
-        mean = gain.mean + weight * (measured.mean - gain.mean)
-        gain = Gain(mean, sqrt(weight) * measured.error)
+        least = LEAST_SPREAD * worth / WORTH
+        gains = {
+            action: promises[action].read(weight / 2, least).joined(gain)
+            for action, gain in measured.items()
+        }
+        return take_best(gains, MEASURED, "labels", worth)
+    if past is not None and not assumed:
+        return take_best(past, SURE, "history", worth)
+    if assumed:
+        priors = {action: one.prior for action, one in promises.items()}
+        ruling = take_best(priors, CAUTION, "assumed", worth)
+        if ruling.action == "none" and not shifted:
+            return Ruling("leave", "none", "no_shift", ruling.gain)
+        return ruling
+    adapts, calibrates = promises["adapt"], promises.get("calibrate")
+    agreed = kind.well_explained and adapts.prior.less(CAUTION) > 0 and adapts.mean.mean > 0
+    if agreed and not shifted:
+        agreed = adapts.prior.mean >= worth
+    pays = calibrates is not None and all(
+        gain.less(PAYS) > 0
+        for gain in (calibrates.unchanged, calibrates.covariate, calibrates.prior)
+        if gain is not calibrates.prior or not kind.refuted
+    )
+    if agreed and pays:
+        assert calibrates is not None
+        agreed = adapts.read(0.5).mean >= calibrates.read(0.5).mean
+    if agreed:
+        return Ruling("adapt", "adapt", "helps", full)
+    might = max(adapts.prior.mean, adapts.prior.mean + SURE * adapts.prior.error)
+    if pays:
+        gain = expected["calibrate"]
+        more = shifted and not kind.refuted and adapts.prior.less(CAUTION) > gain.mean + worth
+        if more:
+            return Ruling("unclear", "calibrate", "calibrate_first", gain)
+        return Ruling("adapt", "calibrate", "calibrate", gain)
+    if not shifted:
+        return Ruling("leave", "none", "no_shift", full)
+    if might < worth and all(gain.mean < worth for gain in expected.values()):
+        return Ruling("leave", "none", "no_gain", full)
+    if kind.explained is not None and not kind.explained >= WELL:
+        return Ruling("unclear", "none", "more_changed", full)
+    why = "unsure" if adapts.prior.less(CAUTION) <= 0 else "hinges"
+    return Ruling("unclear", "none", why, full)
+
+
+def judge_gain(
+    gain: Gain,
+    *,
+    shifted: bool,
+    obstacle: str | None = None,
+    worth: float = WORTH,
+    caution: float = CAUTION,
+) -> Ruling:
+    """Say whether to adapt if each class looks as it did, as estimators assume.
+
+    Examples
+    --------
+    >>> judge_gain(Gain(0.05, 0.01), shifted=True)[:3]
+    ('adapt', 'adapt', 'helps')
+    """
     if obstacle is not None:
         return Ruling("unclear", "none", obstacle, gain)
-    if gain.mean > caution * gain.error and (shifted or gain.mean >= worth):
+    if gain.less(caution) > 0 and (shifted or gain.mean >= worth):
         return Ruling("adapt", "adapt", "helps", gain)
     if not shifted:
         return Ruling("leave", "none", "no_shift", gain)
     if gain.mean + SURE * gain.error < worth:
         return Ruling("leave", "none", "no_gain", gain)
-    why = "more_changed" if doubt > expected.error else "unsure"
-    return Ruling("unclear", "none", why, gain)
+    return Ruling("unclear", "none", "unsure", gain)
+
+
+def take_best(gains: Mapping[Action, Gain], errors: float, by: str, worth: float) -> Ruling:
+    """Take the action of the largest bound, if that is above 0."""
+    best = max(gains, key=lambda action: gains[action].less(errors))
+    if gains[best].less(errors) > 0:
+        return Ruling("adapt", best, f"{by}_{best}", gains[best])
+    if all(gain.mean + SURE * gain.error < worth for gain in gains.values()):
+        return Ruling("leave", "none", f"{by}_leave", gains["adapt"])
+    return Ruling("unclear", "none", f"{by}_unsure", gains["adapt"])
 
 
 def labels_to_settle(gain: float, changed: float) -> int:

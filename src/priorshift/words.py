@@ -41,8 +41,8 @@ def fact(name: str, **numbers: Any) -> Fact:
 
     Examples
     --------
-    >>> say(fact("explained", p_value=0.73))
-    'A change of class balance alone explains the target (p = 0.73).'
+    >>> say(fact("nothing_changed"))
+    'The predictions changed no more than chance does.'
     """
     return Fact(name, numbers)
 
@@ -104,15 +104,30 @@ def headline(
     aim = Goal(goal)
     mean, low, high = gain
     span = change(goal, low, high)
-    if why == "helps":
+    by, _, what = why.rpartition("_")
+    verb = "rise" if aim.in_points else "fall"
+    size = short_points(mean).lstrip("+") + " points" if aim.in_points else f"{mean:.3g}"
+    how = f"by about {size}"
+    if why in ("helps", "assumed_adapt") and scores is not None:
+        before, after = (percents if aim.in_points else numbers)(*scores)
+        how = f"from about {before} to {after}"
+    if why in ("helps", "assumed_adapt"):
         changed = "the class balance has changed, and " if shifted else ""
-        verb = "rise" if aim.in_points else "fall"
-        size = short_points(mean).lstrip("+") + " points" if aim.in_points else f"{mean:.3g}"
-        how = f"by about {size}"
-        if scores is not None:
-            before, after = (percents if aim.in_points else numbers)(*scores)
-            how = f"from about {before} to {after}"
         return Headline("Adapt", f"{changed}{aim.word} should {verb} {how} ({span}).")
+    if why in ("calibrate", "assumed_calibrate"):
+        return Headline(
+            "Adapt",
+            f"calibrating alone pays, whichever way the target changed: {aim.word} should {verb} "
+            f"{how} ({span}).",
+        )
+    if by in BY and what in ACTS:
+        return Headline("Adapt", f"{BY[by]}, {ACTS[what]} makes {aim.word} {verb} {how} ({span}).")
+    if by in BY and what == "leave":
+        return Headline(LEAVE, f"{BY[by]}, there is nothing to gain ({span}).")
+    if by in BY:
+        return Headline(
+            "Unclear", f"{BY[by]}, adapting may still help or harm ({aim.word} {span})."
+        )
     if why == "no_shift":
         return Headline(LEAVE, "there is no evidence that the class balance changed.")
     if why == "no_gain":
@@ -120,7 +135,7 @@ def headline(
         much = f"gain {short_points(max(0.001, most)).lstrip('+')} points of {aim.word}"
         if not aim.in_points:
             much = f"lower {aim.word} by {most:.2g}"
-        return Headline(LEAVE, f"the class balance changed, but adapting would {much} at most.")
+        return Headline(LEAVE, f"the predictions changed, but adapting would {much} at most.")
     if why == "columns_swapped":
         return Headline(
             "Unclear",
@@ -147,12 +162,33 @@ def headline(
             "more than the class balance changed. The target looks different within its classes, "
             "so adapting may help or harm.",
         )
+    if why == "hinges":
+        return Headline(
+            "Unclear",
+            "it hinges on what changed. If each class looks as it did, adapting helps; if other "
+            "cases came, it harms. Predictions alone cannot tell.",
+        )
+    if why == "calibrate_first":
+        return Headline(
+            "Unclear",
+            f"calibrating pays whichever way the target changed ({aim.word} {span}), and is done. "
+            "Adapting in full may gain more, or harm.",
+        )
     return Headline(
         "Unclear",
-        "the class balance changed, but adapting may help or harm. "
+        "the predictions changed, but adapting may help or harm. "
         f"{aim.word.capitalize()} would change by {span}.",
     )
 
+
+BY = {
+    "labels": "by the labels of the target",
+    "history": "by your own history",
+    "assumed": "as you say that each class looks as it did",
+}
+"""What a verdict rests on, in words."""
+
+ACTS = {"calibrate": "calibrating alone", "adapt": "adapting"}
 
 LEAVE = "Leave the predictions as they are"
 
@@ -200,6 +236,33 @@ def change(goal: Aim, low: float, high: float) -> str:
     return f"{signed_number(-high, 2)} to {signed_number(-low, 2)}"
 
 
+def say_backtest(
+    n: int, n_groups: int, fewest: int, goal: Aim, gains: dict[str, float], off: dict[str, float]
+) -> str:
+    """Say what actions would have gained on groups of the past, and how far readings were off.
+
+    Examples
+    --------
+    >>> off = {"prior_shift": 0.14, "calibrated_mean": 0.02, "unchanged": 0.05}
+    >>> say_backtest(9, 9, 4, "accuracy", {"calibrate": 0.004, "adapt": -0.031}, off)
+    'On your 9 past groups adapting would have lost 3.1 points of accuracy and calibrating alone would have gained 0.4; the mean of calibrated probabilities was off by 2 points, the prior-shift estimate by 14, unchanged shares by 5.'
+    """  # noqa: E501
+    aim = Goal(goal)
+    factor, unit = (100, f" points of {aim.word}") if aim.in_points else (1, f" of {aim.word}")
+
+    def did(gain: float) -> str:
+        return f"{'gained' if gain >= 0 else 'lost'} {factor * abs(gain):.1f}"
+
+    few = f" {n_groups} groups are too few for a verdict." if n_groups < fewest else ""
+    mean, prior, same = (off[one] for one in ("calibrated_mean", "prior_shift", "unchanged"))
+    return (
+        f"On your {plural(n, 'past group')} adapting would have {did(gains['adapt'])}{unit} and "
+        f"calibrating alone would have {did(gains['calibrate'])}; the mean of calibrated "
+        f"probabilities was off by {100 * mean:.0f} points, the prior-shift estimate by "
+        f"{100 * prior:.0f}, unchanged shares by {100 * same:.0f}.{few}"
+    )
+
+
 # What it rests on
 
 
@@ -220,15 +283,20 @@ def _repeated(n_val: int, n_target: int) -> str:
     )
 
 
-def _expected_gain(
-    goal: Aim, mean: float, low: float, high: float, level: float, changed: float | None
-) -> str:
-    by = f"{short_points(mean)} points" if Goal(goal).in_points else signed_number(-mean)
-    tail = "" if changed is None else f" {changed:.0%} of the decisions would change."
-    return (
-        f"Judging by validation, adapting should change {Goal(goal).word} by {by} "
-        f"({100 * level:g}% interval {change(goal, low, high)}).{tail}"
-    )
+def _promised(reading: str) -> Callable[..., str]:
+    """Return what says by how much adapting in full would change the goal under a reading."""
+
+    def sentence(
+        goal: Aim, value: float, low: float, high: float, level: float, changed: float
+    ) -> str:
+        by = f"{short_points(value)} points" if Goal(goal).in_points else signed_number(-value)
+        tail = f"; {changed:.0%} of the decisions would change" if "class" in reading else ""
+        return (
+            f"If {reading}, adapting in full changes {Goal(goal).word} by {by} "
+            f"({100 * level:g}% interval {change(goal, low, high)}){tail}."
+        )
+
+    return sentence
 
 
 def _measured(goal: Aim, n: int, before: float, after: float) -> str:
@@ -249,17 +317,21 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     "shifted": "The class balance changed (p = {p_value:.3f}): about {moved:.0%} of the cases "
     "belong to other classes than in training.",
     "not_shifted": _not_shifted,
-    "explained": "A change of class balance alone explains the target (p = {p_value:.2f}).",
-    "more_changed": "A change of class balance alone does not explain the target (p = "
-    "{p_value:.3f}): up to {share:.0%} of it looks different within its classes. The verdict "
-    "allows for that. A target that was already adapted looks like that too.",
-    "few_to_check": "There are too few rows to check that only the class balance changed: "
-    "{n_val:,} of validation and {n_target:,} of the target.",
+    "explained": "A change of class balance explains {share:.0%} of what changed in the "
+    "predictions ({low:.0%} to {high:.0%}).",
+    "nothing_changed": "The predictions changed no more than chance does.",
+    "assumed": "You say that each class looks as it did: the verdict takes your word for it.",
     "repeated": _repeated,
     "by_decisions": "The correction assumes that the {n_target:,} decisions err as often as on "
     "validation. Decisions alone cannot show whether they do; labels of some target rows can.",
     # what does adapting gain?
-    "expected_gain": _expected_gain,
+    "if_prior_shift": _promised("each class looks as it did"),
+    "if_covariate_shift": _promised("predictions mean what they did and other cases came"),
+    "history": "{text}",
+    "moved_further": "The target has moved further than any of these groups ({moved:.0%} of the "
+    "cases), so they do not decide.",
+    "calibrated_first": "{changed:.0%} of the decisions change; probabilities are calibrated "
+    "first.",
     "mismatch": "Note: {text}",
     # what do labels of the target say?
     "measured": _measured,
@@ -269,21 +341,19 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     "{p_value:.2f}).",
     "not_as_on_validation": "Within classes, decisions on them are not as on validation, by which "
     "{promised:.1%} should be right (p = {p_value:.3f}): more than the class balance changed.",
-    "labels_contradict": "Those labels and all predictions (PPI) put class {label} at {low:.1%} to "
-    "{high:.1%}, whatever changed; {method} says {share:.1%}. Report PPI's shares.",
-    "labels_agree": "The shares by {method} are inside the {level:.3g}% intervals of PPI, which "
-    "hold whatever changed. Report those by {better}: they are more precise.",
+    # which shares to report?
+    "readings": "Class {label}: {prior:.1%} if each class looks as it did, {mean:.1%} if "
+    "predictions mean what they did; report {report:.1%}, with its interval.",
     # what would help?
     "unknown_class": lambda n: (
         f"Add validation rows of the {plural(n, 'missing class', 'missing classes')}, or give "
         "source_priors."
     ),
-    "more_validation": lambda label, n, n_val: (
-        f"More labelled validation rows would help most: class {shorten(label)} has {n} of "
-        f"{n_val:,}."
+    "label_rows": lambda n, more: (
+        f"Label {n:,}{' more' if more else ''} rows to settle it: rows_to_label draws them mostly "
+        "where calibrating or adapting changes the decision, and assess(y_target=...) then "
+        "measures which of them helps."
     ),
-    "more_target": "More target rows would help most: there are {n:,}.",
-    "label_rows": "Labels of {n:,} target rows or more would help most: pass them as y_target.",
     # what is missing?
     "no_interval": "There is no interval: {error}",
     "no_diagnostics": "There are no diagnostics: {error}",
@@ -294,5 +364,5 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
 }
 """What states each fact, by its name."""
 
-ADVICE = ("unknown_class", "more_validation", "more_target", "label_rows")
+ADVICE = ("unknown_class", "label_rows")
 """Facts that say what would make an unclear verdict clear."""

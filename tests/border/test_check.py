@@ -1,5 +1,6 @@
 """Bad input is refused with its name, place and remedy; good input is read in any form."""
 
+import contextlib
 import re
 import sys
 import warnings
@@ -15,7 +16,13 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 import priorshift as ps
-from priorshift.border import check_priors
+from priorshift.border import (
+    check_logits,
+    check_positive,
+    check_priors,
+    check_proba,
+    check_sample_weight,
+)
 
 VALID = np.array(
     [
@@ -921,3 +928,34 @@ def test_one_number_is_the_prior_of_the_positive_class_of_two(two):
 )
 def test_one_number_that_is_not_clear(prior, classes, said):
     assert said in complaint(check_priors, prior, np.array(classes), "source_priors")
+
+
+ODD = [0.0, 1.0, -1.0, np.nan, np.inf, -np.inf, 1e308, -1e308, 5e-324, 10**400]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("one", ODD)
+@pytest.mark.parametrize("other", ODD)
+def test_odd_numbers_are_refused_in_words_or_pass_without_a_warning(one, other):
+    rows = [[one, other], [0.5, 0.5]]
+    calls = [
+        lambda: check_proba(rows),
+        lambda: check_proba(rows, tables=True),
+        lambda: check_logits(rows),
+        lambda: check_sample_weight(rows[0], 2),
+        lambda: check_priors(rows[0], np.array(["a", "b"]), "priors"),
+        lambda: check_priors({"a": one, "b": other}, np.array(["a", "b"]), "priors"),
+        lambda: check_priors(one, np.array(["a", "b"]), "priors"),
+        lambda: check_positive(one, "alpha"),
+        lambda: ps.renormalise(rows),
+    ]
+    for call in calls:
+        with contextlib.suppress(ValueError):
+            call()
+
+
+def test_long_names_are_cut_in_messages():
+    names = ["a" * 100_000, "b" * 100_000]
+    with pytest.raises(ValueError, match="outside classes") as caught:
+        ps.SCML().fit(np.eye(2), ["c" * 100_000, "a"], classes=names)
+    assert len(str(caught.value)) < 500

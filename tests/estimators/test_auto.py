@@ -3,7 +3,6 @@
 import json
 import pickle
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ import priorshift as ps
 from priorshift.calibration import CalibrationAverage
 from priorshift.estimators import auto as auto_module
 from priorshift.intervals import IntervalRequest
+from priorshift.text import short_points
 
 K = 5
 TARGET = np.array([0.05, 0.1, 0.15, 0.2, 0.5])
@@ -246,7 +246,7 @@ def test_the_second_reading_is_scm_m_of_calibrated_outputs_with_shrunk_columns(
     for k in range(K):
         own = (omega * outputs[:, k]) @ outputs / (omega @ outputs[:, k])
         rows = outputs[y_val == k]
-        columns[:, k] = (rows.sum(axis=0) + 10 * own) / (len(rows) + 10)
+        columns[:, k] = (rows.sum(axis=0) + 15 * own) / (len(rows) + 15)
 
     def unlikely(free):
         p = np.exp(free) / np.exp(free).sum()
@@ -258,7 +258,7 @@ def test_the_second_reading_is_scm_m_of_calibrated_outputs_with_shrunk_columns(
     np.testing.assert_allclose(found, expected, atol=1e-3)
     monkeypatch.setattr(auto_module, "LEAST_FEW", 1.0)  # the first reading alone
     first, _ = auto._shares(y_proba)
-    weight = first.priors @ (10 / (10 + np.bincount(y_val)))
+    weight = first.priors @ (15 / (15 + np.bincount(y_val)))
     np.testing.assert_allclose(
         shares.priors, first.priors + weight / 2 * (found - first.priors), atol=1e-9
     )
@@ -267,50 +267,37 @@ def test_the_second_reading_is_scm_m_of_calibrated_outputs_with_shrunk_columns(
 
 
 def test_few_rows_promise_no_more_than_they_can_keep():
-    """Ten classes of some six rows each; half of the targets are not shifted."""
-    kept, lost = [], []
-    for seed in range(40):
+    """Eight classes of some eight rows each; half of the targets are not shifted."""
+    off, gains = [], []
+    for seed in range(30):
         rng = np.random.default_rng(seed)
-        centres = rng.normal(size=(10, 5))
-        source = 0.7 * rng.dirichlet(np.ones(10)) + 0.03
-        tilt = rng.normal(scale=0.7, size=10)
+        centres, tilt = rng.normal(size=(8, 5)), rng.normal(scale=0.7, size=8)
+        source = 0.5 * rng.dirichlet(np.ones(8)) + 0.0625
 
         def draw(n, priors, rng=rng, centres=centres, tilt=tilt):
-            y = rng.choice(10, n, p=priors)
-            x = centres[y] + rng.normal(size=(n, 5))
-            scores = x @ centres.T - (centres**2).sum(axis=1) / 2 + tilt
-            return softmax(scores, axis=1), y
+            y = rng.choice(8, n, p=priors)
+            scores = (centres[y] + rng.normal(size=(n, 5))) @ centres.T
+            return softmax(scores - (centres**2).sum(axis=1) / 2 + tilt, axis=1), y
 
-        y_proba_val, y_val = draw(60, source)
-        y_proba, y = draw(500, rng.dirichlet(np.ones(10)) if seed % 2 else source)
-        auto = ps.Auto(random_state=0).fit(y_proba_val, y_val, classes=np.arange(10))
-        shift = auto.estimate(y_proba)
-        if not shift.decision["adapt"]:
-            continue
-        gain = accuracy(shift.adapt(y_proba), y) - accuracy(y_proba, y)
-        error = np.hypot(shift.decision["expected_gain_se"], 0.02)  # and 500 labels' own noise
-        kept.append(abs(gain - shift.decision["expected_gain"]) < 1.96 * error)
-        lost.append(gain < -0.01)
+        y_proba_val, y_val = draw(64, source)
+        y_proba, y = draw(500, rng.dirichlet(np.ones(8)) if seed % 2 else source)
+        given = {"source_label_priors": source, "classes": np.arange(8)}
+        shift = ps.Auto(random_state=0).fit(y_proba_val, y_val, **given).estimate(y_proba)
+        gains.append(accuracy(shift.adapt(y_proba), y) - accuracy(y_proba, y))
+        if shift.decision["adapt"]:
+            error = np.hypot(shift.decision["expected_gain_se"], 0.02)  # 500 labels' own noise
+            off.append((gains[-1] - shift.decision["expected_gain"]) / error)
+    print(len(off), np.mean(np.abs(off) < 1.96), np.sort(gains)[:5], np.mean(gains), np.mean(off))
+    assert len(off) >= 5
 
 
-@pytest.mark.parametrize(
-    ("moved", "mismatch", "decides"), [(0.3, False, True), (0.1, False, False), (0.3, True, False)]
-)
-def test_caution_counts_more_where_the_gain_comes_from_calibrating(
-    simulation, rng, monkeypatch, moved, mismatch, decides
-):
-    """A gain of 1.2 standard errors is enough only where it comes from the shift."""
+@pytest.mark.parametrize(("gain", "adapts"), [(0.125, True), (0.115, False)])
+def test_the_gain_must_exceed_the_caution_of_assess(simulation, rng, monkeypatch, gain, adapts):
     y_proba_val, y_val = simulation.draw(simulation.source_priors, 300, rng)
     y_proba, _ = simulation.draw(TARGET, 300, rng)
     auto = ps.Auto().fit(y_proba_val, y_val)
-    shares, _ = auto._shares(y_proba)
-    source = auto._balance.priors
-    priors = source + moved * np.where(np.arange(K) == source.argmin(), 1.0, -source)
-    priors /= priors.sum()
-    monkeypatch.setattr(auto, "_shares", lambda y: (replace(shares, priors=priors), y))
-    monkeypatch.setattr(auto, "_mismatch", "Note: they do." if mismatch else None)
-    monkeypatch.setattr(auto_module, "expected_gain", lambda *_: auto_module.Gain(0.12, 0.1, 0.2))
-    assert auto.estimate(y_proba).decision["adapt"] is decides
+    monkeypatch.setattr(auto_module, "expected_gain", lambda *_: auto_module.Gain(gain, 0.1, 0.2))
+    assert auto.estimate(y_proba).decision["adapt"] is adapts
 
 
 def test_too_few_samples_change_no_decision(simulation, rng):
@@ -318,7 +305,7 @@ def test_too_few_samples_change_no_decision(simulation, rng):
     y_proba, _ = simulation.draw(simulation.source_priors, 3, rng)
     shift = ps.Auto().fit(y_proba_val, y_val, classes=np.arange(K)).estimate(y_proba)
     assert shift.strength == 0
-    assert shift.decision["sentence"].startswith("Leave predictions alone")
+    assert shift.decision["sentence"].startswith(("Leave the predictions", "Unclear"))
 
 
 @pytest.mark.parametrize(("y_val", "n_target"), [([0, 0, 0], 3), ([0, 1, 1], 1), ([0, 1, 1], 3)])
@@ -374,10 +361,10 @@ def test_a_class_without_samples_and_source_prior_leaves_predictions_alone(simul
     assert shift.unseen_classes == (4,)
     np.testing.assert_array_equal(shift.adapt(y_proba).argmax(axis=1), y_proba.argmax(axis=1))
     assert shift.decision["adapt"] is False
-    assert shift.decision["reason"] == "unknown class"
+    assert shift.decision["reason"] == "unknown_class"
     assert shift.decision["unknown_classes"] == [4]
-    assert "no sample of class 4" in shift.decision["sentence"]
-    assert "not sure" not in shift.decision["sentence"]
+    assert "no row of class “4”" in shift.decision["sentence"]
+    assert "may help or harm" not in shift.decision["sentence"]
 
 
 def test_validation_of_other_classes_than_the_source_is_refused():
@@ -430,10 +417,8 @@ def test_the_decision_is_data_and_sentences(simulation, rng):
     assert 0 <= decision["raw_weight"] <= 1
     assert 0 < decision["row_weight"] <= 1
     assert decision["rows_looked_at"] == 1000
-    gain = 100 * decision["expected_gain"]
-    assert decision["sentence"].startswith(
-        f"Adapt: accuracy should rise by about {gain:.{0 if gain >= 9.5 else 1}f} points ("
-    )
+    gain = short_points(decision["expected_gain"]).lstrip("+")
+    assert decision["sentence"].startswith(f"Adapt: accuracy should rise by about {gain} points (")
     assert shift.status == "stationary"
 
 
@@ -460,7 +445,7 @@ def test_the_result_is_json_and_lasts_to_the_last_bit(simulation, rng, priors):
             np.testing.assert_array_equal(one.floor, other.floor)
 
 
-@pytest.mark.parametrize("reason", ["no shift", "helps"])
+@pytest.mark.parametrize("reason", ["no_shift", "helps"])
 def test_the_decision_has_its_reason(simulation, rng, reason):
     y_proba_val, y_val = simulation.draw(simulation.source_priors, 2000, rng)
     priors = TARGET if reason == "helps" else simulation.source_priors
@@ -474,7 +459,7 @@ def test_little_evidence_is_a_reason_of_its_own(simulation, rng):
     y_proba, _ = simulation.draw(TARGET, 2000, rng)
     decision = ps.Auto(caution=50).fit(y_proba_val, y_val).estimate(y_proba).decision
     assert decision["reason"] == "unsure"
-    assert "not sure that adapting helps" in decision["sentence"]
+    assert "adapting may help or harm" in decision["sentence"]
 
 
 @pytest.mark.parametrize(
@@ -554,7 +539,7 @@ def test_a_large_target_is_judged_by_a_sample(simulation, rng, monkeypatch):
     monkeypatch.setattr(auto_module, "SMALL_BYTES", 1000)
     shift = auto.estimate(y_proba)
     assert shift.decision["rows_looked_at"] < 4000
-    assert "of 4,000 rows." in shift.decision["sentence"]
+    assert "of the target's 4,000 rows" in shift.decision["sentence"]
     assert np.abs(shift.priors - TARGET).sum() < 0.2
 
 

@@ -45,10 +45,10 @@ def test_a_subclass_that_finds_priors_in_another_way_is_not_batched_as_its_base_
             return super()._solve(target)
 
     class Batched(Other):
-        _batch = "likelihood"
+        _batch = "counts"
 
     assert Other().batch is None
-    assert Batched().batch == "likelihood"
+    assert Batched().batch == "counts"
 
 
 def test_results_under_another_name_find_their_method():

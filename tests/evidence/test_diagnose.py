@@ -228,3 +228,51 @@ def test_bad_input_is_refused(drawn, estimate):
     kept = y != 3
     with pytest.raises(ValueError, match="no sample of any class"):
         diagnose(f[kept], y[kept], g, only)
+
+
+# Expected accuracy by itself
+
+
+def test_expected_accuracy_with_given_priors_is_a_weighted_mean_of_recalls(drawn):
+    f, y, g, _ = drawn
+    priors = np.array([0.5, 0.1, 0.1, 0.3])
+    recall = [(f[y == k].argmax(axis=1) == k).mean() for k in range(4)]
+    found = ps.expected_accuracy(f, y, g, priors)
+    assert found.value == pytest.approx(priors @ recall)
+    named = ps.expected_accuracy(f, y, g, dict(enumerate(priors.tolist())), classes=range(4))
+    assert named == found
+
+
+def test_expected_accuracy_estimates_priors_and_includes_their_noise(drawn, estimate):
+    f, y, g, t = drawn
+    found = ps.expected_accuracy(f, y, g)
+    assert found.low < (g.argmax(axis=1) == t).mean() < found.high
+    of_estimate = ps.expected_accuracy(f, y, g, estimate)
+    assert of_estimate == diagnose(f, y, g, estimate).accuracy_before
+    exact = ps.expected_accuracy(f, y, g, estimate.priors)
+    assert exact.value == pytest.approx(of_estimate.value)
+    assert exact.high - exact.low < of_estimate.high - of_estimate.low
+
+
+def test_expected_accuracy_refuses_what_it_cannot_know(drawn):
+    f, y, g, _ = drawn
+    kept = y != 3
+    with pytest.raises(ValueError, match="no sample of any class that priors give"):
+        ps.expected_accuracy(f[kept], y[kept], g, [0, 0, 0, 1], classes=range(4))
+    with pytest.raises(ValueError, match="priors"):
+        ps.expected_accuracy(f, y, g, [0.5, 0.5])
+
+
+def test_the_gain_is_what_the_method_itself_expects(drawn):
+    """One quantity, one number: the assessment, its diagnostics and Auto's decision agree."""
+    f, y, g, _ = drawn
+    found = ps.assess(f, y, g)
+    decided, diagnostics = found.estimate.decision, found.diagnostics
+    assert found.gain.value == diagnostics.accuracy_gain.value == decided["expected_gain"]
+    assert (found.gain.low, found.gain.high) == pytest.approx(
+        (diagnostics.accuracy_gain.low, diagnostics.accuracy_gain.high)
+    )
+    assert found.score_after == found.accuracy_after == diagnostics.accuracy_after
+    (moved,) = (one.numbers["moved"] for one in found.facts if one.name == "shifted")
+    assert moved == found.estimate.total_variation
+    assert found.shift_test.effect_size is None

@@ -3,6 +3,7 @@
 import csv
 import gzip
 import io
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -232,3 +233,43 @@ def test_compressed_files_are_known_by_their_first_bytes(make, tmp_path):
 @pytest.mark.parametrize("name", ["", "Unnamed: 0", "Unnamed: 0_level_0", "__index_level_0__"])
 def test_the_index_of_pandas_is_no_class(make, name):
     assert make(f"{name},a,b\n0,0.25,0.75\n").names == ("a", "b")
+
+
+# Files that are made to fill a memory
+
+
+def test_a_line_without_end_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(_base, "LONGEST_LINE", 1000)
+    for name, line in (("a.csv.gz", "a" * 5000), ("b.csv.gz", "a,b\n" + "0" * 5000)):
+        path = tmp_path / name
+        path.write_bytes(gzip.compress(line.encode()))
+        with pytest.raises(ValueError, match=r"a line of more than 1,000 .*; if you trust it"):
+            open_predictions(path).values(None)
+    whole = "a,b\n" + "0" * 5000 + ",1\n"
+    path.write_bytes(gzip.compress(whole.encode()))
+    assert open_predictions(path, bounded=False).values(None).tolist() == [[0, 1]]
+
+
+def test_a_compressed_line_without_end_is_not_read_whole(tmp_path):
+    """100 MB from 100 KB: only the longest possible line is held."""
+    path = tmp_path / "bomb.csv.gz"
+    with gzip.open(path, "wb") as stream:
+        for _ in range(100):
+            stream.write(b"," * 2**20)
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="more than 16,777,216 characters"):
+        _ = open_predictions(path).header
+    largest = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert largest < 80 * 2**20
+
+
+def test_contents_that_expand_too_far_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(_base, "MOST_EXPANDED", 10_000)
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(b"a,b\n" + b"0.5,0.5\n" * 20_000))
+    with pytest.raises(ValueError, match=r"expands from [0-9,]+ bytes to [0-9,]+ or more"):
+        open_predictions(path).values(None)
+    assert open_predictions(path, bounded=False).values(None).shape == (20_000, 2)
+    monkeypatch.setattr(_base, "MOST_TIMES", 1000)
+    assert open_predictions(path).values(None).shape == (20_000, 2)

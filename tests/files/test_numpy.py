@@ -279,3 +279,12 @@ def test_wrong_arrays_are_named(tmp_path, arrays, message):
     np.savez(tmp_path / "a.npz", **arrays)
     with pytest.raises(ValueError, match=message):
         open_predictions(tmp_path / "a.npz").values(None)
+
+
+def test_an_archive_that_expands_too_far_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(_base, "MOST_EXPANDED", 10_000)
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, y_proba=np.full((20_000, 2), 0.5))
+    with pytest.raises(ValueError, match=r"expands from [0-9,]+ bytes to 320,128 or more.*trust"):
+        open_predictions(path).values(None)
+    assert open_predictions(path, bounded=False).values(None).shape == (20_000, 2)

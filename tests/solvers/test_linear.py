@@ -7,7 +7,7 @@ from scipy.sparse import csr_array, random_array
 import priorshift as ps
 from priorshift.border import SparseBlock
 from priorshift.solvers import _linear as linear
-from priorshift.solvers import condition_number, solve_linear
+from priorshift.solvers import condition_number, is_singular, solve_linear
 
 # Dense systems
 
@@ -99,3 +99,13 @@ def test_steps_that_run_out_are_told(rng, monkeypatch):
     monkeypatch.setattr(linear, "MOST_SCORES", 0)
     with pytest.warns(ps.ConvergenceWarning, match="not solved after 2 steps"):
         linear.solve_sparse(matrix(rng, "plain"), rng.random(40))
+
+
+@pytest.mark.parametrize("K", [1, 2, 5, 40])
+def test_singular_is_what_has_an_infinite_condition_number(rng, K):
+    regular = np.eye(K) + 0.5 * rng.dirichlet(np.ones(K), K).T
+    nearly = regular.copy()
+    nearly[:, -1] = nearly[:, 0] * (1 + 1e-11)
+    matrices = [regular, np.zeros((K, K)), regular * (np.arange(K) > 0)[:, None], regular[:, :1]]
+    for M in [*matrices, nearly, np.full((K, K), 1 / K)]:
+        assert is_singular(M) == np.isinf(condition_number(M))

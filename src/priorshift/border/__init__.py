@@ -34,7 +34,6 @@ from priorshift.border.check import (
     is_missing,
     require_keys,
     rounding,
-    some,
 )
 from priorshift.border.columns import (
     NO_PRIOR,
@@ -114,6 +113,7 @@ from priorshift.border.threads import (
     times,
 )
 from priorshift.border.topk import TopK
+from priorshift.text import some
 
 __all__ = [
     "BLOCK_BYTES",

@@ -23,6 +23,7 @@ from priorshift.border.rows import Block, Rows, Table, as_table, map_reduce, tak
 from priorshift.border.sparse import DenseBlocks, SparseBlock, SparseTable
 from priorshift.border.tensors import TensorTable, has_array_api, is_tensor, to_numpy
 from priorshift.exceptions import missing
+from priorshift.text import brief, some
 
 SUM_TOLERANCE = 1e-3
 """How far a row of probabilities, or a vector of priors, may sum from 1."""
@@ -222,9 +223,9 @@ def _require_one_level(columns: Any, name: str) -> None:
     several = [column for column in columns if isinstance(column, tuple)]
     if several:
         raise ValueError(
-            f"{name} is labelled on several levels (a pandas MultiIndex), such as {several[0]!r}; "
-            "keep the level with the names of the classes: get_level_values(-1) of its columns, or "
-            "of its index."
+            f"{name} is labelled on several levels (a pandas MultiIndex), such as "
+            f"{brief(several[0])}; keep the level with the names of the classes: "
+            "get_level_values(-1) of its columns, or of its index."
         )
 
 
@@ -257,8 +258,8 @@ def _require_one_kind(labels: Labels, name: str) -> None:
     if text.any() and not text.all():
         at = int(np.argmin(text))
         raise ValueError(
-            f"{name} mixes strings with other labels, such as {labels[at]!r} at position {at}; "
-            "make them all of one kind."
+            f"{name} mixes strings with other labels, such as {brief(labels[at])} at position "
+            f"{at}; make them all of one kind."
         )
 
 
@@ -267,7 +268,7 @@ def require_unique(names: list[Any], what: str) -> None:
     seen: set[str] = set()
     for label in names:
         if str(label) in seen:
-            raise ValueError(f"{what} names {label!r} twice; every class needs its own name.")
+            raise ValueError(f"{what} names {brief(label)} twice; every class needs its own name.")
         seen.add(str(label))
 
 
@@ -279,13 +280,6 @@ def as_mapping(priors: Any, name: str = "source_priors") -> Any:
     if hasattr(priors, "to_dict") and hasattr(priors, "index"):
         return priors.to_dict()
     return priors
-
-
-def some(values: Any, most: int = 10) -> str:
-    """Show a few of many values."""
-    values = list(values)
-    shown = ", ".join(repr(value) for value in values[:most])
-    return shown + (f", ... ({len(values)} in all)" if len(values) > most else "")
 
 
 def check_sample_weight(sample_weight: ArrayLike | None, n_samples: int) -> Vector | None:
@@ -377,9 +371,17 @@ def _has_bool(values: Any) -> bool:
 
 def check_positive(value: float, name: str) -> float:
     """Check a finite number above 0."""
-    if not isinstance(value, Real) or not 0 < value < np.inf:
-        raise ValueError(f"{name} must be a finite number above 0; got {value!r}.")
+    if not isinstance(value, Real) or not 0 < as_float(value) < np.inf:
+        raise ValueError(f"{name} must be a finite number above 0; got {brief(value)}.")
     return float(value)
+
+
+def as_float(number: Any) -> float:
+    """Return a number as a float; whole numbers that are too large for one are infinite."""
+    try:
+        return float(number)
+    except OverflowError:
+        return np.inf if number > 0 else -np.inf
 
 
 def check_count(value: int, name: str, least: int = 1) -> int:
@@ -712,9 +714,9 @@ def _refuse_labels(values: Any, name: str) -> None:
     text = isinstance(first, str | bytes)
     if text or array.dtype.kind in "iub":
         raise ValueError(
-            f"{name} is 1-D and holds {'text' if text else 'whole numbers'}, such as {first!r}: "
-            "these look like labels. Pass decisions as y_pred= (in assess, y_pred_val= and "
-            "y_pred_target=), and probabilities of the positive class as floats."
+            f"{name} is 1-D and holds {'text' if text else 'whole numbers'}, such as "
+            f"{brief(first)}: these look like labels. Pass decisions as y_pred= (in assess, "
+            "y_pred_val= and y_pred_target=), and probabilities of the positive class as floats."
         )
 
 
@@ -743,8 +745,8 @@ class _Distributions:
         ones = np.ones(block.shape[1], block.dtype)
         with np.errstate(all="ignore"):
             fine = np.abs(block @ ones - 1) <= SUM_TOLERANCE
-        if not fine.all() or block.min() < 0:
-            _explain_bad_rows(block, fine, rows.start, self.name)
+            if not fine.all() or block.min() < 0:
+                _explain_bad_rows(block, fine, rows.start, self.name)
         return 0
 
 
@@ -818,7 +820,8 @@ def check_rounded(y_proba: Any, name: str = "y_proba", classes: Any = None) -> P
     _require_matrix(values, names, name)
     rows = divided_by_sums(values)
     _require_distributions(rows, name)
-    sums = values.sum(axis=1, dtype=np.float64)
+    with np.errstate(all="ignore"):  # a sum that overflows is refused as well
+        sums = values.sum(axis=1, dtype=np.float64)
     whole = PERCENT if np.median(sums) > PERCENT / 2 else 1.0
     bad = np.flatnonzero(np.abs(sums - whole) > whole * rounding(values.shape[1]))
     if bad.size:
@@ -856,15 +859,15 @@ def column_of(frame: Any, column: Any, name: str = "y", of: str = "y_proba") -> 
         native = native if isinstance(native, nw.DataFrame) else None
     if native is None:
         raise ValueError(
-            f"{name} is the text {column!r}; it can name a column only if {of} is a frame with "
-            "this column (pandas, polars or Arrow). Otherwise pass one entry per row."
+            f"{name} is the text {brief(column)}; it can name a column only if {of} is a frame "
+            "with this column (pandas, polars or Arrow). Otherwise pass one entry per row."
         )
     if column not in native.columns:
         close = get_close_matches(column, list(map(str, native.columns)), 1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
+        hint = f" Did you mean {brief(close[0])}?" if close else ""
         raise ValueError(
-            f"{name} is {column!r}, but {of} has no such column; it has {some(native.columns)}."
-            f"{hint}"
+            f"{name} is {brief(column)}, but {of} has no such column; it has "
+            f"{some(native.columns)}.{hint}"
         )
     return native.drop(column).to_native(), native[column].to_native()
 

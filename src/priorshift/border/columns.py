@@ -14,15 +14,16 @@ from priorshift.border.check import (
     SUM_TOLERANCE,
     Predictions,
     as_array,
+    as_float,
     as_labels,
     as_mapping,
     is_missing,
     require_unique,
-    some,
 )
 from priorshift.border.rows import Block, Rows, Table, map_reduce
 from priorshift.border.sparse import SparseTable
 from priorshift.exceptions import PriorShiftWarning, warn_user
+from priorshift.text import brief, some
 
 NO_PRIOR = 1e-30
 """A prior up to this counts as 0: dividing by it would be meaningless."""
@@ -255,7 +256,7 @@ def encode_labels(labels: Labels, classes: Labels, name: str = "y") -> Indices:
     unknown = np.flatnonzero(classes[indices] != labels)
     if unknown.size:
         raise ValueError(
-            f"{name} has a label outside classes: {labels[unknown[0]].item()!r} at position "
+            f"{name} has a label outside classes: {brief(labels[unknown[0]].item())} at position "
             f"{unknown[0]} ({unknown.size} such labels); classes are {some(classes.tolist())}. "
             "Pass classes= with every label, in the order of the columns."
         )
@@ -272,7 +273,7 @@ def _binary_classes(
     others = [] if known is None else [c for c in np.unique(known).tolist() if c != positive_class]
     if len(others) != 1:
         raise ValueError(
-            f"positive_class={positive_class!r} leaves {len(others)} other classes "
+            f"positive_class={brief(positive_class)} leaves {len(others)} other classes "
             f"({some(others)}) where one is needed; pass classes=[negative, positive]."
         )
     return np.asarray([others[0], positive_class])
@@ -305,7 +306,7 @@ def check_priors(priors: Any, classes: Labels, name: str) -> Vector:
     """
     priors = as_mapping(priors, name)
     if isinstance(priors, Real) and not isinstance(priors, bool | np.bool_):
-        priors = _both_priors(float(priors), classes, name)
+        priors = _both_priors(as_float(priors), classes, name)
     if isinstance(priors, Mapping):
         priors = _from_mapping(priors, classes, name)
     values = as_array(priors, name)
@@ -319,9 +320,10 @@ def check_priors(priors: Any, classes: Labels, name: str) -> Vector:
     if bad.size:
         raise ValueError(
             f"{name} must be finite and at least 0; got {values[bad[0]]} for class "
-            f"{classes[bad[0]].item()!r} (position {bad[0]})."
+            f"{brief(classes[bad[0]].item())} (position {bad[0]})."
         )
-    total = values.sum()
+    with np.errstate(over="ignore"):
+        total = values.sum()
     if abs(total - 1) > SUM_TOLERANCE:
         raise ValueError(
             f"{name} must sum to 1 (tolerance {SUM_TOLERANCE}) but sums to {total:.6g}; if these "
@@ -345,12 +347,12 @@ def _both_priors(prior: float, classes: Labels, name: str) -> list[float]:
         raise ValueError(
             f"{name} is a single number ({prior:g}), the prior of the positive class, which should "
             f"come last, but the classes are in the order {some(names)}; say which is which: "
-            f"{{{names[0]!r}: ..., {names[1]!r}: ...}}."
+            f"{{{brief(names[0])}: ..., {brief(names[1])}: ...}}."
         )
     if not 0 <= prior <= 1:
         raise ValueError(
-            f"{name} is a single number, the prior of the positive class ({names[1]!r}); it must "
-            f"be in [0, 1], but is {prior:g}."
+            f"{name} is a single number, the prior of the positive class ({brief(names[1])}); it "
+            f"must be in [0, 1], but is {prior:g}."
         )
     return [1 - prior, prior]
 
@@ -376,7 +378,7 @@ def check_source_mass(
     if largest.max() > NEGLIGIBLE_MASS:
         at = int(np.argmax(largest))
         k = absent[at]
-        where = f"class {classes[k].item()!r} (position {k}), yet y_proba gives it up to"
+        where = f"class {brief(classes[k].item())} (position {k}), yet y_proba gives it up to"
         if origin == "given":
             raise ValueError(
                 f"source_priors is 0 for {where} {largest[at]:.3g}; a classifier cannot predict a "
@@ -408,9 +410,9 @@ def _require_room_for_rest(source_priors: Vector, trend: Floats | None, classes:
     if tiny.size:
         raise ValueError(
             f"source_priors is {source_priors[tiny[0]]:.3g} for class "
-            f"{classes[tiny[0]].item()!r} (position {tiny[0]}), which rounding loses in what rows "
-            "of a TopK spread over the classes that they do not list; pass an array (toarray()), "
-            "rest='drop', or larger source priors."
+            f"{brief(classes[tiny[0]].item())} (position {tiny[0]}), which rounding loses in what "
+            "rows of a TopK spread over the classes that they do not list; pass an array "
+            "(toarray()), rest='drop', or larger source priors."
         )
 
 

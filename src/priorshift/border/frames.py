@@ -7,15 +7,12 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from priorshift._typing import Labels
-
-SHOWN = 10
-"""Columns that an error shows."""
+from priorshift.text import brief, some
 
 NEARLY = 0.75
 """How much of two names must be the same (difflib's ratio) for one to be a misspelling."""
@@ -75,9 +72,9 @@ def match_columns(columns: Sequence[str], classes: Collection[str]) -> dict[str,
         return {name: name for name in columns}
     found = [_of_form(columns, *form) for form in _forms(columns, classes)]
     if len(found) > 1:
-        forms = " or ".join(f"({_few(one.values())})" for one in found)
+        forms = " or ".join(f"({some(one.values())})" for one in found)
         raise ValueError(
-            f"several sets of columns match the classes {_few(sorted(classes))}: {forms}; choose "
+            f"several sets of columns match the classes {some(sorted(classes))}: {forms}; choose "
             "one of them by name."
         )
     return found[0] if found else None
@@ -110,7 +107,7 @@ def misspelt(columns: Sequence[str], classes: Collection[str]) -> str:
     for column in expected:
         close = [] if column in columns else get_close_matches(column, others, 1, NEARLY)
         if close:
-            return f"There is no column {column!r}. Did you mean {close[0]!r}?"
+            return f"There is no column {brief(column)}. Did you mean {brief(close[0])}?"
     return ""
 
 
@@ -156,11 +153,6 @@ def _stands_apart(prefix: str, name: str, suffix: str) -> bool:
         return False
     before = not prefix or _is_edge(prefix[-1], name[0])
     return before and (not suffix or _is_edge(name[-1], suffix[0]))
-
-
-def _few(names: Collection[str]) -> str:
-    shown = ", ".join(map(repr, islice(names, SHOWN)))
-    return shown + (f", ... ({len(names)} in all)" if len(names) > SHOWN else "")
 
 
 def _is_edge(one: str, other: str) -> bool:

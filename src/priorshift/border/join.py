@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from priorshift._typing import Indices, Labels
-from priorshift.border.check import as_labels, some
+from priorshift.border.check import as_labels
 from priorshift.exceptions import PriorShiftWarning, missing, warn_user
+from priorshift.text import brief, some
 
 LABEL_NAMES = (
     "label",
@@ -99,7 +100,9 @@ def join_labels(frame: Any, labels: Any, on: str | None = None) -> Any:
                 "per row, or a frame with a key."
             )
     if name in rows.columns:
-        raise ValueError(f"frame has a column {name!r} already; drop it, or rename one of the two.")
+        raise ValueError(
+            f"frame has a column {brief(name)} already; drop it, or rename one of the two."
+        )
     if hasattr(frame, "index") and hasattr(frame, "assign"):  # whatever the index of the frame
         return frame.assign(**{name: found})
     return rows.with_columns(nw.new_series(name, found, backend=rows.implementation)).to_native()
@@ -116,7 +119,8 @@ def read_joined(
         for table in (rows, labels):
             if on not in table.names:
                 raise ValueError(
-                    f"{table.where} has no column {on!r} to join by; it has {some(table.names)}."
+                    f"{table.where} has no column {brief(on)} to join by; it has "
+                    f"{some(table.names)}."
                 )
     shared = [name for name in labels.names if name in rows.names and name != label]
     if label is None:
@@ -127,7 +131,7 @@ def read_joined(
             f"{rows.where} and {labels.where} share several columns ({some(shared)}); say "
             "which one is the key with on=."
         )
-    found = as_labels(labels.read(label), f"{label!r} in {labels.where}")
+    found = as_labels(labels.read(label), f"{brief(label)} in {labels.where}")
     if on is None and not shared:
         n_rows = np.shape(rows.read(rows.names[0]))[0] if rows.names else found.size
         if n_rows != found.size:
@@ -143,7 +147,10 @@ def read_joined(
         return label, found
     key = shared[0] if on is None else on
     at = match_rows(
-        rows.read(key), labels.read(key), f"{key!r} in {rows.where}", f"{key!r} in {labels.where}"
+        rows.read(key),
+        labels.read(key),
+        f"{brief(key)} in {rows.where}",
+        f"{brief(key)} in {labels.where}",
     )
     return label, found[at]
 
@@ -209,6 +216,6 @@ def _label_of(labels: Columns, keys: Sequence[str]) -> str:
 
 
 def _examples(keys: Sequence[str]) -> str:
-    shown = ", ".join(map(repr, keys[:EXAMPLES]))
+    shown = ", ".join(map(brief, keys[:EXAMPLES]))
     more = len(keys) - EXAMPLES
     return shown if more <= 0 else f"{shown} and {more:,} more"

@@ -85,9 +85,13 @@ def average_calibration(
     *,
     n_folds: int,
     random_state: int | np.random.Generator | None,
+    groups: Indices | None = None,
 ) -> AveragedCalibration:
-    """Fit all candidates and average them; outputs are then posteriors under `label_priors`."""
-    order, folds = by_fold(y, n_folds, True, random_state)
+    """Fit all candidates and average them; outputs are then posteriors under `label_priors`.
+
+    Rows of one of the `groups` are in the same fold.
+    """
+    order, folds = by_fold(y, n_folds, True, random_state, groups)
     y_proba, y, weight = y_proba[order], y[order], weight[order]
     weight, offset = rebalance(y, weight, label_priors)
     with single_threaded_blas():

@@ -67,10 +67,20 @@ def ridges_of(ridge: Any) -> tuple[float, ...]:
 
 
 def by_fold(
-    y: Indices, n_folds: int, stratified: bool, random_state: Any
+    y: Indices, n_folds: int, stratified: bool, random_state: Any, groups: Indices | None = None
 ) -> tuple[Indices, tuple[slice, ...]]:
-    """Return rows ordered fold by fold, and where each fold lies."""
+    """Return rows ordered fold by fold, and where each fold lies.
+
+    Rows of one group stay together: the largest groups first, each to the smallest fold.
+    """
     folds = deal_folds(y, min(n_folds, y.size), stratified, random_state)
+    if groups is not None and groups.max(initial=0) > 0:
+        size = np.bincount(groups)
+        filled, fold_of = np.zeros(min(n_folds, size.size)), np.zeros(size.size, np.intp)
+        for group in np.argsort(-size, kind="stable"):
+            fold_of[group] = filled.argmin()
+            filled[fold_of[group]] += size[group]
+        folds = fold_of[groups]
     order = np.argsort(folds, kind="stable").astype(np.min_scalar_type(y.size))  # it is kept
     ends = np.cumsum(np.bincount(folds)).tolist()
     return order, tuple(slice(a, b) for a, b in zip([0, *ends[:-1]], ends, strict=True))

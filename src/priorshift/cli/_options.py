@@ -99,6 +99,7 @@ class Request:
     class_columns: str | None = None
     positive_class: str | None = None
     renormalise: bool = False
+    any_size: bool = False
     source_priors: str | None = None
     source_label_priors: str | None = None
     known_priors: str | None = None
@@ -167,6 +168,11 @@ column_options: tuple[Decorator, ...] = (
         "--renormalise",
         is_flag=True,
         help="Divide each row by its sum, for probabilities that were rounded.",
+    ),
+    click.option(
+        "--any-size",
+        is_flag=True,
+        help="Read a file even if it expands to more than 1 GB and 100 times its size.",
     ),
     click.option(
         "--predicted-column",

@@ -270,7 +270,8 @@ class Task:
         alone takes away what it would adapt by.
         """
         estimate, interval = found.estimate, self.request.interval
-        unasked_labels = estimator.uses_target_labels and not self.request.target_label_column
+        named = self.request.target_label_column is not None
+        unasked_labels = estimator.target_labels != "unused" and not named
         return (
             found.rows_looked_at == found.n_target
             and (estimate.strength > 0 or estimate.decision is not None)
@@ -497,6 +498,7 @@ def open_file(path: Path, request: Request) -> PredictionFile:
         logits=request.logits,
         title="stdin" if path == request.stdin else "",
         ignored=request.not_classes,
+        bounded=not request.any_size,
     )
     for remark in file.remarks:
         note(remark)

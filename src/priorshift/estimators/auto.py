@@ -15,13 +15,14 @@ as fits without each fold do.
 """
 
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
+from priorshift import verdict
 from priorshift._typing import Floats, Indices, Vector
 from priorshift.adapt import Goal, GoalName, log_savings, prior_ratio
 from priorshift.border import (
@@ -38,7 +39,6 @@ from priorshift.border import (
 from priorshift.calibration import (
     Calibration,
     CalibrationAverage,
-    CalibrationMap,
     average_calibration,
 )
 from priorshift.counts import Confusion, model_columns, shrunk_columns
@@ -56,6 +56,8 @@ from priorshift.estimators.shares import (
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.intervals import IntervalRequest, PriorInterval, Votes
 from priorshift.solvers import Mixture, Solution, Status, maximise
+from priorshift.verdict import CAUTION, Ruling, judge_gain
+from priorshift.words import fact, headline, say
 
 MODEL_SAMPLES = 20.0
 """Samples of each class that the model's own expectation counts for."""
@@ -70,7 +72,7 @@ little may be worse on the target."""
 LEAST_RAW = 0.02
 """Below this weight, shares are not estimated from outputs as they came."""
 
-FEW_ROWS = 10.0
+FEW_ROWS = 15.0
 """Rows of a class at which a second reading of the shares, by moments, has half of the weight that
 it would have without any; so many rows of the model's own account join those of each class."""
 
@@ -84,12 +86,6 @@ nats it may be from the best."""
 
 JACKKNIFE_ROWS = 5000
 """Rows of the target that are calibrated again without each fold."""
-
-SMALL_SHIFT = 0.2
-MORE_CAUTION = 1.5
-"""Total variation below which a shift is small, and the factor of `caution` where it is, or where
-predictions contradict the labels of validation: what adapting gains then comes from a calibrator
-that was fitted to these few labels."""
 
 MOMENTS_SHARE = 0.2
 """Share of an interval's error that belongs to the moments of calibrated outputs."""
@@ -229,10 +225,6 @@ def _adapted(y_proba: Any, ratio: Vector) -> Vector:
     return np.asarray(adapted / total)
 
 
-Reason = Literal["helps", "no shift", "unsure", "unknown class"]
-"""Why predictions are adapted, or left alone."""
-
-
 class Auto(PriorEstimator):
     r"""Calibrate, estimate, and adapt only where that is expected to help.
 
@@ -254,10 +246,8 @@ class Auto(PriorEstimator):
 
     Parameters
     ----------
-    caution : float, default=1.0
-        Standard errors by which adapting must be expected to help. It counts half as much again
-        where the gain rests on the calibrator rather than on the shift: where less than a fifth
-        of the rows moved to other classes, or predictions contradict validation's labels.
+    caution : float, default=1.2
+        Standard errors by which adapting must be expected to help, as in `assess`.
     cv : int, default=5
         Folds for calibrating validation out of fold.
     random_state : None, int or Generator, default=None
@@ -299,7 +289,7 @@ class Auto(PriorEstimator):
     def __init__(
         self,
         *,
-        caution: float = 1.0,
+        caution: float = CAUTION,
         cv: int = 5,
         random_state: int | np.random.Generator | None = None,
         costs: Any = None,
@@ -387,8 +377,8 @@ class Auto(PriorEstimator):
             Target(y_proba, calibrated),
             self._goal,
         )
-        reason = self._judge(shares, gain)
-        return self._explained(shares, gain, reason, (y_proba.shape[0], n_target))
+        ruling = self._judge(shares, gain)
+        return self._explained(shares, gain, ruling, (y_proba.shape[0], n_target))
 
     def _shares(self, y_proba: Floats) -> tuple[Shares, Floats]:
         """Estimate shares from calibrated outputs and, as far as these are right, raw ones."""
@@ -517,24 +507,20 @@ class Auto(PriorEstimator):
         )
         return soft, calibration.average
 
-    def _judge(self, shares: Shares, gain: Gain) -> Reason:
-        """Tell why to adapt, or why not; warn of a class that nothing is known of."""
-        if gain.mean <= self._caution(shares) * gain.standard_error:
-            return "unsure" if self._moved(shares) else "no shift"
+    def _judge(self, shares: Shares, gain: Gain) -> Ruling:
+        """Rule whether to adapt; warn of a class that nothing is known of."""
+        expected = verdict.Gain(gain.mean, gain.standard_error)
+        moved, worth = self._moved(shares), verdict.WORTH * self._goal.scale
+        ruling = judge_gain(expected, shifted=moved, caution=self.caution, worth=worth)
         unknown = self._unknown_classes()
-        if not unknown:
-            return "helps"
+        if ruling.action != "adapt" or not unknown:
+            return ruling
         warn_user(
-            f"{say_unknown(unknown)}: predictions are left alone. Give source_priors.",
+            f"validation has no sample of class {some(unknown)}, and without source_priors nothing "
+            "says how often it was in training: predictions are left alone. Give source_priors.",
             PriorShiftWarning,
         )
-        return "unknown class"
-
-    def _caution(self, shares: Shares) -> float:
-        """Return the standard errors that the gain must exceed."""
-        moved = 0.5 * np.abs(shares.priors - self._balance.priors).sum()
-        by_calibrating = moved < SMALL_SHIFT or self._mismatch is not None
-        return float(self.caution * (MORE_CAUTION if by_calibrating else 1.0))
+        return judge_gain(expected, shifted=True, obstacle="unknown_class")
 
     def _moved(self, shares: Shares) -> bool:
         """Tell whether shares differ from the source's beyond noise, all classes together."""
@@ -548,32 +534,52 @@ class Auto(PriorEstimator):
         return [] if given else self.classes_[~self.confusion_.seen].tolist()
 
     def _explained(
-        self, shares: Shares, gain: Gain, reason: Reason, rows: tuple[int, int]
+        self, shares: Shares, gain: Gain, ruling: Ruling, rows: tuple[int, int]
     ) -> PriorEstimate:
-        adapts = reason == "helps"
+        """Return the estimate with what was decided; `rows` looked at, and of the target."""
         status: Status = "stationary" if shares.converged else "not_converged"
         solution = Solution(shares.priors, status, None, shares.n_iter)
         unseen = tuple(self.classes_[~self.confusion_.seen].tolist())
         result = self._result(shares.priors, solution, rows[0], unseen_classes=unseen)
-        average = self._calibration.average
-        decision = state_decision(
-            gain,
-            reason,
-            self._unknown_classes(),
-            rows,
-            calibrator=average if adapts else None,
-            mismatch=self._mismatch,
-            raw_weight=self._raw_share(),
-            tempering=shares.tempering,
-            goal=self._goal,
+        average, adapts = self._calibration.average, ruling.action == "adapt"
+        weights = dict(zip((one.name for one in average.maps), average.weights, strict=True))
+        unknown = self._unknown_classes()
+        said = headline(
+            ruling.why,
+            goal=self._goal.name,
+            gain=(gain.mean, *gain.interval),
+            unknown=unknown,
         )
+        told = [str(said)]
+        if adapts:
+            told.append(say(fact("calibrated_first", changed=gain.changed)))
+        if self._mismatch is not None:
+            told.append(say(fact("mismatch", text=self._mismatch)))
+        if rows[0] < rows[1]:
+            told.append(say(fact("sampled", n=rows[0], n_target=rows[1])))
+        decision = {
+            "adapt": adapts,
+            "reason": ruling.why,
+            "unknown_classes": unknown,
+            "expected_gain": float(gain.mean),
+            "expected_gain_se": float(gain.standard_error),
+            "changed_decisions": float(gain.changed),
+            "calibration": average.name if adapts else "none",
+            "calibration_weights": weights if adapts else {},
+            "mismatch": self._mismatch,
+            "raw_weight": self._raw_share(),
+            "row_weight": shares.tempering,
+            "rows_looked_at": rows[0],
+            "goal": self._goal.name,
+            "sentence": " ".join(told),
+        }
         return replace(
             result,
             source_priors_from=self._balance.words,
             calibration=average,
             decision=decision,
             cautions=(*result.cautions, *self._thin_validation()),
-        ).with_action("adapt" if adapts else "none")
+        ).with_action(ruling.action)
 
     def _thin_validation(self) -> tuple[str, ...]:
         """Say that validation is too small for what is derived from it, where it is."""
@@ -596,105 +602,3 @@ def _looked_at(y_proba: Rows) -> Floats:
     if n * (4 * K + ROW_BYTES) <= most:
         return y_proba
     return sample_rows(y_proba, max(1, most // ((4 + y_proba.itemsize) * K + ROW_BYTES)))
-
-
-# What was decided, in words
-
-
-def state_decision(
-    gain: Gain,
-    reason: Reason,
-    unknown: list[Any],
-    rows: tuple[int, int],
-    *,
-    calibrator: Calibration | None,
-    mismatch: str | None,
-    raw_weight: float,
-    tempering: float,
-    goal: Goal = ACCURACY,
-) -> dict[str, Any]:
-    """Return what was decided and why, as data and as sentences.
-
-    `rows` are how many rows of the target were looked at, and how many there are.
-    """
-    facts = {
-        "adapt": reason == "helps",
-        "reason": reason,
-        "unknown_classes": unknown,
-        "expected_gain": float(gain.mean),
-        "expected_gain_se": float(gain.standard_error),
-        "changed_decisions": float(gain.changed),
-        "calibration": "none" if calibrator is None else calibrator.name,
-        "calibration_weights": _weights(calibrator),
-        "mismatch": mismatch,
-        "raw_weight": raw_weight,
-        "row_weight": tempering,
-        "rows_looked_at": rows[0],
-        "goal": goal.name,
-    }
-    sentences = [_verdict(gain, reason, unknown, goal), *_details(facts, rows)]
-    return {**facts, "sentence": " ".join(sentences)}
-
-
-def _weights(calibrator: Calibration | None) -> dict[str, float]:
-    if calibrator is None:
-        return {}
-    if isinstance(calibrator, CalibrationMap):
-        return {calibrator.name: 1.0}
-    return {
-        one.name: weight for one, weight in zip(calibrator.maps, calibrator.weights, strict=True)
-    }
-
-
-def _verdict(gain: Gain, reason: Reason, unknown: list[Any], goal: Goal) -> str:
-    """Say what to do, for a reader who knows no statistics."""
-    if reason == "unknown class":
-        return f"Leave predictions alone: {say_unknown(unknown)}. Give source_priors."
-    if reason == "no shift":
-        return "Leave predictions alone: the class balance has hardly changed."
-    if not goal.in_points:
-        return _verdict_in_costs(gain, reason, goal)
-    low, high = (100 * bound for bound in gain.interval)
-    if reason == "unsure":
-        return (
-            "Leave predictions alone: it is not sure that adapting helps (expected change of "
-            f"{goal.word} {100 * gain.mean:+.1f} points, {low:+.1f} to {high:+.1f})."
-        )
-    digits = 0 if 100 * gain.mean >= 9.5 else 1
-    return (
-        f"Adapt: {goal.word} should rise by about {100 * gain.mean:.{digits}f} points "
-        f"({low:.{digits}f} to {high:.{digits}f})."
-    )
-
-
-def _verdict_in_costs(gain: Gain, reason: Reason, goal: Goal) -> str:
-    """Say the same of what is to fall: costs or log loss."""
-    low, high = gain.interval
-    if reason == "unsure":
-        return (
-            "Leave predictions alone: it is not sure that adapting helps (expected change of "
-            f"{goal.word} {-gain.mean:+.3g}, {-high:+.3g} to {-low:+.3g})."
-        )
-    return f"Adapt: {goal.word} should fall by about {gain.mean:.3g} ({low:.3g} to {high:.3g})."
-
-
-def _details(facts: dict[str, Any], rows: tuple[int, int]) -> list[str]:
-    details = []
-    if facts["adapt"]:
-        details.append(
-            f"{facts['changed_decisions']:.0%} of the decisions change; probabilities are "
-            "calibrated first."
-        )
-    if facts["mismatch"] is not None:
-        details.append(f"Note: {facts['mismatch']}")
-    if rows[0] < rows[1]:
-        details.append(f"Judged on {rows[0]:,} of {rows[1]:,} rows.")
-    return details
-
-
-def say_unknown(classes: list[Any]) -> str:
-    """Say that nothing is known of classes."""
-    return (
-        f"validation has no sample of class {some(classes)}, and without source_priors nothing "
-        "says how often it was in training"
-    )

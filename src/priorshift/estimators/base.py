@@ -66,13 +66,14 @@ from priorshift.intervals import Estimand, IntervalMethod, IntervalRequest, Prio
 from priorshift.solvers import (
     Mixture,
     Solution,
+    Solutions,
     condition_number,
     is_singular,
     maximise,
     undetermined,
 )
 
-Batch = Literal["likelihood", "inversion", "posteriors", "calibrated"]
+Batch = Literal["counts", "posteriors", "calibrated"]
 """How the priors of many groups are estimated together."""
 
 Reproduced = Callable[..., Solution]
@@ -169,9 +170,9 @@ class PriorEstimator(BaseEstimator):
     def batch(self) -> Batch | None:
         """How `estimate_groups` solves for all groups at once; None: each group by itself.
 
-        "likelihood" of counts under the columns `_columns`, "inversion" of them, likelihood of the
-        "posteriors", or soft decisions of "calibrated" outputs. A class that finds priors in
-        another way than the one that says how starts again from None.
+        By "counts" of decisions, in `_solve_groups`; by the likelihood of "posteriors"; or by soft
+        decisions of "calibrated" outputs. A class that finds priors in another way than the one
+        that says how starts again from None.
         """
         for cls in type(self).__mro__:
             if "_batch" in vars(cls):
@@ -689,6 +690,30 @@ class PriorEstimator(BaseEstimator):
     def _solve(self, target: TargetCounts) -> PriorEstimate:
         """Turn counts of target decisions into an estimate; validation saw at least one class."""
         raise NotImplementedError
+
+    def _solve_groups(self, counts: Vector) -> Solutions:
+        """Find the priors of many groups at once, from counts of their decisions: (G, K).
+
+        For methods whose `_batch` is "counts"; validation saw every class, and every group is
+        informative.
+        """
+        raise NotImplementedError
+
+    def _informative(self, counts: Vector) -> Mask:
+        """Tell which groups, (G, K), have decisions to learn from."""
+        return counts.sum(axis=1) > 0
+
+    def _solve_groups(self, counts: Vector) -> Solutions:
+        """Find the priors of many groups at once, from counts of their decisions: (G, K).
+
+        For methods whose `_batch` is "counts"; validation saw every class, and every group is
+        informative.
+        """
+        raise NotImplementedError
+
+    def _informative(self, counts: Vector) -> Mask:
+        """Tell which groups, (G, K), have decisions to learn from."""
+        return counts.sum(axis=1) > 0
 
     def _estimate_counts(self, counts: DecisionCounts) -> PriorEstimate:
         """Check counts that were made elsewhere, and `_solve`."""

@@ -35,7 +35,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from priorshift._typing import Vector
+from priorshift._typing import Mask, Vector
 from priorshift.border import check_choice, check_count, check_positive
 from priorshift.calibration import deal_folds
 from priorshift.counts import Confusion, Decision, model_columns, shrunk_columns
@@ -47,8 +47,12 @@ from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_us
 from priorshift.intervals import pooled_columns
 from priorshift.solvers import (
     HALVED_EVERY,
+    NO_LIKELIHOOD,
     Mixture,
+    Mixtures,
+    Solutions,
     gradient_ascent,
+    maximise,
     maximise_jointly,
     released_ascent,
 )
@@ -92,7 +96,7 @@ class CML(PriorEstimator):
     decision: Decision | None = "hard"
     summary = "maximises the likelihood of hard decisions under the confusion matrix"
     reference = GUIDE
-    _batch = "likelihood"
+    _batch = "counts"
     _reproduced: ClassVar[dict[str, Reproduced]] = {
         "paper": gradient_ascent,
         "released": partial(released_ascent, learning_rate=1e-4, halved_every=HALVED_EVERY),
@@ -105,6 +109,18 @@ class CML(PriorEstimator):
 
     def _solve(self, target: TargetCounts) -> PriorEstimate:
         return _most_likely(self, target)
+
+    def _solve_groups(self, counts: Vector) -> Solutions:
+        return _most_likely_groups(self, counts)
+
+    def _informative(self, counts: Vector) -> Mask:
+        return counts @ _possible(self._columns) > 0
+
+    def _solve_groups(self, counts: Vector) -> Solutions:
+        return _most_likely_groups(self, counts)
+
+    def _informative(self, counts: Vector) -> Mask:
+        return counts @ _possible(self._columns) > 0
 
 
 class SCML(CML):
@@ -159,7 +175,7 @@ class CMM(PriorEstimator):
         "maximises the posterior of hard decisions under the confusion matrix and a hyper-prior"
     )
     reference = GUIDE
-    _batch = "likelihood"
+    _batch = "counts"
     _reproduced: ClassVar[dict[str, Reproduced]] = {
         "paper": gradient_ascent,
         "released": partial(released_ascent, learning_rate=1e-3),
@@ -177,6 +193,18 @@ class CMM(PriorEstimator):
 
     def _solve(self, target: TargetCounts) -> PriorEstimate:
         return _most_likely(self, target)
+
+    def _solve_groups(self, counts: Vector) -> Solutions:
+        return _most_likely_groups(self, counts)
+
+    def _informative(self, counts: Vector) -> Mask:
+        return counts @ _possible(self._columns) > 0
+
+    def _solve_groups(self, counts: Vector) -> Solutions:
+        return _most_likely_groups(self, counts)
+
+    def _informative(self, counts: Vector) -> Mask:
+        return counts @ _possible(self._columns) > 0
 
 
 class SCMM(CMM):
@@ -361,6 +389,25 @@ def _most_likely(estimator: CML | CMM, target: TargetCounts) -> PriorEstimate:
     solution = estimator._solve_by(estimator._reproduced, problem, start)
     condition = estimator._condition(C, seen, singular_only=True)
     return estimator._result_of(target, target.complete(solution.value), solution, **condition)
+
+
+def _most_likely_groups(estimator: CML | CMM, counts: Vector) -> Solutions:
+    """Solve the same problem for the counts of every group."""
+    C = estimator._columns
+    possible = _possible(C)
+    weights = np.ascontiguousarray(np.maximum(counts[:, possible], 0))
+    return maximise(
+        Mixtures.of(C[possible], weights, estimator._hyper_prior - 1),
+        start=estimator.source_priors_,
+        tol=check_positive(estimator.tol, "tol"),
+        max_iter=check_count(estimator.max_iter, "max_iter"),
+    )
+
+
+def _possible(C: Vector) -> Mask:
+    """Tell which decisions occur on validation."""
+    occurs: Mask = C.sum(axis=1) > NO_LIKELIHOOD
+    return occurs
 
 
 def _report_impossible(problem: Mixture, total: float) -> None:

@@ -22,6 +22,7 @@ from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.intervals import IntervalRequest, PriorInterval
 from priorshift.solvers import (
     Solution,
+    Solutions,
     clip_to_simplex,
     simplex_least_squares,
     solve_linear,
@@ -87,7 +88,7 @@ class CM(PriorEstimator):
     decision: Decision | None = "hard"
     summary = "inverts the confusion matrix of hard decisions, then clips to the simplex"
     reference = SAERENS
-    _batch = "inversion"
+    _batch = "counts"
 
     def _solve(self, target: TargetCounts) -> PriorEstimate:
         C = self._columns[:, target.seen]
@@ -101,6 +102,12 @@ class CM(PriorEstimator):
             raw=target.complete(raw),
             **condition,
         )
+
+    def _solve_groups(self, counts: Vector) -> Solutions:
+        return _inverted(self, self._columns, counts)
+
+    def _solve_groups(self, counts: Vector) -> Solutions:
+        return _inverted(self, self._columns, counts)
 
 
 class SCM(CM):
@@ -173,7 +180,7 @@ class BBSE(PriorEstimator):
     @property
     def _batch(self) -> Batch | None:  # type: ignore[override]
         """How groups are solved together; the constrained form solves one at a time."""
-        return None if self.constrained else "inversion"
+        return None if self.constrained else "counts"
 
     def _sources(self, counts: ValidationCounts | None, known: Known) -> tuple[Vector, str]:
         if self.solver == "released":
@@ -183,6 +190,12 @@ class BBSE(PriorEstimator):
     def _solve(self, target: TargetCounts) -> PriorEstimate:
         solve = _ratio_solver(self.constrained, self.solver, self.tol)
         return from_ratio(self, target, solve, clip=self.solver == "certified")
+
+    def _solve_groups(self, counts: Vector) -> Solutions:
+        return _inverted(self, self._columns * self.source_priors_, counts, self.source_priors_)
+
+    def _solve_groups(self, counts: Vector) -> Solutions:
+        return _inverted(self, self._columns * self.source_priors_, counts, self.source_priors_)
 
 
 class BBSES(BBSE):
@@ -252,6 +265,38 @@ def from_ratio(
         raw=prior_ratio(as_priors, estimator.source_priors_),
         **condition,
     )
+
+
+def _inverted(
+    estimator: PriorEstimator, M: Vector, counts: Vector, times: Vector | float = 1.0
+) -> Solutions:
+    """Solve one linear system with as many right-hand sides as groups; warn once of clipping."""
+    raw = solve_linear(M, (counts / counts.sum(axis=1, keepdims=True)).T).T * times
+    negative = (raw < -ROUNDING).any(axis=1)
+    if negative.any():
+        warn_user(
+            f"{estimator.name} found negative entries, the lowest {raw.min():.3g}, in "
+            f"{np.count_nonzero(negative)} of {raw.shape[0]} groups, and set them to 0. CM-L "
+            "and SCM-L need no clipping.",
+            PriorShiftWarning,
+        )
+    return Solutions.direct(clip_to_simplex(raw))
+
+
+def _inverted(
+    estimator: PriorEstimator, M: Vector, counts: Vector, times: Vector | float = 1.0
+) -> Solutions:
+    """Solve one linear system with as many right-hand sides as groups; warn once of clipping."""
+    raw = solve_linear(M, (counts / counts.sum(axis=1, keepdims=True)).T).T * times
+    negative = (raw < -ROUNDING).any(axis=1)
+    if negative.any():
+        warn_user(
+            f"{estimator.name} found negative entries, the lowest {raw.min():.3g}, in "
+            f"{np.count_nonzero(negative)} of {raw.shape[0]} groups, and set them to 0. CM-L "
+            "and SCM-L need no clipping.",
+            PriorShiftWarning,
+        )
+    return Solutions.direct(clip_to_simplex(raw))
 
 
 def _warn_of_clipping(estimator: PriorEstimator, raw: Vector, target: TargetCounts) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, stdtrit
 
-from priorshift._typing import Vector
+from priorshift._typing import Floats, Indices, Vector
 from priorshift.border import Block, Rows, check_count, map_reduce, sample_rows
 from priorshift.calibration import AveragedCalibration, CalibrationAverage, average_calibration
 from priorshift.estimators.auto import Auto
@@ -73,9 +73,9 @@ class CalibratedMean(PriorEstimator):
     name = "mean"
     summary = "averages calibrated probabilities, which is right where features cause the class"
     reference = GONZALEZ
-    _decision = "soft"
-    keeps_rows = True
-    calibrates = True
+    decision = "soft"
+    outputs = "calibrated"
+    _keeps_rows = True
 
     def __init__(
         self, *, cv: int = 5, random_state: int | np.random.Generator | None = None
@@ -87,13 +87,23 @@ class CalibratedMean(PriorEstimator):
         """Return the mean by the calibration that Auto has fitted already."""
         fitted = cls(cv=auto.cv, random_state=auto.random_state)
         own = auto.get_params()
-        vars(fitted).update({name: at for name, at in vars(auto).items() if name not in own})
+        for name, learned in vars(auto).items():
+            if name not in own:
+                setattr(fitted, name, learned)
         return fitted
 
     def fit(
-        self, y_proba: ArrayLike | None = None, y: ArrayLike | None = None, **given: Any
+        self,
+        y_proba: ArrayLike | None = None,
+        y: ArrayLike | None = None,
+        *,
+        groups: Indices | None = None,
+        **given: Any,
     ) -> Self:
-        """Calibrate on a labelled validation set; arguments as in `PriorEstimator.fit`."""
+        """Calibrate on a labelled validation set; arguments as in `PriorEstimator.fit`.
+
+        `groups`, as numbers from 0, keep rows of one person, day or site in the same fold.
+        """
         check_count(self.cv, "cv", least=2)
         super().fit(y_proba, y, **given)
         rows = self._labelled_rows()
@@ -112,8 +122,15 @@ class CalibratedMean(PriorEstimator):
             self._balance.priors,
             n_folds=self.cv,
             random_state=self.random_state,
+            groups=groups,
         )
         return self
+
+    def out_of_fold(self) -> Floats:
+        """Return validation, each row calibrated by maps that did not see its fold."""
+        found = np.empty_like(self._calibration.y_proba)
+        found[self._calibration.order] = self._calibration.y_proba
+        return found
 
     def partial_fit(self, *_: Any, **__: Any) -> Self:
         """Refuse: calibrating needs all of validation at once."""

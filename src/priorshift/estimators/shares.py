@@ -87,13 +87,15 @@ class Shares:
     def contradicted(self, priors: Vector, weight: float) -> "Shares":
         r"""Go half as far as `weight` towards another reading q, and doubt what they differ by.
 
-        .. math:: p + \frac{w}{2} (q - p), \qquad D = w \left( J + (q - p)(q - p)^T \right)
+        .. math:: p + \frac{w}{2} (q - p), \qquad D = w \left( 2 J + (q - p)(q - p)^T \right)
+
+        J is doubled as in intervals: see `share_interval`.
         """
         apart = priors - self.priors
         return replace(
             self,
             priors=self.priors + weight / 2 * apart,
-            doubt=weight * (self.jackknife + np.outer(apart, apart)),
+            doubt=weight * (2 * self.jackknife + np.outer(apart, apart)),
         )
 
 

@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike
 
 from priorshift._results import refuse_nan
 from priorshift._typing import Floats, Indices, Mask, Vector
-from priorshift.border import Predictions, check_choice, check_level, some
+from priorshift.border import Predictions, check_choice, check_level, check_priors, some
 from priorshift.counts import Confusion, Decision
-from priorshift.estimators import PriorEstimate
+from priorshift.estimators import PriorEstimate, get_estimator
 from priorshift.evidence._accuracy import Expected, expected_score, resample
 from priorshift.evidence._samples import read_samples
 from priorshift.solvers import condition_number
@@ -276,3 +276,74 @@ def diagnose(
         confidence_level=confidence_level,
         priors_exact=not estimate.n_target,
     )
+
+
+def expected_accuracy(
+    y_proba_val: ArrayLike,
+    y_val: ArrayLike,
+    y_proba_target: ArrayLike,
+    priors: Any = None,
+    *,
+    classes: ArrayLike | None = None,
+    confidence_level: float = 0.95,
+) -> Expected:
+    r"""Return the accuracy to expect on the target, without its labels.
+
+    Under prior shift, accuracy on each class is the same on validation and target:
+
+    .. math:: \text{accuracy} = \sum_k p_k\,\text{acc}_k
+
+    To know what adapting does to it, adapt the predictions on validation and pass those.
+
+    Parameters
+    ----------
+    y_proba_val, y_val, y_proba_target
+        As for `priorshift.detect_shift`.
+    priors : array-like of shape (n_classes,), mapping or PriorEstimate, optional
+        The target's priors. By default Auto estimates them. The interval includes the noise of an
+        estimate, and takes other priors as exact.
+    classes : array-like of shape (n_classes,), optional
+        Class names in the order of the columns.
+    confidence_level : float, default=0.95
+        Of the interval.
+
+    Returns
+    -------
+    Expected
+        `value`, `low` and `high`.
+
+    Examples
+    --------
+    >>> import priorshift as ps
+    >>> data = ps.datasets.load_fashion_lt()
+    >>> rows = data.y_proba_val, data.y_val, data.y_proba_target
+    >>> found = ps.expected_accuracy(*rows, classes=data.classes)
+    >>> truth = (data.classes[data.y_proba_target.argmax(axis=1)] == data.y_target).mean()
+    >>> bool(found.low < truth < found.high)
+    True
+    """
+    confidence_level = check_level(confidence_level, "confidence_level")
+    samples = read_samples(y_proba_val, y_val, y_proba_target, classes)
+    K, y, seen = samples.classes.size, samples.y_val, samples.class_counts > 0
+    if priors is None:
+        fitted = get_estimator("auto").fit(
+            Predictions.from_checked(samples.y_proba_val),
+            samples.classes[y],
+            classes=samples.classes,
+        )
+        target = Predictions.from_checked(samples.y_proba_target)
+        priors = fitted.estimate(target, confidence_level)
+    estimate = priors if isinstance(priors, PriorEstimate) else None
+    shares = check_priors(
+        priors if estimate is None else estimate.priors, samples.classes, "priors"
+    )
+    shares = np.where(seen, shares, 0.0)
+    if not shares.any():
+        raise ValueError("validation has no sample of any class that priors give a share.")
+    shares, covariance = shares / shares.sum(), np.zeros((K, K))
+    if estimate is not None:
+        covariance = resample(
+            estimate, shares, samples.y_proba_val, y, samples.y_proba_target
+        ).covariance
+    right = (samples.y_proba_val.argmax(axis=1) == y).astype(np.float64)
+    return expected_score(right, y, shares, covariance, confidence_level, (0.0, 1.0))

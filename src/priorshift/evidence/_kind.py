@@ -1,4 +1,4 @@
-r"""Which kind of shift: how much of what changed does a change of class balance explain?
+r"""Which kind of shift: the share of what changed that a change of class balance explains.
 
 Predictions are counted in bins of decision and confidence. H is the distribution over bins of each
 class on validation, t that of the target, and :math:`\pi` the class balance that counts as before.
@@ -12,8 +12,8 @@ residuals have the variance that is left after fitting K - 1 shares,
 .. math:: \mathrm{explained} = 1 - d(p^*) / d(\pi).
 
 1 means that a new class balance explains all that changed in the predictions, as under prior shift;
-0 that it explains nothing. It is a size, not a p-value: large samples reject every assumption. It is
-None where nothing changed measurably. By Cauchy and Schwarz, :math:`\sqrt{d(p^*)/2}` bounds the
+0 that it explains nothing. It is a size, not a p-value: large samples reject every assumption. It
+is None where nothing changed measurably. By Cauchy and Schwarz, :math:`\sqrt{d(p^*)/2}` bounds the
 share of the target that looks like no mixture of validation's classes.
 """
 
@@ -26,7 +26,8 @@ from priorshift._typing import Floats, Indices, Vector
 from priorshift.solvers import simplex_least_squares
 
 BINS, BINS_PER_CLASS, MOST_BINS = 20, 5, 500
-"""Bins of the score of two classes; of confidence per decided class otherwise; and in all."""
+"""Bins of the score of two classes; of confidence per decided class otherwise; about as many in
+all."""
 
 ROWS_PER_BIN = 50
 """Rows of both sides together that a bin should have."""
@@ -34,8 +35,11 @@ ROWS_PER_BIN = 50
 MEASURABLE = 2.0
 """Standard errors of pure noise beyond which a change counts as measured."""
 
-STEPS = 6
+STEPS = 4
 """Times that the bins are weighted anew."""
+
+MOST_ROWS = 50_000
+"""Rows of either side that are looked at."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,9 @@ def explain(
     >>> explain(P, y, target, np.full(2, 0.5)).value > 0.95
     True
     """
+    step = -(-len(y_val) // MOST_ROWS)
+    y_proba_val, y_val = y_proba_val[::step], y_val[::step]
+    y_proba_target = y_proba_target[:: -(-len(y_proba_target) // MOST_ROWS)]
     in_val, in_target, n_bins = _bin(y_proba_val, y_proba_target)
     K, n = before.size, in_target.size
     size = np.bincount(y_val, minlength=K)
@@ -110,7 +117,7 @@ def explain(
     fitted = start
     for _ in range(STEPS):
         root = 1 / np.sqrt(np.maximum(H @ fitted + t, 1e-12))[:, None]
-        fitted = np.where(seen, 0.0, fitted)
+        fitted = np.zeros(K)
         fitted[seen] = simplex_least_squares(root * H[:, seen], root[:, 0] * t, tol=1e-9).value
     distances = [_Distance.of(t - H @ start, noise(start), H @ start + t, None)]
     free = H[:, fitted > 1e-6]
@@ -177,7 +184,7 @@ def _bin(y_proba_val: Floats, y_proba_target: Floats) -> tuple[Indices, Indices,
         decided, score, most = np.zeros(len(both), np.intp), both[:, 1], BINS
     else:
         decided, score = both.argmax(axis=1), both.max(axis=1)
-        most = min(max(MOST_BINS // K, 1), BINS_PER_CLASS)
+        most = min(max(MOST_BINS // K, 2), BINS_PER_CLASS)  # one would fit any target
     order = np.lexsort((score, decided))
     count = np.bincount(decided, minlength=K if K > 2 else 1)
     n_bins = np.clip(count // ROWS_PER_BIN, 1, most)

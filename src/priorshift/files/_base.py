@@ -27,8 +27,16 @@ BLOCK_ROWS = 65_536
 PANDAS_INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+(_level_\d+)?")
 """Names that pandas gives an index without a name: in Parquet, and when it reads CSV again."""
 
+LONGEST_LINE = 2**24
+"""Characters of a line of text: enough for the scores of half a million classes."""
+
+MOST_EXPANDED, MOST_TIMES = 2**30, 100
+"""Bytes that a compressed file may expand to, or times its own size if that is more."""
+
 ADAPTED = "priorshift.adapted"
 """Key of the metadata, or name of the array, that marks a file as adapted."""
+
+ANY_SIZE = "if you trust it, read it with bounded=False (in a command, --any-size)"
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,8 @@ class PredictionFile(ABC):
         What messages call the file, if not by its path.
     ignored : tuple of str
         Columns that are not classes, even if they hold numbers: a group, a time.
+    bounded : bool
+        Whether to refuse a file that expands to far more than its size, as only a hostile one does.
     """
 
     path: Path
@@ -53,6 +63,15 @@ class PredictionFile(ABC):
     kind: Literal["proba", "logits"] = "proba"
     title: str = ""
     ignored: tuple[str, ...] = ()
+    bounded: bool = True
+
+    def require_bounded(self, n_bytes: int, stored: int) -> None:
+        """Refuse contents that are too large for what is stored."""
+        if self.bounded and n_bytes > max(MOST_EXPANDED, MOST_TIMES * stored):
+            raise ValueError(
+                f"{self.where} expands from {stored:,} bytes to {n_bytes:,} or more, as files do "
+                f"that are made to fill a memory; {ANY_SIZE}."
+            )
 
     @property
     def where(self) -> str:

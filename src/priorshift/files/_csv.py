@@ -58,7 +58,7 @@ class CsvFile(PredictionFile):
     def delimiter(self) -> str:
         """What separates cells: whatever cuts the header into most of them, commas first."""
         with self._text() as stream:
-            line = stream.readline()
+            line = next(self._lines(stream), "")
         found = {mark: len(next(csv.reader([line], delimiter=mark), ())) for mark in DELIMITERS}
         return max(found, key=lambda mark: found[mark])
 
@@ -154,7 +154,7 @@ class CsvFile(PredictionFile):
     def _conventions(self) -> tuple[str, str]:
         """Return encoding and line end."""
         with gzip.open(self.path) if self._compressed else self.path.open("rb") as stream:
-            line = stream.readline()
+            line = stream.readline(_base.LONGEST_LINE)
         # utf-8-sig: spreadsheets begin their files with a byte order mark
         encoding = "utf-8-sig" if line.startswith(b"\xef\xbb\xbf") else "utf-8"
         return encoding, "\r\n" if line.endswith(b"\r\n") else "\n"
@@ -181,9 +181,26 @@ class CsvFile(PredictionFile):
         delimiter = self.delimiter
         with self._text() as stream:
             try:
-                yield csv.reader(stream, delimiter=delimiter)
+                yield csv.reader(self._lines(stream), delimiter=delimiter)
             except csv.Error as error:
                 raise ValueError(f"{self.where} cannot be read as CSV: {error}.") from None
+
+    def _lines(self, stream: TextIO) -> Iterator[str]:
+        """Yield lines, of a length and in a number that a file of this size may have."""
+        if not self.bounded:
+            yield from stream
+            return
+        longest, stored, n_read = _base.LONGEST_LINE, self.path.stat().st_size, 0
+        while line := stream.readline(longest + 1):
+            if len(line) > longest:
+                raise ValueError(
+                    f"{self.where} has a line of more than {longest:,} characters, too long for "
+                    f"a row of predictions; {_base.ANY_SIZE}."
+                )
+            n_read += len(line)
+            if self._compressed:
+                self.require_bounded(n_read, stored)
+            yield line
 
     @contextmanager
     def _output(self, stream: BinaryIO, encoding: str, *, continued: bool) -> Iterator[TextIO]:

@@ -226,11 +226,12 @@ class NpzFile(PredictionFile):
             yield archive
 
     def _read(self, name: str) -> NDArray[Any]:
-        where = f"{name!r} in {self.where}"
+        where, place = f"{name!r} in {self.where}", self.keys[name]
+        self.require_bounded(place.file_size, place.compress_size)
         with self._archive() as archive, readable(where):
-            with archive.open(self.keys[name]) as member:
-                _check_header(cast("BinaryIO", member), self.keys[name].file_size)
-            with archive.open(self.keys[name]) as member:
+            with archive.open(place) as member:
+                _check_header(cast("BinaryIO", member), place.file_size)
+            with archive.open(place) as member:
                 return np.lib.format.read_array(cast("BinaryIO", member), allow_pickle=False)
 
 

@@ -53,6 +53,7 @@ def open_predictions(
     logits: bool = False,
     title: str = "",
     ignored: Sequence[str] = (),
+    bounded: bool = True,
 ) -> PredictionFile:
     r"""Open a file of predictions; only its header is read yet.
 
@@ -69,6 +70,9 @@ def open_predictions(
         What messages call the file, by default its path.
     ignored : sequence of str, optional
         Columns that are not classes, even if they hold numbers.
+    bounded : bool, default=True
+        Whether to refuse a file with a line above 16 MB, or one that expands to more than 1 GB and
+        100 times its size: it may have been made to fill your memory.
 
     Returns
     -------
@@ -96,7 +100,7 @@ def open_predictions(
     require_file(path)
     label_column = label_column or ("y" if kind is NpzFile else "label")
     scale = "logits" if logits else "proba"
-    file: PredictionFile = kind(path, label_column, scale, title, tuple(ignored))
+    file: PredictionFile = kind(path, label_column, scale, title, tuple(ignored), bounded)
     if isinstance(file, NpzFile) and "logits" in file.keys and "y_proba" not in file.keys:
         return replace(file, kind="logits")
     return file

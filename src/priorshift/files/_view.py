@@ -48,7 +48,7 @@ class ClassView(PredictionFile):
             columns = None
         if columns is None and binary is None and not renormalise:
             return file
-        about = (file.path, file.label_column, file.kind, file.title, file.ignored)
+        about = (file.path, file.label_column, file.kind, file.title, file.ignored, file.bounded)
         return cls(*about, file, columns, binary, renormalise)
 
     @property

@@ -1,10 +1,4 @@
-r"""Group labels, and GroupCounts: the decisions of each group, counted so that parts merge exactly.
-
-Floating-point sums change in their last digits with the order of addition. Here every number is
-split into a multiple of :math:`2^{-26}` and a rest that is a multiple of :math:`2^{-53}`. Sums of
-either are exact in float64, in any order, up to 134 million rows per group; what the split drops is
-at most :math:`2^{-54}` per row.
-"""
+"""Group labels, and GroupCounts: the decisions of each group, counted in parts that add."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -33,12 +27,8 @@ LARGEST_BLOCK_BYTES = 2**25
 N_PARTS = 2
 """Every part that is being counted holds the sums of all groups: few parts, little memory."""
 
-COARSE = 1.5 * 2.0**26
-FINE = 0.75
-"""Adding and subtracting these rounds to multiples of 2^-26 and of 2^-53."""
-
-ROUGH = 1.5 * 2.0**39
-"""The same for multiples of 2^-13: enough for a covariance, and exact when squared and summed."""
+MOST_DENSE = 4
+"""Whole numbers are counted instead of sorted if they span at most this many times the rows."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,8 +36,7 @@ class GroupCounts:
     """Decisions counted by group, for any number of rows: argmax counts, or summed probabilities.
 
     You can count parts of the target separately, in any order and anywhere, and add them with `+`;
-    a group may be in one part and not in another. Without weights the sum equals one count over
-    all rows to the last bit, up to 134 million rows per group; with weights, up to rounding.
+    a group may be in one part and not in another. The sum is that of one count over all rows.
 
     Attributes
     ----------
@@ -58,8 +47,8 @@ class GroupCounts:
         Rows counted.
     mass : ndarray of shape (n_groups,)
         Weight of these rows: a row of weight 2 counts as two rows.
-    sums, rests : ndarray of shape (n_groups, n_classes)
-        `counts` in two parts that add up exactly.
+    counts : ndarray of shape (n_groups, n_classes)
+        Weight of the decisions for each class.
     second : ndarray of shape (n_classes, n_classes) or None
         Sum over all rows of the products of their decisions; None if not requested.
 
@@ -81,8 +70,7 @@ class GroupCounts:
     decision: Decision
     n_rows: Indices
     mass: Vector
-    sums: Vector
-    rests: Vector
+    counts: Vector
     second: Vector | None
 
     @classmethod
@@ -117,15 +105,9 @@ class GroupCounts:
         weight = check_sample_weight(sample_weight, values.shape[0])
         return count_groups(values, names, codes, decision, weight, covariance=covariance)
 
-    @property
-    def counts(self) -> Vector:
-        """Weight of the decisions for each class, by group: (n_groups, n_classes)."""
-        return self.sums + self.rests
-
     def total(self) -> DecisionCounts:
         """Return the counts of all groups together."""
-        counts = self.sums.sum(axis=0) + self.rests.sum(axis=0)
-        return DecisionCounts(counts, self.decision, int(self.n_rows.sum()))
+        return DecisionCounts(self.counts.sum(axis=0), self.decision, int(self.n_rows.sum()))
 
     def __add__(self, other: "GroupCounts") -> "GroupCounts":
         _require_alike(self, other)
@@ -144,8 +126,7 @@ class GroupCounts:
             self.decision,
             join(self.n_rows, other.n_rows),
             join(self.mass, other.mass),
-            join(self.sums, other.sums),
-            join(self.rests, other.rests),
+            join(self.counts, other.counts),
             self.second + other.second if both else None,  # type: ignore[operator]
         )
 
@@ -153,7 +134,7 @@ class GroupCounts:
         """Show the size."""
         return (
             f"GroupCounts({self.decision} decisions of {int(self.n_rows.sum())} rows, "
-            f"{self.groups.size} groups, {self.sums.shape[1]} classes)"
+            f"{self.groups.size} groups, {self.counts.shape[1]} classes)"
         )
 
 
@@ -170,23 +151,22 @@ def count_groups(
     K, G = y_proba.shape[1], names.size
     kernel = _CountByGroup(codes, G, decision, weight, covariance)
     size = min(max(BLOCK_BYTES, 8 * G * K), LARGEST_BLOCK_BYTES)
-    sums, second = map_reduce(kernel, y_proba, block_bytes=size, n_parts=N_PARTS)
+    counts, second = map_reduce(kernel, y_proba, block_bytes=size, n_parts=N_PARTS)
     if decision == "hard" and covariance:
-        second = np.diag(sums[:, :K].sum(axis=0))
+        second = np.diag(counts.sum(axis=0))
     return GroupCounts(
         names,
         decision,
         np.bincount(codes, minlength=G),
         np.bincount(codes, weight, minlength=G).astype(np.float64),
-        sums[:, :K],
-        sums[:, K:],
+        counts,
         second if covariance else None,
     )
 
 
 @dataclass(frozen=True)
 class _CountByGroup:
-    """Count the decisions of a block by group, and sum their products: (G, 2 K) and (K, K)."""
+    """Count the decisions of a block by group, and sum their products: (G, K) and (K, K)."""
 
     codes: Indices
     n_groups: int
@@ -198,66 +178,29 @@ class _CountByGroup:
         K, codes = block.shape[1], self.codes[rows]
         weight = None if self.weight is None else self.weight[rows]
         if self.decision == "hard":
-            cells = codes * (2 * K) + block.argmax(axis=1)
-            counts = np.bincount(cells, weight, minlength=self.n_groups * 2 * K)
-            return counts.reshape(-1, 2 * K).astype(np.float64), np.zeros((0, 0))
+            cells = codes * K + block.argmax(axis=1)
+            counts = np.bincount(cells, weight, minlength=self.n_groups * K)
+            return counts.reshape(-1, K).astype(np.float64), np.zeros((0, 0))
         dense = block if isinstance(block, np.ndarray) else block.toarray()  # no more than a block
         dense = dense.astype(np.float64, copy=False)
         weighted = dense if weight is None else dense * weight[:, None]
-        sums = _sum_by_group(_split(weighted), codes, self.n_groups)
-        if not self.covariance:
-            return sums, np.zeros((0, 0))
-        near = _rough(dense)
-        return sums, near.T @ (near if weight is None else near * weight[:, None])
+        # a product with a sparse matrix of codes sums by group without sorting
+        ends = np.arange(codes.size + 1)
+        members = csr_array((np.ones(codes.size), codes, ends), (codes.size, self.n_groups))
+        return members.T @ weighted, dense.T @ weighted if self.covariance else np.zeros((0, 0))
 
 
 def _require_alike(one: GroupCounts, other: GroupCounts) -> None:
-    if one.decision != other.decision or one.sums.shape[1] != other.sums.shape[1]:
+    if one.decision != other.decision or one.counts.shape[1] != other.counts.shape[1]:
         raise ValueError(
-            f"cannot add {one.decision} counts of {one.sums.shape[1]} classes to {other.decision} "
-            f"counts of {other.sums.shape[1]} classes; count both the same way."
+            f"cannot add {one.decision} counts of {one.counts.shape[1]} classes to "
+            f"{other.decision} counts of {other.counts.shape[1]} classes; count both the same way."
         )
     if (one.groups.dtype.kind == "U") != (other.groups.dtype.kind == "U"):
         raise ValueError(
             f"cannot add groups named {some(one.groups.tolist(), 3)} to groups named "
             f"{some(other.groups.tolist(), 3)}, of another kind; use text for both."
         )
-
-
-def _split(values: Vector) -> Vector:
-    """Return the multiples of 2^-26 and the rests, side by side: (n, K) becomes (n, 2 K).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> float(_split(np.array([[0.1, 0.7]])).sum()) == 0.1 + 0.7
-    True
-    """
-    K = values.shape[1]
-    parts = np.empty((values.shape[0], 2 * K))
-    high, low = parts[:, :K], parts[:, K:]
-    np.add(values, COARSE, out=high)
-    high -= COARSE
-    np.subtract(values, high, out=low)
-    low += FINE
-    low -= FINE
-    return parts
-
-
-def _sum_by_group(parts: Vector, codes: Indices, n_groups: int) -> Vector:
-    """Sum rows by group, without sorting them: as a product with a sparse matrix of codes."""
-    ends = np.arange(codes.size + 1)
-    members = csr_array((np.ones(codes.size), codes, ends), shape=(codes.size, n_groups))
-    return members.T @ parts
-
-
-def _rough(values: Vector) -> Vector:
-    """Round to multiples of 2^-13."""
-    return (values + ROUGH) - ROUGH
-
-
-MOST_DENSE = 4
-"""Whole numbers are counted instead of sorted if they span at most this many times the rows."""
 
 
 def read_groups(groups: ArrayLike, n_samples: int | None = None) -> Labels:
@@ -284,7 +227,10 @@ def encode_groups(labels: Labels) -> tuple[Labels, Indices]:
     if labels.dtype.kind in "iu" and labels.size:
         low, high = int(labels.min()), int(labels.max())
         if high - low < MOST_DENSE * labels.size and high < 2**62 and low > -(2**62):
-            return _encode_dense(labels.astype(np.intp) - low, low, labels.dtype)
+            offsets = labels.astype(np.intp) - low
+            present = np.bincount(offsets) > 0
+            number = np.cumsum(present) - 1
+            return (np.flatnonzero(present) + low).astype(labels.dtype), number[offsets]
     names, codes = np.unique(labels, return_inverse=True)
     return names, codes.reshape(-1).astype(np.intp, copy=False)
 
@@ -314,12 +260,6 @@ def match_or_pool(labels: Labels, groups: Labels) -> Indices:
     if known.any():
         codes[known] = match_groups(labels[known], groups)
     return codes
-
-
-def _encode_dense(offsets: Indices, low: int, dtype: Any) -> tuple[Labels, Indices]:
-    present = np.bincount(offsets) > 0
-    number = np.cumsum(present) - 1
-    return (np.flatnonzero(present) + low).astype(dtype), number[offsets]
 
 
 def _without_dates(groups: Any) -> Any:

@@ -12,7 +12,7 @@ used. Pooling leaves less of it, as if the group had more rows; validation's noi
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,8 +24,6 @@ from priorshift.border import (
     Predictions,
     Table,
     as_decisions,
-    check_count,
-    check_positive,
     check_proba,
     check_sample_weight,
     check_source_mass,
@@ -36,19 +34,13 @@ from priorshift.border import (
 from priorshift.estimators import PriorEstimate, PriorEstimator
 from priorshift.estimators.inputs import require_decisions
 from priorshift.estimators.intervals import votes_of_validation
-from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.groups._counts import GroupCounts, count_groups, encode_groups, read_groups
 from priorshift.groups._pooling import Pool, Pooling, check_pooling
 from priorshift.groups._posteriors import GroupedRows, estimate_from_posteriors, require_concave
 from priorshift.groups._result import GroupEstimates, solution_as_estimate
 from priorshift.intervals import IntervalRequest, score_bounds
 from priorshift.solvers import (
-    NO_LIKELIHOOD,
-    Mixtures,
     Solutions,
-    clip_to_simplex,
-    maximise_all,
-    solve_linear,
 )
 
 INSTEAD = "a method such as SCM-L, CM-L, SCM, BBSE, EM, MAP or Auto"
@@ -237,7 +229,7 @@ def _from_calibrated(estimator: PriorEstimator, rows: _Rows, asked: _Asked) -> G
 
 def _from_decisions(estimator: PriorEstimator, rows: _Rows, asked: _Asked) -> GroupEstimates:
     """Estimate groups by a method with a confusion matrix."""
-    _method_of(estimator)  # refuse before the work
+    _require_batch(estimator)  # before the work
     counts = count_groups(
         rows.y_proba,
         rows.names,
@@ -251,12 +243,12 @@ def _from_decisions(estimator: PriorEstimator, rows: _Rows, asked: _Asked) -> Gr
 
 def _from_counts(estimator: PriorEstimator, counts: GroupCounts, asked: _Asked) -> GroupEstimates:
     """Estimate the priors of groups from counts of their decisions."""
-    method = _method_of(estimator)
+    _require_batch(estimator)
     _require_fitting(estimator, counts)
     whole = estimator.estimate_counts(counts.total())
-    pool = Pool.of(asked.pooling, counts, method.columns, whole.priors)
-    informative = method.informative(counts.counts) > 0
-    pooled, solved = _solve(method, counts, pool, whole, informative)
+    pool = Pool.of(asked.pooling, counts, estimator._columns, whole.priors)
+    informative = estimator._informative(counts.counts)
+    pooled, solved = _around(pool, estimator, counts, whole, informative)
     found = GroupEstimates.of(
         counts.groups, counts.n_rows, solved, informative, pool, whole, pooled
     )
@@ -311,10 +303,14 @@ def _estimate_one(estimator: PriorEstimator, y_proba: Floats, group: Any) -> Pri
         raise ValueError(f"group {group.item()!r}: {error}") from error
 
 
-def _solve(
-    method: "Method", counts: GroupCounts, pool: Pool, whole: PriorEstimate, informative: Mask
+def _around(
+    pool: Pool,
+    estimator: PriorEstimator,
+    counts: GroupCounts,
+    whole: PriorEstimate,
+    informative: Mask,
 ) -> tuple[PriorEstimate, Solutions | None]:
-    """Solve for the pooled priors, and for the groups around them; None if all are alike.
+    """Find the pooled priors, and those of the groups around them; None if all are alike.
 
     With pooling, a method's own hyper-prior acts on each group as it does on all rows: pooling is
     what protects small groups.
@@ -322,12 +318,14 @@ def _solve(
     if pool.complete:
         return whole, None
     if pool.spread is None:
-        return whole, method.solve(counts.counts[informative])
-    mass = np.full(informative.size, counts.mass.sum()) if method.has_prior else counts.mass
+        return whole, estimator._solve_groups(counts.counts[informative])
+    has_prior = (estimator._hyper_prior != 1).any()
+    mass = np.full(informative.size, counts.mass.sum()) if has_prior else counts.mass
     centre = pool.spread.decisions(pool.spread.centre(pool.variance))[None]
-    pooled = solution_as_estimate(whole, method.solve(_positive(centre) * counts.mass.sum()))
+    middle = estimator._solve_groups(_positive(centre) * counts.mass.sum())
+    pooled = solution_as_estimate(whole, middle)
     decisions = _positive(pool.spread.pooled_decisions(pool.variance)[informative])
-    return pooled, method.solve(decisions * mass[informative, None])
+    return pooled, estimator._solve_groups(decisions * mass[informative, None])
 
 
 def _positive(decisions: Vector) -> Vector:
@@ -338,10 +336,10 @@ def _positive(decisions: Vector) -> Vector:
 
 def _require_fitting(estimator: PriorEstimator, counts: GroupCounts) -> None:
     decision, K = estimator.confusion_.decision, estimator.classes_.size
-    if counts.decision != decision or counts.sums.shape[1] != K:
+    if counts.decision != decision or counts.counts.shape[1] != K:
         raise ValueError(
             f"{type(estimator).__name__} needs counts of {decision} decisions on {K} classes; got "
-            f"{counts.decision} decisions on {counts.sums.shape[1]}. Count with "
+            f"{counts.decision} decisions on {counts.counts.shape[1]}. Count with "
             f"GroupCounts.from_arrays(y_proba, groups, decision={decision!r})."
         )
     if not counts.mass.any():
@@ -374,74 +372,9 @@ def _effective_rows(mass: Vector, n_classes: int, pool: Pool) -> Vector:
     return np.divide(alone, left, out=np.full_like(left, mass.sum()), where=left > 0)
 
 
-@dataclass(frozen=True)
-class _Likelihood:
-    """One certified maximum per group of the likelihood of its counts."""
-
-    columns: Vector
-    excess: Vector
-    start: Vector
-    tol: float
-    max_iter: int
-
-    @property
-    def has_prior(self) -> bool:
-        """Whether there is a hyper-prior, so that the number of rows matters."""
-        return bool(self.excess.any())
-
-    @property
-    def _possible(self) -> Mask:
-        """Which decisions occur on validation."""
-        return self.columns.sum(axis=1) > NO_LIKELIHOOD
-
-    def informative(self, counts: Vector) -> Vector:
-        """Return the weight of decisions that occur on validation, by group."""
-        return counts @ self._possible
-
-    def solve(self, counts: Vector) -> Solutions:
-        """Solve for groups that are informative."""
-        weights = np.ascontiguousarray(np.maximum(counts[:, self._possible], 0))
-        problem = Mixtures.of(self.columns[self._possible], weights, self.excess)
-        return maximise_all(problem, self.start, tol=self.tol, max_iter=self.max_iter)
-
-
-@dataclass(frozen=True)
-class _Inversion:
-    """One linear system with as many right-hand sides as groups, clipped."""
-
-    columns: Vector
-    source: Vector | None
-    name: str
-    has_prior: Literal[False] = False
-
-    def informative(self, counts: Vector) -> Vector:
-        """Return the weight of decisions by group."""
-        return counts.sum(axis=1)
-
-    def solve(self, counts: Vector) -> Solutions:
-        """Solve for groups that have rows; warn once of those that were clipped."""
-        q = counts / counts.sum(axis=1, keepdims=True)
-        if self.source is None:
-            raw = solve_linear(self.columns, q.T).T
-        else:
-            raw = solve_linear(self.columns * self.source, q.T).T * self.source
-        negative = (raw < -ROUNDING).any(axis=1)
-        if negative.any():
-            warn_user(
-                f"{self.name} found negative entries, the lowest {raw.min():.3g}, in "
-                f"{np.count_nonzero(negative)} of {raw.shape[0]} groups, and set them to 0. CM-L "
-                "and SCM-L need no clipping.",
-                PriorShiftWarning,
-            )
-        return Solutions.direct(clip_to_simplex(raw))
-
-
-Method = _Likelihood | _Inversion
-
-
-def _method_of(estimator: PriorEstimator) -> Method:
-    """Return how a fitted estimator solves for the counts of many groups, or refuse."""
-    if estimator.batch not in ("likelihood", "inversion"):
+def _require_batch(estimator: PriorEstimator) -> None:
+    """Refuse a fitted method that cannot solve for the counts of many groups."""
+    if estimator.batch != "counts":
         raise ValueError(
             f"{estimator!r} cannot pool groups, nor use weights, intervals or counts for them; use "
             f"{INSTEAD}, or pass pooling=None and rows in memory to estimate each group by itself."
@@ -454,19 +387,6 @@ def _method_of(estimator: PriorEstimator) -> Method:
             "pass rows in memory with pooling=None and no weights or confidence_level, which "
             "estimates each group by itself, or use EM or MAP with source_priors."
         )
-    params: Any = estimator
-    if getattr(params, "solver", "certified") != "certified":
+    if getattr(estimator, "solver", "certified") != "certified":
         raise ValueError("groups are solved to a certificate; use solver='certified'.")
-    columns = params._columns
-    if estimator.batch == "inversion":
-        source = estimator.source_priors_ if estimator.raw_is == "ratio" else None
-        return _Inversion(columns, source, estimator.name)
-    alpha = estimator._hyper_prior
-    require_concave(alpha)
-    return _Likelihood(
-        columns,
-        alpha - 1,
-        estimator.source_priors_,
-        check_positive(params.tol, "tol"),
-        check_count(params.max_iter, "max_iter"),
-    )
+    require_concave(estimator._hyper_prior)

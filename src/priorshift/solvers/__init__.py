@@ -1,6 +1,6 @@
 """Solvers: clean arrays in, a `Solution` out. They know nothing about classifiers or files."""
 
-from priorshift.solvers._batch import Mixtures, maximise_all, maximise_by_group
+from priorshift.solvers._by_group import maximise_by_group
 from priorshift.solvers._certified import maximise
 from priorshift.solvers._joint import maximise_jointly
 from priorshift.solvers._least_squares import (
@@ -17,7 +17,7 @@ from priorshift.solvers._linear import (
     solve_linear,
     undetermined,
 )
-from priorshift.solvers._mixture import NO_LIKELIHOOD, Mixture
+from priorshift.solvers._mixture import NO_LIKELIHOOD, Mixture, Mixtures
 from priorshift.solvers._paper import (
     FLOOR,
     HALVED_EVERY,
@@ -50,7 +50,6 @@ __all__ = [
     "invert",
     "is_singular",
     "maximise",
-    "maximise_all",
     "maximise_by_group",
     "maximise_jointly",
     "nearest_mixtures",

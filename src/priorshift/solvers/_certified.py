@@ -12,23 +12,32 @@ needed.
 
 EM's steps are extrapolated in pairs (SQUAREM, Varadhan and Roland, 2008), never to a lower
 likelihood. Where Newton's matrix is too large or its steps do not help, the interior point of
-`_interior_point` takes over; for very many classes it forms no matrix.
+`_interior_point` takes over; for very many classes it forms no matrix. Many problems at once take
+its steps from the start, with one batch of K x K systems per step; the few that rounding stops
+early are solved alone.
 """
+
+from collections.abc import Callable
+from dataclasses import fields
+from typing import overload
 
 import numpy as np
 
-from priorshift._typing import Vector
-from priorshift.border import SparseTable, single_threaded_blas
+from priorshift._typing import Indices, Vector
+from priorshift.border import SparseTable, map_rows, single_threaded_blas
 from priorshift.solvers._interior_point import (
     COARSE_GAP,
     MANY_CLASSES,
     SHORTEN,
     TINY,
     MatrixFreeCurvature,
+    Points,
     interior_point,
+    interior_points,
+    pull_of_prior,
 )
-from priorshift.solvers._mixture import Curvature, Mixture, Point, inside, merit
-from priorshift.solvers._solution import Solution, Status
+from priorshift.solvers._mixture import Curvature, Mixture, Mixtures, Point, factorise, inside
+from priorshift.solvers._solution import Solution, Solutions, Status
 
 EM_TRIAL = 5
 """EM steps before their rate of convergence is measured."""
@@ -51,21 +60,42 @@ SMALLEST = 1e-290
 MARGIN = 0.01
 """Where EM only just reaches the tolerance, one Newton step follows to get well within it."""
 
+CHUNK_BYTES = 2**21
+"""Newton matrices of one chunk of groups: several copies of them fit into a cache (measured)."""
+
+RIDGE = 1e-15
+"""Added to a unit diagonal against rounding."""
+
 MOST_STEPS = 15
 MOST_TRIES = 4
 """Two to four full steps are usually enough; if not, the interior point is safer."""
 
 
+@overload
 def maximise(
-    problem: Mixture, *, tol: float, max_iter: int = 1000, start: Vector | None = None
-) -> Solution:
-    """Maximise the mixture objective over the simplex.
+    problem: Mixture, *, tol: float, max_iter: int = ..., start: Vector | None = ...
+) -> Solution: ...
+@overload
+def maximise(
+    problem: Mixtures, *, tol: float, max_iter: int = ..., start: Vector | None = ...
+) -> Solutions: ...
+def maximise(
+    problem: Mixture | Mixtures,
+    *,
+    tol: float,
+    max_iter: int = 1000,
+    start: Vector | None = None,
+) -> Solution | Solutions:
+    """Maximise the mixture objective over the simplex, or those of many problems at once.
 
     For alpha >= 1 the result is "certified" when its duality gap, computed in float64, is at most
     `tol` nats. For alpha < 1 the problem is not concave: a fixed point of EM is "stationary", and
     there is no gap. Without rows, the answer is the mode of the hyper-prior, or else the start.
+    Of many problems, every T must be above 0 and every alpha at least 1; the start is one for all.
     """
     p = np.full(problem.n_classes, 1 / problem.n_classes) if start is None else inside(start)
+    if isinstance(problem, Mixtures):
+        return _maximise_stack(problem, p, tol, max_iter)
     if problem.A.shape[0] == 0:
         pull = np.maximum(problem.excess, 0)
         return Solution(pull / pull.sum() if pull.any() else p, "direct")
@@ -196,15 +226,20 @@ def _newton(problem: Mixture, start: Vector, tol: float, max_iter: int) -> tuple
 def _step(problem: Mixture, curvature: Curvature, point: Point) -> tuple[Point, int]:
     """Take one step, shortened until it helps; return the new point and the evaluations."""
     z = 1 - point.likelihood_gradient / problem.total
-    curvature.refresh(point)
-    solve = curvature.solver(np.maximum(z, TINY) / np.maximum(point.p, SMALLEST))
+    curvature.refresh(point.p, point.likelihood_gradient)
+    solve = factorise(curvature.H, np.maximum(z, TINY) / np.maximum(point.p, SMALLEST))
     step = solve(point.gradient / problem.total - 1)
     for tries in range(1, MOST_TRIES + 1):
         new = Point.at(problem, held(point.p, point.p + step), exact=True)
-        if new.gap < point.gap or merit(problem, new) < merit(problem, point):
+        if new.gap < point.gap or _cost(problem, new) < _cost(problem, point):
             return new, tries
         step = SHORTEN * step
     return point, MOST_TRIES
+
+
+def _cost(problem: Mixture, point: Point) -> float:
+    """Return -f/T + sum p, whose minimum over p >= 0 is on the simplex."""
+    return float(point.p.sum() - _value(problem, point) / problem.total)
 
 
 def _vertex(problem: Mixture, point: Point, tol: float) -> Point:
@@ -223,6 +258,74 @@ def _on_simplex(problem: Mixture, point: Point) -> float:
     mass = problem.total - problem.excess.sum()
     scaled = point.likelihood - mass * np.log(point.p.sum())
     return problem.objective(point.p / point.p.sum(), float(scaled))
+
+
+def _maximise_stack(problem: Mixtures, first: Vector, tol: float, max_iter: int) -> Solutions:
+    """Maximise the objective of every group, in chunks of bounded memory."""
+    G, K = problem.weights.shape[0], problem.excess.shape[1]
+
+    def kernel(part: slice) -> Solutions:
+        chunk = problem.take(np.arange(part.start, part.stop))
+        return _maximise_chunk(chunk, first, tol, max_iter)
+
+    n_parts = -(-G // max(1, CHUNK_BYTES // (8 * K * K)))
+    if n_parts == 1:
+        with single_threaded_blas():
+            return kernel(slice(0, G))
+    parts = map_rows(kernel, G, work=np.inf, n_parts=n_parts)
+    joined = (np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(Solutions))
+    return Solutions(*joined)
+
+
+def _maximise_chunk(problem: Mixtures, start: Vector, tol: float, max_iter: int) -> Solutions:
+    """Step all groups together; those that rounding stops short are solved alone."""
+    p = np.tile(start, (problem.weights.shape[0], 1))
+    best, n_iter, _ = interior_points(problem, p, tol, max_iter, _Curvatures())
+    for g in np.flatnonzero(best.gap > tol).tolist():
+        left = max_iter - int(n_iter[g])
+        if left > 0:
+            solution = maximise(problem.single(g), tol=tol, max_iter=left, start=start)
+            n_iter[g] += solution.n_iter
+            one = problem.take(np.array([g]))
+            found = Points.at(one, np.maximum(solution.value, 0)[None], best.z[[g]])
+            if found.gap[0] < best.gap[g]:
+                best.put(np.array([g]), found)
+    best = _vertices(problem, best, tol)
+    value = best.p / best.p.sum(axis=1, keepdims=True)
+    return Solutions.judged(value, np.maximum(best.gap, 0), tol, n_iter + 1)
+
+
+def _vertices(problem: Mixtures, points: Points, tol: float) -> Points:
+    """Set to exactly 0 the classes an interior point only approaches, if that stays certified."""
+    gradient = points.slope + pull_of_prior(problem, points.p)
+    slack = 1 - gradient / problem.total[:, None]
+    p = np.where((points.p < slack) & (problem.excess == 0), 0.0, points.p)
+    p /= p.sum(axis=1, keepdims=True)
+    rounded = Points.at(problem, p, points.z)
+    keep = np.flatnonzero(rounded.gap <= np.maximum(tol, points.gap))
+    points.put(keep, rounded.take(keep))
+    return points
+
+
+class _Curvatures:
+    """The Hessians of a stack over T, in one batch."""
+
+    exact = True
+
+    def refresh(self, p: Vector, slope: Vector, part: Mixtures) -> None:  # noqa: ARG002
+        """Compute the Hessians of the problems that take a step."""
+        self.H = part.hessian(p) / part.total[:, None, None]
+
+    def learn(self, step: Vector, change: Vector) -> None:
+        """Learn nothing: all Hessians are computed afresh."""
+
+    def solver(self, diagonal: Vector, todo: Indices) -> Callable[[Vector], Vector]:
+        """Return what solves (H + diag(diagonal)) x = b of some of these problems."""
+        H = self.H if todo.size == self.H.shape[0] else self.H[todo]
+        scale = 1 / np.sqrt(np.einsum("gkk->gk", H) + diagonal)
+        system = H * scale[:, :, None] * scale[:, None, :]
+        np.einsum("gkk->gk", system)[:] = 1 + RIDGE
+        return lambda b: scale * np.linalg.solve(system, (scale * b)[:, :, None])[:, :, 0]
 
 
 def _fixed_point(problem: Mixture, p: Vector, max_iter: int) -> Solution:

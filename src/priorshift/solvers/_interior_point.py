@@ -6,7 +6,9 @@ solution, since f(cp) = f(p) + T log c. With duals z of p >= 0, a Newton step so
 .. math:: (H/T + \mathrm{diag}(z/p))\, dp = \ell/T - 1 + (e_k/T + \mu)/p, \qquad p_k z_k = e_k/T +
     \mu, \quad \mu \to 0,
 
-by Mehrotra's predictor and corrector on one factorisation. Here l and H are the likelihood's
+by Mehrotra's predictor and corrector on one factorisation. One problem, or as many as there are
+groups, take the same steps: arrays have a first axis for problems, and a problem whose gap is small
+enough takes no more of them. Here l and H are the likelihood's
 gradient and Hessian; the hyper-prior e = alpha - 1 acts as a barrier that stays. H is exact where
 that is cheap; otherwise it starts from a sample of rows and BFGS updates correct it.
 
@@ -18,13 +20,14 @@ exact either: every point carries its own certificate, whatever led there.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any, Protocol
 
 import numpy as np
 
-from priorshift._typing import Mask, Vector
+from priorshift._typing import Indices, Mask, Vector
 from priorshift.border import SparseBlock
-from priorshift.solvers._mixture import Curvature, Mixture, Point, inside, merit
+from priorshift.solvers._mixture import Curvature, Mixture, Point, inside
 
 COARSE_GAP = 0.1
 """Gap in nats up to which passes in float32 make progress; below it they add up in float64."""
@@ -39,6 +42,75 @@ GIVE_UP = 30
 """Evaluations without halving the gap after which precision or sample size grow, or it ends."""
 
 
+class Stack(Protocol):
+    """G problems with K unknowns each, solved together: a first axis for problems.
+
+    `total` is T, of shape (G,); `excess` is alpha - 1 of the hyper-prior, (G, K).
+    """
+
+    @property
+    def total(self) -> Vector: ...
+    @property
+    def excess(self) -> Vector: ...
+    def take(self, groups: Indices) -> "Stack":
+        """Return some of the problems."""
+
+    def evaluate(self, p: Vector, *, exact: bool = True) -> tuple[Vector, Vector]:
+        """Return the likelihood part of f, shape (G,), and of its gradient, shape (G, K)."""
+
+
+class Alone:
+    """One problem as a stack of its own."""
+
+    def __init__(self, problem: Mixture) -> None:
+        self.problem = problem
+        self.total, self.excess = np.array([problem.total]), problem.excess[None]
+
+    def take(self, groups: Indices) -> "Alone":  # noqa: ARG002
+        """Return it."""
+        return self
+
+    def evaluate(self, p: Vector, *, exact: bool = True) -> tuple[Vector, Vector]:
+        """Return the likelihood part of f and of its gradient."""
+        likelihood, slope = self.problem.evaluate(p[0], exact=exact)
+        return np.array([likelihood]), slope[None]
+
+
+@dataclass
+class Points:
+    """One point per problem, p > 0 and not yet scaled onto the simplex, with derivatives there."""
+
+    p: Vector
+    z: Vector
+    likelihood: Vector
+    slope: Vector
+    gap: Vector
+
+    @classmethod
+    def at(cls, stack: Stack, p: Vector, z: Vector, *, exact: bool = True) -> "Points":
+        """Evaluate; the gap is that of p / sum p, as g(cp) = g(p) / c."""
+        likelihood, slope = stack.evaluate(p, exact=exact)
+        with np.errstate(invalid="ignore", over="ignore"):
+            gradient = slope + pull_of_prior(stack, p)
+            gap = (gradient * p.sum(axis=1)[:, None]).max(axis=1) - stack.total
+        return cls(p, z, likelihood, slope, np.where(np.isnan(gap), np.inf, gap))
+
+    def take(self, groups: Indices) -> "Points":
+        """Return the points of some problems."""
+        return Points(*(getattr(self, of.name)[groups] for of in fields(self)))
+
+    def put(self, groups: Indices, others: "Points") -> None:
+        """Replace the points of some problems."""
+        for of in fields(self):
+            getattr(self, of.name)[groups] = getattr(others, of.name)
+
+
+def pull_of_prior(stack: Stack, p: Vector) -> Vector:
+    """Return the hyper-prior's gradient (alpha - 1) / p, and 0 where alpha is 1."""
+    with np.errstate(divide="ignore"):
+        return np.divide(stack.excess, p, out=np.zeros_like(p), where=stack.excess != 0)
+
+
 def interior_point(
     problem: Mixture,
     start: Vector,
@@ -46,64 +118,101 @@ def interior_point(
     max_iter: int,
     curvature: Curvature | None = None,
 ) -> tuple[Point, int]:
-    """Solve for alpha >= 1; return the best point and the number of evaluations."""
+    """Solve one problem for alpha >= 1; return the best point and the number of evaluations."""
     curvature = Curvature(problem) if curvature is None else curvature
-    point = Point.at(problem, inside(start), exact=curvature.exact)
-    n_iter, best, waited, rounds = 1, point, 0, 0
-    target = problem.excess / problem.total
-    mu = max(point.gap, tol) / problem.total / start.size
-    z = np.maximum(1 - point.likelihood_gradient / problem.total, (target + mu) / point.p)
-    while n_iter < max_iter and not (point.exact and point.gap <= tol):
-        stalled = waited > PATIENCE
-        if not point.exact and (stalled or point.gap <= max(tol, COARSE_GAP)):
-            best = point = Point.at(problem, point.p, exact=True)
-            n_iter, waited = n_iter + 1, 0
+    exact = curvature.exact or problem.A.dtype == np.float64
+    found, n_iter, exact = interior_points(
+        Alone(problem), inside(start)[None], tol, max_iter, curvature, exact=exact
+    )
+    gradient = problem.gradient(found.p[0], found.slope[0])
+    one = float(found.likelihood[0]), found.slope[0], gradient, float(found.gap[0]), exact
+    return Point(found.p[0], *one), int(n_iter[0])
+
+
+def interior_points(
+    stack: Stack, start: Vector, tol: float, max_iter: int, curvature: Any, *, exact: bool = True
+) -> tuple[Points, Indices, bool]:
+    """Solve all problems of a stack from points above 0.
+
+    Every problem steps until its gap is at most `tol` or its evaluations are used up. Returned are
+    the best points, the evaluations per problem, and whether they were exact: points are evaluated
+    in the precision of the data at first, if `exact` is False.
+    """
+    points, T = Points.at(stack, start, np.zeros_like(start), exact=exact), stack.total[:, None]
+    mu = np.maximum(points.gap, tol)[:, None] / T / start.shape[1]
+    points.z = np.maximum(1 - points.slope / T, (stack.excess / T + mu) / start)
+    every = np.arange(start.shape[0])
+    best, n_iter, waited, rounds = points.take(every), np.ones_like(every), np.zeros_like(every), 0
+    while True:
+        going = ((points.gap > tol) | (not exact)) & (n_iter < max_iter)
+        if curvature.exact:
+            going &= waited <= GIVE_UP  # rounding leaves no room for progress
+        active = every[going]
+        if not active.size:
+            return best, n_iter, exact
+        stalled = waited[active] > PATIENCE
+        if not exact and (stalled.any() or points.gap.max() <= max(tol, COARSE_GAP)):
+            exact, points = True, Points.at(stack, points.p, points.z)
+            best, n_iter, waited = points.take(every), n_iter + 1, np.zeros_like(every)
             continue
-        if stalled and not curvature.exact:
+        if stalled.any() and not curvature.exact:
             curvature.n_rows *= 2
-            waited, rounds = 0, 0
+            waited, rounds = np.zeros_like(every), 0
+        all_of_them = active.size == every.size
+        part, here = (stack, points) if all_of_them else (stack.take(active), points.take(active))
         if curvature.exact or rounds < 2:
-            curvature.refresh(point)
+            curvature.refresh(here.p, here.slope, part)
         rounds += 1
         # correctors may go in circles, which plain steps cannot
-        point, z, tries = _step(problem, curvature, point, z, corrected=not stalled)
-        n_iter += tries
-        waited = 0 if point.gap < 0.5 * best.gap else waited + tries
-        best = min(best, point, key=lambda at: at.gap)
-        if waited > GIVE_UP and curvature.exact:
-            break  # rounding leaves no room for progress
-    return best, n_iter
+        new, tries = _step(part, here, curvature, corrected=~stalled, exact=exact)
+        points.put(active, new)
+        n_iter[active] += tries
+        waited[active] = np.where(new.gap < 0.5 * best.gap[active], 0, waited[active] + tries)
+        better = np.flatnonzero(new.gap < best.gap[active])
+        best.put(active[better], new.take(better))
 
 
 def _step(
-    problem: Mixture, curvature: Curvature, point: Point, z: Vector, *, corrected: bool
-) -> tuple[Point, Vector, int]:
-    """Take one step, shortened until it helps; return the new point, duals and evaluations.
+    stack: Stack, points: Points, curvature: Any, *, corrected: Mask, exact: bool
+) -> tuple[Points, Indices]:
+    """Take one step per problem, shortened until it helps; return points and evaluations.
 
-    The corrector may point uphill: where its step fails, a plain one follows that cannot.
+    The corrector may point uphill: where its step fails, a plain one follows that cannot. Problems
+    that went in circles use plain steps only, which must lower the barrier objective.
     """
-    for tries in range(1, MAX_TRIES + 1):
-        if tries <= 2:
-            dp, dz, mu = _direction(
-                problem, curvature, point, z, corrected=corrected and tries == 1
-            )
-            length, dual_length = reach(point.p, dp), reach(z, dz)
-        new = Point.at(problem, point.p + length * dp, exact=point.exact)
-        curvature.learn(point, new)
-        if new.gap < point.gap or merit(problem, new, mu) <= merit(problem, point, mu):
-            return new, z + dual_length * dz, tries
-        length, dual_length = SHORTEN * length, SHORTEN * dual_length
-    return point, z, tries
+    todo = np.arange(corrected.size)
+    tries, result, part, here = np.zeros_like(todo), points.take(todo), stack, points
+    for attempt in range(MAX_TRIES):
+        if attempt < 2:
+            T = part.total[:, None]
+            solve = curvature.solver(here.z / here.p, todo)
+            use = corrected[todo, None] if attempt == 0 else False
+            pull, target = here.slope / T - 1, part.excess / T
+            dp, dz, mu = direction(here.p, here.z, pull, target, solve, use)
+            length, dual_length = reach(here.p, dp), reach(here.z, dz)
+        p, z = here.p + length * dp, here.z + dual_length * dz
+        new = Points.at(part, p, z, exact=exact)
+        curvature.learn(p - here.p, here.slope - new.slope)
+        tries[todo] += 1
+        good = (new.gap < here.gap) & corrected[todo]
+        good |= merit(part, new, mu) <= merit(part, here, mu)
+        result.put(todo[good], new.take(np.flatnonzero(good)))
+        if good.all():
+            break
+        bad = np.flatnonzero(~good)
+        todo, part, here = todo[bad], part.take(bad), here.take(bad)
+        dp, dz, mu = dp[bad], dz[bad], mu[bad]
+        length, dual_length = SHORTEN * length[bad], SHORTEN * dual_length[bad]
+    return result, tries
 
 
-def _direction(
-    problem: Mixture, curvature: Curvature, point: Point, z: Vector, *, corrected: bool
-) -> tuple[Vector, Vector, float]:
-    """Return the Newton step in p and z, and the mu that it aims at."""
-    p, T = point.p, problem.total
-    pull, target = point.likelihood_gradient / T - 1, problem.excess / T
-    dp, dz, mu = direction(p, z, pull, target, curvature.solver(z / p), corrected)
-    return dp, dz, float(mu[0])
+def merit(stack: Stack, points: Points, mu: Vector) -> Vector:
+    """Return the barrier objective that a step at this mu should lower."""
+    p = points.p
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log = np.log(np.maximum(p, TINY))
+        objective = points.likelihood + (stack.excess * log).sum(axis=1)
+        return -objective / stack.total + p.sum(axis=1) - mu[:, 0] * log.sum(axis=1)
 
 
 def direction(
@@ -208,26 +317,27 @@ class Operator:
 class MatrixFreeCurvature(Curvature):
     """The likelihood's Hessian over T for very many classes, as products with rows."""
 
-    def refresh(self, point: Point) -> None:
+    def refresh(self, p: Vector, slope: Vector, part: Any = None) -> None:  # noqa: ARG002
         """Compute the rows of the Hessian at a point, all of them or a sample."""
         self.H = None  # make room for the new one
-        rows = self.problem.hessian_rows(point.p, self.sampled, point.likelihood_gradient)
+        rows = self.problem.hessian_rows(p.reshape(-1), self.sampled, slope.reshape(-1))
         total = self.problem.total
         self.H = Operator(rows, rows.squares() / total, total)
 
     def _correct(self, vector: Vector, divisor: float) -> None:
         self.H.correct(vector, divisor)
 
-    def solver(self, diagonal: Vector) -> Callable[[Vector], Vector]:
+    def solver(self, diagonal: Vector, todo: Any = None) -> Callable[[Vector], Vector]:  # noqa: ARG002
         """Return a function that approximately solves (H/T + diag(diagonal)) x = b."""
         operator: Operator = self.H
+        diagonal = diagonal.reshape(-1)
         scale = 1 / np.sqrt(operator.diagonal + diagonal)
 
         def product(x: Vector) -> Vector:
             x = scale * x
             return scale * (operator @ x + diagonal * x)
 
-        return lambda b: scale * conjugate_gradients(product, scale * b)
+        return lambda b: (scale * conjugate_gradients(product, scale * b.reshape(-1)))[None]
 
 
 def conjugate_gradients(

@@ -63,6 +63,10 @@ ROWS_PER_CLASS = 20
 MIN_ROWS = 4096
 """Rows of the Hessian's sample, the cheapest overall in measurements at K = 100 to 1000."""
 
+OUTER_CLASSES = 64
+"""Up to this many classes, all products of a shared matrix's columns are kept: the Hessians of all
+groups are one matrix product then."""
+
 FEW_CLASSES = 64
 """Up to here the whole Hessian is cheap, and vectors of length n are not small beside the data."""
 
@@ -346,6 +350,73 @@ class TensorMixture(Mixture):
         return xp.where(possible, values, xp.full_like(values, other))
 
 
+@dataclass(frozen=True)
+class Mixtures:
+    """The data of G problems with K unknowns each."""
+
+    A: Vector  # rows a_i, (m, K) for all groups or (G, m, K); no row with a weight is all 0
+    weights: Vector  # (G, m)
+    excess: Vector  # alpha - 1 of the Dirichlet hyper-prior, at least 0, (G, K)
+    outer: Vector | None = None
+
+    @classmethod
+    def of(cls, A: Vector, weights: Vector, excess: Vector | float = 0.0) -> "Mixtures":
+        """Build the problems."""
+        K = A.shape[-1]
+        outer = None
+        if A.ndim == 2 and K <= OUTER_CLASSES:
+            outer = (A[:, :, None] * A[:, None, :]).reshape(A.shape[0], K * K)
+        return cls(A, weights, np.broadcast_to(excess, (weights.shape[0], K)), outer)
+
+    @property
+    def n_classes(self) -> int:
+        """K, the number of classes."""
+        return self.excess.shape[1]
+
+    @property
+    def total(self) -> Vector:
+        """T, the weight of all rows and of the hyper-prior, by group."""
+        return self.weights.sum(axis=1) + self.excess.sum(axis=1)
+
+    def take(self, groups: Indices) -> "Mixtures":
+        """Return the problems of some groups."""
+        A = self.A if self.A.ndim == 2 else self.A[groups]
+        return Mixtures(A, self.weights[groups], self.excess[groups], self.outer)
+
+    def single(self, group: int) -> Mixture:
+        """Return the problem of one group, for the solvers of one problem."""
+        A = self.A if self.A.ndim == 2 else self.A[group]
+        return Mixture.of(A, weights=self.weights[group], alpha=1 + self.excess[group])
+
+    def evaluate(self, p: Vector, *, exact: bool = True) -> tuple[Vector, Vector]:  # noqa: ARG002
+        """Return the likelihood part of f, shape (G,), and of its gradient, shape (G, K)."""
+        u, used = self._mix(p), self.weights > 0
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            log = np.log(u, out=np.zeros_like(u), where=used)
+            over = np.divide(self.weights, u, out=np.zeros_like(u), where=used)
+            slope = self._back(over)  # NaN where a row's mixture is 0: no gap certifies that
+        return np.einsum("gm,gm->g", self.weights, log), slope
+
+    def hessian(self, p: Vector) -> Vector:
+        r"""Return :math:`A^T \mathrm{diag}(w/(Ap)^2) A` of each group: (G, K, K)."""
+        G, K = p.shape
+        u = self._mix(p)
+        curvature = np.divide(self.weights, u**2, out=np.zeros_like(u), where=self.weights > 0)
+        if self.outer is not None:
+            return (curvature @ self.outer).reshape(G, K, K)
+        return np.swapaxes(self.A, -1, -2) @ (self.A * curvature[:, :, None])
+
+    def _mix(self, p: Vector) -> Vector:
+        if self.A.ndim == 2:
+            return p @ self.A.T
+        return (self.A @ p[:, :, None])[:, :, 0]
+
+    def _back(self, v: Vector) -> Vector:
+        if self.A.ndim == 2:
+            return v @ self.A
+        return (v[:, None, :] @ self.A)[:, 0]
+
+
 class Point(NamedTuple):
     """p > 0, not yet scaled onto the simplex, with f's derivatives and certificate there."""
 
@@ -383,18 +454,17 @@ class Curvature:
         """How many rows the Hessian is computed from; None for all of them."""
         return None if self.exact else self.n_rows
 
-    def refresh(self, point: Point) -> None:
-        """Compute the Hessian at a point, from all rows or a sample of them."""
+    def refresh(self, p: Vector, slope: Vector, part: Any = None) -> None:  # noqa: ARG002
+        """Compute the Hessian at a point with this gradient, from all rows or a sample of them."""
         self.H = None  # make room for the new one
-        self.H = self.problem.hessian(point.p, self.sampled, point.likelihood_gradient)
+        self.H = self.problem.hessian(p.reshape(-1), self.sampled, slope.reshape(-1))
         self.H /= self.problem.total
 
-    def learn(self, before: Point, after: Point) -> None:
-        """Correct H along the step between two points (BFGS)."""
+    def learn(self, step: Vector, change: Vector) -> None:
+        """Correct H along a step by which the gradient fell so far (BFGS)."""
         if self.exact or self.H is None:
             return
-        step = after.p - before.p
-        change = (before.likelihood_gradient - after.likelihood_gradient) / self.problem.total
+        step, change = step.reshape(-1), change.reshape(-1) / self.problem.total
         predicted = self.H @ step
         expected, seen = float(step @ predicted), float(step @ change)
         if seen > 1e-8 * expected > 0:
@@ -405,23 +475,16 @@ class Curvature:
         """Add vector vector^T / divisor to H."""
         self.H += np.outer(vector, vector / divisor)
 
-    def solver(self, diagonal: Vector) -> Callable[[Vector], Vector]:
-        """Return what solves (H + diag(diagonal)) x = b."""
-        assert self.H is not None
-        return factorise(self.H, diagonal)
+    def solver(self, diagonal: Vector, todo: Any = None) -> Callable[[Vector], Vector]:  # noqa: ARG002
+        """Return what solves (H + diag(diagonal)) x = b; the first axis of b has length 1."""
+        solve = factorise(self.H, diagonal.reshape(-1))
+        return lambda b: solve(b[0])[None]
 
 
 def inside(p: Vector) -> Vector:
     """Move p off the boundary: a class at 0 could never come back, one near it blocks steps."""
     p = np.maximum(p, 1e-3 / p.size)
     return p / p.sum()
-
-
-def merit(problem: Mixture, point: Point, mu: float = 0.0) -> float:
-    """Return the barrier objective that a step at this mu should lower."""
-    barrier = mu * float(np.log(point.p).sum()) if mu else 0.0
-    objective = problem.objective(point.p, point.likelihood)
-    return float(-objective / problem.total + point.p.sum() - barrier)
 
 
 def factorise(H: Vector, diagonal: Vector) -> Callable[[Vector], Vector]:

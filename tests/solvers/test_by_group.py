@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from priorshift.solvers import Mixture, Mixtures, _batch, maximise, maximise_all, maximise_by_group
+from priorshift.solvers import (
+    Mixture,
+    Mixtures,
+    _by_group,
+    _certified,
+    _interior_point,
+    maximise,
+    maximise_by_group,
+)
 
 TOL = 1e-8
 
@@ -32,7 +40,7 @@ def random_problem(K, G, blur, excess, rng):
 @pytest.mark.parametrize("excess", [0.0, 2.0])
 def test_every_group_is_certified(K, blur, excess, rng):
     problem = random_problem(K, 40, blur, excess, rng)
-    found = maximise_all(problem, np.full(K, 1 / K), tol=1e-6, max_iter=1000)
+    found = maximise(problem, start=np.full(K, 1 / K), tol=1e-6, max_iter=1000)
     assert found.gap.max() <= 1e-6
     np.testing.assert_allclose(found.value.sum(axis=1), 1)
     assert found.value.min() >= 0
@@ -42,7 +50,7 @@ def test_every_group_is_certified(K, blur, excess, rng):
 
 def test_an_independent_solver_ends_at_the_same_priors(rng):
     problem = random_problem(4, 12, 0.4, 0.0, rng)
-    found = maximise_all(problem, np.full(4, 0.25), tol=TOL, max_iter=1000)
+    found = maximise(problem, start=np.full(4, 0.25), tol=TOL, max_iter=1000)
     for g in range(12):
         w = problem.weights[g]
 
@@ -81,25 +89,23 @@ def test_problems_on_which_newton_may_go_in_circles(start, rng):
             for n, row in zip(rng.integers(1, 300, 3000), q, strict=True)
         ]
     )
-    found = maximise_all(
-        Mixtures.of(C, counts.astype(float)), np.array(start), tol=1e-6, max_iter=1000
-    )
+    found = maximise(Mixtures.of(C, counts.astype(float)), start=np.array(start), tol=1e-6)
     assert found.gap.max() <= 1e-6
 
 
 def test_rows_of_each_group_are_as_good_as_shared_ones(rng):
     problem = random_problem(6, 30, 0.5, 1.0, rng)
     own = Mixtures.of(np.tile(problem.A, (30, 1, 1)), problem.weights, problem.excess)
-    one = maximise_all(problem, np.full(6, 1 / 6), tol=TOL, max_iter=1000)
-    other = maximise_all(own, np.full(6, 1 / 6), tol=TOL, max_iter=1000)
+    one = maximise(problem, start=np.full(6, 1 / 6), tol=TOL, max_iter=1000)
+    other = maximise(own, start=np.full(6, 1 / 6), tol=TOL, max_iter=1000)
     np.testing.assert_allclose(one.value, other.value, atol=1e-6)
 
 
 def test_chunks_make_no_difference(rng, monkeypatch):
     problem = random_problem(5, 50, 0.5, 0.0, rng)
-    whole = maximise_all(problem, np.full(5, 0.2), tol=TOL, max_iter=1000)
-    monkeypatch.setattr(_batch, "CHUNK_BYTES", 8 * 25 * 7)
-    parts = maximise_all(problem, np.full(5, 0.2), tol=TOL, max_iter=1000)
+    whole = maximise(problem, start=np.full(5, 0.2), tol=TOL, max_iter=1000)
+    monkeypatch.setattr(_certified, "CHUNK_BYTES", 8 * 25 * 7)
+    parts = maximise(problem, start=np.full(5, 0.2), tol=TOL, max_iter=1000)
     np.testing.assert_allclose(parts.value, whole.value, rtol=1e-9, atol=1e-12)
 
 
@@ -107,14 +113,14 @@ def test_classes_permute(rng):
     problem = random_problem(5, 20, 0.5, 0.0, rng)
     order = rng.permutation(5)
     turned = Mixtures.of(problem.A[:, order], problem.weights)
-    one = maximise_all(problem, np.full(5, 0.2), tol=TOL, max_iter=1000)
-    other = maximise_all(turned, np.full(5, 0.2), tol=TOL, max_iter=1000)
+    one = maximise(problem, start=np.full(5, 0.2), tol=TOL, max_iter=1000)
+    other = maximise(turned, start=np.full(5, 0.2), tol=TOL, max_iter=1000)
     np.testing.assert_allclose(other.value, one.value[:, order], atol=1e-6)
 
 
 def test_classes_that_are_not_there_are_exactly_0():
     problem = Mixtures.of(np.array([[0.8, 0.2], [0.2, 0.8]]), np.array([[1.0, 0.0], [0.0, 3.0]]))
-    found = maximise_all(problem, np.full(2, 0.5), tol=TOL, max_iter=1000)
+    found = maximise(problem, start=np.full(2, 0.5), tol=TOL, max_iter=1000)
     np.testing.assert_array_equal(found.value, [[1, 0], [0, 1]])
 
 
@@ -122,25 +128,25 @@ def test_classes_that_are_not_there_are_exactly_0():
 def test_a_point_that_gives_a_row_no_probability_is_not_certified(shape):
     """Rounding a class to 0 may do so; infinity times 0 must not warn on the way."""
     problem = Mixtures.of(np.eye(2).reshape(shape), np.array([[1.0, 1e-46]]))
-    points = _batch._Points.at(problem, np.array([[1.0, 0.0]]), np.zeros((1, 2)))
+    points = _interior_point.Points.at(problem, np.array([[1.0, 0.0]]), np.zeros((1, 2)))
     assert points.likelihood[0] == -np.inf
     assert points.gap[0] == np.inf
-    found = maximise_all(problem, np.full(2, 0.5), tol=TOL, max_iter=1000)
+    found = maximise(problem, start=np.full(2, 0.5), tol=TOL, max_iter=1000)
     np.testing.assert_allclose(found.value, [[1, 0]], atol=TOL)
 
 
 def test_too_few_steps_are_owned_up_to(rng):
     problem = random_problem(5, 20, 0.9, 0.0, rng)
-    found = maximise_all(problem, np.full(5, 0.2), tol=TOL, max_iter=2)
+    found = maximise(problem, start=np.full(5, 0.2), tol=TOL, max_iter=2)
     assert (found.gap > TOL).any()
     for g in range(20):
         assert true_gap(problem, g, found.value[g]) <= found.gap[g] + 1e-9
 
 
 def test_what_rounding_stops_short_goes_to_the_solver_of_one_problem(rng, monkeypatch):
-    monkeypatch.setattr(_batch, "MAX_STEPS", 1)
+    monkeypatch.setattr(_interior_point, "GIVE_UP", -1)
     problem = random_problem(5, 6, 0.5, 0.0, rng)
-    found = maximise_all(problem, np.full(5, 0.2), tol=1e-6, max_iter=1000)
+    found = maximise(problem, start=np.full(5, 0.2), tol=1e-6, max_iter=1000)
     assert found.gap.max() <= 1e-6
 
 
@@ -164,7 +170,7 @@ def test_single_is_the_same_problem(rng):
 def test_rows_by_group_are_each_groups_own_problem(rng, monkeypatch, weighted, most):
     """Stacked with others or alone, every group ends where the solver of one problem does."""
     if most is not None:
-        monkeypatch.setattr(_batch, "STACK_BYTES", most)
+        monkeypatch.setattr(_by_group, "STACK_BYTES", most)
     codes, A = np.repeat(np.arange(6), [3, 50, 1, 4, 40, 7]), rng.dirichlet(np.ones(4), 105)
     order = rng.permutation(codes.size)
     codes, A, scale, excess = codes[order], A[order], rng.uniform(1, 5, 4), np.full(4, 0.5)

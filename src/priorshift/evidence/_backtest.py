@@ -1,0 +1,408 @@
+r"""Backtest: what calibrating and adapting would have gained on labelled groups of the past.
+
+Each group (a month, a site, a customer) is taken for the target once, and a method is fitted to
+other groups: to earlier ones only where groups are in order, to all others otherwise. Its labels
+then tell what each action gained, and how far both readings of the class shares were off. Groups
+differ more than rows do, so the mean gain over J groups is bounded by Student's t,
+
+.. math:: \bar g \pm t_{J - 1} \sqrt{\frac{1}{J (J - 1)} \sum_j (g_j - \bar g)^2}.
+"""
+
+import warnings
+from dataclasses import dataclass
+from re import fullmatch
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import stdtrit
+from sklearn.base import clone
+
+from priorshift._results import Backend, make_frame
+from priorshift._typing import Indices, Labels, Vector
+from priorshift.adapt import Goal, GoalName
+from priorshift.border import (
+    Predictions,
+    as_array,
+    check_proba,
+    column_of,
+    encode_labels,
+    read_labels,
+    settle_classes,
+    some,
+)
+from priorshift.border import (
+    ordered as in_order,
+)
+from priorshift.estimators import PriorEstimator, get_estimator
+from priorshift.evidence._actions import act_on_target, fit_mean
+from priorshift.evidence._labels import Strata, measure_gains, rows_that_differ
+from priorshift.exceptions import missing
+from priorshift.text import plain
+from priorshift.verdict import SURE, WORTH, Action, Gain, Ruling, Verdict, take_best
+from priorshift.words import Aim, say_backtest
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FEWEST_ROWS = 100
+"""Rows below which a group is pooled with its neighbours."""
+
+FEWEST_GROUPS = 4
+"""Groups below which there is no verdict."""
+
+MOST_ROWS = 6000
+"""Rows of other groups that a method is fitted to; a random part of more."""
+
+DATE = r"\d{4}([-/]\d{1,2}){0,2}([ T].*)?"
+"""Text that is a date, or a month or year, and sorts as such."""
+
+
+class PastGroup(NamedTuple):
+    """A group of the past as a target: its name, rows, what actions gained, how readings erred.
+
+    `errors` are shares less the truth, by the prior-shift estimate, by the calibrated mean, and as
+    they were before; `moved` is how far the estimate moved them (total variation).
+    """
+
+    name: str
+    n: int
+    gains: dict[Action, float]
+    errors: Vector
+    moved: float
+
+    @property
+    def off(self) -> Vector:
+        """How far each reading was off, in shares of all cases."""
+        return np.asarray(np.abs(self.errors).sum(axis=1) / 2)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Backtest:
+    """What would have helped in the past; frozen, picklable, without sample rows.
+
+    Attributes
+    ----------
+    groups : tuple of PastGroup
+        One per group that was taken for a target.
+    n_groups : int
+        Groups in all, after small ones were pooled.
+    ordered : bool
+        Whether each group was predicted from earlier ones only.
+    goal : str
+        What gains are in: 0.05 of accuracy is 5 points.
+    scale : float
+        What an error costs on average.
+    """
+
+    groups: tuple[PastGroup, ...]
+    n_groups: int
+    ordered: bool
+    goal: Aim = "accuracy"
+    scale: float = 1.0
+
+    @property
+    def gains(self) -> dict[Action, Gain] | None:
+        """Mean gain of each action; `SURE` of its errors bound it, one-sided at 95 %.
+
+        None where groups are too few for a verdict.
+        """
+        J = len(self.groups)
+        if self.n_groups < FEWEST_GROUPS or J < 2:
+            return None
+        found: dict[Action, Gain] = {}
+        actions: tuple[Action, ...] = ("calibrate", "adapt")
+        for action in actions:
+            gains = np.array([group.gains[action] for group in self.groups])
+            error = float(gains.std(ddof=1) / np.sqrt(J) * stdtrit(J - 1, 0.95) / SURE)
+            found[action] = Gain(float(gains.mean()), error)
+        return found
+
+    @property
+    def ruling(self) -> Ruling | None:
+        """What history alone says; None where groups are too few."""
+        gains = self.gains
+        return None if gains is None else take_best(gains, SURE, "history", WORTH * self.scale)
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """What to do, by history alone; None where groups are too few."""
+        return None if self.ruling is None else self.ruling.verdict
+
+    @property
+    def off(self) -> dict[str, float]:
+        """How far readings of the shares were off on average, in shares of all cases."""
+        mean = np.mean([group.off for group in self.groups], axis=0).tolist()
+        return dict(zip(("prior_shift", "calibrated_mean", "unchanged"), mean, strict=True))
+
+    @property
+    def sentence(self) -> str:
+        """All of it in one sentence."""
+        gains = {
+            action: float(np.mean([group.gains[action] for group in self.groups]))
+            for action in ("calibrate", "adapt")
+        }
+        return say_backtest(
+            len(self.groups), self.n_groups, FEWEST_GROUPS, self.goal, gains, self.off
+        )
+
+    def reaches(self, moved: float) -> bool:
+        """Tell whether some group of the past moved as far."""
+        return any(group.moved >= moved for group in self.groups)
+
+    def weights(self) -> Vector:
+        """Return weights of the readings: prior shift, mean, unchanged; by past squared errors."""
+        off = np.mean([group.off for group in self.groups], axis=0)
+        weight = 1 / np.maximum(off, 1e-4) ** 2
+        return np.asarray(weight / weight.sum())
+
+    def spread(self, level: float) -> Vector:
+        """Return how far weighted readings are off per class, at a level, by Student's t."""
+        errors = np.array([self.weights() @ group.errors for group in self.groups])
+        J = len(errors)
+        reach = float(stdtrit(J, (1 + level) / 2)) * np.sqrt(1 + 1 / J)
+        return np.asarray(reach * np.sqrt((errors**2).mean(axis=0)))
+
+    def to_frame(self, backend: Backend = "pandas") -> Any:
+        """Return one row per group, as a frame of the named library."""
+        return make_frame(self._columns(), backend)
+
+    def _columns(self) -> dict[str, list[Any]]:
+        off = np.array([group.off for group in self.groups])
+        return {
+            "group": [group.name for group in self.groups],
+            "n": [group.n for group in self.groups],
+            "gain_calibrate": [group.gains["calibrate"] for group in self.groups],
+            "gain_adapt": [group.gains["adapt"] for group in self.groups],
+            "off_prior_shift": off[:, 0].tolist(),
+            "off_calibrated_mean": off[:, 1].tolist(),
+            "off_unchanged": off[:, 2].tolist(),
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values, ready for JSON."""
+        columns = self._columns()
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        gains = self.gains
+        return {
+            "verdict": self.verdict,
+            "action": None if self.ruling is None else self.ruling.action,
+            "sentence": self.sentence,
+            "ordered": self.ordered,
+            "n_groups": self.n_groups,
+            "goal": self.goal,
+            "gains": None
+            if gains is None
+            else {
+                action: {"mean": gain.mean, "low": gain.less(SURE), "high": gain.less(-SURE)}
+                for action, gain in gains.items()
+            },
+            "off": self.off,
+            "groups": plain(rows),
+        }
+
+    def __repr__(self) -> str:
+        """Show the sentence and a line per group."""
+        lines = [
+            f"  {group.name}: adapting {100 * group.gains['adapt']:+.1f}, calibrating "
+            f"{100 * group.gains['calibrate']:+.1f}"
+            for group in self.groups
+        ]
+        return "\n".join([self.sentence, *lines])
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Plot what calibrating and adapting gained on each group, with Matplotlib."""
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError as error:
+            raise missing("a plot", error.name or "matplotlib", "plots") from None
+        if ax is None:
+            _, ax = plt.subplots(figsize=(7, 0.5 + 0.4 * len(self.groups)), layout="constrained")
+        at = np.arange(len(self.groups))
+        factor, unit = (100, "points") if self.goal.endswith("accuracy") else (1, self.goal)
+        colours: dict[Action, str] = {"adapt": "#0072B2", "calibrate": "#E69F00"}
+        for shift, (action, colour) in zip((-0.2, 0.2), colours.items(), strict=True):
+            gains = [factor * group.gains[action] for group in self.groups]
+            ax.barh(at + shift, gains, 0.4, color=colour, label=f"{action.removesuffix('e')}ing")
+        ax.axvline(0, color="0.3", linewidth=0.8)
+        ax.set_yticks(at, [group.name for group in self.groups])
+        ax.invert_yaxis()
+        ax.set_xlabel(f"gain ({unit})")
+        ax.legend(frameon=False)
+        return ax
+
+
+def backtest(
+    y_proba: ArrayLike,
+    y: ArrayLike,
+    groups: ArrayLike,
+    *,
+    classes: ArrayLike | None = None,
+    method: str | PriorEstimator = "auto",
+    source_priors: Any = None,
+    costs: Any = None,
+    goal: GoalName = "accuracy",
+    ordered: bool | None = None,
+    random_state: int | np.random.Generator | None = None,
+) -> Backtest:
+    """Say what adapting and calibrating would have gained on labelled groups of the past.
+
+    Parameters
+    ----------
+    y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+        Predicted probabilities of labelled history.
+    y : array-like of shape (n_samples,)
+        Its labels.
+    groups : array-like of shape (n_samples,)
+        The month, site, customer or other group of each row. Groups below 100 rows are pooled with
+        their neighbours; fewer than 4 give no verdict.
+    classes : array-like of shape (n_classes,), optional
+        Class names in the order of the columns.
+    method : str or PriorEstimator, default="auto"
+        How to estimate the priors.
+    source_priors : array-like of shape (n_classes,) or mapping, optional
+        Priors the classifier was trained under.
+    costs, goal
+        As for `assess`: what gains are in.
+    ordered : bool, optional
+        Whether groups have an order, so that each is predicted from earlier ones only. By default
+        numbers and dates have one, and names do not.
+    random_state : None, int or numpy.random.Generator, optional
+        For folds; None gives the same ones every time.
+
+    Returns
+    -------
+    Backtest
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import priorshift as ps
+    >>> rng = np.random.default_rng(0)
+    >>> month = np.repeat(np.arange(6), 400)
+    >>> y = (rng.uniform(size=2400) < np.array([0.5, 0.2, 0.8, 0.3, 0.7, 0.1])[month]).astype(int)
+    >>> score = 1 / (1 + np.exp(-rng.normal(2 * y - 1)))
+    >>> past = ps.backtest(score, y, month, random_state=0)
+    >>> past.verdict
+    'adapt'
+    """
+    y_proba, y = column_of(y_proba, y)
+    labels = read_labels(y, None, "y")
+    predictions = check_proba(y_proba, classes=classes, labels=labels)
+    labels = read_labels(labels, predictions.values.shape[0], "y")
+    names = settle_classes(predictions, labels, classes)
+    rows = in_order(predictions, names).values
+    encoded, group_names, in_time = read_groups(groups, rows.shape[0], ordered)
+    return replay(
+        rows,
+        encode_labels(labels, names, "y"),
+        encoded,
+        group_names,
+        names,
+        in_time,
+        method,
+        Goal.of(costs, goal, names),
+        random_state,
+        {"source_priors": source_priors},
+    )
+
+
+def replay(
+    rows: Any,
+    y: Indices,
+    groups: Indices,
+    group_names: list[str],
+    classes: Labels,
+    in_time: bool,
+    method: str | PriorEstimator,
+    goal: Goal,
+    random_state: Any,
+    given: dict[str, Any],
+) -> Backtest:
+    """Take each group for a target; all inputs are checked, labels and groups are numbers."""
+    groups, group_names = _pool(groups, group_names)
+    found = []
+    rng = np.random.default_rng(0 if random_state is None else random_state)
+    for group in range(int(in_time), len(group_names)):
+        here = np.flatnonzero(groups == group)
+        others = np.flatnonzero(groups < group if in_time else groups != group)
+        if others.size > MOST_ROWS:
+            others = np.sort(rng.choice(others, MOST_ROWS, replace=False))
+        estimator = get_estimator(method) if isinstance(method, str) else clone(method)
+        past, target = Predictions.from_checked(rows[others]), Predictions.from_checked(rows[here])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what is odd about a part is not news about the whole
+            fitted = estimator.fit(past, classes[y[others]], classes=classes, **given)
+            estimate = fitted.estimate(target)
+            mean = fit_mean(fitted, past, classes[y[others]], **given).estimate(target)
+            actions = act_on_target(estimate, mean, rows[here])
+        aim = goal.at(estimate.priors)
+        strata = Strata(rows_that_differ(aim, actions), np.arange(here.size), y[here])
+        readings = np.array([estimate.priors, mean.priors, mean.source_priors])
+        found.append(
+            PastGroup(
+                group_names[group],
+                here.size,
+                {action: gain.mean for action, gain in measure_gains(aim, actions, strata).items()},
+                readings - np.bincount(y[here], minlength=classes.size) / here.size,
+                float(np.abs(readings[0] - readings[2]).sum() / 2),
+            )
+        )
+    return Backtest(tuple(found), len(group_names), in_time, goal.name, goal.scale)
+
+
+def read_groups(
+    groups: Any, n: int, ordered: bool | None, name: str = "groups"
+) -> tuple[Indices, list[str], bool]:
+    """Check groups; return them as numbers, their names, and whether they have an order."""
+    values = as_array(groups, name)
+    if values.ndim != 1 or values.shape[0] != n:
+        raise ValueError(f"{name} must have one entry per row, {n}; got shape {values.shape}.")
+    absent = _absent(values)
+    if absent.any():
+        raise ValueError(
+            f"{name} must name the group of every row; {int(absent.sum())} are missing, the first "
+            f"in row {int(absent.argmax())}."
+        )
+    if values.dtype == object:
+        values = values.astype(str) if not _all_numbers(values) else values.astype(np.float64)
+    names, encoded = np.unique(values, return_inverse=True)
+    in_time = values.dtype.kind in "iufMm" or (
+        values.dtype.kind in "US" and all(fullmatch(DATE, str(name)) for name in names)
+    )
+    if names.size < 2:
+        raise ValueError(f"{name} must be at least two; got {some(names.tolist())} alone.")
+    shown = [f"{name:g}" if values.dtype.kind == "f" else str(name) for name in names]
+    return encoded.astype(np.intp), shown, in_time if ordered is None else bool(ordered)
+
+
+def _absent(values: Any) -> Any:
+    if values.dtype.kind == "f":
+        return np.isnan(values)
+    if values.dtype.kind in "Mm":
+        return np.isnat(values)
+    if values.dtype == object:
+        return np.array([value is None or value != value for value in values.tolist()])
+    return np.zeros(values.shape, bool)
+
+
+def _all_numbers(values: Any) -> bool:
+    return all(isinstance(value, int | float | np.number) for value in values.tolist())
+
+
+def _pool(groups: Indices, names: list[str]) -> tuple[Indices, list[str]]:
+    """Pool groups below 100 rows with the next ones, and a last one with those before it."""
+    size = np.bincount(groups, minlength=len(names))
+    parts: list[list[int]] = [[]]
+    for group in range(len(names)):
+        if parts[-1] and size[parts[-1]].sum() >= FEWEST_ROWS:
+            parts.append([])
+        parts[-1].append(group)
+    if len(parts) > 1 and size[parts[-1]].sum() < FEWEST_ROWS:
+        parts[-2] += parts.pop()
+    pooled = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    called = [
+        names[part[0]] if len(part) == 1 else f"{names[part[0]]} to {names[part[-1]]}"
+        for part in parts
+    ]
+    return pooled[groups], called
