@@ -37,7 +37,6 @@ from priorshift.border import (
     times,
 )
 from priorshift.calibration import (
-    Calibration,
     CalibrationAverage,
     average_calibration,
 )
@@ -322,7 +321,16 @@ class Auto(PriorEstimator):
             n_folds=self.cv,
             random_state=self.random_state,
         )
+        self._class_outputs = self._mean_outputs()
         return self
+
+    def _mean_outputs(self) -> Vector:
+        """Return the mean calibrated output of each class, with some of the model's own account."""
+        assert self._validation is not None
+        calibration = self._calibration
+        weight = self._validation.balanced_weight(self._balance.priors)[calibration.order]
+        model = model_columns(calibration.y_proba, weight, "soft")
+        return shrunk_columns(self._soft_confusion(), model, FEW_ROWS)
 
     def _say_mismatch(self) -> str | None:
         """Say where validation's predictions contradict its labels, if they do."""
@@ -400,22 +408,16 @@ class Auto(PriorEstimator):
             shares = shares.mixed(estimate_shares(y_proba, raw / raw.sum()), share)
         few = float(shares.priors @ (FEW_ROWS / (FEW_ROWS + self.confusion_.class_weights)))
         if few > LEAST_FEW:
-            shares = shares.contradicted(self._moments(calibrated), few)
+            # validation says nothing of the moments of a class that it lacks
+            known = self.confusion_.seen.all()
+            other = self._moments(calibrated) if known else shares.priors
+            shares = shares.contradicted(other, few)
         return shares, calibrated
 
     def _moments(self, calibrated: Floats) -> Vector:
-        """Estimate shares by the mean output per class, as SCM-M does, of calibrated outputs.
-
-        Columns of classes with few rows, or none, are mostly the model's own account of them.
-        """
-        calibration, validation = self._calibration, self._validation
-        assert validation is not None
-        confusion = self._soft_confusion()
-        balanced = validation.balanced_weight(self._balance.priors)[calibration.order]
-        model = model_columns(calibration.y_proba, balanced, "soft")
-        columns = shrunk_columns(confusion, model, FEW_ROWS)
+        """Estimate shares by the mean calibrated outputs, of classes and target, as SCM-M does."""
         sums = calibrated.sum(axis=0, dtype=np.float64)
-        problem = Mixture.of(columns, weights=sums, alpha=MOMENTS_ALPHA)
+        problem = Mixture.of(self._class_outputs, weights=sums, alpha=MOMENTS_ALPHA)
         return maximise(problem, tol=MOMENTS_TOL, start=self._balance.priors).value
 
     def _raw_share(self) -> float:
