@@ -280,7 +280,8 @@ def test_the_threshold_is_that_of_the_decisions(fraud, read, tmp_path, name):
     data = page.data["what_if"]
     cut = 1 / 21 if name == "costs" else 0.5
     assert data["cut"] == pytest.approx(cut)
-    (now,) = [row for row in data["rows"] if row["share"] == data["share"]]
+    (now,) = [row for row in data["rows"] if row["share"] == data["now"]]
+    found = replace(found, shares_to_report=found.estimate)
     raw = given["y_proba_target"][:, 1]
     adapted = replace(found.estimate, strength=1.0).adapt(given["y_proba_target"])[:, 1]
     assert ((raw > (now["threshold"] or 1)) == (adapted > cut)).mean() > 0.999
