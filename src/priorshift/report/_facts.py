@@ -199,7 +199,9 @@ def gather(
     goal = ACCURACY if assessment is None else assessment.judged_by
     shown, decided = estimate, None
     if assessment is not None:
-        shown, decided = assessment.shares_to_report, assessment.decided_shares
+        decided = assessment.decided_shares
+        # one "before" for all readings
+        shown = replace(assessment.shares_to_report, source_priors=estimate.source_priors)
     if target is not None and target.decided is not None:
         decided = np.bincount(target.decided, minlength=classes.size) / target.decided.size
     told = list(warned) + list(() if assessment is None else assessment.warnings)
@@ -215,7 +217,8 @@ def gather(
         found |= counted
         told += more
     if label_target is None and estimate.method != KNOWN:
-        found["plans"] = plan_labels(shown, found.get("confusion"))
+        planned = estimate if decided is None else shown
+        found["plans"] = plan_labels(planned, found.get("confusion"))
     n_target = estimate.n_target if assessment is None else assessment.n_target
     return Facts(
         estimate=estimate,

@@ -178,6 +178,7 @@ def render_report(
         figures=draw_figures(facts),
         plan_command=_plan_command(facts, options) if facts.plans else "",
         options=options,
+        same=np.array_equal(facts.shown.priors, estimate.priors),
         vague=vaguest_share(facts.shown),
         vaguest=_unsure_move(facts),
         widest=None
@@ -390,7 +391,8 @@ PLANNED = ("--validation", "--labels", "--label-column", "--class-columns", "--p
 def _plan_command(facts: Facts, options: str | None) -> str:
     """Return the command that plans again: with the shares typed, or from a file if many."""
     options = options or "--validation validation.csv --target target.csv"
-    words, shown = shlex.split(options), facts.shown
+    words = shlex.split(options)
+    shown = facts.estimate if facts.decided is None else facts.shown
     kept = ["--logits"] if "--logits" in words else []
     for option, value in pairwise(words):
         kept += [option, value] if option in PLANNED else []
@@ -440,7 +442,11 @@ def _data(facts: Facts) -> dict[str, Any]:
                 "comparison": facts.comparison and facts.comparison.to_dict()["methods"],
                 "what_if": None
                 if facts.what_if is None
-                else {**asdict(facts.what_if), "rows": facts.what_if.rows},
+                else {
+                    **asdict(facts.what_if),
+                    "rows": facts.what_if.rows,
+                    "threshold": facts.what_if.threshold.raw,
+                },
                 "warnings": facts.warnings,
             }
         )
