@@ -399,7 +399,8 @@ def _pool(groups: Indices, names: list[str]) -> tuple[Indices, list[str]]:
             parts.append([])
         parts[-1].append(group)
     if len(parts) > 1 and size[parts[-1]].sum() < FEWEST_ROWS:
-        parts[-2] += parts.pop()
+        last = parts.pop()
+        parts[-1] += last
     pooled = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     called = [
         names[part[0]] if len(part) == 1 else f"{names[part[0]]} to {names[part[-1]]}"
