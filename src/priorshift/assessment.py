@@ -1250,13 +1250,8 @@ def _facts(
 ) -> Iterator[Fact]:
     """List what the verdict rests on."""
     estimate, mean, labels = numbers.estimate, numbers.mean, numbers.measured
-    if test is not None and test.rejected:
-        # how far it changed is what the estimate says, as everywhere
-        moved = (report if mean is None else estimate).total_variation
-        yield fact("shifted", p_value=test.p_value, moved=moved)
-    elif test is not None:
-        power, alternative = test.power, test.alternative
-        yield fact("not_shifted", p_value=test.p_value, alternative=alternative, power=power)
+    if test is not None:  # how far it changed is what the estimate says, as everywhere
+        yield test.fact((report if mean is None else estimate).total_variation)
     if mean is None:
         yield fact("by_decisions", n_target=data.n_target)
     else:

@@ -5,13 +5,12 @@ import pytest
 from scipy.optimize import brentq, minimize
 
 from priorshift.solvers import (
-    L2_THRESHOLD,
     Mixture,
     expectation_maximisation,
     gradient_ascent,
     maximise,
 )
-from priorshift.solvers._paper import FLOOR, LEARNING_RATES, N_STEPS
+from priorshift.solvers._published import FLOOR, L2_THRESHOLD, LEARNING_RATES, N_STEPS
 
 
 @pytest.fixture

@@ -17,7 +17,9 @@ n of all rows, and halves the rate every 50 steps where there is no hyper-prior:
 It ends near its start, the source priors. The gap tells how far an answer is from the maximum.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -134,6 +136,14 @@ def released_ascent(
     return _honest(problem, p, tol, steps, adapts_to=lagged)
 
 
+def _released_map(problem: Mixture, start: Vector, *, tol: float, n_steps: int) -> Solution:
+    """Ascend as the released MAP does: 5e-8 of the summed gradient, until a step is below 1e-5."""
+    rate = 5e-8 * problem.mass
+    return released_ascent(
+        problem, start, tol=tol, n_steps=n_steps, learning_rate=rate, threshold=1e-5, floor=FLOOR
+    )
+
+
 def _released_gradient(problem: Mixture, p: Vector, floor: float) -> Vector:
     """Return the gradient of f/n; decisions that p makes impossible have none."""
     slope = _slopes(problem, p[:, None])[:, 0]
@@ -184,3 +194,32 @@ def _honest(
     else:
         found = Solution.judged(p, problem.gap(problem.gradient(p, slope)), tol, n_iter, objective)
     return replace(found, adapts_to=adapts_to)
+
+
+Published = Callable[..., Solution]
+"""A solver as published: takes a problem, a start, `tol` and `n_steps`."""
+
+PUBLISHED: Mapping[str, Mapping[str, Published]] = {
+    "em": {
+        "paper": expectation_maximisation,
+        "released": partial(expectation_maximisation, lagged=True),
+        "gradient": partial(gradient_ascent, threshold=L2_THRESHOLD),
+    },
+    "map": {
+        "paper": partial(gradient_ascent, threshold=L2_THRESHOLD),
+        "released": _released_map,
+    },
+    "cm-l": {
+        "paper": gradient_ascent,
+        "released": partial(released_ascent, learning_rate=1e-4, halved_every=HALVED_EVERY),
+    },
+    "scm-l": {
+        "paper": gradient_ascent,
+        "released": partial(released_ascent, learning_rate=1e-3, halved_every=HALVED_EVERY),
+    },
+    "cm-m": {
+        "paper": gradient_ascent,
+        "released": partial(released_ascent, learning_rate=1e-3),
+    },
+}
+"""What `solver=` may be besides "certified", for each method of the paper."""
