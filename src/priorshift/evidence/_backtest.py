@@ -213,11 +213,11 @@ class Backtest:
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Plot what calibrating and adapting gained on each group, with Matplotlib."""
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError as error:
-            raise missing("a plot", error.name or "matplotlib", "plots") from None
         if ax is None:
+            try:
+                import matplotlib.pyplot as plt
+            except ImportError as error:
+                raise missing("a plot", error.name or "matplotlib", "plot") from None
             _, ax = plt.subplots(figsize=(7, 0.5 + 0.4 * len(self.groups)), layout="constrained")
         at = np.arange(len(self.groups))
         factor, unit = (100, "points") if self.goal.endswith("accuracy") else (1, self.goal)
