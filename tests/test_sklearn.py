@@ -932,3 +932,16 @@ def test_no_probability_is_minus_infinity_in_logs():
 def test_labels_that_are_lists_are_refused_in_words():
     with pytest.raises(ValueError, match="y cannot be read as an array"):
         PriorAdaptedClassifier(GaussianNB()).fit(np.eye(3), [0, [1], 1])
+
+
+def test_adapting_warns_where_more_than_the_balance_changed():
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=3000)
+    X = rng.normal(size=(3000, 2)) + 1.5 * y[:, None]
+    model = LogisticRegression().fit(X[:1500], y[:1500])
+    wrapped = ps.PriorAdaptedClassifier(FrozenEstimator(model), prior_estimator=ps.SCML())
+    wrapped.fit(X[1500:], y[1500:])
+    moved = rng.normal(size=(1500, 2)) * 0.4 + 2.5 * rng.integers(2, size=(1500, 1)) - 0.5
+    with pytest.warns(ps.PriorShiftWarning, match="explains only"):
+        wrapped.adapt(moved)
+    wrapped.adapt(np.vstack([X[y == 1], X[y == 0][:100]]))  # prior shift: not a word
