@@ -53,6 +53,10 @@ def no_raw_outputs() -> AbstractContextManager[Any]:
     return patch.object(auto, "LEAST_RAW", 1.0)
 
 
+def one_reading() -> AbstractContextManager[Any]:
+    return patch.object(auto, "LEAST_SHARE", 1.0)
+
+
 def always_adapt() -> AbstractContextManager[Any]:
     return patch.object(
         Auto, "_judge", lambda *_: Ruling("adapt", "adapt", "helps", Gain(0.0, 0.0))
@@ -69,6 +73,7 @@ VARIANTS: dict[str, Change] = {
     "no jackknife: a row counts as one": no_jackknife,
     "shares of the population": of_the_population,
     "shares from calibrated outputs only": no_raw_outputs,
+    "one reading of the shares": one_reading,
     "always adapt": always_adapt,
 }
 """The first is Auto as it is."""

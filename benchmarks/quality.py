@@ -1,13 +1,14 @@
 """How much every method gains under simulated prior shift, on real classifier outputs.
 
-python -m benchmarks.quality [--part tasks held-out zoo zoo-plain rare uci] [--methods auto,em,...]
-    [--every N] [--family NAME] [--ablation]
+python -m benchmarks.quality [--part tasks held-out zoo zoo-plain rare small uci]
+    [--methods auto,em,...] [--every N] [--family NAME] [--ablation]
 
 tasks: deep networks and others on the bundled and the shared outputs. held-out: more of them,
 looked at last. zoo: ordinary classifiers of tables. zoo-plain: the same without source priors, as
-most people would call it. rare: a model trained on balanced data, simulated. uci: class shares by
-a published protocol. `--ablation` takes Auto apart on the zoo instead.
-Without ../shared/data only the bundled outputs and `rare` remain, and the output says so.
+most people would call it. rare: a model trained on balanced data, simulated. small: Auto where
+validation has few rows, simulated. uci: class shares by a published protocol. `--ablation` takes
+Auto apart on the zoo instead.
+Without ../shared/data only the bundled outputs, `rare` and `small` remain, and the output says so.
 """
 
 import argparse
@@ -23,12 +24,14 @@ from benchmarks.ablation import ablation
 from benchmarks.judging import FIXED, judge, report
 from benchmarks.rare import rare_events
 from benchmarks.shifted import all_tasks, held_out_tasks, zoo_tasks
+from benchmarks.small import small_cells
 from benchmarks.uci import published_protocol
 from priorshift.compare import ShiftTask
 
 REPEATS = 20
+CELL_RUNS = 100
 BAGS = 100
-"""Runs of `rare` and bags of `uci`, over `--every`."""
+"""Runs of `rare`, of each cell of `small`, and bags of `uci`, over `--every`."""
 
 Tasks = Callable[[], Iterator[ShiftTask]]
 
@@ -45,7 +48,7 @@ def main() -> None:
         print(f"{time.perf_counter() - start:.0f} s\n", flush=True)
 
 
-PARTS = ("tasks", "held-out", "zoo", "zoo-plain", "rare", "uci")
+PARTS = ("tasks", "held-out", "zoo", "zoo-plain", "rare", "small", "uci")
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -63,6 +66,8 @@ def run(part: str, options: argparse.Namespace) -> Iterator[str]:
     methods = named(options.methods)
     if part == "rare":
         yield rare_events(methods, max(1, REPEATS // options.every))
+    elif part == "small":
+        yield small_cells(max(1, CELL_RUNS // options.every))
     elif part == "tasks":
         if not shifted.DATA.is_dir():
             yield "../shared/data is absent: only the bundled Fashion-MNIST outputs were used."

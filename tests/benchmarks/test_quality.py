@@ -1,13 +1,14 @@
 """The benchmark of quality: its figures against ones by hand, and the part that needs no data."""
 
 import math
+import warnings
 from dataclasses import replace
 from itertools import islice
 
 import numpy as np
 import pytest
 
-from benchmarks import ablation, quality, shifted
+from benchmarks import ablation, quality, shifted, small
 from benchmarks.contestants import plain_em
 from benchmarks.judging import (
     Fits,
@@ -234,3 +235,17 @@ def test_without_shared_data_the_rare_part_remains(monkeypatch, tmp_path):
     assert "mean of 1 runs" in text
     first = next(quality.run("tasks", quality.parse(["--every", "28", "--methods", "em"])))
     assert "is absent" in first
+
+
+def test_small_cells_have_a_row_each_and_lose_what_adapting_loses(monkeypatch):
+    monkeypatch.setattr(small, "CLASSES", (2, 3))
+    monkeypatch.setattr(small, "VALIDATION_ROWS", (60,))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        text = small.small_cells(1)
+        again = [small.outcome(2, 60, n, 0) for n in small.TARGET_ROWS]
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    assert [line.split(" | ")[0] for line in lines[1:]] == ["| 2, 60", "| 3, 60", "| all"]
+    assert f"{np.mean([one.gain for one in again]):+.2f}" in lines[1]
+    cell = [small.Outcome(-2.0, 3.0, 1.0), small.Outcome(4.0, 5.0, 1.0), small.Outcome(0, None, 9)]
+    assert small.shown(cell) == ["+0.67", "-2.0", "-2.0", "67%", "50%", "0.50"]
