@@ -20,6 +20,8 @@ from priorshift.border import (
     as_text,
     check_logits,
     check_proba,
+    head,
+    is_array,
     is_missing,
     map_reduce,
     misspelt,
@@ -27,7 +29,7 @@ from priorshift.border import (
     rounding,
     settle_classes,
     some,
-    take_rows,
+    whole,
 )
 from priorshift.cli._columns import HEAD_ROWS
 from priorshift.cli._console import note
@@ -110,9 +112,7 @@ def read_probabilities(
     `files` are all those whose classes were settled together, for a message that helps.
     """
     found = _checked(file.values(columns), file, columns, files)
-    if isinstance(found.values, Table):  # half precision, which is converted block by block
-        return Predictions.from_checked(take_rows(found.values, np.arange(found.shape[0])))
-    return found
+    return replace(found, values=whole(found.values))  # half precision is converted in blocks
 
 
 def read_rows(
@@ -129,7 +129,7 @@ def read_rows(
         table = cluster_rows(file, columns, client)
         return _checked(table, replace(file, kind="proba"), columns, files)
     rows = file.rows(columns)
-    if isinstance(rows, Table) and rows.size * rows.dtype.itemsize <= IN_MEMORY_BYTES:
+    if not is_array(rows) and rows.size * rows.dtype.itemsize <= IN_MEMORY_BYTES:
         return read_probabilities(file, columns, files)
     return _checked(rows, file, columns, files)
 
@@ -276,7 +276,7 @@ def known_labels(labels: Labels, classes: Labels, where: str, explanation: str =
 def _probabilities(values: Any, file: PredictionFile) -> Predictions:
     if values.shape[1] < 2:
         raise ValueError(f"{file.where} has one column of predictions; give one column per class.")
-    if file.kind == "logits" and not isinstance(values, Table):
+    if file.kind == "logits" and is_array(values):
         return Predictions.from_checked(_softmax(values, file.where))
     if file.kind == "logits":
         values = ProbabilityTable(values, file.where)
@@ -315,11 +315,10 @@ def _softmax(values: Floats, where: str) -> Floats:
 
 def _are_rounded(values: Any) -> bool:
     """Tell whether the first rows sum to nearly 1, as rounded probabilities do."""
-    n = min(HEAD_ROWS, values.shape[0])
-    head = values.read(slice(0, n)) if isinstance(values, Table) else values[:n]
+    first = np.asarray(head(values, HEAD_ROWS), np.float64)
     with np.errstate(all="ignore"):
-        far = np.abs(np.asarray(head, np.float64).sum(axis=1) - 1)
-    return bool(n and (far <= rounding(values.shape[1])).all())
+        far = np.abs(first.sum(axis=1) - 1)
+    return bool(far.size and (far <= rounding(values.shape[1])).all())
 
 
 def _count_negative(block: Block, rows: slice) -> int:  # noqa: ARG001

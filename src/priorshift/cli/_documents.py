@@ -14,10 +14,10 @@ from priorshift.cli._console import emit, note, say, show_table
 from priorshift.cli._errors import in_options
 from priorshift.compare import Comparison
 from priorshift.estimators import PriorEstimate
-from priorshift.estimators.result import change_of, columns_of
+from priorshift.estimators.result import columns_of, priors_table
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.files import PredictionFile, write_text
-from priorshift.text import csv_table, movers
+from priorshift.text import csv_table
 
 SCHEMA_VERSION = 2
 """Raised when a field of the JSON output changes its meaning or goes; see schemas/."""
@@ -138,38 +138,12 @@ def threshold_in_words(shift: PriorEstimate, costs: Any = None) -> str:
 
 def show_priors(shift: PriorEstimate) -> None:
     """Print the priors before and after, the largest movers first where there are many."""
-    order = np.arange(shift.classes.size)
-    title = f"Priors by {shift.method}"
-    if order.size > SHOWN_CLASSES:
-        order = movers(change_of(shift), SHOWN_CLASSES)
-        title += f": the {SHOWN_CLASSES} of {shift.classes.size} classes that moved most"
-    rows = [(str(shift.classes[k]), *_moved(shift, int(k)), *_bounds(shift, int(k))) for k in order]
-    header = ["class", "source", "target", "points", "ratio"]
-    if shift.source_priors is None:
-        header = ["class", "target"]
-    if shift.confidence_level is not None:
-        header.append(f"{100 * shift.confidence_level:g} % interval")
-    show_table(title, header, rows)
+    title, K = f"Priors by {shift.method}", shift.classes.size
+    if K > SHOWN_CLASSES:
+        title += f": the {SHOWN_CLASSES} of {K} classes that moved most"
+    show_table(title, *priors_table(shift, SHOWN_CLASSES))
     for line in notes_of(shift):
         note(line)
-
-
-def _moved(shift: PriorEstimate, k: int) -> list[str]:
-    """Return the share of a class and, where its source is known, how it moved."""
-    share = f"{100 * shift.priors[k]:.2f} %"
-    if shift.source_priors is None:
-        return [share]
-    source = shift.source_priors[k]
-    moved = f"{100 * (shift.priors[k] - source):+.2f}"
-    return [f"{100 * source:.2f} %", share, moved, f"{shift.ratio[k]:.3g}"]
-
-
-def _bounds(shift: PriorEstimate, k: int) -> list[str]:
-    """Return the interval of a class in words, if there is one."""
-    if shift.interval is None:
-        return []
-    lower, upper = 100 * shift.interval[k]
-    return [f"{lower:.2f} to {upper:.2f} %"]
 
 
 def notes_of(shift: PriorEstimate) -> list[str]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from priorshift._typing import Floats, Labels
 from priorshift.assessment import Assessment, Verdicts, adapting, draw_rows
-from priorshift.border import Predictions, Table, as_text, some, take_rows
+from priorshift.border import Predictions, as_text, is_array, some, take_rows
 from priorshift.cli._console import busy, note, progress, say, show_table
 from priorshift.cli._documents import (
     check_suffix,
@@ -79,7 +79,7 @@ def _weighed(
 ) -> list[Verdict | None]:
     """Return a verdict per group, those that moved most first while the budget lasts."""
     y_proba, y, index = task.target_rows(), task.target_labels(), np.arange(labels.size)
-    if isinstance(y_proba.values, Table):
+    if not is_array(y_proba.values):
         index = draw_rows(labels.size, found.classes.size)
         y_proba = Predictions.from_checked(take_rows(y_proba.values, index))
     codes = np.unique(labels, return_inverse=True)[1][index]

@@ -20,8 +20,8 @@ from priorshift.assessment import Assessment, Verdicts, assess, following
 from priorshift.border import (
     SAMPLE_SEED,
     Predictions,
-    Table,
     as_decisions,
+    is_array,
     misspelt,
     read_decisions,
     read_joined,
@@ -64,7 +64,7 @@ from priorshift.solvers import ADVICE
 
 def in_memory(checked: Predictions, what: str) -> Predictions:
     """Return an array as it is, and rows drawn from a table; tell what they are for."""
-    if not isinstance(checked.values, Table):
+    if is_array(checked.values):
         return checked
     sample = sample_in_memory(checked.values)
     if sentence := sample_sentence(what, sample.shape[0], checked.shape[0]):
@@ -262,7 +262,7 @@ class Task:
             return found.estimate if asked else without_interval(found.estimate)
         if (labels := self._labels_for(estimator)) is not None:
             return estimator.estimate(rows, random_state=0, y_target=labels, **asked)
-        if asked and isinstance(rows.values, Table):
+        if asked and not is_array(rows.values):
             return estimate_with_interval(estimator, rows, asked)
         return estimator.estimate(rows, random_state=0, **asked)
 

@@ -1,6 +1,6 @@
 """PriorEstimator: what all methods share, from validation and target to a PriorEstimate."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, NoReturn, Self, TypedDict, Unpack
 
@@ -13,11 +13,8 @@ from priorshift._typing import Labels, Mask, Vector
 from priorshift.border import (
     DENSE_CLASSES,
     NO_PRIOR,
-    DenseBlocks,
     Rows,
     SparseBlock,
-    SparseTable,
-    TensorTable,
     as_decisions,
     check_alpha,
     check_choice,
@@ -26,7 +23,10 @@ from priorshift.border import (
     check_source_mass,
     classes_of_priors,
     column_of,
+    dense,
     is_named,
+    is_sparse,
+    on_device,
     order_in_words,
     some,
 )
@@ -65,6 +65,7 @@ from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_us
 from priorshift.intervals import Estimand, IntervalMethod, IntervalRequest, PriorInterval
 from priorshift.solvers import (
     Mixture,
+    Published,
     Solution,
     Solutions,
     condition_number,
@@ -75,9 +76,6 @@ from priorshift.solvers import (
 
 Batch = Literal["counts", "posteriors", "calibrated"]
 """How the priors of many groups are estimated together."""
-
-Reproduced = Callable[..., Solution]
-"""A solver as published: takes a problem, a start, `tol` and `n_steps`."""
 
 COUNTS_KEY = "evidence"
 """Under which a saved fit describes its counts; the name is that of the first files."""
@@ -703,18 +701,6 @@ class PriorEstimator(BaseEstimator):
         """Tell which groups, (G, K), have decisions to learn from."""
         return counts.sum(axis=1) > 0
 
-    def _solve_groups(self, counts: Vector) -> Solutions:
-        """Find the priors of many groups at once, from counts of their decisions: (G, K).
-
-        For methods whose `_batch` is "counts"; validation saw every class, and every group is
-        informative.
-        """
-        raise NotImplementedError
-
-    def _informative(self, counts: Vector) -> Mask:
-        """Tell which groups, (G, K), have decisions to learn from."""
-        return counts.sum(axis=1) > 0
-
     def _estimate_counts(self, counts: DecisionCounts) -> PriorEstimate:
         """Check counts that were made elsewhere, and `_solve`."""
         if not self.counts_suffice:
@@ -771,13 +757,11 @@ class PriorEstimator(BaseEstimator):
 
     def _few_classes(self, values: Rows) -> Any:
         """Return predictions in the form that intervals, which need dense matrices, can use."""
-        if isinstance(values, TensorTable):
+        if on_device(values):
             return values.read(slice(0, values.shape[0]))
-        if not isinstance(values, SparseTable):
-            return values
-        if values.shape[1] > DENSE_CLASSES:
+        if is_sparse(values) and values.shape[1] > DENSE_CLASSES:
             self._refuse_interval(values.shape[1])
-        return DenseBlocks(values)
+        return dense(values)
 
     def _refuse_interval(self, K: int) -> NoReturn:
         """Refuse an interval of very many classes."""
@@ -809,27 +793,27 @@ class PriorEstimator(BaseEstimator):
             )
         return self.source_priors_ if known else None
 
-    def _maximise(self, problem: Mixture, start: Vector) -> Solution:
-        """Maximise within the method's own `tol` and `max_iter`; warn if that falls short."""
+    def _maximise(
+        self,
+        problem: Mixture,
+        start: Vector,
+        published: Mapping[str, Published] | None = None,
+    ) -> Solution:
+        """Maximise within the method's own `tol` and `max_iter`; warn if that falls short.
+
+        The parameter `solver` may ask for one of the `published` algorithms instead.
+        """
         params: Any = self
         tol = check_positive(params.tol, "tol")
         max_iter = check_count(params.max_iter, "max_iter")
+        if published is not None:
+            check_choice(params.solver, ("certified", *published), "solver")
+            if params.solver != "certified":
+                start = np.maximum(start, np.finfo(np.float64).tiny)  # no step ever leaves 0
+                return published[params.solver](problem, start, tol=tol, n_steps=max_iter)
         solution = maximise(problem, tol=tol, max_iter=max_iter, start=start)
         self._warn_if_short(solution)
         return solution
-
-    def _solve_by(
-        self, reproduced: Mapping[str, Reproduced], problem: Mixture, start: Vector
-    ) -> Solution:
-        """Solve as the parameter `solver` says: to a certificate, or as a paper did."""
-        params: Any = self
-        check_choice(params.solver, ("certified", *reproduced), "solver")
-        if params.solver == "certified":
-            return self._maximise(problem, start)
-        tol = check_positive(params.tol, "tol")
-        n_steps = check_count(params.max_iter, "max_iter")
-        start = np.maximum(start, np.finfo(np.float64).tiny)  # at 0, no step would ever leave it
-        return reproduced[params.solver](problem, start, tol=tol, n_steps=n_steps)
 
     def _warn_if_short(self, solution: Solution) -> None:
         """Warn of a solution that fell short of its tolerance."""

@@ -27,7 +27,7 @@ instead of those of one class. The strength s, in samples, is the one that makes
 held-out rows most likely.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial, reduce
 from operator import add
 from typing import Any, ClassVar, Literal
@@ -39,22 +39,21 @@ from priorshift._typing import Mask, Vector
 from priorshift.border import check_choice, check_count, check_positive
 from priorshift.calibration import deal_folds
 from priorshift.counts import Confusion, Decision, model_columns, shrunk_columns
-from priorshift.estimators.base import Learned, PriorEstimator, Reproduced
+from priorshift.estimators.base import Learned, PriorEstimator
 from priorshift.estimators.counts import Evidence, TargetCounts, Validation
 from priorshift.estimators.references import GUIDE
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
 from priorshift.intervals import pooled_columns
 from priorshift.solvers import (
-    HALVED_EVERY,
     NO_LIKELIHOOD,
+    PUBLISHED,
     Mixture,
     Mixtures,
+    Published,
     Solutions,
-    gradient_ascent,
     maximise,
     maximise_jointly,
-    released_ascent,
 )
 
 STRENGTHS = np.array([0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0])
@@ -97,10 +96,7 @@ class CML(PriorEstimator):
     summary = "maximises the likelihood of hard decisions under the confusion matrix"
     reference = GUIDE
     _batch = "counts"
-    _reproduced: ClassVar[dict[str, Reproduced]] = {
-        "paper": gradient_ascent,
-        "released": partial(released_ascent, learning_rate=1e-4, halved_every=HALVED_EVERY),
-    }
+    _published: ClassVar[Mapping[str, Published]] = PUBLISHED["cm-l"]
 
     def __init__(
         self, *, tol: float = 1e-6, max_iter: int = 1000, solver: str = "certified"
@@ -109,12 +105,6 @@ class CML(PriorEstimator):
 
     def _solve(self, target: TargetCounts) -> PriorEstimate:
         return _most_likely(self, target)
-
-    def _solve_groups(self, counts: Vector) -> Solutions:
-        return _most_likely_groups(self, counts)
-
-    def _informative(self, counts: Vector) -> Mask:
-        return counts @ _possible(self._columns) > 0
 
     def _solve_groups(self, counts: Vector) -> Solutions:
         return _most_likely_groups(self, counts)
@@ -143,10 +133,7 @@ class SCML(CML):
     name = "scm-l"
     decision = "soft"
     summary = "maximises the likelihood of soft decisions under the confusion matrix"
-    _reproduced: ClassVar[dict[str, Reproduced]] = {
-        "paper": gradient_ascent,
-        "released": partial(released_ascent, learning_rate=1e-3, halved_every=HALVED_EVERY),
-    }
+    _published: ClassVar[Mapping[str, Published]] = PUBLISHED["scm-l"]
 
 
 class CMM(PriorEstimator):
@@ -176,10 +163,7 @@ class CMM(PriorEstimator):
     )
     reference = GUIDE
     _batch = "counts"
-    _reproduced: ClassVar[dict[str, Reproduced]] = {
-        "paper": gradient_ascent,
-        "released": partial(released_ascent, learning_rate=1e-3),
-    }
+    _published: ClassVar[Mapping[str, Published]] = PUBLISHED["cm-m"]
 
     def __init__(
         self,
@@ -193,12 +177,6 @@ class CMM(PriorEstimator):
 
     def _solve(self, target: TargetCounts) -> PriorEstimate:
         return _most_likely(self, target)
-
-    def _solve_groups(self, counts: Vector) -> Solutions:
-        return _most_likely_groups(self, counts)
-
-    def _informative(self, counts: Vector) -> Mask:
-        return counts @ _possible(self._columns) > 0
 
     def _solve_groups(self, counts: Vector) -> Solutions:
         return _most_likely_groups(self, counts)
@@ -386,7 +364,7 @@ def _most_likely(estimator: CML | CMM, target: TargetCounts) -> PriorEstimate:
     problem = Mixture.of(C, weights=counts, alpha=estimator._hyper_prior[seen])
     _report_impossible(problem, float(counts.sum()))
     start = target.among_seen(estimator.source_priors_)
-    solution = estimator._solve_by(estimator._reproduced, problem, start)
+    solution = estimator._maximise(problem, start, estimator._published)
     condition = estimator._condition(C, seen, singular_only=True)
     return estimator._result_of(target, target.complete(solution.value), solution, **condition)
 

@@ -8,9 +8,9 @@ posteriors on validation first. The same problem with one row per decision is in
 `confusion_likelihood`.
 """
 
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -23,10 +23,10 @@ from priorshift.border import (
     NO_PRIOR,
     ArrayTable,
     Rows,
-    Table,
     check_choice,
     check_count,
     check_fraction,
+    is_array,
     some,
 )
 from priorshift.calibration import (
@@ -35,22 +35,14 @@ from priorshift.calibration import (
     choose_calibration,
     ridges_of,
 )
-from priorshift.estimators.base import Learned, PriorEstimator, Reproduced
+from priorshift.estimators.base import Learned, PriorEstimator
 from priorshift.estimators.counts import Evidence, Known, Validation, ValidationCounts
 from priorshift.estimators.intervals import interval_by_likelihood
 from priorshift.estimators.references import ALEXANDARI, SAERENS, SULC, YE
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
 from priorshift.intervals import IntervalRequest, PriorInterval
-from priorshift.solvers import (
-    FLOOR,
-    L2_THRESHOLD,
-    Mixture,
-    Solution,
-    expectation_maximisation,
-    gradient_ascent,
-    released_ascent,
-)
+from priorshift.solvers import PUBLISHED, Mixture, Published, Solution
 
 SOURCE_TRUST = 0.2
 """Trust at a divergence of 1/2 between source and uniform priors, in Ye's code."""
@@ -60,23 +52,6 @@ UNIFORM_SHARE, SOURCE_SHARE = 0.9, 0.1
 
 LARGEST_COPY = 100_000_000
 """Rows times classes up to which calibrated outputs are kept: calibrating again takes longer."""
-
-
-RELEASED_RATE, RELEASED_THRESHOLD = 5e-8, 1e-5
-"""Learning rate of the released MAP, on the summed gradient, and the step at which it stops."""
-
-
-def _released_map(problem: Mixture, start: Vector, *, tol: float, n_steps: int) -> Solution:
-    """Ascend as the released code of MAP does."""
-    return released_ascent(
-        problem,
-        start,
-        tol=tol,
-        n_steps=n_steps,
-        learning_rate=RELEASED_RATE * problem.mass,
-        threshold=RELEASED_THRESHOLD,
-        floor=FLOOR,
-    )
 
 
 class EM(PriorEstimator):
@@ -112,11 +87,7 @@ class EM(PriorEstimator):
     outputs = "trusted"
     _takes_sparse = _takes_tensors = True
     _batch = "posteriors"
-    _reproduced: ClassVar[dict[str, Reproduced]] = {
-        "paper": expectation_maximisation,
-        "released": partial(expectation_maximisation, lagged=True),
-        "gradient": partial(gradient_ascent, threshold=L2_THRESHOLD),
-    }
+    _published: ClassVar[Mapping[str, Published]] = PUBLISHED["em"]
 
     def __init__(
         self, *, tol: float = 0.01, max_iter: int = 1000, solver: str = "certified"
@@ -126,7 +97,7 @@ class EM(PriorEstimator):
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
         source = self.source_priors_
         problem = posterior_problem(y_proba, source, self._hyper_prior)
-        solution = self._solve_by(self._reproduced, problem, source)
+        solution = self._maximise(problem, source, self._published)
         return self._result(solution.value, solution, y_proba.shape[0])
 
     def _interval(
@@ -165,10 +136,7 @@ class MAP(EM):
     name = "map"
     summary = "maximises the posterior of the predicted probabilities under a hyper-prior"
     reference = SULC
-    _reproduced: ClassVar[dict[str, Reproduced]] = {
-        "paper": partial(gradient_ascent, threshold=L2_THRESHOLD),
-        "released": _released_map,
-    }
+    _published: ClassVar[Mapping[str, Published]] = PUBLISHED["map"]
 
     def __init__(
         self,
@@ -429,7 +397,7 @@ class CalibratedEM(PriorEstimator):
 
     def _calibrated(self, y_proba: Rows) -> Rows:
         """Calibrate the target: a copy, or block by block in every pass where that is too large."""
-        if not isinstance(y_proba, Table) and y_proba.size > LARGEST_COPY:
+        if is_array(y_proba) and y_proba.size > LARGEST_COPY:
             y_proba = ArrayTable(y_proba)
         calibrated: Rows = self.recalibration_.apply(y_proba)
         return calibrated

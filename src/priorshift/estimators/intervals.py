@@ -14,7 +14,7 @@ import numpy as np
 
 from priorshift._typing import Floats, Vector
 from priorshift.adapt import prior_ratio
-from priorshift.border import Rows, Table, some
+from priorshift.border import Rows, is_array, some
 from priorshift.calibration import CalibrationMap, best_temperature
 from priorshift.counts import Confusion, DecisionCounts, model_columns
 from priorshift.estimators.counts import Validation, ValidationCounts
@@ -128,7 +128,7 @@ def interval_by_resampling(
 
 def _in_memory(estimator: "PriorEstimator", y_proba: Rows) -> Floats:
     """Refuse a table where rows are read in any order."""
-    if isinstance(y_proba, Table):
+    if not is_array(y_proba):
         raise ValueError(
             f"this interval of {type(estimator).__name__} needs the rows of the target in memory; "
             "give an array or a memory map, or use the asymptotic interval of a method with a "

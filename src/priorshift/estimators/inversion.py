@@ -106,9 +106,6 @@ class CM(PriorEstimator):
     def _solve_groups(self, counts: Vector) -> Solutions:
         return _inverted(self, self._columns, counts)
 
-    def _solve_groups(self, counts: Vector) -> Solutions:
-        return _inverted(self, self._columns, counts)
-
 
 class SCM(CM):
     """Invert the confusion matrix of soft decisions: p = C^-1 q, clipped.
@@ -194,9 +191,6 @@ class BBSE(PriorEstimator):
     def _solve_groups(self, counts: Vector) -> Solutions:
         return _inverted(self, self._columns * self.source_priors_, counts, self.source_priors_)
 
-    def _solve_groups(self, counts: Vector) -> Solutions:
-        return _inverted(self, self._columns * self.source_priors_, counts, self.source_priors_)
-
 
 class BBSES(BBSE):
     """Black-box shift estimation from soft decisions: BBSE-S, w = J^-1 q.
@@ -265,22 +259,6 @@ def from_ratio(
         raw=prior_ratio(as_priors, estimator.source_priors_),
         **condition,
     )
-
-
-def _inverted(
-    estimator: PriorEstimator, M: Vector, counts: Vector, times: Vector | float = 1.0
-) -> Solutions:
-    """Solve one linear system with as many right-hand sides as groups; warn once of clipping."""
-    raw = solve_linear(M, (counts / counts.sum(axis=1, keepdims=True)).T).T * times
-    negative = (raw < -ROUNDING).any(axis=1)
-    if negative.any():
-        warn_user(
-            f"{estimator.name} found negative entries, the lowest {raw.min():.3g}, in "
-            f"{np.count_nonzero(negative)} of {raw.shape[0]} groups, and set them to 0. CM-L "
-            "and SCM-L need no clipping.",
-            PriorShiftWarning,
-        )
-    return Solutions.direct(clip_to_simplex(raw))
 
 
 def _inverted(

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Literal
 from numpy.typing import NDArray
 
 from priorshift._typing import Floats
-from priorshift.border import Rows, Table, some
+from priorshift.border import Rows, head, some
 from priorshift.files._resume import Mark, Partial
 
 Rewrite = Callable[[Floats], Floats]
@@ -146,10 +146,7 @@ class PredictionFile(ABC):
 
     def head(self, n_rows: int, names: Sequence[str] | None = None) -> Floats:
         """Read the predictions of the first rows only."""
-        rows = self.rows(names)
-        if isinstance(rows, Table):
-            return rows.read(slice(0, min(n_rows, rows.shape[0])))
-        return rows[:n_rows]
+        return head(self.rows(names), n_rows)
 
     def labels(self) -> NDArray[Any] | None:
         """Read the labels, if there are any."""

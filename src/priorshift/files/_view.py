@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Floats, Mask, float_type
-from priorshift.border import MappedTable, Rows, Table, divided_by_sums
+from priorshift.border import Rows, divided_by_sums, map_blocks
 from priorshift.files._base import Copy, PredictionFile, order_of
 
 
@@ -105,12 +105,9 @@ class ClassView(PredictionFile):
     def rows(self, names: Sequence[str] | None = None) -> Rows:
         """Return the predictions as the file does, in blocks where it can."""
         rows, function = self.file.rows(self.stored_names(names)), self._function(names)
-        if not isinstance(rows, Table):
-            return function(rows)
         if function.changes_nothing:
             return rows
-        n_classes = rows.shape[1] if self.binary is None else 2
-        return MappedTable(rows, function, (rows.shape[0], n_classes), rows.dtype, None)
+        return map_blocks(function, rows, rows.shape[1] if self.binary is None else 2)
 
     def head(self, n_rows: int, names: Sequence[str] | None = None) -> Floats:
         """Read the predictions of the first rows only."""

@@ -103,7 +103,7 @@ class GroupCounts:
         values = check_proba(y_proba, tables=True).values
         names, codes = encode_groups(read_groups(groups, values.shape[0]))
         weight = check_sample_weight(sample_weight, values.shape[0])
-        return count_groups(values, names, codes, decision, weight, covariance=covariance)
+        return count_groups(values, names, codes, weight, decision, covariance=covariance)
 
     def total(self) -> DecisionCounts:
         """Return the counts of all groups together."""
@@ -142,8 +142,8 @@ def count_groups(
     y_proba: Rows,
     names: Labels,
     codes: Indices,
-    decision: Decision,
     weight: Vector | None,
+    decision: Decision,
     *,
     covariance: bool,
 ) -> GroupCounts:

@@ -11,24 +11,23 @@ used. Pooling leaves less of it, as if the group had more rows; validation's noi
 """
 
 import warnings
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from priorshift._typing import Floats, Indices, Labels, Mask, Vector
-from priorshift.adapt import prior_ratio
+from priorshift._typing import Mask, Vector
 from priorshift.border import (
     Predictions,
-    Table,
     as_decisions,
     check_proba,
     check_sample_weight,
     check_source_mass,
     column_of,
     in_class_order,
+    is_array,
     some,
 )
 from priorshift.estimators import PriorEstimate, PriorEstimator
@@ -42,36 +41,6 @@ from priorshift.intervals import IntervalRequest, score_bounds
 from priorshift.solvers import (
     Solutions,
 )
-
-INSTEAD = "a method such as SCM-L, CM-L, SCM, BBSE, EM, MAP or Auto"
-
-ROUNDING = 1e-9
-"""How far below 0 an entry may be by rounding alone."""
-
-LEAST_ROWS = 1e-9
-"""Rows of a group that has none: its bounds become 0 and 1."""
-
-
-class _Rows(NamedTuple):
-    """Clean target rows in class order, with the number of each row's group."""
-
-    y_proba: Any
-    names: Labels
-    codes: Indices
-    weight: Vector | None
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """How far to pool, and which intervals to give."""
-
-    pooling: Pooling
-    interval: IntervalRequest | None
-
-    @property
-    def pools(self) -> bool:
-        """Whether groups are pooled at all."""
-        return self.pooling is not None and self.pooling != 0
 
 
 def estimate_groups(
@@ -132,7 +101,9 @@ def estimate_groups(
     array([1.66, 0.34])
     """
     check_is_fitted(estimator)
-    asked = _Asked(check_pooling(pooling), _request(confidence_level))
+    pooling, request = check_pooling(pooling), None
+    if confidence_level is not None:
+        request = IntervalRequest.of(confidence_level, 0, "asymptotic", 300, False, "population")
     if y_pred is not None:
         require_decisions(estimator, y_pred, y_proba)
         y_proba = as_decisions(y_pred, estimator.classes_)
@@ -144,18 +115,23 @@ def estimate_groups(
                 f"{type(estimator).__name__} needs the rows of the target, which counts do not "
                 "keep; pass y_proba and groups, or use a method such as SCM-L."
             )
-        return _from_counts(estimator, y_proba, asked)
+        return _from_counts(estimator, y_proba, pooling, request)
     rows = _read(estimator, y_proba, groups, sample_weight)
-    if _is_each_alone(estimator, rows, asked):
+    if _is_each_alone(estimator, rows, pooling, request):
         return _estimate_each(estimator, rows)
-    if estimator.batch == "posteriors":
-        return _from_posteriors(estimator, rows, asked)
     if estimator.batch == "calibrated":
-        return _from_calibrated(estimator, rows, asked)
-    return _from_decisions(estimator, rows, asked)
+        return _from_calibrated(estimator, rows, pooling, request)
+    if estimator.batch != "posteriors":
+        return _from_decisions(estimator, rows, pooling, request)
+    if request is not None:
+        raise ValueError(
+            f"{type(estimator).__name__} has no intervals by group; use a method with a confusion "
+            "matrix such as SCM-L, or leave out confidence_level."
+        )
+    return estimate_from_posteriors(estimator, rows, pooling)
 
 
-def _read(estimator: PriorEstimator, y_proba: Any, groups: Any, sample_weight: Any) -> _Rows:
+def _read(estimator: PriorEstimator, y_proba: Any, groups: Any, sample_weight: Any) -> GroupedRows:
     """Check rows, groups and weights; methods with a confusion matrix read rows in blocks."""
     if groups is None:
         raise ValueError("groups is missing; pass the group of each row.")
@@ -170,28 +146,12 @@ def _read(estimator: PriorEstimator, y_proba: Any, groups: Any, sample_weight: A
             origin=estimator.source_priors_from_,
         )
     names, codes = encode_groups(read_groups(groups, values.shape[0]))
-    return _Rows(values, names, codes, check_sample_weight(sample_weight, values.shape[0]))
+    return GroupedRows(values, names, codes, check_sample_weight(sample_weight, values.shape[0]))
 
 
-def _request(confidence_level: float | None) -> IntervalRequest | None:
-    if confidence_level is None:
-        return None
-    return IntervalRequest.of(confidence_level, 0, "asymptotic", 300, False, "population")
-
-
-def _from_posteriors(estimator: PriorEstimator, rows: _Rows, asked: _Asked) -> GroupEstimates:
-    """Estimate groups by EM or MAP."""
-    if asked.interval is not None:
-        raise ValueError(
-            f"{type(estimator).__name__} has no intervals by group; use a method with a confusion "
-            "matrix such as SCM-L, or leave out confidence_level."
-        )
-    scale = prior_ratio(np.ones(rows.y_proba.shape[1]), estimator.source_priors_)
-    grouped = GroupedRows(rows.y_proba, rows.codes, rows.names, rows.weight, scale)
-    return estimate_from_posteriors(estimator, grouped, asked.pooling)
-
-
-def _from_calibrated(estimator: PriorEstimator, rows: _Rows, asked: _Asked) -> GroupEstimates:
+def _from_calibrated(
+    estimator: PriorEstimator, rows: GroupedRows, pooling: Pooling, request: IntervalRequest | None
+) -> GroupEstimates:
     """Estimate groups by soft decisions of outputs calibrated for the whole target.
 
     If groups do not differ beyond noise, all of them get the method's own estimate, and predictions
@@ -203,10 +163,10 @@ def _from_calibrated(estimator: PriorEstimator, rows: _Rows, asked: _Asked) -> G
     whole = estimator.estimate(Predictions.from_checked(rows.y_proba))
     soft, calibrator = estimator._soft_decisions()
     rows = rows._replace(y_proba=calibrator.apply(rows.y_proba))
-    if _is_each_alone(soft, rows, asked):
+    if _is_each_alone(soft, rows, pooling, request):
         found = _estimate_each(soft, rows)
     else:
-        found = _from_decisions(soft, rows, asked)
+        found = _from_decisions(soft, rows, pooling, request)
     if np.isinf(found.pooling):
         G = rows.names.size
         return replace(
@@ -227,51 +187,61 @@ def _from_calibrated(estimator: PriorEstimator, rows: _Rows, asked: _Asked) -> G
     return replace(found, whole=whole, pooled=pooled)
 
 
-def _from_decisions(estimator: PriorEstimator, rows: _Rows, asked: _Asked) -> GroupEstimates:
+def _from_decisions(
+    estimator: PriorEstimator, rows: GroupedRows, pooling: Pooling, request: IntervalRequest | None
+) -> GroupEstimates:
     """Estimate groups by a method with a confusion matrix."""
     _require_batch(estimator)  # before the work
-    counts = count_groups(
-        rows.y_proba,
-        rows.names,
-        rows.codes,
-        estimator.confusion_.decision,
-        rows.weight,
-        covariance=asked.pools,
-    )
-    return _from_counts(estimator, counts, asked)
+    counts = count_groups(*rows, estimator.confusion_.decision, covariance=bool(pooling))
+    return _from_counts(estimator, counts, pooling, request)
 
 
-def _from_counts(estimator: PriorEstimator, counts: GroupCounts, asked: _Asked) -> GroupEstimates:
+def _from_counts(
+    estimator: PriorEstimator,
+    counts: GroupCounts,
+    pooling: Pooling,
+    request: IntervalRequest | None,
+) -> GroupEstimates:
     """Estimate the priors of groups from counts of their decisions."""
     _require_batch(estimator)
-    _require_fitting(estimator, counts)
+    decision, K = estimator.confusion_.decision, estimator.classes_.size
+    if counts.decision != decision or counts.counts.shape[1] != K:
+        raise ValueError(
+            f"{type(estimator).__name__} needs counts of {decision} decisions on {K} classes; got "
+            f"{counts.decision} decisions on {counts.counts.shape[1]}. Count with "
+            f"GroupCounts.from_arrays(y_proba, groups, decision={decision!r})."
+        )
+    if not counts.mass.any():
+        raise ValueError("no group has a row of weight above 0; there is nothing to estimate from.")
     whole = estimator.estimate_counts(counts.total())
-    pool = Pool.of(asked.pooling, counts, estimator._columns, whole.priors)
+    pool = Pool.of(pooling, counts, estimator._columns, whole.priors)
     informative = estimator._informative(counts.counts)
     pooled, solved = _around(pool, estimator, counts, whole, informative)
     found = GroupEstimates.of(
         counts.groups, counts.n_rows, solved, informative, pool, whole, pooled
     )
-    if asked.interval is None:
+    if request is None:
         return found
-    interval, error = _intervals(estimator, found.priors, counts.mass, pool, asked.interval)
+    interval, error = _intervals(estimator, found.priors, counts.mass, pool, request)
     return replace(
         found,
         interval=interval,
         standard_error=error,
-        confidence_level=asked.interval.confidence_level,
+        confidence_level=request.confidence_level,
     )
 
 
-def _is_each_alone(estimator: PriorEstimator, rows: _Rows, asked: _Asked) -> bool:
+def _is_each_alone(
+    estimator: PriorEstimator, rows: GroupedRows, pooling: Pooling, request: IntervalRequest | None
+) -> bool:
     """Whether to estimate every group as a target of its own, because no batch can solve for it."""
-    plain = rows.weight is None and asked.interval is None and not isinstance(rows.y_proba, Table)
+    plain = rows.weight is None and request is None and is_array(rows.y_proba)
     by_counts = estimator.counts_suffice and estimator.confusion_.seen.all()
     in_batch = estimator.batch is not None and (by_counts or not estimator.counts_suffice)
-    return not in_batch and plain and not asked.pools
+    return not in_batch and plain and not pooling
 
 
-def _estimate_each(estimator: PriorEstimator, rows: _Rows) -> GroupEstimates:
+def _estimate_each(estimator: PriorEstimator, rows: GroupedRows) -> GroupEstimates:
     """Estimate every group by itself, as a target of its own.
 
     This is slow. It is the only way for a method without a batch solver, or if validation lacks a
@@ -280,10 +250,12 @@ def _estimate_each(estimator: PriorEstimator, rows: _Rows) -> GroupEstimates:
     whole = estimator._estimate(rows.y_proba)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the estimate on all rows has warned already
-        alone = [
-            _estimate_one(estimator, rows.y_proba[rows.codes == g], group)
-            for g, group in enumerate(rows.names)
-        ]
+        alone = []
+        for g, group in enumerate(rows.names):
+            try:
+                alone.append(estimator._estimate(rows.y_proba[rows.codes == g]))
+            except ValueError as error:
+                raise ValueError(f"group {group.item()!r}: {error}") from error
     solved = Solutions(
         np.array([one.priors for one in alone]),
         np.array([one.status for one in alone]),
@@ -294,13 +266,6 @@ def _estimate_each(estimator: PriorEstimator, rows: _Rows) -> GroupEstimates:
     n = np.bincount(rows.codes, minlength=G)
     every = np.ones(G, dtype=bool)
     return GroupEstimates.of(rows.names, n, solved, every, Pool(np.inf), whole, whole)
-
-
-def _estimate_one(estimator: PriorEstimator, y_proba: Floats, group: Any) -> PriorEstimate:
-    try:
-        return estimator._estimate(y_proba)
-    except ValueError as error:
-        raise ValueError(f"group {group.item()!r}: {error}") from error
 
 
 def _around(
@@ -334,25 +299,19 @@ def _positive(decisions: Vector) -> Vector:
     return decisions / decisions.sum(axis=1, keepdims=True)
 
 
-def _require_fitting(estimator: PriorEstimator, counts: GroupCounts) -> None:
-    decision, K = estimator.confusion_.decision, estimator.classes_.size
-    if counts.decision != decision or counts.counts.shape[1] != K:
-        raise ValueError(
-            f"{type(estimator).__name__} needs counts of {decision} decisions on {K} classes; got "
-            f"{counts.decision} decisions on {counts.counts.shape[1]}. Count with "
-            f"GroupCounts.from_arrays(y_proba, groups, decision={decision!r})."
-        )
-    if not counts.mass.any():
-        raise ValueError("no group has a row of weight above 0; there is nothing to estimate from.")
-
-
 def _intervals(
     estimator: PriorEstimator, priors: Vector, mass: Vector, pool: Pool, request: IntervalRequest
 ) -> tuple[Vector, Vector]:
     """Return the intervals, shape (G, K, 2), and standard errors, shape (G, K)."""
     votes = votes_of_validation(estimator)
     within, own = votes.within, np.diagonal(votes.within)
-    n = np.maximum(_effective_rows(mass, priors.shape[1], pool), LEAST_ROWS)
+    # how many rows each prior is known by: those of the group, and what pooling adds
+    n = np.tile(mass[:, None], (1, priors.shape[1]))
+    if pool.spread is not None:
+        alone = (pool.spread.to_priors**2).sum(axis=1)
+        left = pool.spread.prior_variance(pool.variance)
+        n = np.divide(alone, left, out=np.full_like(left, mass.sum()), where=left > 0)
+    n = np.maximum(n, 1e-9)  # a group without rows has bounds of 0 and 1
     by_others = (priors @ within - priors * own) / n
     by_validation = (priors**2 / votes.n_validation) @ within
     error = np.sqrt((priors * (1 - priors) + priors * own) / n + by_others + by_validation)
@@ -363,21 +322,13 @@ def _intervals(
     return np.clip(bounds, 0.0, 1.0), error
 
 
-def _effective_rows(mass: Vector, n_classes: int, pool: Pool) -> Vector:
-    """Return how many rows each prior is known by: those of the group, and what pooling adds."""
-    if pool.spread is None:
-        return np.tile(mass[:, None], (1, n_classes))
-    alone = (pool.spread.to_priors**2).sum(axis=1)
-    left = pool.spread.prior_variance(pool.variance)
-    return np.divide(alone, left, out=np.full_like(left, mass.sum()), where=left > 0)
-
-
 def _require_batch(estimator: PriorEstimator) -> None:
     """Refuse a fitted method that cannot solve for the counts of many groups."""
     if estimator.batch != "counts":
         raise ValueError(
             f"{estimator!r} cannot pool groups, nor use weights, intervals or counts for them; use "
-            f"{INSTEAD}, or pass pooling=None and rows in memory to estimate each group by itself."
+            "a method such as SCM-L, CM-L, SCM, BBSE, EM, MAP or Auto, or pass pooling=None and "
+            "rows in memory to estimate each group by itself."
         )
     seen = estimator.confusion_.seen
     if not seen.all():

@@ -18,13 +18,11 @@ from priorshift.solvers._linear import (
     undetermined,
 )
 from priorshift.solvers._mixture import NO_LIKELIHOOD, Mixture, Mixtures
-from priorshift.solvers._paper import (
-    FLOOR,
-    HALVED_EVERY,
-    L2_THRESHOLD,
+from priorshift.solvers._published import (
+    PUBLISHED,
+    Published,
     expectation_maximisation,
     gradient_ascent,
-    released_ascent,
 )
 from priorshift.solvers._simplex import clip_to_simplex, project_simplex
 from priorshift.solvers._solution import ADVICE, Solution, Solutions, Status
@@ -32,12 +30,11 @@ from priorshift.solvers._variational import dirichlet_posterior
 
 __all__ = [
     "ADVICE",
-    "FLOOR",
-    "HALVED_EVERY",
-    "L2_THRESHOLD",
     "NO_LIKELIHOOD",
+    "PUBLISHED",
     "Mixture",
     "Mixtures",
+    "Published",
     "Solution",
     "Solutions",
     "Status",
@@ -55,7 +52,6 @@ __all__ = [
     "nearest_mixtures",
     "project_simplex",
     "regularised_ratio",
-    "released_ascent",
     "shrunk_least_squares",
     "simplex_least_squares",
     "solve_linear",

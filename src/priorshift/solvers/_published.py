@@ -1,0 +1,225 @@
+r"""The paper's own optimisers, for reproduction and comparison: its text, and its released code.
+
+The text (supplementary A) has projected gradient ascent on the mean objective,
+
+.. math:: p \leftarrow \pi\big(p + \eta\, \nabla f(p) / T\big),
+
+with the learning rate of a grid that reaches the best objective (for alpha < 1, the weight of the
+rows is used as T), and plain EM. Neither has a principled stopping rule: EM and MAP stop when two
+iterates differ by less than a threshold in l2, the confusion-matrix methods after 1000 steps.
+
+The code that the authors released has one learning rate for all data sets. It divides by the weight
+n of all rows, and halves the rate every 50 steps where there is no hyper-prior:
+
+.. math:: p \leftarrow \pi\big(p + \eta_i\, \nabla f(p) / n\big), \qquad
+    \eta_i = \eta\, 2^{-\lfloor i / 50 \rfloor}.
+
+It ends near its start, the source priors. The gap tells how far an answer is from the maximum.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from priorshift._typing import Vector
+from priorshift.border import Block, map_reduce
+from priorshift.solvers._mixture import Mixture, RowKernel
+from priorshift.solvers._simplex import project_simplex
+from priorshift.solvers._solution import Solution
+
+LEARNING_RATES = tuple(10.0**exponent for exponent in range(-6, 1))
+N_STEPS = 1000
+L2_THRESHOLD = 1e-3
+FLOOR = 1e-8
+"""Smallest p_k an ascent visits: at 0 the gradient of log p is infinite."""
+
+HALVED_EVERY = 50
+"""Steps after which the released code halves its learning rate."""
+
+
+def gradient_ascent(
+    problem: Mixture,
+    start: Vector,
+    *,
+    tol: float,
+    n_steps: int = N_STEPS,
+    threshold: float = 0.0,
+    learning_rates: tuple[float, ...] = LEARNING_RATES,
+) -> Solution:
+    """Ascend with every learning rate at once, one per column, and keep the best result.
+
+    A column stops when its step is shorter than `threshold` in l2.
+    """
+    rates = np.asarray(learning_rates)
+    P = np.repeat(_project(start[:, None]), rates.size, axis=1)
+    moving, steps = np.ones(rates.size, bool), np.zeros(rates.size, int)
+    for _ in range(n_steps):
+        new = _project(P[:, moving] + rates[moving] * _mean_gradients(problem, P[:, moving]))
+        length = np.linalg.norm(new - P[:, moving], axis=0)
+        P[:, moving] = new
+        steps[moving] += 1
+        moving[moving] = length >= threshold if threshold else length > 0
+        if not moving.any():
+            break
+    values = [problem.objective(p, problem.evaluate(p)[0]) for p in P.T]
+    best = int(np.argmax(values))
+    return _honest(problem, P[:, best], tol, int(steps[best]))
+
+
+def expectation_maximisation(
+    problem: Mixture,
+    start: Vector,
+    *,
+    tol: float,
+    n_steps: int = N_STEPS,
+    threshold: float = L2_THRESHOLD,
+    lagged: bool = False,
+) -> Solution:
+    """Run plain EM, p <- p g / T, until two iterates differ by less than `threshold` in l2.
+
+    The released code adapts predictions with the iterate before the last: `lagged`.
+    """
+    p, steps = start, 0
+    while steps < n_steps:
+        _, slope = problem.evaluate(p)
+        before, p, steps = p, (p * slope + problem.excess) / problem.total, steps + 1
+        if np.linalg.norm(p - before) < threshold:
+            break
+    return _honest(problem, p, tol, steps, adapts_to=before if lagged else None)
+
+
+def released_ascent(
+    problem: Mixture,
+    start: Vector,
+    *,
+    tol: float,
+    learning_rate: float,
+    n_steps: int = N_STEPS,
+    halved_every: int | None = None,
+    threshold: float = 0.0,
+    floor: float = 0.0,
+) -> Solution:
+    """Ascend the mean objective f/n as the released code does, from the source priors.
+
+    Parameters
+    ----------
+    problem : Mixture
+    start : ndarray of shape (K,)
+    tol : float
+        Gap up to which the result counts as certified.
+    learning_rate : float
+        Of the gradient of f/n, n being the weight of all rows.
+    n_steps : int, default=1000
+    halved_every : int, optional
+        Halve the learning rate after so many steps, again and again.
+    threshold : float, default=0
+        Stop when a step is shorter than this in l2. Predictions are then adapted with the iterate
+        before the last.
+    floor : float, default=0
+        What p counts as, at least, in the gradient of log p. Without a floor that gradient is
+        infinite at p = 0, where the released code fails; here the last iterate above 0 is returned.
+    """
+    p, steps, lagged = start / start.sum(), 0, None
+    while steps < n_steps:
+        rate = (
+            learning_rate if halved_every is None else learning_rate / 2 ** (steps // halved_every)
+        )
+        new = project_simplex(p + rate * _released_gradient(problem, p, floor))
+        if not floor and new[problem.excess != 0].min(initial=1.0) <= 0:
+            break
+        before, p, steps = p, new, steps + 1
+        if np.linalg.norm(p - before) < threshold:
+            lagged = before
+            break
+    return _honest(problem, p, tol, steps, adapts_to=lagged)
+
+
+def _released_map(problem: Mixture, start: Vector, *, tol: float, n_steps: int) -> Solution:
+    """Ascend as the released MAP does: 5e-8 of the summed gradient, until a step is below 1e-5."""
+    rate = 5e-8 * problem.mass
+    return released_ascent(
+        problem, start, tol=tol, n_steps=n_steps, learning_rate=rate, threshold=1e-5, floor=FLOOR
+    )
+
+
+def _released_gradient(problem: Mixture, p: Vector, floor: float) -> Vector:
+    """Return the gradient of f/n; decisions that p makes impossible have none."""
+    slope = _slopes(problem, p[:, None])[:, 0]
+    if problem.penalised:
+        slope = slope + problem.excess / np.maximum(p, floor)
+    return slope / problem.mass
+
+
+def _project(P: Vector) -> Vector:
+    """Project columns onto the simplex whose entries are at least FLOOR."""
+    room = 1 - P.shape[0] * FLOOR
+    return FLOOR + room * project_simplex((P - FLOOR) / room)
+
+
+def _mean_gradients(problem: Mixture, P: Vector) -> Vector:
+    """Return the gradient of f/T at every column of P."""
+    slopes = _slopes(problem, P)
+    # alpha < 1 may outweigh the rows, and the sign of the objective must not change
+    total = max(problem.total, problem.total - float(problem.excess.sum()))
+    return (slopes + problem.excess[:, None] / P) / total
+
+
+def _slopes(problem: Mixture, P: Vector) -> Vector:
+    """Return the gradient of the likelihood at every column of P."""
+    scale = problem.scale[:, None]
+    kernel = _Slopes(scale * P, problem.weights, problem.hidden)
+    return scale * map_reduce(kernel, problem.A, work=problem.A.size * P.shape[1])
+
+
+class _Slopes(RowKernel):
+    """Return the gradient of the likelihood of a block at every column of the scaled P."""
+
+    def __call__(self, block: Block, rows: slice) -> Vector:
+        w, U = self.likelihoods(block, rows)
+        slopes = np.divide(1.0 if w is None else w, U, out=np.zeros_like(U), where=U > 0)
+        return (block.T @ slopes.astype(block.dtype, copy=False)).astype(np.float64)
+
+
+def _honest(
+    problem: Mixture, p: Vector, tol: float, n_iter: int, *, adapts_to: Vector | None = None
+) -> Solution:
+    """Certify, in float64, the point that a heuristic ended at."""
+    likelihood, slope = problem.evaluate(p)
+    value = problem.objective(p, likelihood)
+    objective = value if np.isfinite(value) else None  # p may make the data impossible
+    if (problem.excess < 0).any():
+        found = Solution(p, "not_converged", None, n_iter, objective)
+    else:
+        found = Solution.judged(p, problem.gap(problem.gradient(p, slope)), tol, n_iter, objective)
+    return replace(found, adapts_to=adapts_to)
+
+
+Published = Callable[..., Solution]
+"""A solver as published: takes a problem, a start, `tol` and `n_steps`."""
+
+PUBLISHED: Mapping[str, Mapping[str, Published]] = {
+    "em": {
+        "paper": expectation_maximisation,
+        "released": partial(expectation_maximisation, lagged=True),
+        "gradient": partial(gradient_ascent, threshold=L2_THRESHOLD),
+    },
+    "map": {
+        "paper": partial(gradient_ascent, threshold=L2_THRESHOLD),
+        "released": _released_map,
+    },
+    "cm-l": {
+        "paper": gradient_ascent,
+        "released": partial(released_ascent, learning_rate=1e-4, halved_every=HALVED_EVERY),
+    },
+    "scm-l": {
+        "paper": gradient_ascent,
+        "released": partial(released_ascent, learning_rate=1e-3, halved_every=HALVED_EVERY),
+    },
+    "cm-m": {
+        "paper": gradient_ascent,
+        "released": partial(released_ascent, learning_rate=1e-3),
+    },
+}
+"""What `solver=` may be besides "certified", for each method of the paper."""
