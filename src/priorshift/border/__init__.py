@@ -6,6 +6,7 @@ once: see `Predictions`. Their type follows one rule: see `float_type`.
 """
 
 from priorshift.border.check import (
+    HEAD_ROWS,
     RENORMALISE,
     SUM_TOLERANCE,
     Predictions,
@@ -27,6 +28,7 @@ from priorshift.border.check import (
     check_rounded,
     check_sample_weight,
     check_table,
+    classes_among,
     column_of,
     divided_by_sums,
     is_missing,
@@ -129,6 +131,7 @@ from priorshift.text import some
 __all__ = [
     "BLOCK_BYTES",
     "DENSE_CLASSES",
+    "HEAD_ROWS",
     "LABEL_NAMES",
     "NO_PRIOR",
     "N_PARTS",
@@ -183,6 +186,7 @@ __all__ = [
     "check_sample_weight",
     "check_source_mass",
     "check_table",
+    "classes_among",
     "classes_of_labels",
     "classes_of_priors",
     "column_of",

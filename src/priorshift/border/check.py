@@ -7,7 +7,7 @@ surface that calls several functions on the same rows checks them first and pass
 is for use within a call: it stands for the rows as they were when they were checked.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from numbers import Integral, Real
@@ -135,26 +135,47 @@ def _read_frame(frame: Any, name: str, classes: Labels | None, labels: Labels | 
 def _among_others(frame: Any, labels: Labels) -> list[Any]:
     """Return the columns that are classes, where columns are called as the labels.
 
-    Text and dates are no classes. Other numbers may be classes that have no label; they are none,
-    such as an id, if rows sum to 1 without them only.
+    Text and dates are no classes.
     """
-    known = set(map(str, np.unique(labels).tolist()))
     columns = list(frame.columns)
-    if not known <= set(map(str, columns)) or len(known) < 2:
-        return columns
+    known = list(map(str, np.unique(labels).tolist()))
     numeric = [name for name, kind in frame.schema.items() if kind.is_numeric()]
-    named = [column for column in numeric if str(column) in known]
-    if len(named) < len(known):
+    if len(known) < 2 or not set(known) <= set(map(str, numeric)):
         return columns
-    unsure = len(named) < len(numeric) and not _sum_to_one(frame, numeric)
-    return named if unsure and _sum_to_one(frame, named) else numeric
+    at = [columns.index(column) for column in numeric]
+    found = classes_among(
+        list(map(str, numeric)), known, lambda: _frame_values(frame[:HEAD_ROWS, at])
+    )
+    return [column for column in numeric if str(column) in found]
 
 
-def _sum_to_one(frame: Any, columns: list[Any]) -> bool:
-    """Tell whether some columns sum to 1 in the first rows."""
-    at = [frame.columns.index(column) for column in columns]
-    sums = np.asarray(_frame_values(frame[:HEAD_ROWS, at]), np.float64).sum(axis=1)
-    return bool((np.abs(sums - 1) <= SUM_TOLERANCE).all())
+def classes_among(
+    columns: Sequence[str],
+    known: Collection[str],
+    head: Callable[[], Floats],
+    far: float = SUM_TOLERANCE,
+) -> list[str]:
+    """Return which columns of numbers are classes, where those of `known` are.
+
+    Others may be classes that have no label. They are none, such as an id, if rows sum to 1 without
+    them only: `head` returns the first rows, and `far` is how far their sums may be from 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> classes_among(["id", "cat", "dog"], ["cat", "dog"], lambda: np.array([[7, 0.9, 0.1]]))
+    ['cat', 'dog']
+    >>> classes_among(["elk", "cat", "dog"], ["cat", "dog"], lambda: np.array([[0.7, 0.2, 0.1]]))
+    ['elk', 'cat', 'dog']
+    """
+    named = [at for at, column in enumerate(columns) if column in known]
+    if len(named) < max(2, len(known)) or len(named) == len(columns):
+        return list(columns)
+    rows = np.asarray(head(), np.float64)
+    with np.errstate(all="ignore"):
+        sums = rows.sum(axis=1), rows[:, named].sum(axis=1)
+    all_fine, fine = (bool(total.size and (np.abs(total - 1) <= far).all()) for total in sums)
+    return [columns[at] for at in named] if fine and not all_fine else list(columns)
 
 
 def _refuse_misspelt(columns: tuple[Any, ...], classes: Labels, name: str) -> None:

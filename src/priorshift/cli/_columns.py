@@ -8,11 +8,14 @@ from difflib import get_close_matches
 import click
 import numpy as np
 
-from priorshift._typing import Floats, Labels
+from priorshift._typing import Labels
 from priorshift.border import (
+    HEAD_ROWS,
     LABEL_NAMES,
     POSITIVE_NAMES,
+    SUM_TOLERANCE,
     as_text,
+    classes_among,
     match_columns,
     rounding,
     some,
@@ -25,12 +28,6 @@ NEGATIVE = {"1": "0", "True": "False", "true": "false", "yes": "no"}
 
 POSITIVE = ({"0", "1"}, {"-1", "1"}, {"False", "True"})
 """Labels that say by themselves which class is the positive one: the larger."""
-
-HEAD_ROWS = 1000
-"""Rows that tell whether columns are all classes: then they sum to 1."""
-
-SUM_TOLERANCE = 1e-3
-"""How far rows may sum from 1, as everywhere."""
 
 
 @dataclass(frozen=True)
@@ -179,15 +176,12 @@ def _without_others(
 ) -> dict[str, str] | None:
     """Leave out numbers that are no class, such as an id: only without them, rows sum to 1."""
     common = _common(files)
-    classes = [name for name in common if name in known]
-    others = [name for name in common if name not in known]
-    usable = all(file.is_table and file.kind == "proba" for file in files)
-    if not usable or not others or len(classes) < max(2, len(known)):
+    if not all(file.is_table and file.kind == "proba" for file in files):
         return None
-    head = files[0].head(HEAD_ROWS, common)
-    far = rounding(len(classes)) if meaning.renormalise else SUM_TOLERANCE
-    of_classes = head[:, [common.index(name) for name in classes]]
-    if _sum_to_one(head, far) or not _sum_to_one(of_classes, far):
+    far = rounding(len(known)) if meaning.renormalise else SUM_TOLERANCE
+    classes = classes_among(common, known, lambda: files[0].head(HEAD_ROWS, common), far)
+    others = [name for name in common if name not in classes]
+    if not others:
         return None
     note(
         f"Not taken as classes: {some(others)}. Rows sum to 1 without them, and no label is called "
@@ -203,10 +197,6 @@ def _common(files: Sequence[PredictionFile]) -> list[str]:
         for name in files[0].names or ()
         if all(name in (file.names or ()) for file in files[1:])
     ]
-
-
-def _sum_to_one(rows: Floats, far: float) -> bool:
-    return bool(rows.size and (np.abs(rows.sum(axis=1) - 1) <= far).all())
 
 
 def _one_column(files: Sequence[PredictionFile], known: Sequence[str]) -> bool:
