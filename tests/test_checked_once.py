@@ -277,23 +277,21 @@ def test_a_fit_to_checked_predictions_is_pickled(data):
     assert len(pickle.dumps(estimator)) <= len(plain) + 1000
 
 
+def counted_calls(function, counted):
+    def counting(*arguments, **options):
+        counted[function.__name__] += 1
+        return function(*arguments, **options)
+
+    return counting
+
+
 @pytest.mark.parametrize("method", ["auto", "em"])
 @pytest.mark.parametrize("command", ["assess", "estimate", "adapt"])
 def test_commands_fit_and_estimate_once(files, command, method, monkeypatch, tmp_path):
     """Auto's fit is what takes the time."""
     kind, counted = type(ps.get_estimator(method)), Counter()
-
-    def counting(name):
-        real = getattr(kind, name)
-
-        def count(self, *arguments, **options):
-            counted[name] += 1
-            return real(self, *arguments, **options)
-
-        monkeypatch.setattr(kind, name, count)
-
-    counting("fit")
-    counting("estimate")
+    for name in ("fit", "estimate"):
+        monkeypatch.setattr(kind, name, counted_calls(getattr(kind, name), counted))
     words = [command, *files, "--method", method]
     if command == "adapt":
         words += ["--output", str(tmp_path / "o.parquet")]

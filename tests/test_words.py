@@ -10,8 +10,12 @@ FACTS = (
     fact("no_information", n=3000, z=0.3, least=4.0),
     fact("shifted", p_value=0.001, moved=0.66),
     fact("not_shifted", p_value=0.4, alternative=0.1, power=0.9),
-    fact("explained", p_value=0.73),
+    fact("shifted", p_value=0.001, moved=None),
+    fact("shift_by_means", p_value=0.001, moved=0.75, low=0.69, high=0.86),
+    fact("explained", p_value=0.73, least=0.05),
+    fact("explained", p_value=0.73, least=None),
     fact("more_changed", p_value=0.002, share=0.3),
+    fact("more_changed", p_value=0.002, share=None),
     fact("few_to_check", n_val=12, n_target=9),
     fact("repeated", n_val=3, n_target=2000),
     fact("by_decisions", n_target=5000),
@@ -42,7 +46,7 @@ FACTS = (
 @pytest.mark.parametrize("told", FACTS, ids=lambda told: told.name)
 def test_a_fact_becomes_a_sentence_with_its_numbers(told):
     said = say(told)
-    assert said[0] in string.ascii_uppercase
+    assert said[0] in string.ascii_uppercase + string.digits
     assert said.endswith((".", "?"))
     assert any(letter.isdigit() for letter in said)
     assert len(said) < 300

@@ -22,13 +22,13 @@ from priorshift._typing import Indices, Labels, Vector
 from priorshift.adapt import Goal, GoalName
 from priorshift.border import (
     Predictions,
-    Table,
     as_decisions,
     check_count,
     check_level,
     check_proba,
     column_of,
     encode_labels,
+    is_array,
     is_named,
     known_labels,
     order_in_words,
@@ -36,8 +36,8 @@ from priorshift.border import (
     read_decisions,
     read_labels,
     settle_classes,
-    take_rows,
     warn_of_missing_names,
+    whole,
 )
 from priorshift.estimators import (
     PPI,
@@ -274,9 +274,7 @@ class Assessment:
                 "rows to label are chosen by probabilities; of decisions, label rows at random."
             )
         rows = check_proba(y_proba, tables=True, classes=self.estimate.classes)
-        values: Any = ordered(rows, self.estimate.classes).values
-        if isinstance(values, Table):
-            values = take_rows(values, np.arange(values.shape[0]))
+        values = whole(ordered(rows, self.estimate.classes).values)
         target = act_on_target(self._full, self.calibrated_mean, values)
         goal = self.judged_by.at(self.estimate.priors)
         return draw_rows_to_label(rows_that_differ(goal, target), n, random_state)
@@ -781,7 +779,7 @@ def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, clas
     target = ordered(target, names, "y_proba_target")
     n, K = target.shape
     index = draw_rows(n, K)
-    if isinstance(target.values, Table) or index.size < n:
+    if index.size < n or not is_array(target.values):
         target = target.take(index)
     known, truth = known_labels(y_target, names, n)
     position = np.searchsorted(index, known)
@@ -1252,13 +1250,8 @@ def _facts(
 ) -> Iterator[Fact]:
     """List what the verdict rests on."""
     estimate, mean, labels = numbers.estimate, numbers.mean, numbers.measured
-    if test is not None and test.rejected:
-        # how far it changed is what the estimate says, as everywhere
-        moved = (report if mean is None else estimate).total_variation
-        yield fact("shifted", p_value=test.p_value, moved=moved)
-    elif test is not None:
-        power, alternative = test.power, test.alternative
-        yield fact("not_shifted", p_value=test.p_value, alternative=alternative, power=power)
+    if test is not None:  # how far it changed is what the estimate says, as everywhere
+        yield test.fact((report if mean is None else estimate).total_variation)
     if mean is None:
         yield fact("by_decisions", n_target=data.n_target)
     else:

@@ -19,7 +19,6 @@ from priorshift.border import (
     Block,
     Rows,
     SparseBlock,
-    SparseTable,
     check_choice,
     check_classes,
     check_count,
@@ -28,6 +27,7 @@ from priorshift.border import (
     check_indices,
     check_matrix,
     check_table,
+    is_sparse,
     map_reduce,
 )
 
@@ -35,6 +35,9 @@ Decision = Literal["hard", "soft"]
 
 RowWeight = Vector | Callable[[Block], Vector] | None
 """A weight per row: an array, a function of blocks, or 1."""
+
+SMALL_BYTES = 2**16
+"""Float64 bytes of rows that are counted at once, however few there are."""
 
 GRAM_BYTES = 2**23
 """Blocks of rows whose products are summed: large enough for matrix products to be fast."""
@@ -91,7 +94,7 @@ class DecisionCounts:
         counts = map_reduce(
             _Count(decision, sample_weight),
             y_proba,
-            block_bytes=min(BLOCK_BYTES, y_proba.size // 4),
+            block_bytes=min(BLOCK_BYTES, max(SMALL_BYTES, y_proba.size // 4)),
         )
         return cls(counts, decision, y_proba.shape[0])
 
@@ -189,9 +192,9 @@ class Confusion:
         K = y_proba.shape[1]
         if decision == "hard":
             decided = np.concatenate(map_reduce(_decisions, y_proba))
-            sparse = isinstance(y_proba, SparseTable) and K > DENSE_CLASSES
+            sparse = is_sparse(y_proba) and K > DENSE_CLASSES
             counts = _cells(decided, y, K, sample_weight, sparse=sparse)
-        elif isinstance(y_proba, SparseTable):
+        elif is_sparse(y_proba):
             sums = y_proba.sum_by(y, K, sample_weight).T
             counts = sums if K > DENSE_CLASSES else sums.toarray()
         else:

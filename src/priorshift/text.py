@@ -115,7 +115,7 @@ def html_paragraphs(lines: Iterable[str]) -> str:
     return "".join(f"<p>{escape(line)}</p>" for line in lines)
 
 
-def csv_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def csv_table(header: Sequence[str], rows: Iterable[Sequence[Any]], delimiter: str = ",") -> str:
     r"""Return rows as CSV.
 
     Examples
@@ -124,7 +124,7 @@ def csv_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     'class,prior\n"a, b",0.25\n'
     """
     stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
+    writer = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
     writer.writerow(header)
     writer.writerows(rows)
     return stream.getvalue()

@@ -29,6 +29,10 @@ ENOUGH_POWER = 0.8
 """Chance of noticing a shift from which on not noticing one is evidence that there is none."""
 
 
+WEAK = 0.1
+"""Mean change of rank of confidence: a test that misses smaller ones is weak."""
+
+
 class Fact(NamedTuple):
     """What a verdict rests on: a name, and its numbers by name."""
 
@@ -266,6 +270,17 @@ def say_backtest(
 # What it rests on
 
 
+def _shifted(p_value: float, moved: float | None) -> str:
+    size = "" if moved is None else f": about {moved:.0%} of the cases belong to other classes than"
+    return f"The class balance changed (p = {p_value:.3f}){size}{' in training' if size else ''}."
+
+
+def _balance_explains(p_value: float, least: float | None) -> str:
+    weak = least is None or least > WEAK
+    but = ", but so few rows would hardly show anything else" if weak else ""
+    return f"A change of class balance alone explains the target (p = {p_value:.2f}){but}."
+
+
 def _not_shifted(p_value: float, alternative: float, power: float) -> str:
     joint, only = ("and", "") if power >= ENOUGH_POWER else ("but", " only")
     return (
@@ -314,9 +329,17 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     "labels (z = {z:.1f}; at least {least:.2g} where they belong together). Are the rows in "
     "another order, or do the labels come from another file or column?",
     # did the class balance change, and nothing else?
-    "shifted": "The class balance changed (p = {p_value:.3f}): about {moved:.0%} of the cases "
-    "belong to other classes than in training.",
+    "shifted": _shifted,
+    "shift_by_means": "The class balance changed (p = {p_value:.3f}): by mean predictions alone, "
+    "about {moved:.0%} of the cases belong to other classes than before ({low:.0%} to {high:.0%}).",
     "not_shifted": _not_shifted,
+    "balance_explains": _balance_explains,
+    "looks_different": "A change of class balance alone does not explain the target (p = "
+    "{p_value:.3f}): it looks different within its classes, so estimated shares may be wrong. A "
+    "target that was already adapted looks like that too.",
+    "few_to_check": "Whether only the class balance changed cannot be checked: there are too few "
+    "rows ({n_val:,} of validation, {n_target:,} of the target), or the classifier is equally sure "
+    "of all rows.",
     "explained": "A change of class balance explains {share:.0%} of what changed in the "
     "predictions ({low:.0%} to {high:.0%}).",
     "nothing_changed": "The predictions changed no more than chance does.",

@@ -3,6 +3,7 @@
 import csv
 import json
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +31,7 @@ class Data:
 @pytest.fixture(autouse=True)
 def one_method(monkeypatch):
     """Let commands take SCM-L by default: quick, and easy to compare with."""
-    for command in main.commands.values():
+    for command in map(partial(main.get_command, None), main.list_commands(None)):
         for option in command.params:
             if option.name == "method" and option.default == DEFAULT_METHOD:
                 monkeypatch.setattr(option, "default", "scm-l")

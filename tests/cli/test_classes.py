@@ -221,10 +221,10 @@ def test_labels_outside_the_classes(data, write, files, refuse):
 def test_labels_missing_from_validation(data, write, files, refuse):
     validation = write("v.csv", data.y_proba_val, [*data.y_val[:-2], "", ""])
     line = refuse(1, "estimate", "--validation", validation, "--target", files[1])
-    assert line == f"'label' in {validation} has no label at row 298 (2 missing); drop these rows."
+    assert f"'label' in {validation} has no label in 2 of 300 rows, first in line 300" in line
     validation = write("v.parquet", data.y_proba_val, np.array([None, *data.y_val[1:]]))
     line = refuse(1, "estimate", "--validation", validation, "--target", files[1])
-    assert "has no label at position 0 (1 missing)" in line
+    assert "has no label in 1 of 300 rows, first in row 0" in line
 
 
 def test_labels_of_another_length(data, write, refuse, tmp_path):
@@ -294,7 +294,8 @@ def test_nan_is_refused(data, write, files, refuse, suffix):
     y_proba[7, 1] = np.nan
     target = write(f"t.{suffix}", y_proba)
     line = refuse(1, "estimate", "--validation", files[0], "--target", target)
-    assert f"{target} has NaN (nan) at row 7, column 1" in line
+    place = "line 9" if suffix == "csv" else "row 7"
+    assert f"{target} has no prediction in 1 of 200 rows, first in {place}" in line
 
 
 def test_a_thousand_classes(write, ask, rng):

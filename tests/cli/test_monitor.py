@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from priorshift.cli import _console, _task
-from priorshift.cli._monitor import cut, held
-from priorshift.monitor import PriorMonitor
+from priorshift.cli._monitor import held
+from priorshift.monitor import PriorMonitor, cut_windows
 
 BEFORE, AFTER = np.array([0.5, 0.3, 0.2]), np.array([0.1, 0.2, 0.7])
 
@@ -124,18 +124,17 @@ def test_a_table_without_times_is_cut_by_rows(table, ok):
 
 
 def test_rows_are_sorted_by_time_and_values_may_be_numbers():
-    y_proba = np.arange(8.0).reshape(4, 2)
-    windows = list(cut(y_proba, np.array(["10", "9", "10", "2"]), None, "t"))
-    assert [window.time for window in windows] == [2, 9, 10]
-    np.testing.assert_array_equal(windows[-1].y_proba, y_proba[[0, 2]])
-    words = list(cut(y_proba, np.array(["b", "a", "b", "a"]), None, "t"))
-    assert [window.time for window in words] == ["a", "b"]
+    windows = cut_windows(["10", "9", "10", "2"])
+    assert [time for time, _ in windows] == [2, 9, 10]
+    assert windows[-1][1].tolist() == [0, 2]
+    assert [time for time, _ in cut_windows(["b", "a", "b", "a"])] == ["a", "b"]
+    assert cut_windows(0, 5) == []
 
 
 def test_time_zones_are_brought_to_utc():
     times = np.array(["2026-05-01T23:30:00-02:00", "2026-05-02T00:30:00Z"])
-    windows = list(cut(np.eye(2), times, "hour", "t"))
-    assert [window.time for window in windows] == ["2026-05-02T00", "2026-05-02T01"]
+    windows = cut_windows(times, "hour")
+    assert [time for time, _ in windows] == ["2026-05-02T00", "2026-05-02T01"]
 
 
 def test_one_line_a_window_goes_to_stdout(folder, ok):

@@ -351,10 +351,10 @@ def test_repr_of_few_classes_shows_them_all_in_order():
     )
     table = [line.split() for line in lines[1:5]]
     assert table == [
-        ["class", "source", "target", "ratio"],
-        ["dog", "0.1667", "0.5000", "3"],
-        ["ant", "0.3333", "0.3333", "1"],
-        ["elephant", "0.5000", "0.1667", "0.333"],
+        ["class", "source", "target", "points", "ratio"],
+        ["dog", "16.7%", "50.0%", "+33.3", "3.00"],
+        ["ant", "33.3%", "33.3%", "0", "1.00"],
+        ["elephant", "50.0%", "16.7%", "−33.3", "0.333"],
     ]
     assert len({len(line) for line in lines[1:5]}) == 1  # aligned
     assert lines[5].strip().startswith("certified: ")
@@ -381,9 +381,9 @@ def test_repr_of_many_classes_shows_those_that_moved_most(K):
 def test_repr_shows_the_interval_and_what_it_is():
     lines = repr(make(**BOUNDS)).splitlines()
     assert [line.split() for line in lines[1:4]] == [
-        ["class", "source", "target", "lower", "upper", "ratio"],
-        ["0", "0.1667", "0.5000", "0.4000", "0.6000", "3"],
-        ["1", "0.3333", "0.3333", "0.2500", "0.4500", "1"],
+        ["class", "source", "target", "points", "ratio", "90", "%", "interval"],
+        ["0", "16.7%", "50.0%", "+33.3", "3.00", "40.0%", "to", "60.0%"],
+        ["1", "33.3%", "33.3%", "0", "1.00", "25.0%", "to", "45.0%"],
     ]
     assert len({len(line) for line in lines[1:5]}) == 1  # aligned
     assert lines[5].strip() == (
@@ -423,7 +423,7 @@ def test_repr_without_a_gap_and_with_unseen_classes():
 
 def test_html_shows_the_same_rows():
     html = make(classes=["dog", "ant", "cow"])._repr_html_()
-    for cell in ("dog", "0.1667", "0.5000", "3"):
+    for cell in ("dog", "16.7%", "50.0%", "3.00"):
         assert f"<td>{cell}</td>" in html
     assert html.count("<tr>") == 4
     assert "scm-l: certified, gap 1.2e-07, 1000 target rows" in html
@@ -433,9 +433,9 @@ def test_html_shows_the_same_rows():
 
 def test_html_shows_the_bounds():
     html = make(**BOUNDS)._repr_html_()
-    assert "<th>target</th><th>lower</th><th>upper</th><th>ratio</th>" in html
-    assert "<td>0.5000</td><td>0.4000</td><td>0.6000</td><td>3</td>" in html
-    assert "lower" not in make()._repr_html_()
+    assert "<th>target</th><th>points</th><th>ratio</th><th>90 % interval</th>" in html
+    assert "<td>50.0%</td><td>+33.3</td><td>3.00</td><td>40.0% to 60.0%</td>" in html
+    assert "interval" not in make()._repr_html_()
 
 
 def test_html_escapes_what_classes_are_called():

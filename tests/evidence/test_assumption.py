@@ -60,7 +60,7 @@ def test_few_predictions_give_no_answer():
     test = check_assumption(rows, [0, 1] * 4, rows, n_resamples=19, random_state=0)
     assert test.p_value is None
     assert not test.rejected
-    assert "Too few samples" in test.sentence
+    assert "cannot be checked: there are too few rows" in test.sentence
     assert test.to_dict()["p_value"] is None
     assert "-" in repr(test)
 
@@ -205,7 +205,6 @@ def test_what_would_be_seen_grows_with_the_rows(simulate, rng):
         g, _ = world.draw(world.source_priors, n, rng)
         test = check_assumption(f, y, g, random_state=0)
         least.append(test.detectable_effect)
-        assert f"{100 * test.detectable_effect:.0f} percentiles" in test.sentence
         assert f"{100 * test.detectable_effect:.1f} percentiles" in repr(test)
     assert least[1] == pytest.approx(least[0] / np.sqrt(10), rel=0.25)
 
@@ -233,10 +232,10 @@ def test_a_moved_target_is_told_in_words(simulate, rng):
     g, _ = world.draw(np.array([0.6, 0.1, 0.3]), 600, rng)
     moved = check_assumption(f, y, 0.7 * g + 0.1, random_state=0)
     assert moved.rejected
-    assert "p(x|y) moved" in moved.sentence
+    assert "the target looks different within its classes" in moved.sentence
     test = check_assumption(f, y, g, random_state=0)
     assert not test.rejected
-    assert test.sentence.startswith("A change of priors alone explains the target (p = ")
+    assert test.sentence.startswith("A change of class balance alone explains the target (p = ")
     assert np.abs(test.priors - [0.6, 0.1, 0.3]).max() < 0.08
     again = pickle.loads(pickle.dumps(test))
     assert isinstance(again, AssumptionTest)
@@ -264,7 +263,7 @@ def test_too_little_validation_gets_no_p_value(rng):
     test = check_assumption(predict(y_val), y_val, predict(y), random_state=0)
     assert test.p_value is None
     assert not test.rejected
-    assert "Too few samples" in test.sentence
+    assert "cannot be checked: there are too few rows" in test.sentence
 
 
 def test_a_large_target_is_tested_on_a_part(simulate, rng, monkeypatch):

@@ -25,14 +25,11 @@ from dask import delayed  # noqa: E402
 import priorshift as ps  # noqa: E402
 from priorshift.border import (  # noqa: E402
     map_reduce,
-    row_parts,
-    slices,
     take_rows,
     watched,
 )
-from priorshift.border._dask import (  # noqa: E402
+from priorshift.border.clusters import (  # noqa: E402
     MOST_HELD,
-    Cuts,
     DaskTable,
     is_dask_array,
     map_chunks,
@@ -100,6 +97,14 @@ def assert_same(found, expected):
     assert found.n_target == expected.n_target
 
 
+def assert_certified(found, expected):
+    """Other blocks may lead to other steps; both ends are proved to be near the optimum."""
+    assert found.status == expected.status == "certified"
+    slack = found.gap + expected.gap + 1e-13 * abs(expected.objective)
+    assert abs(found.objective - expected.objective) <= slack
+    np.testing.assert_allclose(found.priors, expected.priors, atol=1e-5)
+
+
 # The same numbers
 
 
@@ -129,12 +134,12 @@ def test_chunks_do_not_matter(rows, scheduler, data):
 
 
 @pytest.mark.parametrize("n_rows", [7_000, 20_000])
-def test_float32_is_cut_into_the_same_blocks(n_rows, wide):
+def test_steps_by_samples_of_rows_end_within_their_certificate(n_rows, wide):
     y_proba, source = wide
     expected = ps.EM().fit(source_priors=source).estimate(y_proba)
     assert expected.n_iter > 6  # beyond EM steps: by samples of rows, which depend on the cuts
     target = da.from_array(y_proba, chunks=(n_rows, 50))
-    assert_same(ps.EM().fit(source_priors=source).estimate(target), expected)
+    assert_certified(ps.EM().fit(source_priors=source).estimate(target), expected)
 
 
 @pytest.mark.parametrize("persist", [True, False])
@@ -213,33 +218,22 @@ def test_columns_are_counted_too_before_they_are_joined(data):
 
 @given(
     sizes=st.lists(st.integers(0, 40), min_size=1, max_size=8).filter(any),
-    n_parts=st.integers(1, 9),
     n_rows=st.integers(1, 50),
 )
 @settings(max_examples=60)
-def test_blocks_are_those_of_an_array_however_it_is_chunked(sizes, n_parts, n_rows):
+def test_blocks_are_the_rows_in_order_however_they_are_chunked(sizes, n_rows):
     numbers = np.arange(2.0 * sum(sizes)).reshape(-1, 2)
-    expected = [
-        (rows, block.tolist())
-        for part in row_parts(len(numbers), min(n_parts, len(numbers)))
-        for rows, block in slices(numbers, part, n_rows)
-    ]
     with dask.config.set(scheduler="sync"):
         table = DaskTable(da.from_array(numbers, chunks=(tuple(sizes), 1)))
-        found = table.map_parts(
-            lambda blocks: [(rows, block.tolist()) for rows, block in blocks],
-            n_parts,
-            n_rows,
-            lambda _: None,
-        )
-    assert [block for part in found for block in part] == expected
-
-
-def test_next_start_is_the_first_block_boundary():
-    cuts = Cuts((slice(0, 10), slice(10, 25)), 4)
-    starts = [0, 4, 8, 10, 14, 18, 22, 25]
-    for row in range(26):
-        assert cuts.next_start(row) == min(start for start in starts if start >= row)
+        found = table.map_parts(lambda blocks: list(blocks), 1, n_rows, lambda _: None)
+    assert len(found) == len(sizes)
+    row = 0
+    for rows, block in (each for part in found for each in part):
+        assert rows.start == row
+        assert 0 < rows.stop - row <= n_rows
+        np.testing.assert_array_equal(block, numbers[rows])
+        row = rows.stop
+    assert row == len(numbers)
 
 
 # Rows and progress
@@ -278,7 +272,7 @@ def test_progress_is_heard_chunk_by_chunk(data):
 )
 def test_numbers_are_read_as_those_of_arrays_are(dtype, expected):
     values = np.eye(3, dtype=dtype)
-    table = DaskTable(da.from_array(values, chunks=(2, 3)))
+    table = DaskTable(da.from_array(values, chunks=(3, 2)))
     assert table.dtype == expected
     (found,) = map_reduce(lambda block, rows: [block.copy()], table, n_parts=1)
     assert found.dtype == expected
@@ -374,7 +368,7 @@ def test_a_cluster_gives_the_numbers_of_numpy(client, wide, tmp_path):
     target, heard = from_files(y_proba, tmp_path), []
     with watched(lambda n_rows, done: heard.append(done)):
         found = ps.EM().fit(source_priors=source).estimate(target)
-    assert_same(found, ps.EM().fit(source_priors=source).estimate(y_proba))
+    assert_certified(found, ps.EM().fit(source_priors=source).estimate(y_proba))
     assert sum(heard) % 55_001 == 0
     assert len(heard) > 6 * found.n_iter
 
@@ -523,7 +517,7 @@ def test_a_worker_killed_in_the_middle_of_em_changes_nothing(client, wide, tmp_p
     assert killed
     assert_gone(killed[0])
     assert done_rows > 6 * y_proba.shape[0]
-    assert_same(found, ps.EM().fit(source_priors=source).estimate(y_proba))
+    assert_certified(found, ps.EM().fit(source_priors=source).estimate(y_proba))
 
 
 def assert_gone(pid):

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F  # noqa: E402, N812
 
 import priorshift as ps  # noqa: E402
 from priorshift.border import map_reduce, take_rows, watched  # noqa: E402
-from priorshift.border._spark import SparkTable, _of_size, pack, unpack  # noqa: E402
+from priorshift.border.clusters import SparkTable, _of_size, pack, unpack  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
 

@@ -238,9 +238,9 @@ def test_class_names_with_dollars_and_line_breaks_are_drawn_as_they_are(make_est
     drawn = [label.get_text() for label in display.ax_.get_yticklabels()]
     assert drawn == ["$\\frac", "two lines", "$x$ and $y"]
     for kind in ("priors", "distance"):
-        shown = plotting.ComparisonDisplay.from_estimates(
-            {"$\\frac": estimate, "$b": estimate}, kind=kind
-        )
+        shown = plotting.ComparisonDisplay(
+            [estimate.priors] * 2, ["$\\frac", "$b"], estimate.classes
+        ).plot(kind=kind)
         shown.figure_.savefig(io.BytesIO())
     conditional = ps.Confusion.from_arrays(np.eye(3), np.arange(3), decision="hard")
     plotting.ConfusionDisplay.from_confusion(conditional, classes).figure_.savefig(io.BytesIO())

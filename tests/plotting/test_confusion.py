@@ -31,15 +31,11 @@ def test_columns_are_true_classes_and_rows_decisions(ax):
 
 
 def test_soft_decisions_are_mean_probabilities(ax):
-    display = ConfusionDisplay.from_predictions(Y, Y_PROBA, decision="soft", ax=ax)
+    confusion = ps.Confusion.from_arrays(Y_PROBA, np.array([0, 1, 1, 1]), decision="soft")
+    display = ConfusionDisplay.from_confusion(confusion, ["cat", "dog"], ax=ax)
     np.testing.assert_allclose(display.conditional[:, 0], [0.9, 0.1])
     np.testing.assert_allclose(display.conditional[:, 1], Y_PROBA[1:].mean(axis=0))
     assert ax.get_ylabel() == "decision (soft)"
-
-
-def test_samples_can_be_weighted(ax):
-    display = ConfusionDisplay.from_predictions(Y, Y_PROBA, sample_weight=[1, 8, 1, 1], ax=ax)
-    np.testing.assert_allclose(display.conditional[:, 1], [0.8, 0.2])
 
 
 def test_frames_are_matched_to_classes_by_name(ax):

@@ -10,7 +10,7 @@ import pytest
 
 import priorshift as ps
 from priorshift.groups import estimate_groups
-from priorshift.plotting._groups import GroupsDisplay
+from priorshift.plotting import GroupsDisplay, _groups
 
 CLASSES = ["ant", "bee", "cow"]
 GROUPS = ["north", "south", "west"]
@@ -56,15 +56,15 @@ def test_rows_and_intervals_are_shown_where_there_are_any(ax):
     np.testing.assert_allclose(segments, interval.transpose(1, 0, 2).reshape(9, 2))
 
 
-def test_the_groups_that_moved_and_the_classes_that_vary_are_drawn(ax, rng):
+def test_the_groups_that_moved_and_the_classes_that_vary_are_drawn(ax, rng, monkeypatch):
+    monkeypatch.setattr(_groups, "MAX_GROUPS", 5)
+    monkeypatch.setattr(_groups, "MAX_CLASSES", 2)
     priors = rng.dirichlet(np.ones(9), 50)
     pooled = priors.mean(axis=0)
-    shown = GroupsDisplay(priors, np.arange(50), np.arange(9), pooled).plot(
-        ax, max_groups=5, max_classes=2
-    )
+    shown = GroupsDisplay(priors, np.arange(50), np.arange(9), pooled).plot(ax)
     distance = np.abs(priors - pooled).sum(axis=1)
-    assert set(shown.movers(5)) == set(np.argsort(-distance)[:5])
-    assert set(shown.varying(2)) == set(np.argsort(-np.abs(priors - pooled).mean(axis=0))[:2])
+    assert set(shown.movers()) == set(np.argsort(-distance)[:5])
+    assert set(shown.varying()) == set(np.argsort(-np.abs(priors - pooled).mean(axis=0))[:2])
     names = [label.get_text() for label in ax.get_yticklabels()]
     assert names == [str(g) for g in np.sort(np.argsort(-distance)[:5])]
     assert ax.get_title("left").splitlines()[1:] == [
@@ -119,11 +119,13 @@ def test_nothing_is_cut_off(G, K, rng):
     assert box.y1 <= height + 0.01
 
 
-def test_rows_are_parted_and_have_room_for_every_class(ax):
+def test_rows_are_parted_and_have_room_for_every_class(ax, monkeypatch):
     display().plot(ax)
     (between,) = ax.collections
     assert [segment[0, 1] for segment in between.get_segments()] == [0.5, 1.5]
-    assert display().figsize(3, 3)[1] > display().figsize(3, 1)[1]
+    tall = display().figsize()[1]
+    monkeypatch.setattr(_groups, "MAX_CLASSES", 1)
+    assert display().figsize()[1] < tall
 
 
 def test_one_group_is_not_called_groups():

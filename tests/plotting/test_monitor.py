@@ -7,7 +7,7 @@ import pytest
 from matplotlib.colors import to_hex, to_rgba
 
 from priorshift.monitor import PriorMonitor
-from priorshift.plotting._monitor import MonitorDisplay
+from priorshift.plotting import MonitorDisplay, _monitor
 from priorshift.plotting.style import MAX_POINTS, VERMILLION, positions
 
 CLASSES = ["ant", "bee", "cow"]
@@ -60,12 +60,13 @@ def test_one_step_is_drawn_too():
     MonitorDisplay([[0.5, 0.5]], [0.5, 0.5], ["a", "b"]).plot().figure_.savefig(io.BytesIO())
 
 
-def test_only_the_classes_that_moved_most_are_drawn(rng):
+def test_only_the_classes_that_moved_most_are_drawn(monkeypatch):
+    monkeypatch.setattr(_monitor, "MAX_CLASSES", 2)
     priors = np.full((5, 30), 1 / 30)
     priors[3, 17] += 0.01
     priors[3, 4] -= 0.01
-    display = MonitorDisplay(priors, np.full(30, 1 / 30), np.arange(30)).plot(max_classes=2)
-    assert display.movers(2).tolist() == [4, 17]
+    display = MonitorDisplay(priors, np.full(30, 1 / 30), np.arange(30)).plot()
+    assert display.movers().tolist() == [4, 17]
     assert "not shown: 28 classes" in display.ax_.get_title(loc="left")
 
 
@@ -133,8 +134,9 @@ def heights_of_names(display):
         ([0.004, 0.002, 0.994], [0.001, 0.003, 0.996]),
     ],
 )
-def test_names_stand_beside_the_ends_of_their_lines(priors, source):
-    display = MonitorDisplay(np.tile(priors, (5, 1)), source, CLASSES).plot(max_classes=1)
+def test_names_stand_beside_the_ends_of_their_lines(priors, source, monkeypatch):
+    monkeypatch.setattr(_monitor, "MAX_CLASSES", 1)
+    display = MonitorDisplay(np.tile(priors, (5, 1)), source, CLASSES).plot()
     ((height, end),) = heights_of_names(display)
     assert height == pytest.approx(end)
 

@@ -1,7 +1,5 @@
 """ReliabilityDisplay: bins, intervals, ECE and the histogram underneath."""
 
-import inspect
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from priorshift.evidence import assign_bins
-from priorshift.plotting import ConfusionDisplay, ReliabilityDisplay
+from priorshift.plotting import ReliabilityDisplay
 
 
 @pytest.fixture
@@ -24,12 +22,12 @@ def legend(ax):
 
 def test_points_are_mean_confidence_and_accuracy_of_bins(data, ax):
     y_proba, y = data
-    display = ReliabilityDisplay.from_predictions(y, y_proba, n_bins=4, strategy="uniform", ax=ax)
+    display = ReliabilityDisplay.from_predictions(y, y_proba, ax=ax)
     confidence, right = y_proba.max(axis=1), y_proba.argmax(axis=1) == y
-    parts = [(confidence >= low) & (confidence < low + 0.25) for low in (0.25, 0.5, 0.75)]
+    parts = np.array_split(np.argsort(confidence), 10)
     np.testing.assert_allclose(display.confidence, [confidence[p].mean() for p in parts])
     np.testing.assert_allclose(display.accuracy, [right[p].mean() for p in parts])
-    np.testing.assert_array_equal(display.counts, [p.sum() for p in parts])  # none is empty
+    np.testing.assert_array_equal(display.counts, [p.size for p in parts])
     drawn = next(found for found in ax.get_lines() if found.get_marker() == "o")
     np.testing.assert_array_equal(
         drawn.get_xydata(), np.column_stack([display.confidence, display.accuracy])
@@ -40,11 +38,6 @@ def test_bins_have_equally_many_samples_by_default(data, ax):
     display = ReliabilityDisplay.from_predictions(*data[::-1], ax=ax)
     np.testing.assert_array_equal(display.counts, np.full(10, 200))
     assert legend(ax) == ["perfectly calibrated", "bins of equal count, 95% interval"]
-
-
-def test_the_legend_says_which_bins(data, ax):
-    ReliabilityDisplay.from_predictions(*data[::-1], strategy="uniform", ax=ax)
-    assert "bins of equal width, 95% interval" in legend(ax)
 
 
 def test_ece_of_a_calibrated_classifier_is_small_and_grows_with_overconfidence(data, ax):
@@ -63,13 +56,12 @@ def test_ece_weighs_bins_by_samples():
 
 
 def test_labels_may_be_names_and_predictions_one_column(ax):
-    y_proba = np.array([0.9, 0.8, 0.3, 0.4])
-    display = ReliabilityDisplay.from_predictions(y=[1, 0, 0, 0], y_proba=y_proba, n_bins=1, ax=ax)
+    y_proba = np.array([0.75, 0.75, 0.25, 0.25])
+    display = ReliabilityDisplay.from_predictions([1, 0, 0, 0], y_proba, ax=ax)
     np.testing.assert_allclose(display.confidence, [0.75])
     np.testing.assert_allclose(display.accuracy, [0.75])
-    named = ReliabilityDisplay.from_predictions(
-        y=["b", "a", "a", "a"], y_proba=y_proba, classes=["a", "b"], n_bins=1, ax=ax
-    )
+    y = ["b", "a", "a", "a"]
+    named = ReliabilityDisplay.from_predictions(y, y_proba, classes=["a", "b"], ax=ax)
     np.testing.assert_allclose(named.accuracy, [0.75])
 
 
@@ -137,11 +129,10 @@ def test_intervals_are_those_of_scipy(right, n):
 @given(
     st.lists(st.sampled_from([0.25, 0.4, 0.5, 0.75, 0.9, 1.0]), min_size=1, max_size=40),
     st.integers(1, 12),
-    st.sampled_from(["quantile", "uniform"]),
 )
-def test_bins_follow_the_order_of_confidence_and_never_part_equals(values, n_bins, strategy):
+def test_bins_follow_the_order_of_confidence_and_never_part_equals(values, n_bins):
     confidence = np.array(values)
-    bins = assign_bins(confidence, n_bins, strategy)
+    bins = assign_bins(confidence, n_bins)
     order = np.argsort(confidence, kind="stable")
     assert (np.diff(bins[order]) >= 0).all()
     assert bins.min() >= 0
@@ -172,7 +163,6 @@ def test_the_frame_has_a_row_a_bin():
         ({"counts": [3, 0]}, "every bin must have samples"),
         ({"histogram": [1, 2]}, "40 bins of equal width from 0 to 1; got 2"),
         ({"n_classes": 1}, "n_classes must be a whole number of at least 2"),
-        ({"strategy": "odd"}, "strategy must be one of 'quantile', 'uniform'"),
     ],
 )
 def test_bad_data_are_refused(wrong, message):
@@ -184,39 +174,5 @@ def test_bad_data_are_refused(wrong, message):
 
 def test_bad_arguments_are_refused(data, ax):
     y_proba, y = data
-    with pytest.raises(ValueError, match="n_bins must be a whole number of at least 1"):
-        ReliabilityDisplay.from_predictions(y, y_proba, n_bins=0, ax=ax)
-    with pytest.raises(ValueError, match="strategy must be one of"):
-        ReliabilityDisplay.from_predictions(y, y_proba, strategy="equal", ax=ax)
     with pytest.raises(ValueError, match="y has 5 labels but there are 2000 rows"):
         ReliabilityDisplay.from_predictions(y[:5], y_proba, ax=ax)
-
-
-# The order of labels and predictions
-
-
-@pytest.mark.parametrize("display", [ReliabilityDisplay, ConfusionDisplay])
-def test_the_former_order_works_with_a_warning(data, display, ax):
-    y_proba, y = data
-    now = display.from_predictions(y, y_proba, ax=ax).frame("polars")
-    with pytest.warns(FutureWarning, match=rf"{display.__name__}.*labels first.*0\.3"):
-        before = display.from_predictions(y_proba, y, ax=ax).frame("polars")
-    assert before.equals(now)
-    with pytest.warns(FutureWarning, match="labels first"):
-        assert display.from_predictions(y_proba, y=y, ax=ax).frame("polars").equals(now)
-    assert display.from_predictions(y=y, y_proba=y_proba, ax=ax).frame("polars").equals(now)
-    assert display.from_predictions(y, y_proba=y_proba, ax=ax).frame("polars").equals(now)
-
-
-@pytest.mark.parametrize("display", [ReliabilityDisplay, ConfusionDisplay])
-def test_two_arrays_of_one_axis_need_names(display, ax):
-    y, y_proba = [1, 0, 1, 0], [0.9, 0.2, 0.6, 0.4]
-    for arrays in ((y, y_proba), (y_proba, y)):
-        with pytest.raises(ValueError, match="name them: y=labels, y_proba=probabilities"):
-            display.from_predictions(*arrays, ax=ax)
-    display.from_predictions(y=y, y_proba=y_proba, ax=ax)
-
-
-def test_the_signature_names_labels_first():
-    names = list(inspect.signature(ReliabilityDisplay.from_predictions).parameters)
-    assert names[:2] == ["y", "y_proba"]

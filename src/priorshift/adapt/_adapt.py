@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 from priorshift._typing import Indices, Vector
 from priorshift.border import (
     NO_PRIOR,
-    SparseTable,
     TensorTable,
     as_mapping,
     check_fraction,
@@ -24,8 +23,10 @@ from priorshift.border import (
     encode_labels,
     in_class_order,
     is_dask_array,
+    is_sparse,
     like_input,
     map_chunks,
+    on_device,
     read_labels,
     row_blocks,
     settle_classes,
@@ -236,11 +237,11 @@ def reweight(
 
     With `codes`, `ratio` has one row per group, and row i is multiplied by ``ratio[codes[i]]``.
     """
-    if isinstance(values, SparseTable):
+    if is_sparse(values):
         table, n_kept = values.scaled(ratio)
         _warn_of_kept(n_kept, values.shape[0])
         return table.tocsr() if table.exact else table
-    if isinstance(values, TensorTable):
+    if on_device(values):
         tensor, n_kept = _reweight_tensor(values, ratio, from_logits)
         _warn_of_kept(n_kept, values.shape[0])
         return tensor

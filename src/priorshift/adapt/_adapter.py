@@ -19,7 +19,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
 
 from priorshift._results import FrozenArrays
 from priorshift._typing import Floats, Indices, Labels, Vector
@@ -27,8 +26,6 @@ from priorshift.adapt._adapt import prior_ratio, reweight
 from priorshift.adapt._costs import cheapest, check_costs
 from priorshift.border import (
     SUM_TOLERANCE,
-    SparseTable,
-    Table,
     check_classes,
     check_fraction,
     check_numbers,
@@ -38,6 +35,7 @@ from priorshift.border import (
     check_source_mass,
     in_class_order,
     is_dask_array,
+    is_sparse,
     like_input,
     map_chunks,
     require_keys,
@@ -155,7 +153,7 @@ class Adapter(FrozenArrays):
             origin=self.provenance.get("source_priors_from", "given"),
         )
         if self.calibration is not None:
-            if isinstance(values, SparseTable):
+            if is_sparse(values):
                 raise ValueError(
                     f"{self._name} recalibrates predictions, which sparse ones do not allow; pass "
                     "them as an array, some rows at a time."
@@ -183,7 +181,7 @@ class Adapter(FrozenArrays):
             A class per row.
         """
         adapted = self(y_proba, from_logits=from_logits)
-        if issparse(adapted) or isinstance(adapted, Table):
+        if is_sparse(adapted):
             raise ValueError("decide needs an array; pass some rows at a time, by toarray().")
         predictions = check_proba(adapted, classes=self.classes)  # a frame, a tensor, 1-D
         values = in_class_order(predictions, self.classes)

@@ -18,12 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 from priorshift._typing import Indices, Labels, Vector
 from priorshift.border import (
     Block,
-    DenseBlocks,
-    SparseTable,
     as_array,
     check_choice,
     check_classes,
     check_proba,
+    dense,
     map_reduce,
     some,
 )
@@ -95,9 +94,8 @@ def decide(
     matrix = check_costs(costs, named, n_columns)
     if reject is not None:
         reject = _finite(reject, "reject")
-    if isinstance(rows, SparseTable):
-        rows = DenseBlocks(rows)
-    index: Indices = np.concatenate(map_reduce(_Decide(matrix, reject), rows, exact=True))
+    decided = map_reduce(_Decide(matrix, reject), dense(rows), exact=True)
+    index: Indices = np.concatenate(decided)
     if named is None or (matrix is not None and matrix.shape[1] != n_columns):
         return index
     if reject is None:

@@ -5,8 +5,6 @@ Behind it, probabilities are a float32 or float64 matrix `(n_samples, n_classes)
 once: see `Predictions`. Their type follows one rule: see `float_type`.
 """
 
-from priorshift.border._dask import DaskTable, is_dask_array, map_chunks
-from priorshift.border._spark import SparkTable, is_spark_frame
 from priorshift.border.check import (
     RENORMALISE,
     SUM_TOLERANCE,
@@ -35,6 +33,7 @@ from priorshift.border.check import (
     require_keys,
     rounding,
 )
+from priorshift.border.clusters import DaskTable, SparkTable, is_dask_array, map_chunks
 from priorshift.border.columns import (
     NO_PRIOR,
     POSITIVE_NAMES,
@@ -79,6 +78,9 @@ from priorshift.border.rows import (
     Table,
     Watcher,
     as_table,
+    head,
+    is_array,
+    map_blocks,
     map_reduce,
     sample_in_memory,
     sample_rows,
@@ -87,13 +89,22 @@ from priorshift.border.rows import (
     table_kind,
     take_rows,
     watched,
+    whole,
 )
-from priorshift.border.sparse import DENSE_CLASSES, DenseBlocks, SparseBlock, SparseTable
+from priorshift.border.sparse import (
+    DENSE_CLASSES,
+    DenseBlocks,
+    SparseBlock,
+    SparseTable,
+    dense,
+    is_sparse,
+)
 from priorshift.border.tensors import (
     TensorTable,
     array_api,
     has_array_api,
     is_tensor,
+    on_device,
     softmax_of,
     to_numpy,
 )
@@ -175,18 +186,22 @@ __all__ = [
     "classes_of_labels",
     "classes_of_priors",
     "column_of",
+    "dense",
     "divided_by_sums",
     "encode_labels",
     "has_array_api",
+    "head",
     "in_class_order",
+    "is_array",
     "is_dask_array",
     "is_missing",
     "is_named",
-    "is_spark_frame",
+    "is_sparse",
     "is_tensor",
     "join_labels",
     "known_labels",
     "like_input",
+    "map_blocks",
     "map_chunks",
     "map_parts",
     "map_reduce",
@@ -196,6 +211,7 @@ __all__ = [
     "misspelt",
     "multiply",
     "n_threads",
+    "on_device",
     "order_in_words",
     "ordered",
     "read_decisions",
@@ -220,4 +236,5 @@ __all__ = [
     "to_numpy",
     "warn_of_missing_names",
     "watched",
+    "whole",
 ]

@@ -15,12 +15,12 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array
 
 from priorshift._typing import NUMBERS, Floats, Indices, Labels, Mask, Vector, float_type
 from priorshift.border.frames import Frame, class_columns, misspelt
 from priorshift.border.rows import Block, Rows, Table, as_table, map_reduce, take_rows
-from priorshift.border.sparse import DenseBlocks, SparseBlock, SparseTable
+from priorshift.border.sparse import DenseBlocks, SparseBlock, SparseTable, is_sparse
 from priorshift.border.tensors import TensorTable, has_array_api, is_tensor, to_numpy
 from priorshift.exceptions import missing
 from priorshift.text import brief, some
@@ -177,10 +177,12 @@ def _frame_values(frame: Any) -> np.ndarray[Any, Any]:
 
 def as_labels(values: Any, name: str) -> Labels:
     """Return labels as a vector, whatever holds them."""
-    unpacked = from_frame(values, name).values
-    require_plain(unpacked, name)
-    # a list as objects first, or NumPy would turn ["a", nan] into the strings "a" and "nan"
-    labels = as_array(unpacked, name, object if isinstance(unpacked, list | tuple) else None)
+    labels = values
+    if type(values) is not np.ndarray:
+        unpacked = from_frame(values, name).values
+        require_plain(unpacked, name)
+        # a list as objects first, or NumPy would turn ["a", nan] into the strings "a" and "nan"
+        labels = as_array(unpacked, name, object if isinstance(unpacked, list | tuple) else None)
     _require_vector(labels, name)
     if labels.dtype.kind in "OT":
         _require_no_missing(labels, name)
@@ -520,8 +522,7 @@ class Predictions:
         """Return some rows, in memory, as what they are."""
         if self.decided is not None:
             return Predictions.from_decisions(self.decided[rows], self.shape[1])
-        kept = take_rows(self.values, rows) if isinstance(self.values, Table) else self.values[rows]
-        return replace(self, values=kept)
+        return replace(self, values=take_rows(self.values, rows))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -581,29 +582,36 @@ def check_proba(
                 require_plain(y_proba.values, name)
             return y_proba
         y_proba = y_proba.values
-    if tensors and _is_tensor(y_proba) and (not tables or has_array_api()):
-        return _check_tensor(y_proba, name)
-    table = _read_table(y_proba, name) if tables else None
-    if table is not None:
-        _require_matrix(table, table.names, name)
-        _require_distributions(table, name)
-        return Predictions(table, table.names, passed="proba")
-    _refuse_labels(y_proba, name)
-    values, names, frame = read_numbers(y_proba, name, classes, labels)
+    values, names, frame = y_proba, None, None
+    if not _is_plain(y_proba):
+        if tensors and is_tensor(y_proba) and (not tables or has_array_api()):
+            return _check_tensor(y_proba, name)
+        table = _read_table(y_proba, name) if tables else None
+        if table is None:
+            _refuse_labels(y_proba, name)
+            values, names, frame = read_numbers(y_proba, name, classes, labels)
+        else:
+            values, names = table, table.names
     if values.ndim == 1:
         _require_unit_interval(values, name)
         both = np.column_stack([1 - values, values])
         return Predictions(both, binary=True, passed="proba", frame=frame)
     _require_matrix(values, names, name)
-    _require_distributions(values, name)
+    map_reduce(_Distributions(name), values)
     return Predictions(values, names, passed="proba", frame=frame)
+
+
+def _is_plain(values: Any) -> bool:
+    """Tell whether values are a matrix of floats that needs no reading."""
+    known = type(values) is np.ndarray and values.dtype in (np.float64, np.float32)
+    return known and values.ndim == 2 and values.size > 0
 
 
 def check_logits(
     logits: Any, name: str = "logits", *, tensors: bool = False, classes: Any = None
 ) -> Predictions:
     """Check a matrix of logits or log-probabilities, where -inf stands for probability 0."""
-    if tensors and _is_tensor(logits):
+    if tensors and is_tensor(logits):
         return _check_tensor(logits, name, from_logits=True)
     if isinstance(logits, Predictions) and logits.passed == "logits":
         return logits
@@ -636,8 +644,9 @@ def check_outputs(
     if not from_proba:
         return check_logits(outputs, name, tensors=tensors, classes=classes)
     values = outputs.values if isinstance(outputs, Predictions) else outputs
-    sparse = sparse and (issparse(values) or isinstance(values, SparseTable))
-    return check_proba(outputs, name, tables=sparse, tensors=tensors, classes=classes)
+    return check_proba(
+        outputs, name, tables=sparse and is_sparse(values), tensors=tensors, classes=classes
+    )
 
 
 def _check_tensor(tensor: Any, name: str, *, from_logits: bool = False) -> Predictions:
@@ -675,15 +684,8 @@ def _is_clean(table: TensorTable, from_logits: bool) -> bool:
     return True
 
 
-def _is_tensor(values: Any) -> bool:
-    """Tell whether values are a tensor; quick for what most callers pass."""
-    return type(values) not in (np.ndarray, list, tuple) and is_tensor(values)
-
-
 def _read_table(values: Any, name: str) -> Table | None:
     """Return predictions as a table that has rows, or None if they are not read in blocks."""
-    if type(values) in (np.ndarray, list, tuple):
-        return None
     table = as_table(values, name)
     if table is not None and 0 in table.shape:
         raise ValueError(f"{name} is empty (shape {table.shape}); give at least one row.")
@@ -730,14 +732,12 @@ def _require_unit_interval(values: Floats, name: str) -> None:
         )
 
 
-def _require_distributions(values: Rows, name: str) -> None:
-    """Check every row in one pass: NaN and infinities spoil the sum, so the sum is enough."""
-    map_reduce(_Distributions(name), values)
-
-
 @dataclass(frozen=True)
 class _Distributions:
-    """Raises an error that names the first fault of a block."""
+    """Raises an error that names the first fault of a block.
+
+    NaN and infinities spoil a row's sum, so the sum is enough to find them.
+    """
 
     name: str
 
@@ -819,7 +819,7 @@ def check_rounded(y_proba: Any, name: str = "y_proba", classes: Any = None) -> P
     values, names, frame = read_numbers(y_proba, name, classes)
     _require_matrix(values, names, name)
     rows = divided_by_sums(values)
-    _require_distributions(rows, name)
+    map_reduce(_Distributions(name), rows)
     with np.errstate(all="ignore"):  # a sum that overflows is refused as well
         sums = values.sum(axis=1, dtype=np.float64)
     whole = PERCENT if np.median(sums) > PERCENT / 2 else 1.0
@@ -876,11 +876,10 @@ def check_matrix(y_proba: Any, name: str = "y_proba") -> Any:
     """Check only that these are numbers in two dimensions: for sums over clean data."""
     if isinstance(y_proba, Predictions):
         return y_proba.values
-    table = _read_table(y_proba, name)
-    if table is not None:
-        _require_matrix(table, table.names, name)
-        return table
-    values, names, _ = read_numbers(y_proba, name)
+    values, names = y_proba, None
+    if not _is_plain(y_proba):
+        table = _read_table(y_proba, name)
+        values, names, _ = read_numbers(y_proba, name) if table is None else Numbers(table)
     _require_matrix(values, names, name)
     return values
 

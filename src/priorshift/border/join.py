@@ -131,7 +131,7 @@ def read_joined(
             f"{rows.where} and {labels.where} share several columns ({some(shared)}); say "
             "which one is the key with on=."
         )
-    found = as_labels(labels.read(label), f"{brief(label)} in {labels.where}")
+    found = np.asarray(labels.read(label))
     if on is None and not shared:
         n_rows = np.shape(rows.read(rows.names[0]))[0] if rows.names else found.size
         if n_rows != found.size:

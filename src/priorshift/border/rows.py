@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -163,6 +163,8 @@ def as_table(values: Any, name: str = "y_proba") -> Table | None:
     """
     if isinstance(values, Table):
         return values
+    if type(values) in (np.ndarray, list, tuple):
+        return None
     for kind in _KINDS:
         if kind.recognises(values):
             return kind.of(values, name)
@@ -384,10 +386,36 @@ def add(total: Any, found: Any) -> Any:
     return total + found
 
 
-def take_rows(table: Table, index: Indices) -> Floats:
-    """Return some rows of a table, given by their numbers in ascending order."""
-    found = map_reduce(_Take(index), table)
-    return np.concatenate(found) if found else np.empty((0, table.shape[1]), table.dtype)
+def is_array(rows: Rows) -> TypeGuard[Floats]:
+    """Tell whether rows are one array in memory, which can be read in any order."""
+    return not isinstance(rows, Table)
+
+
+def take_rows(rows: Rows, index: Indices) -> Floats:
+    """Return some rows as an array, given by their numbers, in ascending order for a table."""
+    if not isinstance(rows, Table):
+        return rows[index]
+    found = map_reduce(_Take(index), rows)
+    return np.concatenate(found) if found else np.empty((0, rows.shape[1]), rows.dtype)
+
+
+def whole(rows: Rows) -> Floats:
+    """Return all rows as one array."""
+    return take_rows(rows, np.arange(rows.shape[0])) if isinstance(rows, Table) else rows
+
+
+def head(rows: Rows, n_rows: int) -> Floats:
+    """Return the first rows as an array."""
+    if isinstance(rows, Table):
+        return rows.read(slice(0, min(n_rows, rows.shape[0])))
+    return rows[:n_rows]
+
+
+def map_blocks(function: Callable[[Floats], Floats], rows: Rows, n_columns: int) -> Rows:
+    """Apply a function to rows: at once to an array, to the blocks of a table as they are read."""
+    if not isinstance(rows, Table):
+        return function(rows)
+    return MappedTable(rows, function, (rows.shape[0], n_columns), rows.dtype, None)
 
 
 def sample_rows(data: Rows, n_rows: int, random_state: int = 0) -> Floats:
@@ -397,9 +425,8 @@ def sample_rows(data: Rows, n_rows: int, random_state: int = 0) -> Floats:
     """
     n = data.shape[0]
     if n_rows >= n:
-        return take_rows(data, np.arange(n)) if isinstance(data, Table) else data
-    index = np.unique(np.random.default_rng(random_state).integers(n, size=n_rows))
-    return take_rows(data, index) if isinstance(data, Table) else data[index]
+        return whole(data)
+    return take_rows(data, np.unique(np.random.default_rng(random_state).integers(n, size=n_rows)))
 
 
 def sample_in_memory(table: Table) -> Floats:

@@ -10,13 +10,13 @@ selected rows and columns, and sums by label have the same form.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from priorshift._typing import Floats, Indices, Mask, Vector, are_numbers, float_type
-from priorshift.border.rows import Blocks, Done, Fold, Table, counted, slices, table_kind
+from priorshift.border.rows import Blocks, Done, Fold, Rows, Table, counted, slices, table_kind
 from priorshift.border.threads import SERIAL_WORK, row_slices
 
 DENSE_CLASSES = 2000
@@ -460,6 +460,16 @@ class DenseBlocks(Table):
         """Yield arrays of at most `n_rows`."""
         for rows, block in slices(self.table.whole, part, n_rows):
             yield rows, block.toarray()
+
+
+def is_sparse(rows: Any) -> TypeGuard["SparseTable"]:
+    """Tell whether rows list only some of their classes."""
+    return isinstance(rows, SparseTable) or issparse(rows)
+
+
+def dense(rows: Rows) -> Rows:
+    """Return rows whose blocks are arrays."""
+    return DenseBlocks(rows) if isinstance(rows, SparseTable) else rows
 
 
 def compressed(matrix: Any) -> Any:

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -148,6 +148,11 @@ class TensorTable(Table):
 
     def _host(self, array: Any) -> Floats:
         return np.asarray(to_numpy(array), self.dtype)
+
+
+def on_device(rows: Any) -> TypeGuard[TensorTable]:
+    """Tell whether rows are a tensor, to be worked on where it is."""
+    return isinstance(rows, TensorTable)
 
 
 def softmax_of(xp: Any, scores: Any) -> Any:

@@ -19,9 +19,10 @@ from scipy.special import softmax
 from priorshift._typing import Floats, Vector
 from priorshift.border import (
     SUM_TOLERANCE,
-    Table,
     TensorTable,
     check_numbers,
+    is_array,
+    on_device,
     require_keys,
     row_blocks,
     softmax_of,
@@ -158,9 +159,9 @@ def _map_from_dict(found: Any, n_classes: int, name: str) -> CalibrationMap:
 def _apply(
     maps: tuple[CalibrationMap, ...], weights: tuple[float, ...], values: Any, from_logits: bool
 ) -> Any:
-    if isinstance(values, TensorTable):
+    if on_device(values):
         return _apply_on_device(maps, weights, values, from_logits)
-    if isinstance(values, Table):
+    if not is_array(values):
         return values.map(partial(_apply, maps, weights, from_logits=from_logits))
     calibrated = np.zeros_like(values)
     for rows in row_blocks(*values.shape):

@@ -10,18 +10,18 @@ from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from shutil import copyfileobj
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import click
 import numpy as np
 from click.core import ParameterSource
 from scipy.special import softmax
 
-from priorshift._typing import Floats, Labels
+from priorshift._typing import Floats, Indices, Labels
 from priorshift._version import __version__
 from priorshift.adapt import cheapest
 from priorshift.cli._console import busy, emit, note, on_terminal, progress, show_table
-from priorshift.cli._documents import document, tell_doubts
+from priorshift.cli._documents import document, tell_doubts, threshold_in_words
 from priorshift.cli._errors import command
 from priorshift.cli._options import (
     Request,
@@ -43,11 +43,12 @@ from priorshift.estimators import PriorEstimate
 from priorshift.files import Partial, atomic_file, remove_partial, resumable_file
 
 
-def fingerprint(request: Request, method: str) -> str:
+def fingerprint(request: Request, method: str, decision_column: str | None = None) -> str:
     """Return a digest of all that decides what is written: options, files, versions."""
     named = {name: str(value) for name, value in asdict(request).items() if value is not None}
     known = {
         "method": method,
+        "decision_column": decision_column,
         "options": named,
         "files": {name: _state(value) for name, value in named.items()},
         "versions": [__version__, np.__version__, _version("pyarrow")],
@@ -86,8 +87,7 @@ TEXT = (".csv", ".tsv")
 
 
 @command(
-    "adapt --validation validation.csv --target target.csv --output adapted.csv",
-    "Adapt predictions to estimated or known priors.",
+    "adapt validation.csv target.csv --output adapted.csv",
 )
 @data_options(validation="EM, MAP, --known-priors and --adapter can do without.")
 @target_labels_option
@@ -99,9 +99,22 @@ TEXT = (".csv", ".tsv")
     "File for the adapted predictions, in the target's format [default: CSV to stdout; "
     "a terminal shows the first rows]."
 )
+@click.option(
+    "--decision-column",
+    metavar="NAME",
+    help="Add a column of this name with the decision on each row: the likeliest class or, with "
+    "--costs, the cheapest.",
+)
 @overwrite_option
 @json_option
-def adapt(method: str, output: Path | None, overwrite: bool, as_json: bool, **named: Any) -> None:
+def adapt(
+    method: str,
+    output: Path | None,
+    decision_column: str | None,
+    overwrite: bool,
+    as_json: bool,
+    **named: Any,
+) -> None:
     """Adapt predictions to estimated or known class priors; other columns are kept."""
     request = Request(**named)
     by_user = click.get_current_context().get_parameter_source("method")
@@ -121,9 +134,11 @@ def adapt(method: str, output: Path | None, overwrite: bool, as_json: bool, **na
     _check_usage(request, output, to_stdout, as_json, overwrite)
     only_head = output is None and on_terminal()
     with open_task(request) as task:
-        with _destination(task, method, output, to_stdout, hidden=only_head) as partial:
+        with _destination(
+            task, method, decision_column, output, to_stdout, hidden=only_head
+        ) as partial:
             plan = _plan(task, method, partial)
-            done = rewrite(task, plan, partial)
+            done = rewrite(task, plan, partial, decision_column)
         if only_head:
             show_head(done, task.classes)
     n_rows, n_changed = done.n_rows, done.n_changed
@@ -133,6 +148,8 @@ def adapt(method: str, output: Path | None, overwrite: bool, as_json: bool, **na
         note("Nothing is written yet: name a file with --output, or write --output - for stdout.")
     if plan.sentence is not None:
         note(plan.sentence)
+    if said := threshold_in_words(plan.shift, task.costs):
+        note(said)
     if as_json:
         contents = {"output": str(output), "n_rows": n_rows, "n_changed": n_changed}
         emit(document("adapt", plan.verdict, **plan.shift.to_dict(), **contents))
@@ -159,23 +176,28 @@ class Done(NamedTuple):
     after: Floats | None
 
 
-def rewrite(task: Task, plan: Plan, partial: Partial) -> Done:
+def rewrite(task: Task, plan: Plan, partial: Partial, decision_column: str | None = None) -> Done:
     """Adapt the target block by block; count its rows, and the decisions that changed."""
     shift, from_logits, costs = plan.shift, task.target.kind == "logits", task.costs
     n_rows, n_changed = partial.begin.rows, 0
     head: tuple[Floats | None, Floats | None] = None, None
+    decided: Indices = np.zeros(0, dtype=np.intp)
     if partial.kept is not None:
         n_changed = partial.kept["n_changed"]
 
     def adapted(block: Floats) -> Floats:
-        nonlocal n_rows, n_changed, head
+        nonlocal n_rows, n_changed, head, decided
         changed = shift.adapt(block, from_logits=from_logits)
         if head[0] is None:
             head = block[:SHOWN_ROWS].copy(), changed[:SHOWN_ROWS].copy()
         n_rows += block.shape[0]
         before = softmax(block, axis=1) if from_logits and costs is not None else block
-        n_changed += int(np.count_nonzero(cheapest(before, costs) != cheapest(changed, costs)))
+        decided = cheapest(changed, costs)
+        n_changed += int(np.count_nonzero(cheapest(before, costs) != decided))
         return changed
+
+    def decisions() -> list[str]:
+        return cast("list[str]", task.classes[decided].tolist())
 
     with progress("Adapting", task.n_target) as bar:
         task.target.rewrite(
@@ -184,6 +206,7 @@ def rewrite(task: Task, plan: Plan, partial: Partial) -> Done:
             adapted,
             lambda rows: bar.advance(bar.task_ids[0], rows),
             lambda: {"plan": plan.as_json(), "n_changed": n_changed},
+            None if decision_column is None else (decision_column, decisions),
         )
     return Done(n_rows, n_changed, *head)
 
@@ -241,7 +264,13 @@ def _check_usage(
 
 @contextmanager
 def _destination(
-    task: Task, method: str, output: Path | None, to_stdout: bool, *, hidden: bool = False
+    task: Task,
+    method: str,
+    decision_column: str | None,
+    output: Path | None,
+    to_stdout: bool,
+    *,
+    hidden: bool = False,
 ) -> Iterator[Partial]:
     """Yield where to write: a temporary file that becomes the output, or goes to stdout.
 
@@ -255,7 +284,7 @@ def _destination(
                 copyfileobj(stream, sys.stdout.buffer)
                 sys.stdout.flush()
     elif _can_resume(task, output):
-        with resumable_file(output, fingerprint(task.request, method)) as partial:
+        with resumable_file(output, fingerprint(task.request, method, decision_column)) as partial:
             yield partial
     else:
         with atomic_file(output) as stream:

@@ -14,6 +14,7 @@ from priorshift.cli._documents import (
     priors_as_csv,
     show_priors,
     tell_doubts,
+    threshold_in_words,
 )
 from priorshift.cli._errors import command, in_options
 from priorshift.cli._options import (
@@ -30,11 +31,10 @@ from priorshift.cli._task import open_task
 
 
 @command(
-    "assess --validation validation.csv --target target.csv",
-    "Say whether to adapt, and why. Start here.",
+    "assess validation.csv target.csv",
     (
-        "assess --validation validation.csv --target target.csv --goal log_loss",
-        "assess --validation validation.csv --target target.csv --target-label-column label",
+        "assess validation.csv target.csv --goal log_loss",
+        "assess validation.csv target.csv --target-label-column label",
     ),
 )
 @data_options(validation="Required.")
@@ -54,7 +54,7 @@ def assess(method: str, output: Path | None, as_json: bool, **named: Any) -> Non
     contents = {**found.to_dict(), "priors": found.estimate.to_dict()["priors"]}
     text = {
         ".json": document("assess", **contents),
-        ".csv": priors_as_csv(found.estimate),
+        ".csv": priors_as_csv(found.estimate, task.target),
     }
     hand_out(text, output, as_json, lambda: show_assessment(found))
     tell_doubts(found)
@@ -65,4 +65,6 @@ def show_assessment(found: Assessment) -> None:
     say(found.sentence)
     for reason in found.reasons:
         say(f"- {in_options(reason)}")
+    if said := threshold_in_words(found.estimate, found.costs):
+        say(f"- {said}")
     show_priors(found.estimate)

@@ -9,20 +9,24 @@ from typing import Any
 import click
 import numpy as np
 
-from priorshift._typing import Labels
+from priorshift._typing import Labels, Mask
 from priorshift.border import read_decisions, read_labels, some
 from priorshift.cli._classes import (
     Columns,
     explain_columns,
     known_labels,
+    lacks,
     name_classes,
     read_rows,
     read_text_labels,
+    require_labels,
+    without_missing,
 )
 from priorshift.cli._columns import label_hint, names_of
 from priorshift.cli._console import emit, show_table, tell
 from priorshift.cli._documents import document
-from priorshift.cli._errors import BAD_DATA, Command, in_options
+from priorshift.cli._errors import Command, in_options
+from priorshift.cli._main import BAD_DATA
 from priorshift.cli._options import Decorator, Request, column_options, json_option
 from priorshift.cli._task import (
     labels_not_used,
@@ -57,6 +61,8 @@ class Understood:
     predicted_column: str | None = None
     decision_counts: dict[str, int] = field(default_factory=dict)
     """How often each class was decided for, where there are no probabilities."""
+    differences: list[str] = field(default_factory=list)
+    """What is not as in the first file, one sentence each."""
 
 
 def columns_of_files(command: Any) -> Any:
@@ -69,7 +75,6 @@ def columns_of_files(command: Any) -> Any:
 
 @click.command(
     cls=Command,
-    short_help="Show how files are read: rows, classes, columns, labels.",
     epilog="\b\nExample:\n  priorshift check validation.csv target.csv",
 )
 @click.argument("files", nargs=-1, required=True, type=EXISTING, metavar="FILE...")
@@ -82,12 +87,14 @@ def check(files: tuple[Path, ...], as_json: bool, **named: Any) -> None:
     classes must be the same. The first that has labels names them.
     """
     found = understand(files, Request(target=files[0], **named))
+    found = [found[0], *(replace(one, differences=differ(found[0], one)) for one in found[1:])]
     if as_json:
         emit(document("check", None, files=[asdict(one) for one in found]))
     else:
         labelled = any(one.label_column is not None for one in found)
         for one in found:
-            show(one, labelled=labelled)
+            same = one is not found[0] and one.columns == found[0].columns and not one.problem
+            show(one, labelled=labelled, table=not same)
     if any(one.problem for one in found):
         click.get_current_context().exit(BAD_DATA)
 
@@ -98,9 +105,10 @@ def understand(paths: Sequence[Path], request: Request) -> list[Understood]:
     The first file with labels is taken as validation, as `--validation` names it elsewhere.
     """
     opened = [open_file(path, request) for path in paths]
-    labels = [_labels(file) for file in opened]
+    labels = [_labels(file, request.drop_missing) for file in opened]
     validation = next((at for at, raw in enumerate(labels) if raw is not None), None)
     known = None if validation is None else labels[validation]
+    known = None if known is None else known[~lacks(known)]
     if request.predicted_column is not None:
         return _decisions(opened, labels, validation or 0, request.predicted_column)
     # where labels are not found, a column of them may stand among the classes, or hide them
@@ -114,7 +122,15 @@ def understand(paths: Sequence[Path], request: Request) -> list[Understood]:
             raise
         raise ValueError(no_labels(opened[hidden])) from None
     found = [
-        _understood(file, raw, known, columns, files, is_target=at != validation)
+        _understood(
+            file,
+            raw,
+            known,
+            columns,
+            files,
+            is_target=at != validation,
+            drop_missing=request.drop_missing,
+        )
         for at, (file, raw) in enumerate(zip(files, labels, strict=True))
     ]
     if hidden is None or (len(found) == 1 and not found[hidden].problem):
@@ -126,11 +142,30 @@ def understand(paths: Sequence[Path], request: Request) -> list[Understood]:
     ]
 
 
-def _labels(file: PredictionFile) -> Labels | None:
+def differ(first: Understood, other: Understood) -> list[str]:
+    """Say which columns one of two files has alone."""
+    one, two = (
+        [*each.columns.values(), *filter(None, [each.label_column]), *each.ignored]
+        for each in (first, other)
+    )
+    said = []
+    for names, path in (
+        ([name for name in one if name not in two], first.path),
+        ([name for name in two if name not in one], other.path),
+    ):
+        if names:
+            said.append(f"Only in {path}: {some(names, 20)}.")
+    return said
+
+
+def _labels(file: PredictionFile, drop_missing: bool) -> Labels | None:
     raw = file.labels()
     if raw is None or (not file.is_table and not file.header):  # an npy is predictions here
         return None
-    return read_labels(raw, None, f"{file.label_column!r} in {file.where}")
+    where = f"{file.label_column!r} in {file.where}"
+    if not drop_missing:
+        require_labels(raw, file, where)
+    return raw if drop_missing else read_labels(raw, None, where)
 
 
 def _understood(
@@ -141,10 +176,15 @@ def _understood(
     files: Sequence[PredictionFile],
     *,
     is_target: bool,
+    drop_missing: bool = False,
 ) -> Understood:
     n_rows, problem, text, remarks = None, None, np.array([]), list(file.remarks)
     where = f"{file.label_column!r} in {file.where}"
     try:
+        if drop_missing:
+            missing: Mask = np.isnan(file.values(columns)).any(axis=1)  # type: ignore[assignment]
+            file = without_missing(file, missing, raw)
+            raw = file.labels()
         classes = name_classes(columns, file, known)
         n_rows = read_rows(file, columns, files).shape[0]
     except ValueError as error:
@@ -252,10 +292,11 @@ def _ignored(file: PredictionFile, stored: Sequence[str], raw: Labels | None) ->
     return [name or "(no name)" for name in file.header if name not in used]
 
 
-def show(found: Understood, *, labelled: bool = True) -> None:
+def show(found: Understood, *, labelled: bool = True, table: bool = True) -> None:
     """Print how a file is read: one line per class, what is left out, and whether it is fine.
 
-    `labelled` says whether any of the files has labels.
+    `labelled` says whether any of the files has labels, `table` whether to show its classes: not
+    if they are those of the file before.
     """
     rows = "rows unknown" if found.n_rows is None else f"{found.n_rows:,} rows"
     labels = "no labels" if found.label_column is None else f"labels in {found.label_column!r}"
@@ -277,11 +318,15 @@ def show(found: Understood, *, labelled: bool = True) -> None:
             [*line, *(f"{p:.4g}" for p in row)] for line, row in zip(cells, numbers, strict=True)
         ]
     n_left = 1 if found.predicted_column is not None else 2
-    show_table(title, header, cells[:SHOWN_CLASSES], n_left=n_left)
-    if len(cells) > SHOWN_CLASSES:
+    if table:
+        show_table(title, header, cells[:SHOWN_CLASSES], n_left=n_left)
+    else:
+        tell(f"{title}, read as above")
+    if table and len(cells) > SHOWN_CLASSES:
         tell(f"... and {len(cells) - SHOWN_CLASSES} more classes.")
     for line in (
         *found.remarks,
+        *found.differences,
         *([f"Ignored: {some(found.ignored, 20)}."] if found.ignored else []),
     ):
         tell(line)

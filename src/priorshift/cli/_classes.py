@@ -20,6 +20,8 @@ from priorshift.border import (
     as_text,
     check_logits,
     check_proba,
+    head,
+    is_array,
     is_missing,
     map_reduce,
     misspelt,
@@ -27,11 +29,12 @@ from priorshift.border import (
     rounding,
     settle_classes,
     some,
-    take_rows,
+    whole,
 )
 from priorshift.cli._columns import HEAD_ROWS
+from priorshift.cli._console import note
 from priorshift.cli._dask import cluster_rows
-from priorshift.files import PredictionFile
+from priorshift.files import KeptRows, PredictionFile
 
 Columns = tuple[str, ...] | None
 
@@ -109,9 +112,7 @@ def read_probabilities(
     `files` are all those whose classes were settled together, for a message that helps.
     """
     found = _checked(file.values(columns), file, columns, files)
-    if isinstance(found.values, Table):  # half precision, which is converted block by block
-        return Predictions.from_checked(take_rows(found.values, np.arange(found.shape[0])))
-    return found
+    return replace(found, values=whole(found.values))  # half precision is converted in blocks
 
 
 def read_rows(
@@ -128,7 +129,7 @@ def read_rows(
         table = cluster_rows(file, columns, client)
         return _checked(table, replace(file, kind="proba"), columns, files)
     rows = file.rows(columns)
-    if isinstance(rows, Table) and rows.size * rows.dtype.itemsize <= IN_MEMORY_BYTES:
+    if not is_array(rows) and rows.size * rows.dtype.itemsize <= IN_MEMORY_BYTES:
         return read_probabilities(file, columns, files)
     return _checked(rows, file, columns, files)
 
@@ -147,11 +148,67 @@ def _checked(
     except ValueError as error:
         if columns is not None and _sets_differ(files, columns):
             raise ValueError(_different(files)) from None
+        if missing := _missing_predictions(values, file):
+            raise ValueError(missing) from None
         negative = 0 not in values.shape and bool(map_reduce(_count_negative, values))
         hint = "Add --logits if these are logits. " if negative else ""
         if not negative and RENORMALISE not in str(error) and _are_rounded(values):
             hint = "Add --renormalise if they were rounded. "
         raise ValueError(f"{error} {hint}{explain_columns(files, columns)}".strip()) from None
+
+
+def _missing_predictions(values: Any, file: PredictionFile) -> str:
+    """Say how many rows lack a prediction, and where the first is; nothing if none does."""
+    if 0 in values.shape:
+        return ""
+    rows = map_reduce(_rows_with_nan, values)
+    n, first = np.sum([count for count, _ in rows]), min(first for _, first in rows)
+    if not n:
+        return ""
+    return (
+        f"{file.where} has no prediction in {n:,} of {values.shape[0]:,} rows, first in "
+        f"{file.place(int(first))}; fill in the empty cells, or leave out such rows with "
+        "--drop-missing."
+    )
+
+
+def _rows_with_nan(block: Block, rows: slice) -> list[tuple[int, float]]:
+    found = np.flatnonzero(np.isnan(np.asarray(block)).any(axis=1))
+    return [(found.size, rows.start + found[0] if found.size else np.inf)]
+
+
+def lacks(raw: NDArray[Any]) -> Mask:
+    """Tell which cells hold nothing."""
+    return np.fromiter(
+        (is_missing(value) or (isinstance(value, str) and not value.strip()) for value in raw),
+        bool,
+        raw.size,
+    )
+
+
+def require_labels(raw: NDArray[Any], file: PredictionFile, where: str) -> None:
+    """Refuse labels that are missing; say how many, and where the first is."""
+    empty = np.flatnonzero(lacks(raw))
+    if empty.size:
+        raise ValueError(
+            f"{where} has no label in {empty.size:,} of {raw.size:,} rows, first in "
+            f"{file.place(int(empty[0]))}; fill in the empty cells, or leave out such rows with "
+            "--drop-missing."
+        )
+
+
+def without_missing(
+    file: PredictionFile, predictions: Mask, labels: NDArray[Any] | None = None
+) -> PredictionFile:
+    """Leave out rows without predictions or labels, and tell how many."""
+    unlabelled = np.zeros_like(predictions) if labels is None else lacks(labels) & ~predictions
+    parts = ((predictions, "without predictions"), (unlabelled, "without a label"))
+    counts = [f"{np.count_nonzero(rows):,} {what}" for rows, what in parts if rows.any()]
+    left_out = predictions | unlabelled
+    if counts:
+        n = np.count_nonzero(left_out)
+        note(f"{file.where}: left out {n:,} of {left_out.size:,} rows: {', '.join(counts)}.")
+    return KeptRows.of(file, ~left_out)
 
 
 def read_text_labels(raw: NDArray[Any], n_rows: int, where: str) -> Labels:
@@ -219,7 +276,7 @@ def known_labels(labels: Labels, classes: Labels, where: str, explanation: str =
 def _probabilities(values: Any, file: PredictionFile) -> Predictions:
     if values.shape[1] < 2:
         raise ValueError(f"{file.where} has one column of predictions; give one column per class.")
-    if file.kind == "logits" and not isinstance(values, Table):
+    if file.kind == "logits" and is_array(values):
         return Predictions.from_checked(_softmax(values, file.where))
     if file.kind == "logits":
         values = ProbabilityTable(values, file.where)
@@ -258,11 +315,10 @@ def _softmax(values: Floats, where: str) -> Floats:
 
 def _are_rounded(values: Any) -> bool:
     """Tell whether the first rows sum to nearly 1, as rounded probabilities do."""
-    n = min(HEAD_ROWS, values.shape[0])
-    head = values.read(slice(0, n)) if isinstance(values, Table) else values[:n]
+    first = np.asarray(head(values, HEAD_ROWS), np.float64)
     with np.errstate(all="ignore"):
-        far = np.abs(np.asarray(head, np.float64).sum(axis=1) - 1)
-    return bool(n and (far <= rounding(values.shape[1])).all())
+        far = np.abs(first.sum(axis=1) - 1)
+    return bool(far.size and (far <= rounding(values.shape[1])).all())
 
 
 def _count_negative(block: Block, rows: slice) -> int:  # noqa: ARG001

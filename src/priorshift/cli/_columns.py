@@ -121,8 +121,24 @@ def label_hint(file: PredictionFile) -> str:
     lower = {name.lower(): name for name in reversed(file.header)}
     found = get_close_matches(str(file.label_column), file.header, 1)
     found += [lower[name] for name in LABEL_NAMES if name in lower]
+    found += [name for name in _text_columns(file) if _names_classes(file, name)]
     found = [name for name in found if name != file.label_column]
     return f" Did you mean --label-column {found[0]}?" if found else ""
+
+
+def _text_columns(file: PredictionFile) -> list[str]:
+    """Return the columns of a table that hold something else than numbers."""
+    return [n for n in file.header if file.is_table and n not in (file.names or ()) and n]
+
+
+def _names_classes(file: PredictionFile, column: str) -> bool:
+    """Tell whether the cells of a column are classes that other columns are called by."""
+    cells = file.vector(column)
+    found = () if cells is None else names_of(cells[:HEAD_ROWS])
+    try:
+        return len(found) > 1 and match_columns(list(file.names or ()), found) is not None
+    except ValueError:
+        return False
 
 
 def names_of(labels: Labels | None) -> tuple[str, ...]:

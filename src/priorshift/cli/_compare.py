@@ -36,8 +36,7 @@ from priorshift.estimators import decision_methods
 
 
 @command(
-    "compare --validation validation.csv --target target.csv",
-    "Run every method on the same data.",
+    "compare validation.csv target.csv",
 )
 @data_options(validation="Required.")
 @dask_option
@@ -55,7 +54,7 @@ def compare(methods: tuple[str, ...], output: Path | None, as_json: bool, **name
             found = task.assess(DEFAULT_METHOD)
     text = {
         ".json": document("compare", verdict_of(found), **comparison.to_dict()),
-        ".csv": comparison_as_csv(comparison),
+        ".csv": comparison_as_csv(comparison, task.target),
     }
 
     def show() -> None:

@@ -29,7 +29,6 @@ SHOWN = {"auto": "a", "em": "e", "scm-l": "s"}
 
 @command(
     "demo --output demo.html --save-data .",
-    "Show what adapting does, on data that come with priorshift.",
 )
 @click.option("--all", "every", is_flag=True, help="Compare all methods, and score them by labels.")
 @html_option("Write the HTML report to this file.")

@@ -1,7 +1,7 @@
 """What commands hand out: JSON documents, tables of priors, files."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,10 @@ from priorshift.cli._console import emit, note, say, show_table
 from priorshift.cli._errors import in_options
 from priorshift.compare import Comparison
 from priorshift.estimators import PriorEstimate
-from priorshift.estimators.result import change_of, columns_of
+from priorshift.estimators.result import columns_of, priors_table
 from priorshift.exceptions import PriorShiftWarning, warn_user
-from priorshift.files import write_text
-from priorshift.text import csv_table, movers
+from priorshift.files import PredictionFile, write_text
+from priorshift.text import csv_table
 
 SCHEMA_VERSION = 2
 """Raised when a field of the JSON output changes its meaning or goes; see schemas/."""
@@ -70,11 +70,26 @@ def hand_out(
         show()
 
 
-def priors_as_csv(shift: PriorEstimate) -> str:
-    """Return one line per class."""
+def priors_as_csv(shift: PriorEstimate, like: PredictionFile | None = None) -> str:
+    """Return one line per class, with the separators of a file."""
     columns = columns_of(shift)
     rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
-    return csv_table(tuple(columns), rows)
+    return csv_like(like, tuple(columns), rows)
+
+
+def csv_like(
+    file: PredictionFile | None, header: Sequence[str], rows: Iterable[Sequence[Any]]
+) -> str:
+    """Return rows as CSV, with the separator and the decimals of a file that is CSV as well."""
+    comma = getattr(file, "decimal_comma", False)
+    delimiter = getattr(file, "delimiter", ",")
+
+    def cell(value: Any) -> Any:
+        if not isinstance(value, float):
+            return value
+        return f"{value:.12g}".replace(".", "," if comma else ".")
+
+    return csv_table(header, ([cell(value) for value in row] for row in rows), delimiter)
 
 
 def verdict_of(assessment: Assessment | None) -> str | None:
@@ -94,40 +109,41 @@ def tell_doubts(assessment: Assessment | None) -> None:
         warn_user(message, PriorShiftWarning)
 
 
+def threshold_in_words(shift: PriorEstimate, costs: Any = None) -> str:
+    """Say from which probability on two classes are decided for the second; else nothing.
+
+    With costs, that is where both decisions cost the same in expectation. The raw score that is
+    adapted to this probability is found by halving.
+    """
+    if shift.classes.size != 2 or shift.source_priors is None:
+        return ""
+    threshold = 0.5
+    if costs is not None:
+        alarm, missed = costs[0, 1] - costs[0, 0], costs[1, 0] - costs[1, 1]
+        threshold = alarm / (alarm + missed) if alarm > 0 and missed > 0 else np.nan
+    if not 0 < threshold < 1:
+        return ""
+    low, high = 0.0, 1.0
+    for _ in range(50):
+        raw = (low + high) / 2
+        above = shift.adapt(np.array([[1 - raw, raw]]))[0, 1] >= threshold
+        low, high = (low, raw) if above else (raw, high)
+    if abs(high - threshold) < 1e-6:  # nothing is adapted
+        return "" if costs is None else f"Flag a case as {shift.classes[1]} above {threshold:.3g}."
+    return (
+        f"Flag a case as {shift.classes[1]} above {threshold:.3g} (of your raw score: above "
+        f"{high:.3g})."
+    )
+
+
 def show_priors(shift: PriorEstimate) -> None:
     """Print the priors before and after, the largest movers first where there are many."""
-    order = np.arange(shift.classes.size)
-    title = f"Priors by {shift.method}"
-    if order.size > SHOWN_CLASSES:
-        order = movers(change_of(shift), SHOWN_CLASSES)
-        title += f": the {SHOWN_CLASSES} of {shift.classes.size} classes that moved most"
-    rows = [(str(shift.classes[k]), *_moved(shift, int(k)), *_bounds(shift, int(k))) for k in order]
-    header = ["class", "source", "target", "points", "ratio"]
-    if shift.source_priors is None:
-        header = ["class", "target"]
-    if shift.confidence_level is not None:
-        header.append(f"{100 * shift.confidence_level:g} % interval")
-    show_table(title, header, rows)
+    title, K = f"Priors by {shift.method}", shift.classes.size
+    if K > SHOWN_CLASSES:
+        title += f": the {SHOWN_CLASSES} of {K} classes that moved most"
+    show_table(title, *priors_table(shift, SHOWN_CLASSES))
     for line in notes_of(shift):
         note(line)
-
-
-def _moved(shift: PriorEstimate, k: int) -> list[str]:
-    """Return the share of a class and, where its source is known, how it moved."""
-    share = f"{100 * shift.priors[k]:.2f} %"
-    if shift.source_priors is None:
-        return [share]
-    source = shift.source_priors[k]
-    moved = f"{100 * (shift.priors[k] - source):+.2f}"
-    return [f"{100 * source:.2f} %", share, moved, f"{shift.ratio[k]:.3g}"]
-
-
-def _bounds(shift: PriorEstimate, k: int) -> list[str]:
-    """Return the interval of a class in words, if there is one."""
-    if shift.interval is None:
-        return []
-    lower, upper = 100 * shift.interval[k]
-    return [f"{lower:.2f} to {upper:.2f} %"]
 
 
 def notes_of(shift: PriorEstimate) -> list[str]:
@@ -144,7 +160,7 @@ def notes_of(shift: PriorEstimate) -> list[str]:
     return [*lines, *(f"Caution: {caution}" for caution in shift.cautions)]
 
 
-def comparison_as_csv(comparison: Comparison) -> str:
+def comparison_as_csv(comparison: Comparison, like: PredictionFile | None = None) -> str:
     """Return one line per method, with its priors."""
     names = [str(name) for name in comparison.classes]
     header = ("method", "status", "gap", "disagreement", "seconds", "error")
@@ -164,7 +180,7 @@ def comparison_as_csv(comparison: Comparison) -> str:
                 *(estimate.priors.tolist() if estimate else [None] * len(names)),
             )
         )
-    return csv_table((*header, *scored, *(f"prior:{name}" for name in names)), rows)
+    return csv_like(like, (*header, *scored, *(f"prior:{name}" for name in names)), rows)
 
 
 def show_comparison(comparison: Comparison, title: str) -> None:

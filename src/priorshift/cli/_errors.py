@@ -1,37 +1,64 @@
 """Every failure as one sentence: bad data ends with 1, bad usage with 2, a traceback never."""
 
-import csv
-import os
 import re
 import signal
 import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from importlib import import_module
-from pathlib import Path
-from types import MappingProxyType
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
 from priorshift.border import RENORMALISE
 from priorshift.cli._console import complain, note
-from priorshift.text import printable
+from priorshift.cli._main import BAD_DATA
 
-BAD_DATA = 1
 SHIFTED = 3
 """Exit code with --fail-on-shift."""
 
 INTERRUPTED = 130
+STOPPED = (
+    "stopped; no file was changed. Run the same command to begin again: adapt goes on where it "
+    "was, if the target is large, and monitor where --state is."
+)
 
 STOPPING = ("SIGTERM", "SIGHUP")
 """Signals that unwind the stack, where the system has them: stop, and the terminal went away."""
 
-LONGEST_CELL = 2**31 - 1
-"""Characters of a CSV cell: beside predictions may stand whole documents."""
+OPTION_GROUPS = {
+    "Files": ("validation", "target", "labels", "key", "drop_missing", "dask", "state"),
+    "Columns": (
+        "logits",
+        "label_column",
+        "class_columns",
+        "positive_class",
+        "renormalise",
+        "predicted_column",
+        "target_label_column",
+        "group_column",
+        "time_column",
+    ),
+    "Priors": ("source_priors", "source_label_priors", "known_priors", "adapter", "priors"),
+    "Method": (),
+    "Output": (
+        "output",
+        "save_adapter",
+        "save_data",
+        "adapted",
+        "decision_column",
+        "overwrite",
+        "plot",
+        "title",
+        "fail_on_shift",
+        "as_json",
+        "debug",
+        "help",
+    ),
+}
+"""Under which heading help lists an option; others are about the method."""
 
 OPTIONS = {
     "source_priors": "--source-priors",
@@ -47,52 +74,6 @@ _ARGUMENT = re.compile(rf"(?<![\w'/.-])({'|'.join(OPTIONS)})(?![\w'/=-]|\.\w)")
 _INTERVAL_METHOD = re.compile(r"interval_method='(\w+)'")
 
 
-class Program(click.Group):
-    """All commands, in the order in which they were added.
-
-    `elsewhere` names the modules of commands that are imported when they are needed.
-    """
-
-    elsewhere: Mapping[str, str] = MappingProxyType({})
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """Return the names in the order in which help shows them."""
-        return [*self.commands, *self.elsewhere]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command, imported if necessary."""
-        if cmd_name in self.elsewhere:
-            command: click.Command = getattr(import_module(self.elsewhere[cmd_name]), cmd_name)
-            return command
-        return super().get_command(ctx, cmd_name)
-
-    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
-        """Read the command line; what it quotes is fit for a terminal."""
-        with _printable_errors():
-            return super().make_context(*arguments, **options)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; what its errors quote is fit for a terminal."""
-        with _printable_errors():
-            return super().invoke(ctx)
-
-    def main(self, *arguments: Any, **options: Any) -> Any:
-        """Run a command; even its help may meet a full disk."""
-        with ExitStack() as stack:
-            stack.callback(csv.field_size_limit, csv.field_size_limit(LONGEST_CELL))
-            for name in ("stdin", "stdout", "stderr"):
-                if getattr(sys, name) is None:  # closed by whoever started this, as some jobs do
-                    mode = "r" if name == "stdin" else "w"
-                    opened = stack.enter_context(Path(os.devnull).open(mode, encoding="utf-8"))
-                    setattr(sys, name, opened)
-                    stack.callback(setattr, sys, name, None)
-            try:
-                return super().main(*arguments, **options)
-            except OSError as error:
-                complain(_sentence(error))
-                sys.exit(BAD_DATA)
-
-
 class Command(click.Command):
     """A command that reports failures in one sentence; `--debug` shows the traceback."""
 
@@ -101,6 +82,19 @@ class Command(click.Command):
         self.params.append(
             click.Option(["--debug"], is_flag=True, help="Show the traceback of a failure.")
         )
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List options in groups, by what they are about."""
+        lines: dict[str, list[tuple[str, str]]] = {title: [] for title in OPTION_GROUPS}
+        titles = {name: title for title, names in OPTION_GROUPS.items() for name in names}
+        for parameter in self.get_params(ctx):
+            line = parameter.get_help_record(ctx)
+            if line is not None and isinstance(parameter, click.Option):
+                lines[titles.get(parameter.name or "", "Method")].append(line)
+        for title, records in lines.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
@@ -111,32 +105,20 @@ class Command(click.Command):
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
         except KeyboardInterrupt:
-            complain("stopped.")
+            complain(STOPPED)
             sys.exit(INTERRUPTED)
         except Exception as error:
             if debug:
                 traceback.print_exc()
-            complain(_sentence(error))
+            complain(sentence_of(error))
             sys.exit(BAD_DATA)
 
 
-@contextmanager
-def _printable_errors() -> Iterator[None]:
-    """Escape control characters that click would print as the user typed them."""
-    try:
-        yield
-    except click.ClickException as error:
-        vars(error)["message"] = printable(error.message, lines=True)
-        raise
-
-
-def command(
-    example: str, short_help: str | None = None, more: tuple[str, ...] = ()
-) -> Callable[..., Command]:
+def command(example: str, more: tuple[str, ...] = ()) -> Callable[..., Command]:
     """Make a function a command whose help ends with examples of it."""
     lines = "".join(f"\n  priorshift {line}" for line in (example, *more))
     epilog = f"\b\nExample{'s' if more else ''}:{lines}"
-    return click.command(cls=Command, short_help=short_help, epilog=epilog)
+    return click.command(cls=Command, epilog=epilog)
 
 
 @contextmanager
@@ -181,7 +163,7 @@ def in_options(message: str) -> str:
     return _ARGUMENT.sub(lambda found: OPTIONS[found[1]], message)
 
 
-def _sentence(error: Exception) -> str:
+def sentence_of(error: Exception) -> str:
     if isinstance(error, ValueError | ImportError):
         return in_options(str(error))
     if isinstance(error, OSError):

@@ -31,7 +31,7 @@ from priorshift.cli._task import as_advised, open_task
 
 
 @command(
-    "estimate --validation validation.csv --target target.csv",
+    "estimate validation.csv target.csv",
     more=("estimate --method ppi --target target.csv --target-label-column label",),
 )
 @data_options(validation="EM and MAP can do without.")
@@ -61,7 +61,7 @@ def estimate(
         note(f"Wrote {save_adapter}.")
     text = {
         ".json": document("estimate", verdict_of(found), **shift.to_dict()),
-        ".csv": priors_as_csv(shift),
+        ".csv": priors_as_csv(shift, task.target),
     }
 
     def show() -> None:

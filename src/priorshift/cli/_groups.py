@@ -11,9 +11,16 @@ import numpy as np
 
 from priorshift._typing import Floats, Labels
 from priorshift.assessment import Assessment, Verdicts, adapting, draw_rows
-from priorshift.border import Predictions, Table, as_text, some, take_rows
+from priorshift.border import Predictions, as_text, is_array, some, take_rows
 from priorshift.cli._console import busy, note, progress, say, show_table
-from priorshift.cli._documents import check_suffix, document, hand_out, tell_doubts, verdict_of
+from priorshift.cli._documents import (
+    check_suffix,
+    csv_like,
+    document,
+    hand_out,
+    tell_doubts,
+    verdict_of,
+)
 from priorshift.cli._errors import command
 from priorshift.cli._options import (
     OutputPath,
@@ -27,7 +34,7 @@ from priorshift.cli._options import (
     overwrite_option,
 )
 from priorshift.cli._task import CONFIDENCE_LEVEL, Task, open_task
-from priorshift.files import atomic_file
+from priorshift.files import PredictionFile, atomic_file
 from priorshift.groups import (
     GroupEstimates,
     estimate_groups,
@@ -35,7 +42,7 @@ from priorshift.groups import (
     read_groups,
     wide_columns,
 )
-from priorshift.text import csv_table, movers
+from priorshift.text import movers
 from priorshift.verdict import Verdict
 
 SHOWN_GROUPS = 25
@@ -72,7 +79,7 @@ def _weighed(
 ) -> list[Verdict | None]:
     """Return a verdict per group, those that moved most first while the budget lasts."""
     y_proba, y, index = task.target_rows(), task.target_labels(), np.arange(labels.size)
-    if isinstance(y_proba.values, Table):
+    if not is_array(y_proba.values):
         index = draw_rows(labels.size, found.classes.size)
         y_proba = Predictions.from_checked(take_rows(y_proba.values, index))
     codes = np.unique(labels, return_inverse=True)[1][index]
@@ -113,7 +120,7 @@ def show_groups(found: GroupEstimates, judged: Judged, group_column: str) -> Non
             judged.of_groups[g] or "-",
             f"{found.weight[g]:.2f}",
             f"{100 * found.distance[g]:.1f}",
-            *(f"{100 * found.priors[g, k]:.1f}" for k in most),
+            *(_share(found, int(g), int(k)) for k in most),
         )
         for g in order
     ]
@@ -126,19 +133,30 @@ def show_groups(found: GroupEstimates, judged: Judged, group_column: str) -> Non
         "verdict: whether to adapt the group to its own priors; weight: how far it keeps its own "
         "estimate; moved: distance from the pooled priors in %."
     )
+    if found.interval is not None and found.confidence_level is not None:
+        note(f"In parentheses: {100 * found.confidence_level:g} % intervals.")
     note(f"{pooling_in_words(found.pooling).capitalize()}.")
     statuses, counts = np.unique(found.status, return_counts=True)
     parts = (f"{n} {status}" for status, n in zip(statuses.tolist(), counts, strict=True))
     note(f"{', '.join(parts)}; source priors: {found.pooled.source_priors_from}.")
 
 
-def groups_as_csv(found: GroupEstimates, judged: Judged) -> str:
+def _share(found: GroupEstimates, g: int, k: int) -> str:
+    """Show the share of a class in a group, with its interval if there is one."""
+    share = f"{100 * found.priors[g, k]:.1f}"
+    if found.interval is None:
+        return share
+    low, high = 100 * found.interval[g, k]
+    return f"{share} ({low:.1f}-{high:.1f})"
+
+
+def groups_as_csv(found: GroupEstimates, judged: Judged, like: PredictionFile) -> str:
     """Return one line per group."""
     columns = wide_columns(found)
     columns["verdict"] = np.array([verdict or "" for verdict in judged.of_groups])
     rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
     blank = [tuple("" if cell == np.inf else cell for cell in row) for row in rows]  # no bound
-    return csv_table(tuple(columns), blank)
+    return csv_like(like, tuple(columns), blank)
 
 
 def groups_as_dict(found: GroupEstimates, judged: Judged, group_column: str) -> dict[str, Any]:
@@ -191,8 +209,7 @@ def read_pooling(_: click.Context, param: click.Parameter, value: str) -> float 
 
 
 @command(
-    "groups --validation validation.csv --target target.csv --group-column part",
-    "Estimate the priors of each site, week or device.",
+    "groups validation.csv target.csv --group-column part",
 )
 @data_options(validation="EM and MAP can do without.")
 @click.option(
@@ -249,7 +266,7 @@ def groups(
         contents |= {"adapted": str(adapted), "n_rows": labels.size, "n_changed": changed}
     text = {
         ".json": document("groups", verdict_of(judged.whole), **contents),
-        ".csv": groups_as_csv(found, judged),
+        ".csv": groups_as_csv(found, judged, task.target),
     }
     hand_out(text, output, as_json, lambda: show_groups(found, judged, group_column))
     tell_doubts(judged.whole)

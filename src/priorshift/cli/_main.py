@@ -1,50 +1,122 @@
-"""The group of commands."""
+"""The group of commands; each is imported when it is needed, so that help comes at once."""
+
+import csv
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 import click
 
 from priorshift._version import __version__
-from priorshift.cli._adapt import adapt
-from priorshift.cli._assess import assess
-from priorshift.cli._check import check
-from priorshift.cli._compare import compare
-from priorshift.cli._demo import demo
-from priorshift.cli._errors import Program
-from priorshift.cli._estimate import estimate
-from priorshift.cli._groups import groups
-from priorshift.cli._monitor import monitor
-from priorshift.cli._prevalence import plan, prevalence
-from priorshift.cli._report import report
-from priorshift.cli._shift import test
+
+BAD_DATA = 1
+
+LONGEST_CELL = 2**31 - 1
+"""Characters of a CSV cell: beside predictions may stand whole documents."""
+
+COMMANDS = {
+    "assess": ("_assess", "Say whether to adapt, and why. Start here."),
+    "check": ("_check", "Show how files are read: rows, classes, columns, labels."),
+    "estimate": ("_estimate", "Estimate the class priors of unlabelled target data."),
+    "adapt": ("_adapt", "Adapt predictions to estimated or known priors."),
+    "groups": ("_groups", "Estimate the priors of each site, week or device."),
+    "compare": ("_compare", "Run every method on the same data."),
+    "test": ("_shift", "Test whether the class priors shifted."),
+    "report": ("_report", "Write a self-contained HTML report."),
+    "monitor": ("_monitor", "Follow the class priors over time, with alarms."),
+    "prevalence": ("_prevalence", "Correct a share of positives for the errors of the test."),
+    "plan": ("_prevalence", "Say how many target rows to label."),
+    "demo": ("_demo", "Compare all methods on data that come with priorshift."),
+}
+"""Where each command is, and what help says of it, in the order of help."""
+
+ELSEWHERE: Mapping[str, tuple[str, str]] = {
+    "benchmark": ("priorshift.reproduction.commands", "Run the experiments of the paper."),
+    "train": ("priorshift.reproduction.commands", "Train the networks of the experiments."),
+}
+"""Commands of the laboratory, which is built on top of everything here."""
+
+
+class Program(click.Group):
+    """All commands, in the order of help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Return the names in the order in which help shows them."""
+        return [*COMMANDS, *ELSEWHERE]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import a command."""
+        if cmd_name in ELSEWHERE:
+            module = ELSEWHERE[cmd_name][0]
+        elif cmd_name in COMMANDS:
+            module = f"priorshift.cli.{COMMANDS[cmd_name][0]}"
+        else:
+            return None
+        command: click.Command = getattr(import_module(module), cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List what each command does, without importing it."""
+        lines = [(name, about) for name, (_, about) in (COMMANDS | dict(ELSEWHERE)).items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(lines)
+
+    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
+        """Read the command line; what it quotes is fit for a terminal."""
+        with _printable_errors():
+            return super().make_context(*arguments, **options)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; what its errors quote is fit for a terminal."""
+        with _printable_errors():
+            return super().invoke(ctx)
+
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        """Run a command; even its help may meet a full disk."""
+        with ExitStack() as stack:
+            stack.callback(csv.field_size_limit, csv.field_size_limit(LONGEST_CELL))
+            for name in ("stdin", "stdout", "stderr"):
+                if getattr(sys, name) is None:  # closed by whoever started this, as some jobs do
+                    mode = "r" if name == "stdin" else "w"
+                    opened = stack.enter_context(Path(os.devnull).open(mode, encoding="utf-8"))
+                    setattr(sys, name, opened)
+                    stack.callback(setattr, sys, name, None)
+            try:
+                return super().main(*arguments, **options)
+            except OSError as error:
+                from priorshift.cli._console import complain
+                from priorshift.cli._errors import sentence_of
+
+                complain(sentence_of(error))
+                sys.exit(BAD_DATA)
+
+
+@contextmanager
+def _printable_errors() -> Iterator[None]:
+    """Escape control characters that click would print as the user typed them."""
+    try:
+        yield
+    except click.ClickException as error:
+        from priorshift.text import printable
+
+        vars(error)["message"] = printable(error.message, lines=True)
+        raise
 
 
 @click.group(
     cls=Program,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Start with: priorshift assess --validation validation.csv --target target.csv\n\n"
+    epilog="Start with: priorshift assess validation.csv target.csv\n\n"
     "To try it on example data: priorshift demo --save-data .",
 )
 @click.version_option(__version__, prog_name="priorshift")
 def main() -> None:
     """Estimate the class priors of unlabelled data, and adapt a classifier's predictions to them.
 
-    Exit codes: 0 done, 1 bad data, 2 bad usage, 3 a shift (test and monitor with --fail-on-shift).
+    Exit codes: 0 done, 1 bad data, 2 bad usage, 3 a shift (test and monitor with --fail-on-shift),
+    130 stopped.
     """
-
-
-for command in (
-    demo,
-    check,
-    assess,
-    estimate,
-    adapt,
-    groups,
-    compare,
-    test,
-    report,
-    monitor,
-    prevalence,
-    plan,
-):
-    main.add_command(command)
-# by name, because the laboratory is built on top of everything here
-main.elsewhere = dict.fromkeys(("benchmark", "train"), "priorshift.reproduction.commands")

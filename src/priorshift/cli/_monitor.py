@@ -1,22 +1,19 @@
 """priorshift monitor."""
 
 import json
-import re
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
-from numpy.typing import NDArray
 
-from priorshift._typing import Floats, Indices, Labels
+from priorshift._typing import Floats, Labels
 from priorshift.assessment import Verdicts
-from priorshift.border import Predictions, some
+from priorshift.border import Predictions
 from priorshift.cli._console import emit, note, say, stdout
 from priorshift.cli._console import tell as tell_line
 from priorshift.cli._documents import document
@@ -37,29 +34,14 @@ from priorshift.cli._report import command_line
 from priorshift.cli._task import CONFIDENCE_LEVEL, Task, open_like, open_task, with_bounds
 from priorshift.estimators import get_estimator
 from priorshift.files import SUFFIXES, atomic_file, locked, refuse_link, suffix_of
-from priorshift.monitor import ONLINE, MonitorStep, PriorMonitor, describe
+from priorshift.monitor import ONLINE, PERIODS, MonitorStep, PriorMonitor, cut_windows, describe
 from priorshift.plotting import MonitorDisplay
 from priorshift.plotting.style import require_matplotlib
 from priorshift.report import require_packages, write_monitor_report
 from priorshift.text import movers
 from priorshift.verdict import Verdict
 
-CALENDAR = {"hour": "h", "day": "D", "month": "M"}
-PERIODS = (*CALENDAR, "week", "value")
-"""What --every can be, beside a number of rows."""
-
-_ZONE = re.compile(r"(?<=\d)(?:Z|[+-]\d\d:?\d\d)$")
-_EPOCH_MONDAY = np.datetime64("1970-01-05", "D")
-
-
-@dataclass(frozen=True)
-class Window:
-    """A batch of rows with the time it stands for."""
-
-    time: str | int | float
-    y_proba: Floats
-    y: Labels | None = None
-    """Labels, if the file has them."""
+Window = tuple[Any, Floats, Labels | None]
 
 
 def read_every(
@@ -92,11 +74,11 @@ def files_of(folder: Path) -> list[Path]:
 def windows_of(
     task: Task, request: Request, time_column: str | None, every: str | int | None
 ) -> Iterator[Window]:
-    """Yield the windows of a folder or a table, each read when its turn comes."""
+    """Yield the windows of a folder or a table: its time, predictions, and labels if it has any."""
     if request.target.is_dir():
         for path in files_of(request.target):
             part = replace(task, files=(*task.files[:-1], open_like(path, task)))
-            yield Window(path.name, part.target_proba().values, part.target_labels())
+            yield path.name, part.target_proba().values, part.target_labels()
         return
     times = None if time_column is None else task.target.vector(time_column)
     if time_column is not None and times is None:
@@ -104,139 +86,10 @@ def windows_of(
             f"{task.target.where} has no column {time_column!r}; name the column of the times with "
             "--time-column."
         )
+    y_proba, y = task.target_proba().values, task.target_labels()
     where = f"column {time_column!r} of {task.target.where}"
-    yield from cut(task.target_proba().values, times, every, where, task.target_labels())
-
-
-def cut(
-    y_proba: Floats,
-    times: NDArray[Any] | None,
-    every: str | int | None,
-    where: str,
-    y: Labels | None = None,
-) -> Iterator[Window]:
-    """Cut rows into windows.
-
-    Parameters
-    ----------
-    y_proba : ndarray of shape (n_rows, n_classes)
-    times : ndarray of shape (n_rows,) or None
-        A column of dates, numbers or text. Rows are sorted by it, if there is one.
-    every : str, int or None
-        A period, or rows of a window; by default days for dates, and else each value by itself.
-    where : str
-        What messages call the file.
-    y : ndarray of shape (n_rows,), optional
-        Labels of the rows.
-    """
-    if times is None:
-        if not isinstance(every, int):
-            raise click.UsageError(
-                "name the column of times with --time-column, or cut by rows: --every 1000."
-            )
-        numbers = np.arange(1, y_proba.shape[0] + 1)
-        yield from _windows(y_proba, y, numbers, _of_size(numbers.size, every))
-        return
-    values = _read_times(times, where)
-    order = np.argsort(values, kind="stable")
-    values, y_proba, y = values[order], y_proba[order], None if y is None else y[order]
-    if isinstance(every, int):
-        yield from _windows(y_proba, y, values, _of_size(values.size, every))
-        return
-    periods = _periods(values, every, where)
-    yield from _windows(y_proba, y, periods, _runs(periods))
-
-
-def _windows(
-    y_proba: Floats, y: Labels | None, times: NDArray[Any], parts: Iterable[slice]
-) -> Iterator[Window]:
-    """Yield one window per part, named by its last time."""
-    for rows in parts:
-        labels = None if y is None else y[rows]
-        yield Window(_plain(times[rows.stop - 1]), y_proba[rows], labels)
-
-
-def _of_size(n_rows: int, size: int) -> list[slice]:
-    return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
-
-
-def _read_times(times: NDArray[Any], where: str) -> NDArray[Any]:
-    """Turn a column into dates if it holds such, else into numbers, else into text."""
-    cells = times.tolist()
-    missing = [i for i, cell in enumerate(cells) if _is_missing(cell)]
-    if missing:
-        raise ValueError(
-            f"{where} has no time at row {missing[0]} ({len(missing)} missing); drop these rows."
-        )
-    if all(isinstance(cell, datetime | date) for cell in cells):
-        return np.array([_naive(cell) for cell in cells], dtype="datetime64[s]")
-    if all(isinstance(cell, int | float) for cell in cells):
-        return times.astype(np.float64)
-    text = [str(cell) for cell in cells]
-    for read in (_dates, _numbers):
-        try:
-            return read(text)
-        except ValueError:
-            continue
-    return np.array(text)
-
-
-def _numbers(text: list[str]) -> NDArray[Any]:
-    return np.array(text, dtype=np.float64)
-
-
-def _dates(text: list[str]) -> NDArray[Any]:
-    """Read ISO dates; a number alone is none, though NumPy would take it for a year."""
-    if any(cell.lstrip("-").isdecimal() for cell in text):
-        raise ValueError("numbers")
-    zoned = [_naive(datetime.fromisoformat(c)) if _ZONE.search(c) else c for c in text]
-    dates = np.array(zoned, dtype="datetime64[s]")
-    if np.isnat(dates).any():
-        raise ValueError("no date")
-    return dates
-
-
-def _naive(when: date) -> date:
-    """Return a time in UTC, without its zone."""
-    if isinstance(when, datetime) and when.tzinfo is not None:
-        return when.astimezone(UTC).replace(tzinfo=None)
-    return when
-
-
-def _periods(values: NDArray[Any], every: str | None, where: str) -> NDArray[Any]:
-    """Name the period that each time lies in."""
-    are_dates = values.dtype.kind == "M"
-    if every is None:
-        every = "day" if are_dates else "value"
-    if every == "value":
-        return values
-    if not are_dates:
-        raise ValueError(
-            f"--every {every} needs dates, such as 2026-05-01 or 2026-05-01T12:30; {where} has "
-            f"{some(values[:3].tolist())}. Use --every value, or a number of rows."
-        )
-    if every == "week":  # named by its Monday
-        days = (values.astype("datetime64[D]") - _EPOCH_MONDAY).astype(np.int64)
-        return _EPOCH_MONDAY + 7 * (days // 7)
-    return values.astype(f"datetime64[{CALENDAR[every]}]")
-
-
-def _runs(labels: NDArray[Any]) -> Iterator[slice]:
-    edges: Indices = np.flatnonzero(labels[1:] != labels[:-1]) + 1
-    starts = [0, *edges.tolist()]
-    for start, stop in zip(starts, [*edges.tolist(), labels.size], strict=True):
-        yield slice(start, stop)
-
-
-def _plain(label: Any) -> str | int | float:
-    if isinstance(label, np.datetime64):
-        return str(label)
-    value = label.item()
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _is_missing(cell: Any) -> bool:
-    return cell is None or cell == "" or cell != cell  # NaN is not itself
+    for time, rows in cut_windows(y_proba.shape[0] if times is None else times, every, where):
+        yield time, y_proba[rows], None if y is None else y[rows]
 
 
 SETTINGS = ("method", "online", "window", "half_life", "alarm_level")
@@ -282,27 +135,32 @@ def follow(
     """Update with each window that is new, and judge it; a saved monitor knows how far it came."""
     times = followed.history.time
     last, skipped = (times[-1] if times else None), 0
-    for window in windows:
-        if last is not None and _is_before(window.time, last):
+    for time, y_proba, y in windows:
+        # names and dates sort as text, numbers as numbers
+        if last is not None and isinstance(time, str) == isinstance(last, str) and time <= last:
             skipped += 1
             continue
-        step = followed.update(window.y_proba, time=window.time, adapt=False)
-        yield step, _judged(followed, step, window, verdicts)
+        step = followed.update(y_proba, time=time, adapt=False)
+        yield step, _judged(followed, step, Predictions.from_checked(y_proba), y, verdicts)
     if skipped:
         note(f"Left out {skipped} windows up to {last}, which --state has seen.")
 
 
 def _judged(
-    followed: PriorMonitor, step: MonitorStep, window: Window, verdicts: Verdicts | None
+    followed: PriorMonitor,
+    step: MonitorStep,
+    rows: Predictions,
+    y: Labels | None,
+    verdicts: Verdicts | None,
 ) -> Verdict | None:
     """Weigh the present estimate on the rows of a window, with standard errors where it has any."""
     if verdicts is None:
         return None
-    estimate, rows = step.estimate, Predictions.from_checked(window.y_proba)
+    estimate = step.estimate
     with suppress(ValueError):
         bounds = followed.estimator_.estimate(rows, CONFIDENCE_LEVEL, 0)
         estimate = with_bounds(estimate, bounds)
-    return verdicts.on(estimate, rows, window.y)
+    return verdicts.on(estimate, rows, y)
 
 
 def _begin(task: Task, settings: dict[str, Any]) -> PriorMonitor:
@@ -332,13 +190,6 @@ def _resumed(saved: PriorMonitor, task: Task, settings: dict[str, Any]) -> Prior
                 "option out, or begin a new state."
             )
     return saved
-
-
-def _is_before(time: Any, last: Any) -> bool:
-    """Tell whether a window is not new: names and dates sort as text, numbers as numbers."""
-    if isinstance(time, str) != isinstance(last, str):
-        return False
-    return bool(time <= last)
 
 
 COLUMNS = (
@@ -422,8 +273,7 @@ def draw(followed: PriorMonitor, path: Path) -> None:
 
 
 @command(
-    "monitor --validation validation.csv --target target.csv --every 500 --output monitor.html",
-    "Follow the class priors over time, with alarms.",
+    "monitor validation.csv target.csv --every 500 --output monitor.html",
 )
 @data_options(validation="Needed unless --state goes on.", folder=True)
 @click.option(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from os import fsdecode
 from pathlib import Path
 from typing import Any
@@ -88,12 +89,13 @@ class Request:
 
     target: Path
     validation: Path | None = None
+    drop_missing: bool = False
     labels: Path | None = None
     key: str | None = None
     logits: bool = False
     label_column: str | None = None
     target_label_column: str | None = None
-    costs: Path | None = None
+    costs: str | None = None
     goal: GoalName = "accuracy"
     predicted_column: str | None = None
     class_columns: str | None = None
@@ -152,6 +154,12 @@ class Request:
 
 column_options: tuple[Decorator, ...] = (
     click.option("--logits", is_flag=True, help="Predictions are logits, not probabilities."),
+    click.option(
+        "--drop-missing",
+        is_flag=True,
+        help="Leave out rows with empty cells in place of predictions or validation labels; adapt "
+        "copies them as they are.",
+    ),
     click.option("--label-column", help="Column of the labels [default: label; in an npz: y]."),
     click.option(
         "--class-columns",
@@ -190,6 +198,12 @@ def data_options(validation: str, *, folder: bool = False) -> Decorator:
     """
     target = "Unlabelled predictions: a folder of files, or one file."
     options: tuple[Decorator, ...] = (
+        click.argument(
+            "files",
+            nargs=-1,
+            type=click.Path(exists=True, dir_okay=folder, allow_dash=True, path_type=Path),
+            metavar="[VALIDATION] TARGET",
+        ),
         click.option(
             "--validation",
             type=INPUT,
@@ -199,7 +213,6 @@ def data_options(validation: str, *, folder: bool = False) -> Decorator:
         click.option(
             "--target",
             type=click.Path(exists=True, dir_okay=folder, allow_dash=True, path_type=Path),
-            required=True,
             help=target if folder else "Unlabelled predictions.",
         ),
         click.option(
@@ -226,11 +239,33 @@ def data_options(validation: str, *, folder: bool = False) -> Decorator:
     )
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def with_files(*arguments: Any, files: tuple[Path, ...], **named: Any) -> Any:
+            return command(*arguments, **{**named, **named_files(files, named)})
+
+        made: Callable[..., Any] = with_files
         for option in reversed(options):
-            command = option(command)
-        return command
+            made = option(made)
+        return made
 
     return add
+
+
+def named_files(files: tuple[Path, ...], named: dict[str, Any]) -> dict[str, Path | None]:
+    """Return validation and target, given as options or, in this order, as words."""
+    found = {name: named[name] for name in ("validation", "target")}
+    free = [name for name, path in found.items() if path is None]
+    if len(files) > len(free):
+        raise click.UsageError(
+            "name at most two files, validation and target, each once: as words, or with "
+            "--validation and --target."
+        )
+    found |= zip(free[-len(files) :] if files else (), files, strict=True)
+    if found["target"] is None:
+        raise click.UsageError(
+            "Missing option '--target'. It may also be the last file that you name."
+        )
+    return found
 
 
 class MethodChoice(click.Choice[str]):
@@ -305,10 +340,10 @@ def goal_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add what adapting is to improve: the price of errors, or a goal by name."""
     costs = click.option(
         "--costs",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="What errors cost: a .csv table with a row per true class and a column per decision, "
-        'or .json such as {"ill": {"well": 10}}; other errors cost 1. The verdict then rests on '
-        "expected cost instead of accuracy.",
+        metavar="FILE|TRUE:DECIDED=COST,...",
+        help="What errors cost: pairs such as ill:well=10, or a .csv table with a row per true "
+        'class and a column per decision, or .json such as {"ill": {"well": 10}}; other errors '
+        "cost 1. The verdict then rests on expected cost instead of accuracy.",
     )
     goal = click.option(
         "--goal",

@@ -25,7 +25,6 @@ SIZE = click.IntRange(1)
 
 @click.command(
     cls=Command,
-    short_help="Correct a share of positives for the errors of the test.",
     epilog="\b\nExample:\n"
     "  priorshift prevalence --positives 120 --n 1000 --sensitivity 0.9 --specificity 0.95 "
     "--sensitivity-n 100 --specificity-n 200",
@@ -94,7 +93,7 @@ def _show_prevalence(shift: PriorEstimate, low: float, high: float, apparent: fl
         note(f"{caution[0].upper()}{caution[1:]} Give --sensitivity-n and --specificity-n.")
 
 
-@command("plan --width 0.04 --validation validation.csv", "Say how many target rows to label.")
+@command("plan --width 0.04 --validation validation.csv")
 @click.option(
     "--width",
     type=SHARE,

@@ -54,14 +54,19 @@ def read_priors(text: str, classes: Labels, option: str, *, logits: bool = False
     return check_priors(found, classes, f"{option} {path}")
 
 
-def read_costs(path: Path, classes: Labels) -> Vector:
+def read_costs(text: str, classes: Labels) -> Vector:
     """Read what errors cost, rows true classes and columns decisions, in the order of `classes`.
 
-    A .json file maps true classes to decisions to costs. A table has one column per decision, and
-    the true classes in its first column.
+    They are typed, as `true:decided=cost,...`, or in a file. A .json file maps true classes to
+    decisions to costs. A table has one column per decision, and the true classes in its first
+    column.
     """
+    path = Path(text)
+    pairs: dict[tuple[str, str], Any]
     try:
-        if path.suffix.lower() == ".json":
+        if not _is_file(text):
+            pairs = _typed_costs(text, classes)
+        elif path.suffix.lower() == ".json":
             found = json.loads(path.read_text(encoding="utf-8"))
             pairs = {(true, d): cost for true, row in found.items() for d, cost in row.items()}
         else:
@@ -83,6 +88,24 @@ def read_costs(path: Path, classes: Labels) -> Vector:
         raise ValueError(f"--costs {path}: {error}") from None
     assert matrix is not None
     return matrix
+
+
+def _typed_costs(text: str, classes: Labels) -> dict[tuple[str, str], float]:
+    """Read `true:decided=cost,...`; a class may have a colon in its name."""
+    names, found = set(classes.tolist()), {}
+    for part in next(csv.reader([text], skipinitialspace=True), []):
+        pair, _, cost = part.rpartition("=")
+        cuts = [at for at, mark in enumerate(pair) if mark == ":"]
+        both = [(pair[:at].strip(), pair[at + 1 :].strip()) for at in cuts]
+        known = [each for each in both if set(each) <= names]
+        try:
+            found[(known or both)[0]] = float(cost)
+        except (ValueError, IndexError):
+            raise click.BadParameter(
+                f"{part!r} is neither a file nor TRUE:DECIDED=COST, such as ill:well=10.",
+                param_hint="'--costs'",
+            ) from None
+    return found
 
 
 def _is_file(text: str) -> bool:

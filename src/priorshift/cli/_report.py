@@ -34,8 +34,7 @@ from priorshift.report import require_packages, write_report
 
 
 @command(
-    "report --validation validation.csv --target target.csv --output report.html",
-    "Write a self-contained HTML report.",
+    "report validation.csv target.csv --output report.html",
 )
 @data_options(validation="EM, MAP and --known-priors can do without.")
 @dask_option
@@ -138,12 +137,15 @@ def command_line(ctx: click.Context) -> str:
 
 def _words(ctx: click.Context, names: Collection[str]) -> list[str]:
     """Return the options of these names that were typed."""
-    words = []
+    words: list[str] = []
     for parameter in ctx.command.params:
         name = parameter.name or ""
         if name not in names:
             continue
         if ctx.get_parameter_source(name) != click.core.ParameterSource.COMMANDLINE:
+            continue
+        if isinstance(parameter, click.Argument):
+            words += map(str, ctx.params[name])
             continue
         words.append(parameter.opts[0])
         if not getattr(parameter, "is_flag", False):

@@ -24,8 +24,7 @@ from priorshift.evidence import ShiftTest, detect_shift
 
 
 @command(
-    "test --validation validation.csv --target target.csv",
-    "Test whether the class priors shifted.",
+    "test validation.csv target.csv",
 )
 @data_options(validation="Required.")
 @defaulted(

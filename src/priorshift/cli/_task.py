@@ -14,14 +14,14 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from priorshift._typing import Labels, Vector
+from priorshift._typing import Labels, Mask, Vector
 from priorshift.adapt import Adapter
 from priorshift.assessment import Assessment, Verdicts, assess, following
 from priorshift.border import (
     SAMPLE_SEED,
     Predictions,
-    Table,
     as_decisions,
+    is_array,
     misspelt,
     read_decisions,
     read_joined,
@@ -37,11 +37,14 @@ from priorshift.cli._classes import (
     classes_of_some,
     explain_columns,
     known_labels,
+    lacks,
     name_classes,
     read_probabilities,
     read_rows,
     read_text_labels,
+    require_labels,
     some_labels,
+    without_missing,
 )
 from priorshift.cli._columns import Meaning, by_class, label_hint, names_of
 from priorshift.cli._console import note
@@ -55,13 +58,13 @@ from priorshift.estimators import (
     get_estimator,
     traits_of,
 )
-from priorshift.files import PredictionFile, open_predictions
+from priorshift.files import KeptRows, PredictionFile, open_predictions
 from priorshift.solvers import ADVICE
 
 
 def in_memory(checked: Predictions, what: str) -> Predictions:
     """Return an array as it is, and rows drawn from a table; tell what they are for."""
-    if not isinstance(checked.values, Table):
+    if is_array(checked.values):
         return checked
     sample = sample_in_memory(checked.values)
     if sentence := sample_sentence(what, sample.shape[0], checked.shape[0]):
@@ -259,7 +262,7 @@ class Task:
             return found.estimate if asked else without_interval(found.estimate)
         if (labels := self._labels_for(estimator)) is not None:
             return estimator.estimate(rows, random_state=0, y_target=labels, **asked)
-        if asked and isinstance(rows.values, Table):
+        if asked and not is_array(rows.values):
             return estimate_with_interval(estimator, rows, asked)
         return estimator.estimate(rows, random_state=0, **asked)
 
@@ -370,11 +373,14 @@ def open_task(request: Request) -> Iterator[Task]:
         if request.predicted_column is not None:
             yield _with_priors(_decided(request, opened, raw, where), validation, request)
             return
-        known = names_of(raw) or _named_classes(request)
+        known = names_of(None if raw is None else raw[~lacks(raw)]) or _named_classes(request)
         files, columns = settle_columns(opened, known, request)
         if columns is not None and set(request.known_classes) <= set(columns):
             columns = request.known_classes or columns
         _tell_assumptions(files, columns, request.class_columns)
+        if request.drop_missing:
+            files, raw = _whole_rows(files, columns, raw)
+            raw = None if raw is None else read_labels(raw, None, where)
         y_proba_val, y_val = None, None
         if raw is not None:
             y_proba_val = read_probabilities(files[0], columns, files)
@@ -384,6 +390,20 @@ def open_task(request: Request) -> Iterator[Task]:
             y_val = known_labels(y_val, classes, where, explain_columns(files, columns))
         task = Task(request, classes, files, columns, y_proba_val, y_val, client=client)
         yield _with_priors(task, validation, request)
+
+
+def _whole_rows(
+    files: Sequence[PredictionFile], columns: Columns, raw: Any
+) -> tuple[tuple[PredictionFile, ...], Any]:
+    """Leave out rows that lack predictions and, of validation, labels."""
+    kept = []
+    for at, file in enumerate(files):
+        labels = raw if at == 0 and len(files) > 1 else None
+        missing: Mask = np.isnan(file.values(columns)).any(axis=1)  # type: ignore[assignment]
+        kept.append(without_missing(file, missing, labels))
+        if labels is not None and isinstance(kept[0], KeptRows):
+            raw = raw[kept[0].kept]
+    return tuple(kept), raw
 
 
 def settle_columns(
@@ -419,11 +439,29 @@ def _decided(request: Request, opened: Sequence[PredictionFile], raw: Any, where
     if raw is None:
         classes = known if known.size else _classes_of_target(opened[-1], request)
         return Task(request, classes, tuple(opened), None)
+    if request.drop_missing:
+        opened, raw = _decided_rows(opened, raw, request.predicted_column)
+        raw = read_labels(raw, None, where)
     decided, _ = predicted_labels(opened[0], request.predicted_column)
     y_val = read_text_labels(raw, decided.size, where)
     classes, index, _ = read_decisions(decided, y_val, known if known.size else None)
     rows = Predictions.from_decisions(index, classes.size)
     return Task(request, classes, tuple(opened), None, rows, y_val)
+
+
+def _decided_rows(
+    files: Sequence[PredictionFile], raw: Any, column: str
+) -> tuple[list[PredictionFile], Any]:
+    """Leave out rows that lack decisions and, of validation, labels."""
+    kept = []
+    for at, file in enumerate(files):
+        decided = file.vector(column)
+        if decided is not None:
+            file = without_missing(file, lacks(decided), raw if at == 0 else None)
+        if at == 0 and isinstance(file, KeptRows):
+            raw = raw[file.kept]
+        kept.append(file)
+    return kept, raw
 
 
 def _classes_of_target(target: PredictionFile, request: Request) -> Labels:
@@ -534,13 +572,20 @@ def _validation_labels(validation: PredictionFile, request: Request) -> tuple[An
     if raw is None:
         raise ValueError(no_labels(file))
     where = f"{label!r} in {file.where}"
-    return read_labels(raw, None, where), where
+    if not request.drop_missing:
+        require_labels(raw, validation if request.labels else file, where)
+        raw = read_labels(raw, None, where)
+    return raw, where
 
 
 def _keyed(file: PredictionFile) -> TableColumns:
     """Return the columns of a file that may be keys or labels: no index, and no predictions."""
     names = [name for name in file.header if not (file.is_index(name) or name in NPZ_KEYS)]
-    return TableColumns(names, file.vector, file.where)
+
+    def read(name: str) -> Any:
+        return file.labels() if name == file.label_column else file.vector(name)
+
+    return TableColumns(names, read, file.where)
 
 
 NPZ_KEYS = ("y_proba", "logits", "classes", "source_priors", "priorshift.adapted")
@@ -549,8 +594,9 @@ NPZ_KEYS = ("y_proba", "logits", "classes", "source_priors", "priorshift.adapted
 
 def no_labels(file: PredictionFile) -> str:
     """Say that a validation file has no labels, and where they may be."""
+    keys = f" (it has {some(file.header)})" if file.header and not file.is_table else ""
     return (
-        f"{file.where} has no labels (column or key {file.label_column!r}); name them with "
+        f"{file.where} has no labels (column or key {file.label_column!r}){keys}; name them with "
         f"--label-column, or a file of them with --labels.{label_hint(file)}"
     )
 

@@ -15,7 +15,6 @@ from priorshift.adapt import Goal, GoalName, total_variation
 from priorshift.border import (
     Predictions,
     Rows,
-    Table,
     check_proba,
     column_of,
     known_labels,
@@ -342,7 +341,7 @@ def _labelled_rows(values: Rows, labelled: Indices) -> Any:
     """Return the rows that methods are scored on."""
     if labelled.size in (0, values.shape[0]):
         return values
-    return take_rows(values, labelled) if isinstance(values, Table) else values[labelled]
+    return take_rows(values, labelled)
 
 
 def _run(

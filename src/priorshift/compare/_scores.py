@@ -11,12 +11,11 @@ from priorshift._typing import Floats, Indices, Vector
 from priorshift.adapt import cheapest
 from priorshift.border import (
     Block,
-    DenseBlocks,
     Predictions,
     Rows,
-    SparseTable,
     check_priors,
     check_proba,
+    dense,
     encode_labels,
     in_class_order,
     map_reduce,
@@ -87,9 +86,7 @@ def score_adapted(
     estimate: PriorEstimate, rows: Rows, index: Indices, costs: Vector | None = None
 ) -> Scores:
     """Adapt clean rows and score them against true column numbers, block by block."""
-    if isinstance(rows, SparseTable):
-        rows = DenseBlocks(rows)
-    hits, loss, paid = map_reduce(_AdaptedBlock(estimate, index, costs), rows)
+    hits, loss, paid = map_reduce(_AdaptedBlock(estimate, index, costs), dense(rows))
     found = _scores(hits, loss, index, estimate.priors)
     return found if costs is None else replace(found, cost=paid / index.size)
 

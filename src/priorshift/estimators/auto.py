@@ -21,15 +21,14 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
-from priorshift import verdict
 from priorshift._typing import Floats, Indices, Vector
 from priorshift.adapt import Goal, GoalName, log_savings, prior_ratio
 from priorshift.border import (
     NO_PRIOR,
     Rows,
-    Table,
     check_count,
     check_positive,
+    is_array,
     row_blocks,
     sample_rows,
     some,
@@ -55,7 +54,8 @@ from priorshift.estimators.shares import (
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.intervals import IntervalRequest, PriorInterval, Votes
 from priorshift.solvers import Solution, Status
-from priorshift.verdict import CAUTION, Ruling, judge_gain
+from priorshift.verdict import CAUTION, WORTH, Ruling, judge_gain
+from priorshift.verdict import Gain as GainToJudge
 from priorshift.words import fact, headline, say
 
 MODEL_SAMPLES = 20.0
@@ -503,8 +503,8 @@ class Auto(PriorEstimator):
 
     def _judge(self, shares: Shares, gain: Gain) -> Ruling:
         """Rule whether to adapt; warn of a class that nothing is known of."""
-        expected = verdict.Gain(gain.mean, gain.standard_error)
-        moved, worth = self._moved(shares), verdict.WORTH * self._goal.scale
+        expected = GainToJudge(gain.mean, gain.standard_error)
+        moved, worth = self._moved(shares), WORTH * self._goal.scale
         ruling = judge_gain(expected, shifted=moved, caution=self.caution, worth=worth)
         unknown = self._unknown_classes()
         if ruling.action != "adapt" or not unknown:
@@ -590,7 +590,7 @@ class Auto(PriorEstimator):
 def _looked_at(y_proba: Rows) -> Floats:
     """Return the rows that shares are judged by: all, or a sample where they are too many."""
     n, K = y_proba.shape
-    if isinstance(y_proba, Table):
+    if not is_array(y_proba):
         return sample_rows(y_proba, min(n, max(1, SAMPLE_NUMBERS // K)))
     most = max(SMALL_BYTES, y_proba.nbytes // 2)
     if n * (4 * K + ROW_BYTES) <= most:

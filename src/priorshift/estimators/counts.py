@@ -17,10 +17,10 @@ from priorshift.border import (
     LockFree,
     Predictions,
     Rows,
-    Table,
     as_array,
     check_priors,
     check_sample_weight,
+    is_array,
     known_labels,
     map_reduce,
     times,
@@ -427,7 +427,7 @@ class Evidence:
 
     def in_memory(self) -> "Evidence":
         """Return it without rows that are read in blocks, which are not kept."""
-        kept = self.rows is None or not isinstance(self.rows.y_proba, Table)
+        kept = self.rows is None or is_array(self.rows.y_proba)
         return self if kept else replace(self, rows=None)
 
     def __add__(self, other: "Evidence") -> "Evidence":

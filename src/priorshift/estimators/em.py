@@ -23,10 +23,10 @@ from priorshift.border import (
     NO_PRIOR,
     ArrayTable,
     Rows,
-    Table,
     check_choice,
     check_count,
     check_fraction,
+    is_array,
     some,
 )
 from priorshift.calibration import (
@@ -397,7 +397,7 @@ class CalibratedEM(PriorEstimator):
 
     def _calibrated(self, y_proba: Rows) -> Rows:
         """Calibrate the target: a copy, or block by block in every pass where that is too large."""
-        if not isinstance(y_proba, Table) and y_proba.size > LARGEST_COPY:
+        if is_array(y_proba) and y_proba.size > LARGEST_COPY:
             y_proba = ArrayTable(y_proba)
         calibrated: Rows = self.recalibration_.apply(y_proba)
         return calibrated

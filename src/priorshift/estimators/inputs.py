@@ -15,8 +15,6 @@ from priorshift.border import (
     DenseBlocks,
     Predictions,
     Rows,
-    SparseTable,
-    Table,
     check_choice,
     check_classes,
     check_counts,
@@ -27,13 +25,14 @@ from priorshift.border import (
     encode_labels,
     in_class_order,
     is_named,
+    is_sparse,
     ordered,
     read_decisions,
     read_labels,
     settle_classes,
     some,
-    take_rows,
     warn_of_missing_names,
+    whole,
 )
 from priorshift.counts import Confusion, DecisionCounts
 from priorshift.estimators.counts import Evidence, Given, Validation, ValidationCounts
@@ -146,8 +145,8 @@ def _labelled_rows(
     names = settle_classes(predictions, labels, classes, positive_class)
     predictions = ordered(predictions, names)
     values = _as_taken(method, predictions.values, kept=method._keeps_rows)
-    if method._keeps_rows and isinstance(values, Table):
-        values = take_rows(values, np.arange(n_samples))
+    if method._keeps_rows:
+        values = whole(values)
     rows = Validation(
         values,
         None if labels is None else encode_labels(labels, names),
@@ -263,7 +262,7 @@ def _as_taken(method: "PriorEstimator", values: Rows, *, kept: bool = False) -> 
     Beyond `DENSE_CLASSES` classes only wide methods can. Up to there, a method that does not take
     sparse rows reads them as arrays, a few at a time; rows that it keeps must be few.
     """
-    if not isinstance(values, SparseTable):
+    if not is_sparse(values):
         return values
     n, K = values.shape
     require_room(method, K)

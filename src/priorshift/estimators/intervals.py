@@ -16,12 +16,12 @@ from priorshift._typing import Floats, Vector
 from priorshift.adapt import prior_ratio
 from priorshift.border import (
     DENSE_CLASSES,
-    DenseBlocks,
     Rows,
     SparseBlock,
-    SparseTable,
-    Table,
-    TensorTable,
+    dense,
+    is_array,
+    is_sparse,
+    on_device,
     some,
 )
 from priorshift.calibration import CalibrationMap, best_temperature
@@ -139,13 +139,11 @@ def interval_by_resampling(
 
 def as_dense(estimator: "PriorEstimator", values: Rows) -> Any:
     """Return predictions in the form that intervals, which need dense matrices, can use."""
-    if isinstance(values, TensorTable):
+    if on_device(values):
         return values.read(slice(0, values.shape[0]))
-    if not isinstance(values, SparseTable):
-        return values
-    if values.shape[1] > DENSE_CLASSES:
+    if is_sparse(values) and values.shape[1] > DENSE_CLASSES:
         _refuse_many(estimator, values.shape[1])
-    return DenseBlocks(values)
+    return dense(values)
 
 
 def _refuse_many(estimator: "PriorEstimator", K: int) -> NoReturn:
@@ -159,7 +157,7 @@ def _refuse_many(estimator: "PriorEstimator", K: int) -> NoReturn:
 
 def _in_memory(estimator: "PriorEstimator", y_proba: Rows) -> Floats:
     """Refuse a table where rows are read in any order."""
-    if isinstance(y_proba, Table):
+    if not is_array(y_proba):
         raise ValueError(
             f"this interval of {type(estimator).__name__} needs the rows of the target in memory; "
             "give an array or a memory map, or use the asymptotic interval of a method with a "

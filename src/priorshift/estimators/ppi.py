@@ -28,7 +28,6 @@ from priorshift._typing import Floats, Indices, Labels, Vector
 from priorshift.border import (
     Block,
     Rows,
-    Table,
     as_array,
     check_fraction,
     check_level,
@@ -215,7 +214,7 @@ class _Labelled:
         """Sum up."""
         rows, y, weight = labels
         weight = np.ones(rows.size) if weight is None else weight
-        f = take_rows(values, rows) if isinstance(values, Table) else values[rows]
+        f = take_rows(values, rows)
         moments = map_reduce(_moments, values, exact=True)
         return cls(np.asarray(f, np.float64), y, weight, moments, values.shape[0])
 

@@ -1,7 +1,7 @@
 """PriorEstimate: what an estimator found, and how to use it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from html import escape
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from priorshift._results import Backend, FrozenArrays, make_frame
-from priorshift._typing import Indices, Vector
+from priorshift._typing import Vector
 from priorshift._version import __version__
 from priorshift.adapt import (
     Adapter,
@@ -42,7 +42,16 @@ from priorshift.calibration import (
 )
 from priorshift.intervals import Estimand, IntervalKind, IntervalRequest, PriorInterval
 from priorshift.solvers import ADVICE, Status
-from priorshift.text import html_paragraphs, html_table, movers, plain, text_table
+from priorshift.text import (
+    html_paragraphs,
+    html_table,
+    movers,
+    number,
+    percent,
+    plain,
+    points,
+    text_table,
+)
 
 MAX_ROWS = 10
 """Classes shown by a repr; beyond that the top movers."""
@@ -474,8 +483,8 @@ def as_text(found: PriorEstimate) -> str:
         f"PriorEstimate(method={found.method!r}, status={found.status!r}{gap}, "
         f"n_classes={found.classes.size}, n_target={found.n_target})"
     )
-    header = _header(found)
-    lines = text_table([header, *_rows(found)], right=range(1, len(header)), least=8)
+    header, rows = priors_table(found)
+    lines = text_table([header, *rows], right=range(1, len(header)), least=8)
     return "\n".join([head, *(f"  {line}" for line in (*lines, *_notes(found)))])
 
 
@@ -483,7 +492,8 @@ def as_html(found: PriorEstimate) -> str:
     """Show the same in a notebook."""
     gap = "" if found.gap is None else f", gap {found.gap:.2g}"
     head = escape(f"{found.method}: {found.status}{gap}, {found.n_target} target rows")
-    table, notes = html_table(_rows(found), _header(found)), html_paragraphs(_notes(found))
+    header, rows = priors_table(found)
+    table, notes = html_table(rows, header), html_paragraphs(_notes(found))
     return f"<div><strong>Prior estimate</strong> {head}{table}{notes}</div>"
 
 
@@ -496,33 +506,29 @@ def interval_in_words(found: PriorEstimate) -> str:
     return f"{level}interval of the share in {of}, {together}{by}"
 
 
-def _header(found: PriorEstimate) -> tuple[str, ...]:
-    bounds = () if found.interval is None else ("lower", "upper")
-    if found.source_priors is None:
-        return ("class", "target", *bounds)
-    return ("class", "source", "target", *bounds, "ratio")
+def priors_table(found: PriorEstimate, most: int = MAX_ROWS) -> tuple[list[str], list[list[str]]]:
+    """Return header and rows of the priors, as results and commands show them.
 
-
-def _rows(found: PriorEstimate) -> list[tuple[str, ...]]:
-    known = found.source_priors is not None
-    shares = [found.source_priors, found.priors] if known else [found.priors]
-    if found.interval is not None:
-        shares += [*found.interval.T]
-    return [
-        (
-            str(found.classes[k]),
-            *(f"{share[k]:.4f}" for share in shares),
-            *([f"{found.ratio[k]:.3g}"] if known else []),
-        )
-        for k in _shown(found)
+    The largest movers first, and no more than `most`, where there are more classes.
+    """
+    K = found.classes.size
+    columns: list[tuple[str, Any, Callable[[Any], str]]] = [
+        ("class", found.classes, str),
+        ("target", found.priors, percent),
     ]
+    if found.source_priors is not None:
+        columns.insert(1, ("source", found.source_priors, percent))
+        columns += [("points", change_of(found), points), ("ratio", found.ratio, number)]
+    if found.interval is not None:
+        level = "" if found.confidence_level is None else f"{100 * found.confidence_level:g} % "
+        columns.append((f"{level}interval", found.interval, _bounds))
+    order = np.arange(K) if most >= K else movers(change_of(found), most)
+    rows = [[form(values[k]) for _, values, form in columns] for k in order]
+    return [name for name, _, _ in columns], rows
 
 
-def _shown(found: PriorEstimate) -> Indices:
-    """Return the classes to show, the largest movers where there are many."""
-    if found.classes.size <= MAX_ROWS:
-        return np.arange(found.classes.size)
-    return movers(change_of(found), MAX_ROWS)
+def _bounds(interval: Vector) -> str:
+    return f"{percent(interval[0])} to {percent(interval[1])}"
 
 
 def change_of(found: PriorEstimate) -> Vector:

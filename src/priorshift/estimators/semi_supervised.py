@@ -9,7 +9,7 @@ from scipy.special import gammaln
 
 from priorshift._typing import Floats, Indices, Vector
 from priorshift.adapt import prior_ratio
-from priorshift.border import Rows, Table, check_choice, check_fraction, take_rows
+from priorshift.border import Rows, check_choice, check_fraction, is_array, take_rows
 from priorshift.calibration import FAMILIES
 from priorshift.estimators.base import Learned, PriorEstimator
 from priorshift.estimators.counts import Evidence, TargetLabels, Validation, ValidationCounts
@@ -227,9 +227,7 @@ class SemiSupervisedEM(PriorEstimator):
 
 def _in_memory(y_proba: Rows, rows: Indices) -> Floats:
     """Return some rows as an array; say what to use where they are too many for one."""
-    if not isinstance(y_proba, Table):
-        return y_proba[rows]
-    if rows.size * y_proba.shape[1] > MOST_CELLS:
+    if not is_array(y_proba) and rows.size * y_proba.shape[1] > MOST_CELLS:
         raise ValueError(
             f"SemiSupervisedEM needs the {rows.size:,} rows without a label in memory, which are "
             f"too many; use PPI, which goes through any number of them, or give fewer rows (up to "

@@ -25,7 +25,6 @@ from priorshift.evidence._promises import Target, promise
 from priorshift.evidence._reliability import (
     HISTOGRAM_EDGES,
     Reliability,
-    Strategy,
     assign_bins,
     calibration_error,
 )
@@ -45,7 +44,6 @@ __all__ = [
     "Samples",
     "ShiftTest",
     "Strata",
-    "Strategy",
     "Target",
     "act_on_target",
     "act_on_validation",

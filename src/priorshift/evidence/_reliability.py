@@ -1,13 +1,10 @@
 """How confidence and accuracy go together on labelled rows."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from priorshift._typing import Floats, Indices, Vector
-
-Strategy = Literal["quantile", "uniform"]
 
 HISTOGRAM_EDGES = np.linspace(0, 1, 41)
 
@@ -39,12 +36,10 @@ class Reliability:
     histogram: Indices
 
     @classmethod
-    def of(
-        cls, y_proba: Floats, y: Indices, *, n_bins: int = 10, strategy: Strategy = "quantile"
-    ) -> "Reliability":
+    def of(cls, y_proba: Floats, y: Indices, *, n_bins: int = 10) -> "Reliability":
         """Count clean probabilities with labels given as column indices."""
         confidence = y_proba.max(axis=1).astype(np.float64)
-        bins = assign_bins(confidence, n_bins, strategy)
+        bins = assign_bins(confidence, n_bins)
         rows = np.bincount(bins)
         used = rows > 0
         sums = (np.bincount(bins, what)[used] for what in (confidence, y_proba.argmax(axis=1) == y))
@@ -67,15 +62,14 @@ def calibration_error(confidence: Vector, accuracy: Vector, rows: Vector | Indic
     return float(np.average(np.abs(accuracy - confidence), weights=rows))
 
 
-def assign_bins(confidence: Vector, n_bins: int, strategy: Strategy) -> Indices:
-    """Return the bin of each sample; equal confidences stay together.
+def assign_bins(confidence: Vector, n_bins: int) -> Indices:
+    """Return the bin of each sample, of about equally many; equal confidences stay together.
 
     Examples
     --------
     >>> import numpy as np
-    >>> assign_bins(np.array([0.5, 0.9, 0.9, 0.9]), 2, "quantile")
+    >>> assign_bins(np.array([0.5, 0.9, 0.9, 0.9]), 2)
     array([0, 1, 1, 1])
     """
     inner = np.linspace(0, 1, n_bins + 1)[1:-1]
-    edges = inner if strategy == "uniform" else np.unique(np.quantile(confidence, inner))
-    return np.searchsorted(edges, confidence, side="right")
+    return np.searchsorted(np.unique(np.quantile(confidence, inner)), confidence, side="right")

@@ -1,5 +1,6 @@
 """ShiftTest and AssumptionTest: what the tests found, in numbers and in sentences."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from html import escape
 from typing import Any
@@ -9,70 +10,8 @@ from numpy.typing import NDArray
 
 from priorshift._results import FrozenArrays
 from priorshift._typing import Vector
-
-ENOUGH_POWER = 0.8
-WEAK = 0.1
-"""Mean change of rank of confidence: a test that misses smaller ones is weak."""
-
-
-def rows(n: int) -> str:
-    """Return a number of rows."""
-    return "1 target row" if n == 1 else f"{n:,} target rows"
-
-
-def p_text(p_value: float) -> str:
-    """Return a p-value as it is written."""
-    return f"p = {p_value:.3f}" if p_value < 0.0995 else f"p = {p_value:.2f}"
-
-
-def shift_sentence(test: "ShiftTest") -> str:
-    """Say whether there is a shift, how large, or what would have been seen."""
-    chance, target, least = p_text(test.p_value), rows(test.n_target), test.detectable_effect
-    if test.rejected:
-        if test.effect_interval is None:
-            return f"Evidence of a shift ({chance})."
-        low, high = test.effect_interval
-        return (
-            f"Evidence of a shift ({chance}): by their mean predictions, target and source priors "
-            f"are {test.effect_size:.2f} apart ({low:.2f} to {high:.2f})."
-        )
-    nothing = f"No evidence of a shift ({chance})"
-    if least is None:
-        return (
-            f"{nothing}, but {target} and this validation set are too few to detect any: "
-            "do not adapt because of this test."
-        )
-    seen = f"with {target} a shift of {least:.2f} would be seen 4 times out of 5"
-    if test.power >= ENOUGH_POWER:
-        return f"{nothing}; {seen}."
-    return (
-        f"{nothing}, but a shift of {test.alternative:.2f} would be seen with probability "
-        f"{test.power:.2f} only ({seen}): too few samples to tell; do not adapt because of this "
-        "test."
-    )
-
-
-def assumption_sentence(p_value: float | None, alpha: float, detectable: float | None) -> str:
-    """Say whether a change of priors explains the target, or what would have been seen."""
-    if p_value is None:
-        return (
-            "Too few samples to check whether only the priors changed: validation has too few of "
-            "the classes that the target has, no class is predicted often enough, or the "
-            "classifier is equally sure of all rows."
-        )
-    if p_value <= alpha:
-        return (
-            f"The target is not explained by a change of priors alone ({p_text(p_value)}): how "
-            "confident the classifier is within its decisions changed too, so p(x|y) moved. "
-            "Estimated priors may be wrong."
-        )
-    explained = f"A change of priors alone explains the target ({p_text(p_value)})"
-    if detectable is None:
-        return f"{explained}, but with so few rows the test would hardly notice anything else."
-    seen = f"a change of confidence by {100 * detectable:.0f} percentiles"
-    if detectable > WEAK:
-        return f"{explained}, but the test is weak here: it would miss less than {seen}."
-    return f"{explained}; {seen} would be seen 4 times out of 5."
+from priorshift.text import html_table, text_table
+from priorshift.words import Fact, fact, say
 
 
 class _Finding(FrozenArrays):
@@ -106,20 +45,12 @@ class _Finding(FrozenArrays):
 
     def __repr__(self) -> str:
         """Show the sentence, then the numbers."""
-        rows = self._rows()
-        width = max(len(name) for name, _ in rows)
-        lines = [f"  {name:<{width}}  {value}" for name, value in rows]
+        lines = (f"  {line}" for line in text_table(self._rows()))
         return "\n".join([f"{type(self).__name__}: {self.sentence}", *lines])
 
     def _repr_html_(self) -> str:
-        cells = "".join(
-            f"<tr><td>{escape(name)}</td><td>{escape(value)}</td></tr>"
-            for name, value in self._rows()
-        )
-        return (
-            f"<div><strong>{type(self).__name__}</strong> {escape(self.sentence)}"
-            f"<table><tbody>{cells}</tbody></table></div>"
-        )
+        said, table = escape(self.sentence), html_table(self._rows())
+        return f"<div><strong>{type(self).__name__}</strong> {said}{table}</div>"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -181,14 +112,19 @@ class AssumptionTest(_Finding):
     @property
     def sentence(self) -> str:
         """The finding in words."""
-        said = assumption_sentence(self.p_value, self.alpha, self.detectable_effect)
-        for side, n in (
-            ("Validation", self.n_repeated_val),
-            ("The target", self.n_repeated_target),
-        ):
-            if n:
-                said += f" {side} has {n:,} repeated rows, which were left out."
-        return said
+        return " ".join(map(say, self.facts()))
+
+    def facts(self) -> Iterator[Fact]:
+        """List what was found."""
+        if self.p_value is None:
+            yield fact("few_to_check", n_val=self.n_val, n_target=self.n_target)
+        elif self.rejected:
+            yield fact("looks_different", p_value=self.p_value)
+        else:
+            least = self.detectable_effect
+            yield fact("balance_explains", p_value=self.p_value, least=least)
+        if self.n_repeated_val or self.n_repeated_target:
+            yield fact("repeated", n_val=self.n_repeated_val, n_target=self.n_repeated_target)
 
     def _rows(self) -> list[tuple[str, str]]:
         p_value = "-" if self.p_value is None else f"{self.p_value:.4g}"
@@ -274,10 +210,21 @@ class ShiftTest(_Finding):
     @property
     def sentence(self) -> str:
         """The finding in words."""
-        said = shift_sentence(self)
+        said = say(self.fact())
         if self.assumption is not None and self.assumption.rejected:
             said += " " + self.assumption.sentence
         return said
+
+    def fact(self, moved: float | None = None) -> Fact:
+        """Return what was found; `moved` is how far by an estimate, else by mean predictions."""
+        if not self.rejected:
+            known = {"alternative": self.alternative, "power": self.power}
+            return fact("not_shifted", p_value=self.p_value, **known)
+        if moved is None and self.effect_interval is not None:
+            low, high = self.effect_interval
+            size = self.effect_size
+            return fact("shift_by_means", p_value=self.p_value, moved=size, low=low, high=high)
+        return fact("shifted", p_value=self.p_value, moved=moved)
 
     def _rows(self) -> list[tuple[str, str]]:
         least = "none" if self.detectable_effect is None else f"{self.detectable_effect:.3f}"

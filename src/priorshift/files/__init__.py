@@ -12,12 +12,13 @@ from priorshift.files._signed import (
     verify,
     write_json,
 )
-from priorshift.files._view import ClassView
+from priorshift.files._view import ClassView, KeptRows
 
 __all__ = [
     "START",
     "SUFFIXES",
     "ClassView",
+    "KeptRows",
     "Mark",
     "Partial",
     "PredictionFile",

@@ -102,11 +102,14 @@ class ArrowTable(PredictionFile):
                 schema = schema.set(at, schema.field(at).with_type(pa.float64()))
         mark = {ADAPTED.encode(): __version__.encode()}
         schema = schema.with_metadata({**(schema.metadata or {}), **mark})
+        if copy.added is not None:
+            schema = schema.append(pa.field(copy.added[0], pa.string()))
         with self._writer(copy, schema) as write:
             for batch in self._batches(None):
                 if not copy.is_done(start, batch.num_rows):
                     changed = copy.changed(_matrix(batch, wanted), start)
-                    write(_replaced(batch, schema, wanted, changed))
+                    cells = [] if copy.added is None else [pa.array(copy.added[1]())]
+                    write(_replaced(batch, schema, wanted, changed, cells))
                 start += batch.num_rows
 
     @contextmanager
@@ -257,15 +260,15 @@ def _batches_of_parts(stream: BinaryIO, parts: Sequence[tuple[int, int]]) -> Ite
                 break
 
 
-def _replaced(batch: Any, schema: Any, names: list[str], values: Floats) -> Any:
-    """Return a record batch with other numbers in some columns."""
+def _replaced(batch: Any, schema: Any, names: list[str], values: Floats, added: list[Any]) -> Any:
+    """Return a record batch with other numbers in some columns, and columns that were added."""
     import pyarrow as pa
 
     columns = {name: batch.column(name) for name in batch.schema.names}
     for name, column in zip(names, values.T, strict=True):
         kind = schema.field(name).type
         columns[name] = pa.array(column.astype(kind.to_pandas_dtype()), type=kind)
-    return pa.record_batch(list(columns.values()), schema=schema)
+    return pa.record_batch([*columns.values(), *added], schema=schema)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Literal
 from numpy.typing import NDArray
 
 from priorshift._typing import Floats
-from priorshift.border import Rows, Table, some
+from priorshift.border import Rows, head, some
 from priorshift.files._resume import Mark, Partial
 
 Rewrite = Callable[[Floats], Floats]
@@ -20,6 +20,9 @@ Rewrite = Callable[[Floats], Floats]
 
 Advance = Callable[[int], None]
 """Called with the number of rows that were done."""
+
+Added = tuple[str, Callable[[], list[str]]]
+"""Name of a column that a copy has beside those of its file, and what gives its next cells."""
 
 BLOCK_ROWS = 65_536
 """Rows in memory at once, where a file can be read in parts."""
@@ -143,10 +146,7 @@ class PredictionFile(ABC):
 
     def head(self, n_rows: int, names: Sequence[str] | None = None) -> Floats:
         """Read the predictions of the first rows only."""
-        rows = self.rows(names)
-        if isinstance(rows, Table):
-            return rows.read(slice(0, min(n_rows, rows.shape[0])))
-        return rows[:n_rows]
+        return head(self.rows(names), n_rows)
 
     def labels(self) -> NDArray[Any] | None:
         """Read the labels, if there are any."""
@@ -160,6 +160,10 @@ class PredictionFile(ABC):
     def n_rows(self) -> int | None:
         """Return the number of rows, if that is known without reading them."""
 
+    def place(self, row: int) -> str:
+        """Name a row as a reader of the file finds it."""
+        return f"row {row}"
+
     @property
     def resumable(self) -> bool:
         """Whether `rewrite` can continue what an earlier run began."""
@@ -172,14 +176,20 @@ class PredictionFile(ABC):
         function: Rewrite,
         advance: Advance,
         keep: Callable[[], dict[str, Any]] = dict,
+        added: Added | None = None,
     ) -> None:
         """Write a copy with new predictions, block by block; everything else is kept.
 
         A partial file is continued where an earlier run ended, and keeps with every mark what
-        `keep` returns. The finished file is the same either way.
+        `keep` returns. The finished file is the same either way. `added` is the name of a further
+        column, and a function that returns its cells in the block that `function` had last.
         """
+        if added is not None and added[0] in self.header:
+            raise ValueError(
+                f"{self.where} has a column {added[0]!r} already; choose another name."
+            )
         partial = output if isinstance(output, Partial) else Partial(output)
-        self._rewrite(Copy(self.where, partial, names, function, advance, keep))
+        self._rewrite(Copy(self.where, partial, names, function, advance, keep, added))
 
     @abstractmethod
     def _rewrite(self, copy: "Copy") -> None:
@@ -196,6 +206,7 @@ class Copy:
     function: Rewrite
     advance: Advance
     keep: Callable[[], dict[str, Any]]
+    added: Added | None = None
 
     @property
     def stream(self) -> BinaryIO:

@@ -28,6 +28,15 @@ DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 
 GZIP_MARK = b"\x1f\x8b"
 
+MISSING = frozenset(("", "na", "n/a", "#n/a", "nan", "null", "none"))
+"""Cells that hold nothing, as spreadsheets and other software write it."""
+
+DIGITS = 12
+"""Of a number that is written: more are rounding."""
+
+SHOWN_CELLS = 3
+"""Cells that an error shows."""
+
 DECIMAL = re.compile(r"\s*[+-]?\d*([.,])\d+(?:[eE][+-]?\d+)?\s*")
 """A number with decimals. Where spreadsheets separate cells by semicolons, it has a comma."""
 
@@ -84,17 +93,14 @@ class CsvFile(PredictionFile):
     def values(self, names: Sequence[str] | None) -> Floats:
         """Read the predictions."""
         columns = order_of(names or self.names, self.header, self.where)
-        blocks, start = [], 0
-        for rows in self._blocks(_base.BLOCK_ROWS):
-            blocks.append(self._numbers(rows, columns, start))
-            start += len(rows)
+        blocks = [self._numbers(rows, columns) for rows in self._blocks(_base.BLOCK_ROWS)]
         return np.concatenate(blocks) if blocks else np.empty((0, len(columns)))
 
     def head(self, n_rows: int, names: Sequence[str] | None = None) -> Floats:
         """Read the first rows."""
         columns = order_of(names or self.names, self.header, self.where)
         rows = next(self._blocks(n_rows), [])
-        return self._numbers(rows, columns, 0) if rows else np.empty((0, len(columns)))
+        return self._numbers(rows, columns) if rows else np.empty((0, len(columns)))
 
     def vector(self, name: str) -> NDArray[Any] | None:
         """Read a column, as text."""
@@ -116,11 +122,15 @@ class CsvFile(PredictionFile):
         with self._output(copy.stream, encoding, continued=copy.begin.rows > 0) as stream:
             writer = csv.writer(_LineEnds(stream, line_end), delimiter=self.delimiter)
             if not copy.begin.rows:
-                writer.writerow(self._first_line)
+                writer.writerow([*self._first_line, *(copy.added or ())[:1]])
             for rows in self._blocks(_base.BLOCK_ROWS):
                 if not copy.is_done(start, len(rows)):
-                    changed = copy.changed(self._numbers(rows, columns, start), start)
-                    self._put(rows, columns, changed)
+                    numbers = self._numbers(rows, columns)
+                    self._put(rows, columns, numbers, copy.changed(numbers, start))
+                    if copy.added is not None:
+                        rows = [
+                            [*row, cell] for row, cell in zip(rows, copy.added[1](), strict=True)
+                        ]
                     writer.writerows(rows)
                     stream.flush()
                     copy.written(start + len(rows))
@@ -228,41 +238,67 @@ class CsvFile(PredictionFile):
                 for i, row in enumerate(rows):
                     if len(row) != width:
                         raise ValueError(
-                            f"{self.where}: row {done + i} has {len(row)} cells but the header has "
-                            f"{width}; give every column a cell, and quote cells with "
+                            f"{self.where}: {self.place(done + i)} has {len(row)} cells but the "
+                            f"header has {width}; give every column a cell, and quote cells with "
                             f"{DELIMITERS[self.delimiter]}."
                         )
                 yield rows
                 done += len(rows)
 
-    def _numbers(self, rows: Rows, columns: list[int], start: int) -> Floats:
-        """Turn cells into numbers."""
+    def _numbers(self, rows: Rows, columns: list[int]) -> Floats:
+        """Turn cells into numbers; those that are missing are NaN."""
+        cells = [[row[at] for at in columns] for row in rows]
+        if self.decimal_comma:
+            cells = [list(map(_pointed, row)) for row in cells]
         try:
-            cells = [[row[at] for at in columns] for row in rows]
-            if self.decimal_comma:
-                cells = [list(map(_pointed, row)) for row in cells]
             return np.array(cells, dtype=np.float64)
         except ValueError:
-            i, at = next(
-                (i, at)
-                for i, row in enumerate(rows)
-                for at in columns
-                if not self._are_numbers([row[at]])
-            )
-            raise ValueError(
-                f"{self.where}: row {start + i}, column {self.header[at]!r} holds "
-                f"{rows[i][at]!r}, not a number; repair it, or drop the row."
-            ) from None
+            pass
+        try:
+            filled = [["nan" if _is_missing(cell) else cell for cell in row] for row in cells]
+            return np.array(filled, dtype=np.float64)
+        except ValueError:
+            raise ValueError(self._not_numbers(columns)) from None
 
-    def _put(self, rows: Rows, columns: list[int], numbers: Floats) -> None:
-        """Replace the cells of some columns by numbers."""
-        for row, new in zip(rows, numbers.tolist(), strict=True):
-            for at, number in zip(columns, new, strict=True):
-                row[at] = str(number).replace(".", ",") if self.decimal_comma else number
+    def _not_numbers(self, columns: list[int]) -> str:
+        """Say how many cells hold no number, and where the first ones are."""
+        found = [
+            (line, f"line {line}, column {self.header[at]!r} holds {row[at]!r}")
+            for line, row in self._numbered_rows()
+            for at in columns
+            if at < len(row) and not (_is_missing(row[at]) or self._are_numbers([row[at]]))
+        ]
+        n_rows = len({line for line, _ in found})
+        more = f" ({len(found)} such cells in {n_rows} rows)" if len(found) > 1 else ""
+        said = "; ".join(where for _, where in found[:SHOWN_CELLS])
+        return f"{self.where}: {said}, not a number{more}; repair them, or drop these rows."
+
+    def place(self, row: int) -> str:
+        """Name the line of a row, as an editor counts them."""
+        line, _ = next(islice(self._numbered_rows(), row, None))
+        return f"line {line}"
+
+    def _numbered_rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield rows with the number of the line on which each begins."""
+        with self._open() as reader:
+            next(reader)
+            begin = reader.line_num + 1  # type: ignore[attr-defined]
+            for row in reader:
+                if row:
+                    yield begin, row
+                begin = reader.line_num + 1  # type: ignore[attr-defined]
+
+    def _put(self, rows: Rows, columns: list[int], before: Floats, after: Floats) -> None:
+        """Replace the cells of numbers that changed; others stay as they were written."""
+        mark = "," if self.decimal_comma else "."
+        for row, old, new in zip(rows, before.tolist(), after.tolist(), strict=True):
+            for at, was, number in zip(columns, old, new, strict=True):
+                if number != was and number == number:
+                    row[at] = f"{number:.{DIGITS}g}".replace(".", mark)
 
     def _are_numbers(self, cells: Sequence[str]) -> bool:
         """Tell whether cells are numbers, some of them perhaps missing."""
-        filled = [cell for cell in cells if cell.strip()]
+        filled = [cell for cell in cells if not _is_missing(cell)]
         if self.decimal_comma:
             filled = list(map(_pointed, filled))
         return bool(filled) and all(map(_is_number, filled))
@@ -281,6 +317,10 @@ class _LineEnds:
 def _pointed(cell: str) -> str:
     """Return a number with a decimal point."""
     return cell.replace(",", ".")
+
+
+def _is_missing(cell: str) -> bool:
+    return cell.strip().lower() in MISSING
 
 
 def _is_number(cell: str) -> bool:

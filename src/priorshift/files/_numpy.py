@@ -72,6 +72,11 @@ class NpyFile(PredictionFile):
 
     def _rewrite(self, copy: Copy) -> None:
         """Write a copy with new predictions."""
+        if copy.added is not None:
+            raise ValueError(
+                f"{self.where} is one array, which has no room for {copy.added[0]!r}; use npz, csv "
+                "or parquet."
+            )
         source = self.values(copy.names)
         dtype = _written_type(source)
         if copy.begin.rows:
@@ -198,9 +203,13 @@ class NpzFile(PredictionFile):
         values, order = self.values(copy.names), self._order(copy.names)
         new = np.empty(values.shape, dtype=_written_type(values))
         back = slice(None) if order is None else order
+        cells: list[str] = []
         for rows in row_slices(values.shape[0], _base.BLOCK_ROWS):
             new[rows, back] = copy.changed(values[rows], rows.start)
+            cells += [] if copy.added is None else copy.added[1]()
         written = {"y_proba": new.reshape(self.stored.shape), ADAPTED: np.array(__version__)}
+        if copy.added is not None:
+            written[copy.added[0]] = np.array(cells)
         kept = [m for name, m in self.keys.items() if name not in (self.key, *written)]
         compression = self.keys[self.key].compress_type
         with self._archive() as old, zipfile.ZipFile(copy.stream, "w", compression) as archive:

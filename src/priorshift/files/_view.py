@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from priorshift._typing import Floats, float_type
-from priorshift.border import MappedTable, Rows, Table, divided_by_sums
+from priorshift._typing import Floats, Mask, float_type
+from priorshift.border import Rows, divided_by_sums, map_blocks
 from priorshift.files._base import Copy, PredictionFile, order_of
 
 
@@ -79,6 +79,16 @@ class ClassView(PredictionFile):
         return self.file.remarks
 
     @property
+    def delimiter(self) -> str:
+        """What separates the cells of CSV."""
+        return getattr(self.file, "delimiter", ",")
+
+    @property
+    def decimal_comma(self) -> bool:
+        """Whether the numbers of CSV have a decimal comma."""
+        return getattr(self.file, "decimal_comma", False)
+
+    @property
     def adapted(self) -> str | None:
         """Which version of priorshift adapted the predictions."""
         return self.file.adapted
@@ -95,12 +105,9 @@ class ClassView(PredictionFile):
     def rows(self, names: Sequence[str] | None = None) -> Rows:
         """Return the predictions as the file does, in blocks where it can."""
         rows, function = self.file.rows(self.stored_names(names)), self._function(names)
-        if not isinstance(rows, Table):
-            return function(rows)
         if function.changes_nothing:
             return rows
-        n_classes = rows.shape[1] if self.binary is None else 2
-        return MappedTable(rows, function, (rows.shape[0], n_classes), rows.dtype, None)
+        return map_blocks(function, rows, rows.shape[1] if self.binary is None else 2)
 
     def head(self, n_rows: int, names: Sequence[str] | None = None) -> Floats:
         """Read the predictions of the first rows only."""
@@ -117,6 +124,10 @@ class ClassView(PredictionFile):
     def n_rows(self) -> int | None:
         """Return the number of rows, if that is known without reading them."""
         return self.file.n_rows()
+
+    def place(self, row: int) -> str:
+        """Name a row as a reader of the file finds it."""
+        return self.file.place(row)
 
     def _rewrite(self, copy: Copy) -> None:
         around = _Around(self._function(copy.names), copy.function)
@@ -176,3 +187,105 @@ class _Around:
 
     def __call__(self, block: Floats) -> Floats:
         return self.meant.back(self.function(self.meant(block)))
+
+
+@dataclass(frozen=True)
+class KeptRows(PredictionFile):
+    """A file without some of its rows, in memory; a copy with new predictions has all of them.
+
+    Attributes
+    ----------
+    file : PredictionFile
+    kept : ndarray of bool, of shape (n_rows of the file,)
+    """
+
+    file: PredictionFile = None  # type: ignore[assignment]
+    kept: Mask = None  # type: ignore[assignment]
+
+    @classmethod
+    def of(cls, file: PredictionFile, kept: Mask) -> PredictionFile:
+        """Return a file without the rows that are not kept: itself, if all are."""
+        if kept.all():
+            return file
+        about = (file.path, file.label_column, file.kind, file.title, file.ignored, file.bounded)
+        return cls(*about, file, kept)
+
+    @property
+    def is_table(self) -> bool:
+        """Whether columns have names."""
+        return self.file.is_table
+
+    @property
+    def header(self) -> Sequence[str]:
+        """Names of all columns, as the file has them."""
+        return self.file.header
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The classes."""
+        return self.file.names
+
+    @property
+    def single(self) -> bool:
+        """Whether there is one column of predictions only."""
+        return self.file.single
+
+    @property
+    def delimiter(self) -> str:
+        """What separates the cells of CSV."""
+        return getattr(self.file, "delimiter", ",")
+
+    @property
+    def decimal_comma(self) -> bool:
+        """Whether the numbers of CSV have a decimal comma."""
+        return getattr(self.file, "decimal_comma", False)
+
+    @property
+    def resumable(self) -> bool:
+        """Whether `rewrite` can continue what an earlier run began."""
+        return self.file.resumable
+
+    def stored_names(self, names: Sequence[str] | None) -> Sequence[str] | None:
+        """Return what the file itself calls the columns of some classes."""
+        return self.file.stored_names(names)
+
+    def values(self, names: Sequence[str] | None) -> Floats:
+        """Read the predictions of the rows that are kept."""
+        return self.file.values(names)[self.kept]
+
+    def vector(self, name: str) -> NDArray[Any] | None:
+        """Read the cells of a column in the rows that are kept."""
+        found = self.file.vector(name)
+        return found[self.kept] if found is not None and found.shape == self.kept.shape else found
+
+    def labels(self) -> NDArray[Any] | None:
+        """Read the labels of the rows that are kept."""
+        found = self.file.labels()
+        return None if found is None else found[self.kept]
+
+    def n_rows(self) -> int:
+        """Return the number of rows that are kept."""
+        return int(np.count_nonzero(self.kept))
+
+    def place(self, row: int) -> str:
+        """Name a row as a reader of the file finds it."""
+        return self.file.place(int(np.flatnonzero(self.kept)[row]))
+
+    def _rewrite(self, copy: Copy) -> None:
+        """Give new predictions to rows that have some; leave all else as it is."""
+        whole: list[bool] = []
+
+        def changed(block: Floats) -> Floats:
+            there: Mask = ~np.isnan(block).any(axis=1)  # type: ignore[assignment]
+            new = block.copy()
+            whole[:] = there.tolist()
+            if any(whole):
+                new[there] = copy.function(block[there])
+            return new
+
+        def cells() -> list[str]:
+            given = iter(copy.added[1]() if copy.added is not None and any(whole) else ())
+            return [next(given) if there else "" for there in whole]
+
+        added = None if copy.added is None else (copy.added[0], cells)
+        self.file._rewrite(replace(copy, function=changed, added=added))

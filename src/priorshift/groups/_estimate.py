@@ -21,13 +21,13 @@ from sklearn.utils.validation import check_is_fitted
 from priorshift._typing import Mask, Vector
 from priorshift.border import (
     Predictions,
-    Table,
     as_decisions,
     check_proba,
     check_sample_weight,
     check_source_mass,
     column_of,
     in_class_order,
+    is_array,
     some,
 )
 from priorshift.estimators import PriorEstimate, PriorEstimator
@@ -233,7 +233,7 @@ def _is_each_alone(
     estimator: PriorEstimator, rows: GroupedRows, pooling: Pooling, request: IntervalRequest | None
 ) -> bool:
     """Whether to estimate every group as a target of its own, because no batch can solve for it."""
-    plain = rows.weight is None and request is None and not isinstance(rows.y_proba, Table)
+    plain = rows.weight is None and request is None and is_array(rows.y_proba)
     by_counts = estimator.counts_suffice and estimator.confusion_.seen.all()
     in_batch = estimator.batch is not None and (by_counts or not estimator.counts_suffice)
     return not in_batch and plain and not pooling

@@ -3,5 +3,14 @@
 from priorshift.monitor._monitor import PriorMonitor
 from priorshift.monitor._past import ONLINE
 from priorshift.monitor._steps import MonitorHistory, MonitorStep, describe
+from priorshift.monitor._windows import PERIODS, cut_windows
 
-__all__ = ["ONLINE", "MonitorHistory", "MonitorStep", "PriorMonitor", "describe"]
+__all__ = [
+    "ONLINE",
+    "PERIODS",
+    "MonitorHistory",
+    "MonitorStep",
+    "PriorMonitor",
+    "cut_windows",
+    "describe",
+]

@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 
 from priorshift._results import Backend, make_frame
 from priorshift._typing import Indices, Labels, Vector
-from priorshift.border import check_choice, check_classes, check_count, check_priors, some
+from priorshift.border import check_choice, check_classes, check_priors, some
 from priorshift.estimators import PriorEstimate, traits_of
 from priorshift.plotting.style import (
     WIDTH,
@@ -93,31 +93,27 @@ class ComparisonDisplay(Display):
     @classmethod
     def from_estimates(
         cls,
-        estimates: Mapping[str, PriorEstimate] | Sequence[PriorEstimate],
+        estimates: Mapping[str, PriorEstimate],
         *,
         truth: Any = None,
-        kind: Kind = "auto",
         ax: "Axes | None" = None,
     ) -> Self:
         """Plot estimates of the same target by several methods.
 
         Parameters
         ----------
-        estimates : list of PriorEstimate, or mapping from str to PriorEstimate
-            Each is labelled with the name of its method, or with its key in the mapping.
+        estimates : mapping from str to PriorEstimate
+            By name, such as the `estimates` of a `Comparison`.
         truth : array-like of shape (n_classes,) or mapping, optional
             True priors of the target.
-        kind : {"auto", "priors", "distance"}, default="auto"
         ax : matplotlib Axes, optional
             Axes to plot on; by default those of a new pyplot figure.
         """
         if not estimates:
             raise ValueError("estimates is empty; give at least one.")
-        if not isinstance(estimates, Mapping):
-            estimates = _by_method(estimates)
         classes = next(iter(estimates.values())).classes
         priors = [_in_order(name, estimate, classes) for name, estimate in estimates.items()]
-        return cls(priors, tuple(estimates), classes, truth=truth).plot(ax, kind=kind)
+        return cls(priors, tuple(estimates), classes, truth=truth).plot(ax)
 
     @property
     def distances(self) -> Vector:
@@ -136,37 +132,33 @@ class ComparisonDisplay(Display):
             columns["truth"] = np.tile(self.truth, n_methods)
         return make_frame(columns, backend)
 
-    def figsize(self, kind: Kind = "auto", max_classes: int = MAX_CLASSES) -> tuple[float, float]:
+    def figsize(self, kind: Kind = "auto") -> tuple[float, float]:
         """Return the inches a figure needs."""
         n_methods = len(self.methods) + (self.truth is not None)
         if self._resolve(kind) == "distance":
             side = 2.6 + 0.36 * n_methods
             return max(side + 0.6, 4.5), max(side, 3.6)
-        n_rows = min(self.classes.size, max_classes)
+        n_rows = min(self.classes.size, MAX_CLASSES)
         return WIDTH, 1.2 + max(n_rows * max(0.3, 0.11 * n_methods), 0.22 * n_methods)
 
-    def plot(
-        self, ax: "Axes | None" = None, *, kind: Kind = "auto", max_classes: int = MAX_CLASSES
-    ) -> Self:
+    def plot(self, ax: "Axes | None" = None, *, kind: Kind = "auto") -> Self:
         """Plot priors by class and method, or distances between methods.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
         kind : {"auto", "priors", "distance"}, default="auto"
-            "auto" plots priors if there are at most 60 of them.
-        max_classes : int, default=12
-            With more classes, only those on which the methods differ most are shown.
+            "auto" plots priors if there are at most 60 of them; of more than 12 classes, those on
+            which the methods differ most.
         """
         check_choice(kind, ("auto", "priors", "distance"), "kind")
-        check_count(max_classes, "max_classes")
-        figsize = self.figsize(kind, max_classes)
+        figsize = self.figsize(kind)
         if self._resolve(kind) == "distance":
             ax = self._axes(ax, figsize, "compressed")
             self._draw_distances(ax)
         else:
             ax = self._axes(ax, figsize)
-            self._draw_priors(ax, self._disputed(max_classes))
+            self._draw_priors(ax, self._disputed())
         return self
 
     def _resolve(self, kind: Kind) -> Kind:
@@ -174,11 +166,11 @@ class ComparisonDisplay(Display):
             ("priors" if self.priors.size <= MAX_DOTS else "distance") if kind == "auto" else kind
         )
 
-    def _disputed(self, most: int) -> Indices:
+    def _disputed(self) -> Indices:
         """Return the classes to draw: all in order, or those whose priors differ most."""
-        if self.classes.size <= most:
+        if self.classes.size <= MAX_CLASSES:
             return np.arange(self.classes.size)
-        return movers(np.ptp(self._with_truth()[1], axis=0), most)
+        return movers(np.ptp(self._with_truth()[1], axis=0), MAX_CLASSES)
 
     def _with_truth(self) -> tuple[list[str], Vector]:
         """Return names and priors of the methods, the truth first if it is known."""
@@ -248,18 +240,6 @@ class ComparisonDisplay(Display):
 
 def _points_wide(ax: "Axes") -> float:
     return float(72 * ax.bbox.width / ax.figure.dpi)
-
-
-def _by_method(estimates: Sequence[PriorEstimate]) -> dict[str, PriorEstimate]:
-    """Name estimates by their methods; the second one by the same method is "em (2)"."""
-    named: dict[str, PriorEstimate] = {}
-    for estimate in estimates:
-        name, number = estimate.method, 1
-        while name in named:
-            number += 1
-            name = f"{estimate.method} ({number})"
-        named[name] = estimate
-    return named
 
 
 def _in_order(name: str, estimate: PriorEstimate, classes: Labels) -> Vector:

@@ -10,10 +10,9 @@ from priorshift._typing import Indices, Mask, Vector
 from priorshift.border import (
     check_choice,
     check_classes,
-    check_sample_weight,
 )
 from priorshift.counts import Confusion, Decision
-from priorshift.plotting._samples import labels_first, read_labelled
+from priorshift.plotting._samples import read_labelled
 from priorshift.plotting.style import (
     GREY,
     WIDTH,
@@ -98,15 +97,12 @@ class ConfusionDisplay(Display):
             )
 
     @classmethod
-    @labels_first
     def from_predictions(
         cls,
         y: ArrayLike,
         y_proba: ArrayLike,
         *,
         classes: ArrayLike | None = None,
-        decision: Decision = "hard",
-        sample_weight: ArrayLike | None = None,
         ax: "Axes | None" = None,
     ) -> Self:
         """Plot the confusion matrix of a labelled validation set.
@@ -116,23 +112,15 @@ class ConfusionDisplay(Display):
         y : array-like of shape (n_samples,)
             Labels.
         y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-            Predicted probabilities. If they are 1-D, pass both arguments by name:
-            ``from_predictions(y=..., y_proba=...)``.
+            Predicted probabilities; 1-D is the probability of the second class.
         classes : array-like of shape (n_classes,), optional
             Class names in the order of the columns; by default the column names of a frame, or the
             sorted labels.
-        decision : {"hard", "soft"}, default="hard"
-        sample_weight : array-like of shape (n_samples,), optional
         ax : matplotlib Axes, optional
             Axes to plot on; by default those of a new pyplot figure.
         """
         values, codes, names = read_labelled(y_proba, y, classes)
-        confusion = Confusion.from_arrays(
-            values,
-            codes,
-            decision=decision,
-            sample_weight=check_sample_weight(sample_weight, codes.size),
-        )
+        confusion = Confusion.from_arrays(values, codes, decision="hard")
         return cls.from_confusion(confusion, names, ax=ax)
 
     @classmethod

@@ -10,14 +10,10 @@ from priorshift._typing import Labels, Vector
 from priorshift.adapt import cheapest, check_costs, prior_ratio
 from priorshift.border import (
     check_priors,
-    check_proba,
-    encode_labels,
-    ordered,
-    read_labels,
     row_blocks,
-    settle_classes,
     some,
 )
+from priorshift.plotting._samples import read_labelled
 from priorshift.plotting.style import (
     BLUE,
     VERMILLION,
@@ -79,8 +75,8 @@ class CostDisplay(Display):
     @classmethod
     def from_predictions(
         cls,
-        y_proba: ArrayLike,
         y: ArrayLike,
+        y_proba: ArrayLike,
         costs: Any = None,
         *,
         positive_class: Any = None,
@@ -92,8 +88,8 @@ class CostDisplay(Display):
 
         Parameters
         ----------
-        y_proba, y
-            Predicted probabilities and labels of validation; every class must occur.
+        y, y_proba
+            Labels and predicted probabilities of validation; every class must occur.
         costs : array-like of shape (n_classes, n_classes) or mapping, optional
             As for `priorshift.decide`; by default every error costs 1.
         positive_class : object, optional
@@ -103,11 +99,7 @@ class CostDisplay(Display):
         classes, ax
             As for `ConfusionDisplay.from_predictions`.
         """
-        labels = read_labels(y, name="y")
-        predictions = check_proba(y_proba, classes=classes, labels=labels)
-        names = settle_classes(predictions, labels, classes)
-        rows = ordered(predictions, names).values
-        index = encode_labels(labels, names)
+        rows, index, names = read_labelled(y_proba, y, classes)
         size = np.bincount(index, minlength=names.size)
         if not size.all():
             raise ValueError(

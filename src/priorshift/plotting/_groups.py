@@ -83,24 +83,13 @@ class GroupsDisplay(Display):
         self.method = method
 
     @classmethod
-    def from_estimates(
-        cls,
-        estimates: GroupEstimates,
-        *,
-        max_groups: int = MAX_GROUPS,
-        max_classes: int = MAX_CLASSES,
-        ax: "Axes | None" = None,
-    ) -> Self:
+    def from_estimates(cls, estimates: GroupEstimates, *, ax: "Axes | None" = None) -> Self:
         """Plot the estimates of groups.
 
         Parameters
         ----------
         estimates : GroupEstimates
             Its `interval` is shown if it has one.
-        max_groups : int, default=20
-            With more groups, only those that moved most are shown.
-        max_classes : int, default=4
-            With more classes, only those that vary most are shown.
         ax : matplotlib Axes, optional
             Axes to plot on; by default those of a new pyplot figure.
         """
@@ -113,35 +102,25 @@ class GroupsDisplay(Display):
             interval=estimates.interval,
             method=estimates.method,
         )
-        return display.plot(ax, max_groups=max_groups, max_classes=max_classes)
+        return display.plot(ax)
 
-    def figsize(
-        self, max_groups: int = MAX_GROUPS, max_classes: int = MAX_CLASSES
-    ) -> tuple[float, float]:
+    def figsize(self) -> tuple[float, float]:
         """Return the inches a figure needs."""
-        row = max(0.26, 0.09 * min(self.classes.size, max_classes))
-        return WIDTH, 1.6 + row * min(self.groups.size, max_groups)
+        row = max(0.26, 0.09 * min(self.classes.size, MAX_CLASSES))
+        return WIDTH, 1.6 + row * min(self.groups.size, MAX_GROUPS)
 
-    def plot(
-        self,
-        ax: "Axes | None" = None,
-        *,
-        max_groups: int = MAX_GROUPS,
-        max_classes: int = MAX_CLASSES,
-    ) -> Self:
-        """Plot the groups that moved most, in the order of their labels.
+    def plot(self, ax: "Axes | None" = None) -> Self:
+        """Plot the 20 groups that moved most, in order, with the four classes that vary most.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-        max_groups : int, default=20
-        max_classes : int, default=4
         """
-        rows, columns = self.movers(max_groups), self.varying(max_classes)
-        ax = self._axes(ax, self.figsize(max_groups, max_classes))
+        rows, columns = self.movers(), self.varying()
+        ax = self._axes(ax, self.figsize())
         for at, k in enumerate(columns):
             self._draw_class(ax, rows, int(k), at, columns.size)
-        self._label(ax, rows, columns)
+        self._label(ax, rows)
         return self
 
     def frame(self, backend: Backend = "pandas") -> Any:
@@ -160,15 +139,15 @@ class GroupsDisplay(Display):
             columns |= {"lower": lower.ravel(), "upper": upper.ravel()}
         return make_frame(columns, backend)
 
-    def movers(self, max_groups: int = MAX_GROUPS) -> Indices:
+    def movers(self) -> Indices:
         """Return the positions of the groups farthest from the pooled priors, in order."""
-        return farthest(self._distance(), max_groups, "max_groups")
+        return farthest(self._distance(), MAX_GROUPS)
 
-    def varying(self, max_classes: int = MAX_CLASSES) -> Indices:
+    def varying(self) -> Indices:
         """Return the positions of the classes that differ most between groups, in order."""
-        return farthest(np.abs(self.priors - self.pooled).mean(axis=0), max_classes)
+        return farthest(np.abs(self.priors - self.pooled).mean(axis=0), MAX_CLASSES)
 
-    def summary(self, max_groups: int = MAX_GROUPS, max_classes: int = MAX_CLASSES) -> str:
+    def summary(self) -> str:
         """Summarise all groups, and which of them are shown."""
         G, K = self.priors.shape
         middle = short_percent(float(np.median(self._distance())))
@@ -176,8 +155,8 @@ class GroupsDisplay(Display):
             f"{G:,} {'group' if G == 1 else 'groups'}, {K:,} classes; "
             f"median total variation from pooled {middle}"
         )
-        shown = [f"the {max_groups:,} groups that moved most"] if max_groups < G else []
-        shown += [f"the {max_classes:,} classes that vary most"] if max_classes < K else []
+        shown = [f"the {MAX_GROUPS:,} groups that moved most"] if MAX_GROUPS < G else []
+        shown += [f"the {MAX_CLASSES:,} classes that vary most"] if MAX_CLASSES < K else []
         return f"{text}\nshown: {', '.join(shown)}" if shown else text
 
     def _distance(self) -> Vector:
@@ -194,13 +173,12 @@ class GroupsDisplay(Display):
         label = shorten(self.classes[k], LONGEST)
         ax.plot(self.priors[rows, k], y, ls="none", ms=5, clip_on=False, label=label, **style)
 
-    def _label(self, ax: "Axes", rows: Indices, columns: Indices) -> None:
+    def _label(self, ax: "Axes", rows: Indices) -> None:
         names = [shorten(group, 18) for group in self.groups[rows]]
         frame_rows(ax, names, "class prior   (dotted: pooled)", parted=True)
         if self.n is not None:
             write_beside(ax, [f"n = {int(n):,}" for n in self.n[rows]])
-        summary = self.summary(rows.size, columns.size)
-        write_head(ax, f"Class priors of groups{by(self.method)}", summary)
+        write_head(ax, f"Class priors of groups{by(self.method)}", self.summary())
 
 
 def _of_shape(values: ArrayLike, shape: tuple[int, ...], name: str) -> Vector:

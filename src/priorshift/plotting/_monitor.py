@@ -95,23 +95,17 @@ class MonitorDisplay(Display):
 
     @classmethod
     def from_monitor(
-        cls,
-        monitor: PriorMonitor | MonitorHistory,
-        *,
-        max_classes: int = MAX_CLASSES,
-        ax: "Axes | None" = None,
+        cls, monitor: PriorMonitor | MonitorHistory, *, ax: "Axes | None" = None
     ) -> Self:
         """Plot what a monitor has seen.
 
         Parameters
         ----------
         monitor : PriorMonitor or MonitorHistory
-        max_classes : int, default=8
-            With more classes, only those that moved most are shown.
         ax : matplotlib Axes, optional
             Axes to plot on; by default those of a new pyplot figure.
         """
-        return cls.of_history(monitor).plot(ax, max_classes=max_classes)
+        return cls.of_history(monitor).plot(ax)
 
     @classmethod
     def of_history(cls, monitor: PriorMonitor | MonitorHistory) -> Self:
@@ -135,22 +129,21 @@ class MonitorDisplay(Display):
         """Return the inches a figure needs."""
         return WIDTH, 4.4
 
-    def plot(self, ax: "Axes | None" = None, *, max_classes: int = MAX_CLASSES) -> Self:
-        """Plot the classes that moved most.
+    def plot(self, ax: "Axes | None" = None) -> Self:
+        """Plot the classes that moved most, at most eight.
 
         Parameters
         ----------
-        ax, max_classes
-            As for `from_monitor`.
+        ax : matplotlib Axes, optional
         """
-        chosen = self.movers(max_classes)
+        chosen = self.movers()
         ax = self._axes(ax, self.figsize())
         when = positions(self.time)
         self._draw_lines(ax, when, chosen)
         self._draw_alarms(ax, when)
         names = [shorten(label) for label in self.classes[chosen]]
         name_ends(ax, names, when[-1], self.priors[-1, chosen])
-        self._label(ax, chosen)
+        self._label(ax)
         return self
 
     def frame(self, backend: Backend = "pandas") -> Any:
@@ -163,15 +156,15 @@ class MonitorDisplay(Display):
         names = [f"prior:{name}" for name in self.classes.tolist()]
         return make_frame(columns | dict(zip(names, self.priors.T, strict=True)), backend)
 
-    def movers(self, max_classes: int = MAX_CLASSES) -> Indices:
+    def movers(self) -> Indices:
         """Return the positions of the classes farthest from the source at some step, in order.
 
         Where the source is not known, those farthest from where they began.
         """
         start = self.priors[0] if self.source_priors is None else self.source_priors
-        return farthest(np.abs(self.priors - start).max(axis=0), max_classes)
+        return farthest(np.abs(self.priors - start).max(axis=0), MAX_CLASSES)
 
-    def summary(self, max_classes: int = MAX_CLASSES) -> str:
+    def summary(self) -> str:
         """Summarise the number of steps and alarms, and what is not shown."""
         n_steps, n_alarms = self.priors.shape[0], int(self.raised.sum())
         alarms = "no alarm" if not n_alarms else f"{n_alarms} alarm{'s' if n_alarms > 1 else ''}"
@@ -180,7 +173,7 @@ class MonitorDisplay(Display):
         if self.source_priors is not None:
             distance = float(total_variation(self.priors[-1], self.source_priors))
             text += f"; total variation at the end {short_percent(distance)}"
-        hidden = self.classes.size - min(self.classes.size, max_classes)
+        hidden = self.classes.size - min(self.classes.size, MAX_CLASSES)
         return text + (f"\nnot shown: {hidden:,} classes that moved less" if hidden else "")
 
     def _draw_lines(self, ax: "Axes", when: NDArray[Any], chosen: Indices) -> None:
@@ -235,14 +228,14 @@ class MonitorDisplay(Display):
             ax.axvspan(when[first], when[last], color=VERMILLION, alpha=0.12, lw=0, label=label)
             label = f"_{label}"  # one entry of the legend for all of them
 
-    def _label(self, ax: "Axes", chosen: Indices) -> None:
+    def _label(self, ax: "Axes") -> None:
         share_axis(ax.yaxis)
         ax.set_ylabel("class prior")
         label_time(ax, self.time, numbered=self.numbered)
         ax.grid(axis="y", alpha=0.3)
         ax.set_axisbelow(True)
         bare(ax, "bottom")
-        write_head(ax, f"Class priors over time{by(self.method)}", self.summary(chosen.size))
+        write_head(ax, f"Class priors over time{by(self.method)}", self.summary())
 
 
 def _check_steps(priors: ArrayLike) -> Vector:

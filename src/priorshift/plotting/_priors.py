@@ -76,44 +76,40 @@ class PriorsDisplay(Display):
         self.unseen_classes, self.method = unseen_classes, method
 
     @classmethod
-    def from_estimate(
-        cls, estimate: PriorEstimate, *, max_classes: int = MAX_CLASSES, ax: "Axes | None" = None
-    ) -> Self:
+    def from_estimate(cls, estimate: PriorEstimate, *, ax: "Axes | None" = None) -> Self:
         """Plot an estimate.
 
         Parameters
         ----------
         estimate : PriorEstimate
             Its `interval` is shown if it has one.
-        max_classes, ax
-            As for `plot`.
+        ax : matplotlib Axes, optional
+            Axes to plot on; by default those of a new pyplot figure.
         """
         display = cls(
             estimate.priors,
             estimate.source_priors,
             estimate.classes,
-            interval=getattr(estimate, "interval", None),
+            interval=estimate.interval,
             unseen_classes=estimate.unseen_classes,
             method=estimate.method,
         )
-        return display.plot(ax, max_classes=max_classes)
+        return display.plot(ax)
 
-    def figsize(self, max_classes: int = MAX_CLASSES) -> tuple[float, float]:
+    def figsize(self) -> tuple[float, float]:
         """Return the inches a figure needs."""
-        return WIDTH, 1.5 + 0.26 * min(self.priors.size, max_classes)
+        return WIDTH, 1.5 + 0.26 * min(self.priors.size, MAX_CLASSES)
 
-    def plot(self, ax: "Axes | None" = None, *, max_classes: int = MAX_CLASSES) -> Self:
-        """Plot the classes that moved most, with gains above losses.
+    def plot(self, ax: "Axes | None" = None) -> Self:
+        """Plot the classes that moved most, at most 20, with gains above losses.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
             Axes to plot on; by default those of a new pyplot figure.
-        max_classes : int, default=20
-            With more classes, only those that moved most are shown.
         """
-        rows = self.movers(max_classes)
-        ax = self._axes(ax, self.figsize(max_classes))
+        rows = self.movers()
+        ax = self._axes(ax, self.figsize())
         self._draw_rows(ax, rows)
         self._label(ax, rows)
         return self
@@ -131,13 +127,13 @@ class PriorsDisplay(Display):
             columns |= {"lower": self.interval[:, 0], "upper": self.interval[:, 1]}
         return make_frame(columns, backend)
 
-    def movers(self, max_classes: int = MAX_CLASSES) -> Indices:
+    def movers(self) -> Indices:
         """Return the positions of the classes that moved most, from largest gain to loss."""
         change = self.priors - self.source_priors
-        chosen = farthest(np.abs(change), max_classes)
+        chosen = farthest(np.abs(change), MAX_CLASSES)
         return chosen[np.argsort(-change[chosen], kind="stable")]
 
-    def summary(self, max_classes: int = MAX_CLASSES) -> str:
+    def summary(self) -> str:
         """Summarise the changes over all classes."""
         change = self.priors - self.source_priors
         gained, lost = int((change > NOTHING).sum()), int((change < -NOTHING).sum())
@@ -146,7 +142,7 @@ class PriorsDisplay(Display):
             f"{gained:,} of {change.size:,} classes gained, {lost:,} lost; "
             f"total variation {short_percent(moved)}"
         )
-        others = np.setdiff1d(np.arange(change.size), self.movers(max_classes))
+        others = np.setdiff1d(np.arange(change.size), self.movers())
         if others.size:
             before, after = self.source_priors[others].sum(), self.priors[others].sum()
             text += (
@@ -182,7 +178,7 @@ class PriorsDisplay(Display):
         ratio = prior_ratio(self.priors, self.source_priors)
         known = self.source_priors > NO_PRIOR
         write_beside(ax, [times(ratio[k]) if known[k] else "new" for k in rows])
-        write_head(ax, f"Class priors{by(self.method)}", self.summary(rows.size))
+        write_head(ax, f"Class priors{by(self.method)}", self.summary())
 
 
 def _check_interval(interval: ArrayLike, n_classes: int) -> Vector:

@@ -8,17 +8,15 @@ from scipy.special import ndtri
 
 from priorshift._results import Backend, make_frame
 from priorshift._typing import Vector
-from priorshift.border import check_choice, check_count
-from priorshift.evidence import HISTOGRAM_EDGES, Reliability, Strategy, calibration_error
+from priorshift.border import check_count
+from priorshift.evidence import HISTOGRAM_EDGES, Reliability, calibration_error
 from priorshift.intervals import wilson_bounds
-from priorshift.plotting._samples import labels_first, read_labelled
+from priorshift.plotting._samples import read_labelled
 from priorshift.plotting.style import BLUE, GREY, Display, bare, ink, share_axis, write_head
 from priorshift.text import short_percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-STRATEGIES: dict[Strategy, str] = {"quantile": "equal count", "uniform": "equal width"}
 
 LEVEL = 0.95
 STRIP = 0.3
@@ -46,8 +44,6 @@ class ReliabilityDisplay(Display):
         Number of samples in 40 bins of equal width from 0 to 1.
     n_classes : int
         Confidence is never below 1 / n_classes.
-    strategy : {"quantile", "uniform"}, default="quantile"
-        Whether bins have equal numbers of samples, or equal width.
 
     Attributes
     ----------
@@ -71,11 +67,7 @@ class ReliabilityDisplay(Display):
         counts: ArrayLike,
         histogram: ArrayLike,
         n_classes: int,
-        *,
-        strategy: Strategy = "quantile",
     ) -> None:
-        check_choice(strategy, tuple(STRATEGIES), "strategy")
-        self.strategy = strategy
         self.confidence = np.asarray(confidence, dtype=np.float64)
         self.accuracy = np.asarray(accuracy, dtype=np.float64)
         self.counts = np.asarray(counts, dtype=np.float64)
@@ -95,15 +87,12 @@ class ReliabilityDisplay(Display):
             )
 
     @classmethod
-    @labels_first
     def from_predictions(
         cls,
         y: ArrayLike,
         y_proba: ArrayLike,
         *,
         classes: ArrayLike | None = None,
-        n_bins: int = 10,
-        strategy: Strategy = "quantile",
         ax: "Axes | None" = None,
     ) -> Self:
         """Plot the reliability of labelled predictions.
@@ -112,24 +101,14 @@ class ReliabilityDisplay(Display):
         ----------
         y, y_proba, classes, ax
             As for `ConfusionDisplay.from_predictions`.
-        n_bins : int, default=10
-            Maximum number of bins; equal confidences share one.
-        strategy : {"quantile", "uniform"}, default="quantile"
-            Bins with equal numbers of samples, so that none is nearly empty, or of equal width.
         """
-        check_choice(strategy, tuple(STRATEGIES), "strategy")
-        check_count(n_bins, "n_bins")
         values, codes, names = read_labelled(y_proba, y, classes)
-        found = Reliability.of(values, codes, n_bins=n_bins, strategy=strategy)
-        display = cls(
-            found.confidence,
-            found.accuracy,
-            found.rows,
-            found.histogram,
-            names.size,
-            strategy=strategy,
-        )
-        return display.plot(ax)
+        return cls.from_reliability(Reliability.of(values, codes), names.size).plot(ax)
+
+    @classmethod
+    def from_reliability(cls, found: Reliability, n_classes: int) -> Self:
+        """Hold the bins that were counted, without drawing."""
+        return cls(found.confidence, found.accuracy, found.rows, found.histogram, n_classes)
 
     @property
     def ece(self) -> float:
@@ -192,7 +171,7 @@ class ReliabilityDisplay(Display):
             lw=1.5,
             elinewidth=1.2,
             capsize=2.5,
-            label=f"bins of {STRATEGIES[self.strategy]}, {LEVEL:.0%} interval",
+            label=f"bins of equal count, {LEVEL:.0%} interval",
         )
         ax.set_xlim(lowest, 1.01)
         ax.set_ylim(-STRIP, 1.02)

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Indices, Mask, Vector
-from priorshift.border import check_count
 from priorshift.exceptions import missing
 from priorshift.text import movers
 
@@ -223,7 +222,7 @@ def spread(heights: Vector) -> Vector:
     return placed
 
 
-def farthest(distances: Vector, most: int, name: str = "max_classes") -> Indices:
+def farthest(distances: Vector, most: int) -> Indices:
     """Return the positions of the largest distances, at most `most` of them, in order.
 
     Examples
@@ -232,7 +231,7 @@ def farthest(distances: Vector, most: int, name: str = "max_classes") -> Indices
     >>> farthest(np.array([0.1, 0.3, 0.0, 0.2]), 2)
     array([1, 3])
     """
-    return np.sort(movers(distances, check_count(most, name)))
+    return np.sort(movers(distances, most))
 
 
 def frame_rows(ax: "Axes", names: Sequence[str], xlabel: str, *, parted: bool = False) -> None:

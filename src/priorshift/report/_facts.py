@@ -15,11 +15,11 @@ from priorshift.assessment import ACCURACY, Assessment, adapting, weigh
 from priorshift.border import (
     Block,
     Predictions,
-    Table,
     as_decisions,
     check_priors,
     check_proba,
     encode_labels,
+    is_array,
     map_reduce,
     ordered,
     read_labels,
@@ -315,7 +315,7 @@ def _count_target(
         else:
             routes = map_reduce(counting, rows).tocoo()
     told = [str(warning.message) for warning in caught]
-    if isinstance(rows, Table):
+    if not is_array(rows):
         kept = "rows have no class left that the target priors allow; they keep their original "
         told = [f"Some {kept}probabilities." if kept in message else message for message in told]
     moved = routes.row != routes.col

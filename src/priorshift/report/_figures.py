@@ -254,10 +254,8 @@ def draw_figures(facts: Facts) -> dict[str, FigureOf]:
                 "as the class of the row.",
             )
         if facts.reliability is not None:
-            found, K = facts.reliability, facts.estimate.classes.size
-            reliable = ReliabilityDisplay(
-                found.confidence, found.accuracy, found.rows, found.histogram, K
-            )
+            K = facts.estimate.classes.size
+            reliable = ReliabilityDisplay.from_reliability(facts.reliability, K)
             title = "Share of right decisions by confidence on validation; see the table."
             figures["reliability"] = FigureOf(
                 _draw(reliable.plot, "reliability", (WIDTH, WIDTH), title, legend_above=True),

@@ -24,7 +24,7 @@ from typing import overload
 import numpy as np
 
 from priorshift._typing import Indices, Vector
-from priorshift.border import SparseTable, map_rows, single_threaded_blas
+from priorshift.border import is_sparse, map_rows, single_threaded_blas
 from priorshift.solvers._interior_point import (
     COARSE_GAP,
     MANY_CLASSES,
@@ -107,7 +107,7 @@ def _maximise(problem: Mixture, p: Vector, tol: float, max_iter: int) -> Solutio
     if (problem.excess < 0).any():
         return _fixed_point(problem, p, max_iter)
     exact = Curvature(problem).exact
-    if isinstance(problem.A, SparseTable) and problem.n_classes > MANY_CLASSES:
+    if is_sparse(problem.A) and problem.n_classes > MANY_CLASSES:
         point, n_iter = matrix_free(problem, p, tol, max_iter)
     else:  # Newton's matrix may cost a few passes, or many
         begin = _newton if exact else _try_em

@@ -27,11 +27,12 @@ from priorshift.border import (
     Rows,
     SparseBlock,
     SparseTable,
-    Table,
     TensorTable,
+    is_array,
     map_reduce,
     map_rows,
     multiply,
+    on_device,
     row_blocks,
     times,
     to_numpy,
@@ -120,7 +121,7 @@ class Mixture:
         """
         scale = np.ones(A.shape[1]) if scale is None else scale
         excess = np.broadcast_to(np.asarray(alpha, np.float64) - 1, scale.shape)
-        if isinstance(A, Table):
+        if not is_array(A):
             assert weights is None
             impossible = float(map_reduce(_Impossible(scale), A)) if (scale == 0).any() else 0.0
             mass = A.shape[0] - impossible
@@ -134,7 +135,7 @@ class Mixture:
         if isinstance(A, SparseBlock):
             A = SparseTable(A)  # its blocks are cut by scores, not by classes
         kind = cls
-        if isinstance(A, TensorTable):
+        if on_device(A):
             kind, A = TensorMixture, A.detached()
         return kind(A, scale, weights, excess, float(mass + excess.sum()), impossible)
 
@@ -227,12 +228,12 @@ class Mixture:
     @LockFree
     def hidden(self) -> Vector | None:
         """The scale, where it hides whole rows of a table, which are then impossible."""
-        left_in = isinstance(self.A, Table) and self.weights is None and self.impossible
+        left_in = not is_array(self.A) and self.weights is None and self.impossible
         return self.scale if left_in else None
 
     def _sample(self, p: Vector, step: float) -> tuple[Floats, Vector, Vector, Indices | None]:
         """Sample rows: a table's are fetched, an array's stay where they are, as numbers."""
-        fetched = isinstance(self.A, Table)
+        fetched = not is_array(self.A)
         kernel = _Sample(self.scale * p, self.scale, self.weights, step, fetched)
         found, parts = map_reduce(kernel, self.A, block_bytes=self._block_bytes)
         stands_for = np.concatenate(parts)
@@ -252,7 +253,7 @@ class Mixture:
             work = A.shape[0] * K**2 / GEMM_SPEED_UP
             bytes_ = self._block_bytes
             return map_reduce(kernel, A, work=work, block_bytes=bytes_, n_parts=HESSIAN_PARTS)
-        assert not isinstance(A, Table)
+        assert is_array(A)
 
         def of_part(part: slice) -> Vector:
             hessian = np.zeros((K, K))
@@ -269,7 +270,7 @@ class Mixture:
     @LockFree
     def _little(self) -> bool:
         """Whether the rows are an array of one block."""
-        return not isinstance(self.A, Table) and 8 * self.A.size <= self._bytes_without_copy
+        return is_array(self.A) and 8 * self.A.size <= self._bytes_without_copy
 
     @LockFree
     def _block_bytes(self) -> int:

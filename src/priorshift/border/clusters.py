@@ -1,0 +1,540 @@
+"""Rows on a cluster: Dask arrays and Spark frames register as tables (extras `dask`, `spark`).
+
+Every pass runs where the rows are. A task folds the blocks of one chunk of a Dask array, or of one
+partition of a Spark frame, and returns one result. Dask's workers add up those of many chunks;
+Spark's come back as bytes in NumPy's format, so that the driver unpickles nothing.
+"""
+
+import io
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import zip_longest
+from typing import Any, NoReturn, Self
+
+import numpy as np
+
+from priorshift._typing import Floats, are_numbers, float_type
+from priorshift.border.rows import Blocks, Done, Fold, Table, add, own, slices, table_kind
+from priorshift.border.threads import row_slices, single_threaded_blas
+
+MOST_HELD = 2**30
+"""Bytes up to which chunks are kept in this process, if there is no cluster to keep them."""
+
+MERGED = 16
+"""Results that one task adds up; up to this many chunks need no such task."""
+
+RESULT = "partition int, found binary, error string"
+"""What a pass returns: one row per partition."""
+
+NUMBERS = frozenset({"float", "double", "byte", "short", "integer", "long"})
+COUNTED_ROWS = 2**16
+
+
+@table_kind
+class DaskTable(Table):
+    """A Dask array, read chunk by chunk where the chunks are.
+
+    `estimate` and `fit` wrap every Dask array in one. Wrap it yourself to use the same data with
+    several methods: then it is computed, and kept, only once.
+
+    Parameters
+    ----------
+    array : dask.array.Array of shape (n_samples, n_classes)
+        Probabilities. Chunks of columns are joined; unknown numbers of rows are counted first,
+        and those that the array claims are compared with what its chunks turn out to hold.
+    persist : bool, optional
+        Whether to compute the chunks once and keep them between passes. By default they are kept
+        in the memory of a cluster's workers (which spill to disk when it is full), and in this
+        process only up to 1 GiB: beyond that, every pass computes them again.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import priorshift as ps
+    >>> from priorshift.border import DaskTable
+    >>> y_proba = da.from_array([[0.9, 0.1], [0.6, 0.4], [0.9, 0.1], [0.2, 0.8]], chunks=(2, 2))
+    >>> table = DaskTable(y_proba)
+    >>> ps.EM().fit(source_priors=[0.5, 0.5]).estimate(table).priors.round(3)
+    array([0.898, 0.102])
+    """
+
+    def __init__(self, array: Any, *, persist: bool | None = None) -> None:
+        self.dtype = _dask_type(array)
+        self._client = _client()
+        if persist is None:
+            # the size of unknown chunks is NaN, and so not known to be small
+            persist = self._client is not None or array.nbytes <= MOST_HELD
+        array = _in_whole_rows(array, persist)
+        self.array = array.persist() if persist else _optimised(array)
+        self.shape = array.shape
+        self._starts = np.cumsum((0, *array.chunks[0])).tolist()
+        self._held = persist
+
+    @classmethod
+    def recognises(cls, values: Any) -> bool:
+        """Recognise Dask arrays, without importing Dask."""
+        return is_dask_array(values)
+
+    @classmethod
+    def of(cls, values: Any, name: str = "y_proba") -> Self:  # noqa: ARG003
+        """Wrap a Dask array."""
+        return cls(values)
+
+    def blocks(self, part: slice, n_rows: int) -> Blocks:
+        """Fetch the rows of a part block by block."""
+        for rows, block in slices(self.array, part, n_rows):
+            yield rows, np.asarray(block.compute(), dtype=self.dtype)
+
+    def map_parts(self, fold: Fold, n_parts: int, n_rows: int, done: Done) -> list[Any]:  # noqa: ARG002
+        """Fold the blocks of each chunk where it is; return the results, in order."""
+        folding = _Folding(fold, n_rows, self.dtype)
+        if self._client is None:
+            return _map_here(self.array, folding, self._starts, done)
+        return _map_on_cluster(self._client, self.array, self._held, folding, self._starts, done)
+
+    def __reduce__(self) -> Any:
+        """Refuse: no worker should receive the table whose chunks it holds."""
+        raise TypeError(
+            "a DaskTable cannot be pickled: it stands for chunks on a cluster. Estimators that "
+            "were fitted on one keep it; fit them on a NumPy array to pickle them."
+        )
+
+
+def is_dask_array(values: Any) -> bool:
+    """Tell without importing Dask."""
+    return type(values).__module__.startswith("dask.array")
+
+
+def map_chunks(function: Callable[[Floats], Floats], array: Any) -> Any:
+    """Return a lazy Dask array: a function of the rows of another.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> map_chunks(np.sqrt, da.from_array(np.array([[1.0, 4.0], [9.0, 16.0]]))).compute()
+    array([[1., 2.],
+           [3., 4.]])
+    """
+    dtype = _dask_type(array)
+    if array.ndim == 2:
+        array = array.rechunk({1: -1})
+    meta = np.empty((0,) * array.ndim, dtype)
+    return array.map_blocks(_Chunkwise(function, dtype), dtype=dtype, meta=meta)
+
+
+@dataclass(frozen=True)
+class _Chunkwise:
+    """Applies a function to a chunk that has rows."""
+
+    function: Callable[[Floats], Floats]
+    dtype: np.dtype[Any]
+
+    def __call__(self, chunk: Floats) -> Floats:
+        return self.function(chunk) if chunk.shape[0] else chunk.astype(self.dtype)
+
+
+def _client() -> Any:
+    """Return the client of a cluster that Dask computes on, if there is one."""
+    if "distributed" not in sys.modules:
+        return None
+    from distributed import default_client
+
+    try:
+        return default_client()
+    except ValueError:
+        return None
+
+
+def _dask_type(array: Any) -> np.dtype[Any]:
+    """Return the type of blocks; refuse an array that does not hold numbers."""
+    if not are_numbers(array.dtype):
+        raise ValueError(f"the Dask array must hold numbers; it holds {array.dtype}.")
+    if not isinstance(array._meta, np.ndarray) or isinstance(array._meta, np.ma.MaskedArray):
+        raise ValueError(
+            "the chunks of the Dask array must be plain NumPy arrays; they are of "
+            f"{type(array._meta).__name__}. Convert them with map_blocks."
+        )
+    return float_type(array.dtype)
+
+
+def _optimised(array: Any) -> Any:
+    """Make a pass over chunks that are not kept as short as Dask can."""
+    import dask
+
+    return dask.optimize(array)[0]
+
+
+def _in_whole_rows(array: Any, persist: bool) -> Any:
+    """Count unknown rows, check those that are claimed, and join chunks of columns."""
+    if array.ndim != 2:
+        raise ValueError(
+            f"the Dask array must have shape (n_samples, n_classes); it has {array.ndim} "
+            "dimensions. The probability p of a positive class is dask.array.stack([1 - p, p], "
+            "axis=1)."
+        )
+    if np.isnan(array.shape).any():
+        array = (array.persist() if persist else array).copy()
+        array.compute_chunk_sizes()  # changes it in place, which must not happen to the caller's
+    array = _counted(array)
+    return array if array.numblocks[1] == 1 else array.rechunk({1: -1})
+
+
+def _counted(array: Any) -> Any:
+    """Refuse every chunk, once it is computed, whose shape is not what the array says.
+
+    Dask itself trusts the shapes given to `from_delayed` and `map_blocks`. Sums over other rows
+    would be wrong, and so would the certificates made from them.
+    """
+    return array.map_blocks(_as_claimed, dtype=array.dtype, meta=array._meta)
+
+
+def _as_claimed(chunk: Any, block_info: Any = None) -> Any:
+    rows, columns = block_info[0]["array-location"]
+    claimed = (rows[1] - rows[0], columns[1] - columns[0])
+    if np.shape(chunk) != claimed:
+        raise ValueError(
+            f"the Dask array says that rows {rows[0]} to {rows[1] - 1} are a chunk of shape "
+            f"{claimed}; its shape is {np.shape(chunk)}. Give the chunks their true shapes where "
+            "the array is made (from_delayed, map_blocks), or call compute_chunk_sizes()."
+        )
+    return chunk
+
+
+@dataclass(frozen=True)
+class _Folding:
+    """Folds the blocks of a chunk that begins at a row; None if it has no rows."""
+
+    fold: Fold
+    n_rows: int
+    dtype: np.dtype[Any]
+
+    def __call__(self, start: int, chunk: Floats) -> Any:
+        with single_threaded_blas():
+            return self.fold(self._blocks(start, chunk))
+
+    def _blocks(self, start: int, chunk: Floats) -> Blocks:
+        for rows in row_slices(slice(start, start + chunk.shape[0]), self.n_rows):
+            block = chunk[rows.start - start : rows.stop - start]
+            yield rows, np.asarray(block, dtype=self.dtype)
+
+
+def _map_on_cluster(
+    client: Any, array: Any, held: bool, folding: _Folding, starts: list[int], done: Done
+) -> list[Any]:
+    """Fold on a cluster's workers; many results are added up there, in order.
+
+    If the array is not `held`, chunks are made for this pass and dropped once they are folded.
+    """
+    from distributed import as_completed, futures_of
+
+    array = array if held else array.persist()
+    by_key = {future.key: future for future in futures_of(array)}
+    chunks = [by_key[row[0]] for row in array.__dask_keys__()]
+    # the folding is a task of its own: it is sent once per worker, not once per chunk, and can be
+    # made again if that worker is lost
+    shared = client.submit(_itself, folding, pure=False)
+    leaves = client.map(_call, starts[:-1], chunks, folding=shared, pure=False)
+    del array, by_key, chunks  # so that chunks go once they are folded
+    n_rows = dict(zip((leaf.key for leaf in leaves), np.diff(starts).tolist(), strict=True))
+    results = leaves
+    while len(results) > MERGED:
+        groups = [results[at : at + MERGED] for at in range(0, len(results), MERGED)]
+        results = client.map(_add_up, *zip_longest(*groups), pure=False)
+    for leaf in as_completed(leaves):
+        if leaf.status == "error":
+            leaf.result()  # raises what a kernel raised
+        done(n_rows[leaf.key])
+    return list(client.gather(results))
+
+
+def _map_here(array: Any, folding: _Folding, starts: list[int], done: Done) -> list[Any]:
+    """Fold with Dask's scheduler in this process."""
+    from dask.base import get_scheduler
+    from dask.callbacks import Callback
+
+    graph, n_rows = dict(array.__dask_graph__()), {}
+    for at, ((chunk,), start, stop) in enumerate(
+        zip(array.__dask_keys__(), starts[:-1], starts[1:], strict=True)
+    ):
+        leaf = ("priorshift-fold", at)
+        graph[leaf], n_rows[leaf] = (folding, start, chunk), stop - start
+
+    def finished(key: Any, *_: Any) -> None:
+        if key in n_rows:
+            done(n_rows[key])
+
+    get = get_scheduler(collections=[array]) or array.__dask_scheduler__
+    with Callback(posttask=finished):
+        return list(get(graph, list(n_rows)))
+
+
+def _call(start: int, chunk: Floats, *, folding: _Folding) -> Any:
+    return folding(start, chunk)
+
+
+def _itself(folding: _Folding) -> _Folding:
+    return folding
+
+
+def _add_up(*results: Any) -> Any:
+    """Add up results without touching them: a worker may need them again after a failure."""
+    found = [result for result in results if result is not None]
+    return reduce(add, found[1:], own(found[0])) if found else None
+
+
+# Spark
+
+
+@table_kind
+class SparkTable(Table):
+    """A Spark frame, read partition by partition where the partitions are.
+
+    Making one counts the rows. They are numbered in the order of the partitions, so the frame must
+    give the same rows in the same partitions every time: a cached frame, or one read from files.
+
+    Parameters
+    ----------
+    frame : pyspark.sql.DataFrame
+    columns : sequence of str, or str
+        Columns with the probability of each class, named after the classes. Or one column that
+        holds all of them as an array, as `pyspark.ml.functions.vector_to_array` makes it, in the
+        order of the classes.
+    cache : bool, default=False
+        Whether Spark keeps these columns between passes, until you call `release`. Otherwise every
+        pass computes them again.
+
+    Examples
+    --------
+    The session is yours::
+
+        frame = spark.read.parquet("predictions.parquet")
+        table = SparkTable(frame, ["cat", "dog", "fox"], cache=True)
+        shift = ps.EM().fit(source_priors={"cat": 0.2, "dog": 0.5, "fox": 0.3}).estimate(table)
+        table.release()
+    """
+
+    def __init__(self, frame: Any, columns: Sequence[str] | str, *, cache: bool = False) -> None:
+        chosen = [columns] if isinstance(columns, str) else list(columns)
+        missing = [name for name in chosen if name not in frame.columns]
+        if missing or not chosen:
+            raise ValueError(f"the frame has no column {missing}; it has {frame.columns}.")
+        selected = frame.select(*(f"`{name.replace('`', '``')}`" for name in chosen))
+        self.dtype = _spark_type(selected.schema, as_array=isinstance(columns, str))
+        # mapInArrow cannot resolve names with points
+        self.frame = selected.toDF(*(f"c{at}" for at in range(len(chosen))))
+        if cache:
+            self.frame = self.frame.cache()
+        self._n_rows: Mapping[int, int] = {}
+        extents = self._run(_Pass(_extent, None, COUNTED_ROWS, self.dtype))
+        self._n_rows = {partition: int(n_rows) for partition, (n_rows, _) in extents}
+        widths = sorted({int(width) for _, (_, width) in extents})
+        if len(widths) > 1:
+            raise ValueError(_ragged(widths))
+        self.shape = (sum(self._n_rows.values()), widths[0] if widths else 0)
+        self.names = None if isinstance(columns, str) else tuple(chosen)
+
+    @classmethod
+    def recognises(cls, values: Any) -> bool:
+        """Recognise Spark frames, without importing Spark."""
+        kind = type(values)
+        return kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql.")
+
+    @classmethod
+    def of(cls, values: Any, name: str = "y_proba") -> NoReturn:  # noqa: ARG003
+        """Refuse a frame: only you know which of its columns are classes."""
+        raise ValueError(f"{name} is a Spark frame; name its columns: SparkTable({name}, columns).")
+
+    def blocks(self, part: slice, n_rows: int) -> Blocks:  # noqa: ARG002
+        """Refuse: rows are worked on where they are."""
+        raise TypeError("a SparkTable is read by map_reduce; its blocks are not fetched.")
+
+    def map_parts(self, fold: Fold, n_parts: int, n_rows: int, done: Done) -> list[Any]:  # noqa: ARG002
+        """Fold the blocks of each partition where it is; return the results, in order."""
+        found = self._run(_Pass(fold, _extents(self._n_rows), n_rows, self.dtype))
+        for partition, _ in found:
+            done(self._n_rows[partition])
+        return [result for _, result in found]
+
+    def release(self) -> None:
+        """Let Spark drop the columns that it keeps."""
+        self.frame.unpersist()
+
+    def _run(self, task: "_Pass") -> list[tuple[int, Any]]:
+        rows = sorted(self.frame.mapInArrow(task, RESULT).collect(), key=lambda row: row.partition)
+        for row in rows:
+            if row.error is not None:
+                raise ValueError(row.error)
+        if self._n_rows and [row.partition for row in rows] != sorted(self._n_rows):
+            raise ValueError(_changed("partitions"))
+        return [(row.partition, unpack(bytes(row.found))) for row in rows]
+
+    def __reduce__(self) -> Any:
+        """Refuse: it belongs to a Spark session."""
+        raise TypeError("a SparkTable cannot be pickled: it belongs to a Spark session.")
+
+
+@dataclass(frozen=True)
+class _Pass:
+    """Folds the Arrow batches of one partition; `extents` maps it to its first row and length."""
+
+    fold: Fold
+    extents: Mapping[int, tuple[int, int]] | None
+    n_rows: int
+    dtype: np.dtype[Any]
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+        from pyspark import TaskContext
+
+        partition = TaskContext.get().partitionId()
+        found, error = None, None
+        try:  # Spark would wrap the message into its own traceback
+            with single_threaded_blas():
+                result = self.fold(self._blocks(batches, partition))
+            if result is None:
+                return
+            found = pack(result)
+        except ValueError as raised:
+            error = str(raised)
+        columns = [
+            pa.array([partition], pa.int32()),
+            pa.array([found], pa.binary()),
+            pa.array([error], pa.string()),
+        ]
+        yield pa.record_batch(columns, names=["partition", "found", "error"])
+
+    def _blocks(self, batches: Iterator[Any], partition: int) -> Blocks:
+        first, expected = (0, None) if self.extents is None else self.extents.get(partition, (0, 0))
+        row = first
+        for block in _of_size(map(self._matrix, batches), self.n_rows):
+            rows = slice(row, row + block.shape[0])
+            yield rows, block
+            row = rows.stop
+        if expected is not None and row - first != expected:
+            raise ValueError(_changed("rows"))
+
+    def _matrix(self, batch: Any) -> Floats:
+        """Copy a batch's columns, or its one column of arrays, into a matrix."""
+        first = batch.column(0)
+        if hasattr(first, "flatten") and hasattr(first.type, "value_type"):
+            lengths = np.unique(first.value_lengths().to_numpy(zero_copy_only=False))
+            if lengths.size > 1 or np.isnan(lengths).any():
+                raise ValueError(_ragged(lengths.tolist()))
+            values = first.flatten().to_numpy(zero_copy_only=False).astype(self.dtype, copy=False)
+            return values.reshape(batch.num_rows, -1)
+        values = np.empty((batch.num_rows, batch.num_columns), self.dtype)
+        for at, column in enumerate(batch.columns):
+            values[:, at] = column.to_numpy(zero_copy_only=False)  # a null becomes NaN
+        return values
+
+
+def _of_size(matrices: Iterator[Floats], n_rows: int) -> Iterator[Floats]:
+    """Cut consecutive matrices into blocks of `n_rows` rows."""
+    held: list[Floats] = []
+    missing = n_rows
+    for matrix in matrices:
+        while matrix.shape[0] >= missing:
+            yield np.concatenate([*held, matrix[:missing]])
+            matrix, held, missing = matrix[missing:], [], n_rows
+        if matrix.shape[0]:
+            held.append(matrix)
+            missing -= matrix.shape[0]
+    if held:
+        yield np.concatenate(held)
+
+
+def _extent(blocks: Blocks) -> Any:
+    """Count rows and columns; None if there are no rows."""
+    n_rows, width = 0, 0
+    for rows, block in blocks:
+        n_rows, width = n_rows + rows.stop - rows.start, block.shape[1]
+    return (n_rows, width) if n_rows else None
+
+
+def _extents(n_rows: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+    """Return the first row and the number of rows of each partition."""
+    ends = np.cumsum([n_rows[partition] for partition in sorted(n_rows)]).tolist()
+    return {
+        partition: (end - n_rows[partition], n_rows[partition])
+        for partition, end in zip(sorted(n_rows), ends, strict=True)
+    }
+
+
+def _spark_type(schema: Any, *, as_array: bool) -> np.dtype[Any]:
+    """Return the type of blocks; refuse columns that do not hold numbers."""
+    kinds = []
+    for field in schema:
+        kind = field.dataType
+        if (kind.typeName() == "array") != as_array:
+            what = "an array" if as_array else "numbers"
+            raise ValueError(
+                f"column {field.name!r} must hold {what}; it holds {kind.simpleString()}. Give one "
+                "array column by its name, or a list of columns of numbers."
+            )
+        kinds.append((kind.elementType if as_array else kind).typeName())
+        if kinds[-1] not in NUMBERS:
+            raise ValueError(
+                f"column {field.name!r} holds {kind.simpleString()}; cast it to float or double."
+            )
+    return float_type(*("f4" if kind == "float" else "f8" for kind in kinds))
+
+
+def _ragged(lengths: Sequence[Any]) -> str:
+    return (
+        f"the arrays of the column have different lengths ({lengths}); give one number per class."
+    )
+
+
+def _changed(what: str) -> str:
+    return (
+        f"the frame gave other {what} than when they were counted; it must give the same every "
+        "time: cache it (cache=True), or write it to files and read those."
+    )
+
+
+def pack(result: Any) -> bytes:
+    """Turn what a fold returns into bytes: numbers, arrays, lists and tuples of them.
+
+    Examples
+    --------
+    >>> unpack(pack((1.5, [np.arange(3), np.arange(2)])))
+    (np.float64(1.5), [array([0, 1, 2]), array([0, 1])])
+    """
+    leaves: list[Any] = []
+    tree = json.dumps(_flatten(result, leaves))
+    buffer = io.BytesIO()
+    for array in (np.array(tree), *leaves):
+        np.lib.format.write_array(buffer, array, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def unpack(data: bytes) -> Any:
+    """Turn bytes back into what a fold returned."""
+    buffer = io.BytesIO(data)
+    tree = json.loads(str(_read(buffer)))
+    return _unflatten(tree, lambda: _read(buffer))
+
+
+def _flatten(result: Any, leaves: list[Any]) -> Any:
+    """Collect the arrays; return the rest: [kind, parts], or null in place of an array."""
+    if isinstance(result, tuple | list):
+        return [type(result).__name__, [_flatten(part, leaves) for part in result]]
+    leaves.append(np.asarray(result))
+    return None
+
+
+def _unflatten(tree: Any, next_leaf: Callable[[], Any]) -> Any:
+    if tree is None:
+        leaf = next_leaf()
+        return leaf[()] if leaf.ndim == 0 else leaf
+    kind, parts = tree
+    found = [_unflatten(part, next_leaf) for part in parts]
+    return tuple(found) if kind == "tuple" else found
+
+
+def _read(buffer: io.BytesIO) -> Any:
+    return np.lib.format.read_array(buffer, allow_pickle=False)
