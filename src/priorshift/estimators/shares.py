@@ -14,7 +14,7 @@ posterior there.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import solve
@@ -48,22 +48,22 @@ class Shares:
         Covariance given the calibrator: the target's noise and the choice of a prior.
     jackknife : ndarray of shape (n_classes, n_classes)
         Covariance that the calibrator's own noise adds.
-    refits : ndarray of shape (n_folds, n_classes)
-        Estimates with each fold left out; none where there are no folds.
     tempering : float
         What a row counts for.
     n_iter : int
         Passes over the target.
     converged : bool
+    doubt : ndarray of shape (n_classes, n_classes) or 0
+        Covariance that adapting must allow for where classes have few rows of validation.
     """
 
     priors: Vector
     noise: Vector
     jackknife: Vector
-    refits: Vector
     tempering: float
     n_iter: int
     converged: bool
+    doubt: Vector | float = 0.0
 
     @property
     def covariance(self) -> Vector:
@@ -79,10 +79,23 @@ class Shares:
             + share * other.noise
             + share * (1 - share) * np.outer(apart, apart),
             (1 - share) * self.jackknife + share * other.jackknife,
-            self.refits,
             self.tempering,
             self.n_iter + other.n_iter,
             self.converged and other.converged,
+        )
+
+    def contradicted(self, priors: Vector, weight: float) -> "Shares":
+        r"""Go half as far as `weight` towards another reading q, and doubt what they differ by.
+
+        .. math:: p + \frac{w}{2} (q - p), \qquad D = w \left( 2 J + (q - p)(q - p)^T \right)
+
+        J is doubled as in intervals: see `share_interval`.
+        """
+        apart = priors - self.priors
+        return replace(
+            self,
+            priors=self.priors + weight / 2 * apart,
+            doubt=weight * (2 * self.jackknife + np.outer(apart, apart)),
         )
 
 
@@ -111,7 +124,6 @@ def estimate_shares(
         _realised(problem, priors, tempering),
         noise + between,
         jackknife,
-        np.array(without),
         tempering,
         n_iter + passes,
         converged,

@@ -212,11 +212,11 @@ class Backtest:
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Plot what calibrating and adapting gained on each group, with Matplotlib."""
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError as error:
-            raise missing("a plot", error.name or "matplotlib", "plots") from None
         if ax is None:
+            try:
+                import matplotlib.pyplot as plt
+            except ImportError as error:
+                raise missing("a plot", error.name or "matplotlib", "plot") from None
             _, ax = plt.subplots(figsize=(7, 0.5 + 0.4 * len(self.groups)), layout="constrained")
         at = np.arange(len(self.groups))
         factor, unit = (100, "points") if self.goal.endswith("accuracy") else (1, self.goal)
@@ -399,7 +399,8 @@ def _pool(groups: Indices, names: list[str]) -> tuple[Indices, list[str]]:
             parts.append([])
         parts[-1].append(group)
     if len(parts) > 1 and size[parts[-1]].sum() < FEWEST_ROWS:
-        parts[-2] += parts.pop()
+        last = parts.pop()
+        parts[-1] += last
     pooled = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     called = [
         names[part[0]] if len(part) == 1 else f"{names[part[0]]} to {names[part[-1]]}"
