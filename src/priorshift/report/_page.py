@@ -260,7 +260,7 @@ def judge_checks(facts: Facts) -> dict[str, tuple[str, str]]:
             lights["assumption"] = ("good", "No change") if known else ("unknown", "Not measured")
         elif found.kind.well_explained:
             lights["assumption"] = "good", "Explained"
-        elif found.kind.refuted:
+        elif not found.kind.possible:
             lights["assumption"] = "poor", "Not explained"
         else:
             lights["assumption"] = "care", "In doubt"
