@@ -409,8 +409,8 @@ class Auto(PriorEstimator):
         few = float(shares.priors @ (FEW_ROWS / (FEW_ROWS + self.confusion_.class_weights)))
         if few > LEAST_FEW:
             # validation says nothing of the moments of a class that it lacks
-            known = self.confusion_.seen.all()
-            other = self._moments(calibrated) if known else shares.priors
+            complete = self.confusion_.seen.all()
+            other = self._moments(calibrated) if complete else shares.priors
             shares = shares.contradicted(other, few)
         return shares, calibrated
 
