@@ -89,10 +89,10 @@ unit: .venv/.stamp ## run tests and doctests, with coverage
 	$(BIN)/python -m pytest $(PYTEST_OPTIONS) --ignore=tests/extras --cov
 
 fuzz: .venv/.stamp ## give hostile inputs to the library and the command line (N=, SEED=, SECONDS=, CASE=)
-	$(BIN)/python -m fuzz $(if $(N),--calls $(N)) $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(CASE),--case $(CASE))
+	$(BIN)/python -m lab fuzz $(if $(N),--calls $(N)) $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(CASE),--case $(CASE))
 
 test-extras: .venv-extras/.stamp docs ## run the tests that need PyTorch, ONNX, boosters, databases, Dask or Spark (Java 17), and build the documentation
-	.venv-extras/bin/python -m pytest $(PYTEST_OPTIONS) tests/extras tests/border/test_tensors.py src/priorshift/torch_sampler.py src/priorshift/border src/priorshift/reproduction
+	.venv-extras/bin/python -m pytest $(PYTEST_OPTIONS) tests/extras tests/border/test_tensors.py src/priorshift/torch_sampler.py src/priorshift/border lab
 
 test-oldest: .venv-oldest/.stamp ## run the tests with the oldest supported dependencies
 	.venv-oldest/bin/python -m pytest $(PYTEST_OPTIONS) tests --ignore=tests/extras
@@ -117,36 +117,36 @@ picture: .venv/.stamp ## draw the README's picture anew
 	$(BIN)/python examples/picture.py docs/_static/priors.svg
 
 bench: .venv/.stamp ## measure speed and memory
-	$(BIN)/python -m benchmarks.speed
+	$(BIN)/python -m lab speed
 
 quality: .venv/.stamp ## measure what every method gains under simulated shifts (PART=, METHODS=, EVERY=, ABLATION=1)
-	$(BIN)/python -m benchmarks.quality $(if $(PART),--part $(PART)) $(if $(METHODS),--methods $(METHODS)) $(if $(EVERY),--every $(EVERY)) $(if $(ABLATION),--ablation)
+	$(BIN)/python -m lab quality $(if $(PART),--part $(PART)) $(if $(METHODS),--methods $(METHODS)) $(if $(EVERY),--every $(EVERY)) $(if $(ABLATION),--ablation)
 
 coverage: .venv/.stamp ## measure what intervals, tests and diagnostics promise, as one table (ITEMS=)
-	$(BIN)/python -m benchmarks.coverage $(if $(ITEMS),--items $(ITEMS))
-	$(BIN)/python -m benchmarks.labels
-	$(if $(ITEMS),,$(BIN)/python -m benchmarks.prevalence)
+	$(BIN)/python -m lab coverage $(if $(ITEMS),--items $(ITEMS))
+	$(BIN)/python -m lab labels
+	$(if $(ITEMS),,$(BIN)/python -m lab prevalence)
 
 bench-scale: .venv/.stamp .venv-peers/.stamp ## measure files larger than memory, many classes and groups beside the usual ways (ROWS=)
-	$(BIN)/python -m benchmarks.scale --peer-python .venv-peers/bin/python $(if $(ROWS),--rows $(ROWS))
-	$(BIN)/python -m benchmarks.wide
-	$(BIN)/python -m benchmarks.groups
+	$(BIN)/python -m lab scale --peer-python .venv-peers/bin/python $(if $(ROWS),--rows $(ROWS))
+	$(BIN)/python -m lab wide
+	$(BIN)/python -m lab groups
 
 bench-clusters: .venv-extras/.stamp ## measure Dask and Spark here, and fit the cost model of the guide
-	.venv-extras/bin/python -m benchmarks.clusters
+	.venv-extras/bin/python -m lab clusters
 
 networks: .venv-extras/.stamp ## train the networks of the reproduction, hours of one processor core (FASHION=, CIFAR= folders, ONLY=)
-	.venv-extras/bin/python -m benchmarks.networks $(if $(FASHION),--fashion-mnist $(FASHION)) $(if $(CIFAR),--cifar-10 $(CIFAR)) $(if $(ONLY),--only $(ONLY))
+	.venv-extras/bin/python -m lab networks $(if $(FASHION),--fashion-mnist $(FASHION)) $(if $(CIFAR),--cifar-10 $(CIFAR)) $(if $(ONLY),--only $(ONLY))
 
 reproduction: .venv/.stamp ## run the paper's tables and applications on stored outputs (../shared/data)
-	$(BIN)/python -m benchmarks.reproduction --output reproduction
-	$(BIN)/python -m benchmarks.applications
+	$(BIN)/python -m lab reproduction --output reproduction
+	$(BIN)/python -m lab applications
 
 leaderboard: .venv-peers/.stamp ## judge ours beside QuaPy, mlquantify and the usual recipes (EVERY=)
-	.venv-peers/bin/python -m benchmarks.leaderboard --output leaderboard $(if $(EVERY),--every $(EVERY))
+	.venv-peers/bin/python -m lab leaderboard --output leaderboard $(if $(EVERY),--every $(EVERY))
 
 bench-peers: .venv-peers/.stamp ## measure the same beside QuaPy and mlquantify
-	.venv-peers/bin/python -m benchmarks.speed
+	.venv-peers/bin/python -m lab speed
 
 .PHONY: docs
 docs: .venv-docs/.stamp ## build the documentation into docs/_build/html
@@ -163,7 +163,7 @@ build: .venv/.stamp ## build wheel and source distribution into dist/
 
 clean: ## remove caches and build results
 	rm -rf build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
-	find src tests fuzz benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests lab examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean ## remove the environments as well
 	rm -rf .venv .venv-*

@@ -8,7 +8,7 @@ import pytest
 NEEDED = {
     "src/priorshift/torch_sampler.py": "torch",
     "src/priorshift/border/_dask.py": "distributed",
-    "src/priorshift/reproduction/networks.py": "torch",
+    "lab/paper/networks.py": "torch",
 }
 
 collect_ignore = [path for path, package in NEEDED.items() if not find_spec(package)]

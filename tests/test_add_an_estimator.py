@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -14,9 +15,14 @@ import pytest
 from sklearn.base import clone
 
 import priorshift as ps
+from lab.paper.outputs import (
+    StoredOutputs,
+)
+from lab.paper.tables import (
+    run_table,
+)
 from priorshift.compare import compare
 from priorshift.estimators import registry
-from priorshift.reproduction import StoredOutputs, run_table
 
 GUIDE = Path(__file__).parents[1] / "docs" / "guides" / "add-an-estimator.md"
 
@@ -75,9 +81,10 @@ def test_the_guides_file_is_a_row_of_compare(folder):
 
 
 def test_the_guides_file_is_a_column_of_the_benchmark(folder):
-    commands = [line.split() for line in blocks("shell")[0].splitlines()]
-    (words,) = [words for words in commands if words[:3] == ["python", "ridge.py", "benchmark"]]
-    found = run(folder, *words[1:])
+    commands = [shlex.split(line) for line in blocks("shell")[0].splitlines()]
+    (words,) = [words for words in commands if "lab.benchmark()" in words[2]]
+    places = [str(folder), str(GUIDE.parents[2]), os.environ.get("PYTHONPATH", "")]
+    found = run(folder, *words[1:], PYTHONPATH=os.pathsep.join(places))
     assert found.returncode == 0, found.stderr
     assert "| SCM-RIDGE |" in found.stdout.splitlines()[2]
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import kstest
 
 import priorshift as ps
-from benchmarks.verdicts import judge, right, simulate, table
+from lab.verdicts import judge, right, simulate, table
 from priorshift import assessment
 from priorshift.border import ArrayTable
 

@@ -17,20 +17,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import priorshift as ps
+from lab import fashion_lt
+from lab.fashion_lt import long_tail_counts, pack_proba, write_archive
+from lab.paper.distributions import draw_parts
+from lab.paper.images import read_idx
 from priorshift.border import check_priors, check_proba
-from priorshift.datasets import (
-    ShiftedPredictions,
-    draw_parts,
-    load_fashion_lt,
-    make_fashion_lt,
-)
-from priorshift.datasets._images import long_tail_counts, read_idx
-from priorshift.datasets._predictions import (
-    pack_proba,
-    read_archive,
-    unpack_proba,
-    write_archive,
-)
+from priorshift.datasets import ShiftedPredictions, load_fashion_lt
+from priorshift.datasets._predictions import read_archive, unpack_proba
 
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")
 
@@ -85,7 +78,7 @@ def test_predictions_are_probabilities(data, part):
 
 def test_source_priors_are_close_to_the_training_balance(data):
     check_priors(data.source_priors, data.classes, "source_priors")
-    trained = make_fashion_lt.TRAIN / make_fashion_lt.TRAIN.sum()
+    trained = fashion_lt.TRAIN / fashion_lt.TRAIN.sum()
     assert np.abs(data.source_priors - trained).sum() < 0.03
 
 
@@ -153,7 +146,7 @@ def test_loading_needs_no_classifier():
     code = (
         "import sys; from priorshift.datasets import load_fashion_lt; load_fashion_lt(); "
         "assert 'sklearn.neural_network' not in sys.modules, 'scikit-learn networks'; "
-        "assert 'priorshift.datasets.make_fashion_lt' not in sys.modules, 'the script'"
+        "assert 'lab.fashion_lt' not in sys.modules, 'the script'"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -309,19 +302,19 @@ def test_other_files_and_missing_ones_are_refused(tmp_path):
     with pytest.raises(ValueError, match="not an IDX file of unsigned bytes"):
         read_idx(tmp_path / "x.gz")
     with pytest.raises(ValueError, match="install Debian's package dataset-fashion-mnist"):
-        make_fashion_lt.main(["--images", str(tmp_path), "--output", str(tmp_path)])
+        fashion_lt.main(["--images", str(tmp_path), "--output", str(tmp_path)])
     assert not (tmp_path / "fashion_lt.npz").exists()
 
 
 @pytest.mark.slow
 def test_script_writes_archive_and_origin(tiny_images, tmp_path_factory):
     output = tmp_path_factory.mktemp("output")
-    make_fashion_lt.main(["--images", str(tiny_images), "--output", str(output)])
+    fashion_lt.main(["--images", str(tiny_images), "--output", str(output)])
     assert sorted(path.name for path in output.iterdir()) == ["ORIGIN.md", "fashion_lt.npz"]
     made = read_archive(output / "fashion_lt.npz")
     for labels, counts in [
-        (made.y_val, make_fashion_lt.VAL),
-        (made.y_target, make_fashion_lt.TARGET),
+        (made.y_val, fashion_lt.VAL),
+        (made.y_target, fashion_lt.TARGET),
     ]:
         np.testing.assert_array_equal((labels[:, None] == made.classes).sum(axis=0), counts)
     digest = hashlib.sha256((output / "fashion_lt.npz").read_bytes()).hexdigest()
@@ -335,7 +328,7 @@ def test_script_writes_archive_and_origin(tiny_images, tmp_path_factory):
     not DEBIAN.exists(), reason="needs the images: apt install dataset-fashion-mnist"
 )
 def test_script_makes_the_bundled_file_again(data):
-    made = make_fashion_lt.make_predictions(DEBIAN)
+    made = fashion_lt.make_predictions(DEBIAN)
     np.testing.assert_array_equal(made.y_val, data.y_val)
     np.testing.assert_array_equal(made.y_target, data.y_target)
     # other versions and machines differ in the last digits, which training enlarges

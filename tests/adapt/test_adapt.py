@@ -1,6 +1,5 @@
 """Adapting predictions to new priors: Bayes' rule, its invariances, and its edges."""
 
-import importlib
 import tracemalloc
 import warnings
 
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from scipy.special import log_softmax, softmax
 
 import priorshift as ps
-from priorshift import adapt as adaptation
 
 quick = settings(max_examples=60)
 
@@ -395,18 +393,3 @@ def test_priors_from_predictions_are_the_mean():
     assert from_float32.dtype == np.float64
     np.testing.assert_allclose(from_float32, y_proba.mean(axis=0), atol=1e-7)
     np.testing.assert_allclose(ps.priors_from_predictions([0.2, 0.4]), [0.7, 0.3])
-
-
-@pytest.mark.parametrize(
-    ("moved", "names"),
-    [
-        ("resampling", ("RandomState", "sample_indices", "sample_weights")),
-        ("uncertain_priors", ("ProbaInterval", "adapt_proba_interval")),
-    ],
-)
-def test_old_import_paths_work_with_a_warning(moved, names):
-    old = importlib.import_module(f"priorshift.{moved}")
-    for name in names:
-        with pytest.warns(FutureWarning, match=f"priorshift.{moved}"):
-            found = getattr(old, name)
-        assert found is getattr(adaptation, name)

@@ -256,9 +256,7 @@ def test_the_demo_writes_its_page(demo_folder):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("blank_figures")  # the demo has drawn them
-@pytest.mark.parametrize(
-    "name", sorted(set(main.list_commands(None)) - {"demo", "train"})
-)  # images, torch
+@pytest.mark.parametrize("name", sorted(set(main.list_commands(None)) - {"demo"}))
 def test_every_example_of_the_help_runs(demo_folder, ok, monkeypatch, name):
     monkeypatch.chdir(demo_folder)
     for words in examples(name):

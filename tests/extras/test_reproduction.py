@@ -12,17 +12,15 @@ from scipy.stats import chisquare
 
 torch = pytest.importorskip("torch", reason="needs the extra `train`")
 
-from priorshift.reproduction import (  # noqa: E402
+from lab.paper.commands import train  # noqa: E402
+from lab.paper.distributions import (  # noqa: E402
+    distribution,
+)
+from lab.paper.images import (  # noqa: E402
     ArrayImages,
     ImageData,
-    Plan,
-    StoredOutputs,
-    distribution,
-    load_published,
-    train_classifier,
 )
-from priorshift.reproduction.commands import train  # noqa: E402
-from priorshift.reproduction.networks import (  # noqa: E402
+from lab.paper.networks import (  # noqa: E402
     BATCH_SIZE,
     NETWORKS,
     PaddedShortcut,
@@ -35,7 +33,17 @@ from priorshift.reproduction.networks import (  # noqa: E402
     make_network,
     predict_logits,
 )
-from priorshift.reproduction.pickles import read_tensors  # noqa: E402
+from lab.paper.outputs import (  # noqa: E402
+    StoredOutputs,
+)
+from lab.paper.pickles import read_tensors  # noqa: E402
+from lab.paper.published import (  # noqa: E402
+    load_published,
+)
+from lab.paper.training import (  # noqa: E402
+    Plan,
+    train_classifier,
+)
 
 K = 10
 PLAN = Plan("fashion-mnist", "D3", seed=3, n_epochs=3)

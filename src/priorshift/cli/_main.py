@@ -3,7 +3,7 @@
 import csv
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -24,6 +24,7 @@ COMMANDS = {
     "estimate": ("_estimate", "Estimate the class priors of unlabelled target data."),
     "adapt": ("_adapt", "Adapt predictions to estimated or known priors."),
     "groups": ("_groups", "Estimate the priors of each site, week or device."),
+    "backtest": ("_backtest", "Say what would have helped on labelled months of the past."),
     "compare": ("_compare", "Run every method on the same data."),
     "test": ("_shift", "Test whether the class priors shifted."),
     "report": ("_report", "Write a self-contained HTML report."),
@@ -34,34 +35,25 @@ COMMANDS = {
 }
 """Where each command is, and what help says of it, in the order of help."""
 
-ELSEWHERE: Mapping[str, tuple[str, str]] = {
-    "benchmark": ("priorshift.reproduction.commands", "Run the experiments of the paper."),
-    "train": ("priorshift.reproduction.commands", "Train the networks of the experiments."),
-}
-"""Commands of the laboratory, which is built on top of everything here."""
-
 
 class Program(click.Group):
     """All commands, in the order of help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Return the names in the order in which help shows them."""
-        return [*COMMANDS, *ELSEWHERE]
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Import a command."""
-        if cmd_name in ELSEWHERE:
-            module = ELSEWHERE[cmd_name][0]
-        elif cmd_name in COMMANDS:
-            module = f"priorshift.cli.{COMMANDS[cmd_name][0]}"
-        else:
+        if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(import_module(module), cmd_name)
+        module = import_module(f"priorshift.cli.{COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List what each command does, without importing it."""
-        lines = [(name, about) for name, (_, about) in (COMMANDS | dict(ELSEWHERE)).items()]
+        lines = [(name, about) for name, (_, about) in COMMANDS.items()]
         with formatter.section("Commands"):
             formatter.write_dl(lines)
 

@@ -13,17 +13,15 @@ becomes 0, and rows sum to 1 again after reading.
 from dataclasses import dataclass
 from importlib.resources import files
 from os import PathLike
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from priorshift._typing import Floats, Vector
+from priorshift._typing import Vector
 
 STEPS = 1024
 """Steps per unit of log-probability."""
-
-LARGEST = np.iinfo(np.uint16).max
 
 Codes = NDArray[np.uint16]
 Names = NDArray[np.str_]
@@ -91,7 +89,7 @@ def load_fashion_lt() -> ShiftedPredictions:
     as many as coats. Validation (3723 samples) is held out and has the same class shares. The
     target (5085 test images) has the classes in reverse order: there are five times as many coats,
     now the most frequent class, as T-shirts, now the rarest. `print(load_fashion_lt().description)`
-    shows the origin; `python -m priorshift.datasets.make_fashion_lt --images FOLDER` makes the file
+    shows the origin; `python -m lab fashion-lt --images FOLDER` makes the file
     again.
 
     Examples
@@ -115,31 +113,8 @@ def load_fashion_lt() -> ShiftedPredictions:
         return read_archive(file)
 
 
-def pack_proba(y_proba: Floats) -> Codes:
-    """Round log-probabilities, relative to the largest of their row, to 16 bits.
-
-    Parameters
-    ----------
-    y_proba : ndarray of shape (n_samples, n_classes)
-
-    Returns
-    -------
-    ndarray of uint16, shape (n_samples, n_classes)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> pack_proba(np.array([[0.5, 0.25, 0.25], [1.0, 0.0, 0.0]]))
-    array([[    0,   710,   710],
-           [    0, 65535, 65535]], dtype=uint16)
-    """
-    log_proba = np.log(np.maximum(y_proba, np.finfo(np.float64).tiny))
-    below_largest = log_proba.max(axis=1, keepdims=True) - log_proba
-    return np.minimum(np.rint(STEPS * below_largest), LARGEST).astype(np.uint16)
-
-
 def unpack_proba(codes: Codes) -> Vector:
-    """Turn the codes of `pack_proba` back into probabilities.
+    """Turn 16-bit codes back into probabilities.
 
     Each is off by a factor of at most exp(1/1024), about 0.1 %. Those below exp(-64) times the
     largest of their row are raised to that.
@@ -156,30 +131,15 @@ def unpack_proba(codes: Codes) -> Vector:
     Examples
     --------
     >>> import numpy as np
-    >>> unpack_proba(pack_proba(np.array([[0.7, 0.2, 0.1]]))).round(4)
-    array([[0.7, 0.2, 0.1]])
+    >>> unpack_proba(np.array([[0, 710, 710]], np.uint16)).round(4)
+    array([[0.5, 0.25, 0.25]])
     """
     proba = np.exp(-codes.astype(np.float64) / STEPS)
     return proba / proba.sum(axis=1, keepdims=True)
 
 
-def write_archive(file: str | PathLike[str] | IO[bytes], data: ShiftedPredictions) -> None:
-    """Write a data set; equal data give equal bytes."""
-    np.savez_compressed(
-        file,
-        name=np.array(data.name),
-        description=np.array(data.description),
-        classes=data.classes,
-        source_priors=data.source_priors,
-        codes_val=pack_proba(data.y_proba_val),
-        labels_val=_positions(data.y_val, data.classes),
-        codes_target=pack_proba(data.y_proba_target),
-        labels_target=_positions(data.y_target, data.classes),
-    )
-
-
 def read_archive(file: str | PathLike[str] | IO[bytes]) -> ShiftedPredictions:
-    """Read a data set that `write_archive` wrote."""
+    """Read a data set that `python -m lab fashion-lt` wrote."""
     with np.load(file, allow_pickle=False) as archive:
         classes = archive["classes"]
         return ShiftedPredictions(
@@ -192,8 +152,3 @@ def read_archive(file: str | PathLike[str] | IO[bytes]) -> ShiftedPredictions:
             y_target=classes[archive["labels_target"]],
             source_priors=archive["source_priors"],
         )
-
-
-def _positions(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.uint8]:
-    order = np.argsort(classes)
-    return order[np.searchsorted(classes, labels, sorter=order)].astype(np.uint8)

@@ -1,1 +1,0 @@
-"""Benchmarks: speed and quality beside peers, one command each."""

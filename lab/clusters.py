@@ -1,0 +1,243 @@
+"""What a pass costs on a cluster, measured on workers here, and a model of it for larger ones.
+
+    python -m lab clusters [--quick] [--no-spark]
+
+The model of one pass, fitted to the relative errors of all measurements, robustly:
+
+    t = fixed + bytes / (workers * rate) + tasks * overhead
+
+A task of Dask is a chunk's fold, or the few rows that a chunk lacks and gets from the next; one of
+Spark is a partition. The last table is what the model says of sizes that nobody measured.
+"""
+
+import os
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.optimize import least_squares, nnls
+
+import priorshift as ps
+from lab.show import duration, fastest, head, parse, row
+from lab.worlds import simulate
+from priorshift.border import DaskTable
+from priorshift.solvers import Mixture
+
+K = 100
+ITEM_BYTES = 4
+REPEATS = 20
+BILLION = 10**9
+CHUNK_BYTES = 128e6
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """The fastest pass of a few."""
+
+    workers: int
+    n_rows: int
+    chunks: int
+    tasks: int
+    seconds: float
+
+    @property
+    def size(self) -> float:
+        """Bytes gone through."""
+        return float(self.n_rows) * K * ITEM_BYTES
+
+
+@dataclass(frozen=True)
+class Model:
+    """Seconds of a pass: fixed + bytes / (workers * rate) + tasks * overhead."""
+
+    fixed: float
+    rate: float
+    overhead: float
+    errors: tuple[float, float]
+    """Of the model, relative: the median, and the largest."""
+
+    @classmethod
+    def fitted(cls, measured: list[Measurement]) -> "Model":
+        """Fit relative errors, with no part below 0 and a loss that forgives outliers."""
+        parts = np.array([[1, m.size / m.workers / 1e9, m.tasks / 1e3] for m in measured])
+        relative = parts / np.array([m.seconds for m in measured])[:, None]
+        start, _ = nnls(relative, np.ones(len(measured)))
+        found = least_squares(
+            lambda x: relative @ x - 1, start + 1e-6, bounds=(0, np.inf), loss="cauchy", f_scale=0.1
+        ).x
+        errors = np.abs(relative @ found - 1)
+        rate, overhead = 1e9 / max(found[1], 1e-9), found[2] / 1e3
+        return cls(found[0], rate, overhead, (float(np.median(errors)), float(errors.max())))
+
+    def seconds(self, size: float, workers: int, tasks: float) -> float:
+        """Foretell a pass."""
+        return self.fixed + size / (workers * self.rate) + tasks * self.overhead
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure, fit, and print tables; `--quick` takes smaller sizes and fewer repeats."""
+    options = parse(__doc__, arguments, quick=False, no_spark=False)
+    sizes = [50_000, 100_000] if options.quick else [250_000, 2_000_000]
+    repeats = 2 if options.quick else REPEATS
+    passes = count_passes([5000] if options.quick else [40_000, 400_000])
+    measured = measure_dask(sizes, repeats)
+    model = Model.fitted(measured)
+    report("Dask", measured, model)
+    if not options.no_spark and shutil.which("java"):
+        on_spark = measure_spark([sizes[0] // 4, sizes[0]], max(repeats // 5, 1))
+        report("Spark", on_spark, Model.fitted(on_spark))
+    foretell(model, passes)
+
+
+def count_passes(sizes: list[int]) -> dict[str, int]:
+    """Count how often methods go through the target, the check of its rows included."""
+    import dask.array as da
+
+    passes: dict[str, int] = {}
+    title = f"Passes over the target (simulated, K = {K}), and what they send"
+    sent = ("function to a worker, at most", "result of a chunk, at most")
+    head(title, "rows", "method", "passes", *sent)
+    for n_rows in sizes:
+        task = simulate(K, 5000, n_rows)
+        target = da.from_array(task.y_proba, chunks=(n_rows // 4, K))
+        for method in ("scm-l", "rlls", "em", "map"):
+            table = Counting(target)
+            estimator = ps.get_estimator(method).fit(task.y_proba_val, task.y_val)
+            estimator.estimate(table)
+            passes[method] = table.passes
+            sizes_sent = (f"{size / 1000:.1f} kB" for size in (table.sent, table.fetched))
+            row(n_rows, method, table.passes, *sizes_sent)
+    return passes
+
+
+class Counting(DaskTable):
+    """Counts passes, and the bytes of kernels and results."""
+
+    def __init__(self, array: Any) -> None:
+        super().__init__(array)
+        self.passes, self.sent, self.fetched = 0, 0, 0
+
+    def map_parts(self, fold: Any, n_parts: int, n_rows: int, done: Any) -> list[Any]:
+        import cloudpickle
+
+        found = super().map_parts(fold, n_parts, n_rows, done)
+        self.passes += 1
+        self.sent = max(self.sent, len(cloudpickle.dumps(fold)))
+        self.fetched = max(self.fetched, *(len(cloudpickle.dumps(one)) for one in found))
+        return found
+
+
+def measure_dask(sizes: list[int], repeats: int) -> list[Measurement]:
+    """Time passes on clusters of one and two processes, in few and in more chunks."""
+    from distributed import Client, LocalCluster
+
+    found = []
+    for workers in (1, 2):
+        with (
+            LocalCluster(
+                n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0"
+            ) as cluster,
+            Client(cluster),
+        ):
+            found += [
+                dask_pass(workers, n_rows, chunks, repeats)
+                for n_rows in sizes
+                for chunks in (8, 64)
+            ]
+    return found
+
+
+def dask_pass(workers: int, n_rows: int, chunks: int, repeats: int) -> Measurement:
+    """Time one pass over chunks that the workers made and keep."""
+    import dask.array as da
+
+    empty = da.empty((n_rows, K), chunks=(-(-n_rows // chunks), K), dtype=np.float32)
+    table = DaskTable(empty.map_blocks(posteriors, dtype=np.float32))
+    shares = -(-n_rows // -(-n_rows // chunks))
+    return Measurement(workers, n_rows, chunks, 2 * shares - 1, timed(table, repeats))
+
+
+def posteriors(block: Any) -> Any:
+    """Make rows that sum to 1, on a worker."""
+    rows = np.random.default_rng(0).random(block.shape, dtype=np.float32) ** 8
+    return rows / rows.sum(axis=1, keepdims=True)
+
+
+def measure_spark(sizes: list[int], repeats: int) -> list[Measurement]:
+    """Time passes over cached partitions of array columns in local mode."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from pyspark.sql import SparkSession
+
+    from priorshift.border import SparkTable
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    found = []
+    for workers in (1, 2):
+        builder = SparkSession.builder.master(f"local[{workers}]")
+        for key in ("spark.ui.enabled", "spark.ui.showConsoleProgress"):
+            builder = builder.config(key, "false")
+        builder = builder.config("spark.driver.host", "127.0.0.1")
+        builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
+        spark = builder.config("spark.driver.memory", "2g").getOrCreate()
+        spark.sparkContext.setLogLevel("ERROR")
+        for n_rows in sizes:
+            for chunks in (2, 8):
+                with tempfile.TemporaryDirectory() as folder:
+                    for at in range(chunks):
+                        part = posteriors(np.empty((n_rows // chunks, K), np.float32))
+                        lists = pa.FixedSizeListArray.from_arrays(pa.array(part.ravel()), K)
+                        lists = lists.cast(pa.list_(pa.float32()))
+                        pq.write_table(pa.table({"p": lists}), Path(folder) / f"{at}.parquet")
+                    frame = spark.read.parquet(folder).coalesce(chunks)
+                    table = SparkTable(frame, "p", cache=True)
+                    seconds = timed(table, repeats)
+                    found.append(Measurement(workers, n_rows, chunks, len(table._n_rows), seconds))
+                    table.release()
+        spark.stop()
+    return found
+
+
+def timed(table: Any, repeats: int) -> float:
+    """Time one evaluation of EM's likelihood and gradient, after one that warms up."""
+    problem, p = Mixture.of(table), np.full(K, 1 / K)
+    problem.evaluate(p, exact=False)
+    return fastest(repeats, lambda: problem.evaluate(p, exact=False))[0]
+
+
+def report(engine: str, measured: list[Measurement], model: Model) -> None:
+    """Print measurements beside the model's."""
+    title = f"{engine}: one EM pass over chunks kept by workers (K = {K}, float32)"
+    head(title, "workers", "rows", "bytes", "chunks", "tasks", "measured", "model")
+    for m in measured:
+        told = model.seconds(m.size, m.workers, m.tasks)
+        size = f"{m.size / 1e6:.0f} MB"
+        row(m.workers, m.n_rows, size, m.chunks, m.tasks, duration(m.seconds), duration(told))
+    print(
+        f"\nModel: {duration(model.fixed)} a pass, {model.rate / 1e9:.2f} GB/s a worker, "
+        f"{duration(model.overhead)} a task; relative error {model.errors[0]:.0%} in the median, "
+        f"{model.errors[1]:.0%} at most."
+    )
+
+
+def foretell(model: Model, passes: dict[str, int]) -> None:
+    """Print what the model says of a billion rows."""
+    size = BILLION * K * ITEM_BYTES
+    chunks = size / CHUNK_BYTES
+    block = 2**23 / 8 * ITEM_BYTES
+    print(
+        f"\n{size / 1e9:.0f} GB a pass, read by the workers that keep them; {chunks:.0f} chunks of "
+        f"{CHUNK_BYTES / 1e6:.0f} MB; between workers about {chunks * block / 2 / 1e9:.0f} GB a "
+        f"pass ({block / 2 / CHUNK_BYTES:.1%})."
+    )
+    title = f"Extrapolation by Dask's model: {BILLION:.0e} rows, K = {K}, float32, kept in memory"
+    counts = (f"{method}: {n} passes" for method, n in passes.iteduration())
+    head(title, "workers", "memory of each", "one pass", *counts)
+    for workers in (8, 32, 128, 512):
+        one = model.seconds(size, workers, 2 * chunks)
+        minutes = (f"{n * one / 60:.1f} min" for n in passes.values())
+        row(workers, f"{size / workers / 1e9:.1f} GB", f"{one:.1f} s", *minutes)

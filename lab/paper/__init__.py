@@ -1,0 +1,1 @@
+"""The paper: train its classifiers, run its experiments, check its numbers and its claims."""

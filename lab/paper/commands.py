@@ -1,0 +1,159 @@
+"""`python -m lab benchmark` and `python -m lab train`."""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lab.paper.distributions import IMBALANCES
+from lab.paper.experiments import EXPERIMENTS, WITHOUT_DATA, run_experiment
+from lab.paper.images import load_images
+from lab.paper.outputs import StoredOutputs
+from lab.paper.training import RECIPES, Plan, require_torch, train_classifier
+from lab.show import markdown, parse
+from priorshift import available_estimators
+
+if TYPE_CHECKING:
+    from lab.paper.networks import Step
+
+BENCHMARK = """Run an experiment of the paper on stored outputs; print its table, write its files.
+
+  --data FILE                 an npz with train_logits, train_y, val_logits, val_y, test_logits,
+                              test_y; repeat the option for several classifiers
+  --target-distribution NAME  class distribution of the target; may be repeated [default: UNI]
+  --method NAME               a further method beside the paper's; may be repeated
+  --quick                     two seeds instead of ten, and fewer sizes
+  --output FOLDER             for CSV, Markdown and figures [default: benchmark]
+
+Example: python -m lab benchmark gaussian --output results
+"""
+
+TRAIN = """Train a network as the paper does (extra train), and store its outputs for benchmark.
+
+  --data FOLDER         with the data set as downloaded; you need not unpack archives
+  --source NAME         class distribution of the training images [default: LT]
+  --largest N           training images of the most frequent class; 450 gives the counts of the
+                        paper's CIFAR-100 [default: as many as there are]
+  --retrain NAME        also train a second network, with a sampler that follows this distribution:
+                        the column 're-trained' of table1
+  --label-noise SHARE   of training images that get the label of a similar class, as web images
+                        have; validation and test labels stay right
+  --epochs N            scales the schedule [default: the paper's]
+  --runs N              networks to train, one per seed; the paper has 10, or 5 for large images
+  --seed N              the first seed
+  --initial-weights F   PyTorch file of weights to start from
+  --device NAME         PyTorch device [default: cuda if available, else cpu]
+  --output FOLDER       each run writes into seed-0, seed-1, ... in it [default: trained]
+
+Example: python -m lab train --dataset fashion-mnist --data /usr/share/datasets/fashion-mnist
+"""
+
+
+def benchmark(arguments: list[str] | None = None) -> None:
+    """Run an experiment by name."""
+    targets, methods = (*IMBALANCES, "supplement"), available_estimators()
+    options = parse(
+        BENCHMARK,
+        arguments,
+        experiment={"choices": tuple(EXPERIMENTS)},
+        data={"type": existing, "action": "append", "default": []},
+        target_distribution={"action": "append", "choices": targets},
+        method={"action": "append", "choices": methods, "default": []},
+        quick=False,
+        output=Path("benchmark"),
+    )
+    if not options.data and options.experiment not in WITHOUT_DATA:
+        print(f"Error: {options.experiment} needs --data.", file=sys.stderr)
+        sys.exit(2)
+    text = run_experiment(
+        options.experiment,
+        [StoredOutputs.load(path) for path in options.data],
+        options.output,
+        targets=options.target_distribution or ("UNI",),
+        quick=options.quick,
+        methods=options.method,
+        progress=told,
+    )
+    print(text)
+    print(f"written into {options.output}", file=sys.stderr)
+
+
+def train(arguments: list[str] | None = None) -> None:
+    """Train networks, one per seed."""
+    options = parse(
+        TRAIN,
+        arguments,
+        dataset={"choices": tuple(RECIPES), "required": True},
+        data={"type": existing, "required": True},
+        source={"choices": tuple(IMBALANCES), "default": "LT"},
+        largest=positive,
+        retrain={"choices": tuple(IMBALANCES)},
+        label_noise=0.0,
+        epochs=positive,
+        runs={"type": positive, "default": 1},
+        seed=0,
+        initial_weights=existing,
+        device=str,
+        output=Path("trained"),
+    )
+    torch = require_torch()
+    device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    n_epochs = options.epochs or RECIPES[options.dataset].n_epochs
+    how = {"source": options.source, "n_epochs": n_epochs, "largest": options.largest}
+    plans = [
+        Plan(options.dataset, seed=seed, label_noise=options.label_noise, **how)
+        for seed in range(options.seed, options.seed + options.runs)
+    ]
+    data = load_images(options.dataset, options.data)
+    rows = []
+    for plan in plans:
+        path = train_classifier(
+            data,
+            plan,
+            options.output / f"seed-{plan.seed}",
+            retrain=options.retrain,
+            initial_weights=options.initial_weights,
+            device=device,
+            watch=watch,
+        )
+        accuracy = json.loads(path.with_suffix(".json").read_text("utf-8"))["accuracy"]
+        rows.append([path, *(f"{accuracy.get(part, float('nan')):.4f}" for part in SCORED)])
+    print(markdown(["outputs", *SCORED], rows))
+
+
+SCORED = ("train", "val", "test", "retrained")
+
+
+def watch(step: "Step") -> None:
+    """Tell on stderr how an epoch ended."""
+    if step.done == step.total:
+        text = f"{step.what}, epoch {step.epoch}/{step.n_epochs}: loss {step.loss:.3f}"
+        print(f"{text}, accuracy {step.accuracy:.3f}", file=sys.stderr, flush=True)
+
+
+def told(steps: Sequence[Any]) -> Iterator[Any]:
+    """Tell on stderr how far an experiment is."""
+    start = time.perf_counter()
+    for at, step in enumerate(steps):
+        yield step
+        if sys.stderr.isatty():
+            took = time.perf_counter() - start
+            end = "\n" if at + 1 == len(steps) else ""
+            print(f"\r{at + 1}/{len(steps)}, {took:.0f} s", end=end, file=sys.stderr, flush=True)
+
+
+def existing(text: str) -> Path:
+    """Read the name of a file or folder that is there."""
+    if not Path(text).exists():
+        raise argparse.ArgumentTypeError(f"{text!r} does not exist")
+    return Path(text)
+
+
+def positive(text: str) -> int:
+    """Read a whole number of at least 1."""
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not at least 1")
+    return int(text)

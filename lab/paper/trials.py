@@ -1,0 +1,217 @@
+"""Trials: draw validation and target rows for a seed, estimate, adapt, and measure accuracy."""
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import Literal
+
+import numpy as np
+from scipy.special import softmax
+from sklearn.base import clone
+
+from lab.paper.distributions import Indices, Vector, distribution, largest_sample
+from lab.paper.outputs import Floats, Part, StoredOutputs
+from priorshift import (
+    BCTS,
+    ConvergenceWarning,
+    PriorEstimate,
+    PriorEstimator,
+    PriorShiftWarning,
+    adapt_proba,
+    get_estimator,
+)
+
+SHARE = 0.8
+"""Part of validation and of the target that every seed draws. The paper trains several classifiers;
+here one stored classifier stands in for them, so standard deviations are those of the data alone.
+"""
+
+NO_PRIOR = 1e-30
+"""A source prior up to this counts as 0: a ratio to it would mean nothing."""
+
+Solver = Literal["paper", "released", "certified"]
+SOLVERS: tuple[Solver, ...] = ("paper", "released", "certified")
+"""The paper's text, the code that its authors released, and our solvers: a column each."""
+
+COLUMNS = {"paper": "text"}
+"""What a column is called where that is not the name of its solver."""
+
+CALIBRATORS: dict[Solver, BCTS] = {
+    "paper": BCTS(balance="weights", logits=True),
+    "released": BCTS(solver="released", logits=True),
+    "certified": BCTS(logits=True),
+}
+"""Each column has its own BCTS: rows of validation weighted to the classes of training, to the best
+fit or as released; and, in ours, the likelihood of labels that were sampled class by class."""
+
+Progress = Callable[[Sequence["Setting"]], Iterable["Setting"]]
+"""Wraps the settings while they run, as `rich.progress.track` does."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """Probabilities to estimate on and adapt, with the paper's two versions of trained priors.
+
+    Attributes
+    ----------
+    y_proba_val, y_val, y_proba_target, y_target : ndarray
+    mean_prediction : ndarray of shape (n_classes,)
+        Mean prediction on the training set.
+    label_frequencies : ndarray of shape (n_classes,)
+        Label frequencies of the training set.
+    rows : ndarray
+        Test rows that form the target.
+    """
+
+    y_proba_val: Floats
+    y_val: Indices
+    y_proba_target: Floats
+    y_target: Indices
+    mean_prediction: Vector
+    label_frequencies: Vector
+    rows: Indices
+
+    @property
+    def truth(self) -> Vector:
+        """The target's own class frequencies, which the oracle knows."""
+        return np.bincount(self.y_target, minlength=self.mean_prediction.size) / self.y_target.size
+
+    def accuracy(self, y_proba: Floats) -> float:
+        """Return the share of correct decisions on the target, in percent."""
+        return float(100 * (y_proba.argmax(axis=1) == self.y_target).mean())
+
+    def adapted(self, priors: Vector, source: Vector | None = None) -> float:
+        """Return the accuracy after adapting to priors."""
+        weights = prior_ratio(priors, self.mean_prediction if source is None else source)
+        # as weights of a uniform source, so that a class without training labels is not an error
+        uniform = np.full(weights.size, 1 / weights.size)
+        return self.accuracy(adapt_proba(self.y_proba_target, uniform, weights / weights.sum()))
+
+    def estimated(self, estimator: PriorEstimator, n_samples: int | None = None) -> PriorEstimate:
+        """Estimate the priors from the whole target, or from its first rows."""
+        with without_warnings():
+            estimator.fit(
+                self.y_proba_val,
+                self.y_val,
+                source_priors=self.mean_prediction,
+                source_label_priors=self.label_frequencies,
+                classes=np.arange(self.mean_prediction.size),
+            )
+            return estimator.estimate(self.y_proba_target[:n_samples])
+
+    def adapted_by(self, estimate: PriorEstimate) -> float:
+        """Return the accuracy after adapting by an estimate."""
+        with without_warnings():
+            return self.accuracy(estimate.adapt(self.y_proba_target))
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What a trial depends on: a classifier, a target distribution, calibration, a seed."""
+
+    outputs: StoredOutputs
+    target: str
+    calibrated: bool
+    seed: int
+    share: float = SHARE
+    network: str = "0"
+
+    def draw(self, solver: Solver = "paper") -> Trial:
+        """Draw the trial; calibrate as the column of a solver does."""
+        return draw_trial(
+            self.outputs,
+            distribution(self.target, self.outputs.n_classes),
+            calibrated=self.calibrated,
+            seed=self.seed,
+            share=self.share,
+            solver=solver,
+        )
+
+
+def draw_trial(
+    outputs: StoredOutputs,
+    target: Vector,
+    *,
+    calibrated: bool,
+    seed: int,
+    share: float = SHARE,
+    solver: Solver = "paper",
+) -> Trial:
+    """Draw validation and target rows for a seed; calibrate with BCTS if asked.
+
+    BCTS is fitted on validation in the way of a solver's column: see `CALIBRATORS`. The rows do not
+    depend on it.
+    """
+    rng = np.random.default_rng([seed, outputs.n_classes])
+    val = outputs.val[largest_sample(outputs.val.y, outputs.val.label_frequencies(), share, rng)]
+    rows = rng.permutation(largest_sample(outputs.test.y, target, share, rng))
+    frequencies = outputs.train.label_frequencies()
+    probabilities = (
+        _calibration(val, frequencies, solver) if calibrated else partial(softmax, axis=1)
+    )
+    mean = probabilities(outputs.train.logits).mean(axis=0, dtype=np.float64)
+    return Trial(
+        probabilities(val.logits),
+        val.y,
+        probabilities(outputs.test.logits[rows]),
+        outputs.test.y[rows],
+        mean / mean.sum(),
+        frequencies,
+        rows,
+    )
+
+
+def _calibration(val: Part, frequencies: Vector, solver: Solver) -> Callable[[Floats], Floats]:
+    bcts = clone(CALIBRATORS[solver]).fit(
+        val.logits, val.y, source_label_priors=frequencies, classes=np.arange(frequencies.size)
+    )
+    return bcts.predict_proba
+
+
+def draws(
+    outputs: Sequence[StoredOutputs],
+    targets: Sequence[str],
+    n_seeds: int,
+    share: float,
+    *,
+    calibrated: Sequence[bool] = (False, True),
+) -> Iterator[Setting]:
+    """Yield the settings of an experiment; runs of one name get seeds of their own.
+
+    Outputs of one name are different networks, unless they name the same one.
+    """
+    earlier: Counter[str] = Counter()
+    for one in outputs:
+        first, network = n_seeds * earlier[one.name], one.network or str(earlier[one.name])
+        earlier[one.name] += 1
+        for target, by_bcts, seed in product(targets, calibrated, range(n_seeds)):
+            yield Setting(one, target, by_bcts, first + seed, share, network)
+
+
+def prior_ratio(priors: Vector, source: Vector) -> Vector:
+    """Return priors / source, and 0 for a class that the source does not have."""
+    return np.divide(priors, source, out=np.zeros_like(source), where=source > NO_PRIOR)
+
+
+def solvers_of(method: str) -> tuple[Solver, ...]:
+    """Return the solvers of a method: all if it has the choice, else ours."""
+    has_choice = get_estimator(method).get_params().get("solver") in SOLVERS
+    return SOLVERS if has_choice else ("certified",)
+
+
+def estimator_of(method: str, solver: str) -> PriorEstimator:
+    """Make the estimator of a column; methods without a choice of solver ignore `solver`."""
+    return get_estimator(method, **({"solver": solver} if len(solvers_of(method)) > 1 else {}))
+
+
+@contextmanager
+def without_warnings() -> Iterator[None]:
+    """Silence what methods warn of on every trial: clipping, classes never seen, slow progress."""
+    with warnings.catch_warnings():
+        for category in (PriorShiftWarning, ConvergenceWarning):
+            warnings.simplefilter("ignore", category)
+        yield

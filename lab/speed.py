@@ -1,0 +1,294 @@
+"""Speed and memory of the core, as ratios to reference implementations in the same run.
+
+    python -m lab speed [--quick] [--classes 10 100 365 1000]
+
+`--quick` takes 10 and 100 classes only, and one repeat.
+"""
+
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
+
+import numpy as np
+
+import priorshift as ps
+from lab.peers import libraries, plain_em
+from lab.pools import normalised
+from lab.show import duration, fastest, head, median_time, parse, peak, row
+from lab.worlds import Task, simulate
+from priorshift.solvers import Mixture, maximise, project_simplex
+
+SIZES = {10: (2000, 10_000), 100: (5000, 10_000), 365: (7300, 36_500), 1000: (20_000, 50_000)}
+SMALL_CLASSES = (2, 5, 10, 26, 100)
+SMALL_ROWS = (500, 1000, 2000, 5000)
+N_BAGS = 3
+AUTO_SIZES = {2: 20_000, 10: 20_000, 100: 20_000, 365: 18_250}
+GAP = 0.01
+REFERENCE_RATES = (1e-3, 1e-4, 1e-5, 1e-6)
+MOST_SECONDS = 8.0
+KINDS = {"uniform": {}, "sparse": {"target": "sparse"}, "weak classifier": {"strength": 0.4}}
+"""Targets that EM is timed on."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run every comparison and print tables."""
+    options = parse(__doc__, arguments, quick=False, classes=tuple(SIZES))
+    classes = [10, 100] if options.quick else options.classes
+    repeats = 1 if options.quick else 5
+    warnings.simplefilter("ignore", ps.PriorShiftWarning)
+    tasks = {K: simulate(K, *SIZES[K]) for K in classes}
+    confusion_table(tasks, repeats)
+    em_table(classes, repeats)
+    small_table([K for K in SMALL_CLASSES if not options.quick or K <= 10], 3 * repeats)
+    auto_table([2, 10, 100] if options.quick else list(AUTO_SIZES), repeats)
+    memory_table(tasks)
+    peer_table(tasks)
+    import_time(3 if options.quick else 7)
+
+
+def confusion_table(tasks: dict[int, Task], repeats: int) -> None:
+    """Certified CM-L and SCM-L beside 1000 steps of projected gradient ascent."""
+    columns = ("1000 steps", "certified", "ratio", "gap", "log-likelihood gained", "fit + estimate")
+    title = "CM-L and SCM-L: certified, beside 1000 reference-style gradient steps"
+    head(title, "K", "method", *columns)
+    for K, task in tasks.items():
+        for estimator in (ps.CML(), ps.SCML()):
+            source = task.source_priors
+            confusion = estimator.fit(task.y_proba_val, task.y_val, source_priors=source).confusion_
+            counts = ps.DecisionCounts.from_arrays(task.y_proba, decision=confusion.decision).counts
+            problem = Mixture.of(confusion.conditional, weights=counts)
+            reference, ours, whole = fastest(
+                repeats,
+                partial(reference_ascent, confusion.conditional, counts, source, 1e-3),
+                partial(maximise, problem, tol=1e-6),
+                lambda e=estimator, t=task: e.fit(t.y_proba_val, t.y_val).estimate(t.y_proba),
+            )
+            solution = maximise(problem, tol=1e-6)
+            # the reference's likelihood is that of its best learning rate
+            ends = [
+                reference_ascent(confusion.conditional, counts, source, rate)
+                for rate in REFERENCE_RATES
+            ]
+            gained = solution.objective - max(problem.evaluate(p)[0] for p in ends)
+            cells = (f"{ours / reference:.2f}", f"{solution.gap:.0e}", f"{gained:+.2f}")
+            times = duration(reference), duration(ours)
+            row(K, estimator.name, *times, *cells, duration(whole))
+
+
+def em_table(classes: list[int], repeats: int) -> None:
+    """Certified EM in units of one bare pass over the data, and beside the usual EM."""
+    title = "EM: certified to 0.01 nats, in bare passes (`A @ p` and `v @ A`), beside the usual EM"
+    columns = ("K", "target", "accuracy", "bare pass", "certified", "in passes", "gap")
+    head(title, *columns, "usual EM to the same gap", "usual / certified")
+    for K in classes:
+        for kind, how in KINDS.items():
+            task = simulate(K, *SIZES[K], **how)
+            A = task.y_proba
+            p, v = np.full(A.shape[1], 1 / A.shape[1], A.dtype), np.ones(A.shape[0], A.dtype)
+            em = ps.EM().fit(source_priors=task.source_priors)
+            bare, ours = fastest(
+                repeats, lambda A=A, p=p, v=v: (A @ p, v @ A), partial(em.estimate, A)
+            )
+            usual, steps, gap = usual_em(task)
+            more, still = ("", "") if gap <= GAP else ("> ", f", gap still {gap:.2g}")
+            row(
+                K,
+                kind if "weak" not in kind else f"uniform, {kind}",
+                f"{(A.argmax(axis=1) == task.y).mean():.2f}",
+                *map(duration, (bare, ours)),
+                f"{ours / bare:.0f}",
+                f"{em.estimate(A).gap:.4f}",
+                f"{duration(usual)}, {steps} steps{still}",
+                f"{more}{usual / ours:.1f}",
+            )
+
+
+def small_table(classes: list[int], repeats: int) -> None:
+    """Certified EM on bags of a few rows, as people loop over, beside EM without a certificate.
+
+    Bags are timed in turn, in double precision as scikit-learn's classifiers predict.
+    """
+    name = "EMQ's loop written out (QuaPy is not installed)"
+    peer = lambda source, rows: plain_em(rows, source, least=11)  # noqa: E731
+    if find_spec("quapy"):
+        from quapy.method.aggregative import EMQ
+
+        name, peer = "QuaPy's EMQ", EMQ.EM
+    title = f"EM on small targets: CPU time of a certified `estimate` over that of {name}"
+    head(title, "K", "target", *(f"{n} rows" for n in SMALL_ROWS))
+    for K in classes:
+        for kind, how in KINDS.items():
+            cells = []
+            for n in SMALL_ROWS:
+                task = simulate(K, 10, N_BAGS * n, **how)
+                bags = np.split(normalised(task.y_proba), N_BAGS)
+                em = ps.EM().fit(source_priors=task.source_priors)
+                calls = [partial(em.estimate, bag) for bag in bags]
+                assert all(call().status == "certified" for call in calls)
+                calls += [partial(peer, task.source_priors, bag) for bag in bags]
+                seconds = [[cpu_time(call) for call in calls] for _ in range(repeats)]
+                ours, theirs = np.median(seconds, axis=0).reshape(2, N_BAGS).mean(axis=1)
+                cells.append(f"{ours / theirs:.2f} ({duration(ours)})")
+            row(K, kind, *cells)
+
+
+def cpu_time(call: Callable[[], object]) -> float:
+    """Return the CPU time of a call in seconds."""
+    start = time.process_time()
+    call()
+    return time.process_time() - start
+
+
+def auto_table(classes: list[int], repeats: int) -> None:
+    """Time of `Auto.fit` in softmax passes and beside the usual BCTS, and memory of Auto."""
+    name, bcts = usual_bcts()
+    title = "Auto on outputs that are too sure (float32): `fit` in softmax passes over validation"
+    passes = ("in passes", "in passes of exp and normalise alone")
+    columns = ("softmax", "fit", *passes, name, "fit / BCTS", "extra memory")
+    head(title, "K", "validation", *columns)
+    for K in classes:
+        task = simulate(K, AUTO_SIZES[K], 1)
+        val = too_sure(task.y_proba_val)
+        z = np.log(np.maximum(val, 1e-30))
+        softmax, bare, ours, usual = median_time(
+            repeats,
+            lambda z=z: normalised_exp(z - z.max(axis=1, keepdims=True)),
+            partial(normalised_exp, z),
+            partial(fit_auto, val, task),
+            partial(bcts, val, task.y_val),
+        )
+        in_passes = (f"{ours / softmax:.0f}", f"{ours / bare:.0f}")
+        times = duration(softmax), duration(ours), *in_passes, duration(usual)
+        row(K, f"{len(val)} rows", *times, f"{ours / usual:.2f}", f"{auto_memory(K):.2f}")
+    print(
+        "\nExtra memory: peak of fit and estimate over 3 times validation (outputs and labels) "
+        "plus half of the target."
+    )
+
+
+def auto_memory(K: int) -> float:
+    """Return the peak of fit and estimate, in 3 times validation plus half of the target."""
+    n_val = max(AUTO_SIZES[K], 1_000_000 // K)  # or blocks of rows outweigh the rows
+    task = simulate(K, n_val, 5 * n_val)
+    val, target = too_sure(task.y_proba_val), too_sure(task.y_proba)
+    fit_auto(val[:500], task).estimate(target[:500])  # what is imported late is not counted
+    most = peak(lambda: fit_auto(val, task).estimate(target))
+    return most / (3 * (val.nbytes + task.y_val.nbytes) + target.nbytes / 2)
+
+
+def fit_auto(val: np.ndarray, task: Task) -> ps.Auto:
+    """Fit Auto to some of a task's validation rows."""
+    given = {"source_label_priors": task.source_priors, "classes": task.classes}
+    return ps.Auto().fit(val, task.y_val[: len(val)], **given)
+
+
+def normalised_exp(z: np.ndarray) -> np.ndarray:
+    """Exponentiate and normalise rows."""
+    proba = np.exp(z)
+    proba /= proba.sum(axis=1, keepdims=True)
+    return proba
+
+
+def too_sure(y_proba: np.ndarray) -> np.ndarray:
+    """Return outputs as sure as those of many networks."""
+    sharp = y_proba**1.5
+    return sharp / sharp.sum(axis=1, keepdims=True)
+
+
+def usual_bcts() -> tuple[str, Callable[[np.ndarray, np.ndarray], object]]:
+    """Return the BCTS of its authors where it is installed, else ours."""
+    if not find_spec("abstention"):
+        ours = ps.BCTS()
+        return "our BCTS", lambda y_proba, y: ours.fit(y_proba, y, classes=range(y_proba.shape[1]))
+    from abstention.calibration import TempScaling
+
+    def theirs(y_proba: np.ndarray, y: np.ndarray) -> object:
+        logits = np.log(np.maximum(y_proba, 1e-30, dtype=np.float64))
+        return TempScaling(bias_positions="all")(logits, np.eye(y_proba.shape[1])[y])
+
+    return "abstention's BCTS", theirs
+
+
+def memory_table(tasks: dict[int, Task]) -> None:
+    """Extra peak memory of estimate, as a share of the input matrix."""
+    names = [name for name in ps.available_estimators() if name != "na"]
+    title = "Extra peak memory of `estimate`, as a share of the input (float32)"
+    head(title, "K", "input", *names)
+    for K, task in tasks.items():
+        size = task.y_proba.nbytes
+        fitted = (task.fit(name, given=True) for name in names)
+        shares = (peak(partial(each.estimate, task.y_proba)) / size for each in fitted)
+        row(K, f"{size / 2**20:.1f} MB", *(f"{share:.2f}" for share in shares))
+
+
+def peer_table(tasks: dict[int, Task]) -> None:
+    """Time, memory and error beside peers, where they are installed."""
+    columns = ("time", "peak memory / input", "L1 error", "log-likelihood below our EM")
+    head("Peers on the same data (`make bench-peers` installs them)", "K", "method", *columns)
+    for K, task in tasks.items():
+        target = Target(task)
+        problem = Mixture.of(task.y_proba, scale=1 / task.source_priors)
+
+        def ours(name: str, task: Task = task) -> np.ndarray:
+            return task.fit(name, given=True).estimate(task.y_proba).priors
+
+        best = problem.evaluate(ours("em"))[0]
+        calls = {f"priorshift {name}": partial(ours, name) for name in ("em", "scm", "scm-l")}
+        for who, name, estimate, most in libraries():
+            if most >= K or (name == "GPACC" and K <= 100):  # its general solver takes minutes
+                calls[f"{who.split()[0]} {name}"] = partial(estimate, target)
+        for name, call in calls.items():
+            (seconds,) = fastest(2, call)
+            priors = np.asarray(call(), np.float64)
+            error = np.abs(priors - task.priors).sum()
+            below = best - problem.evaluate(np.maximum(priors, 1e-12))[0]
+            share = peak(call) / task.y_proba.nbytes
+            shown = f"{below:.2f}" if "em" in name.lower() else ""
+            row(K, name, duration(seconds), f"{share:.2f}", f"{error:.3f}", shown)
+
+
+class Target:
+    """A task under the names that peers ask for."""
+
+    def __init__(self, task: Task) -> None:
+        self.y_proba_val, self.y_val = task.y_proba_val, task.y_val
+        self.y_proba_target, self.source_priors = task.y_proba, task.source_priors
+
+
+def import_time(repeats: int) -> None:
+    """Time of importing all of priorshift beside that of scikit-learn's base module."""
+    statements = ("from priorshift import EM", "import sklearn.base")
+    calls = [
+        partial(subprocess.run, [sys.executable, "-c", each], check=True) for each in statements
+    ]
+    ours, base = fastest(repeats, *calls)
+    print(f"\n`import priorshift` takes {ours / base:.2f} times `import sklearn.base` "
+          f"({duration(base)}).")  # fmt: skip
+
+
+def reference_ascent(
+    A: np.ndarray, weights: np.ndarray, start: np.ndarray, rate: float
+) -> np.ndarray:
+    """Take 1000 plain projected gradient steps, as the paper's reference code does."""
+    p = start
+    for _ in range(1000):
+        slope = A.T @ (weights / np.maximum(A @ p, 1e-12))
+        p = project_simplex(p + rate * slope / weights.sum())
+    return np.maximum(p, 1e-12)
+
+
+def usual_em(task: Task) -> tuple[float, int, float]:
+    """Run the textbook EM with its n x K temporaries; return seconds, steps and the gap."""
+    p, n = task.source_priors, len(task.y_proba)
+    start, steps, gap = time.perf_counter(), 0, np.inf
+    while gap > GAP and time.perf_counter() - start < MOST_SECONDS:
+        posterior = task.y_proba * (p / task.source_priors)
+        posterior /= posterior.sum(axis=1, keepdims=True)
+        new = posterior.mean(axis=0)
+        gap = float((n * new[p > 0] / p[p > 0]).max() - n)  # a vanished class has no say in it
+        p, steps = new, steps + 1
+    return time.perf_counter() - start, steps, gap

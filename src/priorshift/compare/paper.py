@@ -1,7 +1,0 @@
-"""Moved to `priorshift.reproduction`; this module will be removed in priorshift 0.3."""
-
-from priorshift.exceptions import moved
-
-__getattr__ = moved(
-    __name__, "priorshift.reproduction", removed_in="0.3", renamed={"Table": "ResultTable"}
-)
