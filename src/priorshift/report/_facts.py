@@ -57,7 +57,7 @@ class Plan(NamedTuple):
 
 
 class SeenBefore(NamedTuple):
-    """How often validation is decided rightly; how sure the model should be, and is, of the target."""
+    """Share of validation decided rightly; how sure the model should be, and is, of the target."""
 
     accuracy: float
     expected: float
