@@ -423,7 +423,9 @@ def settle_columns(
     opened: Sequence[PredictionFile], known: Sequence[str], request: Request
 ) -> tuple[tuple[PredictionFile, ...], Columns]:
     """Return files whose columns are called by their classes, and the classes; `known` are some."""
-    meaning = Meaning.of(request.class_columns, request.positive_class, request.renormalise, opened)
+    meaning = Meaning.of(
+        request.class_columns, request.positive_class, request.renormalise, opened[0].header
+    )
     files = by_class(opened, known, meaning)
     return files, class_columns(files, meaning.chosen)
 
@@ -567,8 +569,9 @@ def open_like(path: Path, task: Task) -> PredictionFile:
     file = open_file(path, task.request)
     if task.request.predicted_column is not None:
         return file
+    request = task.request
     meaning = Meaning.of(
-        task.request.class_columns, task.request.positive_class, task.request.renormalise, [file]
+        request.class_columns, request.positive_class, request.renormalise, file.header
     )
     return by_class([file], task.classes.tolist(), meaning)[0]
 

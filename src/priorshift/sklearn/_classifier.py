@@ -468,7 +468,9 @@ class PriorAdaptedClassifier(ClassifierWrapper):
         rows, K = self.prior_estimator_._validation, self.classes_.size
         if rows is None or rows.y is None or not shift.strength or K > MOST_CLASSES:
             return
-        if shift.unseen_classes or not isinstance(self.estimator, FrozenEstimator):
+        if shift.unseen_classes or self.calibrator is not None:
+            return
+        if not isinstance(self.estimator, FrozenEstimator):
             return  # other models than `estimator_` made the out-of-fold predictions
         before = np.bincount(rows.y, minlength=K) / rows.y.size
         found = explain(rows.y_proba, rows.y, y_proba, before)
