@@ -74,13 +74,18 @@ class Outcome(NamedTuple):
     sentence: str
 
 
-def judge(task: Task, method: str) -> Outcome:
+def judge(task: Task, method: str, *, assume: bool = False) -> Outcome:
     """Assess a task, and compare with the truth."""
     K = task.labels.size
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = ps.assess(
-            task.y_proba_val, task.y_val, task.y_proba_target, classes=np.arange(K), method=method
+            task.y_proba_val,
+            task.y_val,
+            task.y_proba_target,
+            classes=np.arange(K),
+            method=method,
+            assume_prior_shift=assume,
         )
     truth = np.bincount(task.y_target, minlength=K) / task.y_target.size
     rows = task.y_proba_target
@@ -124,11 +129,13 @@ def table(outcomes: list[Outcome]) -> str:
 
 def main(arguments: list[str] | None = None) -> None:
     """Judge tasks and print the table."""
-    options = parse(__doc__, arguments, tasks=200, seed=0, method="auto", verbose=False)
+    options = parse(
+        __doc__, arguments, tasks=200, seed=0, method="auto", assume=False, verbose=False
+    )
     first = options.seed * 1_000_000
     outcomes = []
     for seed in range(first, first + options.tasks):
-        outcomes.append(judge(simulate(seed), options.method))
+        outcomes.append(judge(simulate(seed), options.method, assume=options.assume))
         if options.verbose:
             print(f"{seed} {outcomes[-1]}")
     print(f"{options.tasks} simulated tasks; gains in points of accuracy")

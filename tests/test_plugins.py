@@ -260,8 +260,8 @@ def test_a_subclass_that_finds_priors_in_its_own_way_is_asked_for_them(data, mon
     class Half(ps.SCML):
         name = "half"
 
-        def _solve(self, target):
-            found = super()._solve(target)
+        def _estimate_counts(self, target):
+            found = super()._estimate_counts(target)
             mixed = 0.5 * (found.priors + self.source_priors_)
             return self._result_of(target, mixed, Solution(mixed, "direct"))
 

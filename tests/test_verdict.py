@@ -3,69 +3,147 @@
 import numpy as np
 import pytest
 
-from priorshift.verdict import CAUTION, SURE, WORTH, Gain, judge, labels_to_settle
+from priorshift.verdict import (
+    AMPLIFIED,
+    CAUTION,
+    MEASURED,
+    SURE,
+    WELL,
+    WORTH,
+    Gain,
+    Kind,
+    Promise,
+    judge,
+    labels_to_settle,
+)
+
+UP, DOWN, NONE = Gain(0.05, 0.01), Gain(-0.05, 0.01), Gain(0.0, 0.001)
+HELPS = Promise(UP, UP, UP, UP)
+HINGES = Promise(DOWN, DOWN, UP, UP)
+IDLE = Promise(NONE, NONE, NONE, NONE)
+EXPLAINED = Kind(0.97, 0.9, 1.0, 1.5)
+HALF = Kind(0.5, 0.4, 0.6, 1.5)
+UNCHANGED = Kind(None, 0.0, 1.0, 1.0)
+
+
+def rule(calibrate, adapt, kind, **more):
+    return judge({"calibrate": calibrate, "adapt": adapt}, kind, **({"shifted": True} | more))
 
 
 @pytest.mark.parametrize(
-    ("mean", "error", "shifted", "expected"),
+    ("calibrate", "adapt", "kind", "shifted", "expected"),
     [
-        (0.05, 0.02, True, ("adapt", "adapt", "helps")),
-        (0.05, 0.02, False, ("adapt", "adapt", "helps")),
-        (0.009, 0.001, True, ("adapt", "adapt", "helps")),
-        (0.009, 0.001, False, ("leave", "none", "no_shift")),  # not worth it
-        (0.05, 0.05, True, ("unclear", "none", "unsure")),
-        (0.05, 0.05, False, ("leave", "none", "no_shift")),
-        (0.0, 0.005, True, ("leave", "none", "no_gain")),
-        (-0.2, 0.05, True, ("leave", "none", "no_gain")),
-        (0.0, 0.01, True, ("unclear", "none", "unsure")),
+        (IDLE, HINGES, EXPLAINED, True, ("adapt", "adapt", "helps")),
+        (IDLE, HINGES, HALF, True, ("unclear", "none", "more_changed")),
+        (IDLE, HINGES, EXPLAINED._replace(amplification=3.0), True, ("unclear", "none", "hinges")),
+        (IDLE, HINGES, EXPLAINED._replace(low=0.3), True, ("unclear", "none", "hinges")),
+        (IDLE, Promise(DOWN, DOWN, DOWN, UP), EXPLAINED, True, ("unclear", "none", "hinges")),
+        (IDLE, IDLE, EXPLAINED, True, ("leave", "none", "no_gain")),
+        (IDLE, IDLE, UNCHANGED, False, ("leave", "none", "no_shift")),
+        # calibrating pays under every reading, or need not under one that is ruled out
+        (HELPS, IDLE, HALF, True, ("adapt", "calibrate", "calibrate")),
+        (HELPS, IDLE, UNCHANGED, False, ("adapt", "calibrate", "calibrate")),
+        (Promise(UP, UP, UP, DOWN), IDLE, HALF, True, ("adapt", "calibrate", "calibrate")),
+        (Promise(UP, UP, UP, DOWN), HINGES, EXPLAINED, True, ("adapt", "adapt", "helps")),
+        (Promise(UP, DOWN, UP, UP), HINGES, HALF, True, ("unclear", "none", "more_changed")),
+        (Promise(DOWN, UP, UP, UP), HINGES, HALF, True, ("unclear", "none", "more_changed")),
     ],
 )
-def test_the_rule(mean, error, shifted, expected):
-    assert judge(Gain(mean, error), shifted=shifted)[:3] == expected
+def test_without_labels_or_history(calibrate, adapt, kind, shifted, expected):
+    assert rule(calibrate, adapt, kind, shifted=shifted)[:3] == expected
 
 
 def test_its_borders_are_its_constants():
-    error = 0.02
-    assert judge(Gain(CAUTION * error + 1e-9, error), shifted=True).verdict == "adapt"
-    assert judge(Gain(CAUTION * error - 1e-9, error), shifted=True).verdict == "unclear"
-    low = WORTH - SURE * error
-    assert judge(Gain(low - 1e-9, error), shifted=True).verdict == "leave"
-    assert judge(Gain(low + 1e-9, error), shifted=True).verdict == "unclear"
+    def verdict(explained=WELL, amplified=AMPLIFIED, gain=0.05):
+        promise = HINGES._replace(prior=Gain(gain, 0.01))
+        return rule(IDLE, promise, Kind(explained, 0.8, 1.0, amplified)).verdict
+
+    assert verdict() == "adapt"
+    assert verdict(explained=WELL - 1e-9) == "unclear"
+    assert verdict(amplified=AMPLIFIED + 1e-9) == "unclear"
+    assert verdict(gain=CAUTION * 0.01 + 1e-9) == "adapt"
+    assert verdict(gain=CAUTION * 0.01 - 1e-9) == "unclear"
 
 
-def test_doubt_adds_to_the_error_and_is_named_where_it_is_the_larger():
-    assert judge(Gain(0.05, 0.01), shifted=True, doubt=0.02).gain.error == np.hypot(0.01, 0.02)
-    assert judge(Gain(0.05, 0.01), shifted=True, doubt=0.2).why == "more_changed"
-    assert judge(Gain(0.05, 0.1), shifted=True, doubt=0.05).why == "unsure"
+def test_of_two_that_hold_the_one_that_gains_more_over_both_readings():
+    more = Promise(DOWN, Gain(0.04, 0.01), UP, Gain(0.2, 0.01))
+    assert rule(HELPS, more, EXPLAINED).action == "adapt"
+    less = Promise(DOWN, Gain(-0.12, 0.01), UP, Gain(0.2, 0.01))
+    assert rule(HELPS, less, EXPLAINED).action == "calibrate"
 
 
-def test_expectation_and_measurement_are_averaged_by_precision():
-    found = judge(Gain(0.1, 0.03), shifted=True, doubt=0.04, measured=Gain(0.02, 0.02)).gain
-    weights = 1 / np.array([0.05, 0.02]) ** 2
-    assert found.mean == pytest.approx(weights @ [0.1, 0.02] / weights.sum())
-    assert found.error == pytest.approx(weights.sum() ** -0.5)
+def test_calibrating_is_done_while_adapting_is_unclear():
+    much = Promise(DOWN, DOWN, UP, Gain(0.3, 0.02))
+    found = rule(HELPS, much, EXPLAINED._replace(amplification=5.0))
+    assert found[:3] == ("unclear", "calibrate", "calibrate_first")
 
 
-def test_labels_overrule_an_expectation():
-    expected = Gain(0.1, 0.03)
-    assert judge(expected, shifted=True).verdict == "adapt"
-    assert judge(expected, shifted=True, measured=Gain(-0.05, 0.01)).verdict == "leave"
+def test_labels_decide_and_are_averaged_with_both_readings_by_precision():
+    prior = HINGES.read(EXPLAINED.explained / 2, 0.02)
+    measured = Gain(0.04, 0.03)
+    found = rule(IDLE, HINGES, EXPLAINED, measured={"calibrate": NONE, "adapt": measured})
+    weights = 1 / np.array([prior.error, measured.error]) ** 2
+    assert found.gain.mean == pytest.approx(weights @ [prior.mean, measured.mean] / weights.sum())
+    assert found.gain.error == pytest.approx(weights.sum() ** -0.5)
+    assert rule(IDLE, HELPS, EXPLAINED, measured={"adapt": DOWN}).why == "labels_leave"
+    assert rule(IDLE, HINGES, HALF, measured={"adapt": Gain(0.1, 0.01)}).why == "labels_adapt"
+
+
+def test_labels_that_leave_nothing_open_are_exact():
+    exact = Gain(0.001, 0.0)
+    found = rule(IDLE, HINGES, HALF, measured={"calibrate": Gain(0.0, 0.0), "adapt": exact})
+    assert found.gain == exact
+    assert found.verdict == "adapt"
+
+
+def test_history_decides_where_there_are_no_labels():
+    past = {"calibrate": Gain(0.02, 0.01), "adapt": Gain(-0.1, 0.01)}
+    assert rule(IDLE, HELPS, EXPLAINED, past=past)[:3] == (
+        "adapt",
+        "calibrate",
+        "history_calibrate",
+    )
+    worse = {"calibrate": DOWN, "adapt": DOWN}
+    assert rule(HELPS, HELPS, EXPLAINED, past=worse).verdict == "leave"
+    unsure = {"calibrate": Gain(0.0, 0.02), "adapt": Gain(SURE * 0.02 - 1e-9, 0.02)}
+    assert rule(HELPS, HELPS, EXPLAINED, past=unsure)[:2] == ("unclear", "none")
+    labels = {"adapt": Gain(0.2, 0.01)}
+    assert rule(IDLE, HELPS, EXPLAINED, past=worse, measured=labels).why == "labels_adapt"
+
+
+def test_the_users_word_makes_prior_shift_the_only_reading():
+    assert rule(IDLE, HINGES, HALF, assumed=True)[:2] == ("adapt", "adapt")
+    assert rule(IDLE, HINGES, HALF, assumed=True).gain == UP
+    assert rule(IDLE, Promise(UP, UP, UP, DOWN), EXPLAINED, assumed=True).verdict == "leave"
 
 
 @pytest.mark.parametrize("obstacle", ["unknown_class", "no_information", "columns_swapped"])
 def test_an_obstacle_is_never_adapted_over(obstacle):
-    found = judge(Gain(0.5, 0.001), shifted=True, measured=Gain(0.5, 0.001), obstacle=obstacle)
+    found = rule(HELPS, HELPS, EXPLAINED, measured={"adapt": UP}, obstacle=obstacle)
     assert found[:3] == ("unclear", "none", obstacle)
 
 
 def test_verdicts_scale_with_the_goal():
     """Costs ten times as large, and a point worth ten times as much: the same verdicts."""
     rng = np.random.default_rng(0)
-    for mean, error in zip(rng.normal(0, 0.03, 200), rng.gamma(1, 0.02, 200), strict=True):
-        for shifted in (True, False):
-            one = judge(Gain(mean, error), shifted=shifted)
-            ten = judge(Gain(10 * mean, 10 * error), shifted=shifted, worth=10 * WORTH)
-            assert one[:3] == ten[:3]
+    for _ in range(300):
+        gains = rng.normal(0, 0.03, (2, 4)), rng.gamma(1, 0.02, (2, 4))
+        kind = Kind(rng.uniform(0.5, 1), 0.7, 1.0, rng.uniform(1, 3))
+
+        def scaled(factor, gains=gains):
+            return (
+                Promise(*map(Gain, factor * mean, factor * error))
+                for mean, error in zip(*gains, strict=True)
+            )
+
+        labels = {"adapt": Gain(0.02, 0.02)} if rng.random() < 0.5 else None
+        ten = labels and {"adapt": Gain(0.2, 0.2)}
+        one = rule(*scaled(1.0), kind, measured=labels)
+        assert one[:3] == rule(*scaled(10.0), kind, measured=ten, worth=10 * WORTH)[:3]
+
+
+def test_labels_need_not_be_as_sure_as_estimates():
+    assert MEASURED < CAUTION < SURE
 
 
 def test_fewer_labels_settle_a_larger_gain():

@@ -1,4 +1,4 @@
-"""All public names; `priorshift` hands them on, and is asked for them there."""
+"""All public names: `priorshift` imports them from here when the first is asked for."""
 
 from priorshift import datasets as datasets
 from priorshift import plotting as plotting
@@ -32,8 +32,10 @@ from priorshift.estimators.ppi import labels_needed
 from priorshift.estimators.registry import *  # noqa: F403
 from priorshift.evidence import (
     AssumptionTest,
+    Backtest,
     Diagnostics,
     ShiftTest,
+    backtest,
     check_assumption,
     detect_shift,
     diagnose,
@@ -49,6 +51,7 @@ __all__ = [
     "Adapter",
     "Assessment",
     "AssumptionTest",
+    "Backtest",
     "ConformalSets",
     "Confusion",
     "ConvergenceWarning",
@@ -73,6 +76,7 @@ __all__ = [
     "adapt_proba_interval",
     "assess",
     "available_estimators",
+    "backtest",
     "check_assumption",
     "decide",
     "detect_shift",

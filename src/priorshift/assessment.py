@@ -80,7 +80,7 @@ from priorshift.evidence import (
     ungated,
 )
 from priorshift.text import movers, plain
-from priorshift.verdict import WORTH, Action, Gain, Kind, Promise, Ruling, Verdict, judge
+from priorshift.verdict import WELL, WORTH, Action, Gain, Kind, Promise, Ruling, Verdict, judge
 from priorshift.words import ADVICE, Fact, Headline, decisions_headline, fact, headline, say
 
 ACCURACY = Goal("accuracy")
@@ -277,7 +277,7 @@ class Assessment:
         values = whole(ordered(rows, self.estimate.classes).values)
         target = act_on_target(self._full, self.calibrated_mean, values)
         goal = self.judged_by.at(self.estimate.priors)
-        return draw_rows_to_label(rows_that_differ(goal, target), n, random_state)
+        return draw_rows_to_label(goal, target, n, random_state)
 
     def adapt(self, y_proba: ArrayLike, **options: Any) -> NDArray[Any]:
         """Do what `action` says: adapt predictions, or return them as they are.
@@ -623,12 +623,11 @@ def _weigh(
         )
     facts = [] if obstacle is None else [obstacle]
     facts += _facts(data, numbers, test, report, past, near, assumed, goal, level)
-    if ruling.verdict == "unclear" and obstacle is None:
-        more = numbers.measured is not None
-        facts.append(fact("label_rows", n=min(LABELS, data.n_target), more=more))
     facts += [*numbers.missing, *untested]
     if (looked_at := data.y_proba_target.shape[0]) < data.n_target:
         facts.append(fact("sampled", n=looked_at, n_target=data.n_target))
+    if ruling.verdict == "unclear" and obstacle is None:
+        facts += _advice(data, numbers)
     return Assessment(
         verdict=ruling.verdict,
         action=ruling.action,
@@ -902,7 +901,8 @@ def _gather(
     if fitted is None:
         nothing = Target(*[data.y_proba_target.values] * 3)
         measured, ppi = _measure(data, nothing, None, level, goal)
-        none = Promise(*[Gain(0.0, 0.0)] * 4)
+        zero = Gain(0.0, 0.0)
+        none = Promise(zero, zero, zero, zero, 0.0)
         return Numbers(
             estimate, None, None, Kind(), {"adapt": none}, 0.0, diagnostics, before, after,
             measured, None, None, ppi, missing,
@@ -1255,7 +1255,7 @@ def _facts(
     if mean is None:
         yield fact("by_decisions", n_target=data.n_target)
     else:
-        yield from _facts_of_kind(numbers, test, assumed)
+        yield from _facts_of_kind(data, numbers, test, assumed)
         full = numbers.promises["adapt"]
         for name, gain in (("if_prior_shift", full.prior), ("if_covariate_shift", full.covariate)):
             bounds = asdict(Expected.of(*gain, level))
@@ -1284,20 +1284,35 @@ def _facts(
         yield fact("mismatch", text=decided["mismatch"])
 
 
-def _facts_of_kind(numbers: Numbers, test: ShiftTest | None, assumed: bool) -> Iterator[Fact]:
+def _facts_of_kind(
+    data: Data, numbers: Numbers, test: ShiftTest | None, assumed: bool
+) -> Iterator[Fact]:
     """Say how much a change of class balance explains, and how far the readings are apart."""
     kind = numbers.kind
     if numbers.explained is not None:
         if kind.explained is None:
-            yield fact("nothing_changed")
+            yield fact("nothing_changed", n_val=data.y_val.size, n_target=data.n_target)
         else:
             size = {"share": kind.explained, "low": kind.low, "high": kind.high}
             yield fact("explained", **size)
-    if assumed:
-        yield fact("assumed")
+    if assumed and kind.explained is not None and kind.explained < WELL:
+        yield fact("assumed", share=kind.explained)
     found = None if test is None else test.assumption
     if found is not None and (found.n_repeated_val or found.n_repeated_target):
         yield fact("repeated", n_val=found.n_repeated_val, n_target=found.n_repeated_target)
+
+
+def _advice(data: Data, numbers: Numbers) -> Iterator[Fact]:
+    """Say what would help where the verdict is unclear: larger samples, and always a few labels."""
+    counts = np.bincount(data.y_val, minlength=data.classes.size)
+    rarest, known = int(counts.argmin()), numbers.diagnostics
+    effective = FEW_ROWS if known is None else known.effective_sample_size
+    if min(effective, counts[rarest]) < FEW_ROWS:
+        few = {"label": str(data.classes[rarest]), "n": int(counts[rarest])}
+        yield fact("more_validation", **few, n_val=data.y_val.size)
+    elif data.n_target < FEW_ROWS * data.classes.size:
+        yield fact("more_target", n=data.n_target)
+    yield fact("label_rows", n=min(LABELS, data.n_target), more=numbers.measured is not None)
 
 
 def _headline_of_decisions(report: PriorEstimate, decided: Vector) -> Headline:

@@ -8,15 +8,15 @@ things can be done: nothing, calibrating, adapting in full. What decides, in thi
 1. **Labels of the target.** They measure what each action gains, :math:`g \pm s`. Before them, the
    gain is :math:`G_p` under prior shift and :math:`G_x` under covariate shift, of which prior shift
    is given the weight explained / 2; that is a guess of mean :math:`\mu` and spread :math:`\tau`,
-   never sharper than two points. Both are averaged by precision. The action of the largest gain
-   less 1.1 of its errors is taken, if that is above 0.
+   hardly ever sharper than two points. Both are averaged by precision. The action of the largest
+   gain less 1.1 of its errors is taken, if that is above 0.
 2. **Labelled history**, where the target has moved no further than past groups did: the action
    whose mean gain over these groups has the largest bound (one-sided 95 %, Student's), if above 0.
 3. **Otherwise what holds under either reading.** Adapting: the change is well explained (85 %,
    surely 60 %), prior shift moves the shares at most twice as far as the calibrated mean does, and
-   adapting gains by both shares. Calibrating: it gains beyond 1.28 errors where nothing changed,
-   under covariate shift, and under prior shift too unless the size of the misfit rules that out.
-   Where both hold, the larger mean of both readings.
+   adapting gains by both shares. Calibrating: it gains beyond 1.28 errors at unchanged shares,
+   under covariate shift, and under prior shift too, unless nothing changed measurably or the size
+   of the misfit rules prior shift out. Where both hold, the larger mean of both readings.
 
 With ``assumed``, the user's word that each class looks as it did, prior shift alone is asked.
 
@@ -95,6 +95,12 @@ class Promise(NamedTuple):
     covariate: Gain
     mean: Gain
     prior: Gain
+    changed: float = 1.0
+    """Share of the rows on which the action makes a difference."""
+
+    def readings(self, prior: bool) -> tuple[Gain, ...]:
+        """Return the gains that an action must show: under prior shift only where it may be."""
+        return (self.unchanged, self.covariate, *([self.prior] if prior else []))
 
     def read(self, weight: float, least: float = 0.0) -> Gain:
         """Return the gain if prior shift has this weight, covariate shift the rest."""
@@ -119,9 +125,9 @@ class Kind(NamedTuple):
         return well and self.amplification <= AMPLIFIED
 
     @property
-    def refuted(self) -> bool:
-        """Whether prior shift surely leaves much of the change unexplained."""
-        return self.explained is not None and self.high < REFUTED
+    def possible(self) -> bool:
+        """Whether there was a change that prior shift may explain."""
+        return self.explained is not None and self.high >= REFUTED
 
 
 class Ruling(NamedTuple):
@@ -184,11 +190,10 @@ def judge(
     if obstacle is not None:
         return Ruling("unclear", "none", obstacle, full)
     if measured is not None:
-        least = LEAST_SPREAD * worth / WORTH
-        gains = {
-            action: promises[action].read(weight / 2, least).joined(gain)
-            for action, gain in measured.items()
-        }
+        gains = {}
+        for action, gain in measured.items():
+            least = min(LEAST_SPREAD, promises[action].changed) * worth / WORTH
+            gains[action] = promises[action].read(weight / 2, least).joined(gain)
         return take_best(gains, MEASURED, "labels", worth)
     if past is not None and not assumed:
         return take_best(past, SURE, "history", worth)
@@ -203,25 +208,22 @@ def judge(
     if agreed and not shifted:
         agreed = adapts.prior.mean >= worth
     pays = calibrates is not None and all(
-        gain.less(PAYS) > 0
-        for gain in (calibrates.unchanged, calibrates.covariate, calibrates.prior)
-        if gain is not calibrates.prior or not kind.refuted
+        gain.less(PAYS) > 0 for gain in calibrates.readings(kind.possible)
     )
     if agreed and pays:
         assert calibrates is not None
         agreed = adapts.read(0.5).mean >= calibrates.read(0.5).mean
     if agreed:
         return Ruling("adapt", "adapt", "helps", full)
-    might = max(adapts.prior.mean, adapts.prior.mean + SURE * adapts.prior.error)
     if pays:
         gain = expected["calibrate"]
-        more = shifted and not kind.refuted and adapts.prior.less(CAUTION) > gain.mean + worth
+        more = kind.possible and adapts.prior.less(CAUTION) > gain.mean + worth
         if more:
             return Ruling("unclear", "calibrate", "calibrate_first", gain)
         return Ruling("adapt", "calibrate", "calibrate", gain)
     if not shifted:
         return Ruling("leave", "none", "no_shift", full)
-    if might < worth and all(gain.mean < worth for gain in expected.values()):
+    if adapts.prior.less(-SURE) < worth and all(g.mean < worth for g in expected.values()):
         return Ruling("leave", "none", "no_gain", full)
     if kind.explained is not None and not kind.explained >= WELL:
         return Ruling("unclear", "none", "more_changed", full)

@@ -45,8 +45,8 @@ def fact(name: str, **numbers: Any) -> Fact:
 
     Examples
     --------
-    >>> say(fact("nothing_changed"))
-    'The predictions changed no more than chance does.'
+    >>> say(fact("more_target", n=30))
+    'The target is small: more than its 30 rows would help.'
     """
     return Fact(name, numbers)
 
@@ -342,8 +342,10 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     "of all rows.",
     "explained": "A change of class balance explains {share:.0%} of what changed in the "
     "predictions ({low:.0%} to {high:.0%}).",
-    "nothing_changed": "The predictions changed no more than chance does.",
-    "assumed": "You say that each class looks as it did: the verdict takes your word for it.",
+    "nothing_changed": "From {n_val:,} validation rows to {n_target:,} of the target, the "
+    "predictions changed no more than chance does.",
+    "assumed": "You say that each class looks as it did. The verdict takes your word for it, "
+    "though a change of class balance explains only {share:.0%} of the change.",
     "repeated": _repeated,
     "by_decisions": "The correction assumes that the {n_target:,} decisions err as often as on "
     "validation. Decisions alone cannot show whether they do; labels of some target rows can.",
@@ -372,6 +374,11 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
         f"Add validation rows of the {plural(n, 'missing class', 'missing classes')}, or give "
         "source_priors."
     ),
+    "more_validation": lambda label, n, n_val: (
+        f"Validation is small: class {shorten(label)} has {n} of {n_val:,} rows. More labelled "
+        "validation rows would help."
+    ),
+    "more_target": "The target is small: more than its {n:,} rows would help.",
     "label_rows": lambda n, more: (
         f"Label {n:,}{' more' if more else ''} rows to settle it: rows_to_label draws them mostly "
         "where calibrating or adapting changes the decision, and assess(y_target=...) then "
@@ -387,5 +394,5 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
 }
 """What states each fact, by its name."""
 
-ADVICE = ("unknown_class", "label_rows")
+ADVICE = ("unknown_class", "more_validation", "more_target", "label_rows")
 """Facts that say what would make an unclear verdict clear."""

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from scipy.special import softmax
 
 import priorshift as ps
@@ -230,6 +231,66 @@ def test_log_loss_falls_as_well_where_it_adapts(simulation, rng):
 
 
 # Little to go by
+
+
+def test_the_second_reading_is_scm_m_of_calibrated_outputs_with_shrunk_columns(
+    simulation, rng, monkeypatch
+):
+    y_proba_val, y_val = simulation.draw(simulation.source_priors, 60, rng)
+    y_proba, _ = simulation.draw(TARGET, 500, rng)
+    auto = ps.Auto().fit(y_proba_val, y_val, classes=np.arange(K))
+    shares, calibrated = auto._shares(y_proba)
+    outputs, source = auto.calibrate_validation().astype(float), auto._balance.priors
+    columns = np.empty((K, K))
+    omega = (source / (np.bincount(y_val) / y_val.size))[y_val]
+    for k in range(K):
+        own = (omega * outputs[:, k]) @ outputs / (omega @ outputs[:, k])
+        rows = outputs[y_val == k]
+        columns[:, k] = (rows.sum(axis=0) + 15 * own) / (len(rows) + 15)
+
+    def unlikely(free):
+        p = np.exp(free) / np.exp(free).sum()
+        return -(calibrated.sum(axis=0) @ np.log(columns @ p) + 2 * np.log(p).sum())
+
+    free = minimize(unlikely, np.zeros(K), method="BFGS").x
+    expected = np.exp(free) / np.exp(free).sum()
+    found = auto._moments(calibrated)
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+    monkeypatch.setattr(auto_module, "LEAST_SHARE", 1.0)  # the first reading alone
+    first, _ = auto._shares(y_proba)
+    share = first.priors @ (15 / (15 + np.bincount(y_val))) / 2
+    np.testing.assert_allclose(
+        shares.priors, first.priors + share * (found - first.priors), atol=1e-9
+    )
+    assert np.trace(shares.doubt) > 0
+    assert first.doubt == 0
+
+
+def test_few_rows_promise_no_more_than_they_can_keep():
+    """Eight classes of some eight rows each; half of the targets are not shifted."""
+    off, gains = [], []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        centres, tilt = rng.normal(size=(8, 5)), rng.normal(scale=0.7, size=8)
+        source = 0.5 * rng.dirichlet(np.ones(8)) + 0.0625
+
+        def draw(n, priors, rng=rng, centres=centres, tilt=tilt):
+            y = rng.choice(8, n, p=priors)
+            scores = (centres[y] + rng.normal(size=(n, 5))) @ centres.T
+            return softmax(scores - (centres**2).sum(axis=1) / 2 + tilt, axis=1), y
+
+        y_proba_val, y_val = draw(64, source)
+        y_proba, y = draw(500, rng.dirichlet(np.ones(8)) if seed % 2 else source)
+        given = {"source_label_priors": source, "classes": np.arange(8)}
+        shift = ps.Auto(random_state=0).fit(y_proba_val, y_val, **given).estimate(y_proba)
+        gains.append(accuracy(shift.adapt(y_proba), y) - accuracy(y_proba, y))
+        if shift.decision["adapt"]:
+            error = np.hypot(shift.decision["expected_gain_se"], 0.02)  # 500 labels' own noise
+            off.append((gains[-1] - shift.decision["expected_gain"]) / error)
+    assert len(off) >= 8
+    assert np.mean(np.abs(off) < 1.96) >= 0.9
+    assert min(gains) > -0.03
+    assert np.mean(gains) > 0.015
 
 
 @pytest.mark.parametrize(("gain", "adapts"), [(0.125, True), (0.115, False)])

@@ -41,8 +41,8 @@ def test_traits_are_inherited(base):
 
 def test_a_subclass_that_finds_priors_in_another_way_is_not_batched_as_its_base_is():
     class Other(ps.SCML):
-        def _solve(self, target):
-            return super()._solve(target)
+        def _estimate_counts(self, target):
+            return super()._estimate_counts(target)
 
     class Batched(Other):
         _batch = "counts"

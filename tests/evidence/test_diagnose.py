@@ -58,7 +58,6 @@ def test_expected_accuracy_is_the_real_one(drawn, estimate):
         found.accuracy_gain.value, found.accuracy_after.value - found.accuracy_before.value
     )
     assert found.accuracy_gain.low > 0
-    assert "expected to help" in found.words[1]
 
 
 def test_interval_of_expected_accuracy_by_hand():
@@ -158,7 +157,7 @@ def test_words_and_plain_values(drawn, estimate):
     for text in (repr(found), found._repr_html_()):
         assert f"{found.condition_number:.3g}" in text
         assert str(found.accuracy_before) in text
-    assert str(Expected(0.5, 0.25, 1.0)) == "50.0 % (25.0 to 100.0)"
+    assert str(Expected(0.5, 0.25, 1.0)) == "50.0% (25.0% to 100.0%)"
 
 
 def test_standard_errors_widen_the_intervals(drawn, estimate):
@@ -194,7 +193,6 @@ def test_singular_few_and_unseen_are_told(drawn):
     assert "few samples" in said
     assert "cannot tell apart" in said
     assert "Not in validation" in said
-    assert "do not show whether adaptation helps" in said
     assert found.priors_exact
     assert "priors as exact" in said
     near = diagnose(0.995 * flat + 0.005 * f[kept], y[kept], g, estimate)
@@ -211,7 +209,7 @@ def test_harm_is_told(drawn, world):
         "given",
         "direct",
     )
-    assert "expected to hurt" in diagnose(f, y, g, wrong).words[1]
+    assert diagnose(f, y, g, wrong).accuracy_gain.high < 0
 
 
 def test_bad_input_is_refused(drawn, estimate):

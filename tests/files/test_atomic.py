@@ -5,7 +5,9 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 
+import numpy as np
 import pytest
 
 from priorshift.files import _atomic, atomic_file, locked, write_text
@@ -267,10 +269,23 @@ def test_a_missing_folder_is_named(tmp_path):
         write_text(tmp_path / "a" / "b.txt", "x")
 
 
-def test_a_device_is_written_to_directly():
+def test_a_device_takes_any_format():
     with atomic_file(os.devnull) as stream:
-        assert stream.name == os.devnull
-        assert stream.write(b"gone") == 4
+        np.savez(stream, y_proba=np.eye(2))  # zip archives go back to their beginning
+        assert stream.seek(0) == 0
+
+
+@posix
+def test_a_pipe_gets_everything_at_the_end_or_nothing(tmp_path):
+    pipe, heard = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: heard.append(pipe.read_bytes()))
+    reader.start()
+    with atomic_file(pipe) as stream:
+        stream.write(b"half and ")
+        stream.write(b"whole")
+    reader.join()
+    assert heard == [b"half and whole"]
 
 
 @posix

@@ -32,8 +32,15 @@ def test_the_embedded_estimate_is_the_estimate(pets_page, estimate):
 
 
 def test_priors_are_in_the_table(pets_page, estimate):
+    report = pets_page.data["shares_to_report"]["priors"]
+    assert pets_page.values("priors-table", "If classes look as before") == pytest.approx(
+        dict(zip(estimate.classes, estimate.priors, strict=True))
+    )
+    assert pets_page.values("priors-table", "If predictions mean as before") == pytest.approx(
+        pets_page.data["calibrated_mean"]["priors"]
+    )
     for k, name in enumerate(estimate.classes):
-        source, target = estimate.source_priors[k], estimate.priors[k]
+        source, target = estimate.source_priors[k], report[name]
         assert share(pets_page.column("priors-table", "Before")[name]) == pytest.approx(
             source, abs=6e-4
         )
@@ -49,8 +56,10 @@ def test_priors_are_in_the_table(pets_page, estimate):
 
 
 def test_total_variation_is_the_mass_that_moves(pets_page, estimate):
+    report = pets_page.data["shares_to_report"]["priors"]
     gained = sum(
-        max(p - s, 0) for p, s in zip(estimate.priors, estimate.source_priors, strict=True)
+        max(report[name] - s, 0)
+        for name, s in zip(estimate.classes, estimate.source_priors, strict=True)
     )
     assert pets_page.data["total_variation"] == pytest.approx(gained)
     assert (

@@ -262,7 +262,7 @@ def fraud():
 def test_accuracy_of_a_rare_class_is_set_beside_that_of_always_saying_no(fraud, read, tmp_path):
     found, given = fraud
     page = read(found["plain"].report(tmp_path / "r.html", **given).read_text(encoding="utf-8"))
-    share = found["plain"].estimate.priors[0]
+    share = found["plain"].shares_to_report.priors[0]
     assert share > 0.95
     assert f"Always answering “no”{share:.0%}" in page.texts["main"]
     assert "--goal log_loss" in page.texts["next"]
@@ -280,11 +280,10 @@ def test_the_threshold_is_that_of_the_decisions(fraud, read, tmp_path, name):
     data = page.data["what_if"]
     cut = 1 / 21 if name == "costs" else 0.5
     assert data["cut"] == pytest.approx(cut)
-    (now,) = [row for row in data["rows"] if row["share"] == data["share"]]
     raw = given["y_proba_target"][:, 1]
     adapted = replace(found.estimate, strength=1.0).adapt(given["y_proba_target"])[:, 1]
-    assert ((raw > (now["threshold"] or 1)) == (adapted > cut)).mean() > 0.999
-    assert ("Decide “fraud” above" in page.texts["main"]) == (now["threshold"] is not None)
+    assert ((raw > (data["threshold"] or 1)) == (adapted > cut)).mean() > 0.999
+    assert ("Decide “fraud” above" in page.texts["main"]) == (data["threshold"] is not None)
 
 
 def test_what_if_is_what_validation_says_at_that_share(fraud, read, tmp_path):

@@ -56,7 +56,7 @@ from priorshift.border.columns import (
     settle_classes,
     warn_of_missing_names,
 )
-from priorshift.border.frames import match_columns, misspelt
+from priorshift.border.frames import among_others, match_columns, misspelt
 from priorshift.border.join import (
     LABEL_NAMES,
     Columns,
@@ -156,6 +156,7 @@ __all__ = [
     "TensorTable",
     "TopK",
     "Watcher",
+    "among_others",
     "are_whole",
     "array_api",
     "as_array",

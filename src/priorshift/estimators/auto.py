@@ -8,11 +8,12 @@ gain is
 .. math:: G = \sum_k p_k d_k.
 
 Few samples of a class say little, so 20 more join them, as the target's own posteriors expect them.
-The variance has three parts: that of the differences, that of the priors given the calibrator, and
-the jackknife's over calibrators fitted without each fold, with the priors each leads to.
+The variance has two parts: that of the differences, and that of the priors. Where validation has
+few rows of the classes it rests on, the priors are read twice, from the likelihood and from the
+moments of calibrated outputs; the gain is as uncertain as these readings contradict each other, and
+as fits without each fold do.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
@@ -35,11 +36,10 @@ from priorshift.border import (
     times,
 )
 from priorshift.calibration import (
-    Calibration,
     CalibrationAverage,
     average_calibration,
 )
-from priorshift.counts import Confusion
+from priorshift.counts import Confusion, model_columns, shrunk_columns
 from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.confusion_likelihood import SCML
 from priorshift.estimators.counts import source_balance
@@ -53,7 +53,7 @@ from priorshift.estimators.shares import (
 )
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.intervals import IntervalRequest, PriorInterval, Votes
-from priorshift.solvers import Solution, Status
+from priorshift.solvers import Mixture, Solution, Status, maximise
 from priorshift.verdict import CAUTION, WORTH, Ruling, judge_gain
 from priorshift.verdict import Gain as GainToJudge
 from priorshift.words import fact, headline, say
@@ -62,7 +62,7 @@ MODEL_SAMPLES = 20.0
 """Samples of each class that the model's own expectation counts for."""
 
 RAW_ODDS = np.exp(3.0)
-RAW_ROWS = 100.0
+RAW_ROWS = 300.0
 """Odds of outputs as they came against calibrated ones when shares are estimated, where labels
 tell no difference; and how many rows the difference counts for at the most. Validation and target
 are seldom quite alike (often one is predicted out of fold), so a calibrator that is better by very
@@ -70,6 +70,19 @@ little may be worse on the target."""
 
 LEAST_RAW = 0.02
 """Below this weight, shares are not estimated from outputs as they came."""
+
+FEW_ROWS = 15.0
+"""Rows of a class at which a second reading of the shares, by moments, has half of the weight that
+it has without any, which is as much as the first; so many rows of the model's own account join
+those of each class."""
+
+LEAST_SHARE = 0.01
+"""With a smaller share there is no second reading."""
+
+MOMENTS_ALPHA = 3.0
+MOMENTS_TOL = 1e-4
+"""Hyper-prior of the second reading, as in MAP and SCM-M: two more rows of each class. And how many
+nats it may be from the best."""
 
 JACKKNIFE_ROWS = 5000
 """Rows of the target that are calibrated again without each fold."""
@@ -125,23 +138,15 @@ class Target(NamedTuple):
     calibrated: Floats
 
 
-class Refit(NamedTuple):
-    """A calibration that was fitted without a fold, and the priors it leads to."""
-
-    calibration: Calibration
-    priors: Vector
-
-
 def expected_gain(
     priors: Vector,
     noise: Vector,
     source_priors: Vector,
     sample: Sample,
     target: Target,
-    refits: Sequence[Refit] = (),
     goal: Goal = ACCURACY,
 ) -> Gain:
-    """Return what adapting to `priors` gains; `noise` is their covariance given the calibrator."""
+    """Return what adapting to `priors` gains; `noise` is their covariance."""
     ratio, goal = prior_ratio(priors, source_priors), goal.at(priors)
     K, y, weight = priors.size, sample.y, sample.weight
     difference = _saved(sample, ratio, goal)
@@ -153,7 +158,6 @@ def expected_gain(
     variance = float((priors**2 * np.maximum(square - d**2, 0.0) / n).sum())
     if goal.name != "balanced_accuracy":  # in which classes count alike, whatever their shares
         variance += float(d @ noise @ d)
-    variance += _variance_of_refits(refits, source_priors, target, model, goal)
     return Gain(float(priors @ d), float(np.sqrt(variance)), model.changed)
 
 
@@ -213,25 +217,6 @@ def _modelled(target: Target, ratio: Vector, goal: Goal) -> _Modelled:
         square += np.einsum("ij,ij,ij->j", adapted, saved, saved)
     mass = np.maximum(mass, 1e-12)
     return model._replace(mean=mean / mass, square=square / mass)
-
-
-def _variance_of_refits(
-    refits: Sequence[Refit], source_priors: Vector, target: Target, model: _Modelled, goal: Goal
-) -> float:
-    """Return the variance of the model's expectation of the gain, from fits without each fold."""
-    F, (n, K) = len(refits), target.y_proba.shape
-    if F < 2 or not model.rows.size:
-        return 0.0
-    rows = model.rows.size if goal.by_decisions else min(model.rows.size, JACKKNIFE_ROWS)
-    share = model.rows.size / rows  # where every row counts, the first ones stand for all
-    gains = np.zeros(F)
-    for part in row_blocks(rows, K):
-        came, saved = target.y_proba[model.rows[part]], model.savings(target, part, goal)
-        for f, (calibration, priors) in enumerate(refits):
-            adapted = _adapted(calibration.apply(came), prior_ratio(priors, source_priors))
-            gains[f] += share * float(np.einsum("ij,ij->", adapted, saved)) / n
-    apart = gains - gains.mean()
-    return float((F - 1) / F * (apart**2).sum())
 
 
 def _adapted(y_proba: Any, ratio: Vector) -> Vector:
@@ -337,7 +322,16 @@ class Auto(PriorEstimator):
             n_folds=self.cv,
             random_state=self.random_state,
         )
+        self._class_outputs = self._mean_outputs()
         return self
+
+    def _mean_outputs(self) -> Vector:
+        """Return the mean calibrated output of each class, with some of the model's own account."""
+        assert self._validation is not None
+        calibration = self._calibration
+        weight = self._validation.balanced_weight(self._balance.priors)[calibration.order]
+        model = model_columns(calibration.y_proba, weight, "soft")
+        return shrunk_columns(self._soft_confusion(), model, FEW_ROWS)
 
     def _say_mismatch(self) -> str | None:
         """Say where validation's predictions contradict its labels, if they do."""
@@ -384,17 +378,12 @@ class Auto(PriorEstimator):
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
         n_target, y_proba = y_proba.shape[0], _looked_at(y_proba)
         shares, calibrated = self._shares(y_proba)
-        refits = [
-            Refit(calibration, priors)
-            for calibration, priors in zip(self._calibration.folds, shares.refits, strict=True)
-        ]
         gain = expected_gain(
             shares.priors,
-            shares.noise,
+            shares.noise + shares.doubt,
             self._balance.priors,
             self._sample(),
             Target(y_proba, calibrated),
-            refits,
             self._goal,
         )
         ruling = self._judge(shares, gain)
@@ -418,7 +407,20 @@ class Auto(PriorEstimator):
         share = self._raw_share() * float(times(y_proba, known).mean())
         if share > LEAST_RAW:
             shares = shares.mixed(estimate_shares(y_proba, raw / raw.sum()), share)
+        few = FEW_ROWS / (FEW_ROWS + self.confusion_.class_weights)
+        share = float(shares.priors @ few) / 2
+        if share > LEAST_SHARE:
+            # validation says nothing of the moments of a class that it lacks
+            saw_all = bool(self.confusion_.seen.all())
+            other = self._moments(calibrated) if saw_all else shares.priors
+            shares = shares.contradicted(other, share)
         return shares, calibrated
+
+    def _moments(self, calibrated: Floats) -> Vector:
+        """Estimate shares by the mean calibrated outputs, of classes and target, as SCM-M does."""
+        sums = calibrated.sum(axis=0, dtype=np.float64)
+        problem = Mixture.of(self._class_outputs, weights=sums, alpha=MOMENTS_ALPHA)
+        return maximise(problem, tol=MOMENTS_TOL, start=self._balance.priors).value
 
     def _raw_share(self) -> float:
         """Return the weight of outputs as they came in the estimate of shares."""
@@ -474,10 +476,18 @@ class Auto(PriorEstimator):
         """Return the moments of calibrated outputs, which hold even if calibration does not."""
         calibration, (_, labels, weight) = self._calibration, self._rows()
         labels, weight = labels[calibration.order], weight[calibration.order]
-        confusion = Confusion.from_arrays(
-            calibration.y_proba, labels, decision="soft", sample_weight=weight
-        )
+        confusion = self._soft_confusion()
         return Votes.of(confusion, calibrated, calibration.y_proba, labels, weight)
+
+    def _soft_confusion(self) -> Confusion:
+        """Count calibrated outputs by class."""
+        calibration, (_, labels, weight) = self._calibration, self._rows()
+        return Confusion.from_arrays(
+            calibration.y_proba,
+            labels[calibration.order],
+            decision="soft",
+            sample_weight=weight[calibration.order],
+        )
 
     def _spread_of_maps(self, y_proba: Floats, start: Vector) -> Vector:
         """Return the variance of shares over the maps that are averaged."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, NoReturn, Self, TypedDict, Unpack
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,10 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from priorshift._typing import Labels, Mask, Vector
 from priorshift.border import (
-    DENSE_CLASSES,
     NO_PRIOR,
     Rows,
-    SparseBlock,
     as_decisions,
     check_alpha,
     check_choice,
@@ -23,10 +21,7 @@ from priorshift.border import (
     check_source_mass,
     classes_of_priors,
     column_of,
-    dense,
     is_named,
-    is_sparse,
-    on_device,
     order_in_words,
     some,
 )
@@ -55,6 +50,7 @@ from priorshift.estimators.inputs import (
     uses_labels,
 )
 from priorshift.estimators.intervals import (
+    as_dense,
     interval_by_counts,
     interval_by_moments,
     interval_by_resampling,
@@ -96,31 +92,14 @@ Learned = tuple[dict[str, Any], ValidationCounts | None]
 """Further fitted attributes by name, and the counts to estimate from."""
 
 
-class IntervalOptions(TypedDict, total=False):
-    """How to make an interval: see `PriorEstimator.estimate`."""
-
-    interval_method: IntervalMethod
-    n_resamples: int
-    simultaneous: bool
-    estimand: Estimand
-
-
-DEFAULT_OPTIONS: IntervalOptions = {
-    "interval_method": "auto",
-    "n_resamples": 300,
-    "simultaneous": False,
-    "estimand": "population",
-}
-
-
 class PriorEstimator(BaseEstimator):
     """Base of all estimators: `fit` on validation, `estimate` on the target, `adapt`.
 
     A subclass has a `name`, says which confusion matrix it needs (`decision`), and finds priors in
-    one of two methods. `_solve` gets counts of target
-    decisions; the base class then handles sparse rows, counts made elsewhere, and classes that
-    validation lacks. `_estimate` gets clean target predictions instead, row by row. A method
-    that learns more than counts from validation returns it from `_learn`.
+    one of two methods. `_estimate_counts` gets counts of target decisions; the base class then
+    handles sparse rows, counts made elsewhere, and classes that validation lacks. `_estimate` gets
+    clean target predictions instead, row by row. A method that learns more than counts from
+    validation returns it from `_learn`.
 
     Seven class attributes tell reports, groups, monitors and commands what they need to know about
     a method; a subclass inherits them and overrides what it changes. All else follows from them and
@@ -168,23 +147,23 @@ class PriorEstimator(BaseEstimator):
     def batch(self) -> Batch | None:
         """How `estimate_groups` solves for all groups at once; None: each group by itself.
 
-        By "counts" of decisions, in `_solve_groups`; by the likelihood of "posteriors"; or by soft
-        decisions of "calibrated" outputs. A class that finds priors in another way than the one
-        that says how starts again from None.
+        By "counts" of decisions, in `_priors_of_groups`; by the likelihood of "posteriors"; or by
+        soft decisions of "calibrated" outputs. A class that finds priors in another way than the
+        one that says how starts again from None.
         """
         for cls in type(self).__mro__:
             if "_batch" in vars(cls):
                 return self._batch
-            if "_estimate" in vars(cls) or "_solve" in vars(cls):
+            if "_estimate" in vars(cls) or "_estimate_counts" in vars(cls):
                 break
         return None
 
     @property
     def counts_suffice(self) -> bool:
-        """Whether counts of target decisions suffice for an estimate: priors come from `_solve`."""
+        """Whether counts of target decisions suffice for an estimate."""
         cls = type(self)
         by_counts = cls._estimate is PriorEstimator._estimate
-        return by_counts and cls._solve is not PriorEstimator._solve
+        return by_counts and cls._estimate_counts is not PriorEstimator._estimate_counts
 
     @property
     def needs_probabilities(self) -> bool:
@@ -560,13 +539,8 @@ class PriorEstimator(BaseEstimator):
         array([0.5, 0.5])
         """
         check_is_fitted(self)
-        request = interval_request(
-            confidence_level,
-            random_state,
-            interval_method=interval_method,
-            n_resamples=n_resamples,
-            simultaneous=simultaneous,
-            estimand=estimand,
+        request = IntervalRequest.of(
+            confidence_level, random_state, interval_method, n_resamples, simultaneous, estimand
         )
         if y_proba is None and y_pred is None:
             raise ValueError("the target is missing; pass y_proba, or decisions as y_pred=.")
@@ -588,7 +562,7 @@ class PriorEstimator(BaseEstimator):
                 return _marked(found, named)
         if request is None:
             return _marked(self._estimate(values), named)
-        of_interval = self._few_classes(values)
+        of_interval = as_dense(self, values)
         found = _marked(self._estimate(values), named)
         return found.with_interval(self._interval(of_interval, found, request), request)
 
@@ -597,7 +571,11 @@ class PriorEstimator(BaseEstimator):
         counts: DecisionCounts | ArrayLike,
         confidence_level: float | None = None,
         random_state: int | np.random.Generator | None = None,
-        **options: Unpack[IntervalOptions],
+        *,
+        interval_method: IntervalMethod = "auto",
+        n_resamples: int = 300,
+        simultaneous: bool = False,
+        estimand: Estimand = "population",
     ) -> PriorEstimate:
         """Estimate the target priors from how often each class was decided for.
 
@@ -624,18 +602,18 @@ class PriorEstimator(BaseEstimator):
         array([0.6, 0.4])
         """
         check_is_fitted(self)
-        request = interval_request(confidence_level, random_state, **options)
+        request = IntervalRequest.of(
+            confidence_level, random_state, interval_method, n_resamples, simultaneous, estimand
+        )
         return self._from_counts(read_counts(self, counts), request)
 
     def _from_counts(
         self, counts: DecisionCounts, request: IntervalRequest | None
     ) -> PriorEstimate:
         """Estimate from counts, with an interval if it is asked for."""
-        found = self._estimate_counts(counts)
+        found = self._estimate_decisions(counts)
         if request is not None:
-            if isinstance(self.confusion_.counts, SparseBlock):
-                self._refuse_interval(self.classes_.size)
-            found = found.with_interval(self._interval_of_counts(counts, found, request), request)
+            found = found.with_interval(interval_by_counts(self, counts, found, request), request)
         if self._decisions_only and np.isinf(self.confusion_.sizes).any():
             found = replace(found, cautions=(*found.cautions, EXACT_RATES))
         return found
@@ -668,15 +646,15 @@ class PriorEstimator(BaseEstimator):
         # what there was to warn of is said
         return _marked(shift, False).adapt(y_proba, strength=strength)
 
-    # How priors are found: a method overrides `_estimate` or `_solve`
+    # How priors are found: a method overrides `_estimate` or `_estimate_counts`
 
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
-        """Turn clean target predictions into an estimate: by default, count them and `_solve`."""
+        """Turn clean target predictions into an estimate: by default, from their counts."""
         if self._decisions_only:
-            return self._estimate_counts(DecisionCounts.from_arrays(y_proba, decision="hard"))
+            return self._estimate_decisions(DecisionCounts.from_arrays(y_proba, decision="hard"))
         target = self._seen_target(y_proba, "a confusion matrix").count(self.confusion_.decision)
         if not target.empty:
-            return self._solve(target)
+            return self._estimate_counts(target)
         return self._only_unseen(target, y_proba.shape[0])
 
     def _estimate_labelled(
@@ -685,11 +663,11 @@ class PriorEstimator(BaseEstimator):
         """Turn clean target predictions and labels of some rows into an estimate."""
         raise NotImplementedError
 
-    def _solve(self, target: TargetCounts) -> PriorEstimate:
+    def _estimate_counts(self, target: TargetCounts) -> PriorEstimate:
         """Turn counts of target decisions into an estimate; validation saw at least one class."""
         raise NotImplementedError
 
-    def _solve_groups(self, counts: Vector) -> Solutions:
+    def _priors_of_groups(self, counts: Vector) -> Solutions:
         """Find the priors of many groups at once, from counts of their decisions: (G, K).
 
         For methods whose `_batch` is "counts"; validation saw every class, and every group is
@@ -701,8 +679,8 @@ class PriorEstimator(BaseEstimator):
         """Tell which groups, (G, K), have decisions to learn from."""
         return counts.sum(axis=1) > 0
 
-    def _estimate_counts(self, counts: DecisionCounts) -> PriorEstimate:
-        """Check counts that were made elsewhere, and `_solve`."""
+    def _estimate_decisions(self, counts: DecisionCounts) -> PriorEstimate:
+        """Check counts that were made elsewhere; estimate from them."""
         if not self.counts_suffice:
             raise ValueError(
                 f"{type(self).__name__} needs the rows of the target, which counts of decisions do "
@@ -738,7 +716,7 @@ class PriorEstimator(BaseEstimator):
                 "samples of it if it occurs.",
                 PriorShiftWarning,
             )
-        return self._solve(TargetCounts(counts, seen, np.zeros(seen.size)))
+        return self._estimate_counts(TargetCounts(counts, seen, np.zeros(seen.size)))
 
     def _interval(
         self, y_proba: Rows, found: PriorEstimate, request: IntervalRequest
@@ -747,38 +725,11 @@ class PriorEstimator(BaseEstimator):
         by = interval_by_moments if self.counts_suffice else interval_by_resampling
         return by(self, y_proba, found, request)
 
-    def _interval_of_counts(
-        self, counts: DecisionCounts, found: PriorEstimate, request: IntervalRequest
-    ) -> PriorInterval:
-        """Find the interval of an estimate from counts of decisions."""
-        return interval_by_counts(self, counts, found, request)
-
     # What methods use
-
-    def _few_classes(self, values: Rows) -> Any:
-        """Return predictions in the form that intervals, which need dense matrices, can use."""
-        if on_device(values):
-            return values.read(slice(0, values.shape[0]))
-        if is_sparse(values) and values.shape[1] > DENSE_CLASSES:
-            self._refuse_interval(values.shape[1])
-        return dense(values)
-
-    def _refuse_interval(self, K: int) -> NoReturn:
-        """Refuse an interval of very many classes."""
-        raise ValueError(
-            f"an interval of {type(self).__name__} needs dense matrices of classes by classes, "
-            f"and {K} classes are too many for that (sparse predictions may have at most "
-            f"{DENSE_CLASSES}); leave out confidence_level."
-        )
 
     def _seen_target(self, y_proba: Rows, who: str) -> SeenTarget:
         """Set aside, softly and with a warning, the classes that validation lacks."""
-        seen = self.confusion_.seen
-        return SeenTarget.of(y_proba, seen, self._source_of_unseen(seen, who))
-
-    def _source_of_unseen(self, seen: Mask, who: str) -> Vector | None:
-        """Return the source priors if you gave any; warn of classes that validation lacks."""
-        known = self._given.any
+        seen, known = self.confusion_.seen, self._given.any
         if not seen.all():
             how = (
                 "EM estimates it from the predictions alone"
@@ -791,7 +742,7 @@ class PriorEstimator(BaseEstimator):
                 f"cannot identify its prior, {how}.",
                 PriorShiftWarning,
             )
-        return self.source_priors_ if known else None
+        return SeenTarget.of(y_proba, seen, self.source_priors_ if known else None)
 
     def _maximise(
         self,
@@ -872,7 +823,7 @@ class PriorEstimator(BaseEstimator):
     ) -> PriorEstimate:
         """Wrap a solution."""
         source = self._denominator
-        lost = (priors > NOTICEABLE) & _is_zero(source)
+        lost = (priors > NOTICEABLE) & (False if source is None else source <= NO_PRIOR)
         if lost.any():
             warn_user(
                 f"class {some(self.classes_[lost].tolist())} has a prior in the target but none in "
@@ -893,24 +844,6 @@ class PriorEstimator(BaseEstimator):
         )
 
 
-def _is_zero(source_priors: Vector | None) -> Any:
-    """Tell which classes are known to have had no prior in the source."""
-    return False if source_priors is None else source_priors <= NO_PRIOR
-
-
 def _marked(found: PriorEstimate, named: bool) -> PriorEstimate:
     """Return the estimate with its mark of named columns; itself, uncopied, where that is right."""
     return found if found.named == named else replace(found, named=named)
-
-
-def interval_request(
-    confidence_level: float | None,
-    random_state: int | np.random.Generator | None,
-    **options: Unpack[IntervalOptions],
-) -> IntervalRequest | None:
-    """Check the options of an interval; return None if none is asked for."""
-    if strange := options.keys() - DEFAULT_OPTIONS.keys():
-        raise TypeError(f"there is no option {some(sorted(strange))}; see estimate for all.")
-    if confidence_level is None:
-        return None
-    return IntervalRequest.of(confidence_level, random_state, *(DEFAULT_OPTIONS | options).values())

@@ -103,10 +103,10 @@ class CML(PriorEstimator):
     ) -> None:
         self.tol, self.max_iter, self.solver = tol, max_iter, solver
 
-    def _solve(self, target: TargetCounts) -> PriorEstimate:
+    def _estimate_counts(self, target: TargetCounts) -> PriorEstimate:
         return _most_likely(self, target)
 
-    def _solve_groups(self, counts: Vector) -> Solutions:
+    def _priors_of_groups(self, counts: Vector) -> Solutions:
         return _most_likely_groups(self, counts)
 
     def _informative(self, counts: Vector) -> Mask:
@@ -175,10 +175,10 @@ class CMM(PriorEstimator):
     ) -> None:
         self.alpha, self.tol, self.max_iter, self.solver = alpha, tol, max_iter, solver
 
-    def _solve(self, target: TargetCounts) -> PriorEstimate:
+    def _estimate_counts(self, target: TargetCounts) -> PriorEstimate:
         return _most_likely(self, target)
 
-    def _solve_groups(self, counts: Vector) -> Solutions:
+    def _priors_of_groups(self, counts: Vector) -> Solutions:
         return _most_likely_groups(self, counts)
 
     def _informative(self, counts: Vector) -> Mask:
@@ -335,7 +335,7 @@ class JointLikelihood(PriorEstimator):
     def _learn(self, evidence: Evidence) -> Learned:
         return _learn_shrinkage(evidence, self.shrinkage, "hard"), evidence.counts
 
-    def _solve(self, target: TargetCounts) -> PriorEstimate:
+    def _estimate_counts(self, target: TargetCounts) -> PriorEstimate:
         tol, max_iter = check_positive(self.tol, "tol"), check_count(self.max_iter, "max_iter")
         alpha = self._hyper_prior[target.seen]
         if (alpha < 1).any():

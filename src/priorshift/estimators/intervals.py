@@ -8,13 +8,22 @@ bounded by the likelihood of the posteriors.
 
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from priorshift._typing import Floats, Vector
 from priorshift.adapt import prior_ratio
-from priorshift.border import Rows, is_array, some
+from priorshift.border import (
+    DENSE_CLASSES,
+    Rows,
+    SparseBlock,
+    dense,
+    is_array,
+    is_sparse,
+    on_device,
+    some,
+)
 from priorshift.calibration import CalibrationMap, best_temperature
 from priorshift.counts import Confusion, DecisionCounts, model_columns
 from priorshift.estimators.counts import Validation, ValidationCounts
@@ -80,6 +89,8 @@ def interval_by_counts(
     request: IntervalRequest,
 ) -> PriorInterval:
     """Bound priors by counts of hard decisions on the target."""
+    if isinstance(estimator.confusion_.counts, SparseBlock):
+        _refuse_many(estimator, estimator.classes_.size)
     if counts.decision != "hard":
         raise ValueError(
             "summed probabilities do not tell how much single rows differ, and an interval needs "
@@ -124,6 +135,24 @@ def interval_by_resampling(
             "share; use interval_method='bootstrap'."
         )
     return _by_resampling_rows(estimator, _in_memory(estimator, y_proba), found, request)
+
+
+def as_dense(estimator: "PriorEstimator", values: Rows) -> Any:
+    """Return predictions in the form that intervals, which need dense matrices, can use."""
+    if on_device(values):
+        return values.read(slice(0, values.shape[0]))
+    if is_sparse(values) and values.shape[1] > DENSE_CLASSES:
+        _refuse_many(estimator, values.shape[1])
+    return dense(values)
+
+
+def _refuse_many(estimator: "PriorEstimator", K: int) -> NoReturn:
+    """Refuse an interval of very many classes."""
+    raise ValueError(
+        f"an interval of {type(estimator).__name__} needs dense matrices of classes by classes, "
+        f"and {K} classes are too many for that (sparse predictions may have at most "
+        f"{DENSE_CLASSES}); leave out confidence_level."
+    )
 
 
 def _in_memory(estimator: "PriorEstimator", y_proba: Rows) -> Floats:

@@ -51,10 +51,10 @@ class NoAdaptation(PriorEstimator):
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
         return self._unchanged(y_proba.shape[0])
 
-    def _estimate_counts(self, counts: DecisionCounts) -> PriorEstimate:
+    def _estimate_decisions(self, counts: DecisionCounts) -> PriorEstimate:
         if self._decisions_only:
             return self._unchanged(counts.n_samples)
-        return super()._estimate_counts(counts)
+        return super()._estimate_decisions(counts)
 
     def _unchanged(self, n_target: int) -> PriorEstimate:
         solution = Solution(self.source_priors_, "direct")
@@ -90,7 +90,7 @@ class CM(PriorEstimator):
     reference = SAERENS
     _batch = "counts"
 
-    def _solve(self, target: TargetCounts) -> PriorEstimate:
+    def _estimate_counts(self, target: TargetCounts) -> PriorEstimate:
         C = self._columns[:, target.seen]
         condition = self._condition(C, target.seen)
         raw = solve_linear(C, target.counts.frequencies)
@@ -103,7 +103,7 @@ class CM(PriorEstimator):
             **condition,
         )
 
-    def _solve_groups(self, counts: Vector) -> Solutions:
+    def _priors_of_groups(self, counts: Vector) -> Solutions:
         return _inverted(self, self._columns, counts)
 
 
@@ -184,11 +184,11 @@ class BBSE(PriorEstimator):
             return super()._sources(counts, known)
         return label_sources(counts, known)
 
-    def _solve(self, target: TargetCounts) -> PriorEstimate:
+    def _estimate_counts(self, target: TargetCounts) -> PriorEstimate:
         solve = _ratio_solver(self.constrained, self.solver, self.tol)
         return from_ratio(self, target, solve, clip=self.solver == "certified")
 
-    def _solve_groups(self, counts: Vector) -> Solutions:
+    def _priors_of_groups(self, counts: Vector) -> Solutions:
         return _inverted(self, self._columns * self.source_priors_, counts, self.source_priors_)
 
 

@@ -127,7 +127,7 @@ class RLLS(PriorEstimator):
     def _sources(self, counts: ValidationCounts | None, known: Known) -> tuple[Vector, str]:
         return label_sources(counts, known)
 
-    def _solve(self, target: TargetCounts) -> PriorEstimate:
+    def _estimate_counts(self, target: TargetCounts) -> PriorEstimate:
         gamma, tol = check_fraction(self.gamma, "gamma"), check_positive(self.tol, "tol")
         penalty = check_positive(self.regularization, "regularization") * self._deviation_bound()
 
@@ -337,7 +337,7 @@ class ELSA(PriorEstimator):
         if target.empty:
             return self._only_unseen(target, y_proba.shape[0])
         with single_threaded_blas():
-            rounds = _Equations.of(self._validation_rows(), target).solve(tol, max_iter)
+            rounds = _Equations.of(self._validation_rows(), target).take_rounds(tol, max_iter)
             condition = self._condition(rounds.matrix, target.seen)
         self._warn(rounds, tol, target)
         status: Status = "stationary" if rounds.change <= tol else "not_converged"
@@ -408,7 +408,7 @@ class _Equations:
             labelled / labelled.sum(),
         )
 
-    def solve(self, tol: float, max_iter: int) -> _Rounds:
+    def take_rounds(self, tol: float, max_iter: int) -> _Rounds:
         """Solve for the ratio in rounds, each with the row weights of the last."""
         priors, change, n_iter, noise = self.p, np.inf, 0, None
         w = np.ones_like(self.p)

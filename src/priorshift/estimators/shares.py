@@ -14,7 +14,7 @@ posterior there.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import solve
@@ -48,22 +48,22 @@ class Shares:
         Covariance given the calibrator: the target's noise and the choice of a prior.
     jackknife : ndarray of shape (n_classes, n_classes)
         Covariance that the calibrator's own noise adds.
-    refits : ndarray of shape (n_folds, n_classes)
-        Estimates with each fold left out; none where there are no folds.
     tempering : float
         What a row counts for.
     n_iter : int
         Passes over the target.
     converged : bool
+    doubt : ndarray of shape (n_classes, n_classes) or 0
+        Covariance that adapting must allow for where classes have few rows of validation.
     """
 
     priors: Vector
     noise: Vector
     jackknife: Vector
-    refits: Vector
     tempering: float
     n_iter: int
     converged: bool
+    doubt: Vector | float = 0.0
 
     @property
     def covariance(self) -> Vector:
@@ -79,10 +79,23 @@ class Shares:
             + share * other.noise
             + share * (1 - share) * np.outer(apart, apart),
             (1 - share) * self.jackknife + share * other.jackknife,
-            self.refits,
             self.tempering,
             self.n_iter + other.n_iter,
             self.converged and other.converged,
+        )
+
+    def contradicted(self, other: Vector, share: float) -> "Shares":
+        r"""Give another reading q a share s in the estimate, and doubt what they differ by.
+
+        .. math:: p + s\, (q - p), \qquad D = s \left( (q - p)(q - p)^T + 4 J \right)
+
+        J counts twice, as in intervals (see `share_interval`), where s is its largest, a half.
+        """
+        apart = other - self.priors
+        return replace(
+            self,
+            priors=self.priors + share * apart,
+            doubt=share * (np.outer(apart, apart) + 4 * self.jackknife),
         )
 
 
@@ -111,7 +124,6 @@ def estimate_shares(
         _realised(problem, priors, tempering),
         noise + between,
         jackknife,
-        np.array(without),
         tempering,
         n_iter + passes,
         converged,

@@ -34,6 +34,7 @@ from priorshift.counts import Confusion, DecisionCounts, reweighted_columns
 from priorshift.estimators import PriorEstimate
 from priorshift.intervals import stratified_weights
 from priorshift.solvers import Mixture, maximise
+from priorshift.text import percent
 
 DOUBT = 0.5
 """How uncertain a correction for optimism is, as a share of it."""
@@ -85,7 +86,7 @@ class Expected:
 
     def __str__(self) -> str:
         """Show it in per cent."""
-        return f"{100 * self.value:.1f} % ({100 * self.low:.1f} to {100 * self.high:.1f})"
+        return f"{percent(self.value)} ({percent(self.low)} to {percent(self.high)})"
 
 
 def expected_score(

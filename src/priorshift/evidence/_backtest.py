@@ -165,9 +165,10 @@ class Backtest:
 
     def to_frame(self, backend: Backend = "pandas") -> Any:
         """Return one row per group, as a frame of the named library."""
-        return make_frame(self._columns(), backend)
+        return make_frame(self.columns(), backend)
 
-    def _columns(self) -> dict[str, list[Any]]:
+    def columns(self) -> dict[str, list[Any]]:
+        """Return the columns of `to_frame`, by name."""
         off = np.array([group.off for group in self.groups])
         return {
             "group": [group.name for group in self.groups],
@@ -181,7 +182,7 @@ class Backtest:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON."""
-        columns = self._columns()
+        columns = self.columns()
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         gains = self.gains
         return {
@@ -212,11 +213,11 @@ class Backtest:
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Plot what calibrating and adapting gained on each group, with Matplotlib."""
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError as error:
-            raise missing("a plot", error.name or "matplotlib", "plots") from None
         if ax is None:
+            try:
+                import matplotlib.pyplot as plt
+            except ImportError as error:
+                raise missing("a plot", error.name or "matplotlib", "plot") from None
             _, ax = plt.subplots(figsize=(7, 0.5 + 0.4 * len(self.groups)), layout="constrained")
         at = np.arange(len(self.groups))
         factor, unit = (100, "points") if self.goal.endswith("accuracy") else (1, self.goal)
@@ -399,7 +400,8 @@ def _pool(groups: Indices, names: list[str]) -> tuple[Indices, list[str]]:
             parts.append([])
         parts[-1].append(group)
     if len(parts) > 1 and size[parts[-1]].sum() < FEWEST_ROWS:
-        parts[-2] += parts.pop()
+        last = parts.pop()
+        parts[-1] += last
     pooled = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     called = [
         names[part[0]] if len(part) == 1 else f"{names[part[0]]} to {names[part[-1]]}"

@@ -20,7 +20,7 @@ from priorshift.estimators import PriorEstimate, get_estimator
 from priorshift.evidence._accuracy import Expected, expected_score, resample
 from priorshift.evidence._samples import read_samples
 from priorshift.solvers import condition_number
-from priorshift.text import html_paragraphs, html_table, text_table
+from priorshift.text import html_paragraphs, html_table, points, text_table
 
 FEW_ROWS = 30
 """Effective validation rows below which an estimate rests on little."""
@@ -84,18 +84,8 @@ class Diagnostics:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What a person should know, one sentence each."""
-        gain = self.accuracy_gain
-        said = [
-            f"Expected accuracy on the target: {self.accuracy_before} without adaptation, "
-            f"{self.accuracy_after} with it, at {100 * self.confidence_level:g} % confidence."
-        ]
-        if gain.low > 0:
-            said.append(f"Adaptation is expected to help, by {100 * gain.value:.1f} points.")
-        elif gain.high < 0:
-            said.append(f"Adaptation is expected to hurt, by {-100 * gain.value:.1f} points.")
-        else:
-            said.append("These data do not show whether adaptation helps.")
+        """What a person should know of the numbers; whether to adapt is for `assess` to say."""
+        said = []
         if self.priors_exact:
             said.append("The intervals take the target's priors as exact: they were given.")
         if not np.isfinite(self.condition_number):
@@ -128,10 +118,12 @@ class Diagnostics:
         return named
 
     def _rows(self) -> list[tuple[str, str]]:
+        gain = self.accuracy_gain
+        span = f"{points(gain.low)} to {points(gain.high)}"
         return [
             ("expected accuracy before", str(self.accuracy_before)),
             ("expected accuracy after", str(self.accuracy_after)),
-            ("expected gain", str(self.accuracy_gain)),
+            ("expected gain", f"{points(gain.value)} points ({span})"),
             ("smallest singular value", f"{self.smallest_singular_value:.3g}"),
             ("condition number", f"{self.condition_number:.3g}"),
             ("effective validation rows", f"{self.effective_sample_size:.1f} of {self.n_val}"),

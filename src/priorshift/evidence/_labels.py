@@ -2,7 +2,7 @@ r"""Few labels, where they matter: which rows to label, and what their labels sa
 
 Nothing, calibrating and adapting differ on few rows, the *changed* ones; labels elsewhere say
 nothing of what an action gains. So three quarters of the labels go to rows drawn among the changed
-ones, the rest among the others, which tell of the class shares. Labels are weighed by stratum: with
+ones, the rest to others, which tell of the class shares. Labels are weighed by stratum: with
 M of n rows in a stratum and m of them labelled, at random,
 
 .. math:: \hat g = \sum_h \frac{M_h}{n} \bar s_h, \qquad
@@ -21,7 +21,7 @@ import numpy as np
 
 from priorshift._typing import Floats, Indices, Mask, Vector
 from priorshift.adapt import Goal
-from priorshift.evidence._promises import Target
+from priorshift.evidence._promises import Target, differences
 from priorshift.verdict import Action, Gain
 
 ON_CHANGED = 0.75
@@ -79,31 +79,47 @@ def rows_that_differ(goal: Goal, target: Target) -> Mask:
 
 
 def draw_rows_to_label(
-    changed: Mask, n: int, random_state: int | np.random.Generator | None
+    goal: Goal, target: Target, n: int, random_state: int | np.random.Generator | None
 ) -> Indices:
-    """Draw n rows to label, sorted: three quarters among changed rows, as far as there are any."""
+    """Draw n rows to label, sorted: three quarters among changed rows, as far as there are any.
+
+    Rows of a stratum have the same chance. They are drawn at even distances from a random start,
+    sorted by what adapting should save on them, so that no draw consists of lucky rows alone.
+    """
     rng = np.random.default_rng(random_state)
-    where, others = np.flatnonzero(changed), np.flatnonzero(~changed)
+    changed, q = rows_that_differ(goal, target), target.calibrated
+    rows, savings = differences(goal, target.y_proba, target.adapted)
+    expected = np.zeros(changed.size)
+    expected[rows] = np.einsum("ij,ij->i", q[rows], savings)
+    order = np.lexsort((q.max(axis=1), q.argmax(axis=1), expected))
+    strata = order[changed[order]], order[~changed[order]]
     n = min(n, changed.size)
-    first = min(where.size, max(round(ON_CHANGED * n), n - others.size))
-    drawn = [rng.choice(where, first, replace=False), rng.choice(others, n - first, replace=False)]
+    first = min(strata[0].size, max(round(ON_CHANGED * n), n - strata[1].size))
+    drawn = [
+        some[((rng.uniform() + np.arange(m)) * some.size / max(m, 1)).astype(np.intp)]
+        for some, m in zip(strata, (first, n - first), strict=True)
+    ]
     return np.sort(np.concatenate(drawn))
 
 
 def measure_gains(goal: Goal, target: Target, strata: Strata) -> dict[Action, Gain]:
-    """Measure what calibrating and adapting gain, by labels of the target."""
+    """Measure what calibrating and adapting gain, by labels of the target.
+
+    Each action is judged by the rows that it changes, which are a random part of those drawn;
+    elsewhere it gains exactly nothing.
+    """
     y, before = strata.y, target.y_proba[strata.labelled]
     after: dict[Action, Floats] = {"calibrate": target.calibrated, "adapt": target.adapted}
     found: dict[Action, Gain] = {}
     for action, new in after.items():
-        rows = new[strata.labelled]
+        rows, own = new[strata.labelled], strata
         if goal.by_decisions:
             saved = goal.saved(y, goal.decide(before), goal.decide(rows))
-            idle = bool((goal.decide(new) == goal.decide(target.y_proba)).all())
+            own = strata._replace(changed=goal.decide(new) != goal.decide(target.y_proba))
         else:
-            saved, idle = goal.scores(y, before) - goal.scores(y, rows), False
-        mean, variance = strata.mean(saved, goal.scale, elsewhere=not goal.by_decisions)
-        found[action] = Gain(0.0, 0.0) if idle else Gain(float(mean), float(np.sqrt(variance)))
+            saved = goal.scores(y, before) - goal.scores(y, rows)
+        mean, variance = own.mean(saved, goal.scale, elsewhere=False)
+        found[action] = Gain(float(mean), float(np.sqrt(variance)))
     return found
 
 

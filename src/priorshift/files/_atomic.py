@@ -11,7 +11,9 @@ import glob
 import os
 import re
 import secrets
+import shutil
 import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -37,7 +39,7 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     next file written under this name removes what a killed process left behind. While it is being
     written only you can read it; then it has the mode of the file that it replaces, or the usual
     one. A link of yours keeps pointing to its file; another user's is refused. A pipe or a device
-    such as /dev/stdout is written to directly.
+    such as /dev/stdout gets everything at the end.
 
     Examples
     --------
@@ -50,9 +52,12 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     ...     (Path(folder) / "a.txt").read_text()
     'whole'
     """
-    if is_device(path):
-        with Path(path).open("wb") as stream:
-            yield stream
+    if is_device(path):  # which may not go back, as zip archives must
+        with tempfile.TemporaryFile() as spool:
+            yield cast("BinaryIO", spool)
+            spool.seek(0)
+            with Path(path).open("wb") as device:
+                shutil.copyfileobj(spool, device)
         return
     goal = followed(path)
     if goal.is_dir():

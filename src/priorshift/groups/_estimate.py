@@ -101,9 +101,7 @@ def estimate_groups(
     array([1.66, 0.34])
     """
     check_is_fitted(estimator)
-    pooling, request = check_pooling(pooling), None
-    if confidence_level is not None:
-        request = IntervalRequest.of(confidence_level, 0, "asymptotic", 300, False, "population")
+    pooling, request = check_pooling(pooling), IntervalRequest.of(confidence_level, 0, "asymptotic")
     if y_pred is not None:
         require_decisions(estimator, y_pred, y_proba)
         y_proba = as_decisions(y_pred, estimator.classes_)
@@ -283,14 +281,14 @@ def _around(
     if pool.complete:
         return whole, None
     if pool.spread is None:
-        return whole, estimator._solve_groups(counts.counts[informative])
+        return whole, estimator._priors_of_groups(counts.counts[informative])
     has_prior = (estimator._hyper_prior != 1).any()
     mass = np.full(informative.size, counts.mass.sum()) if has_prior else counts.mass
     centre = pool.spread.decisions(pool.spread.centre(pool.variance))[None]
-    middle = estimator._solve_groups(_positive(centre) * counts.mass.sum())
+    middle = estimator._priors_of_groups(_positive(centre) * counts.mass.sum())
     pooled = solution_as_estimate(whole, middle)
     decisions = _positive(pool.spread.pooled_decisions(pool.variance)[informative])
-    return pooled, estimator._solve_groups(decisions * mass[informative, None])
+    return pooled, estimator._priors_of_groups(decisions * mass[informative, None])
 
 
 def _positive(decisions: Vector) -> Vector:

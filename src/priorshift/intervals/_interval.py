@@ -38,13 +38,15 @@ class IntervalRequest:
     def of(
         cls,
         confidence_level: Any,
-        random_state: Any,
-        method: Any,
-        n_resamples: Any,
-        simultaneous: Any,
-        estimand: Any,
-    ) -> "IntervalRequest":
-        """Check what a user asked for."""
+        random_state: Any = None,
+        method: Any = "auto",
+        n_resamples: Any = 300,
+        simultaneous: Any = False,
+        estimand: Any = "population",
+    ) -> "IntervalRequest | None":
+        """Check what a user asked for; without a level, that is no interval."""
+        if confidence_level is None:
+            return None
         confidence_level = check_level(confidence_level, "confidence_level")
         check_choice(method, INTERVAL_METHODS, "interval_method")
         check_choice(estimand, ESTIMANDS, "estimand")

@@ -73,7 +73,7 @@ class Facts:
     estimate, assessment, comparison
         As given; an assessment is made where there are rows for it and none was given.
     shown : PriorEstimate
-        The shares that the page shows: of decisions, those to report.
+        The shares that the page shows: those to report, where there is an assessment.
     goal : Goal
         What the verdict is about.
     n_val, n_target : int
@@ -127,9 +127,9 @@ class Facts:
 
     @property
     def adapts(self) -> bool:
-        """Whether predictions are adapted: by the verdict or, without one, by the estimate."""
+        """Whether predictions are adapted in full: by the verdict, or else by the estimate."""
         if self.assessment is not None:
-            return self.assessment.verdict == "adapt"
+            return self.assessment.action == "adapt"
         return self.estimate.strength > 0
 
     @property
@@ -198,8 +198,10 @@ def gather(
         )
     goal = ACCURACY if assessment is None else assessment.judged_by
     shown, decided = estimate, None
-    if assessment is not None and assessment.decided_shares is not None:
-        shown, decided = assessment.shares_to_report, assessment.decided_shares
+    if assessment is not None:
+        decided = assessment.decided_shares
+        # one "before" for all readings
+        shown = replace(assessment.shares_to_report, source_priors=estimate.source_priors)
     if target is not None and target.decided is not None:
         decided = np.bincount(target.decided, minlength=classes.size) / target.decided.size
     told = list(warned) + list(() if assessment is None else assessment.warnings)
@@ -207,13 +209,16 @@ def gather(
     if val is not None and label_val is not None:
         found |= _count_validation(val, label_val, estimate, assessment)
         if classes.size == 2 and val.decided is None and estimate.method != KNOWN:
-            found["what_if"] = WhatIf.of(val.values, label_val, estimate, goal)
+            found["what_if"] = WhatIf.of(
+                val.values, label_val, estimate, float(shown.priors[1]), goal
+            )
     if target is not None and target.decided is None:
         counted, more = _count_target(target.values, label_target, estimate, goal)
         found |= counted
         told += more
     if label_target is None and estimate.method != KNOWN:
-        found["plans"] = plan_labels(shown, found.get("confusion"))
+        planned = estimate if decided is None else shown
+        found["plans"] = plan_labels(planned, found.get("confusion"))
     n_target = estimate.n_target if assessment is None else assessment.n_target
     return Facts(
         estimate=estimate,
@@ -396,8 +401,8 @@ class WhatIf:
         Of each after adapting to the estimated share; rising.
     above : ndarray of shape (2, n_steps)
         Share of each class's validation rows with at least that score.
-    share : float
-        The estimated share of the second class.
+    share, now : float
+        The share of the second class that predictions are adapted to, and the one to report.
     cut : float
         Probability from which on a case is flagged: one half, or what costs ask for.
     """
@@ -406,15 +411,16 @@ class WhatIf:
     log_odds: Vector
     above: Vector
     share: float
+    now: float
     cut: float
 
     @classmethod
     def of(
-        cls, y_proba: Floats, y: Indices, estimate: PriorEstimate, goal: Goal
+        cls, y_proba: Floats, y: Indices, estimate: PriorEstimate, now: float, goal: Goal
     ) -> "WhatIf | None":
         """Count validation; None where there is nothing to tell the classes by."""
         share = float(estimate.priors[1])
-        if not 0 < share < 1 or np.unique(y).size < 2:
+        if not 0 < share < 1 or not 0 < now < 1 or np.unique(y).size < 2:
             return None
         scores = expit(np.linspace(-18, 18, STEPS))
         adapted = adapting(estimate).adapt(np.column_stack([1 - scores, scores]))
@@ -431,7 +437,7 @@ class WhatIf:
             if alarm <= 0 or miss <= 0:
                 return None
             cut = float(alarm / (alarm + miss))
-        return cls(scores, log_odds.round(6), above.round(6), share, cut)
+        return cls(scores, log_odds.round(6), above.round(6), share, now, cut)
 
     def at(self, share: float) -> dict[str, float | None]:
         """Return threshold, alerts, missed cases and positive predictive value at a share."""
@@ -451,8 +457,8 @@ class WhatIf:
 
     @property
     def rows(self) -> list[dict[str, float | None]]:
-        """The table, with the estimated share among the others."""
-        return [self.at(share) for share in sorted({*PREVALENCES, self.share})]
+        """The table, with the share now among the others."""
+        return [self.at(share) for share in sorted({*PREVALENCES, self.now})]
 
     @property
     def threshold(self) -> Threshold:

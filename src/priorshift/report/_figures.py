@@ -242,6 +242,14 @@ def draw_figures(facts: Facts) -> dict[str, FigureOf]:
     with report_style():
         if facts.comparison is not None and len(facts.comparison.estimates) > 1:
             figures["methods"] = _methods(facts.comparison)
+        past = None if facts.assessment is None else facts.assessment.backtest
+        if past is not None:
+            size = WIDE, 0.9 + 0.4 * len(past.groups)
+            title = "What adapting and calibrating gained on past groups; see the table."
+            figures["history"] = FigureOf(
+                _draw(past.plot, "history", size, title, legend_above=True),
+                "What adapting and calibrating would have gained on each past group.",
+            )
         if facts.confusion is not None:
             hard = facts.confusion
             display = ConfusionDisplay(

@@ -178,7 +178,9 @@ def render_report(
         figures=draw_figures(facts),
         plan_command=_plan_command(facts, options) if facts.plans else "",
         options=options,
+        same=np.array_equal(facts.shown.priors, estimate.priors),
         vague=vaguest_share(facts.shown),
+        vaguest=_unsure_move(facts),
         widest=None
         if facts.shown.interval is None
         else np.ptp(facts.shown.interval, axis=1).argmax(),
@@ -242,7 +244,7 @@ def judge_checks(facts: Facts) -> dict[str, tuple[str, str]]:
     lights: dict[str, tuple[str, str]] = {}
     found = facts.assessment
     if found is not None:
-        test, assumption = found.shift_test, found.assumption_test
+        test = found.shift_test
         if test is None:
             lights["shift"] = "unknown", "Not tested"
         elif test.rejected:
@@ -253,12 +255,22 @@ def judge_checks(facts: Facts) -> dict[str, tuple[str, str]]:
             lights["shift"] = "care", "Too few rows"
         if facts.decided is not None:
             lights["assumption"] = "unknown", "Cannot tell"
-        elif assumption is None or assumption.p_value is None:
-            lights["assumption"] = "unknown", "Not tested"
-        elif not assumption.rejected:
-            lights["assumption"] = "good", "Holds"
+        elif found.explained is None:
+            known = bool(found.say("nothing_changed"))
+            lights["assumption"] = ("good", "No change") if known else ("unknown", "Not measured")
+        elif found.kind.well_explained:
+            lights["assumption"] = "good", "Explained"
+        elif not found.kind.possible:
+            lights["assumption"] = "poor", "Not explained"
         else:
-            lights["assumption"] = "care" if facts.adapts else "poor", "In doubt"
+            lights["assumption"] = "care", "In doubt"
+        if found.backtest is not None:
+            lights["history"] = {
+                None: ("unknown", "Too few groups"),
+                "adapt": ("good", "It helped"),
+                "leave": ("good", "Nothing to gain"),
+                "unclear": ("care", "Unclear"),
+            }[found.backtest.verdict]
         if found.measured is not None:
             seen, gain = found.measured.gain, found.gain
             meet = seen.low <= gain.high and gain.low <= seen.high
@@ -353,6 +365,15 @@ def _unseen(facts: Facts) -> Any:
     return np.flatnonzero(unseen if facts.confusion is None else unseen | ~facts.confusion.seen)
 
 
+def _unsure_move(facts: Facts) -> int | None:
+    """Return the class that moved most, if its share may also be what it was."""
+    shown, moved = facts.shown, _biggest_moves(facts)
+    if shown.interval is None or not moved:
+        return None
+    low, high = shown.interval[moved[0]]
+    return moved[0] if low <= shown.source_priors[moved[0]] <= high else None
+
+
 def _title(facts: Facts) -> str:
     """Name a report that was given no title by its classes."""
     names = [shorten(name, 30) for name in shown_names(facts.estimate.classes)]
@@ -370,7 +391,8 @@ PLANNED = ("--validation", "--labels", "--label-column", "--class-columns", "--p
 def _plan_command(facts: Facts, options: str | None) -> str:
     """Return the command that plans again: with the shares typed, or from a file if many."""
     options = options or "--validation validation.csv --target target.csv"
-    words, shown = shlex.split(options), facts.shown
+    words = shlex.split(options)
+    shown = facts.estimate if facts.decided is None else facts.shown
     kept = ["--logits"] if "--logits" in words else []
     for option, value in pairwise(words):
         kept += [option, value] if option in PLANNED else []
@@ -420,7 +442,11 @@ def _data(facts: Facts) -> dict[str, Any]:
                 "comparison": facts.comparison and facts.comparison.to_dict()["methods"],
                 "what_if": None
                 if facts.what_if is None
-                else {**asdict(facts.what_if), "rows": facts.what_if.rows},
+                else {
+                    **asdict(facts.what_if),
+                    "rows": facts.what_if.rows,
+                    "threshold": facts.what_if.threshold.raw,
+                },
                 "warnings": facts.warnings,
             }
         )

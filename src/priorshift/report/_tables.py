@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from priorshift.estimators import traits_of
+from priorshift._typing import Indices
+from priorshift.estimators import PriorEstimate, traits_of
+from priorshift.evidence import Backtest
 from priorshift.report._facts import ROUNDING, Facts
 from priorshift.text import (
     MISSING,
@@ -19,6 +21,7 @@ from priorshift.text import (
     points,
     short_percent,
     signed,
+    signed_number,
 )
 
 MANY = 50
@@ -97,12 +100,13 @@ def class_table(
 
 def make_tables(facts: Facts, names: Sequence[str]) -> dict[str, PageTable | None]:
     """Make every table that the facts allow, by the section that shows it."""
-    tables: dict[str, PageTable | None] = dict.fromkeys(
-        ("what_if", "plan", "methods", "truth", "flows", "decisions", "pairs", "reliability")
-    )
+    tables: dict[str, PageTable | None] = dict.fromkeys(("methods", "truth"))
     tables["priors"] = _priors(facts, names)
+    assessment = facts.assessment
     if facts.what_if is not None:
         tables["what_if"] = _what_if(facts, names)
+    if assessment is not None and assessment.backtest is not None:
+        tables["history"] = _history(assessment.backtest)
     if facts.plans:
         tables["plan"] = _plan(facts)
     if facts.comparison is not None:
@@ -168,19 +172,31 @@ def _priors(facts: Facts, names: Sequence[str]) -> PageTable:
         what = "ratio" if traits_of(shown.method).raw_is == "ratio" else "prior"
         columns += [(f"Unclipped {what}", shown.raw, number)]
     found = class_table("priors-table", "Shares", names, columns, facts.change)
-    ppi = None if assessment is None else assessment.ppi
-    if facts.truth is not None or ppi is None or ppi is shown or ppi.interval is None:
+    if assessment is None:
         return found
+    readings = {
+        "If classes look as before": None if facts.decided is not None else facts.estimate,
+        "If predictions mean as before": assessment.calibrated_mean,
+        "By labels (PPI)": None if facts.truth is not None else assessment.ppi,
+    }
     order = movers(facts.change) if found.is_long else np.arange(len(names))
-    spans = [
-        (f"{percent(share)} ({short_percent(low)} to {short_percent(high)})", share)
-        for share, (low, high) in zip(
-            ppi.priors[order].tolist(), ppi.interval[order].tolist(), strict=True
-        )
-    ]
-    rows = [(*row, span) for row, span in zip(found.rows, spans, strict=True)]
-    title = (*found.columns, "With labels (PPI)")
-    return PageTable(found.id, found.caption, title, found.text, rows)
+    for title, reading in readings.items():
+        if reading is not None:
+            found = _beside(found, title, reading, order)
+    return found
+
+
+def _beside(found: PageTable, title: str, reading: PriorEstimate, order: Indices) -> PageTable:
+    """Add a column of shares with their intervals."""
+    shares, bounds = reading.priors[order].tolist(), reading.interval
+    cells = [(percent(share), share) for share in shares]
+    if bounds is not None:
+        cells = [
+            (f"{text} ({short_percent(low).removesuffix('%')} to {short_percent(high)})", share)
+            for (text, share), (low, high) in zip(cells, bounds[order].tolist(), strict=True)
+        ]
+    rows = [(*row, cell) for row, cell in zip(found.rows, cells, strict=True)]
+    return PageTable(found.id, found.caption, (*found.columns, title), found.text, rows)
 
 
 def _what_if(facts: Facts, names: Sequence[str]) -> PageTable:
@@ -194,8 +210,23 @@ def _what_if(facts: Facts, names: Sequence[str]) -> PageTable:
         (f"Flagged that are {name}", "ppv", short_percent),
     ]
     columns = [(title, [row[key] for row in rows], show) for title, key, show in shows]
-    chosen = [row["share"] for row in rows].index(facts.what_if.share)
+    chosen = [row["share"] for row in rows].index(facts.what_if.now)
     return make_table("what-if-table", "At other shares", columns, chosen=chosen)
+
+
+def _history(past: Backtest) -> PageTable:
+    show = points if past.goal.endswith("accuracy") else signed_number
+    off = np.array([group.off for group in past.groups])
+    columns: list[Column] = [
+        ("Group", [group.name for group in past.groups], None),
+        ("Rows", [group.n for group in past.groups], count),
+        ("Adapting gained", [group.gains["adapt"] for group in past.groups], show),
+        ("Calibrating gained", [group.gains["calibrate"] for group in past.groups], show),
+        ("Prior-shift estimate off by", off[:, 0], percent),
+        ("Calibrated mean off by", off[:, 1], percent),
+        ("Unchanged shares off by", off[:, 2], percent),
+    ]
+    return make_table("history-table", "Past groups, each taken for a target", columns)
 
 
 def _plan(facts: Facts) -> PageTable:

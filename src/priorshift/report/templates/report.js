@@ -92,7 +92,7 @@
         box.querySelector(`[data-what=${what}]`).textContent = value;
       }
     };
-    slider.value = logit(data.share);
+    slider.value = logit(data.now);
     slider.addEventListener("input", show);
     show();
     box.hidden = false;
