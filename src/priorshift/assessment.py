@@ -901,7 +901,8 @@ def _gather(
     if fitted is None:
         nothing = Target(*[data.y_proba_target.values] * 3)
         measured, ppi = _measure(data, nothing, None, level, goal)
-        none = Promise(*[Gain(0.0, 0.0)] * 4)
+        zero = Gain(0.0, 0.0)
+        none = Promise(zero, zero, zero, zero, 0.0)
         return Numbers(
             estimate, None, None, Kind(), {"adapt": none}, 0.0, diagnostics, before, after,
             measured, None, None, ppi, missing,

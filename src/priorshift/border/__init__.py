@@ -6,6 +6,7 @@ once: see `Predictions`. Their type follows one rule: see `float_type`.
 """
 
 from priorshift.border.check import (
+    HEAD_ROWS,
     RENORMALISE,
     SUM_TOLERANCE,
     Predictions,
@@ -129,6 +130,7 @@ from priorshift.text import some
 __all__ = [
     "BLOCK_BYTES",
     "DENSE_CLASSES",
+    "HEAD_ROWS",
     "LABEL_NAMES",
     "NO_PRIOR",
     "N_PARTS",

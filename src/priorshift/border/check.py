@@ -137,10 +137,8 @@ def _among_others(frame: Any, labels: Labels) -> list[Any]:
 
     Text and dates are no classes, and some numbers are none either: see `among_others`.
     """
-    known = set(map(str, np.unique(labels).tolist()))
     columns = list(frame.columns)
-    if not known <= set(map(str, columns)) or len(known) < 2:
-        return columns
+    known = set(map(str, np.unique(labels).tolist()))
     numeric = [name for name, kind in frame.schema.items() if kind.is_numeric()]
     if not known <= set(map(str, numeric)):
         return columns

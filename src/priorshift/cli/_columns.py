@@ -10,6 +10,7 @@ import numpy as np
 
 from priorshift._typing import Labels
 from priorshift.border import (
+    HEAD_ROWS,
     LABEL_NAMES,
     POSITIVE_NAMES,
     SUM_TOLERANCE,
@@ -27,9 +28,6 @@ NEGATIVE = {"1": "0", "True": "False", "true": "false", "yes": "no"}
 
 POSITIVE = ({"0", "1"}, {"-1", "1"}, {"False", "True"})
 """Labels that say by themselves which class is the positive one: the larger."""
-
-HEAD_ROWS = 1000
-"""Rows that tell whether columns are all classes: then they sum to 1."""
 
 
 class Meaning(NamedTuple):

@@ -29,7 +29,6 @@ from priorshift.counts import Confusion, Decision, DecisionCounts
 from priorshift.estimators.counts import (
     Evidence,
     Given,
-    Known,
     Mismatch,
     SeenTarget,
     TargetCounts,
@@ -358,14 +357,15 @@ class PriorEstimator(BaseEstimator):
         The priors trained under are known by mean prediction (p^f, the ratio's denominator) and by
         labels (p^N).
         """
-        classes, known = evidence.classes, evidence.given.checked(evidence.classes)
+        classes, given = evidence.classes, evidence.given
         learned, in_use = self._learn(evidence)
-        source, origin = self._sources(in_use, known)
+        source, origin = self._sources(in_use, given)
         self._evidence = evidence
         self.classes_, self.n_features_in_ = classes, classes.size
         self.source_priors_ = source
         self.source_priors_from_ = origin if evidence.source_known else UNKNOWN_SOURCE
-        self.source_label_priors_ = source if known.labels is None else known.labels
+        labels = given.source_label_priors
+        self.source_label_priors_ = source if labels is None else labels
         if in_use is not None and in_use.confusion is not None:
             self.confusion_ = in_use.confusion
         for name, value in learned.items():
@@ -400,17 +400,17 @@ class PriorEstimator(BaseEstimator):
         self.source_priors_from_ = state["source_priors_from"]
         return self
 
-    def _sources(self, counts: ValidationCounts | None, known: Known) -> tuple[Vector, str]:
+    def _sources(self, counts: ValidationCounts | None, given: Given) -> tuple[Vector, str]:
         """Choose the denominator of the ratio, and say where it comes from."""
         if counts is not None and counts.decisions_only:
-            return label_sources(counts, known)
-        if known.source is not None:
-            return known.source, "given"
+            return label_sources(counts, given)
+        if given.source_priors is not None:
+            return given.source_priors, "given"
         assert counts is not None
-        if known.labels is not None and counts.soft is not None:
+        if given.source_label_priors is not None and counts.soft is not None:
             # a class that validation lacks counts as always recognised
-            unseen = np.where(counts.soft.seen, 0.0, known.labels)
-            mean = counts.soft.conditional @ known.labels + unseen
+            unseen = np.where(counts.soft.seen, 0.0, given.source_label_priors)
+            mean = counts.soft.conditional @ given.source_label_priors + unseen
             return mean / mean.sum(), "mean prediction on validation at source_label_priors"
         return counts.predicted.frequencies, (
             "mean prediction on validation, taken to be drawn as the training set was"

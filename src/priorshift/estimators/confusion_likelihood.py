@@ -417,7 +417,7 @@ def _learn_shrinkage(
         strength = _strength(shrinkage, partial(likeliest_strength, confusion, model))
         return {"shrinkage_": strength, "model_confusion_": model}
     rows = evidence.rows.in_canonical_order()
-    weight = rows.balanced_weight(evidence.given.label_priors(evidence.classes))
+    weight = rows.balanced_weight(evidence.given.best_labels)
     return {
         "shrinkage_": _strength(shrinkage, partial(best_strength, rows, weight, decision)),
         "model_confusion_": model_columns(rows.y_proba, weight, decision),

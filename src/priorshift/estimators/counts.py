@@ -370,32 +370,19 @@ class Given(NamedTuple):
         """Whether source priors are validation's mean prediction, re-weighted to label priors."""
         return self.source_priors is None and self.source_label_priors is not None
 
-    def checked(self, classes: Labels) -> "Known":
+    def checked(self, classes: Labels) -> "Given":
         """Return them as vectors in class order."""
-        return Known(
-            _checked(self.source_priors, classes, "source_priors"),
-            _checked(self.source_label_priors, classes, "source_label_priors"),
+        source, labels = self
+        return Given(
+            None if source is None else check_priors(source, classes, "source_priors"),
+            None if labels is None else check_priors(labels, classes, "source_label_priors"),
         )
-
-    def label_priors(self, classes: Labels) -> Vector | None:
-        """Return what is known about the training labels: label priors, else source priors."""
-        return self.checked(classes).best_labels
-
-
-class Known(NamedTuple):
-    """Priors of the training set, checked: by mean prediction and by labels."""
-
-    source: Vector | None
-    labels: Vector | None
 
     @property
     def best_labels(self) -> Vector | None:
-        """Label priors, else source priors."""
-        return self.source if self.labels is None else self.labels
-
-
-def _checked(priors: Any, classes: Labels, name: str) -> Vector | None:
-    return None if priors is None else check_priors(priors, classes, name)
+        """What is known about the training labels: label priors, else source priors."""
+        best = self.source_label_priors
+        return self.source_priors if best is None else best
 
 
 @dataclass(frozen=True)
@@ -441,12 +428,12 @@ class Evidence:
         )
 
 
-def label_sources(counts: ValidationCounts | None, known: Known) -> tuple[Vector, str]:
+def label_sources(counts: ValidationCounts | None, given: Given) -> tuple[Vector, str]:
     """Use the balance of labels as source priors: what a ratio from J is a ratio to."""
-    if known.labels is not None:
-        return known.labels, "given (source_label_priors)"
-    if known.source is not None:
-        return known.source, "given"
+    if given.source_label_priors is not None:
+        return given.source_label_priors, "given (source_label_priors)"
+    if given.source_priors is not None:
+        return given.source_priors, "given"
     assert counts is not None
     if counts.decisions_only:
         return counts.by_class.class_frequencies, "label frequencies of validation"

@@ -36,7 +36,7 @@ from priorshift.calibration import (
     ridges_of,
 )
 from priorshift.estimators.base import Learned, PriorEstimator
-from priorshift.estimators.counts import Evidence, Known, Validation, ValidationCounts
+from priorshift.estimators.counts import Evidence, Given, Validation, ValidationCounts
 from priorshift.estimators.intervals import interval_by_likelihood
 from priorshift.estimators.references import ALEXANDARI, SAERENS, SULC, YE
 from priorshift.estimators.result import PriorEstimate
@@ -339,7 +339,7 @@ class CalibratedEM(PriorEstimator):
         assert counts is not None
         assert rows is not None
         check_choice(self.calibrator, tuple(FAMILIES), "calibrator")
-        label_priors = evidence.given.label_priors(evidence.classes)
+        label_priors = evidence.given.best_labels
 
         def learn() -> tuple[dict[str, Any], str, ValidationCounts]:
             ordered = rows.in_canonical_order()
@@ -360,13 +360,17 @@ class CalibratedEM(PriorEstimator):
             warn_user(message, ConvergenceWarning)
         return learned, calibrated
 
-    def _sources(self, counts: ValidationCounts | None, known: Known) -> tuple[Vector, str]:
-        labels = known.best_labels
+    def _sources(self, counts: ValidationCounts | None, given: Given) -> tuple[Vector, str]:
+        labels = given.best_labels
         assert counts is not None
-        source = _kept_alive(super()._sources(counts, Known(None, labels))[0], labels, counts)
+        source = _kept_alive(super()._sources(counts, Given(None, labels))[0], labels, counts)
         where = ", taken to be drawn as the training set was"
         if labels is not None:
-            where = " at source_priors" if known.labels is None else " at source_label_priors"
+            where = (
+                " at source_priors"
+                if given.source_label_priors is None
+                else " at source_label_priors"
+            )
         return source, f"mean calibrated prediction on validation{where}"
 
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
@@ -414,7 +418,7 @@ class CalibratedEM(PriorEstimator):
         em = EM(tol=self.tol, max_iter=self.max_iter).fit(
             apply(rows.y_proba),
             self.classes_[rows.labels],
-            source_label_priors=self._given.label_priors(self.classes_),
+            source_label_priors=self._given.best_labels,
             classes=self.classes_,
             sample_weight=rows.sample_weight,
         )

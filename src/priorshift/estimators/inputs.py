@@ -66,19 +66,21 @@ def read_evidence(
             )
         names = _classes_of_confusion(method, confusion, classes)
         counts = ValidationCounts.of_decisions(confusion)
-        return Evidence(names, given, counts, source_known=given.any)
+        return Evidence(names, given.checked(names), counts, source_known=given.any)
     if y_pred is not None or are_decisions(y_proba):
         require_decisions(method, y_pred, y_proba)
         names, decided, labels = _labelled_decisions(method, y_pred, y, classes, y_proba)
         require_room(method, names.size)
         weight = check_sample_weight(sample_weight, labels.size)
         counted = Confusion.from_decisions(decided, labels, names.size, weight)
-        return Evidence(names, given, ValidationCounts.of_decisions(counted))
+        counts = ValidationCounts.of_decisions(counted)
+        return Evidence(names, given.checked(names), counts)
     if y_proba is None:
-        return Evidence(method._classes_without_rows(given.source_priors, classes), given, None)
+        names = method._classes_without_rows(given.source_priors, classes)
+        return Evidence(names, given.checked(names), None)
     names, rows = _labelled_rows(method, given, y_proba, y, classes, sample_weight, positive_class)
     counts = ValidationCounts.of(rows, decision=method.decision, needs_soft=given.needs_soft)
-    return Evidence(names, given, counts, rows, is_named(y_proba))
+    return Evidence(names, given.checked(names), counts, rows, is_named(y_proba))
 
 
 def _classes_of_confusion(

@@ -183,7 +183,7 @@ def _of_counts(
         decisions = HardDecisions(validation, target, pooled_columns(validation))
     else:
         rows = estimator._labelled_rows()
-        weight = rows.balanced_weight(estimator._given.label_priors(estimator.classes_))
+        weight = rows.balanced_weight(estimator._given.best_labels)
         chances = _temperature(estimator, rows).apply(rows.y_proba)
         model, tempered = (model_columns(of, weight, "hard") for of in (rows.y_proba, chances))
         decisions = HardDecisions(rows.confusion("hard").in_samples(), target, model, tempered)
@@ -221,7 +221,7 @@ def _with_unseen(bounds: PriorInterval, estimator: "PriorEstimator") -> PriorInt
 
 def _temperature(estimator: "PriorEstimator", rows: Validation) -> CalibrationMap:
     """Return the temperature that makes outputs on validation chances of each class."""
-    source = estimator._given.label_priors(estimator.classes_)
+    source = estimator._given.best_labels
     return best_temperature(rows.y_proba, rows.labels, rows.weight, source)
 
 
@@ -263,7 +263,7 @@ def _caution_of_calibration(estimator: "PriorEstimator") -> str | None:
     rows = estimator._validation
     if rows is None or rows.y is None:
         return None
-    source = estimator._given.label_priors(estimator.classes_)
+    source = estimator._given.best_labels
     found = refute_calibration(rows.y_proba, rows.y, rows.sample_weight, source)
     if found is None:
         return None

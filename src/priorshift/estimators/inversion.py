@@ -15,7 +15,7 @@ from priorshift.adapt import prior_ratio
 from priorshift.border import Rows, check_choice, check_positive
 from priorshift.counts import Decision, DecisionCounts
 from priorshift.estimators.base import Batch, PriorEstimator
-from priorshift.estimators.counts import Known, TargetCounts, ValidationCounts, label_sources
+from priorshift.estimators.counts import Given, TargetCounts, ValidationCounts, label_sources
 from priorshift.estimators.references import GUIDE, LIPTON, SAERENS
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import PriorShiftWarning, warn_user
@@ -179,10 +179,10 @@ class BBSE(PriorEstimator):
         """How groups are solved together; the constrained form solves one at a time."""
         return None if self.constrained else "counts"
 
-    def _sources(self, counts: ValidationCounts | None, known: Known) -> tuple[Vector, str]:
+    def _sources(self, counts: ValidationCounts | None, given: Given) -> tuple[Vector, str]:
         if self.solver == "released":
-            return super()._sources(counts, known)
-        return label_sources(counts, known)
+            return super()._sources(counts, given)
+        return label_sources(counts, given)
 
     def _estimate_counts(self, target: TargetCounts) -> PriorEstimate:
         solve = _ratio_solver(self.constrained, self.solver, self.tol)

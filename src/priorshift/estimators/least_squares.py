@@ -25,7 +25,7 @@ from priorshift.border import (
 from priorshift.counts import Confusion, Decision, weighted_gram
 from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.counts import (
-    Known,
+    Given,
     SeenChance,
     SeenTarget,
     TargetCounts,
@@ -124,8 +124,8 @@ class RLLS(PriorEstimator):
         self.regularization, self.delta, self.gamma = regularization, delta, gamma
         self.decision, self.tol = decision, tol
 
-    def _sources(self, counts: ValidationCounts | None, known: Known) -> tuple[Vector, str]:
-        return label_sources(counts, known)
+    def _sources(self, counts: ValidationCounts | None, given: Given) -> tuple[Vector, str]:
+        return label_sources(counts, given)
 
     def _estimate_counts(self, target: TargetCounts) -> PriorEstimate:
         gamma, tol = check_fraction(self.gamma, "gamma"), check_positive(self.tol, "tol")
@@ -246,7 +246,7 @@ class GLS(PriorEstimator):
 
     def _guess(self) -> Vector:
         """Return the label priors of the source as far as they are known."""
-        known = self._given.label_priors(self.classes_)
+        known = self._given.best_labels
         return self.confusion_.class_frequencies if known is None else known
 
 

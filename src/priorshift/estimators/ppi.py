@@ -38,7 +38,7 @@ from priorshift.border import (
 )
 from priorshift.counts import Confusion
 from priorshift.estimators.base import PriorEstimator
-from priorshift.estimators.counts import Known, TargetLabels, ValidationCounts
+from priorshift.estimators.counts import Given, TargetLabels, ValidationCounts
 from priorshift.estimators.references import ANGELOPOULOS
 from priorshift.estimators.result import PriorEstimate
 from priorshift.intervals import IntervalRequest, PriorInterval
@@ -113,10 +113,10 @@ class PPI(PriorEstimator):
             )
         return super()._classes_without_rows(source_priors, classes)
 
-    def _sources(self, counts: ValidationCounts | None, known: Known) -> tuple[Any, str]:
-        if counts is not None or known.source is not None:
-            return super()._sources(counts, known)
-        if known.labels is not None:
+    def _sources(self, counts: ValidationCounts | None, given: Given) -> tuple[Any, str]:
+        if counts is not None or given.source_priors is not None:
+            return super()._sources(counts, given)
+        if given.source_label_priors is not None:
             raise ValueError(
                 "source_label_priors need a validation set: fit(y_proba, y, "
                 "source_label_priors=...). Give source_priors instead."

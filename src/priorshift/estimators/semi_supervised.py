@@ -121,7 +121,7 @@ class SemiSupervisedEM(PriorEstimator):
     def _must_calibrate(self, rows: Validation, evidence: Evidence) -> bool:
         if self.calibrator != "auto":
             return self.calibrator is not None
-        source = evidence.given.label_priors(evidence.classes)
+        source = evidence.given.best_labels
         return refute_calibration(rows.y_proba, rows.labels, rows.sample_weight, source) is not None
 
     def _warn_of_mismatch(self, rows: Validation) -> None:
