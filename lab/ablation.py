@@ -43,6 +43,7 @@ VARIANTS: dict[str, AbstractContextManager[Any]] = {
     ),
     "shares of the population": inside("estimators.shares._realised", lambda _, priors, __: priors),
     "shares from calibrated outputs only": inside("estimators.auto.LEAST_RAW", 1.0),
+    "one reading of the shares": inside("estimators.auto.LEAST_SHARE", 1.0),
     "always adapt": inside("estimators.auto.Auto._judge", always),
 }
 """The first is Auto as it is."""

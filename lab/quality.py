@@ -1,14 +1,15 @@
 """How much every method gains under simulated prior shift, on real classifier outputs.
 
-    python -m lab quality [--part tasks held-out zoo zoo-plain rare uci] [--methods auto,em,...]
-        [--every N] [--family NAME] [--ablation]
+    python -m lab quality [--part tasks held-out zoo zoo-plain rare small uci]
+        [--methods auto,em,...] [--every N] [--family NAME] [--ablation]
 
 tasks: deep networks and others on the bundled and the shared outputs. held-out: more of them,
 looked at last. zoo: ordinary classifiers of tables. zoo-plain: the same without source priors, as
-most people would call it. rare: a model trained on balanced data, simulated. uci: class shares by
-a published protocol. `--methods all` takes all; `--every` takes only every n-th task, run and bag;
-`--ablation` takes Auto apart on the zoo instead. Without ../shared/data only the bundled outputs
-and `rare` remain, and the output says so.
+most people would call it. rare: a model trained on balanced data, simulated. small: Auto where
+validation has few rows, simulated. uci: class shares by a published protocol. `--methods all` takes
+all; `--every` takes only every n-th task, run and bag; `--ablation` takes Auto apart on the zoo
+instead. Without ../shared/data only the bundled outputs, `rare` and `small` remain, and the output
+says so.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from lab import pools
 from lab.ablation import VARIANTS
 from lab.rare import rare_events
 from lab.show import markdown, parse
+from lab.small import small_cells
 from lab.uci import published_protocol
 from priorshift.compare import ShiftTask
 
@@ -34,10 +36,10 @@ FIXED = ("em", "map", "scm-l", "scm-m", "gls", "em-bcts")
 LARGE = 1000
 """Targets of at least this many rows must not be harmed."""
 
-REPEATS, BAGS = 20, 100
-"""Runs of `rare` and bags of `uci`, over `--every`."""
+REPEATS, CELL_RUNS, BAGS = 20, 100, 100
+"""Runs of `rare`, of each cell of `small`, and bags of `uci`, over `--every`."""
 
-PARTS = ("tasks", "held-out", "zoo", "zoo-plain", "rare", "uci")
+PARTS = ("tasks", "held-out", "zoo", "zoo-plain", "rare", "small", "uci")
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -59,6 +61,9 @@ def run(part: str, options: argparse.Namespace) -> Iterator[str]:
     methods = named(options.methods)
     if part == "rare":
         yield rare_events(methods, max(1, REPEATS // options.every))
+        return
+    if part == "small":
+        yield small_cells(max(1, CELL_RUNS // options.every))
         return
     if not pools.DATA.is_dir():
         if part != "tasks":

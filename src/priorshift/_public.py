@@ -1,4 +1,4 @@
-"""All public names; `priorshift` hands them on, and is asked for them there."""
+"""All public names: `priorshift` imports them from here when the first is asked for."""
 
 from priorshift import datasets as datasets
 from priorshift import plotting as plotting

@@ -491,6 +491,8 @@ class _Count:
         if self.decision == "hard":
             chosen = block.argmax(axis=1)
             return np.bincount(chosen, weights=weight, minlength=block.shape[1]).astype(np.float64)
+        if isinstance(block, np.ndarray):  # rows are added one by one, whatever their order is
+            block = np.ascontiguousarray(block)
         if weight is None:
             return block.sum(axis=0, dtype=np.float64)
         return weight @ block.astype(np.float64, copy=False)

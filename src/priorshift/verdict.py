@@ -8,8 +8,8 @@ things can be done: nothing, calibrating, adapting in full. What decides, in thi
 1. **Labels of the target.** They measure what each action gains, :math:`g \pm s`. Before them, the
    gain is :math:`G_p` under prior shift and :math:`G_x` under covariate shift, of which prior shift
    is given the weight explained / 2; that is a guess of mean :math:`\mu` and spread :math:`\tau`,
-   never sharper than two points. Both are averaged by precision. The action of the largest gain
-   less 1.1 of its errors is taken, if that is above 0.
+   hardly ever sharper than two points. Both are averaged by precision. The action of the largest
+   gain less 1.1 of its errors is taken, if that is above 0.
 2. **Labelled history**, where the target has moved no further than past groups did: the action
    whose mean gain over these groups has the largest bound (one-sided 95 %, Student's), if above 0.
 3. **Otherwise what holds under either reading.** Adapting: the change is well explained (85 %,
@@ -95,6 +95,8 @@ class Promise(NamedTuple):
     covariate: Gain
     mean: Gain
     prior: Gain
+    changed: float = 1.0
+    """Share of the rows on which the action makes a difference."""
 
     def readings(self, prior: bool) -> tuple[Gain, ...]:
         """Return the gains that an action must show: under prior shift only where it may be."""
@@ -188,11 +190,10 @@ def judge(
     if obstacle is not None:
         return Ruling("unclear", "none", obstacle, full)
     if measured is not None:
-        least = LEAST_SPREAD * worth / WORTH
-        gains = {
-            action: promises[action].read(weight / 2, least).joined(gain)
-            for action, gain in measured.items()
-        }
+        gains = {}
+        for action, gain in measured.items():
+            least = min(LEAST_SPREAD, promises[action].changed) * worth / WORTH
+            gains[action] = promises[action].read(weight / 2, least).joined(gain)
         return take_best(gains, MEASURED, "labels", worth)
     if past is not None and not assumed:
         return take_best(past, SURE, "history", worth)

@@ -256,11 +256,11 @@ def test_the_second_reading_is_scm_m_of_calibrated_outputs_with_shrunk_columns(
     expected = np.exp(free) / np.exp(free).sum()
     found = auto._moments(calibrated)
     np.testing.assert_allclose(found, expected, atol=1e-3)
-    monkeypatch.setattr(auto_module, "LEAST_FEW", 1.0)  # the first reading alone
+    monkeypatch.setattr(auto_module, "LEAST_SHARE", 1.0)  # the first reading alone
     first, _ = auto._shares(y_proba)
-    weight = first.priors @ (15 / (15 + np.bincount(y_val)))
+    share = first.priors @ (15 / (15 + np.bincount(y_val))) / 2
     np.testing.assert_allclose(
-        shares.priors, first.priors + weight / 2 * (found - first.priors), atol=1e-9
+        shares.priors, first.priors + share * (found - first.priors), atol=1e-9
     )
     assert np.trace(shares.doubt) > 0
     assert first.doubt == 0

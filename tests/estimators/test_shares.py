@@ -220,11 +220,11 @@ def test_moments_that_agree_add_nothing():
 def test_a_reading_that_contradicts_moves_shares_and_makes_them_doubtful():
     shares = Shares(np.array([0.8, 0.2]), 0.01 * np.eye(2), 0.1 * np.eye(2), 0.5, 3, True)
     assert shares.doubt == 0
-    found = shares.contradicted(np.array([0.4, 0.6]), 0.5)
+    found = shares.contradicted(np.array([0.4, 0.6]), 0.25)
     np.testing.assert_allclose(found.priors, [0.7, 0.3])
-    np.testing.assert_allclose(found.doubt, [[0.18, -0.08], [-0.08, 0.18]])
+    np.testing.assert_allclose(found.doubt, [[0.14, -0.04], [-0.04, 0.14]])
     np.testing.assert_array_equal(found.noise, shares.noise)
-    same = shares.contradicted(shares.priors, 0.5)
+    same = shares.contradicted(shares.priors, 0.25)
     np.testing.assert_array_equal(same.priors, shares.priors)
 
 

@@ -1,13 +1,14 @@
 """The benchmark of quality: its figures against ones by hand, and the part that needs no data."""
 
 import math
+import warnings
 from dataclasses import replace
 from itertools import islice
 
 import numpy as np
 import pytest
 
-from lab import ablation, pools, quality
+from lab import ablation, pools, quality, small
 from lab.peers import plain_em
 from lab.quality import Judged, Score, figures, judge, kept_promises, report, score
 from lab.rare import NATURAL, outcomes, rare_events, sample
@@ -219,3 +220,17 @@ def test_without_shared_data_the_rare_part_remains(monkeypatch, tmp_path):
     (text,) = tables("rare", "--every", "20", "--methods", "em-bcts")
     assert "mean of 1 runs" in text
     assert "is absent" in next(tables("tasks", "--every", "28", "--methods", "em"))
+
+
+def test_small_cells_have_a_row_each(monkeypatch):
+    monkeypatch.setattr(small, "CLASSES", (2, 3))
+    monkeypatch.setattr(small, "VALIDATION_ROWS", (60,))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        text = small.small_cells(1)
+        again = [small.outcome(2, 60, n, 0) for n in small.TARGET_ROWS]
+    rows = [line for line in text.splitlines() if line.startswith("| ")][-3:]
+    assert [row.split(" | ")[0] for row in rows] == ["| 2, 60", "| 3, 60", "| all"]
+    assert f"{np.mean([one.gain for one in again]):+.2f}" in rows[0]
+    cell = [small.Outcome(-2.0, 3.0, 1.0), small.Outcome(4.0, 5.0, 1.0), small.Outcome(0, None, 9)]
+    assert small.shown(cell) == ["+0.67", "-2.0", "-2.0", "67%", "50%", "0.50"]

@@ -109,7 +109,7 @@ def test_the_keyboard_sorts(visit, pets):
     page = visit("pets")
     by_ratio = pets.classes[np.argsort(-pets.estimate().ratio)].tolist()
     page.locator(".scroll:has(#priors-table)").focus()
-    for _ in range(5):  # class, before, now, change, ratio
+    for _ in range(7):  # class, before, now, lower, upper, change, ratio
         page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.innerText") == "Ratio"
     page.keyboard.press("Enter")
@@ -131,7 +131,7 @@ def test_what_has_no_number_sorts_last(visit):
 def test_names_sort_by_their_numbers(visit, many):
     page = visit("many")
     assert column(page, "priors-table", 1) != many.classes.tolist()  # the largest change first
-    page.locator("#priors-table").get_by_role("button", name="Class").click()
+    page.locator("#priors-table").get_by_role("button", name="Class", exact=True).click()
     assert column(page, "priors-table", 1) == many.classes.tolist()  # 2 comes before 10
 
 

@@ -6,6 +6,7 @@ once: see `Predictions`. Their type follows one rule: see `float_type`.
 """
 
 from priorshift.border.check import (
+    HEAD_ROWS,
     RENORMALISE,
     SUM_TOLERANCE,
     Predictions,
@@ -56,7 +57,7 @@ from priorshift.border.columns import (
     settle_classes,
     warn_of_missing_names,
 )
-from priorshift.border.frames import match_columns, misspelt
+from priorshift.border.frames import among_others, match_columns, misspelt
 from priorshift.border.join import (
     LABEL_NAMES,
     Columns,
@@ -129,6 +130,7 @@ from priorshift.text import some
 __all__ = [
     "BLOCK_BYTES",
     "DENSE_CLASSES",
+    "HEAD_ROWS",
     "LABEL_NAMES",
     "NO_PRIOR",
     "N_PARTS",
@@ -156,6 +158,7 @@ __all__ = [
     "TensorTable",
     "TopK",
     "Watcher",
+    "among_others",
     "are_whole",
     "array_api",
     "as_array",

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
 from priorshift._typing import NUMBERS, Floats, Indices, Labels, Mask, Vector, float_type
-from priorshift.border.frames import Frame, class_columns, misspelt
+from priorshift.border.frames import Frame, among_others, class_columns, misspelt
 from priorshift.border.rows import Block, Rows, Table, as_table, map_reduce, take_rows
 from priorshift.border.sparse import DenseBlocks, SparseBlock, SparseTable, is_sparse
 from priorshift.border.tensors import TensorTable, has_array_api, is_tensor, to_numpy
@@ -135,26 +135,15 @@ def _read_frame(frame: Any, name: str, classes: Labels | None, labels: Labels | 
 def _among_others(frame: Any, labels: Labels) -> list[Any]:
     """Return the columns that are classes, where columns are called as the labels.
 
-    Text and dates are no classes. Other numbers may be classes that have no label; they are none,
-    such as an id, if rows sum to 1 without them only.
+    Text and dates are no classes, and some numbers are none either: see `among_others`.
     """
-    known = set(map(str, np.unique(labels).tolist()))
     columns = list(frame.columns)
-    if not known <= set(map(str, columns)) or len(known) < 2:
-        return columns
+    known = set(map(str, np.unique(labels).tolist()))
     numeric = [name for name, kind in frame.schema.items() if kind.is_numeric()]
-    named = [column for column in numeric if str(column) in known]
-    if len(named) < len(known):
+    if not known <= set(map(str, numeric)):
         return columns
-    unsure = len(named) < len(numeric) and not _sum_to_one(frame, numeric)
-    return named if unsure and _sum_to_one(frame, named) else numeric
-
-
-def _sum_to_one(frame: Any, columns: list[Any]) -> bool:
-    """Tell whether some columns sum to 1 in the first rows."""
-    at = [frame.columns.index(column) for column in columns]
-    sums = np.asarray(_frame_values(frame[:HEAD_ROWS, at]), np.float64).sum(axis=1)
-    return bool((np.abs(sums - 1) <= SUM_TOLERANCE).all())
+    at = [columns.index(column) for column in numeric]
+    return among_others(numeric, known, _frame_values(frame[:HEAD_ROWS, at]), SUM_TOLERANCE)
 
 
 def _refuse_misspelt(columns: tuple[Any, ...], classes: Labels, name: str) -> None:

@@ -80,6 +80,29 @@ def match_columns(columns: Sequence[str], classes: Collection[str]) -> dict[str,
     return found[0] if found else None
 
 
+def among_others(
+    numeric: Sequence[Any], known: Collection[str], head: Any, far: float
+) -> list[Any]:
+    """Return the columns of numbers that are classes, where columns are called as the labels.
+
+    Other numbers may be classes that have no label. They are none, such as an id, if rows sum to 1
+    without them only; `head` are the numbers of the first rows, `far` how far a sum may be off.
+
+    Examples
+    --------
+    >>> rows = [[7.0, 0.9, 0.1], [8.0, 0.2, 0.8]]
+    >>> among_others(["id", "cat", "dog"], ["cat", "dog"], rows, 0.001)
+    ['cat', 'dog']
+    """
+    named = [column for column in numeric if str(column) in known]
+    numbers = np.asarray(head, np.float64)
+    if not numbers.size or len(named) < max(2, len(known)):
+        return list(numeric)
+    of_named = numbers[:, [str(column) in known for column in numeric]]
+    whole, part = ((np.abs(each.sum(axis=1) - 1) <= far).all() for each in (numbers, of_named))
+    return named if part and not whole else list(numeric)
+
+
 def misspelt(columns: Sequence[str], classes: Collection[str]) -> str:
     """Suggest the column of a class that has none, if another has nearly the same spelling.
 

@@ -7,14 +7,12 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from priorshift._typing import Floats, Indices, are_numbers, float_type
+from priorshift.border.check import SUM_TOLERANCE
 from priorshift.border.sparse import SparseBlock, SparseTable, compressed
 from priorshift.border.threads import row_slices
 
 Rest = Literal["spread", "drop"]
 """What happens to the probability that a row does not list."""
-
-SUM_TOLERANCE = 1e-3
-"""How far the scores of a row may sum above 1, as for rows that are given in full."""
 
 CHECKED_AT_ONCE = 2**20
 """Ids that are checked at once; the check sorts a copy of them."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from priorshift._typing import Floats, Labels, Mask
 from priorshift.adapt import reweight
 from priorshift.border import (
+    HEAD_ROWS,
     RENORMALISE,
     Block,
     Blocks,
@@ -31,7 +32,6 @@ from priorshift.border import (
     some,
     whole,
 )
-from priorshift.cli._columns import HEAD_ROWS
 from priorshift.cli._console import note
 from priorshift.cli._dask import cluster_rows
 from priorshift.files import KeptRows, PredictionFile

@@ -2,16 +2,19 @@
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import NamedTuple
 
 import click
 import numpy as np
 
-from priorshift._typing import Floats, Labels
+from priorshift._typing import Labels
 from priorshift.border import (
+    HEAD_ROWS,
     LABEL_NAMES,
     POSITIVE_NAMES,
+    SUM_TOLERANCE,
+    among_others,
     as_text,
     match_columns,
     rounding,
@@ -26,28 +29,9 @@ NEGATIVE = {"1": "0", "True": "False", "true": "false", "yes": "no"}
 POSITIVE = ({"0", "1"}, {"-1", "1"}, {"False", "True"})
 """Labels that say by themselves which class is the positive one: the larger."""
 
-HEAD_ROWS = 1000
-"""Rows that tell whether columns are all classes: then they sum to 1."""
 
-SUM_TOLERANCE = 1e-3
-"""How far rows may sum from 1, as everywhere."""
-
-
-@dataclass(frozen=True)
-class Meaning:
-    """What options say about columns.
-
-    Attributes
-    ----------
-    chosen : tuple of str or None
-        Class columns by name, where the columns are called as the classes.
-    columns : mapping from class to column, or None
-        Class columns, where they are called otherwise.
-    positive_class : str or None
-        Whose probability the only column holds.
-    renormalise : bool
-        Whether rows are divided by their sums.
-    """
+class Meaning(NamedTuple):
+    """What options say about columns: names that are classes, or the column of each, or of one."""
 
     chosen: tuple[str, ...] | None = None
     columns: Mapping[str, str] | None = None
@@ -56,37 +40,35 @@ class Meaning:
 
     @classmethod
     def of(
-        cls,
-        class_columns: str | None,
-        positive_class: str | None,
-        renormalise: bool,
-        files: Sequence[PredictionFile],
+        cls, text: str | None, positive: str | None, renormalise: bool, header: Sequence[str]
     ) -> "Meaning":
-        """Read the options; the files tell whether A=B is a column, or a class and its column."""
-        if class_columns is None:
-            return cls(None, None, positive_class, renormalise)
-        names = parse_names(class_columns)
-        header = set(files[0].header)
-        pairs = bool(names) and all("=" in n for n in names) and not set(names) <= header
-        if positive_class is not None:
-            if len(names) != 1 or (pairs and names[0].partition("=")[0].strip() != positive_class):
+        """Read the options; a header tells whether A=B is a column, or a class and its column."""
+        if text is None:
+            return cls(None, None, positive, renormalise)
+        names = parse_names(text)
+        pairs = bool(names) and all("=" in n for n in names) and not set(names) <= set(header)
+        split = [(name.partition("=")[0].strip(), name.partition("=")[2].strip()) for name in names]
+        columns = dict(split) if pairs else {}
+        if positive is not None:
+            if len(names) != 1 or (pairs and positive not in columns):
                 raise click.UsageError(
                     "--positive-class is for one column; name it, and no other, with "
                     "--class-columns."
                 )
-            column = names[0].partition("=")[2].strip() if pairs else names[0]
-            return cls(None, {positive_class: column}, positive_class, renormalise)
-        if not pairs:
-            _require_several(names, class_columns)
-            return cls(names, None, None, renormalise)
-        columns = dict(_pair(name) for name in names)
-        if len(columns) < len(names) or len(set(columns.values())) < len(names):
-            raise click.BadParameter(
-                f"{class_columns!r} must name every class and every column once.",
-                param_hint="'--class-columns'",
+            return cls(None, {positive: columns.get(positive, names[0])}, positive, renormalise)
+        wrong = ""
+        if pairs and len(set(columns.values())) < len(names):
+            wrong = "must name every class and every column once."
+        elif not pairs and (len(set(names)) < len(names) or len(names) < 2):
+            wrong = (
+                "must name two classes or more, each once. For one column of binary probabilities "
+                "write CLASS=COLUMN."
             )
-        positive = next(iter(columns)) if len(columns) == 1 else None
-        return cls(None, columns, positive, renormalise)
+        if wrong:
+            raise click.BadParameter(f"{text!r} {wrong}", param_hint="'--class-columns'")
+        if not pairs:
+            return cls(names, None, None, renormalise)
+        return cls(None, columns, split[0][0] if len(names) == 1 else None, renormalise)
 
 
 def parse_names(text: str) -> tuple[str, ...]:
@@ -108,7 +90,7 @@ def by_class(
         columns = [matched(file, known) for file in files]
         if not any(columns) and _one_column(files, known):
             return _binary(files, known, meaning)
-        if all(found is None or _is_as_named(found) for found in columns):
+        if all(found is None or list(found) == list(found.values()) for found in columns):
             columns = [_without_others(files, known, meaning)] * len(files)
     return tuple(
         ClassView.of(file, names if file.is_table else None, renormalise=meaning.renormalise)
@@ -162,10 +144,6 @@ def matched(file: PredictionFile, known: Sequence[str]) -> dict[str, str] | None
     return None
 
 
-def _is_as_named(columns: Mapping[str, str]) -> bool:
-    return all(name == column for name, column in columns.items())
-
-
 def _whole(names: Sequence[str]) -> tuple[str, ...]:
     """Return names of whole numbers without a point, as in 1.0; none if there are others."""
     try:
@@ -179,15 +157,12 @@ def _without_others(
 ) -> dict[str, str] | None:
     """Leave out numbers that are no class, such as an id: only without them, rows sum to 1."""
     common = _common(files)
-    classes = [name for name in common if name in known]
-    others = [name for name in common if name not in known]
-    usable = all(file.is_table and file.kind == "proba" for file in files)
-    if not usable or not others or len(classes) < max(2, len(known)):
+    if not common or not all(file.is_table and file.kind == "proba" for file in files):
         return None
-    head = files[0].head(HEAD_ROWS, common)
-    far = rounding(len(classes)) if meaning.renormalise else SUM_TOLERANCE
-    of_classes = head[:, [common.index(name) for name in classes]]
-    if _sum_to_one(head, far) or not _sum_to_one(of_classes, far):
+    far = rounding(len(known)) if meaning.renormalise and known else SUM_TOLERANCE
+    classes = among_others(common, known, files[0].head(HEAD_ROWS, common), far)
+    others = [name for name in common if name not in classes]
+    if not others:
         return None
     note(
         f"Not taken as classes: {some(others)}. Rows sum to 1 without them, and no label is called "
@@ -203,10 +178,6 @@ def _common(files: Sequence[PredictionFile]) -> list[str]:
         for name in files[0].names or ()
         if all(name in (file.names or ()) for file in files[1:])
     ]
-
-
-def _sum_to_one(rows: Floats, far: float) -> bool:
-    return bool(rows.size and (np.abs(rows.sum(axis=1) - 1) <= far).all())
 
 
 def _one_column(files: Sequence[PredictionFile], known: Sequence[str]) -> bool:
@@ -313,17 +284,3 @@ def _positive(names: Sequence[str], column: str | None) -> str | None:
         if len(named) == 1:
             return named[0]
     return max(names) if set(names) in POSITIVE else None
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, _, column = text.partition("=")
-    return name.strip(), column.strip()
-
-
-def _require_several(names: Sequence[str], text: str) -> None:
-    if len(set(names)) < len(names) or len(names) < 2:
-        raise click.BadParameter(
-            f"{text!r} must name two classes or more, each once. For one column of binary "
-            "probabilities write CLASS=COLUMN.",
-            param_hint="'--class-columns'",
-        )

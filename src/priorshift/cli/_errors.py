@@ -29,7 +29,16 @@ STOPPING = ("SIGTERM", "SIGHUP")
 """Signals that unwind the stack, where the system has them: stop, and the terminal went away."""
 
 OPTION_GROUPS = {
-    "Files": ("validation", "target", "labels", "key", "drop_missing", "dask", "state"),
+    "Files": (
+        "validation",
+        "target",
+        "labels",
+        "target_labels",
+        "key",
+        "drop_missing",
+        "dask",
+        "state",
+    ),
     "Columns": (
         "logits",
         "label_column",
@@ -38,6 +47,7 @@ OPTION_GROUPS = {
         "renormalise",
         "predicted_column",
         "target_label_column",
+        "history_column",
         "group_column",
         "time_column",
     ),
@@ -45,6 +55,7 @@ OPTION_GROUPS = {
     "Method": (),
     "Output": (
         "output",
+        "rows_to_label",
         "save_adapter",
         "save_data",
         "adapted",
@@ -64,6 +75,7 @@ OPTIONS = {
     "source_priors": "--source-priors",
     "source_label_priors": "--source-label-priors",
     "confidence_level": "--confidence-level",
+    "groups_val": "--history-column",
     "y_target": "--target-label-column",
     "n_resamples": "--resamples",
 }
@@ -159,6 +171,8 @@ def in_options(message: str) -> str:
     """Name options where a message of the library names arguments, but not columns or files."""
     message = message.replace(RENORMALISE, "add --renormalise")
     message = message.replace("the key with on=", "the key with --key")
+    message = message.replace("rows_to_label draws", "--rows-to-label todo.csv draws")
+    message = message.replace("assess(y_target=...)", "--target-labels todo.csv")
     message = _INTERVAL_METHOD.sub(r"--interval-method \1", message)
     return _ARGUMENT.sub(lambda found: OPTIONS[found[1]], message)
 

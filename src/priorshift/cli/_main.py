@@ -24,6 +24,7 @@ COMMANDS = {
     "estimate": ("_estimate", "Estimate the class priors of unlabelled target data."),
     "adapt": ("_adapt", "Adapt predictions to estimated or known priors."),
     "groups": ("_groups", "Estimate the priors of each site, week or device."),
+    "backtest": ("_backtest", "Say what would have helped on labelled months of the past."),
     "compare": ("_compare", "Run every method on the same data."),
     "test": ("_shift", "Test whether the class priors shifted."),
     "report": ("_report", "Write a self-contained HTML report."),

@@ -95,6 +95,9 @@ class Request:
     logits: bool = False
     label_column: str | None = None
     target_label_column: str | None = None
+    target_labels: Path | None = None
+    history_column: str | None = None
+    assume_prior_shift: bool = False
     costs: str | None = None
     goal: GoalName = "accuracy"
     predicted_column: str | None = None
@@ -117,6 +120,8 @@ class Request:
     """Columns that hold something else: a group, a time."""
 
     def __post_init__(self) -> None:
+        if self.target_labels is not None and self.target_label_column is not None:
+            raise click.UsageError("give --target-labels or --target-label-column, not both.")
         if self.key is not None and self.labels is None:
             raise click.UsageError("--key is for --labels, a file of labels; leave it out.")
         if self.interval_method is not None and self.confidence_level is None:
@@ -362,6 +367,29 @@ target_labels_option: Decorator = click.option(
     "The method ppi needs some [default: --label-column, if no cell is empty].",
 )
 """Adds labels of some rows of the target."""
+
+
+def kind_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what tells one kind of shift from another: labels by row, a history, the user's word."""
+    labels = click.option(
+        "--target-labels",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="Labels of some target rows: the file that --rows-to-label wrote, with the column "
+        "label filled in.",
+    )
+    history = click.option(
+        "--history-column",
+        metavar="NAME",
+        help="Column of validation with the month, site or other group of each row: the verdict "
+        "then rests on what would have helped in these groups.",
+    )
+    assume = click.option(
+        "--assume-prior-shift",
+        is_flag=True,
+        help="You vouch that each class looks as it did and only the class balance changed.",
+    )
+    return labels(history(assume(command)))
+
 
 dask_option: Decorator = click.option(
     "--dask",

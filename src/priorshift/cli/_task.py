@@ -1,5 +1,6 @@
 """From files to checked predictions: everything a command works on."""
 
+import csv
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -59,6 +60,7 @@ from priorshift.estimators import (
     traits_of,
 )
 from priorshift.files import KeptRows, PredictionFile, open_predictions
+from priorshift.groups import read_groups
 from priorshift.solvers import ADVICE
 
 
@@ -190,8 +192,12 @@ class Task:
     def target_labels(self) -> NDArray[np.object_] | None:
         """Read the target's labels, if it has any; None stands for those that are unknown.
 
-        Only in a column that the user named for it may some be unknown.
+        Only in a column or a file that the user named for it may some be unknown.
         """
+        if self.request.target_labels is not None:
+            return labels_by_row(
+                self.request.target_labels, self.target_rows().shape[0], self.classes
+            )
         raw, where = self.target.labels(), f"{self.target.label_column!r} in {self.target.where}"
         if self.request.target_label_column is not None:
             if raw is None:
@@ -309,11 +315,18 @@ class Task:
                 self.target_rows(),
                 method=self.fitted(method),
                 y_target=self.target_labels() if labels else None,
+                groups_val=self._history(),
+                assume_prior_shift=self.request.assume_prior_shift,
                 **self.aim,
                 confidence_level=self.request.confidence_level or CONFIDENCE_LEVEL,
                 **self.given,
             )
         return cast("Assessment", self.made[method])
+
+    def _history(self) -> Labels | None:
+        """Return the group of each validation row, if the user named a column of them."""
+        name = self.request.history_column
+        return None if name is None else read_group_column(self.files[0], name, "--history-column")
 
     def verdicts(self) -> Verdicts | None:
         """Return what gives a verdict on each part of the target; None without validation."""
@@ -410,7 +423,9 @@ def settle_columns(
     opened: Sequence[PredictionFile], known: Sequence[str], request: Request
 ) -> tuple[tuple[PredictionFile, ...], Columns]:
     """Return files whose columns are called by their classes, and the classes; `known` are some."""
-    meaning = Meaning.of(request.class_columns, request.positive_class, request.renormalise, opened)
+    meaning = Meaning.of(
+        request.class_columns, request.positive_class, request.renormalise, opened[0].header
+    )
     files = by_class(opened, known, meaning)
     return files, class_columns(files, meaning.chosen)
 
@@ -554,8 +569,9 @@ def open_like(path: Path, task: Task) -> PredictionFile:
     file = open_file(path, task.request)
     if task.request.predicted_column is not None:
         return file
+    request = task.request
     meaning = Meaning.of(
-        task.request.class_columns, task.request.positive_class, task.request.renormalise, [file]
+        request.class_columns, request.positive_class, request.renormalise, file.header
     )
     return by_class([file], task.classes.tolist(), meaning)[0]
 
@@ -622,3 +638,44 @@ def _without_stdin(request: Request) -> Iterator[Request]:
             copyfileobj(sys.stdin.buffer, stream)
         changed: dict[str, Any] = {dashed[0]: path, "stdin": path}
         yield replace(request, **changed)
+
+
+def read_group_column(file: PredictionFile, name: str, option: str) -> Labels:
+    """Read the group of each row: text, or whole numbers, so that week 10 comes after week 2."""
+    raw = file.vector(name)
+    if raw is None:
+        raise ValueError(
+            f"{file.where} has no column {name!r}; name the column of the groups with {option}. "
+            f"It has {some(list(file.header))}."
+        )
+    try:
+        return read_groups(raw)
+    except ValueError as error:
+        raise ValueError(f"{name!r} in {file.where}: {error}") from None
+
+
+def labels_by_row(path: Path, n_rows: int, classes: Labels) -> NDArray[np.object_]:
+    """Read a file that --rows-to-label wrote and a person filled in: `row`, from 1, and `label`."""
+    with path.open(newline="", encoding="utf-8-sig") as stream:
+        lines = list(csv.DictReader(stream))
+    if not lines or not {"row", "label"} <= lines[0].keys():
+        raise ValueError(
+            f"{path} must have the columns 'row' and 'label', as assess --rows-to-label writes "
+            f"them; it has {some(list(lines[0]) if lines else [])}."
+        )
+    labels = np.full(n_rows, None, dtype=object)
+    for at, line in enumerate(lines, 2):
+        cell = (line["label"] or "").strip()
+        if not cell:
+            continue
+        text = (line["row"] or "").strip()
+        if not text.isdecimal() or not 1 <= int(text) <= n_rows:
+            raise ValueError(
+                f"line {at} of {path} names row {text!r}; rows of the target are 1 to {n_rows:,}."
+            )
+        labels[int(text) - 1] = cell
+    if not any(label is not None for label in labels):
+        raise ValueError(f"no row of {path} has a label yet; fill in the column 'label'.")
+    known = labels != None  # noqa: E711 - row by row
+    labels[known] = known_labels(labels[known].astype(str), classes, f"'label' in {path}")
+    return labels

@@ -73,10 +73,11 @@ LEAST_RAW = 0.02
 
 FEW_ROWS = 15.0
 """Rows of a class at which a second reading of the shares, by moments, has half of the weight that
-it would have without any; so many rows of the model's own account join those of each class."""
+it has without any, which is as much as the first; so many rows of the model's own account join
+those of each class."""
 
-LEAST_FEW = 0.02
-"""Below this weight there is no second reading."""
+LEAST_SHARE = 0.01
+"""With a smaller share there is no second reading."""
 
 MOMENTS_ALPHA = 3.0
 MOMENTS_TOL = 1e-4
@@ -406,12 +407,13 @@ class Auto(PriorEstimator):
         share = self._raw_share() * float(times(y_proba, known).mean())
         if share > LEAST_RAW:
             shares = shares.mixed(estimate_shares(y_proba, raw / raw.sum()), share)
-        few = float(shares.priors @ (FEW_ROWS / (FEW_ROWS + self.confusion_.class_weights)))
-        if few > LEAST_FEW:
+        few = FEW_ROWS / (FEW_ROWS + self.confusion_.class_weights)
+        share = float(shares.priors @ few) / 2
+        if share > LEAST_SHARE:
             # validation says nothing of the moments of a class that it lacks
-            complete = self.confusion_.seen.all()
-            other = self._moments(calibrated) if complete else shares.priors
-            shares = shares.contradicted(other, few)
+            saw_all = bool(self.confusion_.seen.all())
+            other = self._moments(calibrated) if saw_all else shares.priors
+            shares = shares.contradicted(other, share)
         return shares, calibrated
 
     def _moments(self, calibrated: Floats) -> Vector:

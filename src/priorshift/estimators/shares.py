@@ -84,18 +84,18 @@ class Shares:
             self.converged and other.converged,
         )
 
-    def contradicted(self, priors: Vector, weight: float) -> "Shares":
-        r"""Go half as far as `weight` towards another reading q, and doubt what they differ by.
+    def contradicted(self, other: Vector, share: float) -> "Shares":
+        r"""Give another reading q a share s in the estimate, and doubt what they differ by.
 
-        .. math:: p + \frac{w}{2} (q - p), \qquad D = w \left( 2 J + (q - p)(q - p)^T \right)
+        .. math:: p + s\, (q - p), \qquad D = s \left( (q - p)(q - p)^T + 4 J \right)
 
-        J is doubled as in intervals: see `share_interval`.
+        J counts twice, as in intervals (see `share_interval`), where s is its largest, a half.
         """
-        apart = priors - self.priors
+        apart = other - self.priors
         return replace(
             self,
-            priors=self.priors + weight / 2 * apart,
-            doubt=weight * (2 * self.jackknife + np.outer(apart, apart)),
+            priors=self.priors + share * apart,
+            doubt=share * (np.outer(apart, apart) + 4 * self.jackknife),
         )
 
 

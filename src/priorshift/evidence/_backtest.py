@@ -165,9 +165,10 @@ class Backtest:
 
     def to_frame(self, backend: Backend = "pandas") -> Any:
         """Return one row per group, as a frame of the named library."""
-        return make_frame(self._columns(), backend)
+        return make_frame(self.columns(), backend)
 
-    def _columns(self) -> dict[str, list[Any]]:
+    def columns(self) -> dict[str, list[Any]]:
+        """Return the columns of `to_frame`, by name."""
         off = np.array([group.off for group in self.groups])
         return {
             "group": [group.name for group in self.groups],
@@ -181,7 +182,7 @@ class Backtest:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON."""
-        columns = self._columns()
+        columns = self.columns()
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         gains = self.gains
         return {

@@ -103,19 +103,23 @@ def draw_rows_to_label(
 
 
 def measure_gains(goal: Goal, target: Target, strata: Strata) -> dict[Action, Gain]:
-    """Measure what calibrating and adapting gain, by labels of the target."""
+    """Measure what calibrating and adapting gain, by labels of the target.
+
+    Each action is judged by the rows that it changes, which are a random part of those drawn;
+    elsewhere it gains exactly nothing.
+    """
     y, before = strata.y, target.y_proba[strata.labelled]
     after: dict[Action, Floats] = {"calibrate": target.calibrated, "adapt": target.adapted}
     found: dict[Action, Gain] = {}
     for action, new in after.items():
-        rows = new[strata.labelled]
+        rows, own = new[strata.labelled], strata
         if goal.by_decisions:
             saved = goal.saved(y, goal.decide(before), goal.decide(rows))
-            idle = bool((goal.decide(new) == goal.decide(target.y_proba)).all())
+            own = strata._replace(changed=goal.decide(new) != goal.decide(target.y_proba))
         else:
-            saved, idle = goal.scores(y, before) - goal.scores(y, rows), False
-        mean, variance = strata.mean(saved, goal.scale, elsewhere=not goal.by_decisions)
-        found[action] = Gain(0.0, 0.0) if idle else Gain(float(mean), float(np.sqrt(variance)))
+            saved = goal.scores(y, before) - goal.scores(y, rows)
+        mean, variance = own.mean(saved, goal.scale, elsewhere=False)
+        found[action] = Gain(float(mean), float(np.sqrt(variance)))
     return found
 
 

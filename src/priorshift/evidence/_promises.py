@@ -93,7 +93,9 @@ def promise(
     error = np.sqrt(surprise + ADDED * goal.scale**2) / (rows.size + ADDED)
     by_meaning = Gain(gain, float(error) * changed.size / len(new))
     covariance = None if goal.name == "balanced_accuracy" else shares.covariance
-    return Promise(at(shares.before), by_meaning, at(shares.mean), at(shares.estimate, covariance))
+    priors = at(shares.estimate, covariance)
+    share = changed.size / len(new)
+    return Promise(at(shares.before), by_meaning, at(shares.mean), priors, share)
 
 
 def differences(goal: Goal, before: Floats, after: Floats) -> tuple[Indices, Vector]:

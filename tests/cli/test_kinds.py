@@ -1,0 +1,104 @@
+"""assess --rows-to-label and --target-labels, --history-column, --assume-prior-shift; backtest."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from priorshift.cli import main
+
+NAMES = np.array(["ill", "well"])
+
+
+def run(*arguments, code=0):
+    found = CliRunner().invoke(main, [str(one) for one in arguments])
+    assert found.exit_code == code, found.output
+    return found
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Covariate shift: the risks that the model gives stay right, older people came."""
+    folder, rng = tmp_path_factory.mktemp("kinds"), np.random.default_rng(0)
+    truth = None
+    for name, n, centre in (("validation", 1500, 0.0), ("target", 1200, 1.0)):
+        risk = 1 / (1 + np.exp(-rng.normal(size=n) - centre))
+        y = NAMES[(rng.uniform(size=n) > risk).astype(int)]
+        with (folder / f"{name}.csv").open("w", newline="") as stream:
+            writer = csv.writer(stream)
+            writer.writerow(["id", "ill", "well", *(["label", "month"] * (name == "validation"))])
+            for i, (p, label) in enumerate(zip(risk.tolist(), y, strict=True)):
+                month = f"2025-{1 + i * 6 // n:02d}"
+                row = [f"r{i}", p, 1 - p]
+                writer.writerow(row + [label, month] * (name == "validation"))
+        truth = y
+    return folder / "validation.csv", folder / "target.csv", truth
+
+
+def test_rows_to_label_and_back(files, tmp_path):
+    validation, target, truth = files
+    todo, data = tmp_path / "todo.csv", (validation, target)
+    first = run("assess", *data, "--rows-to-label", todo)
+    assert "--target-labels" in first.stderr
+    with todo.open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert list(rows[0]) == ["row", "id", "ill", "well", "label"]
+    assert len(rows) == 40
+    assert all(row["id"] == f"r{int(row['row']) - 1}" and row["label"] == "" for row in rows)
+    refused = run("assess", *data, "--target-labels", todo, code=1)
+    assert "has a label yet" in refused.stderr
+    for row in rows:
+        row["label"] = truth[int(row["row"]) - 1]
+    with todo.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    told = json.loads(run("assess", *data, "--target-labels", todo, "--json").stdout)
+    assert told["measured"]["n_labelled"] == 40
+    assert told["action"] != "adapt"
+    assert told["shares_to_report"]["method"] == "ppi"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("row,label\n5000,ill\n", "rows of the target are 1 to 1,200"),
+        ("row,label\nx,ill\n", "names row 'x'"),
+        ("row,label\n3,dead\n", "dead"),
+        ("line,answer\n3,ill\n", "must have the columns 'row' and 'label'"),
+    ],
+)
+def test_labels_that_do_not_fit_are_refused(files, tmp_path, text, said):
+    todo = tmp_path / "todo.csv"
+    todo.write_text(text)
+    assert said in run("assess", *files[:2], "--target-labels", todo, code=1).stderr
+
+
+def test_an_unclear_verdict_ends_with_the_offer(files):
+    shown = run("assess", *files[:2]).stdout
+    assert shown.startswith("Unclear")
+    assert "--rows-to-label todo.csv" in shown
+
+
+def test_history_and_the_users_word(files):
+    told = json.loads(run("assess", *files[:2], "--history-column", "month", "--json").stdout)
+    assert told["backtest"]["n_groups"] == 6
+    vouched = json.loads(run("assess", *files[:2], "--assume-prior-shift", "--json").stdout)
+    assert vouched["action"] == "adapt"
+    assert "year" in run("assess", *files[:2], "--history-column", "year", code=1).stderr
+
+
+def test_backtest(files, tmp_path):
+    validation = files[0]
+    shown = run("backtest", validation, "--group-column", "month").stdout
+    assert shown.startswith("On your 5 past groups")
+    assert "2025-06" in shown
+    told = json.loads(run("backtest", validation, "--group-column", "month", "--json").stdout)
+    assert told["command"] == "backtest"
+    assert len(told["groups"]) == 5
+    out = tmp_path / "past.csv"
+    run("backtest", validation, "--group-column", "month", "--unordered", "--output", out)
+    assert len(out.read_text().splitlines()) == 7
+    assert "--group-column" in run("backtest", validation, code=2).stderr
