@@ -127,7 +127,7 @@ def headline(
     if by in BY and what in ACTS:
         return Headline("Adapt", f"{BY[by]}, {ACTS[what]} makes {aim.word} {verb} {how} ({span}).")
     if by in BY and what == "leave":
-        return Headline(LEAVE, f"{BY[by]}, there is nothing to gain ({span}).")
+        return Headline(LEAVE, f"{BY[by]}, there is nothing to gain ({aim.word} {span}).")
     if by in BY:
         return Headline(
             "Unclear", f"{BY[by]}, adapting may still help or harm ({aim.word} {span})."

@@ -1,5 +1,6 @@
 """Decisions whose errors have prices: against brute force, and what follows from them."""
 
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -136,9 +137,7 @@ def test_expected_gain_in_cost_is_the_gain_that_happens(rng):
     adapted = ps.adapt_proba(target, source, priors)
     for goal in (Goal("cost", COSTS, COSTS), Goal("accuracy"), Goal("balanced_accuracy")):
         sample = Sample(val, goal.decide(val), y_val, np.ones(y_val.size))
-        gain = expected_gain(
-            priors, np.zeros((2, 2)), source, sample, Target(target, target), (), goal
-        )
+        gain = expected_gain(priors, np.zeros((2, 2)), source, sample, Target(target, target), goal)
         saved = goal.at(priors).saved(y, goal.decide(target), goal.decide(adapted))
         realised = saved.mean()
         assert gain.mean == pytest.approx(realised, abs=4 * saved.std() / np.sqrt(y.size) + 1e-3)
@@ -156,7 +155,7 @@ def test_expected_gain_in_log_loss_is_the_gain_that_happens(rng):
     of_truth = val[at, y_val]
     sample = Sample(val, val.argmax(axis=1), y_val, np.ones(y_val.size), of_truth)
     gain = expected_gain(
-        priors, np.zeros((2, 2)), source, sample, Target(target, target), (), Goal("log_loss")
+        priors, np.zeros((2, 2)), source, sample, Target(target, target), Goal("log_loss")
     )
     adapted = ps.adapt_proba(target, source, priors)
     realised = np.mean(np.log(adapted[at, y]) - np.log(target[at, y]))
@@ -204,26 +203,25 @@ def test_costs_and_another_goal_exclude_each_other(rng):
 
 def test_assess_weighs_costs(rng):
     (val, y_val), (target, y) = draw(rng, 2000, 0.5), draw(rng, 4000, 0.05)
-    found = ps.assess(val, y_val, target, costs=COSTS)
+    assess = partial(ps.assess, val, y_val, target, assume_prior_shift=True)
+    found = assess(costs=COSTS)
     assert (found.verdict, found.goal) == ("adapt", "cost")
     assert "cost per case should fall" in found.sentence
     before, after = (ps.decide(p, COSTS) for p in (target, found.adapt(target)))
     assert found.gain.value == pytest.approx(np.mean(COSTS[y, before] - COSTS[y, after]), abs=0.05)
-    scaled = ps.assess(val, y_val, target, costs=100 * COSTS)
+    scaled = assess(costs=100 * COSTS)
     assert scaled.verdict == found.verdict
     assert scaled.gain.value == pytest.approx(100 * found.gain.value)
-    labelled = ps.assess(
-        val, y_val, target, costs=COSTS, y_target=np.where(np.arange(y.size) < 500, y, -1)
-    )
+    labelled = assess(costs=COSTS, y_target=np.where(np.arange(y.size) < 500, y, -1))
     saved = COSTS[y, before] - COSTS[y, after]
     assert labelled.measured.gain.value == pytest.approx(saved[:500].mean(), abs=0.03)
-    other = ps.assess(val, y_val, target, costs=COSTS, method="scm-l")
+    other = assess(costs=COSTS, method="scm-l")
     assert other.gain.value == pytest.approx(found.gain.value, abs=0.1)
     assert other.to_dict()["goal"] == "cost"
-    balanced = ps.assess(val, y_val, target, goal="balanced_accuracy")
+    balanced = assess(goal="balanced_accuracy")
     assert balanced.verdict == "leave"
     assert "balanced accuracy" in balanced.sentence
-    assert ps.assess(val, y_val, target, goal="log_loss").verdict == "adapt"
+    assert assess(goal="log_loss").verdict == "adapt"
 
 
 # scikit-learn

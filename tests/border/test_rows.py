@@ -100,7 +100,7 @@ def test_auto_judges_by_a_sample_of_many_rows(simulate, monkeypatch, table):
     n_rows = shift.decision["rows_looked_at"]
     assert 700 < n_rows <= 1000
     assert shift.n_target == n_rows
-    assert f"Judged on {n_rows} of 3,000 rows." in shift.decision["sentence"]
+    assert f"{n_rows} of the target's 3,000 rows" in shift.decision["sentence"]
     assert np.abs(shift.priors - auto.estimate(y_proba[:2000]).priors).max() < 0.05
 
 
