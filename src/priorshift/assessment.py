@@ -47,6 +47,7 @@ from priorshift.estimators import (
     get_estimator,
 )
 from priorshift.evidence import (
+    FEWEST_GROUPS,
     AssumptionTest,
     Backtest,
     Diagnostics,
@@ -502,6 +503,8 @@ def assess(
                     given,
                 )
             mean = fit_mean(fitted, rows, labels, groups=groups, **given)
+            if past is not None and past.n_groups < FEWEST_GROUPS:
+                groups = None  # too few to tell how groups differ: rows count
     found = _weigh(
         data,
         estimate,
@@ -716,6 +719,8 @@ class Verdicts:
             self.budget = 0
             return None
         self.budget -= n_rows * (K + 10)
+        if data.y_proba_val.decided is not None:
+            return "leave"  # decisions cannot be adapted
         rows = (data.y_proba_val, data.classes[data.y_val], data.y_proba_target)
         with _collected():
             if self._mean is None and data.decided_shares is None:
@@ -923,6 +928,10 @@ def _gather(
         "calibrate": promise(goal, validation, target, shares, adapts=False),
         "adapt": promise(goal, validation, target, shares, adapts=True),
     }
+    own = estimate.decision
+    if own is not None and own["goal"] == goal.name and groups is None:
+        expected = Gain(own["expected_gain"], own["expected_gain_se"])  # one gain, one number
+        promises["adapt"] = promises["adapt"]._replace(prior=expected)
     strata = Strata(rows_that_differ(goal, target), data.labelled, data.y_target)
     measured, ppi = _measure(data, target, strata, level, goal)
     told = measured is not None and strata.tell

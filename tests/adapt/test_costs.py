@@ -221,7 +221,7 @@ def test_assess_weighs_costs(rng):
     balanced = assess(goal="balanced_accuracy")
     assert balanced.verdict == "leave"
     assert "balanced accuracy" in balanced.sentence
-    assert ps.assess(val, y_val, target, goal="log_loss").verdict == "adapt"
+    assert assess(goal="log_loss").verdict == "adapt"
 
 
 # scikit-learn

@@ -222,7 +222,7 @@ def test_a_reading_that_contradicts_moves_shares_and_makes_them_doubtful():
     assert shares.doubt == 0
     found = shares.contradicted(np.array([0.4, 0.6]), 0.25)
     np.testing.assert_allclose(found.priors, [0.7, 0.3])
-    np.testing.assert_allclose(found.doubt, [[0.14, -0.04], [-0.04, 0.14]])
+    np.testing.assert_allclose(found.doubt, [[0.18, -0.08], [-0.08, 0.18]])
     np.testing.assert_array_equal(found.noise, shares.noise)
     same = shares.contradicted(shares.priors, 0.25)
     np.testing.assert_array_equal(same.priors, shares.priors)

@@ -21,7 +21,7 @@ def test_an_estimate_alone(pets, read):
     for absent in ("methods", "decisions", "labels", "confusion", "calibration", "shift"):
         assert absent not in page.texts
     assert "pass y_proba_val and y_val" in page.texts["left-out"]
-    assert "No verdict: to tell whether adapting helps takes labelled" in page.texts["verdict"]
+    assert "No verdict: it takes labelled validation data to tell" in page.texts["verdict"]
     assert page.data["verdict"] is None
     assert page.data["decisions"] is page.data["confusion"] is page.data["comparison"] is None
     assert [attributes["href"] for attributes in page.find("a") if "#" in attributes["href"]] == [

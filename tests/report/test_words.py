@@ -281,7 +281,7 @@ def test_the_threshold_is_that_of_the_decisions(fraud, read, tmp_path, name):
     cut = 1 / 21 if name == "costs" else 0.5
     assert data["cut"] == pytest.approx(cut)
     raw = given["y_proba_target"][:, 1]
-    adapted = replace(found.estimate, strength=1.0).adapt(given["y_proba_target"])[:, 1]
+    adapted = found.adapt(given["y_proba_target"])[:, 1]
     assert ((raw > (data["threshold"] or 1)) == (adapted > cut)).mean() > 0.999
     assert ("Decide “fraud” above" in page.texts["main"]) == (data["threshold"] is not None)
 
@@ -305,3 +305,21 @@ def test_what_if_is_what_validation_says_at_that_share(fraud, read, tmp_path):
     shares = [row["share"] for row in page.data["what_if"]["rows"]]
     assert (min(shares), max(shares)) == (0.001, 0.9)
     assert len(page.tables["what-if-table"]) == len(shares) + 1
+
+
+def test_training_rows_as_validation_are_noticed(page_of):
+    """A model that knows its training rows by heart is sure of them, and less so of new ones."""
+    from sklearn.ensemble import RandomForestClassifier
+
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 3000)
+    X = rng.standard_normal((3000, 4)) + 1.2 * np.eye(3, 4)[y]
+    train, fresh, target = np.split(np.arange(3000), 3)
+    model = RandomForestClassifier(60, random_state=0).fit(X[train], y[train])
+    for rows, noticed in ((train, True), (fresh, False)):
+        y_proba_val, y_proba_target = model.predict_proba(X[rows]), model.predict_proba(X[target])
+        estimate = ps.EM().fit(y_proba_val, y[rows]).estimate(y_proba_target)
+        given = {"y_proba_val": y_proba_val, "y_val": y[rows], "y_proba_target": y_proba_target}
+        text = page_of(estimate, **given).texts["sample"]
+        assert ("look as if the model was trained on them" in text) == noticed
+        assert ("Seen before?" in text) == noticed

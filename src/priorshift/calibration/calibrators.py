@@ -12,7 +12,7 @@ is never worse than the identity. A constant in `b` changes nothing, so the bias
 without validation samples is not identified: it keeps bias 0 and the scale of the best temperature.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from priorshift._typing import Vector
+from priorshift._typing import Floats, Vector
 from priorshift.border import (
     SUM_TOLERANCE,
     Predictions,
@@ -42,12 +42,10 @@ from priorshift.border import (
 )
 from priorshift.calibration.crossfit import by_fold, cross_fit, ridges_of
 from priorshift.calibration.fitting import (
-    RELEASED_STEPS,
     FittedMap,
     Objective,
     Penalty,
     fit_map,
-    fit_released,
     fit_temperature,
 )
 from priorshift.calibration.likelihood import (
@@ -59,6 +57,7 @@ from priorshift.calibration.likelihood import (
 )
 from priorshift.calibration.maps import TINY
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
+from priorshift.solvers import GRADIENT_TOLERANCE, LBFGS_STEPS, released_lbfgs
 
 _NO_LOGIT = -1e100  # a logit below this represents probability 0, as -inf does
 
@@ -432,8 +431,30 @@ class BCTS(_Calibrator):
         if self.solver == "optimal":
             return super()._search(task)
         self.ridge_ = 0.0
-        n_steps = min(RELEASED_STEPS, check_count(self.max_iter, "max_iter"))
-        return fit_released(task.likelihood, task.unit, n_steps)
+        n_steps = min(LBFGS_STEPS, check_count(self.max_iter, "max_iter"))
+        likelihood = replace(task.likelihood, z=task.likelihood.z.astype(np.float32))
+
+        def map_of(theta: Floats) -> ScoreMap:  # `z` is stored divided by the unit
+            temperature, bias = theta[0].astype(np.float64), theta[1:].astype(np.float64)
+            return ScoreMap(np.full(bias.size, task.unit / temperature), bias)
+
+        def evaluate(theta: Floats) -> tuple[np.float32, Floats]:
+            with np.errstate(all="ignore"):
+                value, of = likelihood.value_and_gradient(map_of(theta))
+                steep = -task.unit / theta[0].astype(np.float64) ** 2 * of.slope.sum()
+            if not np.isfinite([value, steep]).all():
+                raise ValueError(
+                    "the released BCTS diverges on these logits, which its fixed learning rate "
+                    "does not suit; use solver='optimal'."
+                )
+            gradient = np.concatenate([[steep], of.bias]) / likelihood.total
+            return np.float32(value / likelihood.total), gradient.astype(np.float32)
+
+        start = np.ones(1 + likelihood.offset.size, np.float32)  # of temperature and biases
+        theta, n_iter = released_lbfgs(evaluate, start, n_steps)
+        least = float(np.abs(evaluate(theta)[1]).max())
+        trouble = "" if least <= GRADIENT_TOLERANCE else f"its gradient is still {least:.2g}"
+        return FittedMap(map_of(theta), n_iter, trouble)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -7,19 +7,17 @@ The penalised likelihood of a map with slopes S and biases b is
 
 so that a strong penalty leaves a temperature. L-BFGS works in coordinates in which the curvature
 at its start is close to the identity; then every class and every ridge needs only a few passes.
-
-`fit_released` is another L-BFGS: that of PyTorch, as the code released with the paper runs it.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 from scipy.optimize import minimize
 
-from priorshift._typing import Floats, Vector
+from priorshift._typing import Vector
 from priorshift.calibration.likelihood import (
     LOG_SLOPES,
     TEMPERATURE,
@@ -30,12 +28,6 @@ from priorshift.calibration.likelihood import (
 
 DENSE_PARAMETERS = 1000
 """Up to this many parameters the Hessian is formed; beyond that only its diagonal is used."""
-
-RELEASED_STEPS, RELEASED_RATE = 100, 1e-4
-"""Steps of the released code, and their length: it has no line search."""
-
-GRADIENT_TOLERANCE, CHANGE_TOLERANCE, LEAST_CURVATURE = 1e-7, 1e-9, 1e-10
-"""PyTorch's defaults: when to stop, and which steps are worth remembering."""
 
 LARGEST_STEP = 2.0
 """Largest change of the logarithm of a temperature in one step."""
@@ -467,87 +459,3 @@ __all__ = [
     "fit_path",
     "fit_temperature",
 ]
-
-
-def fit_released(likelihood: LabelLikelihood, unit: float, n_steps: int) -> FittedMap:
-    """Fit `softmax(z / T + b)` as the released code does: PyTorch's L-BFGS, in float32.
-
-    From T = 1 and b = 1, with a fixed learning rate and gradients that add up over all steps,
-    because nothing sets them to zero. `z` is stored divided by `unit`.
-    """
-    likelihood = replace(likelihood, z=likelihood.z.astype(np.float32))
-    theta: Floats = np.ones(1 + likelihood.offset.size, dtype=np.float32)
-
-    def evaluate() -> tuple[np.float32, Floats]:
-        with np.errstate(all="ignore"):
-            value, of = likelihood.value_and_gradient(_released_map(theta, unit))
-            steep = -unit / theta[0].astype(np.float64) ** 2 * of.slope.sum()
-        if not np.isfinite([value, steep]).all():
-            raise ValueError(
-                "the released BCTS diverges on these logits, which its fixed learning rate does "
-                "not suit; use solver='optimal'."
-            )
-        gradient = np.concatenate([[steep], of.bias]) / likelihood.total
-        return np.float32(value / likelihood.total), gradient.astype(np.float32)
-
-    loss, summed = evaluate()
-    step: Floats = np.zeros_like(theta)
-    memory, before, taken = _Memory(), summed, 0
-    while taken < n_steps and np.abs(summed).max() > GRADIENT_TOLERANCE:
-        if taken:
-            memory.learn(summed - before, step)
-        direction, before = memory.direction(summed), summed
-        if summed @ direction > -CHANGE_TOLERANCE:
-            break
-        rate = np.float32(
-            RELEASED_RATE if taken else RELEASED_RATE * min(1, 1 / np.abs(summed).sum())
-        )
-        step = rate * direction
-        theta += step
-        taken += 1
-        if taken == n_steps or np.abs(step).max() <= CHANGE_TOLERANCE:
-            break
-        last, (loss, gradient) = loss, evaluate()
-        summed = summed + gradient
-        if abs(loss - last) < CHANGE_TOLERANCE:
-            break
-    least = float(np.abs(evaluate()[1]).max())
-    trouble = "" if least <= GRADIENT_TOLERANCE else f"its gradient is still {least:.2g}"
-    return FittedMap(_released_map(theta, unit), taken, trouble)
-
-
-def _released_map(theta: Floats, unit: float) -> ScoreMap:
-    """Return the map of a temperature and biases."""
-    bias = theta[1:].astype(np.float64)
-    return ScoreMap(np.full(bias.size, unit / theta[0].astype(np.float64)), bias)
-
-
-class _Memory:
-    """What L-BFGS remembers of its steps: at most 100 here, and all of them."""
-
-    def __init__(self) -> None:
-        self.steps: list[Floats] = []
-        self.changes: list[Floats] = []
-        self.inverse: list[Any] = []
-        self.scale: Any = np.float32(1.0)
-
-    def learn(self, change: Floats, step: Floats) -> None:
-        """Remember a step and how the gradient changed, if that shows curvature."""
-        curvature = change @ step
-        if curvature > LEAST_CURVATURE:
-            self.steps.append(step)
-            self.changes.append(change)
-            self.inverse.append(np.float32(1.0) / curvature)
-            self.scale = curvature / (change @ change)
-
-    def direction(self, gradient: Floats) -> Any:
-        """Return minus the inverse Hessian times the gradient (two-loop recursion)."""
-        d: Any = -gradient
-        along: list[Any] = []
-        for s, y, rho in reversed(list(zip(self.steps, self.changes, self.inverse, strict=True))):
-            along.append(rho * (s @ d))
-            d = d - along[-1] * y
-        d = self.scale * d
-        for s, y, rho in zip(self.steps, self.changes, self.inverse, strict=True):
-            d = d + (along.pop() - rho * (y @ d)) * s
-        return d

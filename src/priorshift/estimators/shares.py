@@ -87,15 +87,15 @@ class Shares:
     def contradicted(self, other: Vector, share: float) -> "Shares":
         r"""Give another reading q a share s in the estimate, and doubt what they differ by.
 
-        .. math:: p + s\, (q - p), \qquad D = s \left( (q - p)(q - p)^T + 4 J \right)
+        .. math:: p + s\, (q - p), \qquad D = 2 s \left( (q - p)(q - p)^T + 2 J \right)
 
-        J counts twice, as in intervals (see `share_interval`), where s is its largest, a half.
+        J is doubled as in intervals (see `share_interval`); 2 s is 1 at the most.
         """
         apart = other - self.priors
         return replace(
             self,
             priors=self.priors + share * apart,
-            doubt=share * (np.outer(apart, apart) + 4 * self.jackknife),
+            doubt=2 * share * (np.outer(apart, apart) + 2 * self.jackknife),
         )
 
 

@@ -56,12 +56,12 @@ class Plan(NamedTuple):
     with_predictions: int | None
 
 
-class Threshold(NamedTuple):
-    """Above which probability of the second of two classes to decide for it."""
+class SeenBefore(NamedTuple):
+    """Share of validation decided rightly; how sure the model should be, and is, of the target."""
 
-    adapted: float
-    raw: float | None
-    """Of the score as it came; None where no score reaches the threshold."""
+    accuracy: float
+    expected: float
+    confidence: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +101,8 @@ class Facts:
     plans : tuple of Plan
     what_if : WhatIf or None
         Of two classes: what any other share would mean.
+    seen_before : SeenBefore or None
+        Signs that the model was trained on validation.
     """
 
     estimate: PriorEstimate
@@ -124,6 +126,7 @@ class Facts:
     decided: Vector | None = None
     plans: tuple[Plan, ...] = ()
     what_if: "WhatIf | None" = None
+    seen_before: "SeenBefore | None" = None
 
     @property
     def adapts(self) -> bool:
@@ -209,13 +212,16 @@ def gather(
     if val is not None and label_val is not None:
         found |= _count_validation(val, label_val, estimate, assessment)
         if classes.size == 2 and val.decided is None and estimate.method != KNOWN:
+            acting = estimate if assessment is None else assessment.estimate
             found["what_if"] = WhatIf.of(
-                val.values, label_val, estimate, float(shown.priors[1]), goal
+                val.values, label_val, estimate, acting, float(shown.priors[1]), goal
             )
     if target is not None and target.decided is None:
         counted, more = _count_target(target.values, label_target, estimate, goal)
         found |= counted
         told += more
+    if val is not None and target is not None and "reliability" in found:
+        found["seen_before"] = _seen_before(val.values, label_val, target.values, estimate)
     if label_target is None and estimate.method != KNOWN:
         planned = estimate if decided is None else shown
         found["plans"] = plan_labels(planned, found.get("confusion"))
@@ -289,6 +295,25 @@ def _count_validation(
         "predicted": rows.mean(axis=0, dtype=np.float64),
         "observed": hard.class_frequencies,
     }
+
+
+def _seen_before(val: Floats, y: Any, target: Any, estimate: PriorEstimate) -> SeenBefore | None:
+    """Return signs that the model was trained on validation, if there are any.
+
+    Nearly all of validation is right, and the model is less sure of the target, by five points,
+    than of validation's classes at the target's shares: new rows are harder than known ones.
+    """
+    if not isinstance(target, np.ndarray):
+        return None
+    accuracy, K = float((val.argmax(axis=1) == y).mean()), estimate.classes.size
+    rows = np.bincount(y, minlength=K)
+    sure = np.bincount(y, val.max(axis=1), K) / np.maximum(rows, 1)
+    shares = np.where(rows > 0, estimate.priors, 0.0)
+    expected = float(shares @ sure / max(shares.sum(), 1e-12))
+    confidence = float(target.max(axis=1).mean())
+    if accuracy < 0.98 or expected - confidence < 0.05:
+        return None
+    return SeenBefore(accuracy, expected, confidence)
 
 
 @dataclass(frozen=True)
@@ -405,6 +430,9 @@ class WhatIf:
         The share of the second class that predictions are adapted to, and the one to report.
     cut : float
         Probability from which on a case is flagged: one half, or what costs ask for.
+    threshold : float or None
+        The raw score of that probability, after what the verdict says is done to predictions; None
+        where no score reaches it.
     """
 
     scores: Vector
@@ -413,18 +441,30 @@ class WhatIf:
     share: float
     now: float
     cut: float
+    threshold: float | None
 
     @classmethod
     def of(
-        cls, y_proba: Floats, y: Indices, estimate: PriorEstimate, now: float, goal: Goal
+        cls,
+        y_proba: Floats,
+        y: Indices,
+        estimate: PriorEstimate,
+        acting: PriorEstimate,
+        now: float,
+        goal: Goal,
     ) -> "WhatIf | None":
         """Count validation; None where there is nothing to tell the classes by."""
         share = float(estimate.priors[1])
         if not 0 < share < 1 or not 0 < now < 1 or np.unique(y).size < 2:
             return None
         scores = expit(np.linspace(-18, 18, STEPS))
-        adapted = adapting(estimate).adapt(np.column_stack([1 - scores, scores]))
-        log_odds = np.maximum.accumulate(logit(adapted[:, 1].clip(1e-12, 1 - 1e-12)))
+        log_odds, acted = (
+            np.maximum.accumulate(logit(adapted[:, 1].clip(1e-12, 1 - 1e-12)))
+            for adapted in (
+                one.adapt(np.column_stack([1 - scores, scores]))
+                for one in (adapting(estimate), acting)
+            )
+        )
         above = np.array(
             [
                 1 - np.searchsorted(np.sort(of), scores) / of.size
@@ -437,7 +477,9 @@ class WhatIf:
             if alarm <= 0 or miss <= 0:
                 return None
             cut = float(alarm / (alarm + miss))
-        return cls(scores, log_odds.round(6), above.round(6), share, now, cut)
+        reached = float(logit(cut)) <= acted[-1]
+        threshold = float(expit(np.interp(logit(cut), acted, logit(scores)))) if reached else None
+        return cls(scores, log_odds.round(6), above.round(6), share, now, cut, threshold)
 
     def at(self, share: float) -> dict[str, float | None]:
         """Return threshold, alerts, missed cases and positive predictive value at a share."""
@@ -459,8 +501,3 @@ class WhatIf:
     def rows(self) -> list[dict[str, float | None]]:
         """The table, with the share now among the others."""
         return [self.at(share) for share in sorted({*PREVALENCES, self.now})]
-
-    @property
-    def threshold(self) -> Threshold:
-        """Above which score to decide for the second class at the estimated share."""
-        return Threshold(self.cut, self.at(self.share)["threshold"])

@@ -280,6 +280,8 @@ def judge_checks(facts: Facts) -> dict[str, tuple[str, str]]:
         if found.diagnostics is not None:
             few = found.diagnostics.effective_sample_size < FEW_ROWS
             lights["sample"] = ("care", "Few rows") if few else ("good", "Enough rows")
+            if facts.seen_before is not None:
+                lights["sample"] = "poor", "Seen before?"
     if facts.reliability is not None:
         error, off = facts.reliability.error, miscalibrated(facts)
         if facts.estimate.calibrator is not None and (off is not None or error >= 0.05):
@@ -445,7 +447,6 @@ def _data(facts: Facts) -> dict[str, Any]:
                 else {
                     **asdict(facts.what_if),
                     "rows": facts.what_if.rows,
-                    "threshold": facts.what_if.threshold.raw,
                 },
                 "warnings": facts.warnings,
             }

@@ -19,10 +19,13 @@ from priorshift.solvers._linear import (
 )
 from priorshift.solvers._mixture import NO_LIKELIHOOD, Mixture, Mixtures
 from priorshift.solvers._published import (
+    GRADIENT_TOLERANCE,
+    LBFGS_STEPS,
     PUBLISHED,
     Published,
     expectation_maximisation,
     gradient_ascent,
+    released_lbfgs,
 )
 from priorshift.solvers._simplex import clip_to_simplex, project_simplex
 from priorshift.solvers._solution import ADVICE, Solution, Solutions, Status
@@ -30,6 +33,8 @@ from priorshift.solvers._variational import dirichlet_posterior
 
 __all__ = [
     "ADVICE",
+    "GRADIENT_TOLERANCE",
+    "LBFGS_STEPS",
     "NO_LIKELIHOOD",
     "PUBLISHED",
     "Mixture",
@@ -52,6 +57,7 @@ __all__ = [
     "nearest_mixtures",
     "project_simplex",
     "regularised_ratio",
+    "released_lbfgs",
     "shrunk_least_squares",
     "simplex_least_squares",
     "solve_linear",

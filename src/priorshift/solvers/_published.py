@@ -14,16 +14,18 @@ n of all rows, and halves the rate every 50 steps where there is no hyper-prior:
 .. math:: p \leftarrow \pi\big(p + \eta_i\, \nabla f(p) / n\big), \qquad
     \eta_i = \eta\, 2^{-\lfloor i / 50 \rfloor}.
 
-It ends near its start, the source priors. The gap tells how far an answer is from the maximum.
+It ends near its start, the source priors. The gap tells how far an answer is from the maximum. It
+calibrates (BCTS) by PyTorch's L-BFGS, which `released_lbfgs` ports.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from priorshift._typing import Vector
+from priorshift._typing import Floats, Vector
 from priorshift.border import Block, map_reduce
 from priorshift.solvers._mixture import Mixture, RowKernel
 from priorshift.solvers._simplex import project_simplex
@@ -194,6 +196,62 @@ def _honest(
     else:
         found = Solution.judged(p, problem.gap(problem.gradient(p, slope)), tol, n_iter, objective)
     return replace(found, adapts_to=adapts_to)
+
+
+# Calibration in the released code
+
+LBFGS_STEPS, LBFGS_RATE = 100, np.float32(1e-4)
+"""Steps of the released code, and their length: it has no line search."""
+
+GRADIENT_TOLERANCE, CHANGE_TOLERANCE, LEAST_CURVATURE = 1e-7, 1e-9, 1e-10
+"""PyTorch's defaults: when to stop, and which steps are worth remembering."""
+
+
+def released_lbfgs(
+    evaluate: Callable[[Floats], tuple[Any, Floats]], theta: Floats, n_steps: int
+) -> tuple[Floats, int]:
+    """Run PyTorch's L-BFGS as the released code does: float32, a fixed rate, no line search.
+
+    `evaluate` returns a value and its gradient. Gradients add up over all steps, because nothing
+    sets them to zero. Returns the last point and the steps taken.
+    """
+    (value, summed), taken = evaluate(theta), 0
+    before = step = summed
+    memory: list[tuple[Floats, Floats, Any]] = []  # of steps: all of them, as they are at most 100
+    scale: Any = np.float32(1.0)
+    while taken < n_steps and np.abs(summed).max() > GRADIENT_TOLERANCE:
+        change = summed - before
+        curvature = change @ step if taken else 0.0
+        if curvature > LEAST_CURVATURE:
+            memory.append((step, change, np.float32(1.0) / curvature))
+            scale = curvature / (change @ change)
+        direction, before = _two_loops(memory, scale, summed), summed
+        if summed @ direction > -CHANGE_TOLERANCE:
+            break
+        rate = LBFGS_RATE if taken else LBFGS_RATE * np.minimum(1, 1 / np.abs(summed).sum())
+        step = np.float32(rate) * direction
+        theta = theta + step
+        taken += 1
+        if taken == n_steps or np.abs(step).max() <= CHANGE_TOLERANCE:
+            break
+        last, (value, gradient) = value, evaluate(theta)
+        summed = summed + gradient
+        if abs(value - last) < CHANGE_TOLERANCE:
+            break
+    return theta, taken
+
+
+def _two_loops(memory: list[tuple[Floats, Floats, Any]], scale: Any, gradient: Floats) -> Floats:
+    """Return minus the inverse Hessian times the gradient."""
+    d: Any = -gradient
+    along: list[Any] = []
+    for step, change, inverse in reversed(memory):
+        along.append(inverse * (step @ d))
+        d = d - along[-1] * change
+    d = scale * d
+    for step, change, inverse in memory:
+        d = d + (along.pop() - inverse * (change @ d)) * step
+    return np.asarray(d)
 
 
 Published = Callable[..., Solution]
