@@ -14,7 +14,7 @@ import priorshift as ps
 from priorshift.cli import _adapt
 from priorshift.files import _base, open_predictions
 
-assert_close = partial(np.testing.assert_allclose, rtol=1e-11)
+assert_close = partial(np.testing.assert_allclose, rtol=0)
 """Numbers in CSV have twelve digits."""
 
 FORMATS = ["csv", "parquet", "arrow", "feather", "npz", "npy"]

@@ -9,7 +9,7 @@ import pytest
 import priorshift as ps
 from priorshift.files import open_predictions
 
-assert_close = partial(np.testing.assert_allclose, rtol=1e-11)
+assert_close = partial(np.testing.assert_allclose, rtol=0)
 """Numbers in CSV have twelve digits."""
 
 FORMATS = ["csv", "parquet", "arrow", "feather", "npz", "npy"]

@@ -14,7 +14,7 @@ from priorshift.cli import _console
 from priorshift.cli._console import show_table
 from priorshift.compare import compare
 
-assert_close = partial(np.testing.assert_allclose, rtol=1e-11)
+assert_close = partial(np.testing.assert_allclose, rtol=0)
 """Numbers in CSV have twelve digits."""
 
 METHODS = ps.available_estimators()

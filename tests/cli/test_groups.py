@@ -13,7 +13,7 @@ from priorshift.cli import _classes, _task
 from priorshift.files import _base, open_predictions
 from priorshift.groups import estimate_groups
 
-assert_close = partial(np.testing.assert_allclose, rtol=1e-11)
+assert_close = partial(np.testing.assert_allclose, rtol=0)
 """Numbers in CSV have twelve digits."""
 
 SITES = np.array(["north", "south", "west"])[

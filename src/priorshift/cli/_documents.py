@@ -87,7 +87,7 @@ def csv_like(
     def cell(value: Any) -> Any:
         if not isinstance(value, float):
             return value
-        return f"{value:.12g}".replace(".", "," if comma else ".")
+        return repr(float(value)).replace(".", "," if comma else ".")
 
     return csv_table(header, ([cell(value) for value in row] for row in rows), delimiter)
 

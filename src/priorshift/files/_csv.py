@@ -31,9 +31,6 @@ GZIP_MARK = b"\x1f\x8b"
 MISSING = frozenset(("", "na", "n/a", "#n/a", "nan", "null", "none"))
 """Cells that hold nothing, as spreadsheets and other software write it."""
 
-DIGITS = 12
-"""Of a number that is written: more are rounding."""
-
 SHOWN_CELLS = 3
 """Cells that an error shows."""
 
@@ -294,7 +291,7 @@ class CsvFile(PredictionFile):
         for row, old, new in zip(rows, before.tolist(), after.tolist(), strict=True):
             for at, was, number in zip(columns, old, new, strict=True):
                 if number != was and number == number:
-                    row[at] = f"{number:.{DIGITS}g}".replace(".", mark)
+                    row[at] = repr(number).replace(".", mark)
 
     def _are_numbers(self, cells: Sequence[str]) -> bool:
         """Tell whether cells are numbers, some of them perhaps missing."""
