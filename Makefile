@@ -155,11 +155,22 @@ docs: .venv-docs/.stamp ## build the documentation into docs/_build/html
 
 # Packaging
 
-.PHONY: build clean distclean
+.PHONY: build test-dist clean distclean
 build: export PIP_CONSTRAINT := $(CURDIR)/constraints/dev.txt
 build: .venv/.stamp ## build wheel and source distribution into dist/
 	rm -rf dist
 	$(BIN)/python -m build
+
+# What tests need is in the source distribution, and what users need is in the wheel.
+SMOKE := tests/solvers tests/test_equivalences.py tests/lab/test_imports.py
+test-dist: build ## run a few tests from the unpacked source distribution, and README's commands from the wheel
+	rm -rf build/dist && mkdir -p build/dist
+	tar -xzf dist/*.tar.gz -C build/dist --strip-components=1
+	cd build/dist && PYTHONPATH=src $(CURDIR)/$(BIN)/python -m pytest -q -p no:cacheprovider $(SMOKE)
+	$(PYTHON) -m venv build/wheel && build/wheel/bin/pip install --quiet "$$(echo dist/*.whl)[report,tables]"
+	cd build/wheel && bin/priorshift demo --save-data . --output demo.html >demo.txt
+	cd build/wheel && bin/priorshift assess validation.csv target.csv
+	! build/wheel/bin/python -c 'import lab' 2>/dev/null
 
 clean: ## remove caches and build results
 	rm -rf build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

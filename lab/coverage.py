@@ -2,19 +2,15 @@
 
     python -m lab coverage [--items 3 4] [--simulated 200] [--real 40] [--data ../shared/data]
 
-Items 1 to 10 were found broken by an audit at commit 9d1b327, on outputs nobody had tuned on;
-items 11 and 12 are what costs and labels of the target promise. "Before"
-quotes that audit where it gave a figure; its classifiers were not always those of the same row.
-Figures "at 9d1b327" are those of the same row, measured with the sources of that commit.
-"Now" is measured by this command: mean ± standard error over the replicates of a row. No constant
-of tests and intervals was chosen on these real outputs, but Auto's were. Progress goes to stderr.
+Every row is mean ± standard error over its replicates. No constant of tests and intervals was
+chosen on these real outputs, but Auto's were. Progress goes to stderr.
 """
 
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -256,15 +252,12 @@ def noisy(task: Task, seed: int) -> Values:
 
 @dataclass(frozen=True)
 class Item:
-    """A promise: how to measure it, on what, and what the audit found."""
+    """A promise: how to measure it, and on what."""
 
     title: str
     measure: Callable[[Task, int], Values]
     simulated: tuple[Simulated, ...]
     real: Callable[[dict[str, Pool]], list[Resplit]]
-    before: dict[str, str] = field(default_factory=dict)
-    """By quantity, where it goes for some cells only followed by ", 26 classes" or the end of
-    their name."""
 
 
 def some(per_class: int, *words: str, **options: Any) -> Callable[[dict[str, Pool]], list[Resplit]]:
@@ -300,11 +293,6 @@ ITEMS = {
             Simulated("too sure", 10, 0.85, tail(10, 10), 100, slope=TOO_SURE),
         ),
         some(100, "satimage", "optdigits", "letter", "CIFAR"),
-        {
-            "rejects rounded to 4 decimals, %": "100 (40 of 40)",
-            "rejects repeated rows, %": "35 (7 of 20)",
-            "distinct rows of sample_indices, %": "74 (149 of 200)",
-        },
     ),
     2: Item(
         "detect_shift: effect size, 30 rows per class",
@@ -315,13 +303,6 @@ ITEMS = {
             for n in (50, 500)
         ),
         effects,
-        {
-            "effect size without a shift, 50 rows": "0.35",
-            "effect size without a shift, 500 rows": "0.12",
-            "its interval excludes 0, %, 50 rows": "48",
-            "its interval excludes 0, %, 500 rows": "26",
-            "shift test rejects, %": "6.1 ± 0.7",
-        },
     ),
     3: Item(
         "CM-L's intervals, 10 rows per class",
@@ -332,11 +313,6 @@ ITEMS = {
             Simulated("too sure, long tail", 30, 0.9, tail(30, 1000), 10, slope=TOO_SURE),
         ),
         some(10),
-        {
-            "all classes covered, %, 2 classes": "84.5",
-            "commonest class covered, %, 10 classes": "55",
-            "commonest class covered, %, 30 classes": "55",
-        },
     ),
     4: Item(
         "Auto's intervals, 10 rows per class",
@@ -348,7 +324,6 @@ ITEMS = {
             Simulated("biased", 10, 0.85, tail(10, 100), 10, bias=0.7),
         ),
         some(10),
-        {"Auto covers, %": "94 to 100", "Auto's width / EM's, calibrated": "7 to 10"},
     ),
     5: Item(
         "EM's intervals, 30 rows per class",
@@ -359,11 +334,6 @@ ITEMS = {
             Simulated("not sure enough", 10, 0.85, tail(10, 100), 30, slope=0.5),
         ),
         some(30),
-        {
-            "EM covers, %, too sure": "44 to 56",
-            "EM covers, %, not sure enough": "44 to 56",
-            "says that calibration is refuted, %": "never",
-        },
     ),
     6: Item(
         "simultaneous=True, 100 rows per class",
@@ -373,7 +343,6 @@ ITEMS = {
             Simulated("calibrated", 3, 0.85, np.array([0.6, 0.3, 0.1]), 100),
         ),
         some(100, "ring"),
-        {"width, simultaneous / each, 2 classes": "paid twice"},
     ),
     7: Item(
         "diagnose after SCM-L, 20 rows per class",
@@ -384,7 +353,6 @@ ITEMS = {
             Simulated("calibrated, no shift", 30, 0.7, np.full(30, 1 / 30), 20),
         ),
         some(20),
-        {"expected accuracy too high, points": "3.1 on average, 8.0 at worst"},
     ),
     8: Item(
         "SemiSupervisedEM, 20 rows per class",
@@ -394,7 +362,6 @@ ITEMS = {
             Simulated("too sure", 10, 0.85, tail(10, 100), 20, 500, TOO_SURE),
         ),
         some(20),
-        {"EM with 20 % labels, L1": "0.215", "SCM-L without labels, L1": "0.183"},
     ),
     9: Item(
         "ELSA, 5 rows per class, no shift",
@@ -404,7 +371,6 @@ ITEMS = {
             Simulated("calibrated", 10, 0.7, np.full(10, 0.1), 5),
         ),
         some(5, "ring", "satimage", "optdigits", "CIFAR", shift="none"),
-        {"ELSA, L1": "1.93 once", "ELSA off by > 0.6 and silent, %": "once"},
     ),
     10: Item(
         "check_assumption: power, 50 rows per class",
@@ -416,14 +382,6 @@ ITEMS = {
             Simulated("60 % accurate", 60, 0.6, tail(60, 10), 50),
         ),
         some(50, "optdigits", "letter", "CIFAR"),
-        {
-            "notices noise in the logits, %, 60 % accurate": "85 to 100",
-            "notices noise in the logits, %, 26 classes": "10 to 15",
-            "notices noise in the logits, %, 60 classes": "",
-            "notices noise in the logits, %, 85 % accurate": "4.5 at 9d1b327",
-            "notices noise in the logits, %, naive Bayes": "10.0 at 9d1b327",
-            "notices noise in the logits, %, CIFAR-10-LT resnet110": "2.5 at 9d1b327",
-        },
     ),
     11: Item(
         "costs: what Auto says adapting saves, 100 rows per class",
@@ -485,19 +443,12 @@ def shown(quantity: str, values: list[Any]) -> str:
     return f"{mean:.{digits}f} ± {error:.{digits}f}{of}"
 
 
-def quoted(item: Item, quantity: str, cell: Cell) -> str:
-    """Return what the audit found."""
-    end = cell.name.rpartition(", ")[2]
-    keys = (f"{quantity}, {cell.K} classes", f"{quantity}, {end}", quantity)
-    return next((item.before[key] for key in keys if key in item.before), "")
-
-
 def rows(number: int, item: Item, cell: Cell, n: int) -> Iterator[tuple[str, ...]]:
     """Yield the cells of one row after another."""
     kind = "simulated, " if isinstance(cell, Simulated) else ""
     for quantity, values in measured(item, cell, n).items():
         where = (str(number), item.title, f"{kind}{cell.name}", str(cell.K), str(n))
-        yield (*where, quantity, quoted(item, quantity, cell), shown(quantity, values))
+        yield (*where, quantity, shown(quantity, values))
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -507,7 +458,7 @@ def main(arguments: list[str] | None = None) -> None:
     pools = unseen_pools(options.data) if options.data.is_dir() else {}
     if not pools:
         print(f"Real outputs are left out: there is no folder {options.data}; give --data.")
-    columns = ("item", "promise", "classifier", "K", "runs", "measured", "before", "now")
+    columns = ("item", "promise", "classifier", "K", "runs", "measured", "value")
     head("Promises", *columns)
     for number in options.items:
         item = ITEMS[number]

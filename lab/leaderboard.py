@@ -27,7 +27,20 @@ from lab.show import markdown, parse, peak
 from priorshift.compare import ShiftTask
 from priorshift.files import write_text
 
-OURS = ("auto", "em", "em-bcts", "map", "cm", "scm", "scm-l", "scm-m", "gls", "joint", "rlls")
+OURS = (
+    "auto",
+    "mean",
+    "em",
+    "em-bcts",
+    "map",
+    "cm",
+    "scm",
+    "scm-l",
+    "scm-m",
+    "gls",
+    "joint",
+    "rlls",
+)
 
 
 class Result(NamedTuple):

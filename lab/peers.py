@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-import priorshift as ps
-
 FEW = 20
 """Classes up to which peers with general-purpose solvers run: beyond, one answer takes minutes."""
 
@@ -30,9 +28,10 @@ class Contestant(NamedTuple):
 
 def ours(name: str) -> Contestant:
     """Return one of our methods, which adapts in its own way."""
+    from priorshift import get_estimator
 
     def call(task: Any) -> tuple[np.ndarray, np.ndarray]:
-        estimator = ps.get_estimator(name).fit(task.y_proba_val, task.y_val, **task.given)
+        estimator = get_estimator(name).fit(task.y_proba_val, task.y_val, **task.given)
         shift = estimator.estimate(task.y_proba_target)
         return shift.priors, shift.adapt(task.y_proba_target)
 

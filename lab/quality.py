@@ -1,15 +1,15 @@
 """How much every method gains under simulated prior shift, on real classifier outputs.
 
-    python -m lab quality [--part tasks held-out zoo zoo-plain rare small uci]
+    python -m lab quality [--part tasks held-out zoo zoo-plain rare small uci natural]
         [--methods auto,em,...] [--every N] [--family NAME] [--ablation]
 
 tasks: deep networks and others on the bundled and the shared outputs. held-out: more of them,
 looked at last. zoo: ordinary classifiers of tables. zoo-plain: the same without source priors, as
 most people would call it. rare: a model trained on balanced data, simulated. small: Auto where
-validation has few rows, simulated. uci: class shares by a published protocol. `--methods all` takes
-all; `--every` takes only every n-th task, run and bag; `--ablation` takes Auto apart on the zoo
-instead. Without ../shared/data only the bundled outputs, `rare` and `small` remain, and the output
-says so.
+validation has few rows, simulated. uci: class shares by a published protocol. natural: shifts that
+nobody simulated. `--methods all` takes all; `--every` takes only every n-th task, run and bag;
+`--ablation` takes Auto apart on the zoo instead. Without ../shared/data only the bundled outputs,
+`rare` and `small` remain, and the output says so.
 """
 
 import argparse
@@ -24,6 +24,7 @@ import numpy as np
 import priorshift as ps
 from lab import pools
 from lab.ablation import VARIANTS
+from lab.natural import natural_shifts
 from lab.rare import rare_events
 from lab.show import markdown, parse
 from lab.small import small_cells
@@ -39,7 +40,7 @@ LARGE = 1000
 REPEATS, CELL_RUNS, BAGS = 20, 100, 100
 """Runs of `rare`, of each cell of `small`, and bags of `uci`, over `--every`."""
 
-PARTS = ("tasks", "held-out", "zoo", "zoo-plain", "rare", "small", "uci")
+PARTS = ("tasks", "held-out", "zoo", "zoo-plain", "rare", "small", "uci", "natural")
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -70,6 +71,9 @@ def run(part: str, options: argparse.Namespace) -> Iterator[str]:
             yield "../shared/data is absent: nothing was measured."
             return
         yield "../shared/data is absent: only the bundled Fashion-MNIST outputs were used."
+    if part == "natural":
+        yield from natural_shifts(pools.DATA / "natural", options.every)
+        return
     tasks = {"tasks": pools.all_tasks, "held-out": pools.held_out_tasks}.get(part, pools.zoo_tasks)
 
     def chosen() -> Iterator[ShiftTask]:

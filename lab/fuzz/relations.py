@@ -15,7 +15,7 @@ from lab.fuzz.inputs import Rng, pick
 from lab.fuzz.outcomes import BadAnswerError
 
 METHODS = tuple(ps.available_estimators())
-FOLDED = frozenset({"auto", "em-bcts", "em-labels", "joint", "scm-l-shrunk", "gls"})
+FOLDED = frozenset({"auto", "mean", "em-bcts", "em-labels", "joint", "scm-l-shrunk", "gls"})
 """They cut rows into folds, so the order of rows matters a little."""
 PULLED = FOLDED | {"map", "cm-m", "scm-m", "mapls", "rlls", "elsa"}
 """A hyper-prior or a penalty weighs less when rows are repeated."""

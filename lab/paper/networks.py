@@ -167,6 +167,8 @@ def load_tensors(path: Path) -> Any:
     """Read tensors in plain containers; PyTorch refuses a file that asks for anything else."""
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise
     except Exception as error:  # PyTorch may raise anything on a damaged file
         raise ValueError(f"{path} is not a PyTorch file of tensors alone: {error}") from None
 

@@ -93,7 +93,7 @@ def load_published(path: str | os.PathLike[str]) -> StoredOutputs:
         `targets_train` (n,), `outputs_val`, `targets_val`, `outputs_test`, `targets_test`.
     """
     path = Path(path)
-    require_torch()
+    torch = require_torch()
     from lab.paper.networks import load_tensors
 
     found = load_tensors(path)
@@ -101,7 +101,11 @@ def load_published(path: str | os.PathLike[str]) -> StoredOutputs:
     if not isinstance(found, dict) or any(name not in found for name in wanted):
         has = ", ".join(map(str, found)) if isinstance(found, dict) else type(found).__name__
         raise ValueError(f"{path} should hold the tensors {', '.join(wanted)}; it has {has}.")
-    train, val, test = ((found[f"outputs_{part}"], found[f"targets_{part}"]) for part in PARTS)
+    for name in wanted:
+        if not torch.is_tensor(found[name]):
+            raise ValueError(f"{path} should hold the tensor {name}; it is something else.")
+    arrays = {name: found[name].detach().numpy() for name in wanted}
+    train, val, test = ((arrays[f"outputs_{part}"], arrays[f"targets_{part}"]) for part in PARTS)
     return StoredOutputs.of("cifar-100-LT", train=train, val=val, test=test)
 
 

@@ -47,6 +47,7 @@ from priorshift.estimators import (
     get_estimator,
 )
 from priorshift.evidence import (
+    FEWEST_GROUPS,
     AssumptionTest,
     Backtest,
     Diagnostics,
@@ -502,6 +503,8 @@ def assess(
                     given,
                 )
             mean = fit_mean(fitted, rows, labels, groups=groups, **given)
+            if past is not None and past.n_groups < FEWEST_GROUPS:
+                groups = None  # too few to tell how groups differ: rows count
     found = _weigh(
         data,
         estimate,
@@ -716,6 +719,8 @@ class Verdicts:
             self.budget = 0
             return None
         self.budget -= n_rows * (K + 10)
+        if data.y_proba_val.decided is not None:
+            return "leave"  # decisions cannot be adapted
         rows = (data.y_proba_val, data.classes[data.y_val], data.y_proba_target)
         with _collected():
             if self._mean is None and data.decided_shares is None:

@@ -125,9 +125,14 @@ class Kind(NamedTuple):
         return well and self.amplification <= AMPLIFIED
 
     @property
+    def refuted(self) -> bool:
+        """Whether prior shift surely leaves much of the change unexplained."""
+        return self.explained is not None and self.high < REFUTED
+
+    @property
     def possible(self) -> bool:
         """Whether there was a change that prior shift may explain."""
-        return self.explained is not None and self.high >= REFUTED
+        return self.explained is not None and not self.refuted
 
 
 class Ruling(NamedTuple):

@@ -185,3 +185,10 @@ def test_problems_of_decisions_are_those_of_other_commands(judged, run, refuse):
     assert "labels are not used" in result.stdout
     line = refuse(2, "check", validation, *decided, "--logits")
     assert "--predicted-column is for decisions" in line
+
+
+def test_a_target_may_have_labels_of_some_rows(data, files, write, ok):
+    target = write("t.csv", data.y_proba, ["", *data.y[1:]])
+    shown = ok("check", files[0], target).stdout
+    assert "The target's labels are not used: 'label' in" in shown
+    assert shown.count("Fine.") == 2

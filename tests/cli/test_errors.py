@@ -12,6 +12,7 @@ import pytest
 import priorshift as ps
 from priorshift.cli import _estimate
 from priorshift.cli._errors import in_options
+from priorshift.text import percent
 
 COMMANDS = ["estimate", "adapt", "compare", "report"]
 
@@ -267,7 +268,7 @@ def test_the_priors_are_shown_to_a_person(both, ok, data):
     shift = est.estimate(data.y_proba)
     for name, prior in zip(shift.classes, shift.priors, strict=True):
         line = next(line for line in result.stdout.splitlines() if str(name) in line)
-        assert f"{100 * prior:.2f} %" in line
+        assert percent(prior) in line
     assert "\x1b" not in result.stdout + result.stderr
     assert "Certified optimum" in result.stderr
     assert "200 target rows" in result.stderr

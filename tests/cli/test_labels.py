@@ -103,7 +103,7 @@ def test_assess_uses_the_labels(files, target, ask):
     answer = check(ask("assess", "--validation", files[0], "--target", target, *LABELS))
     assert answer["ppi"]["method"] == "ppi"
     assert answer["measured"]["n_labelled"] > 2
-    assert any("PPI" in reason for reason in answer["reasons"])
+    assert answer["shares_to_report"]["method"] == "ppi"
 
 
 def test_compare_shows_ppi(files, target, ask):

@@ -307,7 +307,7 @@ class Finder:
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started this may ignore it
 sys.meta_path.insert(0, Finder())
-sys.argv = ["priorshift", "--help"]
+sys.argv = ["priorshift", "estimate", "--help"]
 exec(sys.stdin.read())
 """
 
@@ -352,3 +352,15 @@ def test_completion_knows_commands_options_and_methods(run, words, at, expected)
         "COMP_CWORD": str(at),
     }
     assert run(env=environment, prog_name="priorshift").stdout.split() == expected
+
+
+def test_help_imports_nothing_that_takes_time():
+    code = (
+        "import sys\nfrom priorshift.cli import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        "slow = {'numpy', 'scipy', 'sklearn', 'rich', 'priorshift.border'} & set(sys.modules)\n"
+        "assert not slow, slow"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "assess" in done.stdout

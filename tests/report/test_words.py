@@ -281,7 +281,7 @@ def test_the_threshold_is_that_of_the_decisions(fraud, read, tmp_path, name):
     cut = 1 / 21 if name == "costs" else 0.5
     assert data["cut"] == pytest.approx(cut)
     raw = given["y_proba_target"][:, 1]
-    adapted = replace(found.estimate, strength=1.0).adapt(given["y_proba_target"])[:, 1]
+    adapted = found.adapt(given["y_proba_target"])[:, 1]
     assert ((raw > (data["threshold"] or 1)) == (adapted > cut)).mean() > 0.999
     assert ("Decide “fraud” above" in page.texts["main"]) == (data["threshold"] is not None)
 

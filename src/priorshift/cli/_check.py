@@ -105,12 +105,18 @@ def understand(paths: Sequence[Path], request: Request) -> list[Understood]:
     The first file with labels is taken as validation, as `--validation` names it elsewhere.
     """
     opened = [open_file(path, request) for path in paths]
-    labels = [_labels(file, request.drop_missing) for file in opened]
+    labels = [_labels(file) for file in opened]
     validation = next((at for at, raw in enumerate(labels) if raw is not None), None)
     known = None if validation is None else labels[validation]
     known = None if known is None else known[~lacks(known)]
-    if request.predicted_column is not None:
-        return _decisions(opened, labels, validation or 0, request.predicted_column)
+    if request.predicted_column is not None:  # those of validation name the classes
+        at = validation or 0
+        first = _understood(opened[at], labels[at], request, is_target=False)
+        names = None if first.problem else np.array(first.classes)
+        return [
+            first if file is opened[at] else _understood(file, raw, request, classes=names)
+            for file, raw in zip(opened, labels, strict=True)
+        ]
     # where labels are not found, a column of them may stand among the classes, or hide them
     hidden = None
     if known is None:
@@ -122,15 +128,7 @@ def understand(paths: Sequence[Path], request: Request) -> list[Understood]:
             raise
         raise ValueError(no_labels(opened[hidden])) from None
     found = [
-        _understood(
-            file,
-            raw,
-            known,
-            columns,
-            files,
-            is_target=at != validation,
-            drop_missing=request.drop_missing,
-        )
+        _understood(file, raw, request, known, columns, files, is_target=at != validation)
         for at, (file, raw) in enumerate(zip(files, labels, strict=True))
     ]
     if hidden is None or (len(found) == 1 and not found[hidden].problem):
@@ -158,112 +156,77 @@ def differ(first: Understood, other: Understood) -> list[str]:
     return said
 
 
-def _labels(file: PredictionFile, drop_missing: bool) -> Labels | None:
+def _labels(file: PredictionFile) -> Labels | None:
     raw = file.labels()
     if raw is None or (not file.is_table and not file.header):  # an npy is predictions here
         return None
-    where = f"{file.label_column!r} in {file.where}"
-    if not drop_missing:
-        require_labels(raw, file, where)
-    return raw if drop_missing else read_labels(raw, None, where)
+    return raw if lacks(raw).any() else read_labels(raw, None, file.where)
 
 
 def _understood(
     file: PredictionFile,
     raw: Labels | None,
-    known: Labels | None,
-    columns: Columns,
-    files: Sequence[PredictionFile],
+    request: Request,
+    known: Labels | None = None,
+    columns: Columns = None,
+    files: Sequence[PredictionFile] = (),
     *,
-    is_target: bool,
-    drop_missing: bool = False,
+    is_target: bool = True,
+    classes: Labels | None = None,
 ) -> Understood:
-    n_rows, problem, text, remarks = None, None, np.array([]), list(file.remarks)
-    where = f"{file.label_column!r} in {file.where}"
+    """Say how a file is read; `known` are labels, `classes` of decisions those of validation."""
+    column, where = request.predicted_column, f"{file.label_column!r} in {file.where}"
+    n_rows, problem, remarks = None, None, list(file.remarks)
+    text, decided = np.array([]), np.array([])
     try:
-        if drop_missing:
-            missing: Mask = np.isnan(file.values(columns)).any(axis=1)  # type: ignore[assignment]
-            file = without_missing(file, missing, raw)
-            raw = file.labels()
-        classes = name_classes(columns, file, known)
-        n_rows = read_rows(file, columns, files).shape[0]
+        if column is not None:
+            decided, of = predicted_labels(file, column)
+            if classes is None:
+                text = decided if raw is None else read_text_labels(raw, decided.size, where)
+                classes = read_decisions(decided, text)[0]
+            decided = known_labels(decided, classes, of)
+            n_rows = decided.size
+        else:
+            if request.drop_missing:
+                missing: Mask = np.isnan(file.values(columns)).any(axis=1)  # type: ignore[assignment]
+                file = without_missing(file, missing, None if is_target else raw)
+                raw = file.labels()
+            classes = name_classes(columns, file, known)
+            n_rows = read_rows(file, columns, files).shape[0]
     except ValueError as error:
-        problem = in_options(str(error))
-        classes = np.array(columns or file.names or ())
+        problem, text = in_options(str(error)), np.array([])
+        if classes is None:
+            classes = np.array((columns or file.names or ()) if column is None else ())
     if raw is not None and problem is None:
         try:
-            text = read_text_labels(raw, raw.size if n_rows is None else n_rows, where)
+            require_labels(raw, file, where)
+            text = read_text_labels(raw, n_rows or raw.size, where)
             text = known_labels(text, classes, where, explain_columns(files, columns))
         except ValueError as error:
             if is_target:
+                text = np.array([])
                 remarks.append(labels_not_used(error))
             else:
                 problem = str(error)
-    stored = file.stored_names(columns) or classes.tolist()
+    stored = [column] if column is not None else file.stored_names(columns) or classes.tolist()
     if raw is None:
+        text = np.array([])
         remarks.append(f"No labels: there is no {file.label_column!r}.{label_hint(file)}")
+    of_classes = dict(zip(classes.tolist()[-len(stored) :], stored, strict=False))
+    shown = problem is None and column is None
     return Understood(
         path=file.where,
-        n_rows=_count_rows(file) if n_rows is None else n_rows,
+        n_rows=n_rows or _count_rows(file),
         classes=classes.tolist(),
-        columns=dict(zip(classes.tolist()[-len(stored) :], stored, strict=False)),
+        columns=of_classes if column is None else {},
         label_column=None if raw is None else file.label_column,
         label_counts=_by_class(text, classes),
         ignored=_ignored(file, stored, raw),
-        first_rows=[] if problem else file.head(SHOWN_ROWS, columns).round(6).tolist(),
-        remarks=remarks,
-        problem=problem,
-    )
-
-
-def _decisions(
-    files: Sequence[PredictionFile], labels: Sequence[Labels | None], validation: int, column: str
-) -> list[Understood]:
-    """Gather what is known of files of decisions; those of validation name the classes."""
-    first = _decided(files[validation], labels[validation], column, None)
-    classes = None if first.problem else np.array(first.classes)
-    return [
-        first if at == validation else _decided(file, raw, column, classes)
-        for at, (file, raw) in enumerate(zip(files, labels, strict=True))
-    ]
-
-
-def _decided(
-    file: PredictionFile, raw: Labels | None, column: str, classes: Labels | None
-) -> Understood:
-    """Say how a file of decisions is read; `classes` are those of validation."""
-    names, problem, remarks = np.array([] if classes is None else classes), None, [*file.remarks]
-    decided, labels = np.array([]), np.array([])
-    where = f"{file.label_column!r} in {file.where}"
-    try:
-        decided, of = predicted_labels(file, column)
-        if raw is not None and classes is None:
-            labels = read_text_labels(raw, decided.size, where)
-        if classes is None:
-            names = read_decisions(decided, labels if labels.size else None)[0]
-        decided = known_labels(decided, names, of)
-    except ValueError as error:
-        problem = str(error)
-    if raw is not None and classes is not None:
-        try:
-            labels = known_labels(read_text_labels(raw, decided.size, where), names, where)
-        except ValueError as error:
-            remarks.append(labels_not_used(error))
-    if raw is None:
-        remarks.append(f"No labels: there is no {file.label_column!r}.{label_hint(file)}")
-    return Understood(
-        path=file.where,
-        n_rows=decided.size or _count_rows(file),
-        classes=names.tolist(),
-        columns={},
-        label_column=None if raw is None else file.label_column,
-        label_counts=_by_class(labels, names),
-        ignored=_ignored(file, [column], raw),
-        first_rows=[],
+        first_rows=file.head(SHOWN_ROWS, columns).round(6).tolist() if shown else [],
         remarks=remarks,
         problem=problem,
         predicted_column=column,
-        decision_counts={} if problem else _by_class(decided, names),
+        decision_counts={} if problem else _by_class(decided, classes),
     )
 
 

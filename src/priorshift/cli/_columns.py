@@ -157,7 +157,8 @@ def _without_others(
 ) -> dict[str, str] | None:
     """Leave out numbers that are no class, such as an id: only without them, rows sum to 1."""
     common = _common(files)
-    if not common or not all(file.is_table and file.kind == "proba" for file in files):
+    usable = all(file.is_table and file.kind == "proba" for file in files)
+    if not usable or set(common) <= set(known):
         return None
     far = rounding(len(known)) if meaning.renormalise and known else SUM_TOLERANCE
     classes = among_others(common, known, files[0].head(HEAD_ROWS, common), far)

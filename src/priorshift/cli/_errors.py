@@ -14,12 +14,11 @@ import click
 
 from priorshift.border import RENORMALISE
 from priorshift.cli._console import complain, note
-from priorshift.cli._main import BAD_DATA
+from priorshift.cli._main import BAD_DATA, INTERRUPTED
 
 SHIFTED = 3
 """Exit code with --fail-on-shift."""
 
-INTERRUPTED = 130
 STOPPED = (
     "stopped; no file was changed. Run the same command to begin again: adapt goes on where it "
     "was, if the target is large, and monitor where --state is."
@@ -36,6 +35,7 @@ OPTION_GROUPS = {
         "target_labels",
         "key",
         "drop_missing",
+        "any_size",
         "dask",
         "state",
     ),

@@ -11,7 +11,7 @@ import numpy as np
 
 from priorshift._typing import Floats, Labels
 from priorshift.assessment import Assessment, Verdicts, adapting, draw_rows
-from priorshift.border import Predictions, as_text, is_array, some, take_rows
+from priorshift.border import as_text, is_array, some
 from priorshift.cli._console import busy, note, progress, say, show_table
 from priorshift.cli._documents import (
     check_suffix,
@@ -81,7 +81,7 @@ def _weighed(
     y_proba, y, index = task.target_rows(), task.target_labels(), np.arange(labels.size)
     if not is_array(y_proba.values):
         index = draw_rows(labels.size, found.classes.size)
-        y_proba = Predictions.from_checked(take_rows(y_proba.values, index))
+        y_proba = y_proba.take(index)
     codes = np.unique(labels, return_inverse=True)[1][index]
     by_group = np.argsort(codes, kind="stable")
     ends = np.searchsorted(codes[by_group], np.arange(len(found) + 1))
@@ -90,8 +90,7 @@ def _weighed(
         at = by_group[ends[g] : ends[g + 1]]
         # what a method decided is about all rows
         estimate = adapting(replace(found[found.groups[g]], decision=None))
-        rows = Predictions.from_checked(y_proba.values[at])
-        said[g] = verdicts.on(estimate, rows, None if y is None else y[index[at]])
+        said[g] = verdicts.on(estimate, y_proba.take(at), None if y is None else y[index[at]])
     if not all(said):
         note(
             f"{sum(one is not None for one in said)} of {len(found)} groups have a verdict, those "

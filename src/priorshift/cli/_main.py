@@ -14,6 +14,7 @@ import click
 from priorshift._version import __version__
 
 BAD_DATA = 1
+INTERRUPTED = 130
 
 LONGEST_CELL = 2**31 - 1
 """Characters of a CSV cell: beside predictions may stand whole documents."""
@@ -47,7 +48,11 @@ class Program(click.Group):
         """Import a command."""
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"priorshift.cli.{COMMANDS[cmd_name][0]}")
+        try:
+            module = import_module(f"priorshift.cli.{COMMANDS[cmd_name][0]}")
+        except KeyboardInterrupt:  # NumPy and SciPy take their time
+            click.echo("Error: stopped.", err=True)
+            sys.exit(INTERRUPTED)
         command: click.Command = getattr(module, cmd_name)
         return command
 

@@ -11,7 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
-from priorshift._typing import Floats, Labels
+from priorshift._typing import Labels
 from priorshift.assessment import Verdicts
 from priorshift.border import Predictions
 from priorshift.cli._console import emit, note, say, stdout
@@ -41,7 +41,7 @@ from priorshift.report import require_packages, write_monitor_report
 from priorshift.text import movers
 from priorshift.verdict import Verdict
 
-Window = tuple[Any, Floats, Labels | None]
+Window = tuple[Any, Predictions, Labels | None]
 
 
 def read_every(
@@ -78,7 +78,7 @@ def windows_of(
     if request.target.is_dir():
         for path in files_of(request.target):
             part = replace(task, files=(*task.files[:-1], open_like(path, task)))
-            yield path.name, part.target_proba().values, part.target_labels()
+            yield path.name, part.target_proba(), part.target_labels()
         return
     times = None if time_column is None else task.target.vector(time_column)
     if time_column is not None and times is None:
@@ -86,10 +86,10 @@ def windows_of(
             f"{task.target.where} has no column {time_column!r}; name the column of the times with "
             "--time-column."
         )
-    y_proba, y = task.target_proba().values, task.target_labels()
+    y_proba, y = task.target_proba(), task.target_labels()
     where = f"column {time_column!r} of {task.target.where}"
     for time, rows in cut_windows(y_proba.shape[0] if times is None else times, every, where):
-        yield time, y_proba[rows], None if y is None else y[rows]
+        yield time, y_proba.take(rows), None if y is None else y[rows]
 
 
 SETTINGS = ("method", "online", "window", "half_life", "alarm_level")
@@ -140,8 +140,8 @@ def follow(
         if last is not None and isinstance(time, str) == isinstance(last, str) and time <= last:
             skipped += 1
             continue
-        step = followed.update(y_proba, time=time, adapt=False)
-        yield step, _judged(followed, step, Predictions.from_checked(y_proba), y, verdicts)
+        step = followed.update(y_proba.values, time=time, adapt=False)
+        yield step, _judged(followed, step, y_proba, y, verdicts)
     if skipped:
         note(f"Left out {skipped} windows up to {last}, which --state has seen.")
 

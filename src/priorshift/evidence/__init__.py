@@ -9,7 +9,14 @@ from priorshift.evidence._actions import (
     ungated,
 )
 from priorshift.evidence._assumption import check_assumption
-from priorshift.evidence._backtest import Backtest, PastGroup, backtest, read_groups, replay
+from priorshift.evidence._backtest import (
+    FEWEST_GROUPS,
+    Backtest,
+    PastGroup,
+    backtest,
+    read_groups,
+    replay,
+)
 from priorshift.evidence._detect import detect_shift, is_shifted
 from priorshift.evidence._diagnose import Diagnostics, diagnose, expected_accuracy
 from priorshift.evidence._information import label_information, least_information
@@ -33,6 +40,7 @@ from priorshift.evidence._samples import Samples, read_samples
 from priorshift.evidence._shares import hedge_shares, shares_by_history, shares_by_labels
 
 __all__ = [
+    "FEWEST_GROUPS",
     "HISTOGRAM_EDGES",
     "AssumptionTest",
     "Backtest",

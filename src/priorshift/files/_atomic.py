@@ -53,7 +53,7 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     'whole'
     """
     if is_device(path):  # which may not go back, as zip archives must
-        with tempfile.TemporaryFile() as spool:
+        with _naming(Path(path), path), tempfile.TemporaryFile() as spool:
             yield cast("BinaryIO", spool)
             spool.seek(0)
             with Path(path).open("wb") as device:

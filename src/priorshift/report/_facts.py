@@ -64,14 +64,6 @@ class SeenBefore(NamedTuple):
     confidence: float
 
 
-class Threshold(NamedTuple):
-    """Above which probability of the second of two classes to decide for it."""
-
-    adapted: float
-    raw: float | None
-    """Of the score as it came; None where no score reaches the threshold."""
-
-
 @dataclass(frozen=True, eq=False)
 class Facts:
     """Everything the report says in numbers; None where data were not given.
@@ -220,8 +212,9 @@ def gather(
     if val is not None and label_val is not None:
         found |= _count_validation(val, label_val, estimate, assessment)
         if classes.size == 2 and val.decided is None and estimate.method != KNOWN:
+            acting = estimate if assessment is None else assessment.estimate
             found["what_if"] = WhatIf.of(
-                val.values, label_val, estimate, float(shown.priors[1]), goal
+                val.values, label_val, estimate, acting, float(shown.priors[1]), goal
             )
     if target is not None and target.decided is None:
         counted, more = _count_target(target.values, label_target, estimate, goal)
@@ -437,6 +430,9 @@ class WhatIf:
         The share of the second class that predictions are adapted to, and the one to report.
     cut : float
         Probability from which on a case is flagged: one half, or what costs ask for.
+    threshold : float or None
+        The raw score of that probability, after what the verdict says is done to predictions; None
+        where no score reaches it.
     """
 
     scores: Vector
@@ -445,18 +441,30 @@ class WhatIf:
     share: float
     now: float
     cut: float
+    threshold: float | None
 
     @classmethod
     def of(
-        cls, y_proba: Floats, y: Indices, estimate: PriorEstimate, now: float, goal: Goal
+        cls,
+        y_proba: Floats,
+        y: Indices,
+        estimate: PriorEstimate,
+        acting: PriorEstimate,
+        now: float,
+        goal: Goal,
     ) -> "WhatIf | None":
         """Count validation; None where there is nothing to tell the classes by."""
         share = float(estimate.priors[1])
         if not 0 < share < 1 or not 0 < now < 1 or np.unique(y).size < 2:
             return None
         scores = expit(np.linspace(-18, 18, STEPS))
-        adapted = adapting(estimate).adapt(np.column_stack([1 - scores, scores]))
-        log_odds = np.maximum.accumulate(logit(adapted[:, 1].clip(1e-12, 1 - 1e-12)))
+        log_odds, acted = (
+            np.maximum.accumulate(logit(adapted[:, 1].clip(1e-12, 1 - 1e-12)))
+            for adapted in (
+                one.adapt(np.column_stack([1 - scores, scores]))
+                for one in (adapting(estimate), acting)
+            )
+        )
         above = np.array(
             [
                 1 - np.searchsorted(np.sort(of), scores) / of.size
@@ -469,7 +477,9 @@ class WhatIf:
             if alarm <= 0 or miss <= 0:
                 return None
             cut = float(alarm / (alarm + miss))
-        return cls(scores, log_odds.round(6), above.round(6), share, now, cut)
+        reached = float(logit(cut)) <= acted[-1]
+        threshold = float(expit(np.interp(logit(cut), acted, logit(scores)))) if reached else None
+        return cls(scores, log_odds.round(6), above.round(6), share, now, cut, threshold)
 
     def at(self, share: float) -> dict[str, float | None]:
         """Return threshold, alerts, missed cases and positive predictive value at a share."""
@@ -491,8 +501,3 @@ class WhatIf:
     def rows(self) -> list[dict[str, float | None]]:
         """The table, with the share now among the others."""
         return [self.at(share) for share in sorted({*PREVALENCES, self.now})]
-
-    @property
-    def threshold(self) -> Threshold:
-        """Above which score to decide for the second class at the estimated share."""
-        return Threshold(self.cut, self.at(self.share)["threshold"])

@@ -447,7 +447,6 @@ def _data(facts: Facts) -> dict[str, Any]:
                 else {
                     **asdict(facts.what_if),
                     "rows": facts.what_if.rows,
-                    "threshold": facts.what_if.threshold.raw,
                 },
                 "warnings": facts.warnings,
             }

@@ -28,6 +28,7 @@ from priorshift.border import (
 )
 from priorshift.counts import DecisionCounts
 from priorshift.estimators import Auto, PriorEstimate, PriorEstimator
+from priorshift.evidence import explain
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.sklearn._predictions import (
     Fold,
@@ -42,6 +43,7 @@ from priorshift.sklearn._predictions import (
     require_classes,
     split,
 )
+from priorshift.verdict import REFUTED
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,10 @@ class Target:
         if self.counts is None:
             return estimator.estimate(np.concatenate(self.batches))
         return estimator.estimate_counts(self.counts)
+
+
+MOST_CLASSES = 500
+"""Classes beyond which it is not checked whether prior shift explains a target."""
 
 
 class ClassifierWrapper(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
@@ -345,7 +351,9 @@ class PriorAdaptedClassifier(ClassifierWrapper):
     def adapt(self, X: Any) -> Self:
         """Estimate the target priors from unlabelled rows, and adapt predictions to them.
 
-        Sets `shift_` and `target_priors_`, replacing those of any earlier call.
+        Sets `shift_` and `target_priors_`, replacing those of any earlier call. It assumes prior
+        shift: that each class looks as it did and only the class balance changed. Where the size of
+        what changed refutes that, it warns; `assess` tells more, and which rows to label.
 
         Parameters
         ----------
@@ -449,10 +457,30 @@ class PriorAdaptedClassifier(ClassifierWrapper):
         if anew or self._target is None:
             # in full precision, whatever is kept
             shift = estimator.estimate(Predictions.from_checked(y_proba))
+            self._warn_where_refuted(shift, y_proba)
             return self._follow(shift.priors, shift, Target.of(y_proba, estimator))
         target = self._target + Target.of(y_proba, estimator)
         shift = target.estimate(estimator)
         return self._follow(shift.priors, shift, target)
+
+    def _warn_where_refuted(self, shift: PriorEstimate, y_proba: Floats) -> None:
+        """Warn where a change of class balance surely explains too little of what changed."""
+        rows, K = self.prior_estimator_._validation, self.classes_.size
+        if rows is None or rows.y is None or not shift.strength or K > MOST_CLASSES:
+            return
+        if shift.unseen_classes or self.calibrator is not None:
+            return
+        if not isinstance(self.estimator, FrozenEstimator):
+            return  # other models than `estimator_` made the out-of-fold predictions
+        before = np.bincount(rows.y, minlength=K) / rows.y.size
+        found = explain(rows.y_proba, rows.y, y_proba, before)
+        if found.value is not None and found.interval[1] < REFUTED:  # type: ignore[index]
+            warn_user(
+                f"a change of class balance explains only {found.value:.0%} of what changed in "
+                "the predictions, and adapting assumes that nothing else did: it may harm. See "
+                "assess.",
+                PriorShiftWarning,
+            )
 
     def _follow(
         self, priors: Vector, shift: PriorEstimate | None = None, target: Target | None = None
