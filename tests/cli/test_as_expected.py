@@ -131,9 +131,7 @@ def test_adapted_numbers_have_no_more_digits_than_they_need(data, files, write, 
     output = tmp_path / "o.csv"
     ok("adapt", *files, "--output", output)
     for row in cells(output)[1:]:
-        digits = [cell.partition("e")[0].replace(".", "").lstrip("0") for cell in row]
-        assert max(map(len, digits)) <= 12
-        assert sum(map(float, row)) == pytest.approx(1, abs=1e-11)
+        assert row == [repr(float(cell)) for cell in row]  # the shortest that comes back
     target = tmp_path / "plain.csv"
     target.write_text("ant,bee,cow\n0.50,0.3,2e-1\n.2,0.3,0.500\n")
     same = "ant=0.2,bee=0.3,cow=0.5"

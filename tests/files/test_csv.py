@@ -114,8 +114,8 @@ def test_columns_come_in_the_order_asked_for(make):
 def test_numeric_columns_are_told_from_others(make):
     file = make(",id,a,text,label,gone,b\n0,x1,1,z,3,,\n1,x2,,z,4,,1e-3\n")
     assert file.names == ("a", "b")
-    with pytest.raises(ValueError, match="row 0, column 'b' holds '', not a number"):
-        file.values(None)
+    # missing cells are NaN, which is refused where predictions are checked, or dropped
+    np.testing.assert_array_equal(file.values(None), [[1, np.nan], [np.nan, 1e-3]])
     assert open_predictions(file.path, label_column="b").names == ("a", "label")
 
 
@@ -123,7 +123,7 @@ def test_blanks_around_names_and_labels_do_not_count(make):
     file = make("label, cat, dog \n cat, 0.5, 0.5\n")
     assert file.names == ("cat", "dog")
     assert file.labels().tolist() == ["cat"]
-    assert rewritten(file) == b"label, cat, dog \n cat,0.5,0.5\n"
+    assert rewritten(file) == b"label, cat, dog \n cat, 0.5, 0.5\n"  # numbers that stay, stay
 
 
 def test_labels_are_text_or_absent(make):
@@ -144,11 +144,14 @@ def test_a_header_alone_has_no_rows(make):
     ("text", "message"),
     [
         (b"", r"t\.csv is empty; a CSV file begins with a header"),
-        (b"a,b\n1,2,3\n", "row 0 has 3 cells but the header has 2"),
+        (b"a,b\n1,2,3\n", "line 2 has 3 cells but the header has 2"),
         (b"a,b,a\n1,2,3\n", r"the header of .*t\.csv names 'a' twice"),
         (b"a,b\n1,\xff\n", r"t\.csv is not UTF-8 text"),
         ("a,b\n1,2\n".encode("utf-16"), r"t\.csv is not UTF-8 text"),
-        (b"a;b\n1;2;3\n", "row 0 has 3 cells but the header has 2; .* quote cells with semicolons"),
+        (
+            b"a;b\n1;2;3\n",
+            "line 2 has 3 cells but the header has 2; .* quote cells with semicolons",
+        ),
         (b"\x1f\x8b\x08\0\0\0\0\0", r"t\.csv cannot be read: .*; write it again"),
         (b'a,b\n"' + b"x" * 200_000 + b'",1\n', r"t\.csv cannot be read as CSV"),
     ],
@@ -158,9 +161,9 @@ def test_bad_files_are_named(make, text, message):
         make(text).values(None)
 
 
-def test_a_bad_cell_is_named_by_its_row_in_the_file(make, monkeypatch):
+def test_a_bad_cell_is_named_by_its_line_in_the_file(make, monkeypatch):
     monkeypatch.setattr(_base, "BLOCK_ROWS", 2)
-    with pytest.raises(ValueError, match=r"t\.csv: row 3, column 'b' holds 'x', not a number"):
+    with pytest.raises(ValueError, match=r"t\.csv: line 5, column 'b' holds 'x', not a number"):
         make("a,b\n" + "1,0\n" * 3 + "1,x\n").values(["a", "b"])
 
 
