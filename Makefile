@@ -167,7 +167,7 @@ test-dist: build ## run a few tests from the unpacked source distribution, and R
 	rm -rf build/dist && mkdir -p build/dist
 	tar -xzf dist/*.tar.gz -C build/dist --strip-components=1
 	cd build/dist && PYTHONPATH=src $(CURDIR)/$(BIN)/python -m pytest -q -p no:cacheprovider $(SMOKE)
-	$(PYTHON) -m venv build/wheel && build/wheel/bin/pip install --quiet "$$(echo dist/*.whl)[report,tables]"
+	$(PYTHON) -m venv build/wheel && build/wheel/bin/pip install --quiet --constraint constraints/demo.txt "$$(echo dist/*.whl)[report,tables]"
 	cd build/wheel && bin/priorshift demo --save-data . --output demo.html >demo.txt
 	cd build/wheel && bin/priorshift assess validation.csv target.csv
 	! build/wheel/bin/python -c 'import lab' 2>/dev/null

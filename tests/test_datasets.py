@@ -167,7 +167,7 @@ def test_true_priors_give_back_what_the_shift_took(data):
 
 
 @pytest.mark.filterwarnings("ignore::priorshift.PriorShiftWarning")  # cm and bbse clip
-@pytest.mark.parametrize("method", sorted(set(ps.available_estimators()) - {"na"}))
+@pytest.mark.parametrize("method", sorted(set(ps.available_estimators()) - {"na", "mean"}))
 def test_every_method_helps(data, method):
     shift = estimate(data, method)
     assert np.abs(shift.priors - true_priors(data)).sum() < 0.5

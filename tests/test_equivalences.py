@@ -76,6 +76,7 @@ def test_class_permutation_permutes_the_answer(data, rng, name):
         name, y_proba_val[:, order], y_val, y_proba[:, order], source[order], classes=order
     )
     tol = 1e-3 if name in POSTERIOR else 1e-6  # as far as a gap of 0.01 nats allows
+    tol = 1e-4 if name == "auto" else tol  # as far as its calibrators are fitted
     np.testing.assert_allclose(permuted.priors, plain.priors[order], atol=tol)
 
 

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 import priorshift as ps
 
 NEED_ROWS = ["na", "em", "map", "mapls", "em-labels"]
-FITTED = ["auto", "elsa", "gls", "em-bcts"]  # they need rows as well, and a fit of some size
+FITTED = [
+    "auto",
+    "mean",
+    "elsa",
+    "gls",
+    "em-bcts",
+]  # they need rows as well, and a fit of some size
 COUNTED = [name for name in ps.available_estimators() if name not in NEED_ROWS + FITTED]
 SOURCE, TARGET = np.array([0.4, 0.3, 0.2, 0.1]), np.array([0.1, 0.2, 0.3, 0.4])
 ESTIMATORS = [ps.get_estimator(name) for name in COUNTED] + [

@@ -30,8 +30,8 @@ def _with_columns(wrapped: Any) -> Any:
 
 
 @command(
-    "backtest history.csv --group-column month",
-    ("backtest history.csv --group-column site --goal log_loss",),
+    "backtest target.csv --group-column part",
+    ("backtest target.csv --group-column part --goal log_loss",),
 )
 @click.argument("history", type=INPUT)
 @click.option(

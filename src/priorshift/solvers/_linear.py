@@ -107,7 +107,7 @@ def is_singular(M: Vector | SparseBlock) -> bool:
         inverse_condition, _ = dgecon(factors, float(np.abs(M).sum(axis=0).max()))
         if not failed and inverse_condition > 10 * M.shape[0] * _cutoff(M):  # far from it
             return False
-    return np.isinf(condition_number(M))
+    return bool(np.isinf(condition_number(M)))
 
 
 def undetermined(M: Vector) -> Mask:
