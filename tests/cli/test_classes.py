@@ -136,7 +136,7 @@ def test_a_numeric_column_of_both_files_that_is_no_class_is_left_out(data, write
     target = write("t.parquet", data.y_proba, id=range(200))
     result = ok("estimate", "--validation", validation, "--target", target, "--json")
     assert result.stderr == (
-        "Not taken as classes: 'id'. Rows sum to 1 without them, and no label is called so.\n"
+        "Not taken as classes: 'id'. Rows sum to 1 without them, and no label has their name.\n"
     )
     assert json.loads(result.stdout)["priors"] == expected(data)
     chosen = estimate(validation, target, "--class-columns", "cow, ant,bee")

@@ -220,7 +220,7 @@ def test_em_needs_source_priors_alone(data, files, ask, refuse):
     assert answer["priors"] == shift.estimate(data.y_proba).to_dict()["priors"]
     line = refuse(2, "estimate", *target, "--source-priors", "ant=1,bee=1,cow=1")
     assert line == (
-        "scm-l needs --validation here; em and map can do with --source-priors alone, ppi with "
+        "scm-l needs --validation here; em and map need only --source-priors, ppi only "
         "--target-label-column."
     )
     line = refuse(2, "estimate", *target, "--method", "em")

@@ -166,8 +166,8 @@ def _without_others(
     if not others:
         return None
     note(
-        f"Not taken as classes: {some(others)}. Rows sum to 1 without them, and no label is called "
-        "so."
+        f"Not taken as classes: {some(others)}. Rows sum to 1 without them, and no label has "
+        "their name."
     )
     return {name: name for name in classes}
 

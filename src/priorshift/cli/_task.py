@@ -251,8 +251,8 @@ class Task:
             if self.y_proba_val is not None:
                 raise
             raise click.UsageError(
-                f"{method} needs --validation here; em and map can do with --source-priors alone, "
-                "ppi with --target-label-column."
+                f"{method} needs --validation here; em and map need only --source-priors, "
+                "ppi only --target-label-column."
             ) from None
         return estimator
 
