@@ -59,16 +59,18 @@ class Done(NamedTuple):
 
 
 def measure(target: Target, adapted: Any, shares: Any, interval: Any = None) -> Done:
-    """Compare with the truth; without an interval, bounds are 0 and 1."""
+    """Compare with the truth; without an interval, nothing is said of bounds."""
     y, K = target.y, target.y_proba.shape[1]
     truth, decided = np.bincount(y, minlength=K) / y.size, np.asarray(adapted).argmax(axis=1)
     raw = target.y_proba.argmax(axis=1)
-    low, high = (np.zeros(K), np.ones(K)) if interval is None else interval.T
-    outside = np.maximum(low - truth, 0) + np.maximum(truth - high, 0)
     gain = 100 * float((decided == y).mean() - (raw == y).mean())
+    changed, off = bool((decided != raw).any()), float(np.abs(shares - truth).sum())
+    if interval is None:
+        return Done(gain, changed, off, np.nan, np.nan)
+    low, high = interval.T
+    outside = np.maximum(low - truth, 0) + np.maximum(truth - high, 0)
     score = float((high - low + 40 * outside).mean())
-    off = float(np.abs(shares - truth).sum())
-    return Done(gain, bool((decided != raw).any()), off, float((outside == 0).mean()), score)
+    return Done(gain, changed, off, float((outside == 0).mean()), score)
 
 
 def assessed(target: Target, labels: int = 0) -> Done:
@@ -152,6 +154,6 @@ def _row(done: list[Done], best: np.ndarray, part: np.ndarray) -> list[str]:
         f"{gain.sum() / max(best.sum(), 1e-9):.0%}",
         f"{gain.min():+.1f}",
         f"{off:.3f}",
-        f"{held:.0%}",
-        f"{score:.2f}",
+        "-" if np.isnan(held) else f"{held:.0%}",
+        "-" if np.isnan(score) else f"{score:.2f}",
     ]
