@@ -7,7 +7,7 @@ import pytest
 
 NEEDED = {
     "src/priorshift/torch_sampler.py": "torch",
-    "src/priorshift/border/_dask.py": "distributed",
+    "src/priorshift/border/clusters.py": "distributed",
     "lab/paper/networks.py": "torch",
 }
 

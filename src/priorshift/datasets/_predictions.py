@@ -132,7 +132,7 @@ def unpack_proba(codes: Codes) -> Vector:
     --------
     >>> import numpy as np
     >>> unpack_proba(np.array([[0, 710, 710]], np.uint16)).round(4)
-    array([[0.5, 0.25, 0.25]])
+    array([[0.5001, 0.25  , 0.25  ]])
     """
     proba = np.exp(-codes.astype(np.float64) / STEPS)
     return proba / proba.sum(axis=1, keepdims=True)
