@@ -170,7 +170,7 @@ test-dist: build ## run a few tests from the unpacked source distribution, and R
 	$(PYTHON) -m venv build/wheel && build/wheel/bin/pip install --quiet --constraint constraints/demo.txt "$$(echo dist/*.whl)[report,tables]"
 	cd build/wheel && bin/priorshift demo --save-data . --output demo.html >demo.txt
 	cd build/wheel && bin/priorshift assess validation.csv target.csv
-	! build/wheel/bin/python -c 'import lab' 2>/dev/null
+	cd build/wheel && ! bin/python -c 'import lab' 2>/dev/null
 
 clean: ## remove caches and build results
 	rm -rf build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
