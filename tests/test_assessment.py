@@ -394,3 +394,30 @@ def test_ppi_can_be_the_method_of_an_assessment(shifted):
     assert found.estimate.interval_method == "prediction-powered"
     with pytest.raises(ValueError, match="needs labels of some rows"):
         ps.assess(y_proba_val, y_val, y_proba, method="ppi")
+
+
+def test_a_judge_that_drifted_is_said_first(rng):
+    """Three verdicts and two classes: the fit can fail, and then no share can be trusted."""
+    errors = np.array([[0.75, 0.10, 0.15], [0.05, 0.85, 0.10]])
+    drifted = np.array([[0.55, 0.10, 0.35], [0.02, 0.90, 0.08]])
+    names = np.array(["fail", "pass", "unsure"])
+
+    def draw(n, share, errors):
+        truth = (rng.random(n) < share).astype(int)
+        return names[(rng.random(n)[:, None] > errors[truth].cumsum(axis=1)).sum(axis=1)], truth
+
+    y_pred_val, truth = draw(400, 0.6, errors)
+    given = {"y_pred_val": y_pred_val, "y_val": names[truth]}
+    same = ps.assess(**given, y_pred_target=draw(3000, 0.4, errors)[0])
+    assert same.verdict == "leave"
+    assert "nothing says that they err otherwise" in same.reasons[1]
+    assert not any("diagnostics" in reason for reason in same.reasons)
+    y_pred_target, truth = draw(3000, 0.4, drifted)
+    found = ps.assess(**given, y_pred_target=y_pred_target)
+    assert (found.verdict, found.action) == ("unclear", "none")
+    assert found.sentence.startswith("Unclear: the decisions err otherwise than on validation")
+    assert found.reasons[0].startswith("The decisions fit no mixture")
+    labels = np.where(np.arange(3000) < 300, names[truth], None)
+    labelled = ps.assess(**given, y_pred_target=y_pred_target, y_target=labels)
+    assert labelled.verdict == "leave"  # labels settle it
+    assert labelled.shares_to_report.method == "ppi"

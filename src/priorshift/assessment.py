@@ -74,6 +74,7 @@ from priorshift.evidence import (
     promise,
     read_groups,
     replay,
+    require_decisions,
     rows_that_differ,
     shares_by_history,
     shares_by_labels,
@@ -462,7 +463,7 @@ def assess(
     check_level(confidence_level, "confidence_level")
     given = {"source_priors": source_priors, "source_label_priors": source_label_priors}
     if y_pred_val is not None or y_pred_target is not None:
-        _require_pair(y_pred_val, y_pred_target, y_val, y_proba_val, y_proba_target)
+        require_decisions(y_pred_val, y_pred_target, y_val, y_proba_val, y_proba_target)
         classes, decided, _ = read_decisions(y_pred_val, y_val, classes)  # type: ignore[arg-type]
         y_proba_val = Predictions.from_decisions(decided, classes.size)
         y_proba_target = as_decisions(y_pred_target, classes)
@@ -522,18 +523,6 @@ def assess(
         facts=(*found.facts, *no_interval),
         warnings=tuple(dict.fromkeys((*told, *found.warnings))),
     )
-
-
-def _require_pair(
-    y_pred_val: Any, y_pred_target: Any, y_val: Any, y_proba_val: Any, y_proba_target: Any
-) -> None:
-    """Refuse decisions of one part only, or with probabilities beside them."""
-    if y_proba_val is not None or y_proba_target is not None:
-        raise ValueError("y_proba and y_pred are two ways to give the same; pass one of them.")
-    if y_pred_val is None or y_pred_target is None or y_val is None:
-        raise ValueError(
-            "an assessment of decisions needs y_pred_val, y_val and y_pred_target; one is missing."
-        )
 
 
 def weigh(
@@ -606,7 +595,7 @@ def _weigh(
     with _collected() as told:
         numbers = _gather(data, estimate, level, goal, mean, groups)
         test, untested = _test(data, given, seed)
-    estimate, obstacle = numbers.estimate, _obstacle(data, estimate)
+    estimate, obstacle = numbers.estimate, _obstacle(data, estimate, test)
     near = past if past is not None and past.reaches(numbers.moved) else None
     shifted = None if test is None else test.rejected
     ruling = _rule(data, numbers, goal, shifted, near, assumed, obstacle)
@@ -614,7 +603,7 @@ def _weigh(
     before, after = numbers.before, _score_after(data, numbers, gain.value, goal)
     report = _report(data, numbers, ruling, near, assumed, level)
     if data.decided_shares is not None:
-        said = _headline_of_decisions(report, data.decided_shares)
+        said = _headline_of_decisions(report, data.decided_shares, ruling.verdict == "unclear")
     else:
         said = headline(
             ruling.why,
@@ -900,7 +889,8 @@ def _gather(
     try:
         diagnostics = diagnose(*rows, estimate, confidence_level=level)
     except ValueError as error:
-        missing = (fact("no_diagnostics", error=str(error)),)
+        if data.decided_shares is None:  # of decisions, it is about adapting them
+            missing = (fact("no_diagnostics", error=str(error)),)
     scores = _scores(data, estimate, level, goal, diagnostics)
     before, after, _ = scores or (None, None, None)
     if fitted is None:
@@ -1144,6 +1134,8 @@ def _report(
     if mean is None:  # decisions: what labels say where they contradict the estimate, or know more
         if ppi is None or ppi.interval is None or ppi.standard_error is None:
             return estimate
+        if ruling.why == "drifted":
+            return ppi
         low, high = ppi.interval.T
         if ((estimate.priors < low) | (estimate.priors > high)).any():
             return ppi
@@ -1191,7 +1183,9 @@ def _rule(
     Without a test, what the method decided tells whether the class balance changed.
     """
     if data.decided_shares is not None:
-        return Ruling("leave", "none", "decisions", Gain(0.0, 0.0))
+        why, gain = "decisions" if obstacle is None else obstacle.name, Gain(0.0, 0.0)
+        lost = obstacle is not None and numbers.ppi is None
+        return Ruling("unclear" if lost else "leave", "none", why, gain)
     decided = numbers.estimate.decision
     if shifted is None:
         shifted = decided is None or decided["reason"] != "no_shift"
@@ -1207,11 +1201,12 @@ def _rule(
     )
 
 
-def _obstacle(data: Data, estimate: PriorEstimate) -> Fact | None:
+def _obstacle(data: Data, estimate: PriorEstimate, test: ShiftTest | None = None) -> Fact | None:
     """Say why nothing can be judged, if so: inputs that do not fit, or an unknown class."""
     values, y = data.y_proba_val.values, data.y_val
     if data.decided_shares is not None:
-        return None
+        found = None if test is None else test.assumption
+        return found.fact_of_decisions() if found is not None and found.rejected else None
     if (said := order_in_words(values, y, data.classes)) is not None:
         return fact("columns_swapped", text=said)
     z, least = label_information(values, y), least_information(y.size)
@@ -1262,7 +1257,11 @@ def _facts(
     if test is not None:  # how far it changed is what the estimate says, as everywhere
         yield test.fact((report if mean is None else estimate).total_variation)
     if mean is None:
-        yield fact("by_decisions", n_target=data.n_target)
+        found = None if test is None else test.assumption
+        if found is None:
+            yield fact("by_decisions", n_target=data.n_target)
+        elif not found.rejected:  # else it was said first
+            yield found.fact_of_decisions()
     else:
         yield from _facts_of_kind(data, numbers, test, assumed)
         full = numbers.promises["adapt"]
@@ -1324,7 +1323,7 @@ def _advice(data: Data, numbers: Numbers) -> Iterator[Fact]:
     yield fact("label_rows", n=min(LABELS, data.n_target), more=numbers.measured is not None)
 
 
-def _headline_of_decisions(report: PriorEstimate, decided: Vector) -> Headline:
+def _headline_of_decisions(report: PriorEstimate, decided: Vector, drifted: bool) -> Headline:
     """Say that decisions stay, and which shares to report in place of their counts."""
     shares, K, vague = report.priors, decided.size, None
     if (k := vaguest_share(report)) is not None and report.interval is not None:
@@ -1332,4 +1331,4 @@ def _headline_of_decisions(report: PriorEstimate, decided: Vector) -> Headline:
     few = K <= MOST_NAMED
     which = np.arange(K) if few else movers(shares - decided, MOST_NAMED - 1)
     named = [(report.classes[k], float(shares[k]), float(decided[k])) for k in which]
-    return decisions_headline(named, all_named=few, vague=vague)
+    return decisions_headline(named, all_named=few, vague=vague, drifted=drifted)

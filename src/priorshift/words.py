@@ -202,6 +202,7 @@ def decisions_headline(
     *,
     all_named: bool,
     vague: tuple[Any, float, float] | None,
+    drifted: bool = False,
 ) -> Headline:
     """Say that decisions stay as they are, and which shares to report.
 
@@ -212,7 +213,15 @@ def decisions_headline(
         Whether these are all classes.
     vague : (class, low, high), optional
         A share that is too vague to report.
+    drifted : bool
+        Whether decisions err otherwise than on validation, and no labels help.
     """
+    if drifted:
+        return Headline(
+            "Unclear",
+            "the decisions err otherwise than on validation, so neither their counts nor corrected "
+            "shares can be trusted. Label some target rows, drawn at random.",
+        )
     if vague is not None:
         name, low, high = vague
         return Headline(
@@ -349,6 +358,10 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     "repeated": _repeated,
     "by_decisions": "The correction assumes that the {n_target:,} decisions err as often as on "
     "validation. Decisions alone cannot show whether they do; labels of some target rows can.",
+    "errs_alike": "The decisions fit a mixture of the classes as validation shows them (p = "
+    "{p_value:.2f}): nothing says that they err otherwise than there.",
+    "drifted": "The decisions fit no mixture of the classes as validation shows them (p = "
+    "{p_value:.3f}): they err otherwise than on validation, so corrected shares are wrong too.",
     # what does adapting gain?
     "if_prior_shift": _promised("each class looks as it did"),
     "if_covariate_shift": _promised("predictions mean what they did and other cases came"),

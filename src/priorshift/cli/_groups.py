@@ -32,6 +32,7 @@ from priorshift.cli._options import (
     method_option,
     output_option,
     overwrite_option,
+    pooling_option,
 )
 from priorshift.cli._task import CONFIDENCE_LEVEL, Task, open_task
 from priorshift.files import PredictionFile, atomic_file
@@ -192,21 +193,6 @@ def _percents(values: Any) -> list[str]:
     return [f"{100 * value:.1f}" for value in values.tolist()]
 
 
-def read_pooling(_: click.Context, param: click.Parameter, value: str) -> float | str | None:
-    """Read `auto`, `none`, or a number of rows."""
-    if value in ("auto", "none"):
-        return None if value == "none" else value
-    try:
-        rows = float(value)
-    except ValueError:
-        rows = np.nan
-    if not rows >= 0:
-        raise click.BadParameter(
-            f"{value!r} is neither auto, none, nor a number of rows.", param=param
-        )
-    return rows
-
-
 @command(
     "groups validation.csv target.csv --group-column part",
 )
@@ -218,15 +204,7 @@ def read_pooling(_: click.Context, param: click.Parameter, value: str) -> float 
     help="Column, or array of an npz, with the group of each target row.",
 )
 @method_option(lambda traits: traits.batch is not None)
-@click.option(
-    "--pooling",
-    callback=read_pooling,
-    default="auto",
-    show_default=True,
-    metavar="auto|none|ROWS",
-    help="How far small groups are drawn to the others: as the data support, not at all, or as if "
-    "so many more rows of every group followed the pooled priors.",
-)
+@pooling_option
 @confidence_option
 @click.option(
     "--adapt",

@@ -11,16 +11,35 @@ ranks within each decision: of the confidence, and of the runner-up's share of t
 over all decisions (4 numbers) they notice what changes every class alike, such as noise or blur,
 also with many classes; the mean rank within each decision (one number per class) notices a change
 of few classes. The statistic adds the mean squares of both.
+
+Decisions without probabilities are all equally sure. With more kinds of decisions than classes,
+such as a judge's *unsure*, q = C p has more equations than unknowns, and how far q is from every
+mixture is the statistic. With as many, only a q outside all mixtures tells: fewer positives than a
+test gives by mistake.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from priorshift._typing import Indices, Vector
-from priorshift.border import check_level, check_resamples
-from priorshift.evidence._deviations import ENTRIES, Deviations, Power, p_value, random_signs
+from priorshift.border import (
+    Predictions,
+    as_decisions,
+    check_level,
+    check_resamples,
+    read_decisions,
+)
+from priorshift.evidence._deviations import (
+    ENTRIES,
+    Deviations,
+    Power,
+    draw_noise,
+    p_value,
+    random_signs,
+)
 from priorshift.evidence._results import AssumptionTest
 from priorshift.evidence._samples import (
     MOST_DECIMALS,
@@ -39,7 +58,7 @@ MOST_ENTRIES = 2 * 10**7
 LEAST_ROWS = 5
 """Rows of a decision, on either side, for it to be compared by itself."""
 
-LEAST_WORTH = 100.0
+LEAST_WORTH, LEAST_WORTH_OF_DECISIONS = 100.0, 60.0
 """Effective validation rows below which there is no test."""
 
 BORROWED = 10.0
@@ -52,11 +71,13 @@ N_SOLVES = 2
 
 
 def check_assumption(
-    y_proba_val: ArrayLike,
-    y_val: ArrayLike,
-    y_proba_target: ArrayLike,
+    y_proba_val: ArrayLike | None = None,
+    y_val: ArrayLike | None = None,
+    y_proba_target: ArrayLike | None = None,
     classes: ArrayLike | None = None,
     *,
+    y_pred_val: ArrayLike | None = None,
+    y_pred_target: ArrayLike | None = None,
     alpha: float = 0.05,
     n_resamples: int = N_RESAMPLES,
     random_state: int | np.random.Generator | None = None,
@@ -70,6 +91,9 @@ def check_assumption(
     ----------
     y_proba_val, y_val, y_proba_target, classes, alpha, random_state
         As for `detect_shift`; validation may have any class balance.
+    y_pred_val, y_pred_target : array-like of shape (n_val,) and (n_target,), optional
+        Decisions instead of probabilities. They can be checked where there are more kinds of them
+        than classes.
     n_resamples : int, default=199
         Draws of the null distribution; each estimates the priors again.
 
@@ -87,7 +111,12 @@ def check_assumption(
     """
     alpha = check_level(alpha)
     n_resamples = check_resamples(n_resamples, alpha)
-    samples = read_samples(y_proba_val, y_val, y_proba_target, classes)
+    if y_pred_val is not None or y_pred_target is not None:
+        require_decisions(y_pred_val, y_pred_target, y_val, y_proba_val, y_proba_target)
+        classes, decided, _ = read_decisions(y_pred_val, y_val, classes)  # type: ignore[arg-type]
+        y_proba_val = Predictions.from_decisions(decided, classes.size)
+        y_proba_target = as_decisions(y_pred_target, classes)
+    samples = read_samples(y_proba_val, y_val, y_proba_target, classes)  # type: ignore[arg-type]
     return assumption_of(samples, alpha, n_resamples, np.random.default_rng(random_state))
 
 
@@ -99,7 +128,10 @@ def assumption_of(
     part, *repeated = without_repeats(_at_most(rounded, rng))
     found = _Comparison.of(part) if _enough(part) else None
     answer = None
-    if found is not None and found.features.compared.size and found.worth >= LEAST_WORTH:
+    if found is not None and _are_decisions(samples):
+        if found.worth >= LEAST_WORTH_OF_DECISIONS:
+            answer = _Answer.of_decisions(found, alpha, n_resamples, rng)
+    elif found is not None and found.features.compared.size and found.worth >= LEAST_WORTH:
         answer = _Answer.of(found, alpha, n_resamples, rng)
     return AssumptionTest(
         statistic=0.0 if answer is None else answer.statistic,
@@ -118,7 +150,26 @@ def assumption_of(
         n_repeated_val=repeated[0],
         n_repeated_target=repeated[1],
         notes=notes,
+        of_decisions=samples.validation.decided is not None,
     )
+
+
+def require_decisions(
+    y_pred_val: Any, y_pred_target: Any, y_val: Any, y_proba_val: Any, y_proba_target: Any
+) -> None:
+    """Refuse decisions of one part only, or with probabilities beside them."""
+    if y_proba_val is not None or y_proba_target is not None:
+        raise ValueError("y_proba and y_pred are two ways to give the same; pass one of them.")
+    if y_pred_val is None or y_pred_target is None or y_val is None:
+        raise ValueError(
+            "an assessment of decisions needs y_pred_val, y_val and y_pred_target; one is missing."
+        )
+
+
+def _are_decisions(samples: Samples) -> bool:
+    """Tell whether every row of both sides is certain of one class."""
+    sides = (samples.y_proba_val, samples.y_proba_target)
+    return all(bool((side.max(axis=1) == 1).all()) for side in sides)
 
 
 def _at_most(samples: Samples, rng: np.random.Generator) -> Samples:
@@ -327,6 +378,24 @@ class _Answer:
     p_value: float
     n_directions: int
     detectable_effect: float | None
+
+    @classmethod
+    def of_decisions(
+        cls, found: _Comparison, alpha: float, n_resamples: int, rng: np.random.Generator
+    ) -> "_Answer | None":
+        """Compare how far decisions are from every mixture with draws of that; None if all fit."""
+        K = found.priors.size
+        C, q = found.by_class[:, :K].T, found.target[:K]
+        noise = draw_noise(found.samples, "soft", found.priors, n_resamples, rng)
+        means = np.vstack([q, C @ found.priors + noise])
+        off = means - found.priors_of(means) @ C.T
+        squares = ((off @ found.whitener) ** 2).sum(axis=1)
+        chance = p_value(squares[1:], float(squares[0]))
+        made = (q > 0) | (C > 0).any(axis=1)
+        spare = np.count_nonzero(made) - np.count_nonzero(found.samples.class_counts)
+        if spare < 1 and chance > alpha:
+            return None
+        return cls(float(squares[0]), chance, max(int(spare), 1), None)
 
     @classmethod
     def of(
