@@ -47,6 +47,7 @@ def make_monitor_tables(history: MonitorHistory, names: Sequence[str]) -> dict[s
     records = history.records()[-MAX_STEPS:][::-1]
     changes = [record.priors - history.source_priors for record in records]
     farthest = [(int(movers(change, 1)[0]), change) for change in changes]
+    followed = [(one, k) for one, (k, _) in zip(records, farthest, strict=True)]
     shown, total = len(records), len(history)
     caption = f"The last {shown:,} of {total:,} steps" if shown < total else f"All {total:,} steps"
     steps: list[Column] = [
@@ -54,6 +55,8 @@ def make_monitor_tables(history: MonitorHistory, names: Sequence[str]) -> dict[s
         ("Rows", [record.n_samples for record in records], count),
         ("Change in class balance", history.total_variation[-MAX_STEPS:][::-1], percent),
         ("Moved most, points", [f"{names[k]} {points(c[k])}" for k, c in farthest], None),
+        ("Its share, followed", [one.priors[k] for one, k in followed], percent),
+        ("In this step alone", [one.own_priors[k] for one, k in followed], percent),
         ("Evidence, nats", [record.log_e_value for record in records], number),
         ("Alarm", [describe(record) for record in records], None),
     ]
@@ -75,7 +78,7 @@ def make_monitor_tables(history: MonitorHistory, names: Sequence[str]) -> dict[s
 def monitor_data(history: MonitorHistory, warnings: Sequence[str]) -> dict[str, Any]:
     """Return the numbers as plain values; vectors of classes in the order of `classes`."""
     last = slice(-MAX_STEPS, None)
-    columns = ("index", "n_samples", "priors", "log_e_value", "p_value")
+    columns = ("index", "n_samples", "priors", "own_priors", "log_e_value", "p_value")
     flags = ("alarm", "raised")
     return {
         "method": history.method,
