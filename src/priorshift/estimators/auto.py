@@ -51,7 +51,7 @@ from priorshift.estimators.shares import (
     likeliest_shares,
     share_interval,
 )
-from priorshift.exceptions import PriorShiftWarning, warn_user
+from priorshift.exceptions import PriorShiftWarning, argument, warn_user
 from priorshift.intervals import IntervalRequest, PriorInterval, Votes
 from priorshift.solvers import Mixture, Solution, Status, maximise
 from priorshift.verdict import CAUTION, WORTH, Ruling, judge_gain
@@ -310,8 +310,8 @@ class Auto(PriorEstimator):
         self._balance = source_balance(values, labels, weight, *self._known())
         if not self._balance.priors[self.confusion_.seen].any():
             raise ValueError(
-                "validation has no sample of any class of source_label_priors; add such samples, "
-                "or use EM."
+                f"validation has no sample of any class of {argument('source_label_priors')}; add "
+                "such samples, or use EM."
             )
         self._mismatch = self._say_mismatch()
         self._calibration = average_calibration(
@@ -520,8 +520,9 @@ class Auto(PriorEstimator):
         if ruling.action != "adapt" or not unknown:
             return ruling
         warn_user(
-            f"validation has no sample of class {some(unknown)}, and without source_priors nothing "
-            "says how often it was in training: predictions are left alone. Give source_priors.",
+            f"validation has no sample of class {some(unknown)}, and without "
+            f"{argument('source_priors')} nothing says how often it was in training: predictions "
+            f"are left alone. Give {argument('source_priors')}.",
             PriorShiftWarning,
         )
         return judge_gain(expected, shifted=True, obstacle="unknown_class")

@@ -42,7 +42,7 @@ from priorshift.evidence._samples import (
     read_samples,
     without_repeats,
 )
-from priorshift.exceptions import PriorShiftWarning, warn_user
+from priorshift.exceptions import PriorShiftWarning, argument, warn_user
 from priorshift.solvers import nearest_mixtures, simplex_least_squares
 
 Resampling = Literal["auto", "permutation", "bootstrap"]
@@ -265,12 +265,13 @@ def _null_priors(
         if lost.any():
             notes.append(
                 f"validation has no sample of class {some(samples.classes[lost].tolist())}, "
-                f"{float(null[lost].sum()):.2g} of source_label_priors: the test leaves it out."
+                f"{float(null[lost].sum()):.2g} of {argument('source_label_priors')}: the test "
+                "leaves it out."
             )
             if not null[~lost].any():
                 raise ValueError(
-                    "validation has no sample of any class of source_label_priors; add such "
-                    "samples, or leave out source_label_priors."
+                    "validation has no sample of any class of "
+                    f"{argument('source_label_priors')}; add such samples, or leave it out."
                 )
             null = np.where(lost, 0.0, null) / float(null[~lost].sum())
     for note in notes:
@@ -286,9 +287,9 @@ def _far_from_source(samples: Samples, source: Vector) -> list[str]:
     if distance <= max(FAR, 2 * by_chance):
         return []
     return [
-        f"validation's mean prediction is {distance:.2f} from source_priors, so validation was "
-        "not drawn as the training set was, yet the target is compared with it; give "
-        "source_label_priors, the label frequencies of the training set."
+        f"validation's mean prediction is {distance:.2f} from {argument('source_priors')}, so "
+        "validation was not drawn as the training set was, yet the target is compared with it; "
+        f"give {argument('source_label_priors')}, the label frequencies of the training set."
     ]
 
 
