@@ -200,7 +200,7 @@ def route(monkeypatch):
     rows = []
     original = Mixture.hessian
 
-    def recorded(self, p, n_rows, slope):
+    def recorded(self, p, n_rows=None, slope=None):
         rows.append(self.A.shape[0] if n_rows is None else n_rows)
         return original(self, p, n_rows, slope)
 
