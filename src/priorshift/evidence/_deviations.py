@@ -41,7 +41,7 @@ from priorshift.evidence._samples import Samples, decision_blocks
 ENTRIES = 2**22
 """Random numbers held at once."""
 
-GROUPS, GROUPS_PER_CLASS = 1000, 10
+GROUPS, GROUPS_PER_CLASS = 500, 10
 """Random groups that many rows are drawn by, at least."""
 
 LEAST_PART = 20
