@@ -13,7 +13,7 @@ also with many classes; the mean rank within each decision (one number per class
 of few classes. The statistic adds the mean squares of both.
 
 Noise e of the mean probabilities moves the estimated priors by :math:`\Delta p = R\, e`, least
-squares on the classes that have a share, so the deviation of a function answers a row x with
+squares with a spread of p, so the deviation of a function answers a row x with
 :math:`\varphi(x) - f(x) \cdot R^T E[\varphi]`. Draws give these answers random signs.
 """
 
@@ -55,8 +55,6 @@ NO_VARIANCE = 1e-14
 
 N_SOLVES = 2
 """Times that the priors are estimated, each with the noise at the last ones."""
-
-NO_SHARE = 1e-6
 
 
 def check_assumption(
@@ -248,11 +246,13 @@ class _Comparison:
             b = deviations.whitener.T @ deviations.q
             priors = np.zeros(seen.size)
             priors[seen] = simplex_least_squares(A[:, seen], b, tol=1e-9).value
-        free = np.flatnonzero(priors > NO_SHARE)
-        # shares sum to 1: what the others gain the first one loses
-        moves = np.linalg.pinv(A[:, free[1:]] - A[:, free[:1]], rcond=1e-9)
-        response = np.zeros((seen.size, A.shape[0]))
-        response[free[1:]], response[free[0]] = moves, -moves.sum(axis=0)
+        # least squares of moves that sum to 0; a share p varies by p at the most
+        root = np.sqrt(priors)
+        scaled = A * root
+        normal = scaled.T @ scaled + np.eye(seen.size)
+        *moves, ones = np.linalg.solve(normal, np.column_stack([scaled.T, root])).T
+        moves = np.array(moves) - np.outer(moves @ root / (ones @ root), ones)
+        response = root[:, None] * moves.T
         variance = (response**2).sum(axis=1)
         features = Features.of(samples)
         n, total = samples.n_val, np.zeros((seen.size, features.values.shape[1]))

@@ -34,18 +34,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from priorshift._typing import Floats, Vector
-from priorshift.border import row_blocks
+from priorshift.border import row_blocks, row_slices
 from priorshift.counts import Decision
 from priorshift.evidence._samples import Samples, decision_blocks
 
 ENTRIES = 2**22
 """Random numbers held at once."""
 
-GROUPS, GROUPS_PER_CLASS = 500, 10
+GROUPS, GROUPS_PER_CLASS = 1000, 10
 """Random groups that many rows are drawn by, at least."""
 
-LEAST_PART = 20
-"""Groups of the smaller side at least: those that are not full are not exchanged."""
+LEAST_PART, PER_GROUPING = 20, 100
+"""Groups to exchange: at least so many of the smaller side, as those that are not full stay; rows
+are grouped anew after so many draws."""
 
 ROUNDING = 1e-10
 """Relative size up to which a variance is 0: such directions are left out."""
@@ -191,23 +192,23 @@ def draw_permutations(
 ) -> Vector:
     """Draw q - q_validation with rows exchanged at random, (n_draws, K)."""
     n, M, K = samples.n_val, samples.n_target, samples.classes.size
-    size = max(1, min(group_size(n + M, K), min(n, M) // LEAST_PART))
-    groups, sums, full = [], [], []
-    for side in (samples.y_proba_val, samples.y_proba_target):
-        before = len(groups)
-        sums.append(np.zeros(K))
-        for _, block in decision_blocks(side, decision):
-            groups.append(group_rows(block, size, rng)[: len(block) // size])
-            sums[-1] += block.sum(axis=0)
-        full.append(sum(map(len, groups[before:])))
-    rows = np.concatenate(groups)
-    stay = sums[1] - rows[full[0] :].sum(axis=0)
+    size = max(1, min(2 * group_size(n + M, K), min(n, M) // LEAST_PART))
+    sides = samples.y_proba_val, samples.y_proba_target
     drawn = np.empty((n_draws, K))
-    for part in row_blocks(n_draws, len(rows), 8 * ENTRIES):
-        sides = np.repeat([[False, True]], full, axis=1)
-        in_target = rng.permuted(np.repeat(sides, part.stop - part.start, axis=0), axis=1)
-        total = stay + in_target.astype(np.float64) @ rows
-        drawn[part] = total / M - (sums[0] + sums[1] - total) / n
+    for part in row_slices(n_draws, PER_GROUPING if size > 1 else n_draws):
+        groups, in_target, sums = [], [], np.zeros((2, K))
+        for side, y_proba in enumerate(sides):
+            for _, block in decision_blocks(y_proba, decision):
+                full = len(block) // size
+                groups.append(group_rows(block, size, rng)[:full])
+                in_target += full * [bool(side)]
+                sums[side] += block.sum(axis=0)
+        rows = np.concatenate(groups)
+        stay = sums[1] - rows[in_target].sum(axis=0)
+        for few in row_blocks(part, len(rows), 8 * ENTRIES):
+            arranged = rng.permuted(np.tile(in_target, (few.stop - few.start, 1)), axis=1)
+            total = stay + arranged.astype(np.float64) @ rows
+            drawn[few] = total / M - (sums.sum(axis=0) - total) / n
     return drawn
 
 
