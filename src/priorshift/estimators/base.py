@@ -552,9 +552,8 @@ class PriorEstimator(BaseEstimator):
                 return _marked(found, named)
         if request is None:
             return _marked(self._estimate(values), named)
-        of_interval = as_dense(self, values)
-        found = _marked(self._estimate(values), named)
-        return found.with_interval(self._interval(of_interval, found, request), request)
+        found, interval = self._estimate_within(values, as_dense(self, values), request)
+        return _marked(found, named).with_interval(interval, request)
 
     def estimate_counts(
         self,
@@ -707,6 +706,13 @@ class PriorEstimator(BaseEstimator):
                 PriorShiftWarning,
             )
         return self._estimate_counts(TargetCounts(counts, seen, np.zeros(seen.size)))
+
+    def _estimate_within(
+        self, y_proba: Rows, dense: Rows, request: IntervalRequest
+    ) -> tuple[PriorEstimate, PriorInterval]:
+        """Estimate, and bound the estimate; a method may share work between both."""
+        found = self._estimate(y_proba)
+        return found, self._interval(dense, found, request)
 
     def _interval(
         self, y_proba: Rows, found: PriorEstimate, request: IntervalRequest
