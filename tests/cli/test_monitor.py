@@ -155,7 +155,7 @@ def test_one_line_a_window_goes_to_stdout(folder, ok):
 def test_a_narrow_terminal_names_fewer_classes(folder, ok, monkeypatch):
     monkeypatch.setattr(_console, "PIPE_WIDTH", 75)
     for line in ok("monitor", *folder).stdout.splitlines()[:-1]:
-        assert line.count(" %") == 2  # of one class: followed, and alone
+        assert line.count("%") == 2  # of one class: followed, and alone
         assert len(line) <= 75
 
 
@@ -298,7 +298,7 @@ def test_followed_and_own_shares_are_both_shown_and_named(folder, ok):
     assert last["own_priors"]["cow"] > last["priors"]["cow"] + 0.3
     line = ok("monitor", *folder, "--online", "window").stdout.splitlines()[4]
     followed, own = 100 * last["priors"]["cow"], 100 * last["own_priors"]["cow"]
-    assert f"cow {followed:.1f} % (own {own:.1f} %)" in line
+    assert f"cow {followed:.1f}% (own {own:.1f}%)" in line
     assert "(own) in this window alone" in " ".join(ok("monitor", *folder).stderr.split())
 
 

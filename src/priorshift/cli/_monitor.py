@@ -38,7 +38,7 @@ from priorshift.monitor import ONLINE, PERIODS, MonitorStep, PriorMonitor, cut_w
 from priorshift.plotting import MonitorDisplay
 from priorshift.plotting.style import require_matplotlib
 from priorshift.report import require_packages, write_monitor_report
-from priorshift.text import movers, plural
+from priorshift.text import movers, percent, plural
 from priorshift.verdict import Verdict
 
 Window = tuple[Any, Predictions, Labels | None]
@@ -225,11 +225,11 @@ def tell(step: MonitorStep, verdict: Verdict | None, followed: PriorMonitor, as_
         emit(json.dumps(json.loads(text), ensure_ascii=False) + "\n")
         return
     line = (
-        f"{step.time!s:<12} {step.n_samples:>7,} rows  shift {100 * distance:4.1f} %  "
+        f"{step.time!s:<12} {step.n_samples:>7,} rows  shift {percent(distance):>6}  "
         f"{describe(step):<20} {verdict or '-':<7} "
     )
     moved = [
-        f"{followed.classes_[k]} {100 * share:.1f} % (own {100 * own:.1f} %)"
+        f"{followed.classes_[k]} {percent(share)} (own {percent(own)})"
         for k in movers(change, NAMED)
         for share, own in [(step.priors[k], step.own_priors[k])]
     ]
