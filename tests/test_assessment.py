@@ -12,6 +12,7 @@ import priorshift as ps
 from lab.verdicts import judge, right, simulate, table
 from priorshift import assessment
 from priorshift.border import ArrayTable
+from priorshift.border import rows as border_rows
 
 K = 3
 MEANS = np.array([[0.0, 0.0], [2.0, 0.5], [0.5, 2.5]])
@@ -222,7 +223,7 @@ def test_an_estimator_may_be_given(shifted):
 
 def test_a_target_read_in_blocks_is_assessed_by_a_sample(shifted, monkeypatch):
     y_proba_val, y_val, y_proba, y = shifted
-    monkeypatch.setattr(assessment, "SAMPLE_NUMBERS", 1500 * K)
+    monkeypatch.setattr(border_rows, "SAMPLE_NUMBERS", 1500 * (K + border_rows.PER_ROW))
     found = ps.assess(y_proba_val, y_val, ArrayTable(y_proba), y_target=y)
     assert found.rows_looked_at < 1500 < found.n_target == 3000
     assert found.measured.n_labelled == found.rows_looked_at
@@ -232,7 +233,7 @@ def test_a_target_read_in_blocks_is_assessed_by_a_sample(shifted, monkeypatch):
 
 def test_a_large_array_is_assessed_by_a_sample(shifted, monkeypatch):
     y_proba_val, y_val, y_proba, y = shifted
-    monkeypatch.setattr(assessment, "SAMPLE_NUMBERS", 1500 * K)
+    monkeypatch.setattr(border_rows, "SAMPLE_NUMBERS", 1500 * (K + border_rows.PER_ROW))
     found = ps.assess(y_proba_val, y_val, y_proba, y_target=y)
     again = ps.assess(y_proba_val, y_val, ArrayTable(y_proba), y_target=y)
     assert found.to_dict() == again.to_dict()
@@ -421,3 +422,30 @@ def test_a_judge_that_drifted_is_said_first(rng):
     labelled = ps.assess(**given, y_pred_target=y_pred_target, y_target=labels)
     assert labelled.verdict == "leave"  # labels settle it
     assert labelled.shares_to_report.method == "ppi"
+
+
+@pytest.mark.parametrize("method", ["auto", "scm-l"])
+def test_one_sample_is_one_number_everywhere(shifted, monkeypatch, method):
+    """Verdict, test and estimate speak of the same rows of a large target."""
+    y_proba_val, y_val, y_proba, _ = shifted
+    monkeypatch.setattr(border_rows, "SAMPLE_NUMBERS", 1500 * (K + border_rows.PER_ROW))
+    monkeypatch.setattr(assessment, "MOST_NUMBERS", 1500 * (K + border_rows.PER_ROW))
+    found = ps.assess(y_proba_val, y_val, y_proba, method=method)
+    n = found.rows_looked_at
+    assert n < 1500
+    assert found.estimate.n_target == found.shift_test.n_target == n
+    assert found.calibrated_mean.n_target == found.diagnostics.n_target == n
+    assert f"All of this rests on {n:,} of the target's 3,000 rows" in " ".join(found.reasons)
+    if method == "auto":  # it looks at the same rows by itself
+        alone = ps.Auto().fit(y_proba_val, y_val).estimate(y_proba)
+        np.testing.assert_allclose(alone.priors, found.estimate.priors)
+        assert alone.n_target == n
+
+
+def test_three_rows_are_too_few_to_tell():
+    """Not that predictions and labels do not belong together."""
+    y_proba_val = np.array([[0.6, 0.4], [0.7, 0.3], [0.4, 0.6]])
+    target = np.array([[0.9, 0.1], [0.3, 0.7]] * 30)
+    found = ps.assess(y_proba_val, np.array([0, 1, 0]), target)
+    assert found.sentence == ("Unclear: validation has too few rows to tell. Label more of them.")
+    assert found.reasons[0].startswith("Validation has 3 rows, which is too few to tell")

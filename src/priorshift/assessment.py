@@ -27,6 +27,7 @@ from priorshift.border import (
     check_level,
     check_proba,
     column_of,
+    draw_judged_rows,
     encode_labels,
     is_array,
     is_named,
@@ -94,9 +95,6 @@ FEW_ROWS = 30
 
 LABELS = 40
 """Labels of the target to ask for where a verdict is unclear."""
-
-SAMPLE_NUMBERS = 10_000_000
-"""Rows times classes of the target that are assessed: of a larger one a sample."""
 
 MOST_CLASSES, MOST_CLASSES_OF_ASSUMPTION = 500, 200
 """Classes beyond which the tests take too long."""
@@ -773,7 +771,7 @@ def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, clas
         warn_of_missing_names(y_proba_target, names, "y_proba_target")
     target = ordered(target, names, "y_proba_target")
     n, K = target.shape
-    index = draw_rows(n, K)
+    index = draw_judged_rows(n, K)
     if index.size < n or not is_array(target.values):
         target = target.take(index)
     known, truth = known_labels(y_target, names, n)
@@ -788,14 +786,6 @@ def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, clas
         truth[kept],
         n,
     )
-
-
-def draw_rows(n: int, n_classes: int) -> Indices:
-    """Draw the rows of a large target to look at, the same every time; drawn twice counts once."""
-    n_rows = max(1, SAMPLE_NUMBERS // n_classes)
-    if n_rows >= n:
-        return np.arange(n)
-    return np.unique(np.random.default_rng(0).integers(n, size=n_rows))
 
 
 def is_fitted(estimator: Any) -> bool:
@@ -1213,6 +1203,8 @@ def _obstacle(data: Data, estimate: PriorEstimate, test: ShiftTest | None = None
         return fact("columns_swapped", text=said)
     z, least = label_information(values, y), least_information(y.size)
     if z is not None and z < least:
+        if y.size < FEW_ROWS:
+            return fact("few_rows", n=y.size, least=FEW_ROWS)
         return fact("no_information", n=y.size, z=z, least=least)
     unknown = _unknown_classes(estimate)
     return fact("unknown_class", n=len(unknown)) if unknown else None

@@ -147,6 +147,8 @@ def headline(
             "the columns of the predictions seem to be in another order than the classes. Put them "
             "right before anything else.",
         )
+    if why == "few_rows":
+        return Headline("Unclear", "validation has too few rows to tell. Label more of them.")
     if why == "no_information":
         return Headline(
             "Unclear",
@@ -270,7 +272,7 @@ def say_backtest(
     few = f" {n_groups} groups are too few for a verdict." if n_groups < fewest else ""
     mean, prior, same = (off[one] for one in ("calibrated_mean", "prior_shift", "unchanged"))
     return (
-        f"On your {plural(n, 'past group')} adapting would have {did(gains['adapt'])}{unit} and "
+        f"On your {'past group' if n == 1 else plural(n, 'past group')} adapting would have {did(gains['adapt'])}{unit} and "
         f"calibrating alone would have {did(gains['calibrate'])}; the mean of calibrated "
         f"probabilities was off by {100 * mean:.0f} points, the prior-shift estimate by "
         f"{100 * prior:.0f}, unchanged shares by {100 * same:.0f}.{few}"
@@ -335,6 +337,10 @@ def _measured(goal: Aim, n: int, before: float, after: float) -> str:
 SENTENCES: dict[str, str | Callable[..., str]] = {
     # do validation's predictions and labels belong together?
     "columns_swapped": "Before anything else: {text}",
+    "few_rows": lambda n, least: (
+        f"Validation has {plural(n, 'row')}, which is too few to tell what its predictions are "
+        f"worth: label {least} or more."
+    ),
     "no_information": "Validation's predictions fit its {n:,} labels no better than shuffled "
     "labels (z = {z:.1f}; at least {least:.2g} where they belong together). Are the rows in "
     "another order, or do the labels come from another file or column?",

@@ -136,7 +136,7 @@ def notes_of(shift: PriorEstimate) -> list[str]:
     gap = "" if shift.gap is None else f", gap {shift.gap:.2g}"
     status = STATUS_IN_WORDS[shift.status]
     lines = [
-        f"{status}{gap}; {shift.n_target} target rows; source priors: {shift.source_priors_from}."
+        f"{status}{gap}; {shift.n_target:,} target rows; source priors: {shift.source_priors_from}."
     ]
     if shift.interval is not None:
         lines.append(f"{shift.interval_in_words()}.")

@@ -10,8 +10,8 @@ import click
 import numpy as np
 
 from priorshift._typing import Floats, Labels
-from priorshift.assessment import Assessment, Verdicts, adapting, draw_rows
-from priorshift.border import as_text, is_array, some
+from priorshift.assessment import Assessment, Verdicts, adapting
+from priorshift.border import as_text, draw_judged_rows, is_array, some
 from priorshift.cli._console import busy, note, progress, say, show_table
 from priorshift.cli._documents import (
     check_suffix,
@@ -81,7 +81,7 @@ def _weighed(
     """Return a verdict per group, those that moved most first while the budget lasts."""
     y_proba, y, index = task.target_rows(), task.target_labels(), np.arange(labels.size)
     if not is_array(y_proba.values):
-        index = draw_rows(labels.size, found.classes.size)
+        index = draw_judged_rows(labels.size, found.classes.size)
         y_proba = y_proba.take(index)
     codes = np.unique(labels, return_inverse=True)[1][index]
     by_group = np.argsort(codes, kind="stable")

@@ -194,12 +194,9 @@ def _resumed(saved: PriorMonitor, task: Task, settings: dict[str, Any]) -> Prior
 
 COLUMNS = (
     "Per window: time, rows, shift (distance from the source priors), alarm, verdict (whether to "
-    "adapt the window), and the classes that moved most, with their share followed over the "
-    "windows so far, and (own) in this window alone."
+    "adapt the window), and the class that moved most, with its share followed over the windows "
+    "so far, and (own) in this window alone."
 )
-
-NAMED = 2
-"""Classes that a line names: those that moved most. One, and no shift, on a narrow terminal."""
 
 
 @contextmanager
@@ -217,7 +214,7 @@ def remembered(told: list[str]) -> Iterator[None]:
 
 
 def tell(step: MonitorStep, verdict: Verdict | None, followed: PriorMonitor, as_json: bool) -> None:
-    """Print a window: JSON, or a line with its time, rows, shift, alarm, and what moved most."""
+    """Print a window: JSON, or a line, without the shift where the terminal is narrow."""
     change, distance = step.priors - followed.source_priors_, step.estimate.total_variation
     if as_json:
         more = {"method": step.estimate.method, "online": followed.online}
@@ -228,14 +225,11 @@ def tell(step: MonitorStep, verdict: Verdict | None, followed: PriorMonitor, as_
         f"{step.time!s:<12} {step.n_samples:>7,} rows  shift {percent(distance):>6}  "
         f"{describe(step):<20} {verdict or '-':<7} "
     )
-    moved = [
-        f"{followed.classes_[k]} {percent(share)} (own {percent(own)})"
-        for k in movers(change, NAMED)
-        for share, own in [(step.priors[k], step.own_priors[k])]
-    ]
-    short = f"{step.time} {step.n_samples:,} rows {describe(step)} {verdict or '-'}  "
-    said = (line + ", ".join(moved), line + moved[0], short + moved[0])
-    tell_line(next((one for one in said if len(one) <= stdout().width), said[-1]))
+    k = movers(change, 1)[0]
+    moved = f"{followed.classes_[k]} {percent(step.priors[k])} (own {percent(step.own_priors[k])})"
+    if len(line + moved) > stdout().width:
+        line = f"{step.time} {step.n_samples:,} rows {describe(step)} {verdict or '-'}  "
+    tell_line(line + moved)
 
 
 def raised_at(followed: PriorMonitor) -> Any:

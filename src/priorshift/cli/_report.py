@@ -112,7 +112,8 @@ def _reported(task: Task, method: str, found: Assessment | None) -> PriorEstimat
     """Return the assessment's estimate; one of all rows, or as asked for, where it is another."""
     if found is None:
         return task.estimate(method)
-    sampled = found.rows_looked_at < found.n_target
+    # a method that decides by itself looks at the same rows
+    sampled = found.rows_looked_at < found.n_target and found.estimate.decision is None
     if not sampled and not task.request.interval:
         return found.estimate
     shift = following(task.estimate(method), found.action)

@@ -23,11 +23,11 @@ from priorshift.border import (
     Predictions,
     as_decisions,
     is_array,
+    judged_rows,
     misspelt,
     read_decisions,
     read_joined,
     read_labels,
-    sample_in_memory,
     sample_sentence,
     some,
 )
@@ -68,7 +68,7 @@ def in_memory(checked: Predictions, what: str) -> Predictions:
     """Return an array as it is, and rows drawn from a table; tell what they are for."""
     if is_array(checked.values):
         return checked
-    sample = sample_in_memory(checked.values)
+    sample = judged_rows(checked.values)
     if sentence := sample_sentence(what, sample.shape[0], checked.shape[0]):
         note(sentence)
     return Predictions.from_checked(sample)
@@ -282,7 +282,7 @@ class Task:
         named = self.request.target_label_column is not None
         unasked_labels = estimator.target_labels != "unused" and not named
         return (
-            found.rows_looked_at == found.n_target
+            (found.rows_looked_at == found.n_target or estimate.decision is not None)
             and (estimate.strength > 0 or estimate.decision is not None)
             and (not interval or estimate.interval is not None)
             and interval.get("interval_method", "auto") == "auto"

@@ -137,7 +137,7 @@ def assumption_of(
     """Run the test on clean samples of one precision."""
     part, *repeated = without_repeats(_at_most(samples, rng))
     found = _Comparison.of(part) if _enough(part) else None
-    answer = None
+    answer: tuple[float, float, int, float | None] | None = None
     if found is not None and _are_decisions(samples):
         answer = _compare_decisions(found, alpha, n_resamples, rng)
     elif found is not None and found.features.compared.size and found.worth >= LEAST_WORTH:
