@@ -271,8 +271,9 @@ def say_backtest(
 
     few = f" {n_groups} groups are too few for a verdict." if n_groups < fewest else ""
     mean, prior, same = (off[one] for one in ("calibrated_mean", "prior_shift", "unchanged"))
+    groups = "past group" if n == 1 else plural(n, "past group")
     return (
-        f"On your {'past group' if n == 1 else plural(n, 'past group')} adapting would have {did(gains['adapt'])}{unit} and "
+        f"On your {groups} adapting would have {did(gains['adapt'])}{unit} and "
         f"calibrating alone would have {did(gains['calibrate'])}; the mean of calibrated "
         f"probabilities was off by {100 * mean:.0f} points, the prior-shift estimate by "
         f"{100 * prior:.0f}, unchanged shares by {100 * same:.0f}.{few}"
