@@ -449,3 +449,17 @@ def test_three_rows_are_too_few_to_tell():
     found = ps.assess(y_proba_val, np.array([0, 1, 0]), target)
     assert found.sentence == ("Unclear: validation has too few rows to tell. Label more of them.")
     assert found.reasons[0].startswith("Validation has 3 rows, which is too few to tell")
+
+
+def test_training_rows_as_validation_are_said_first(rng):
+    """A model that knows its training rows by heart is sure of them, and less so of new ones."""
+    from sklearn.ensemble import RandomForestClassifier
+
+    y = rng.integers(0, 3, 1800)
+    X = rng.standard_normal((1800, 4)) + 1.2 * np.eye(3, 4)[y]
+    train, fresh, target = np.split(np.arange(1800), 3)
+    model = RandomForestClassifier(40, random_state=0).fit(X[train], y[train])
+    y_proba = model.predict_proba(X[target])
+    known, new = (ps.assess(model.predict_proba(X[at]), y[at], y_proba) for at in (train, fresh))
+    assert known.reasons[0].startswith("The validation rows look as if the model was trained on")
+    assert not new.say("seen_before")

@@ -37,6 +37,7 @@ from priorshift.border import (
     read_decisions,
     read_labels,
     settle_classes,
+    warn_if_adapted,
     warn_of_missing_names,
     whole,
 )
@@ -766,6 +767,7 @@ def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, clas
     validation = check_proba(y_proba_val, "y_proba_val", classes=classes, labels=labels)
     labels = read_labels(labels, validation.values.shape[0], "y_val")
     names = settle_classes(validation, labels, classes)
+    warn_if_adapted(y_proba_target, "y_proba_target")
     target = check_proba(y_proba_target, "y_proba_target", tables=True, classes=names)
     if is_named(y_proba_val):
         warn_of_missing_names(y_proba_target, names, "y_proba_target")
@@ -1248,6 +1250,8 @@ def _facts(
 ) -> Iterator[Fact]:
     """List what the verdict rests on."""
     estimate, mean, labels = numbers.estimate, numbers.mean, numbers.measured
+    if mean is not None:
+        yield from _seen_before(data, estimate.priors)
     if test is not None:  # how far it changed is what the estimate says, as everywhere
         yield test.fact((report if mean is None else estimate).total_variation)
     if mean is None:
@@ -1284,6 +1288,22 @@ def _facts(
     decided = estimate.decision
     if decided is not None and decided["mismatch"] is not None:
         yield fact("mismatch", text=decided["mismatch"])
+
+
+def _seen_before(data: Data, priors: Vector) -> Iterator[Fact]:
+    """Say that the model seems to have been trained on validation, if so.
+
+    Nearly all of validation is right, and the model is less sure of the target, by five points,
+    than of validation's classes at the target's shares: new rows are harder than known ones.
+    """
+    val, y, K = data.y_proba_val.values, data.y_val, priors.size
+    rows, accuracy = np.bincount(y, minlength=K), float((val.argmax(axis=1) == y).mean())
+    sure = np.bincount(y, val.max(axis=1), K) / np.maximum(rows, 1)
+    shares = np.where(rows > 0, priors, 0.0)
+    expected = float(shares @ sure / max(shares.sum(), 1e-12))
+    confidence = float(data.y_proba_target.values.max(axis=1).mean())
+    if accuracy >= 0.98 and expected - confidence >= 0.05:
+        yield fact("seen_before", accuracy=accuracy, expected=expected, confidence=confidence)
 
 
 def _facts_of_kind(

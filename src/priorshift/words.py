@@ -11,6 +11,7 @@ from priorshift.exceptions import argument
 from priorshift.text import (
     listed,
     numbers,
+    percent,
     percents,
     plural,
     quoted,
@@ -338,6 +339,12 @@ def _measured(goal: Aim, n: int, before: float, after: float) -> str:
 SENTENCES: dict[str, str | Callable[..., str]] = {
     # do validation's predictions and labels belong together?
     "columns_swapped": "Before anything else: {text}",
+    "seen_before": lambda accuracy, expected, confidence: (
+        "The validation rows look as if the model was trained on them: it is right on "
+        f"{percent(accuracy)} of them, and surer of them than of the target ({percent(expected)} "
+        f"expected, {percent(confidence)} found). Use rows that it has not seen; expected accuracy "
+        "and verdict are worth little otherwise."
+    ),
     "few_rows": lambda n, least: (
         f"Validation has {plural(n, 'row')}, which is too few to tell what its predictions are "
         f"worth: label {least} or more."

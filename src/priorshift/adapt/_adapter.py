@@ -39,8 +39,10 @@ from priorshift.border import (
     is_sparse,
     like_input,
     map_chunks,
+    mark_adapted,
     require_keys,
     some,
+    warn_if_adapted,
 )
 from priorshift.calibration import (
     Calibration,
@@ -138,6 +140,7 @@ class Adapter(FrozenArrays):
         """
         if is_dask_array(y_proba):
             return map_chunks(partial(self, from_logits=from_logits, strength=strength), y_proba)
+        warn_if_adapted(y_proba)
         predictions = check_outputs(
             y_proba,
             from_proba=not from_logits,
@@ -168,7 +171,8 @@ class Adapter(FrozenArrays):
             adapted: Any = values.copy()  # there is nothing to do, not even to round
         else:
             adapted = reweight(values, self.ratio**power, from_logits=from_logits)
-        return like_input(predictions, adapted, self.classes)
+        found = like_input(predictions, adapted, self.classes)
+        return mark_adapted(found) if power else found
 
     def decide(self, y_proba: ArrayLike, *, from_logits: bool = False) -> Labels:
         """Adapt predictions and return the most probable class, or the cheapest under `costs`.

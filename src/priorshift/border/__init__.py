@@ -5,6 +5,7 @@ Behind it, probabilities are a float32 or float64 matrix `(n_samples, n_classes)
 once: see `Predictions`. Their type follows one rule: see `float_type`.
 """
 
+from priorshift.border.adapted import mark_adapted, warn_if_adapted
 from priorshift.border.check import (
     HEAD_ROWS,
     SUM_TOLERANCE,
@@ -210,6 +211,7 @@ __all__ = [
     "map_parts",
     "map_reduce",
     "map_rows",
+    "mark_adapted",
     "match_columns",
     "match_rows",
     "misspelt",
@@ -237,6 +239,7 @@ __all__ = [
     "take_rows",
     "times",
     "to_numpy",
+    "warn_if_adapted",
     "warn_of_missing_names",
     "watched",
     "whole",

@@ -56,14 +56,6 @@ class Plan(NamedTuple):
     with_predictions: int | None
 
 
-class SeenBefore(NamedTuple):
-    """Share of validation decided rightly; how sure the model should be, and is, of the target."""
-
-    accuracy: float
-    expected: float
-    confidence: float
-
-
 @dataclass(frozen=True, eq=False)
 class Facts:
     """Everything the report says in numbers; None where data were not given.
@@ -101,8 +93,6 @@ class Facts:
     plans : tuple of Plan
     what_if : WhatIf or None
         Of two classes: what any other share would mean.
-    seen_before : SeenBefore or None
-        Signs that the model was trained on validation.
     """
 
     estimate: PriorEstimate
@@ -126,7 +116,6 @@ class Facts:
     decided: Vector | None = None
     plans: tuple[Plan, ...] = ()
     what_if: "WhatIf | None" = None
-    seen_before: "SeenBefore | None" = None
 
     @property
     def adapts(self) -> bool:
@@ -220,8 +209,6 @@ def gather(
         counted, more = _count_target(target.values, label_target, estimate, goal)
         found |= counted
         told += more
-    if val is not None and target is not None and "reliability" in found:
-        found["seen_before"] = _seen_before(val.values, label_val, target.values, estimate)
     if label_target is None and estimate.method != KNOWN:
         planned = estimate if decided is None else shown
         found["plans"] = plan_labels(planned, found.get("confusion"))
@@ -295,25 +282,6 @@ def _count_validation(
         "predicted": rows.mean(axis=0, dtype=np.float64),
         "observed": hard.class_frequencies,
     }
-
-
-def _seen_before(val: Floats, y: Any, target: Any, estimate: PriorEstimate) -> SeenBefore | None:
-    """Return signs that the model was trained on validation, if there are any.
-
-    Nearly all of validation is right, and the model is less sure of the target, by five points,
-    than of validation's classes at the target's shares: new rows are harder than known ones.
-    """
-    if not isinstance(target, np.ndarray):
-        return None
-    accuracy, K = float((val.argmax(axis=1) == y).mean()), estimate.classes.size
-    rows = np.bincount(y, minlength=K)
-    sure = np.bincount(y, val.max(axis=1), K) / np.maximum(rows, 1)
-    shares = np.where(rows > 0, estimate.priors, 0.0)
-    expected = float(shares @ sure / max(shares.sum(), 1e-12))
-    confidence = float(target.max(axis=1).mean())
-    if accuracy < 0.98 or expected - confidence < 0.05:
-        return None
-    return SeenBefore(accuracy, expected, confidence)
 
 
 @dataclass(frozen=True)
