@@ -767,6 +767,7 @@ def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, clas
     validation = check_proba(y_proba_val, "y_proba_val", classes=classes, labels=labels)
     labels = read_labels(labels, validation.values.shape[0], "y_val")
     names = settle_classes(validation, labels, classes)
+    validation = ordered(validation, names, "y_proba_val")
     warn_if_adapted(y_proba_target, "y_proba_target")
     target = check_proba(y_proba_target, "y_proba_target", tables=True, classes=names)
     if is_named(y_proba_val):
@@ -781,7 +782,7 @@ def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, clas
     kept = (position < index.size) & (index[np.minimum(position, index.size - 1)] == known)
     return Data(
         names,
-        ordered(validation, names, "y_proba_val"),
+        validation,
         encode_labels(labels, names, "y_val"),
         target,
         position[kept],
