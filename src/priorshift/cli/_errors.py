@@ -77,6 +77,8 @@ OPTIONS = {
     "groups_val": "--history-column",
     "y_target": "--target-label-column",
     "n_resamples": "--resamples",
+    "class_columns": "--class-columns",
+    "positive_class": "--positive-class",
     "key": "--key",
     "renormalise": "add --renormalise",
     "rows_to_label": "--rows-to-label todo.csv",
