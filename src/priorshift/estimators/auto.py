@@ -375,9 +375,18 @@ class Auto(PriorEstimator):
     def _denominator(self) -> Vector:
         return self._balance.priors  # calibrated outputs stand for label priors
 
-    def _estimate(self, y_proba: Rows) -> PriorEstimate:
+    def _estimate_within(
+        self, y_proba: Rows, dense: Rows, request: IntervalRequest
+    ) -> tuple[PriorEstimate, PriorInterval]:
+        known = self._shares(_looked_at(y_proba))
+        found = self._estimate(y_proba, known)
+        return found, self._interval(dense, found, request, known)
+
+    def _estimate(
+        self, y_proba: Rows, known: tuple[Shares, Floats] | None = None
+    ) -> PriorEstimate:
         n_target, y_proba = y_proba.shape[0], _looked_at(y_proba)
-        shares, calibrated = self._shares(y_proba)
+        shares, calibrated = known or self._shares(y_proba)
         gain = expected_gain(
             shares.priors,
             shares.noise + shares.doubt,
@@ -446,7 +455,11 @@ class Auto(PriorEstimator):
         )
 
     def _interval(
-        self, y_proba: Rows, found: PriorEstimate, request: IntervalRequest
+        self,
+        y_proba: Rows,
+        found: PriorEstimate,
+        request: IntervalRequest,
+        known: tuple[Shares, Floats] | None = None,
     ) -> PriorInterval:
         """Bound shares by all that is uncertain about them, or by moments if these say more.
 
@@ -458,7 +471,7 @@ class Auto(PriorEstimator):
         if request.method == "bayesian":
             raise ValueError("Auto has no Bayesian interval; use CM-M or SCM-M for a posterior.")
         looked_at = _looked_at(y_proba)
-        shares, calibrated = self._shares(looked_at)
+        shares, calibrated = known or self._shares(looked_at)
         spread = self._spread_of_maps(looked_at, shares.priors)
         sizes = looked_at.shape[0], len(self._calibration.folds)
         if not self.confusion_.seen.all():  # moments cannot tell of a class without labels

@@ -20,7 +20,6 @@ from priorshift.border import (
     as_array,
     check_priors,
     check_sample_weight,
-    is_array,
     known_labels,
     map_reduce,
     times,
@@ -411,11 +410,6 @@ class Evidence:
     rows: Validation | None = None
     named: bool = False
     source_known: bool = True
-
-    def in_memory(self) -> "Evidence":
-        """Return it without rows that are read in blocks, which are not kept."""
-        kept = self.rows is None or is_array(self.rows.y_proba)
-        return self if kept else replace(self, rows=None)
 
     def __add__(self, other: "Evidence") -> "Evidence":
         if self.counts is None or other.counts is None:

@@ -30,7 +30,6 @@ from priorshift.border import (
     read_decisions,
     read_labels,
     settle_classes,
-    some,
     warn_of_missing_names,
     whole,
 )
@@ -163,7 +162,7 @@ def read_target(method: "PriorEstimator", y_proba: Any) -> Any:
     """Check predictions on the target; return them in class order, as the method takes them."""
     classes = method.classes_
     predictions = check_proba(y_proba, tables=True, tensors=method._takes_tensors, classes=classes)
-    if method._named:
+    if method._evidence.named:
         warn_of_missing_names(y_proba, classes, "y_proba")
     values = _as_taken(method, in_class_order(predictions, classes))
     source = method._denominator
@@ -215,20 +214,6 @@ def uses_labels(method: "PriorEstimator", y_target: Any, sample_weight: Any) -> 
         f"{type(method).__name__} does not use labels of the target; leave out "
         f"{argument('y_target')}, or use one of {', '.join(label_methods())}."
     )
-
-
-def refuse_changes(first: Evidence, given: Given, classes: Any) -> None:
-    """Refuse a later batch that contradicts the first."""
-    if given.any:
-        raise ValueError(
-            "source_priors and source_label_priors belong to the first partial_fit; leave them "
-            "out of later ones."
-        )
-    if classes is not None and list(classes) != first.classes.tolist():
-        raise ValueError(
-            f"classes must stay those of the first partial_fit, in its order: "
-            f"{some(first.classes.tolist())}."
-        )
 
 
 def require_decisions(method: "PriorEstimator", y_pred: Any, y_proba: Any) -> None:

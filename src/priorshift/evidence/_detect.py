@@ -129,8 +129,7 @@ def detect_shift(
     check_choice(resampling, ("auto", "permutation", "bootstrap"), "resampling")
     alpha, alternative = check_level(alpha), check_fraction(alternative, "alternative")
     n_resamples = check_resamples(n_resamples, alpha)
-    given = read_samples(y_proba_val, y_val, y_proba_target, classes)
-    samples, rounded = at_one_precision(given)
+    samples, rounded = at_one_precision(read_samples(y_proba_val, y_val, y_proba_target, classes))
     null, notes = _null_priors(samples, source_priors, source_label_priors)
     permute = _permutes(samples, resampling, given=source_label_priors is not None)
     rng = np.random.default_rng(random_state)
@@ -161,7 +160,7 @@ def detect_shift(
         classes=samples.classes,
         source_label_priors=null,
         priors=priors,
-        assumption=_check(given, alpha, n_resamples, rng) if assumption else None,
+        assumption=_check(samples, alpha, n_resamples, rng, rounded) if assumption else None,
         notes=notes + rounded + _repeats(samples),
     )
 
@@ -218,11 +217,15 @@ def _drawn(
 
 
 def _check(
-    samples: Samples, alpha: float, n_resamples: int, rng: np.random.Generator
+    samples: Samples,
+    alpha: float,
+    n_resamples: int,
+    rng: np.random.Generator,
+    notes: tuple[str, ...],
 ) -> AssumptionTest:
     """Test the assumption, with fewer resamples where the level allows: each is costly."""
     enough = max(N_RESAMPLES, int(np.ceil(1 / alpha)))
-    return assumption_of(samples, alpha, min(n_resamples, enough), rng)
+    return assumption_of(samples, alpha, min(n_resamples, enough), rng, notes)
 
 
 def _repeats(samples: Samples) -> tuple[str, ...]:
