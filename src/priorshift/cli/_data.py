@@ -42,7 +42,7 @@ from priorshift.border import (
 )
 from priorshift.border import Columns as TableColumns
 from priorshift.cli._console import note
-from priorshift.cli._dask import connected
+from priorshift.cli._dask import connect
 from priorshift.cli._options import Request, was_typed
 from priorshift.cli._priors import names_in_pairs, read_costs, read_priors
 from priorshift.cli._read import (
@@ -246,7 +246,7 @@ class Data:
     def estimate(self, method: str) -> PriorEstimate:
         """Estimate the target priors, or return those that are known or that an adapter carries."""
         if self.adapter is not None:
-            return _carried_by(self.adapter, self.classes)
+            return _estimate_in(self.adapter, self.classes)
         if self.known_priors is not None:
             return self._known()
         found, estimator, asked = self.assess(method), self.fit(method), self.request.interval
@@ -331,7 +331,7 @@ def _without_interval(found: PriorEstimate) -> PriorEstimate:
     )
 
 
-def _carried_by(adapter: Adapter, classes: Labels) -> PriorEstimate:
+def _estimate_in(adapter: Adapter, classes: Labels) -> PriorEstimate:
     """Return the estimate that an adapter carries, as far as it tells."""
     known = adapter.provenance
     status = known.get("status")
@@ -363,7 +363,7 @@ def sample_of(rows: Predictions, what: str) -> Predictions:
 @contextmanager
 def open_data(request: Request) -> Iterator[Data]:
     """Open the files, settle the classes, read validation and priors."""
-    with _without_stdin(request) as request, connected(request.dask) as client:
+    with _without_stdin(request) as request, connect(request.dask) as client:
         if request.adapter is not None:
             yield _for_adapter(request, Adapter.from_json(request.adapter))
             return
@@ -650,7 +650,7 @@ def _validation_labels(validation: PredictionFile, request: Request) -> tuple[An
         raw = file.labels()
     elif not file.header or label in file.header or request.label_column is None:
         known = label if not file.header or label in file.header else None
-        label, raw = read_joined(_keyed(validation), _keyed(file), request.key, known)
+        label, raw = read_joined(_key_columns(validation), _key_columns(file), request.key, known)
     if raw is None:
         raise ValueError(say_no_labels(file))
     where = f"{label!r} in {file.where}"
@@ -660,7 +660,7 @@ def _validation_labels(validation: PredictionFile, request: Request) -> tuple[An
     return raw, where
 
 
-def _keyed(file: PredictionFile) -> TableColumns:
+def _key_columns(file: PredictionFile) -> TableColumns:
     """Return the columns of a file that may be keys or labels: no index, and no predictions."""
     names = [name for name in file.header if not (file.is_index(name) or name in NPZ_KEYS)]
 
