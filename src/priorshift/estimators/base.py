@@ -28,6 +28,7 @@ from priorshift.border import (
 )
 from priorshift.counts import Confusion, Decision, DecisionCounts
 from priorshift.estimators.counts import (
+    GIVEN,
     Evidence,
     Given,
     Mismatch,
@@ -56,7 +57,7 @@ from priorshift.estimators.intervals import (
 )
 from priorshift.estimators.references import Reference
 from priorshift.estimators.result import PriorEstimate
-from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
+from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, argument, warn_user
 from priorshift.intervals import Estimand, IntervalMethod, IntervalRequest, PriorInterval
 from priorshift.solvers import (
     Mixture,
@@ -398,7 +399,7 @@ class PriorEstimator(BaseEstimator):
         if counts is not None and counts.decisions_only:
             return label_sources(counts, given)
         if given.source_priors is not None:
-            return given.source_priors, "given"
+            return given.source_priors, GIVEN
         assert counts is not None
         if given.source_label_priors is not None and counts.soft is not None:
             # a class that validation lacks counts as always recognised
@@ -416,7 +417,8 @@ class PriorEstimator(BaseEstimator):
         if (found := self._mismatch_on(rows)) is not None:
             warn_user(
                 f"{found.say(self.classes_)}. {type(self).__name__} takes the mean prediction for "
-                "the priors that the model was trained under. Give source_priors= those priors "
+                "the priors that the model was trained under. Give "
+                f"{argument('source_priors', 'source_priors=')} those priors "
                 f"({1 / self.classes_.size:.3g} per class after class_weight='balanced'), or use "
                 "Auto or em-bcts, which calibrate.",
                 PriorShiftWarning,
@@ -439,7 +441,7 @@ class PriorEstimator(BaseEstimator):
             raise ValueError(
                 f"{type(self).__name__} keeps no validation rows after partial_fit, and an "
                 "interval needs their spread; use fit(y_proba, y) on all of them, or estimate "
-                "without confidence_level."
+                f"without {argument('confidence_level')}."
             )
         return rows
 
@@ -550,9 +552,8 @@ class PriorEstimator(BaseEstimator):
                 return _marked(found, named)
         if request is None:
             return _marked(self._estimate(values), named)
-        of_interval = as_dense(self, values)
-        found = _marked(self._estimate(values), named)
-        return found.with_interval(self._interval(of_interval, found, request), request)
+        found, interval = self._estimate_within(values, as_dense(self, values), request)
+        return _marked(found, named).with_interval(interval, request)
 
     def estimate_counts(
         self,
@@ -706,6 +707,13 @@ class PriorEstimator(BaseEstimator):
             )
         return self._estimate_counts(TargetCounts(counts, seen, np.zeros(seen.size)))
 
+    def _estimate_within(
+        self, y_proba: Rows, dense: Rows, request: IntervalRequest
+    ) -> tuple[PriorEstimate, PriorInterval]:
+        """Estimate, and bound the estimate; a method may share work between both."""
+        found = self._estimate(y_proba)
+        return found, self._interval(dense, found, request)
+
     def _interval(
         self, y_proba: Rows, found: PriorEstimate, request: IntervalRequest
     ) -> PriorInterval:
@@ -722,8 +730,8 @@ class PriorEstimator(BaseEstimator):
             how = (
                 "EM estimates it from the predictions alone"
                 if known
-                else "and without source_priors nothing can: its mean prediction is taken. Give "
-                "source_priors"
+                else f"and without {argument('source_priors')} nothing can: its mean prediction is "
+                f"taken. Give {argument('source_priors')}"
             )
             warn_user(
                 f"validation has no sample of class {some(self.classes_[~seen].tolist())}: {who} "

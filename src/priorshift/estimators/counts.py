@@ -422,12 +422,16 @@ class Evidence:
         )
 
 
+GIVEN, GIVEN_LABELS = "given", "given (source_label_priors)"
+"""Where source priors are from, if a user gave them: they themselves, or those of labels."""
+
+
 def label_sources(counts: ValidationCounts | None, given: Given) -> tuple[Vector, str]:
     """Use the balance of labels as source priors: what a ratio from J is a ratio to."""
     if given.source_label_priors is not None:
-        return given.source_label_priors, "given (source_label_priors)"
+        return given.source_label_priors, GIVEN_LABELS
     if given.source_priors is not None:
-        return given.source_priors, "given"
+        return given.source_priors, GIVEN
     assert counts is not None
     if counts.decisions_only:
         return counts.by_class.class_frequencies, "label frequencies of validation"
@@ -459,11 +463,11 @@ def source_balance(
     labels tell the balance; otherwise they are used as label priors themselves.
     """
     if label_priors is not None:
-        return SourceBalance(label_priors, "given (source_label_priors)", True)
+        return SourceBalance(label_priors, GIVEN_LABELS, True)
     if source_priors is not None:
         mean, error = _mean(y_proba, weight)
         if (np.abs(mean - source_priors) > AGREES * error + 1e-6).any():
-            return SourceBalance(source_priors, "given", True)
+            return SourceBalance(source_priors, GIVEN, True)
     K = y_proba.shape[1]
     counts = np.bincount(y, weight, K)
     added = np.full(K, 0.5)

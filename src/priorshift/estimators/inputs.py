@@ -35,6 +35,7 @@ from priorshift.border import (
 )
 from priorshift.counts import Confusion, DecisionCounts
 from priorshift.estimators.counts import Evidence, Given, Validation, ValidationCounts
+from priorshift.exceptions import argument
 
 if TYPE_CHECKING:
     from priorshift.estimators.base import PriorEstimator
@@ -134,8 +135,8 @@ def _labelled_rows(
         raise ValueError(f"{type(method).__name__} needs validation labels: fit(y_proba, y).")
     if y is None and given.needs_soft:
         raise ValueError(
-            "source_label_priors without source_priors need validation labels y: the mean "
-            "prediction of each class is weighted by them."
+            f"{argument('source_label_priors')} without {argument('source_priors')} need "
+            "validation labels y: the mean prediction of each class is weighted by them."
         )
     y_proba, y = column_of(y_proba, y)
     labels = None if y is None else read_labels(y)
@@ -210,8 +211,8 @@ def uses_labels(method: "PriorEstimator", y_target: Any, sample_weight: Any) -> 
     from priorshift.estimators.registry import label_methods
 
     raise ValueError(
-        f"{type(method).__name__} does not use labels of the target; leave out y_target, or use "
-        f"one of {', '.join(label_methods())}."
+        f"{type(method).__name__} does not use labels of the target; leave out "
+        f"{argument('y_target')}, or use one of {', '.join(label_methods())}."
     )
 
 
