@@ -31,6 +31,7 @@ from priorshift._typing import Floats, Indices, Labels, Mask, Vector
 from priorshift.adapt import RandomState, prior_ratio, reweight
 from priorshift.border import (
     Predictions,
+    as_generator,
     check_choice,
     check_level,
     check_priors,
@@ -103,8 +104,9 @@ def _random_parts(n: int, score: Score, random_state: RandomState, stream: int) 
     """Draw one part per row, or 1; validation and target must not share their draws."""
     if score != "randomised-aps":
         return np.ones(n)
+    generator = as_generator(random_state)
     if random_state is None or isinstance(random_state, np.random.Generator):
-        return np.random.default_rng(random_state).random(n)
+        return generator.random(n)
     return np.random.default_rng([random_state, stream]).random(n)
 
 

@@ -41,6 +41,7 @@ from priorshift.cli._options import (
 from priorshift.cli._task import Task, as_advised, open_task
 from priorshift.estimators import PriorEstimate
 from priorshift.files import Partial, atomic_file, remove_partial, resumable_file
+from priorshift.text import is_safe_csv
 
 
 def fingerprint(request: Request, method: str, decision_column: str | None = None) -> str:
@@ -49,6 +50,7 @@ def fingerprint(request: Request, method: str, decision_column: str | None = Non
     known = {
         "method": method,
         "decision_column": decision_column,
+        "safe_csv": is_safe_csv(),
         "options": named,
         "files": {name: _state(value) for name, value in named.items()},
         "versions": [__version__, np.__version__, _version("pyarrow")],
@@ -78,9 +80,6 @@ SHOWN_ROWS, SHOWN_CLASSES = 5, 8
 
 RESUMABLE_BYTES = 2**27
 """Size of a target from which on adapting it can go on after the run was killed."""
-
-NEED_A_FILE = (".npy", ".arrow", ".feather", ".parquet")
-"""Formats whose writers go back and forth."""
 
 TEXT = (".csv", ".tsv")
 """Formats that can go to stdout."""
@@ -254,12 +253,6 @@ def _check_usage(
     if output is None or to_stdout:
         return
     check_copy(request, output, "--output", overwrite=overwrite)
-    if not is_file(output) and suffix in NEED_A_FILE:
-        raise click.BadParameter(
-            f"{output} is a pipe or a device, and {suffix} is not written from front to back; "
-            "name a file.",
-            param_hint="'--output'",
-        )
 
 
 @contextmanager

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from priorshift._typing import Indices, Vector
-from priorshift.border import check_level, check_resamples
+from priorshift.border import as_generator, check_level, check_resamples
 from priorshift.evidence._deviations import ENTRIES, Deviations, Power, p_value, random_signs
 from priorshift.evidence._results import AssumptionTest
 from priorshift.evidence._samples import (
@@ -88,7 +88,7 @@ def check_assumption(
     alpha = check_level(alpha)
     n_resamples = check_resamples(n_resamples, alpha)
     samples = read_samples(y_proba_val, y_val, y_proba_target, classes)
-    return assumption_of(samples, alpha, n_resamples, np.random.default_rng(random_state))
+    return assumption_of(samples, alpha, n_resamples, as_generator(random_state))
 
 
 def assumption_of(

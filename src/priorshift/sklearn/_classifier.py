@@ -17,7 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from priorshift._typing import Floats, Labels, Vector
-from priorshift.adapt import adapt_proba, cheapest, check_costs
+from priorshift.adapt import Goal, adapt_proba, cheapest
 from priorshift.border import (
     Predictions,
     check_priors,
@@ -320,7 +320,7 @@ class PriorAdaptedClassifier(ClassifierWrapper):
                 source_priors=source,
                 weight=weight,
             )
-        costs = check_costs(self.costs, classes, classes.size)
+        costs = Goal.of(self.costs, "accuracy", classes).costs
         prior_estimator = (
             Auto(costs=costs) if self.prior_estimator is None else clone(self.prior_estimator)
         )
