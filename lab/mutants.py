@@ -42,7 +42,7 @@ ROOMS = {
     ),
     "verdict": (
         ("verdict.py",),
-        ("tests/test_verdict.py", "tests/test_assessment.py", "tests/evidence/test_backtest.py"),
+        ("tests/test_verdict.py", "tests/test_words.py", "tests/evidence/test_backtest.py"),
     ),
     "auto": (
         ("estimators/auto.py", "estimators/shares.py"),
@@ -231,7 +231,7 @@ def cover(room: str, library: Path) -> Covering:
             from coverage import Coverage
 
             files = [str(library / Path(path).relative_to(SOURCE)) for path in chosen]
-            self.coverage = Coverage(data_file=None, include=files)
+            self.coverage = Coverage(data_file=None, config_file=False, include=files)
             self.seconds: dict[str, float] = {}
             self.coverage.start()
 
@@ -286,7 +286,7 @@ def run_tests(
     """
     import pytest
 
-    for name in ("hypothesis", "scipy.optimize", "scipy.stats", "sklearn.calibration"):
+    for name in ("scipy.optimize", "scipy.stats", "sklearn.calibration"):
         import_module(name)
     process = os.fork()
     if not process:
@@ -300,7 +300,7 @@ def run_tests(
             for name in [name for name in sys.modules if name.split(".")[0] == "priorshift"]:
                 del sys.modules[name]
             plugins = [] if plugin is None else [plugin()]
-            options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:cov"]
+            options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
             code = int(pytest.main([*options, *tests], plugins=plugins))
         os._exit(code)
     end = time.monotonic() + longest
