@@ -33,6 +33,7 @@ from priorshift.border import (
 from priorshift.estimators import PriorEstimate, PriorEstimator
 from priorshift.estimators.inputs import require_decisions
 from priorshift.estimators.intervals import votes_of_validation
+from priorshift.exceptions import argument
 from priorshift.groups._counts import GroupCounts, count_groups, encode_groups, read_groups
 from priorshift.groups._pooling import Pool, Pooling, check_pooling
 from priorshift.groups._posteriors import GroupedRows, estimate_from_posteriors, require_concave
@@ -127,7 +128,7 @@ def estimate_groups(
     if request is not None:
         raise ValueError(
             f"{type(estimator).__name__} has no intervals by group; use a method with a confusion "
-            "matrix such as SCM-L, or leave out confidence_level."
+            f"matrix such as SCM-L, or leave out {argument('confidence_level')}."
         )
     return estimate_from_posteriors(estimator, rows, pooling)
 
@@ -337,7 +338,7 @@ def _require_batch(estimator: PriorEstimator) -> None:
             f"validation has no sample of class {some(estimator.classes_[~seen].tolist())}, so a "
             "confusion matrix cannot tell its share in a group, nor how far to pool; add samples, "
             "pass rows in memory with pooling=None and no weights or confidence_level, which "
-            "estimates each group by itself, or use EM or MAP with source_priors."
+            f"estimates each group by itself, or use EM or MAP with {argument('source_priors')}."
         )
     if getattr(estimator, "solver", "certified") != "certified":
         raise ValueError("groups are solved to a certificate; use solver='certified'.")

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from scipy.special import expit, logit
 
 from priorshift._typing import Floats, Indices, Vector
-from priorshift.adapt import Goal, adapt_proba
+from priorshift.adapt import Goal, adapt_proba, binary_cut
 from priorshift.assessment import ACCURACY, Assessment, adapting, weigh
 from priorshift.border import (
     Block,
@@ -19,7 +19,6 @@ from priorshift.border import (
     check_priors,
     check_proba,
     encode_labels,
-    is_array,
     map_reduce,
     ordered,
     read_labels,
@@ -29,6 +28,7 @@ from priorshift.counts import Confusion
 from priorshift.estimators import PriorEstimate
 from priorshift.estimators.ppi import labels_needed
 from priorshift.evidence import Reliability
+from priorshift.exceptions import KeptRowsWarning
 from priorshift.solvers import condition_number
 from priorshift.text import movers
 
@@ -285,7 +285,7 @@ def _count_validation(
     found: dict[str, Any] = {"confusion": hard, "conditions": conditions, "pairs": pairs}
     if val.decided is not None:
         return found
-    if estimate.source_priors_from.startswith("given"):
+    if estimate.source_priors_given:
         # calibrated for the shares of training; validation may have others
         shares = np.maximum(hard.class_frequencies, 0.5 / y.size)
         rows = adapt_proba(rows, estimate.source_priors, shares / shares.sum())
@@ -340,14 +340,15 @@ def _count_target(
     counting = _Routes(full, goal)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        if isinstance(rows, np.ndarray):  # at once: a warning then counts the rows of all of it
+        if isinstance(rows, np.ndarray):
             routes = counting(rows, slice(None)).tocoo()
         else:
             routes = map_reduce(counting, rows).tocoo()
-    told = [str(warning.message) for warning in caught]
-    if not is_array(rows):
-        kept = "rows have no class left that the target priors allow; they keep their original "
-        told = [f"Some {kept}probabilities." if kept in message else message for message in told]
+    messages = [warning.message for warning in caught]
+    kept = [found.n_kept for found in messages if isinstance(found, KeptRowsWarning)]
+    told = [str(found) for found in messages if not isinstance(found, KeptRowsWarning)]
+    if kept:  # each block counts its own
+        told.append(str(KeptRowsWarning(sum(kept), rows.shape[0])))
     moved = routes.row != routes.col
     before, after = routes.row[moved].astype(np.int64), routes.col[moved]
     n = routes.data[moved].astype(np.int64)
@@ -458,27 +459,18 @@ class WhatIf:
         if not 0 < share < 1 or not 0 < now < 1 or np.unique(y).size < 2:
             return None
         scores = expit(np.linspace(-18, 18, STEPS))
-        log_odds, acted = (
-            np.maximum.accumulate(logit(adapted[:, 1].clip(1e-12, 1 - 1e-12)))
-            for adapted in (
-                one.adapt(np.column_stack([1 - scores, scores]))
-                for one in (adapting(estimate), acting)
-            )
-        )
+        adapted = adapting(estimate).adapt(np.column_stack([1 - scores, scores]))[:, 1]
+        log_odds = np.maximum.accumulate(logit(adapted.clip(1e-12, 1 - 1e-12)))
         above = np.array(
             [
                 1 - np.searchsorted(np.sort(of), scores) / of.size
                 for of in (y_proba[y == k, 1].astype(np.float64) for k in (0, 1))
             ]
         )
-        cut = 0.5
-        if goal.costs is not None:
-            alarm, miss = (goal.costs[k, 1 - k] - goal.costs[k, k] for k in (0, 1))
-            if alarm <= 0 or miss <= 0:
-                return None
-            cut = float(alarm / (alarm + miss))
-        reached = float(logit(cut)) <= acted[-1]
-        threshold = float(expit(np.interp(logit(cut), acted, logit(scores)))) if reached else None
+        cut = binary_cut(goal.costs)
+        if cut is None:
+            return None
+        threshold = acting.threshold(goal.costs)
         return cls(scores, log_odds.round(6), above.round(6), share, now, cut, threshold)
 
     def at(self, share: float) -> dict[str, float | None]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Indices
+from priorshift.adapt import Goal
 from priorshift.estimators import PriorEstimate, traits_of
 from priorshift.evidence import Backtest
 from priorshift.report._facts import ROUNDING, Facts
@@ -215,7 +216,7 @@ def _what_if(facts: Facts, names: Sequence[str]) -> PageTable:
 
 
 def _history(past: Backtest) -> PageTable:
-    show = points if past.goal.endswith("accuracy") else signed_number
+    show = points if Goal(past.goal).in_points else signed_number
     off = np.array([group.off for group in past.groups])
     columns: list[Column] = [
         ("Group", [group.name for group in past.groups], None),
