@@ -26,15 +26,13 @@ from priorshift.cli._documents import document, tell_doubts, threshold_in_words
 from priorshift.cli._errors import command
 from priorshift.estimators import PriorEstimate
 from priorshift.files import Partial, atomic_file, remove_partial, resumable_file
+from priorshift.text import is_safe_csv
 
 SHOWN_ROWS, SHOWN_CLASSES = 5, 8
 """Rows, and classes of them, that a terminal shows."""
 
 RESUMABLE_BYTES = 2**27
 """Size of a target from which on adapting it can go on after the run was killed."""
-
-NEED_A_FILE = (".npy", ".arrow", ".feather", ".parquet")
-"""Formats whose writers go back and forth."""
 
 TEXT = (".csv", ".tsv")
 """Formats that can go to stdout."""
@@ -126,6 +124,7 @@ def _check_usage(
         raise click.UsageError(f"name a file with --output: {why}.")
     if file is None:
         return
+<<<<<<< HEAD
     options.check_copy(request, file, "--output", overwrite=overwrite)
     if not options.is_file(file) and suffix in NEED_A_FILE:
         raise click.BadParameter(
@@ -133,6 +132,9 @@ def _check_usage(
             "name a file.",
             param_hint="'--output'",
         )
+=======
+    check_copy(request, output, "--output", overwrite=overwrite)
+>>>>>>> w-breaks
 
 
 @contextmanager
@@ -179,6 +181,7 @@ def fingerprint(request: options.Request, method: str, decision_column: str | No
     known = {
         "method": method,
         "decision_column": decision_column,
+        "safe_csv": is_safe_csv(),
         "options": named,
         "files": files,
         "versions": [__version__, np.__version__, pyarrow],
