@@ -438,14 +438,14 @@ def open_like(path: Path, data: Data) -> PredictionFile:
     file = open_file(path, data.request)
     if data.request.predicted_column is not None:
         return file
-    return settle_columns([file], data.classes.tolist(), data.request)[0][0]
+    return by_class([file], data.classes.tolist(), data.request)[0][0]
 
 
 def _for_adapter(request: Request, adapter: Adapter) -> Data:
     """Take the classes from an adapter; the target must have a column for each."""
     columns = tuple(map(str, adapter.classes.tolist()))
     opened = open_file(request.target, request)
-    (target,), _ = settle_columns([opened], columns, request)
+    (target,), _ = by_class([opened], columns, request)
     names = columns if target.names is None else target.names
     if missing := [name for name in columns if name not in names]:
         raise ValueError(
@@ -461,11 +461,12 @@ def _read_probabilities(
     request: Request, opened: Sequence[PredictionFile], raw: Any, where: str
 ) -> Data:
     """Settle which column is which class; read validation."""
-    known = request.known_classes or names_of(None if raw is None else raw[~lacks(raw)])
+    known = names_of(None if raw is None else raw[~lacks(raw)]) or request.known_classes
     if not known:  # priors as NAME=VALUE name classes too
         given = (request.source_priors, request.source_label_priors, request.known_priors)
         known = max(map(names_in_pairs, given), key=len)
-    files, columns = settle_columns(opened, known, request)
+    files, columns = by_class(opened, known, request)
+    columns = columns or common_classes(files)
     if columns is not None and set(request.known_classes) <= set(columns):
         columns = request.known_classes or columns
     if columns is not None and request.class_columns is None:
@@ -550,10 +551,13 @@ def without_missing(
 # Columns
 
 
-def settle_columns(
+def by_class(
     opened: Sequence[PredictionFile], known: Sequence[str], request: Request
 ) -> tuple[tuple[PredictionFile, ...], Columns]:
-    """Return files whose columns are called by their classes, and the classes; `known` are some."""
+    """Return files whose columns are called by their classes, and the classes that were chosen.
+
+    `known` are classes to look for: the labels of validation, or those of a saved state.
+    """
     chosen, columns, positive = _chosen_columns(request, opened[0].header)
     renormalise = request.renormalise
     if chosen is not None:
@@ -572,7 +576,7 @@ def settle_columns(
         )
         for file, names in zip(opened, found.columns, strict=True)
     )
-    return files, common_classes(files)
+    return files, None
 
 
 def _chosen_columns(
