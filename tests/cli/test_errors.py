@@ -141,11 +141,14 @@ def test_failures_to_write_name_what_was_asked_for(both, refuse):
 
 
 @pytest.mark.parametrize("suffix", ["npy", "feather", "parquet"])
-def test_what_is_not_written_from_front_to_back_needs_a_file(data, files, write, refuse, suffix):
+def test_devices_take_every_format(data, files, write, ok, suffix):
     target = write(f"t.{suffix}", data.y_proba)
-    named = ("--validation", files[0], "--target", target)
-    line = refuse(2, "adapt", *named, "--output", os.devnull)
-    assert "is a pipe or a device" in line
+    ok("adapt", "--validation", files[0], "--target", target, "--output", os.devnull)
+
+
+@pytest.mark.parametrize("command", ["estimate", "assess", "compare"])
+def test_devices_take_documents(both, ok, command):
+    ok(command, *both, "--output", os.devnull)
 
 
 def test_columns_that_are_no_numbers(files, refuse, tmp_path):

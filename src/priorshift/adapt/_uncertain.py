@@ -20,6 +20,7 @@ from priorshift.adapt._adapt import classes_named, prior_ratio, reweight
 from priorshift.adapt._resampling import RandomState
 from priorshift.border import (
     as_array,
+    as_generator,
     check_count,
     check_fraction,
     check_level,
@@ -272,7 +273,7 @@ def _draw_priors(
     free, z = np.isnan(bounds[:, 0]), max(float(-ndtri(tail)), LEAST_QUANTILE)
     below = np.where(free, 0.0, priors - bounds[:, 0]) / z
     above = np.where(free, 0.0, bounds[:, 1] - priors) / z
-    noise = np.random.default_rng(random_state).standard_normal((n_draws, priors.size))
+    noise = as_generator(random_state).standard_normal((n_draws, priors.size))
     if not free.any():
         noise *= _stretch(priors, (below + above) / 2, names)
     drawn = np.maximum(priors + noise * np.where(noise < 0, below, above), 0.0)

@@ -26,15 +26,13 @@ from priorshift.cli._documents import document, tell_doubts, threshold_in_words
 from priorshift.cli._errors import command
 from priorshift.estimators import PriorEstimate
 from priorshift.files import Partial, atomic_file, remove_partial, resumable_file
+from priorshift.text import is_safe_csv
 
 SHOWN_ROWS, SHOWN_CLASSES = 5, 8
 """Rows, and classes of them, that a terminal shows."""
 
 RESUMABLE_BYTES = 2**27
 """Size of a target from which on adapting it can go on after the run was killed."""
-
-NEED_A_FILE = (".npy", ".arrow", ".feather", ".parquet")
-"""Formats whose writers go back and forth."""
 
 TEXT = (".csv", ".tsv")
 """Formats that can go to stdout."""
@@ -127,12 +125,6 @@ def _check_usage(
     if file is None:
         return
     options.check_copy(request, file, "--output", overwrite=overwrite)
-    if not options.is_file(file) and suffix in NEED_A_FILE:
-        raise click.BadParameter(
-            f"{file} is a pipe or a device, and {suffix} is not written from front to back; "
-            "name a file.",
-            param_hint="'--output'",
-        )
 
 
 @contextmanager
@@ -179,6 +171,7 @@ def fingerprint(request: options.Request, method: str, decision_column: str | No
     known = {
         "method": method,
         "decision_column": decision_column,
+        "safe_csv": is_safe_csv(),
         "options": named,
         "files": files,
         "versions": [__version__, np.__version__, pyarrow],

@@ -11,6 +11,7 @@ from priorshift._version import __version__
 from priorshift.adapt import binary_cut
 from priorshift.assessment import Assessment
 from priorshift.cli._console import emit, note, say, show_table
+from priorshift.cli._options import is_file
 from priorshift.compare import Comparison
 from priorshift.estimators import PriorEstimate
 from priorshift.estimators.result import columns_of, priors_table
@@ -49,7 +50,9 @@ def document(command: str, verdict: str | None, **contents: Any) -> str:
 def check_suffix(output: Path | None, as_json: bool) -> None:
     """Refuse a file that is neither JSON nor CSV, before any work is done."""
     suffixes = (".json",) if as_json else (".json", ".csv")
-    if output is not None and str(output) != "-" and output.suffix.lower() not in suffixes:
+    if output is None or str(output) == "-" or not is_file(output):
+        return
+    if output.suffix.lower() not in suffixes:
         raise click.BadParameter(
             f"{output} must end with {' or '.join(suffixes)}.", param_hint="'--output'"
         )

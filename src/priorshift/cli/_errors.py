@@ -60,6 +60,7 @@ OPTION_GROUPS = {
         "adapted",
         "decision_column",
         "overwrite",
+        "safe_csv",
         "plot",
         "title",
         "fail_on_shift",

@@ -15,6 +15,7 @@ from priorshift.cli._errors import SHIFTED
 from priorshift.estimators import PriorEstimator, available_estimators, traits_of
 from priorshift.files import suffix_of
 from priorshift.intervals import INTERVAL_METHODS
+from priorshift.text import safe_csv
 
 DEFAULT_METHOD = "auto"
 
@@ -401,7 +402,15 @@ json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="P
 
 def output_option(what: str, *suffixes: str) -> Decorator:
     """Add a file to write."""
-    return click.option("--output", type=OutputPath(*suffixes, allow_dash=True), help=what)
+    output = click.option("--output", type=OutputPath(*suffixes, allow_dash=True), help=what)
+    safe = click.option(
+        "--safe-csv",
+        is_flag=True,
+        expose_value=False,
+        callback=lambda ctx, _, wanted: ctx.with_resource(safe_csv(wanted)),
+        help="Begin text of CSV that a spreadsheet would run as a formula with a quote.",
+    )
+    return output if suffixes else lambda command: output(safe(command))
 
 
 def html_option(what: str, default: Path | None = None) -> Decorator:

@@ -45,6 +45,9 @@ from priorshift.exceptions import argument
 from priorshift.intervals import IntervalRequest, PriorInterval
 from priorshift.solvers import Solution, project_simplex
 
+LEAST_WIDTH = 1e-6
+"""Narrower intervals need more labels than anybody has: 4e12 of them."""
+
 FEW_LABELS = 10
 """Labels of a class, or of all others, below which its interval is the exact binomial one."""
 
@@ -371,6 +374,8 @@ def labels_needed(
     (2017, 1047)
     """
     width = check_level(width, "width")
+    if width < LEAST_WIDTH:
+        raise ValueError(f"width must be at least {LEAST_WIDTH:g}; got {width:g}.")
     level = check_level(confidence_level, "confidence_level")
     C, weights = _decided(confusion)
     if priors is None:
