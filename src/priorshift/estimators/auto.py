@@ -382,9 +382,7 @@ class Auto(PriorEstimator):
         found = self._estimate(y_proba, known)
         return found, self._interval(dense, found, request, known)
 
-    def _estimate(
-        self, y_proba: Rows, known: tuple[Shares, Floats] | None = None
-    ) -> PriorEstimate:
+    def _estimate(self, y_proba: Rows, known: tuple[Shares, Floats] | None = None) -> PriorEstimate:
         n_target, y_proba = y_proba.shape[0], _looked_at(y_proba)
         shares, calibrated = known or self._shares(y_proba)
         gain = expected_gain(
