@@ -23,6 +23,7 @@ from priorshift.border import LockFree
 from priorshift.files import _base
 from priorshift.files._base import Copy, PredictionFile, order_of, require_distinct
 from priorshift.files._csv_arrow import GIVE_UP, read_text, to_csv, to_numbers, to_rows
+from priorshift.text import csv_cells, is_safe_csv
 
 Rows = list[list[str]]
 SAMPLE_ROWS = 1000
@@ -137,14 +138,14 @@ class CsvFile(PredictionFile):
         with self._output(copy.stream, encoding, continued=copy.begin.rows > 0) as stream:
             writer = csv.writer(_LineEnds(stream, line_end), delimiter=self.delimiter)
             if not copy.begin.rows:
-                writer.writerow([*self._first_line, *(copy.added or ())[:1]])
+                writer.writerow(csv_cells([*self._first_line, *(copy.added or ())[:1]]))
             for block in self._parts(None, keep=True):
                 if not copy.is_done(start, len(block)):
                     numbers = self._numbers(block, columns)
                     new = copy.changed(numbers, start)
                     added = None if copy.added is None else copy.added[1]()
                     text = None
-                    if not isinstance(block, list):
+                    if not isinstance(block, list) and not is_safe_csv():
                         conventions = self.delimiter, self.decimal_comma, line_end
                         text = to_csv(block, columns, numbers, new, added, *conventions)
                     if text is None:
@@ -152,7 +153,7 @@ class CsvFile(PredictionFile):
                         self._put(rows, columns, numbers, new)
                         if added is not None:
                             rows = [[*row, cell] for row, cell in zip(rows, added, strict=True)]
-                        writer.writerows(rows)
+                        writer.writerows(map(csv_cells, rows))
                     else:
                         stream.write(text)
                     stream.flush()

@@ -42,6 +42,7 @@ from priorshift.intervals import IntervalRequest, score_bounds
 from priorshift.solvers import (
     Solutions,
 )
+from priorshift.text import brief
 
 
 def estimate_groups(
@@ -101,6 +102,8 @@ def estimate_groups(
     >>> found["north"].ratio.round(2)
     array([1.66, 0.34])
     """
+    if not isinstance(estimator, PriorEstimator):
+        raise TypeError(f"estimator must be a fitted PriorEstimator; got {brief(estimator)}.")
     check_is_fitted(estimator)
     pooling, request = check_pooling(pooling), IntervalRequest.of(confidence_level, 0, "asymptotic")
     if y_pred is not None:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from priorshift._results import Backend, make_frame
 from priorshift._typing import Indices, Vector
-from priorshift.border import check_count, check_positive, check_proba, in_class_order
+from priorshift.border import as_generator, check_count, check_positive, check_proba, in_class_order
 from priorshift.estimators import PriorEstimator
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
 from priorshift.plotting.style import BLUE, VERMILLION, WIDTH, Display, bare, by, write_title
@@ -106,7 +106,7 @@ class SampleSizeDisplay(Display):
         n_target = check_count(rows.shape[0], "the number of rows of y_proba", 4)
         chosen = _default_sizes(n_target) if sizes is None else _check_sizes(sizes, n_target)
         check_count(n_repeats, "n_repeats")
-        rng = np.random.default_rng(random_state)
+        rng = as_generator(random_state)
         distances = np.zeros((chosen.size, n_repeats))
         with warnings.catch_warnings():
             # the full estimate has said it already, and once is enough
