@@ -86,7 +86,7 @@ def _weighed(
     by_group = np.argsort(codes, kind="stable")
     ends = np.searchsorted(codes[by_group], np.arange(len(found) + 1))
     said: list[Verdict | None] = [None] * len(found)
-    for g in found.movers(len(found)).tolist():
+    for g in movers(found.distance).tolist():
         at = by_group[ends[g] : ends[g + 1]]
         # what a method decided is about all rows
         estimate = adapting(replace(found[found.groups[g]], decision=None))
@@ -104,7 +104,7 @@ def show_groups(found: GroupEstimates, judged: Judged, group_column: str) -> Non
     order = np.arange(len(found))
     title = f"Priors in % by {found.method}, by {group_column}"
     if order.size > SHOWN_GROUPS:
-        order = found.movers(SHOWN_GROUPS)
+        order = movers(found.distance, SHOWN_GROUPS)
         title += f": the {SHOWN_GROUPS} of {len(found)} groups that moved most"
     spread = np.abs(found.priors - found.pooled.priors).mean(axis=0)
     most = np.sort(movers(spread, SHOWN_CLASSES))
