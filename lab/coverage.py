@@ -1,6 +1,6 @@
 """Do intervals, tests and diagnostics keep what they promise? One table, promise by promise.
 
-    python -m lab coverage [--items 3 4] [--simulated 200] [--real 40] [--data ../shared/data]
+    python -m lab coverage [--items 3 4] [--simulated 200] [--real 40] [--data data]
 
 Every row is mean ± standard error over its replicates. No constant of tests and intervals was
 chosen on these real outputs, but Auto's were. Progress goes to stderr.
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import priorshift as ps
-from lab.pools import DATA, Pool, unseen_pools
+from lab.pools import POOLS, Pool, unseen_pools
 from lab.show import head, parse, row
 from lab.worlds import Resplit, Simulated, Task, moved, softmax, tail
 
@@ -453,11 +453,11 @@ def rows(number: int, item: Item, cell: Cell, n: int) -> Iterator[tuple[str, ...
 
 def main(arguments: list[str] | None = None) -> None:
     """Print the table, row by row."""
-    options = parse(__doc__, arguments, items=tuple(ITEMS), simulated=200, real=40, data=DATA)
+    options = parse(__doc__, arguments, items=tuple(ITEMS), simulated=200, real=40, data=POOLS)
     warnings.simplefilter("ignore", UserWarning)
     pools = unseen_pools(options.data) if options.data.is_dir() else {}
     if not pools:
-        print(f"Real outputs are left out: there is no folder {options.data}; give --data.")
+        print(f"Real outputs are left out: `make data` builds {options.data}.")
     columns = ("item", "promise", "classifier", "K", "runs", "measured", "value")
     head("Promises", *columns)
     for number in options.items:

@@ -1,9 +1,10 @@
 """Ours beside QuaPy, mlquantify and the usual recipes, on the same simulated shifts.
 
-    python -m lab leaderboard [--every 5] [--methods NAME ...] [--output leaderboard]
+    python -m lab leaderboard [--every 5] [--methods NAME ...] [--data data] [--output leaderboard]
 
-Tasks are those of `priorshift.compare.shifted_tasks` on the bundled Fashion-MNIST outputs and,
-where it is present, on ../shared/data; `--every` takes only every n-th. Everybody is given the
+Tasks are those of `priorshift.compare.shifted_tasks` on the bundled outputs, on our own networks
+and on the ordinary classifiers that `make data` builds, and the natural shifts that it builds;
+`--every` takes only every n-th. Everybody is given the
 same: validation with labels, target predictions, source priors. Adaptation is the same for all,
 but our estimators use their own `adapt`. A method that refuses a task counts as no adaptation.
 Peers run where they are installed: `make leaderboard` installs them.
@@ -21,8 +22,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lab.natural import NATURAL, natural_tasks
 from lab.peers import FEW, Contestant, others, ours
-from lab.pools import DATA, HELD_OUT, all_tasks, held_out_tasks
+from lab.pools import POOLS, network_tasks, require_data, zoo_tasks
 from lab.show import markdown, parse, peak
 from priorshift.compare import ShiftTask
 from priorshift.files import write_text
@@ -58,10 +60,12 @@ class Result(NamedTuple):
 def main(arguments: list[str] | None = None) -> None:
     """Judge everybody, and print and write the page."""
     methods = {"nargs": "+", "default": OURS}
-    options = parse(__doc__, arguments, every=5, methods=methods, output=Path)
+    options = parse(__doc__, arguments, every=5, methods=methods, data=POOLS, output=Path)
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
-    tasks = [*all_tasks(), *held_out_tasks()][:: options.every]
+    require_data("leaderboard", options.data)
+    natural = natural_tasks(options.data / "natural")
+    tasks = [*network_tasks(), *zoo_tasks(options.data), *natural][:: options.every]
     contestants = [*map(ours, options.methods), *others()]
     start, results, seen = time.perf_counter(), [], set()
     for at, task in enumerate(tasks):
@@ -100,15 +104,11 @@ def page(results: list[Result], n_tasks: int, seconds: float) -> Iterator[str]:
     """Yield the parts of the page."""
     few = {r.task.name for r in results if r.task.source_priors.size <= FEW}
     families = list(dict.fromkeys(r.task.family for r in results))
-    if not DATA.is_dir():
-        yield "../shared/data is absent: only the bundled Fashion-MNIST outputs were used."
     yield f"{n_tasks} tasks on {len(families)} classifiers, {seconds:.0f} s: {', '.join(families)}."
     many = [r for r in results if r.who.most_classes > FEW]
-    for title, held in {
-        "Classifiers by which our defaults were chosen": False,
-        "Classifiers held out from that": True,
-    }.items():
-        found = [r for r in many if (r.task.family in HELD_OUT) == held]
+    natural = [r for r in many if r.task.shift == NATURAL]
+    simulated = [r for r in many if r.task.shift != NATURAL]
+    for title, found in {"Simulated shifts": simulated, "Natural shifts": natural}.items():
         if found:
             n_found = len({r.task.name for r in found})
             yield f"**{title}: {n_found} tasks, all classes**\n\n{table(found)}"

@@ -8,12 +8,12 @@ import numpy as np
 
 import priorshift as ps
 from lab.show import markdown
+from lab.sources import CAUSED
+from priorshift.compare import ShiftTask
 
 METHODS = ("auto", "em", "scm-l", "map", "em-bcts")
-CAUSED = ("cities", "storms", "airline", "reuters", "creek")
-"""Sets where the class causes what is seen; in the others features cause the class."""
-
 HISTORY_ROWS = 2000
+NATURAL = "natural"
 
 
 class Target(NamedTuple):
@@ -46,6 +46,16 @@ def targets(folder: Path, *, history: bool = False) -> Iterator[Target]:
         val = np.vstack([P for P, _ in parts]), np.concatenate([y for _, y in parts])
         for key in keys:
             yield Target(file.stem, *val, groups if history else None, *read(key))
+
+
+def natural_tasks(folder: Path) -> Iterator[ShiftTask]:
+    """Yield every target as simulated shifts are kept; validation's balance is the source's."""
+    for at, target in enumerate(targets(folder)):
+        K = target.y_proba.shape[1]
+        labels = np.bincount(target.y_val, minlength=K) / target.y_val.size
+        data = target.y_proba_val, target.y_val, target.y_proba, target.y
+        source = target.y_proba_val.mean(axis=0)
+        yield ShiftTask(f"{target.name} {at}", NATURAL, *data, source, labels)
 
 
 class Done(NamedTuple):

@@ -1,6 +1,7 @@
-"""Outputs of real classifiers, as `../shared/data` keeps them, and the shifts drawn from them.
+"""Outputs of real classifiers, and the shifts drawn from them.
 
-The files are no part of the project. A command says what it lacks where the folder is absent.
+`make data` builds most of them; `lab/outputs` has those of our own networks. The others, in
+`../shared/data`, are no part of the project. A command says what it lacks where a folder is absent.
 """
 
 import sys
@@ -13,21 +14,29 @@ from lab.worlds import softmax
 from priorshift.compare import ShiftTask, shifted_tasks
 from priorshift.datasets import load_fashion_lt
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+REPOSITORY = Path(__file__).resolve().parents[1]
+POOLS = REPOSITORY / "data"
+"""What `make data` builds."""
+
+DATA = REPOSITORY.parent / "shared" / "data"
+"""Further outputs, for the tables of docs/further.md."""
+
 Pool = tuple[np.ndarray, np.ndarray]
 """Probabilities and labels, which are column numbers."""
 
+OUTPUTS = Path(__file__).with_name("outputs")
 TEXTS = ("clinc150", "banking77")
 HELD_OUT = (*TEXTS, "cifar100 wide_resnet", "cifar10lt wideresnet28", "mnist XGBoost")
 """Classifiers looked at last: only the final choices for Auto were made after seeing them."""
 
 
-def require_data(what: str, folder: Path = DATA) -> None:
+def require_data(what: str, folder: Path) -> None:
     """End the command with a sentence where the outputs are absent."""
     if not folder.is_dir():
-        sys.exit(
-            f"{what} needs stored outputs, and there is no folder {folder}: name it by --data."
+        remedy = (
+            "`make data` builds it" if POOLS in (folder, *folder.parents) else "name it by --data"
         )
+        sys.exit(f"{what} needs stored outputs, and there is no folder {folder}: {remedy}.")
 
 
 def network(file: str, net: str, part: str, folder: Path = DATA) -> Pool:
@@ -66,26 +75,34 @@ def normalised(proba: np.ndarray) -> np.ndarray:
     return proba / proba.sum(axis=1, keepdims=True)
 
 
-def all_tasks() -> Iterator[ShiftTask]:
-    """Yield the shifts that defaults were chosen on."""
+def network_tasks() -> Iterator[ShiftTask]:
+    """Yield shifts of the bundled outputs, and of one network of each kind that we trained."""
     val, target, _ = bundled()
     yield from shifted_tasks("fashion_lt", val, target)
-    if DATA.is_dir():
-        for family, train, validation, pool in shared_outputs():
-            yield from shifted_tasks(family, validation, pool, train=train)
+    for file in sorted(OUTPUTS.glob("*-0.npz")):
+        with np.load(file) as z:
+            train, val, test = (
+                (softmax(z[f"{part}_logits"].astype(np.float64)), z[f"{part}_y"].astype(int))
+                for part in ("train", "val", "test")
+            )
+        yield from shifted_tasks(file.stem.removesuffix("-0"), val, test, train=train)
 
 
-def zoo_tasks() -> Iterator[ShiftTask]:
+def zoo_tasks(folder: Path = POOLS) -> Iterator[ShiftTask]:
     """Yield shifts of ordinary classifiers of tables."""
-    for file in sorted((DATA / "zoo").glob("*.npz")):
+    for file in sorted((folder / "zoo").glob("*.npz")):
         train, val, test = (stored(file, part) for part in ("train", "val", "test"))
         yield from shifted_tasks(file.stem, val, test, train=train)
 
 
+def further_tasks() -> Iterator[ShiftTask]:
+    """Yield the shifts that defaults were first chosen on."""
+    for family, train, validation, pool in shared_outputs():
+        yield from shifted_tasks(family, validation, pool, train=train)
+
+
 def held_out_tasks() -> Iterator[ShiftTask]:
     """Yield shifts of the classifiers that are held out."""
-    if not DATA.is_dir():
-        return
     for name in TEXTS:
         with np.load(DATA / f"{name}.npz") as z:
             part = {
@@ -163,5 +180,6 @@ def unseen_pools(folder: Path) -> dict[str, Pool]:
         kept = ("val",) if file.startswith("uci") else ("val", "test")  # there another model tests
         parts = zip(*(stored(folder / file, part) for part in kept), strict=True)
         found[name] = tuple(map(np.concatenate, parts))
-    found["CIFAR-10-LT resnet110"] = network("cifar10lt", "resnet110", "test", folder)
-    return found
+    with np.load(OUTPUTS / "cifar-10-LT450-0.npz") as z:
+        logits, y = z["test_logits"].astype(np.float64), z["test_y"].astype(int)
+    return found | {"CIFAR-10-LT450": (softmax(logits), y)}

@@ -43,6 +43,8 @@ FACTS = (
     fact("no_diagnostics", error="validation has 0 rows."),
     fact("no_test", error="there are 2 rows."),
     fact("too_many_classes", n=1000),
+    fact("threshold", label="a{b}", cut=0.5, raw=0.9),
+    fact("threshold", label="yes", cut=0.5, raw=None),
     fact("sampled", n=1000, n_target=2_000_000),
     fact("columns_swapped", text="accuracy is 3%, but 90% if the columns were a, b."),
 )

@@ -46,6 +46,7 @@ from priorshift.estimators import (
     PriorEstimator,
     get_estimator,
 )
+from priorshift.estimators.counts import GIVEN
 from priorshift.evidence import (
     FEWEST_GROUPS,
     AssumptionTest,
@@ -80,6 +81,7 @@ from priorshift.evidence import (
     shares_by_reading,
     ungated,
 )
+from priorshift.exceptions import argument
 from priorshift.text import movers, plain
 from priorshift.verdict import WELL, WORTH, Action, Gain, Kind, Promise, Ruling, Verdict, judge
 from priorshift.words import ADVICE, Fact, Headline, decisions_headline, fact, headline, say
@@ -488,7 +490,7 @@ def assess(
             rows, labels = data.y_proba_val, data.classes[data.y_val]
             if groups_val is not None:
                 groups, names, in_time = read_groups(
-                    groups_val, data.y_val.size, None, "groups_val"
+                    groups_val, data.y_val.size, None, argument("groups_val")
                 )
                 past = replay(
                     rows.values,
@@ -575,7 +577,7 @@ random_state
     check_level(confidence_level, "confidence_level")
     data = _read(y_proba_val, y_val, y_proba_target, y_target, estimate.classes)
     # source priors that come from validation are no second opinion on it
-    known = estimate.source_priors if estimate.source_priors_from == "given" else None
+    known = estimate.source_priors if estimate.source_priors_from == GIVEN else None
     given = {"source_priors": known, "source_label_priors": source_label_priors}
     seed = 0 if random_state is None else random_state
     with _collected():

@@ -18,6 +18,7 @@ with observed shares and estimated priors, the guarantee holds up to their error
 with standard errors, and the sets account for it.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
@@ -55,36 +56,19 @@ ROUNDING = 1e-9
 """How far a sum of weights may be below a level by rounding without losing a rank."""
 
 
-def score_labels(values: Floats, y: Indices, score: Score, random_state: RandomState) -> Vector:
-    """Return the score of each row for its own class."""
-    parts = _random_parts(values.shape[0], score, random_state, stream=0)
-    scores = np.empty(values.shape[0])
-    for rows in row_blocks(*values.shape):
-        block = _score(values[rows], score, parts[rows])
-        scores[rows] = np.take_along_axis(block, y[rows, None], axis=1)[:, 0]
-    return scores
+def _scores(values: Floats, score: Score, parts: Vector) -> Iterator[tuple[slice, Vector]]:
+    """Yield how badly every class fits, a block of rows at a time.
 
-
-def within(values: Floats, thresholds: Vector, score: Score, random_state: RandomState) -> Mask:
-    """Return for each row which classes score no worse than their thresholds."""
-    parts = _random_parts(values.shape[0], score, random_state, stream=1)
-    sets = np.empty(values.shape, dtype=np.bool_)
-    for rows in row_blocks(*values.shape):
-        np.less_equal(_score(values[rows], score, parts[rows]), thresholds, out=sets[rows])
-    return sets
-
-
-def _score(block: Floats, score: Score, parts: Vector) -> Vector:
-    if score == "lac":  # not 1 - p, which would tie small probabilities
-        return -block.astype(np.float64)
-    return _cumulated(block.astype(np.float64), parts[:, None])
-
-
-def _cumulated(block: Vector, parts: Vector) -> Vector:
-    """Return the probability of all likelier classes, plus a part of that of equally likely ones.
-
-    Classes of equal probability have equal scores, so the order of classes does not matter.
+    For "aps" it is the probability of all likelier classes, plus a part of that of equally likely
+    ones: classes of equal probability have equal scores, and their order does not matter.
     """
+    for rows in row_blocks(*values.shape):
+        block = values[rows].astype(np.float64)
+        # not 1 - p, which would tie small probabilities
+        yield rows, -block if score == "lac" else _cumulate(block, parts[rows, None])
+
+
+def _cumulate(block: Vector, parts: Vector) -> Vector:
     order = np.argsort(-block, axis=1, kind="stable")
     ordered = np.take_along_axis(block, order, axis=1)
     sums = np.minimum(np.cumsum(ordered, axis=1), 1.0)
@@ -97,15 +81,6 @@ def _cumulated(block: Vector, parts: Vector) -> Vector:
     scores = np.empty_like(block)
     np.put_along_axis(scores, order, np.where(parts == 1, upto, above + parts * (upto - above)), 1)
     return scores
-
-
-def _random_parts(n: int, score: Score, random_state: RandomState, stream: int) -> Vector:
-    """Draw one part per row, or 1; validation and target must not share their draws."""
-    if score != "randomised-aps":
-        return np.ones(n)
-    if random_state is None or isinstance(random_state, np.random.Generator):
-        return np.random.default_rng(random_state).random(n)
-    return np.random.default_rng([random_state, stream]).random(n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,7 +230,15 @@ class ConformalSets(BaseEstimator):
         y_proba_val, y_val = column_of(y_proba_val, y_val, "y_val", "y_proba_val")
         predictions = check_proba(y_proba_val, "y_proba_val")
         labels = read_labels(y_val, predictions.values.shape[0], "y_val")
-        names = _settle(predictions, labels, classes, estimate)
+        if estimate is None:
+            names = settle_classes(predictions, labels, classes)
+        else:
+            names = estimate.classes
+            if classes is not None and list(np.asarray(classes)) != list(names):
+                raise ValueError(
+                    f"classes must be those of estimate, in its order: {some(names.tolist())}; "
+                    "leave classes out."
+                )
         values = in_class_order(predictions, names, "y_proba_val")
         y = encode_labels(labels, names, "y_val")
         weight = check_sample_weight(sample_weight, y.size)
@@ -271,15 +254,15 @@ class ConformalSets(BaseEstimator):
         if source_priors is not None:
             source_priors = check_priors(source_priors, names, "source_priors")
         priors = (target_priors, source_priors, estimate)
-        scores = score_labels(
-            adapt_scored(values, names, *priors), y, self.score, self.random_state
-        )
+        parts, scores = self._random_parts(y.size, stream=0), np.empty(y.size)
+        for rows, block in _scores(adapt_scored(values, names, *priors), self.score, parts):
+            scores[rows] = np.take_along_axis(block, y[rows, None], axis=1)[:, 0]
         # set all attributes at once, so that a failed fit changes nothing
         if self.per_class:
             self.weights_ = None
             self._ladder = Ladder.of_classes(scores, y, weight, names.size)
         else:
-            self.weights_ = class_weights(target_priors, y, weight)
+            self.weights_ = _class_weights(target_priors, y, weight)
             self._ladder = Ladder.of_target(scores, y, weight, target_priors)
         self.classes_, self.n_features_in_, self.target_priors_ = names, names.size, target_priors
         self._priors = priors
@@ -319,7 +302,11 @@ class ConformalSets(BaseEstimator):
                 "collect more of them, or lower the level.",
                 PriorShiftWarning,
             )
-        return within(values, thresholds, self.score, self.random_state)
+        parts = self._random_parts(values.shape[0], stream=1)
+        sets = np.empty(values.shape, dtype=np.bool_)
+        for rows, block in _scores(values, self.score, parts):
+            np.less_equal(block, thresholds, out=sets[rows])
+        return sets
 
     def class_names(self, sets: ArrayLike) -> list[list[Any]]:
         """Turn rows of `predict_set` into lists of class names."""
@@ -333,6 +320,15 @@ class ConformalSets(BaseEstimator):
         names = self.classes_[np.nonzero(held)[1]]
         ends = np.cumsum(held.sum(axis=1))
         return [part.tolist() for part in np.split(names, ends)[:-1]]
+
+    def _random_parts(self, n: int, stream: int) -> Vector:
+        """Draw one part per row, or 1; validation and target must not share their draws."""
+        seed: Any = self.random_state
+        if self.score != "randomised-aps":
+            return np.ones(n)
+        if seed is not None and not isinstance(seed, np.random.Generator):
+            seed = [seed, stream]
+        return np.random.default_rng(seed).random(n)
 
     def _require_one_source(self, target_priors: Any, estimate: Any, source_priors: Any) -> None:
         """Refuse target priors that are given twice, or missing although needed."""
@@ -351,21 +347,6 @@ class ConformalSets(BaseEstimator):
                 "pass the priors of the target, target_priors= or estimate=; only "
                 "ConformalSets(per_class=True), without source_priors, needs none."
             )
-
-
-def _settle(
-    predictions: Predictions, labels: Labels, classes: ArrayLike | None, estimate: Any
-) -> Labels:
-    """Name the classes: those of the estimate if there is one."""
-    if estimate is None:
-        return settle_classes(predictions, labels, classes)
-    named: Labels = estimate.classes
-    if classes is not None and list(np.asarray(classes)) != list(named):
-        raise ValueError(
-            f"classes must be those of estimate, in its order: {some(named.tolist())}; leave "
-            "classes out."
-        )
-    return named
 
 
 def allow_for_noise(estimate: PriorEstimate) -> PriorEstimate:
@@ -414,7 +395,7 @@ def adapt_scored(
     return reweight(values, prior_ratio(target_priors, source_priors))
 
 
-def class_weights(target_priors: Vector, y: Indices, weight: Vector) -> Vector:
+def _class_weights(target_priors: Vector, y: Indices, weight: Vector) -> Vector:
     """Return target prior / share of validation, and 0 for a class that validation lacks."""
     share = np.bincount(y, weight, target_priors.size) / weight.sum()
     weights = np.divide(target_priors, share, out=np.zeros(share.size), where=share > 0)

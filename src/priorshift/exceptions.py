@@ -1,11 +1,51 @@
-"""Warnings that you can filter by name, and errors that say what to install."""
+"""Warnings that you can filter by name, and what messages call arguments and packages."""
 
 import sys
 import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import MappingProxyType
 
 from sklearn.exceptions import ConvergenceWarning
 
-__all__ = ["ConvergenceWarning", "PriorShiftWarning", "missing", "warn_user"]
+__all__ = [
+    "ConvergenceWarning",
+    "KeptRowsWarning",
+    "PriorShiftWarning",
+    "argument",
+    "missing",
+    "use_names",
+    "warn_user",
+]
+
+_names: ContextVar[Mapping[str, str]] = ContextVar("_names", default=MappingProxyType({}))
+
+
+def argument(name: str, text: str | None = None) -> str:
+    """Return what the reader of a message calls an argument: a command has options instead.
+
+    `text` is what a message says in Python, if it is more than the name.
+
+    Examples
+    --------
+    >>> argument("source_priors"), argument("interval_method=bootstrap", "method='bootstrap'")
+    ('source_priors', "method='bootstrap'")
+    >>> with use_names({"source_priors": "--source-priors"}):
+    ...     argument("source_priors")
+    '--source-priors'
+    """
+    return _names.get().get(name, name if text is None else text)
+
+
+@contextmanager
+def use_names(names: Mapping[str, str]) -> Iterator[None]:
+    """Let messages call arguments by other names."""
+    token = _names.set(names)
+    try:
+        yield
+    finally:
+        _names.reset(token)
 
 
 class PriorShiftWarning(UserWarning):
@@ -16,7 +56,21 @@ class PriorShiftWarning(UserWarning):
     """
 
 
-def warn_user(message: str, category: type[Warning]) -> None:
+class KeptRowsWarning(PriorShiftWarning):
+    """Say how many rows of how many have no class left, and keep their probabilities."""
+
+    def __init__(self, n_kept: int, n_rows: int) -> None:
+        super().__init__(n_kept, n_rows)
+        self.n_kept, self.n_rows = n_kept, n_rows
+
+    def __str__(self) -> str:
+        return (
+            f"{self.n_kept} of {self.n_rows} rows have no class left that the target priors allow; "
+            "they keep their original probabilities."
+        )
+
+
+def warn_user(message: str | Warning, category: type[Warning] = PriorShiftWarning) -> None:
     """Warn at the user's own line: the first frame outside the package."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(

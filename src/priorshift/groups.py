@@ -83,7 +83,7 @@ from priorshift.counts import Decision, DecisionCounts
 from priorshift.estimators import PriorEstimate, PriorEstimator
 from priorshift.estimators.inputs import require_decisions
 from priorshift.estimators.intervals import votes_of_validation
-from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
+from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, argument, warn_user
 from priorshift.intervals import IntervalRequest, score_bounds
 from priorshift.solvers import Mixture, Solutions, Status, invert, maximise, maximise_by_group
 from priorshift.text import html_paragraphs, html_table, movers, text_table
@@ -933,7 +933,7 @@ def estimate_groups(
     if request is not None:
         raise ValueError(
             f"{type(estimator).__name__} has no intervals by group; use a method with a confusion "
-            "matrix such as SCM-L, or leave out confidence_level."
+            f"matrix such as SCM-L, or leave out {argument('confidence_level')}."
         )
     return _from_posteriors(estimator, rows, pooling)
 
@@ -1199,7 +1199,7 @@ def _require_batch(estimator: PriorEstimator) -> None:
             f"validation has no sample of class {some(estimator.classes_[~seen].tolist())}, so a "
             "confusion matrix cannot tell its share in a group, nor how far to pool; add samples, "
             "pass rows in memory with pooling=None and no weights or confidence_level, which "
-            "estimates each group by itself, or use EM or MAP with source_priors."
+            f"estimates each group by itself, or use EM or MAP with {argument('source_priors')}."
         )
     if getattr(estimator, "solver", "certified") != "certified":
         raise ValueError("groups are solved to a certificate; use solver='certified'.")

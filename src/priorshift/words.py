@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 from priorshift.adapt import Goal
+from priorshift.exceptions import argument
 from priorshift.text import (
     listed,
     numbers,
@@ -298,14 +299,14 @@ def _repeated(n_val: int, n_target: int) -> str:
     )
 
 
-def _promised(reading: str) -> Callable[..., str]:
+def _promised(reading: str, *, tell_changed: bool = False) -> Callable[..., str]:
     """Return what says by how much adapting in full would change the goal under a reading."""
 
     def sentence(
         goal: Aim, value: float, low: float, high: float, level: float, changed: float
     ) -> str:
         by = f"{short_points(value)} points" if Goal(goal).in_points else signed_number(-value)
-        tail = f"; {changed:.0%} of the decisions would change" if "class" in reading else ""
+        tail = f"; {changed:.0%} of the decisions would change" if tell_changed else ""
         return (
             f"If {reading}, adapting in full changes {Goal(goal).word} by {by} "
             f"({100 * level:g}% interval {change(goal, low, high)}){tail}."
@@ -350,7 +351,7 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     "by_decisions": "The correction assumes that the {n_target:,} decisions err as often as on "
     "validation. Decisions alone cannot show whether they do; labels of some target rows can.",
     # what does adapting gain?
-    "if_prior_shift": _promised("each class looks as it did"),
+    "if_prior_shift": _promised("each class looks as it did", tell_changed=True),
     "if_covariate_shift": _promised("predictions mean what they did and other cases came"),
     "history": "{text}",
     "moved_further": "The target has moved further than any of these groups ({moved:.0%} of the "
@@ -372,7 +373,7 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     # what would help?
     "unknown_class": lambda n: (
         f"Add validation rows of the {plural(n, 'missing class', 'missing classes')}, or give "
-        "source_priors."
+        f"{argument('source_priors')}."
     ),
     "more_validation": lambda label, n, n_val: (
         f"Validation is small: class {shorten(label)} has {n} of {n_val:,} rows. More labelled "
@@ -380,9 +381,9 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     ),
     "more_target": "The target is small: more than its {n:,} rows would help.",
     "label_rows": lambda n, more: (
-        f"Label {n:,}{' more' if more else ''} rows to settle it: rows_to_label draws them mostly "
-        "where calibrating or adapting changes the decision, and assess(y_target=...) then "
-        "measures which of them helps."
+        f"Label {n:,}{' more' if more else ''} rows to settle it: {argument('rows_to_label')} "
+        "draws them mostly where calibrating or adapting changes the decision, and "
+        f"{argument('labels_by_row', 'assess(y_target=...)')} then measures which of them helps."
     ),
     # what is missing?
     "no_interval": "There is no interval: {error}",
@@ -390,6 +391,11 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     "no_test": "There is no test: {error}",
     "too_many_classes": "The tests are left out: with {n:,} classes they would take too long. See "
     "priorshift.detect_shift.",
+    # what to do with it
+    "threshold": lambda label, cut, raw: (
+        f"Flag a case as {label} above {cut:.3g} (of your raw score: "
+        f"{'none reaches it' if raw is None else f'above {raw:.3g}'})."
+    ),
     "sampled": "All of this rests on {n:,} of the target's {n_target:,} rows, drawn at random.",
 }
 """What states each fact, by its name."""

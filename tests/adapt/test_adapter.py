@@ -87,7 +87,7 @@ def test_it_is_bayes_rule_on_calibrated_probabilities():
     val, y_val, target = data()
     shift = ps.CalibratedEM().fit(val, y_val).estimate(target)
     adapter = shift.adapter
-    by_hand = shift.calibrator.apply(target) * np.exp(adapter.strength * adapter.log_ratio)
+    by_hand = shift.calibrator.apply(target) * adapter.ratio**adapter.strength
     by_hand /= by_hand.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(adapter(target), by_hand, rtol=1e-12)
     np.testing.assert_array_equal(adapter.ratio, shift.ratio)
@@ -115,7 +115,7 @@ def test_a_source_prior_of_0_is_still_refused():
     adapter([[0.5, 0.5, 0.0]])
     with pytest.raises(ValueError, match="source_priors is 0 for class 2"):
         adapter([[0.4, 0.5, 0.1]])
-    assert adapter.log_ratio[2] == -np.inf
+    assert adapter.ratio[2] == 0
 
 
 def test_sparse_predictions_are_not_calibrated():

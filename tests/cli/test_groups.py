@@ -76,7 +76,7 @@ def test_pooling_is_an_option(data, named, ask, option, pooling):
 
 def test_a_table_for_people(named, ok):
     result = ok("groups", *named)
-    assert "Priors in % by scm-l, by site" in result.stdout
+    assert "Priors by scm-l, by site" in result.stdout
     for word in ("north", "south", "west", "(pooled)", "(source)", "weight", "ant"):
         assert word in result.stdout
     assert "certified; source priors" in result.stderr

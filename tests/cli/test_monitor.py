@@ -149,7 +149,7 @@ def test_one_line_a_window_goes_to_stdout(folder, ok):
 def test_a_narrow_terminal_names_fewer_classes(folder, ok, monkeypatch):
     monkeypatch.setattr(_console, "PIPE_WIDTH", 75)
     for line in ok("monitor", *folder).stdout.splitlines()[:-1]:
-        assert line.count(" %") == 2  # of the shift and of one class
+        assert line.count("%") == 2  # of the shift and of one class
         assert len(line) <= 75
 
 

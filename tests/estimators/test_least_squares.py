@@ -105,7 +105,7 @@ def test_elsa_knows_its_standard_error(simulate):
         y_proba_val, y_val = simulation.draw(np.full(3, 1 / 3), 300, np.random.default_rng(seed))
         elsa = ELSA(max_iter=30).fit(y_proba_val, y_val)
         rounds = _Equations.of(
-            elsa._validation_rows(), elsa._seen_target(y_proba, "elsa")
+            elsa._labelled_rows(), elsa._seen_target(y_proba, "elsa")
         ).take_rounds(1e-4, 30)
         raw.append(rounds.raw)
         told.append(rounds.error)

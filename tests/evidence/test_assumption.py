@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom, rankdata
 
 from priorshift.evidence import AssumptionTest, check_assumption, read_samples
-from priorshift.evidence._assumption import Features, _Comparison, _Noise, ranks
+from priorshift.evidence._assumption import Features, _Comparison, draw_deviations, ranks
 from priorshift.evidence._samples import (
     Precision,
     at_one_precision,
@@ -49,7 +49,7 @@ def test_noise_is_that_of_new_samples(simulate):
         g, _ = world.draw(np.array([0.6, 0.1, 0.3]), 300, rng)
         found = _Comparison.of(read_samples(f, y, g, np.arange(3)))
         seen.append(found.deviation[:4])
-        drawn.append(_Noise(found).draw(20, rng)[:, :4])
+        drawn.append(draw_deviations(found, 20, rng)[:, :4])
     ratio = np.std(seen, axis=0) / np.concatenate(drawn).std(axis=0)
     assert (ratio > 0.8).all()
     assert (ratio < 1.2).all()

@@ -32,7 +32,7 @@ def objective(est, priors, rows):
     else:
         counts = ps.DecisionCounts.from_arrays(rows, decision=est.confusion_.decision).counts
         problem = Mixture.of(est.confusion_.conditional, weights=counts, alpha=alpha)
-    return problem.objective(priors, problem.evaluate(priors)[0])
+    return problem.at(priors).objective
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -134,12 +134,12 @@ def test_sparse_rows_are_read_in_blocks(grouped, method):
 
 
 def test_groups_too_large_to_stack_go_one_by_one(grouped, monkeypatch):
-    from priorshift.solvers import _by_group
+    from priorshift.solvers import _certified
 
     data = grouped()
     est = data.fit("em", tol=1e-6)
     stacked = estimate_groups(est, data.y_proba, data.groups, pooling=None)
-    monkeypatch.setattr(_by_group, "STACK_BYTES", 8 * 4 * 50)
+    monkeypatch.setattr(_certified, "STACK_BYTES", 8 * 4 * 50)
     single = estimate_groups(est, data.y_proba, data.groups, pooling=None)
     np.testing.assert_allclose(single.priors, stacked.priors, atol=1e-3)
     assert single.gap.max() <= 1e-6

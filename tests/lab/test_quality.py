@@ -207,19 +207,19 @@ def test_auto_without_its_parts():
         assert decided(caution=1e9)["adapt"]
 
 
-def test_without_shared_data_the_rare_part_remains(monkeypatch, tmp_path):
+def test_without_pools_the_simulations_remain(monkeypatch, tmp_path):
     monkeypatch.setattr(pools, "DATA", tmp_path / "absent")
 
     def tables(part, *words):
-        options = parse("", list(words), every=1, methods=str, family=str)
+        options = parse("", list(words), every=1, methods=str, family=str, data=tmp_path / "none")
         return quality.run(part, options)
 
-    for part in ("held-out", "zoo", "zoo-plain", "uci", "ablation"):
-        (text,) = tables(part)
-        assert "is absent" in text
+    for part in ("further", "held-out", "zoo", "zoo-plain", "uci", "natural", "ablation"):
+        with pytest.raises(SystemExit, match="needs stored outputs"):
+            next(tables(part))
     (text,) = tables("rare", "--every", "20", "--methods", "em-bcts")
     assert "mean of 1 runs" in text
-    assert "is absent" in next(tables("tasks", "--every", "28", "--methods", "em"))
+    assert "cifar-10-LT450" in next(tables("networks", "--every", "28", "--methods", "em"))
 
 
 def test_small_cells_have_a_row_each(monkeypatch):

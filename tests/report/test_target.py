@@ -47,11 +47,11 @@ def test_rows_without_a_class_left_are_told_of_once():
     )
     table = ArrayTable(np.tile([[0.0, 1.0], [0.5, 0.5]], (40, 1)))
     assert gather(estimate, y_proba_target=table).warnings == (
-        "Some rows have no class left that the target priors allow; they keep their original "
+        "40 of 80 rows have no class left that the target priors allow; they keep their original "
         "probabilities.",
     )
     page = render_report(estimate, y_proba_target=table)
-    assert page.count("Some rows have no class left") == 2  # once in words, once in its data
+    assert page.count("40 of 80 rows have no class left") == 2  # once in words, once in its data
 
 
 def test_samples_are_rows_of_the_table_and_the_same_every_time(rng, monkeypatch):

@@ -7,7 +7,6 @@ from scipy.optimize import minimize
 from priorshift.solvers import (
     Mixture,
     Mixtures,
-    _by_group,
     _certified,
     _interior_point,
     maximise,
@@ -22,9 +21,7 @@ def confusion(K, blur, rng):
 
 
 def true_gap(problem, group, p):
-    single = problem.single(group)
-    _, slope = single.evaluate(p)
-    return single.gap(single.gradient(p, slope))
+    return problem.single(group).at(p).gap
 
 
 def random_problem(K, G, blur, excess, rng):
@@ -170,7 +167,7 @@ def test_single_is_the_same_problem(rng):
 def test_rows_by_group_are_each_groups_own_problem(rng, monkeypatch, weighted, most):
     """Stacked with others or alone, every group ends where the solver of one problem does."""
     if most is not None:
-        monkeypatch.setattr(_by_group, "STACK_BYTES", most)
+        monkeypatch.setattr(_certified, "STACK_BYTES", most)
     codes, A = np.repeat(np.arange(6), [3, 50, 1, 4, 40, 7]), rng.dirichlet(np.ones(4), 105)
     order = rng.permutation(codes.size)
     codes, A, scale, excess = codes[order], A[order], rng.uniform(1, 5, 4), np.full(4, 0.5)
@@ -196,8 +193,6 @@ def test_rows_by_group_are_each_groups_own_problem(rng, monkeypatch, weighted, m
             weights=None if weights is None else weights[own],
             alpha=1 + excess,
         )
-        p = found.value[at]
-        likelihood, slope = alone.evaluate(p)
-        assert alone.gap(alone.gradient(p, slope)) <= 2 * TOL
-        best = maximise(alone, tol=TOL)
-        assert alone.objective(p, likelihood) == pytest.approx(best.objective, abs=2 * TOL)
+        point, best = alone.at(found.value[at]), maximise(alone, tol=TOL)
+        assert point.gap <= 2 * TOL
+        assert point.objective == pytest.approx(best.objective, abs=2 * TOL)

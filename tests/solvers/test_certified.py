@@ -200,7 +200,7 @@ def route(monkeypatch):
     rows = []
     original = Mixture.hessian
 
-    def recorded(self, p, n_rows, slope):
+    def recorded(self, p, n_rows=None, slope=None):
         rows.append(self.A.shape[0] if n_rows is None else n_rows)
         return original(self, p, n_rows, slope)
 
@@ -259,15 +259,15 @@ class TestRoutes:
         assert max(route) < self.n
 
     def test_newton_with_all_rows(self, monkeypatch, posterior_problem, route, dtype, alpha):
-        monkeypatch.setattr(_mixture, "MIN_ROWS", self.n)
+        monkeypatch.setattr(_interior_point, "MIN_ROWS", self.n)
         self.solve(posterior_problem, dtype, alpha, spread=0.5)
         assert set(route) == {self.n}
 
     def test_newton_whose_sample_must_grow(
         self, monkeypatch, posterior_problem, route, dtype, alpha
     ):
-        monkeypatch.setattr(_mixture, "MIN_ROWS", 10)
-        monkeypatch.setattr(_mixture, "ROWS_PER_CLASS", 0.25)
+        monkeypatch.setattr(_interior_point, "MIN_ROWS", 10)
+        monkeypatch.setattr(_interior_point, "ROWS_PER_CLASS", 0.25)
         self.solve(posterior_problem, dtype, alpha, spread=0.5, tol=1e-4)
         assert route[0] == self.K // 4
         assert max(route) >= 2 * route[0]

@@ -6,8 +6,8 @@ from scipy.sparse import csr_array
 
 from priorshift.border import SparseBlock, SparseTable
 from priorshift.solvers import Mixture, _certified, maximise
-from priorshift.solvers._certified import leap, matrix_free
-from priorshift.solvers._interior_point import Operator, conjugate_gradients
+from priorshift.solvers._certified import leap
+from priorshift.solvers._interior_point import MatrixFree, conjugate_gradients
 
 
 def problem_of(rng, n=600, K=30, alpha=1.0, weights=None, base=True, dtype=np.float64):
@@ -29,17 +29,15 @@ def problem_of(rng, n=600, K=30, alpha=1.0, weights=None, base=True, dtype=np.fl
 def test_matrix_free_steps_end_where_dense_ones_do(alpha, base, sampled, rng, monkeypatch):
     sparse, dense = problem_of(rng, alpha=alpha, base=base)
     if sampled:
-        monkeypatch.setattr("priorshift.solvers._mixture.MIN_ROWS", 1)
-        monkeypatch.setattr("priorshift.solvers._mixture.ROWS_PER_CLASS", 6)
-        monkeypatch.setattr("priorshift.solvers._mixture.FEW_CLASSES", 2)
-    start = np.full(30, 1 / 30)
-    point, n_iter = matrix_free(sparse, start, 1e-8, 500)
-    exact = maximise(dense, tol=1e-10)
-    p = point.p / point.p.sum()
-    assert point.gap <= 1e-8
-    assert n_iter < 100
-    assert p == pytest.approx(exact.value, abs=1e-5)
-    assert dense.objective(p, dense.evaluate(p)[0]) >= exact.objective - 1e-8
+        monkeypatch.setattr("priorshift.solvers._interior_point.MIN_ROWS", 1)
+        monkeypatch.setattr("priorshift.solvers._interior_point.ROWS_PER_CLASS", 6)
+        monkeypatch.setattr("priorshift.solvers._interior_point.FEW_CLASSES", 2)
+    monkeypatch.setattr(_certified, "MANY_CLASSES", 5)
+    found, exact = maximise(sparse, tol=1e-8, max_iter=500), maximise(dense, tol=1e-10)
+    assert found.gap <= 1e-8
+    assert found.n_iter < 100
+    assert found.value == pytest.approx(exact.value, abs=1e-5)
+    assert dense.at(found.value).objective >= exact.objective - 1e-8
 
 
 def test_weights_of_rows_count_as_repeated_rows(rng):
@@ -70,9 +68,9 @@ def test_leaps_never_lower_the_likelihood_of_an_em_step(rng):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(_certified, "LEAPS", n_leaps)
             point, n_iter = leap(sparse, p, 1e-12, 1000)
-        assert point.likelihood >= value
+        assert point.objective >= value
         assert 2 * n_leaps + 1 <= n_iter <= 3 * n_leaps + 1
-        value = point.likelihood
+        value = point.objective
         for _ in range(2):
             plain = plain * sparse.evaluate(plain)[1] / sparse.total
         assert value >= sparse.evaluate(plain)[0] - 1e-9
@@ -103,9 +101,12 @@ def test_conjugate_gradients_solve_and_stop(rng):
 
 
 def test_what_gradients_teach_is_met_exactly(rng):
-    operator = Operator(SparseBlock(csr_array(rng.random((9, 4)))), np.ones(4), total=2.0)
-    v, x = rng.standard_normal(4), rng.standard_normal(4)
-    plain = operator @ x
-    operator.correct(v, 2.0)
-    assert operator @ x == pytest.approx(plain + 0.5 * (v @ x) * v)
-    assert operator.diagonal == pytest.approx(1 + 0.5 * v**2)
+    sparse, dense = problem_of(rng)
+    H, p = MatrixFree(sparse), rng.dirichlet(np.ones(30))
+    H.refresh(p[None], sparse.evaluate(p)[1][None], None)
+    v, x, before = rng.standard_normal(30), rng.standard_normal(30), H.diagonal
+    plain = dense.hessian(p) @ x / dense.total
+    assert H.product(x) == pytest.approx(plain)
+    H.correct(v, 2.0)
+    assert H.product(x) == pytest.approx(plain + 0.5 * (v @ x) * v)
+    assert H.diagonal == pytest.approx(before + 0.5 * v**2)

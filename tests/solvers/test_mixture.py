@@ -20,8 +20,8 @@ def draw(rng, n=60, K=5):
 
 
 def evaluate(problem, p, *, exact=True):
-    likelihood, slope = problem.evaluate(p, exact=exact)
-    return problem.objective(p, likelihood), problem.gradient(p, slope)
+    point = problem.at(p, exact=exact)
+    return point.objective, point.gradient
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -34,7 +34,7 @@ def test_value_and_gradient_are_the_formulas(zoo, naive, rng, alpha, weighted):
     assert value == pytest.approx(plain.objective(p), rel=1e-13)
     np.testing.assert_allclose(gradient, plain.gradient(p), rtol=1e-13)
     assert problem.total == pytest.approx(plain.total, rel=1e-14)
-    assert problem.gap(gradient) == pytest.approx(plain.gap(p), rel=1e-12)
+    assert problem.at(p).gap == pytest.approx(plain.gap(p), rel=1e-12)
     numeric = approx_fprime(p, lambda x: evaluate(problem, x)[0], 1e-7)
     np.testing.assert_allclose(gradient, numeric, rtol=1e-3)
 
@@ -76,9 +76,9 @@ def test_impossible_rows_are_counted_and_left_out(rng, weighted):
 
 def test_a_row_that_p_rules_out_makes_the_value_minus_infinity():
     problem = Mixture.of(np.eye(3)[[0, 1, 1, 2]])
-    value, gradient = evaluate(problem, np.array([0.5, 0.5, 0.0]))
-    assert value == -np.inf
-    assert problem.gap(gradient) == np.inf
+    point = problem.at(np.array([0.5, 0.5, 0.0]))
+    assert point.objective == -np.inf
+    assert point.gap == np.inf
 
 
 def test_a_class_without_hyperprior_may_be_at_zero():
@@ -144,8 +144,8 @@ def test_no_point_is_better_than_the_certificate_allows(seed, alpha):
     problem = Mixture.of(A, weights=rng.gamma(0.3, 1, n) + 1e-6, alpha=alpha)
     p, *others = rng.dirichlet(np.full(K, rng.choice([0.3, 1, 10])), 30) + 1e-9
     p /= p.sum()
-    value, gradient = evaluate(problem, p)
-    gap = problem.gap(gradient)
+    point = problem.at(p)
+    value, gap = point.objective, point.gap
     assert gap >= -1e-12 * problem.total
     for other in [*others, *np.eye(K)]:
         assert evaluate(problem, other / other.sum())[0] - value <= gap + 1e-9

@@ -33,7 +33,7 @@ from priorshift.border import (
     softmax_of,
 )
 from priorshift.counts import DecisionCounts
-from priorshift.exceptions import PriorShiftWarning, warn_user
+from priorshift.exceptions import KeptRowsWarning, warn_user
 
 
 def adapt_proba(
@@ -280,11 +280,7 @@ def _reweight_tensor(table: TensorTable, ratio: Vector, from_logits: bool) -> tu
 
 def _warn_of_kept(n_kept: int, n_rows: int) -> None:
     if n_kept:
-        warn_user(
-            f"{n_kept} of {n_rows} rows have no class left that the target priors allow; they keep "
-            "their original probabilities.",
-            PriorShiftWarning,
-        )
+        warn_user(KeptRowsWarning(n_kept, n_rows))
 
 
 def _scale_rows(block: Vector, ratio: Vector) -> int:

@@ -9,19 +9,20 @@ formula for ONNX, PyTorch and SQL.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from priorshift._results import FrozenArrays
-from priorshift._typing import Floats, Indices, Labels, Vector
+from priorshift._typing import Labels, Vector
+from priorshift.adapt import _exports
 from priorshift.adapt._adapt import prior_ratio, reweight
 from priorshift.adapt._costs import cheapest, check_costs
 from priorshift.border import (
@@ -51,8 +52,6 @@ from priorshift.files import read_json, require_file, sign, verify, write_json, 
 
 SCHEMA_VERSION = 1
 """Raised when a field of the JSON changes its meaning, comes or goes; see schemas/."""
-
-KEYS = ("classes", "source_priors", "priors", "calibration", "strength", "costs", "provenance")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,14 +101,23 @@ class Adapter(FrozenArrays):
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        classes = _check_labels(self.classes, self.source_priors)
+        sized: Any = self.source_priors
+        found = check_classes(self.classes, len(sized) if hasattr(sized, "__len__") else 0)
+        if found.size < 2:
+            raise ValueError("an adapter needs at least two classes.")
+        if found.dtype.kind == "f" and not np.isfinite(found).all():
+            raise ValueError(f"classes must be finite; got {some(found.tolist())}.")
+        classes = _held(found.tolist())
+        costs: Any = self.costs
+        if costs is not None and not isinstance(costs, Mapping):  # for its own classes only
+            costs = check_numbers(costs, ((classes.size, classes.size),), "costs")
         checked: dict[str, Any] = {
             "classes": classes,
             "source_priors": _check_priors(self.source_priors, classes, "source_priors"),
             "priors": _check_priors(self.priors, classes, "priors"),
             "calibration": _check_calibration(self.calibration, classes.size),
             "strength": check_fraction(self.strength, "strength"),
-            "costs": None if self.costs is None else _check_square(self.costs, classes),
+            "costs": check_costs(costs, classes, classes.size),
             "provenance": _check_provenance(self.provenance, "provenance"),
         }
         for name, value in checked.items():
@@ -120,12 +128,6 @@ class Adapter(FrozenArrays):
     def ratio(self) -> Vector:
         """Importance weight of each class: priors / source_priors, 0 where the source has none."""
         return prior_ratio(self.priors, self.source_priors)
-
-    @property
-    def log_ratio(self) -> Vector:
-        """Logarithm of `ratio`: what adapting adds to logits at full strength; -inf for 0."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.ratio)
 
     def __call__(
         self, y_proba: ArrayLike, *, from_logits: bool = False, strength: float = 1.0
@@ -154,9 +156,10 @@ class Adapter(FrozenArrays):
         )
         if self.calibration is not None:
             if is_sparse(values):
+                name = self.provenance.get("method", "this adapter")
                 raise ValueError(
-                    f"{self._name} recalibrates predictions, which sparse ones do not allow; pass "
-                    "them as an array, some rows at a time."
+                    f"{name} recalibrates predictions, which sparse ones do not allow; pass them "
+                    "as an array, some rows at a time."
                 )
             values = self.calibration.apply(values, from_logits=from_logits)
             from_logits = False
@@ -185,7 +188,7 @@ class Adapter(FrozenArrays):
             raise ValueError("decide needs an array; pass some rows at a time, by toarray().")
         predictions = check_proba(adapted, classes=self.classes)  # a frame, a tensor, 1-D
         values = in_class_order(predictions, self.classes)
-        return self.classes[self._decisions(values)]
+        return self.classes[cheapest(values, self.costs)]
 
     def with_costs(self, costs: Any) -> "Adapter":
         """Return the same adapter with costs for `decide`, as in the parameter `costs`."""
@@ -193,35 +196,42 @@ class Adapter(FrozenArrays):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values that follow the schema."""
-        calibration = None if self.calibration is None else self.calibration.to_dict()
-        values = (
-            self.classes.tolist(),
-            self.source_priors.tolist(),
-            self.priors.tolist(),
-            calibration,
-            self.strength,
-            None if self.costs is None else self.costs.tolist(),
-            _thawed(self.provenance),
-        )
-        return {"schema_version": SCHEMA_VERSION, **dict(zip(KEYS, values, strict=True))}
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "classes": self.classes.tolist(),
+            "source_priors": self.source_priors.tolist(),
+            "priors": self.priors.tolist(),
+            "calibration": None if self.calibration is None else self.calibration.to_dict(),
+            "strength": self.strength,
+            "costs": None if self.costs is None else self.costs.tolist(),
+            "provenance": _thawed(self.provenance),
+        }
 
     @classmethod
     def from_dict(cls, found: Any) -> "Adapter":
         """Create an adapter from the output of `to_dict`; reject anything against the schema."""
         _check_version(found)
-        require_keys(found, ("schema_version", *KEYS), "the adapter")
-        named = {name: found[name] for name in KEYS}
+        keys = [of.name for of in fields(cls)]
+        require_keys(found, ("schema_version", *keys), "the adapter")
+        named = {name: found[name] for name in keys}
         for name in ("classes", "source_priors", "priors"):
             if not isinstance(named[name], list):
                 raise ValueError(f"{name} must be a list; got {named[name]!r}.")
-        named["classes"] = _read_classes(named["classes"])
+        classes = named["classes"]
+        kinds = {type(label) for label in classes}
+        if len(kinds) != 1 or not kinds <= {str, bool, int, float}:
+            raise ValueError(
+                f"classes must be strings, integers, booleans or floats, all of one kind; got "
+                f"{some(classes)}."
+            )
+        named["classes"] = _held(classes)
+        if named["classes"].tolist() != classes:
+            raise ValueError(f"classes cannot be held exactly: {some(classes)}; rename them.")
         if type(named["strength"]) not in (int, float):
             raise ValueError(f"strength must be a number; got {named['strength']!r}.")
         if named["calibration"] is not None:
             require_keys(named["calibration"], ("maps", "weights"), "calibration")
-            named["calibration"] = calibration_from_dict(
-                named["calibration"], len(named["classes"])
-            )
+            named["calibration"] = calibration_from_dict(named["calibration"], len(classes))
         if not isinstance(named["costs"], list | None):
             raise ValueError(f"costs must be a list of lists, or null; got {named['costs']!r}.")
         return cls(**named)
@@ -253,7 +263,13 @@ class Adapter(FrozenArrays):
         source : str or path-like
             The JSON text as a str, or the file as a Path.
         """
-        text = source if isinstance(source, str) else _read(Path(source))
+        if not isinstance(source, str):
+            require_file(Path(source))
+            try:
+                source = Path(source).read_text(encoding="utf-8-sig")
+            except UnicodeDecodeError:
+                raise ValueError(f"{source} is not text in UTF-8, so it is no adapter.") from None
+        text = source
         try:
             found = read_json(text)
         except ValueError as error:
@@ -271,133 +287,8 @@ class Adapter(FrozenArrays):
             ) from None
         return cls.from_dict(content)
 
-    def to_onnx(
-        self,
-        path: str | PathLike[str] | None = None,
-        *,
-        from_logits: bool = False,
-        precision: Literal["float64", "float32"] = "float64",
-    ) -> Any:
-        """Return an ONNX model (opset 17), and optionally write it to a file (extra `onnx`).
-
-        Its input is float32 of shape (any number of samples, n_classes). Its outputs are
-        `adapted`, the adapted probabilities as float32, and `label`, the class that `decide`
-        returns.
-
-        Parameters
-        ----------
-        path : str or path-like, optional
-            The file to write, or to replace as a whole.
-        from_logits : bool, default=False
-            Whether the input holds logits or log-probabilities instead of probabilities.
-        precision : {"float64", "float32"}, default="float64"
-            Precision of the computation. Some devices have no float64. In float32, results agree to
-            1e-5, unless a ratio of 0 leaves only classes with tiny probabilities.
-
-        Returns
-        -------
-        onnx.ModelProto
-        """
-        from priorshift.adapt._exports import to_onnx
-
-        return to_onnx(self, path, from_logits=from_logits, precision=precision)
-
-    def append_to_onnx(
-        self,
-        model: Any,
-        path: str | PathLike[str] | None = None,
-        *,
-        output: str | None = None,
-        from_logits: bool = False,
-        precision: Literal["float64", "float32"] = "float64",
-    ) -> Any:
-        """Append the adapter to the graph of an ONNX classifier (extra `onnx`).
-
-        Inputs and outputs keep their names and types, so you can serve the model as before. If the
-        model also outputs a label, as with skl2onnx, it becomes the class that `decide` returns.
-
-        Parameters
-        ----------
-        model : onnx.ModelProto, str or path-like
-            A classifier of opset 13 or newer, or its file.
-        path : str or path-like, optional
-            The file to write, or to replace as a whole.
-        output : str, optional
-            Name of the output with the probabilities; by default the only matrix of floats.
-        from_logits : bool, default=False
-            Whether that output contains logits; they become probabilities.
-        precision : {"float64", "float32"}, default="float64"
-            As in `to_onnx`.
-
-        Returns
-        -------
-        onnx.ModelProto
-        """
-        from priorshift.adapt._exports import append_to_onnx
-
-        return append_to_onnx(
-            self, model, path, output=output, from_logits=from_logits, precision=precision
-        )
-
-    def to_torch(self, *, from_logits: bool = False) -> Any:
-        """Return the adapter as a PyTorch module, without parameters (extra `torch`).
-
-        Classes are along the last dimension. The module follows the device and dtype of its input,
-        passes gradients through, and works with `torch.jit.script` and `torch.export`.
-
-        Parameters
-        ----------
-        from_logits : bool, default=False
-            Whether the input contains logits. The output contains probabilities either way.
-
-        Returns
-        -------
-        torch.nn.Module
-        """
-        from priorshift.adapt._exports import to_torch
-
-        return to_torch(self, from_logits=from_logits)
-
-    def to_sql(
-        self,
-        table: str | Sequence[str],
-        columns: Sequence[str] | Mapping[Any, str],
-        dialect: Literal["ansi", "duckdb", "postgres", "spark"] = "ansi",
-        *,
-        keep: Iterable[str] = (),
-    ) -> str:
-        """Return a SELECT that adapts the probabilities in the columns of a table.
-
-        Names are quoted, so they must be written as the database stores them.
-
-        Parameters
-        ----------
-        table : str or sequence of str
-            Name of the table, such as "predictions" or "schema.predictions". If parts of the name
-            contain dots, pass them as a sequence.
-        columns : sequence of str, or mapping from class to str
-            Columns with the probability of each class, in class order. The adapted columns have
-            the same names.
-        dialect : {"ansi", "duckdb", "postgres", "spark"}, default="ansi"
-            "ansi" needs LN, EXP and GREATEST (SQL:2023).
-        keep : iterable of str
-            Other columns to pass through; they come first.
-
-        Returns
-        -------
-        str
-            The statement, without a semicolon, so that you can select from it.
-
-        Examples
-        --------
-        >>> import priorshift as ps
-        >>> adapter = ps.Adapter(["cat", "dog"], [0.5, 0.5], [0.75, 0.25])
-        >>> print(adapter.to_sql("pets", ["p_cat", "p_dog"], keep=["id"])[:31])
-        SELECT "id", CASE WHEN ps_total
-        """
-        from priorshift.adapt._exports import to_sql
-
-        return to_sql(self, table, columns, dialect=dialect, keep=keep)
+    to_onnx, append_to_onnx = _exports.to_onnx, _exports.append_to_onnx
+    to_torch, to_sql = _exports.to_torch, _exports.to_sql
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Rebuild from plain values: a read-only mapping cannot be pickled."""
@@ -421,49 +312,6 @@ class Adapter(FrozenArrays):
         if "method" in self.provenance:
             parts.append(f"method={self.provenance['method']!r}")
         return f"Adapter({', '.join(parts)})"
-
-    @property
-    def _name(self) -> str:
-        return str(self.provenance.get("method", "this adapter"))
-
-    def _decisions(self, adapted: Floats) -> Indices:
-        """Return the column to decide for in each row."""
-        if self.costs is None:
-            return adapted.argmax(axis=1)
-        return cheapest(adapted, self.costs)
-
-
-def _check_square(costs: Any, classes: Labels) -> Vector:
-    """Check costs as `decide` does; an adapter decides for its own classes only."""
-    if not isinstance(costs, Mapping):
-        costs = check_numbers(costs, ((classes.size, classes.size),), "costs")
-    return np.asarray(check_costs(costs, classes, classes.size))
-
-
-def _check_labels(classes: Any, source_priors: Any) -> Labels:
-    """Check the classes; integers become int64 and floats float64, as JSON restores them."""
-    n_classes = len(source_priors) if hasattr(source_priors, "__len__") else 0
-    found = check_classes(classes, n_classes)
-    if found.size < 2:
-        raise ValueError("an adapter needs at least two classes.")
-    plain = found.tolist()
-    if found.dtype.kind == "f" and not np.isfinite(found).all():
-        raise ValueError(f"classes must be finite; got {some(plain)}.")
-    return _held(plain)
-
-
-def _read_classes(classes: list[Any]) -> Labels:
-    """Reject classes of mixed types, and classes that an array would convert."""
-    kinds = {type(label) for label in classes}
-    if len(kinds) != 1 or not kinds <= {str, bool, int, float}:
-        raise ValueError(
-            f"classes must be strings, integers, booleans or floats, all of one kind; got "
-            f"{some(classes)}."
-        )
-    held = _held(classes)
-    if held.tolist() != classes:
-        raise ValueError(f"classes cannot be held exactly: {some(classes)}; rename them.")
-    return held
 
 
 def _held(plain: list[Any]) -> Labels:
@@ -530,14 +378,6 @@ def _thawed(found: Any) -> Any:
     if isinstance(found, Mapping):
         return {name: _thawed(value) for name, value in found.items()}
     return found
-
-
-def _read(path: Path) -> str:
-    require_file(path)
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise ValueError(f"{path} is not text in UTF-8, so it is no adapter.") from None
 
 
 def _check_version(found: Any) -> None:

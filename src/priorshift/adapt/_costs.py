@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from priorshift._typing import Indices, Labels, Vector
+from priorshift._typing import Floats, Indices, Labels, Vector
 from priorshift.border import (
     Block,
     as_array,
@@ -45,6 +45,22 @@ WORDS = {
 
 LEAST_PROBABILITY = float(np.finfo(np.float32).eps)
 """Below it, a probability counts as this in a log loss."""
+
+
+def binary_cut(costs: Floats | None = None) -> float | None:
+    r"""Return from which probability on the second of two classes is decided for.
+
+    Where both decisions cost the same in expectation: with what a false alarm and a miss cost more
+    than the right decision, :math:`c_{01}` and :math:`c_{10}`,
+
+    .. math:: t = \frac{c_{01}}{c_{01} + c_{10}},
+
+    one half without costs. None where one decision is never dearer.
+    """
+    if costs is None:
+        return 0.5
+    alarm, miss = (float(costs[k, 1 - k] - costs[k, k]) for k in (0, 1))
+    return alarm / (alarm + miss) if alarm > 0 and miss > 0 else None
 
 
 def decide(

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -36,16 +36,6 @@ def _maps(adapter: Adapter) -> list[tuple[CalibrationMap, float]]:
     if adapter.calibration is None:
         return []
     return list(zip(adapter.calibration.maps, adapter.calibration.weights, strict=True))
-
-
-def _ratio(adapter: Adapter) -> Vector:
-    """Return the ratio as it is applied: to the power of the strength."""
-    return adapter.ratio**adapter.strength
-
-
-def _log(ratio: Vector) -> Vector:
-    with np.errstate(divide="ignore"):
-        return np.log(ratio)
 
 
 # ONNX
@@ -108,94 +98,96 @@ class _Graph:
         return self.add("ReduceSum", name, self.constant([1], np.int64), keepdims=1)
 
 
-class _Outputs(NamedTuple):
-    """What the adaptation is to be called, and of which types it is to be."""
-
-    proba: str
-    label: str | None
-    proba_type: int
-    labels: Labels
-
-
 def _add_adaptation(
-    graph: _Graph, adapter: Adapter, name: str, outputs: _Outputs, from_logits: bool
+    graph: _Graph,
+    adapter: Adapter,
+    name: str,
+    from_logits: bool,
+    outputs: tuple[str, str | None],
+    proba_type: int,
+    labels: Labels,
 ) -> None:
-    """Add the formula, from the tensor `name` to the outputs."""
-    values, ratio = graph.cast(name, graph.type), _ratio(adapter)
+    """Add the formula, from the tensor `name` to outputs for the probabilities and the label."""
+    values, ratio = graph.cast(name, graph.type), adapter.ratio**adapter.strength
     maps = _maps(adapter)
     if maps:
-        proba = graph.add("Softmax", values, axis=1) if from_logits else values
-        parts = [
-            graph.add("Mul", graph.add("Softmax", _scores(graph, one, proba), axis=1), weight)
-            for one, weight in ((one, graph.constant(weight)) for one, weight in maps)
-        ]
+        proba, parts = graph.add("Softmax", values, axis=1) if from_logits else values, []
+        for one, share in maps:
+            weight = graph.constant(share)
+            raised = graph.add("Add", proba, graph.constant(one.floor))
+            z = graph.add("Log", graph.add("Max", raised, graph.constant(TINY)))
+            product = "Mul" if one.slope.ndim == 1 else "MatMul"
+            linear = graph.add(product, z, graph.constant(one.slope))
+            scores = graph.add("Add", linear, graph.constant(one.bias))
+            parts.append(graph.add("Mul", graph.add("Softmax", scores, axis=1), weight))
         values = parts[0] if len(parts) == 1 else graph.add("Sum", *parts)
     if from_logits and not maps:
-        adapted = _shifted(graph, values, _log(ratio))
+        with np.errstate(divide="ignore"):
+            shifted = graph.add("Add", values, graph.constant(np.log(ratio)))
+        lowest = graph.constant(np.finfo(graph.dtype).min)
+        left = graph.cast(graph.add("Greater", shifted, lowest), graph.type)
+        lost = graph.add("Equal", graph.sum(left), graph.constant(0))
+        adapted = graph.add("Softmax", graph.add("Where", lost, values, shifted), axis=1)
     else:
-        adapted = _rescaled(graph, values, ratio)
-    graph.cast(adapted, outputs.proba_type, outputs.proba)
-    if outputs.label is not None:
+        scale = NO_UNDERFLOW if graph.dtype == np.float32 else 1.0
+        ratio = scale * ratio / (ratio.max() or 1.0)
+        sums = graph.add("MatMul", values, graph.constant(ratio[:, None]))
+        lost = graph.add("Equal", sums, graph.constant(0))
+        same = graph.constant(np.full((1, ratio.size), scale))
+        scaled = graph.add(
+            "Mul", values, graph.add("Where", lost, same, graph.constant(ratio[None]))
+        )
+        adapted = graph.add("Div", scaled, graph.sum(scaled))
+    graph.cast(adapted, proba_type, outputs[0])
+    if outputs[1] is not None:
         best = ("ArgMax", adapted)
         if adapter.costs is not None:
             best = ("ArgMin", graph.add("MatMul", adapted, graph.constant(adapter.costs)))
         index = graph.add(*best, axis=1, keepdims=0)
-        labels = graph.constant(outputs.labels, outputs.labels.dtype)
-        graph.add("Gather", labels, index, output=outputs.label)
-
-
-def _scores(graph: _Graph, one: CalibrationMap, proba: str) -> str:
-    raised = graph.add("Add", proba, graph.constant(one.floor))
-    z = graph.add("Log", graph.add("Max", raised, graph.constant(TINY)))
-    product = "Mul" if one.slope.ndim == 1 else "MatMul"
-    linear = graph.add(product, z, graph.constant(one.slope))
-    return graph.add("Add", linear, graph.constant(one.bias))
-
-
-def _rescaled(graph: _Graph, values: str, ratio: Vector) -> str:
-    scale = NO_UNDERFLOW if graph.dtype == np.float32 else 1.0
-    ratio = scale * ratio / (ratio.max() or 1.0)
-    sums = graph.add("MatMul", values, graph.constant(ratio[:, None]))
-    lost = graph.add("Equal", sums, graph.constant(0))
-    factor = graph.add(
-        "Where", lost, graph.constant(np.full((1, ratio.size), scale)), graph.constant(ratio[None])
-    )
-    scaled = graph.add("Mul", values, factor)
-    return graph.add("Div", scaled, graph.sum(scaled))
-
-
-def _shifted(graph: _Graph, logits: str, log_ratio: Vector) -> str:
-    shifted = graph.add("Add", logits, graph.constant(log_ratio))
-    lowest = graph.constant(np.finfo(graph.dtype).min)
-    left = graph.cast(graph.add("Greater", shifted, lowest), graph.type)
-    lost = graph.add("Equal", graph.sum(left), graph.constant(0))
-    return graph.add("Softmax", graph.add("Where", lost, logits, shifted), axis=1)
+        graph.add("Gather", graph.constant(labels, labels.dtype), index, output=outputs[1])
 
 
 def to_onnx(
-    adapter: Adapter,
-    path: str | PathLike[str] | None,
+    self: Adapter,
+    path: str | PathLike[str] | None = None,
     *,
-    from_logits: bool,
-    precision: Precision,
+    from_logits: bool = False,
+    precision: Precision = "float64",
 ) -> Any:
-    """Return a model of float32 predictions, and write it to a file; see `Adapter.to_onnx`."""
+    """Return an ONNX model (opset 17), and optionally write it to a file (extra `onnx`).
+
+    Its input is float32 of shape (any number of samples, n_classes). Its outputs are
+    `adapted`, the adapted probabilities as float32, and `label`, the class that `decide`
+    returns.
+
+    Parameters
+    ----------
+    path : str or path-like, optional
+        The file to write, or to replace as a whole.
+    from_logits : bool, default=False
+        Whether the input holds logits or log-probabilities instead of probabilities.
+    precision : {"float64", "float32"}, default="float64"
+        Precision of the computation. Some devices have no float64. In float32, results agree to
+        1e-5, unless a ratio of 0 leaves only classes with tiny probabilities.
+
+    Returns
+    -------
+    onnx.ModelProto
+    """
     graph = _Graph(precision)
-    onnx, K = graph.onnx, adapter.classes.size
+    onnx, classes = graph.onnx, self.classes
     name = "logits" if from_logits else "y_proba"
-    float32 = onnx.TensorProto.FLOAT
-    outputs = _Outputs("adapted", "label", float32, adapter.classes)
-    _add_adaptation(graph, adapter, name, outputs, from_logits)
+    float32, label_type = onnx.TensorProto.FLOAT, onnx.TensorProto.STRING
+    if classes.dtype.kind != "U":
+        label_type = onnx.helper.np_dtype_to_tensor_dtype(classes.dtype)
+    _add_adaptation(graph, self, name, from_logits, ("adapted", "label"), float32, classes)
     info = onnx.helper.make_tensor_value_info
-    label_type = _type_of(onnx, adapter.classes)
+    shape = ["n_samples", classes.size]
     made = onnx.helper.make_graph(
         graph.nodes,
         "priorshift_adapter",
-        [info(name, float32, ["n_samples", K])],
-        [
-            info("adapted", float32, ["n_samples", K]),
-            info("label", label_type, ["n_samples"]),
-        ],
+        [info(name, float32, shape)],
+        [info("adapted", float32, shape), info("label", label_type, ["n_samples"])],
         graph.constants,
     )
     model = onnx.helper.make_model(
@@ -204,78 +196,92 @@ def to_onnx(
         ir_version=IR_VERSION,
         producer_name="priorshift",
     )
-    return _finished(onnx, model, adapter, path)
+    return _finished(onnx, model, self, path)
 
 
 def append_to_onnx(
-    adapter: Adapter,
+    self: Adapter,
     model: Any,
-    path: str | PathLike[str] | None,
+    path: str | PathLike[str] | None = None,
     *,
-    output: str | None,
-    from_logits: bool,
-    precision: Precision,
+    output: str | None = None,
+    from_logits: bool = False,
+    precision: Precision = "float64",
 ) -> Any:
-    """Adapt the output of another model within its graph; see `Adapter.append_to_onnx`."""
+    """Append the adapter to the graph of an ONNX classifier (extra `onnx`).
+
+    Inputs and outputs keep their names and types, so you can serve the model as before. If the
+    model also outputs a label, as with skl2onnx, it becomes the class that `decide` returns.
+
+    Parameters
+    ----------
+    model : onnx.ModelProto, str or path-like
+        A classifier of opset 13 or newer, or its file.
+    path : str or path-like, optional
+        The file to write, or to replace as a whole.
+    output : str, optional
+        Name of the output with the probabilities; by default the only matrix of floats.
+    from_logits : bool, default=False
+        Whether that output contains logits; they become probabilities.
+    precision : {"float64", "float32"}, default="float64"
+        As in `to_onnx`.
+
+    Returns
+    -------
+    onnx.ModelProto
+    """
     graph = _Graph(precision)
     onnx = graph.onnx
     model = onnx.load(model) if isinstance(model, str | PathLike) else model
     whole = _of_known_opset(onnx, model)
-    graph.prefix = _unused_prefix(whole.graph)
-    given = _probability_output(onnx, whole.graph, output)
-    _require_classes(adapter, whole.graph, given)
-    before = f"{graph.prefix}_before"
-    _rename(whole.graph, given.tensor, before)
-    label, labels = None, adapter.classes
-    if given.label is not None:
-        label, labels = given.label.name, _labels_as(onnx, adapter.classes, given.label)
-        _rename(whole.graph, label, f"{graph.prefix}_label_before")
-    named = _Outputs(given.tensor, label, given.type, labels)
-    _add_adaptation(graph, adapter, before, named, from_logits)
     nodes = list(whole.graph.node)
+    names = {name for node in nodes for name in (node.name, *node.input, *node.output)}
+    while any(name.startswith(graph.prefix) for name in names):  # a model may be adapted twice
+        graph.prefix += "_"
+    tensor, kind, width = _probability_output(onnx, whole.graph, output)
+    _require_classes(self, whole.graph, width)
+    before, label, labels = f"{graph.prefix}_before", None, self.classes
+    _rename(whole.graph, tensor, before)
+    types = (onnx.TensorProto.INT64, onnx.TensorProto.STRING)
+    found = [info for info in whole.graph.output if info.type.tensor_type.elem_type in types]
+    if len(found) == 1:
+        label, labels = found[0].name, _labels_as(onnx, self.classes, found[0])
+        _rename(whole.graph, label, f"{graph.prefix}_label_before")
+    _add_adaptation(graph, self, before, from_logits, (tensor, label), kind, labels)
     zipped = [node for node in nodes if node.op_type == "ZipMap" and node.input[0] == before]
     for node in zipped:  # it names the probabilities, and must name the adapted ones
-        node.input[0] = given.tensor
+        node.input[0] = tensor
     others = [node for node in nodes if node not in zipped]
     del whole.graph.node[:]
     whole.graph.node.extend([*others, *graph.nodes, *zipped])
     whole.graph.initializer.extend(graph.constants)
-    return _finished(onnx, whole, adapter, path)
+    return _finished(onnx, whole, self, path)
 
 
-class _Given(NamedTuple):
-    """The probabilities of a model: their tensor, its type, its width if known, the label."""
+def _probability_output(onnx: Any, graph: Any, output: str | None) -> tuple[str, int, int]:
+    """Find the probabilities of a classifier: the output asked for, else the only matrix.
 
-    tensor: str
-    type: int
-    width: int
-    label: Any
-
-
-def _probability_output(onnx: Any, graph: Any, output: str | None) -> _Given:
-    """Find the probabilities of a classifier: the output asked for, else the only matrix."""
+    Returns their tensor, its type, and its width, 0 if that is not known.
+    """
     zipmaps = {node.output[0]: node.input[0] for node in graph.node if node.op_type == "ZipMap"}
     floats = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE)
     known = {info.name: info for info in (*graph.value_info, *graph.output)}
-    found, names = [], [info.name for info in graph.output]
+    found = {}
     for info in graph.output:
         tensor = zipmaps.get(info.name, info.name)
         kind = known[tensor].type.tensor_type if tensor in known else None
         if info.name in zipmaps and kind is None:
-            found.append((info.name, _Given(tensor, onnx.TensorProto.FLOAT, 0, None)))
+            found[info.name] = (tensor, floats[0], 0)
         elif kind is not None and kind.elem_type in floats and len(kind.shape.dim) == 2:
-            width = kind.shape.dim[1].dim_value
-            found.append((info.name, _Given(tensor, kind.elem_type, width, None)))
-    chosen = [given for name, given in found if output in (None, name)]
+            found[info.name] = (tensor, kind.elem_type, kind.shape.dim[1].dim_value)
+    chosen = [given for name, given in found.items() if output in (None, name)]
     if len(chosen) != 1:
         raise ValueError(
             f"the model must have one output of probabilities, or output= must name it; its "
-            f"outputs are {some(names)}, and {some(name for name, _ in found) or 'none'} of them "
-            "may be probabilities."
+            f"outputs are {some(info.name for info in graph.output)}, and "
+            f"{some(found) or 'none'} of them may be probabilities."
         )
-    whole = (onnx.TensorProto.INT64, onnx.TensorProto.STRING)
-    labels = [info for info in graph.output if info.type.tensor_type.elem_type in whole]
-    return chosen[0]._replace(label=labels[0] if len(labels) == 1 else None)
+    return chosen[0]
 
 
 def _of_known_opset(onnx: Any, model: Any) -> Any:
@@ -296,21 +302,13 @@ def _of_known_opset(onnx: Any, model: Any) -> Any:
     return copied
 
 
-def _unused_prefix(graph: Any, prefix: str = "priorshift") -> str:
-    """Return a prefix that no name of a graph has, so that a model can be adapted twice."""
-    names = {name for node in graph.node for name in (node.name, *node.input, *node.output)}
-    while any(name.startswith(prefix) for name in names):
-        prefix += "_"
-    return prefix
-
-
-def _require_classes(adapter: Adapter, graph: Any, given: _Given) -> None:
+def _require_classes(adapter: Adapter, graph: Any, width: int) -> None:
     """Refuse an adapter of other classes, or in another order, as far as the model tells."""
     ours = adapter.classes.tolist()
     names = [str(int(name) if isinstance(name, bool) else name) for name in ours]
-    if given.width not in (0, len(ours)):
+    if width not in (0, len(ours)):
         raise ValueError(
-            f"the model has {given.width} columns of probabilities and the adapter {len(ours)} "
+            f"the model has {width} columns of probabilities and the adapter {len(ours)} "
             "classes; use the adapter of this model."
         )
     for node in graph.node:
@@ -353,12 +351,6 @@ def _rename(graph: Any, old: str, new: str) -> None:
             info.name = new
 
 
-def _type_of(onnx: Any, labels: Labels) -> int:
-    if labels.dtype.kind == "U":
-        return int(onnx.TensorProto.STRING)
-    return int(onnx.helper.np_dtype_to_tensor_dtype(labels.dtype))
-
-
 def _finished(onnx: Any, model: Any, adapter: Adapter, path: str | PathLike[str] | None) -> Any:
     """Note where the model is from, check it, and write it as a whole."""
     provenance = json.dumps(adapter.to_dict()["provenance"])
@@ -376,9 +368,22 @@ def _finished(onnx: Any, model: Any, adapter: Adapter, path: str | PathLike[str]
 # PyTorch
 
 
-def to_torch(adapter: Adapter, *, from_logits: bool) -> Any:
-    """Return a module without parameters; see `Adapter.to_torch`."""
-    return _module_class()(adapter, from_logits)
+def to_torch(self: Adapter, *, from_logits: bool = False) -> Any:
+    """Return the adapter as a PyTorch module, without parameters (extra `torch`).
+
+    Classes are along the last dimension. The module follows the device and dtype of its input,
+    passes gradients through, and works with `torch.jit.script` and `torch.export`.
+
+    Parameters
+    ----------
+    from_logits : bool, default=False
+        Whether the input contains logits. The output contains probabilities either way.
+
+    Returns
+    -------
+    torch.nn.Module
+    """
+    return _module_class()(self, from_logits)
 
 
 @cache
@@ -415,7 +420,7 @@ def _module_class() -> type[Any]:
             self.from_logits = bool(from_logits)
             self.adapter_json = adapter.to_json()
             self.maps = torch.nn.ModuleList([Scores(*pair) for pair in _maps(adapter)])
-            self.ratio = torch.tensor(_ratio(adapter))
+            self.ratio = torch.tensor(adapter.ratio**adapter.strength)
             self.log_ratio = torch.log(self.ratio)
 
         def forward(self, y_proba: torch.Tensor) -> torch.Tensor:
@@ -426,7 +431,9 @@ def _module_class() -> type[Any]:
             # Apple's GPUs have no float64
             values = values.to(torch.float32 if values.device.type == "mps" else torch.float64)
             if self.from_logits and len(self.maps) == 0:
-                return self.shifted(values).to(dtype)
+                shifted = values + self.log_ratio.to(values)
+                lost = torch.isneginf(shifted).all(dim=-1, keepdim=True)
+                return torch.softmax(torch.where(lost, values, shifted), dim=-1).to(dtype)
             if self.from_logits:
                 values = torch.softmax(values, dim=-1)
             if len(self.maps) > 0:
@@ -434,18 +441,10 @@ def _module_class() -> type[Any]:
                 for one in self.maps:
                     calibrated = calibrated + one(values)
                 values = calibrated
-            return self.rescaled(values).to(dtype)
-
-        def rescaled(self, values: torch.Tensor) -> torch.Tensor:
             ratio = self.ratio.to(values)
             lost = (values * ratio).sum(dim=-1, keepdim=True) == 0
             scaled = values * torch.where(lost, torch.ones_like(ratio), ratio)
-            return scaled / scaled.sum(dim=-1, keepdim=True)
-
-        def shifted(self, logits: torch.Tensor) -> torch.Tensor:
-            shifted = logits + self.log_ratio.to(logits)
-            lost = torch.isneginf(shifted).all(dim=-1, keepdim=True)
-            return torch.softmax(torch.where(lost, logits, shifted), dim=-1)
+            return (scaled / scaled.sum(dim=-1, keepdim=True)).to(dtype)
 
         def __reduce__(self) -> tuple[Any, ...]:
             return _rebuilt_module, (self.adapter_json, self.from_logits)
@@ -516,43 +515,78 @@ DIALECTS = {
 
 
 def to_sql(
-    adapter: Adapter,
+    self: Adapter,
     table: str | Sequence[str],
-    columns: Any,
+    columns: Sequence[str] | Mapping[Any, str],
+    dialect: Literal["ansi", "duckdb", "postgres", "spark"] = "ansi",
     *,
-    dialect: str,
-    keep: Iterable[str],
+    keep: Iterable[str] = (),
 ) -> str:
-    """Return a SELECT that adapts the columns of a table; see `Adapter.to_sql`."""
+    """Return a SELECT that adapts the probabilities in the columns of a table.
+
+    Names are quoted, so they must be written as the database stores them.
+
+    Parameters
+    ----------
+    table : str or sequence of str
+        Name of the table, such as "predictions" or "schema.predictions". If parts of the name
+        contain dots, pass them as a sequence.
+    columns : sequence of str, or mapping from class to str
+        Columns with the probability of each class, in class order. The adapted columns have
+        the same names.
+    dialect : {"ansi", "duckdb", "postgres", "spark"}, default="ansi"
+        "ansi" needs LN, EXP and GREATEST (SQL:2023).
+    keep : iterable of str
+        Other columns to pass through; they come first.
+
+    Returns
+    -------
+    str
+        The statement, without a semicolon, so that you can select from it.
+
+    Examples
+    --------
+    >>> import priorshift as ps
+    >>> adapter = ps.Adapter(["cat", "dog"], [0.5, 0.5], [0.75, 0.25])
+    >>> print(adapter.to_sql("pets", ["p_cat", "p_dog"], keep=["id"])[:31])
+    SELECT "id", CASE WHEN ps_total
+    """
     check_choice(dialect, tuple(DIALECTS), "dialect")
-    names, kept = _column_names(columns, adapter.classes), _names(keep, "keep")
+    labels, maps = self.classes.tolist(), _maps(self)
+    if isinstance(columns, Mapping):
+        if set(columns) != set(labels):
+            raise ValueError(
+                f"columns must name a column per class ({some(labels)}); got {some(columns)}."
+            )
+        columns = [columns[label] for label in labels]
+    names, kept = _names(columns, "columns"), _names(keep, "keep")
+    if len(names) != len(labels):
+        raise ValueError(
+            f"columns has {len(names)} names but there are {len(labels)} classes; name a column "
+            f"per class, in the order {some(labels)}."
+        )
     if repeated := set(kept) & set(names):
         raise ValueError(f"keep names {some(sorted(repeated))}, which is adapted; leave it out.")
     parts = table.split(".") if isinstance(table, str) else list(table)
     if not parts or not all(parts):
         raise ValueError(f"table must be a name, such as 'predictions'; got {table!r}.")
-    maps = _maps(adapter)
-    _require_reason(TERM * sum(one.slope.size for one, _ in maps), adapter)
-    statement = _Statement(DIALECTS[dialect], kept, tuple(names))
-    statement.start(parts, names)
-    if maps:
-        statement.calibrate(maps)
-    text = statement.finish(_ratio(adapter), names)
-    _require_reason(len(text), adapter)
-    return text
-
-
-def _require_reason(length: int, adapter: Adapter) -> None:
-    """Refuse a statement that is too long, and name what to use instead."""
+    length, text = TERM * sum(one.slope.size for one, _ in maps), ""
+    if length <= MOST_CHARACTERS:
+        statement = _Statement(DIALECTS[dialect], kept, tuple(names))
+        statement.start(parts, names)
+        if maps:
+            statement.calibrate(maps)
+        text = statement.finish(self.ratio**self.strength, names)
+        length = len(text)
     if length > MOST_CHARACTERS:
-        K, maps = adapter.classes.size, _maps(adapter)
         shapes = sorted({" x ".join(map(str, one.slope.shape)) for one, _ in maps})
         calibrated = f", {len(maps)} calibration maps with slopes {some(shapes)}" if maps else ""
         raise ValueError(
-            f"the statement for {K} classes{calibrated} would have about {length} characters, and "
-            f"databases take long to plan more than {MOST_CHARACTERS}; use to_onnx, to_torch, or "
-            "the command `priorshift adapt --adapter` on a file."
+            f"the statement for {len(labels)} classes{calibrated} would have about {length} "
+            f"characters, and databases take long to plan more than {MOST_CHARACTERS}; use "
+            "to_onnx, to_torch, or the command `priorshift adapt --adapter` on a file."
         )
+    return text
 
 
 class _Statement:
@@ -607,7 +641,9 @@ class _Statement:
         self.select(_named(s, [_linear(one, z[m]) for m, (one, _) in enumerate(maps)]))
         largest = [f"{self.prefix}max{m}" for m in M]
         carried = {name: name for row in s for name in row}
-        self.select({name: _greatest(s[m]) for m, name in enumerate(largest)} | carried)
+        self.select(
+            {name: f"GREATEST({', '.join(s[m])})" for m, name in enumerate(largest)} | carried
+        )
         e = [self.row(f"e{m}") for m in M]
         powers = [
             [f"EXP({_at_least(f'{x} - {largest[m]}', LEAST_EXPONENT)})" for x in s[m]] for m in M
@@ -690,34 +726,12 @@ def _sum(terms: Iterable[str]) -> str:
     return " + ".join(terms)
 
 
-def _greatest(terms: list[str]) -> str:
-    return f"GREATEST({', '.join(terms)})"
-
-
 def _named(names: list[list[str]], values: list[list[str]]) -> dict[str, str]:
     return {
         name: value
         for row, column in zip(names, values, strict=True)
         for name, value in zip(row, column, strict=True)
     }
-
-
-def _column_names(columns: Any, classes: Labels) -> list[str]:
-    """Return the column of each class: a list in class order, or a mapping from class."""
-    if isinstance(columns, Mapping):
-        labels = classes.tolist()
-        if set(columns) != set(labels):
-            raise ValueError(
-                f"columns must name a column per class ({some(labels)}); got {some(columns)}."
-            )
-        columns = [columns[label] for label in labels]
-    names = _names(columns, "columns")
-    if len(names) != classes.size:
-        raise ValueError(
-            f"columns has {len(names)} names but there are {classes.size} classes; name a column "
-            f"per class, in the order {some(classes.tolist())}."
-        )
-    return names
 
 
 def _names(names: Any, what: str) -> list[str]:

@@ -49,7 +49,8 @@ def sample_weights(y: ArrayLike, target_priors: Any, *, classes: ArrayLike | Non
     array([0.667, 0.667, 0.667, 2.   ])
     """
     index, priors = _check(y, target_priors, classes)
-    return _weights(index, priors)
+    counts = np.bincount(index, minlength=priors.size)
+    return (index.size * priors / np.maximum(counts, 1))[index]
 
 
 def sample_indices(
@@ -104,11 +105,6 @@ def sample_indices(
     rank = np.arange(index.size) - (np.cumsum(size) - size)[label]
     times = wanted[label] // size[label] + (rank < wanted[label] % size[label])
     return rng.permutation(np.repeat(by_class, times))
-
-
-def _weights(index: Indices, priors: Vector) -> Vector:
-    counts = np.bincount(index, minlength=priors.size)
-    return (index.size * priors / np.maximum(counts, 1))[index]
 
 
 def _check(y: ArrayLike, target_priors: Any, classes: Any) -> tuple[Indices, Vector]:

@@ -7,7 +7,6 @@ once: see `Predictions`. Their type follows one rule: see `float_type`.
 
 from priorshift.border.check import (
     HEAD_ROWS,
-    RENORMALISE,
     SUM_TOLERANCE,
     Predictions,
     as_array,
@@ -135,7 +134,6 @@ __all__ = [
     "NO_PRIOR",
     "N_PARTS",
     "POSITIVE_NAMES",
-    "RENORMALISE",
     "SAMPLE_SEED",
     "SERIAL_WORK",
     "SUM_TOLERANCE",

@@ -22,7 +22,7 @@ from priorshift.border.frames import Frame, among_others, class_columns, misspel
 from priorshift.border.rows import Block, Rows, Table, as_table, map_reduce, take_rows
 from priorshift.border.sparse import DenseBlocks, SparseBlock, SparseTable, is_sparse
 from priorshift.border.tensors import TensorTable, has_array_api, is_tensor, to_numpy
-from priorshift.exceptions import missing
+from priorshift.exceptions import argument, missing
 from priorshift.text import brief, some
 
 SUM_TOLERANCE = 1e-3
@@ -35,9 +35,6 @@ HEAD_ROWS = 1000
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
 """Sums of weights that can be squared without overflow or underflow."""
-
-RENORMALISE = "pass priorshift.renormalise of them"
-"""Remedy of rows that sum nearly to 1, or to 100; commands have an option for it."""
 
 ONE_HOT_NUMBERS = 2**24
 """Rows times classes up to which decisions are spread out in memory where rows are needed."""
@@ -391,7 +388,9 @@ def check_level(level: float, name: str = "alpha") -> float:
 
 def check_resamples(n_resamples: int, alpha: float) -> int:
     """Check that there are enough draws for a p-value as small as the level."""
-    return check_count(n_resamples, "n_resamples", least=int(np.ceil(1 / alpha - 1e-9)) - 1)
+    return check_count(
+        n_resamples, argument("n_resamples"), least=int(np.ceil(1 / alpha - 1e-9)) - 1
+    )
 
 
 def check_counts(counts: Any) -> Vector:
@@ -770,11 +769,12 @@ def _explain_bad_rows(block: Block, fine: Mask, start: int, name: str) -> None:
     remedy = (
         "if these are logits or scores, pass them through a softmax or divide rows by their sums"
     )
+    again = argument("renormalise", "pass priorshift.renormalise of them")
     far = rounding(block.shape[1])
     if abs(total - PERCENT) <= PERCENT * far:
-        remedy = f"if these are percent, {RENORMALISE}"
+        remedy = f"if these are percent, {again}"
     elif total > 0 and abs(total - 1) <= far:
-        remedy = f"if they were rounded, {RENORMALISE}"
+        remedy = f"if they were rounded, {again}"
     raise ValueError(
         f"row {start + row} of {name} sums to {total:.6g}, not 1 (tolerance {SUM_TOLERANCE}); "
         f"{remedy}."

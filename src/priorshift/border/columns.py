@@ -22,7 +22,7 @@ from priorshift.border.check import (
 )
 from priorshift.border.rows import Block, Rows, Table, map_reduce
 from priorshift.border.sparse import SparseTable
-from priorshift.exceptions import PriorShiftWarning, warn_user
+from priorshift.exceptions import PriorShiftWarning, argument, warn_user
 from priorshift.text import brief, some
 
 NO_PRIOR = 1e-30
@@ -381,14 +381,15 @@ def check_source_mass(
         where = f"class {brief(classes[k].item())} (position {k}), yet y_proba gives it up to"
         if origin == "given":
             raise ValueError(
-                f"source_priors is 0 for {where} {largest[at]:.3g}; a classifier cannot predict a "
-                "class it was never trained on. Give the class its share of the training data."
+                f"{argument('source_priors')} is 0 for {where} {largest[at]:.3g}; a classifier "
+                "cannot predict a class it was never trained on. Give the class its share of the "
+                "training data."
             )
         raise ValueError(
             f"the source prior ({origin}) is 0 for {where} {largest[at]:.3g}: validation does not "
-            "show how often the classifier predicts it where it was trained. Pass source_priors= "
-            "with the class's share of the training data, or validate on rows for which the "
-            "classifier predicts the class."
+            "show how often the classifier predicts it where it was trained. Pass "
+            f"{argument('source_priors', 'source_priors=')} with the class's share of the training "
+            "data, or validate on rows for which the classifier predicts the class."
         )
 
 

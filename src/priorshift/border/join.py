@@ -8,7 +8,7 @@ import numpy as np
 
 from priorshift._typing import Indices, Labels
 from priorshift.border.check import as_labels
-from priorshift.exceptions import PriorShiftWarning, missing, warn_user
+from priorshift.exceptions import PriorShiftWarning, argument, missing, warn_user
 from priorshift.text import brief, some
 
 LABEL_NAMES = (
@@ -129,7 +129,7 @@ def read_joined(
     if on is None and len(shared) > 1:
         raise ValueError(
             f"{rows.where} and {labels.where} share several columns ({some(shared)}); say "
-            "which one is the key with on=."
+            f"which one is the key with {argument('key', 'on=')}."
         )
     found = np.asarray(labels.read(label))
     if on is None and not shared:

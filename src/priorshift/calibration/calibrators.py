@@ -56,7 +56,7 @@ from priorshift.calibration.likelihood import (
     rebalance,
 )
 from priorshift.calibration.maps import TINY
-from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
+from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, argument, warn_user
 from priorshift.solvers import GRADIENT_TOLERANCE, LBFGS_STEPS, released_lbfgs
 
 _NO_LOGIT = -1e100  # a logit below this represents probability 0, as -inf does
@@ -296,8 +296,8 @@ def _unseen_message(unseen: list[Any]) -> str:
     names = ", ".join(map(repr, unseen[:10])) + (", ..." if len(unseen) > 10 else "")
     return (
         f"validation says nothing about {len(unseen)} of the classes ({names}): y has none of "
-        "them, or their source_label_priors are 0. Their bias stays 0 and their scale that of the "
-        "best temperature; give validation samples of every class."
+        f"them, or their {argument('source_label_priors')} are 0. Their bias stays 0 and their "
+        "scale that of the best temperature; give validation samples of every class."
     )
 
 

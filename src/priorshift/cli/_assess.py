@@ -16,7 +16,7 @@ from priorshift.cli._documents import (
     tell_doubts,
     threshold_in_words,
 )
-from priorshift.cli._errors import command, in_options
+from priorshift.cli._errors import command
 from priorshift.cli._options import (
     OutputPath,
     Request,
@@ -93,7 +93,7 @@ def show_assessment(found: Assessment) -> None:
     """Print the verdict, the reasons and the priors."""
     say(found.sentence)
     for reason in found.reasons:
-        say(f"- {in_options(reason)}")
+        say(f"- {reason}")
     if said := threshold_in_words(found.estimate, found.costs):
         say(f"- {said}")
     show_priors(found.estimate)

@@ -5,9 +5,10 @@ from typing import Any
 
 import click
 
+from priorshift.adapt import Goal
 from priorshift.cli._console import busy, say, show_table
 from priorshift.cli._documents import check_suffix, document, hand_out
-from priorshift.cli._errors import command, in_options
+from priorshift.cli._errors import command
 from priorshift.cli._options import (
     INPUT,
     Request,
@@ -87,8 +88,8 @@ def backtest(
 
 def _show(found: Backtest) -> None:
     """Print the sentence and a line per group."""
-    say(in_options(found.sentence))
-    factor = 100 if found.goal.endswith("accuracy") else 1
+    say(found.sentence)
+    factor = 100 if Goal(found.goal).in_points else 1
     header = ("group", "rows", "adapting", "calibrating", "prior shift", "mean", "unchanged")
     rows = [
         (

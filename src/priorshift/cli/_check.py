@@ -25,7 +25,7 @@ from priorshift.cli._classes import (
 from priorshift.cli._columns import label_hint, names_of
 from priorshift.cli._console import emit, show_table, tell
 from priorshift.cli._documents import document
-from priorshift.cli._errors import Command, in_options
+from priorshift.cli._errors import Command
 from priorshift.cli._main import BAD_DATA
 from priorshift.cli._options import Decorator, Request, column_options, json_option
 from priorshift.cli._task import (
@@ -194,7 +194,7 @@ def _understood(
             classes = name_classes(columns, file, known)
             n_rows = read_rows(file, columns, files).shape[0]
     except ValueError as error:
-        problem, text = in_options(str(error)), np.array([])
+        problem, text = str(error), np.array([])
         if classes is None:
             classes = np.array((columns or file.names or ()) if column is None else ())
     if raw is not None and problem is None:

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from priorshift._typing import Floats, Labels, Mask
 from priorshift.adapt import reweight
 from priorshift.border import (
-    HEAD_ROWS,
-    RENORMALISE,
     Block,
     Blocks,
     Predictions,
@@ -21,13 +19,11 @@ from priorshift.border import (
     as_text,
     check_logits,
     check_proba,
-    head,
     is_array,
     is_missing,
     map_reduce,
     misspelt,
     read_labels,
-    rounding,
     settle_classes,
     some,
     whole,
@@ -152,8 +148,6 @@ def _checked(
             raise ValueError(missing) from None
         negative = 0 not in values.shape and bool(map_reduce(_count_negative, values))
         hint = "Add --logits if these are logits. " if negative else ""
-        if not negative and RENORMALISE not in str(error) and _are_rounded(values):
-            hint = "Add --renormalise if they were rounded. "
         raise ValueError(f"{error} {hint}{explain_columns(files, columns)}".strip()) from None
 
 
@@ -311,14 +305,6 @@ class ProbabilityTable(Table):
 def _softmax(values: Floats, where: str) -> Floats:
     logits = check_logits(values, name=where).values
     return reweight(logits, np.ones(logits.shape[1]), from_logits=True)
-
-
-def _are_rounded(values: Any) -> bool:
-    """Tell whether the first rows sum to nearly 1, as rounded probabilities do."""
-    first = np.asarray(head(values, HEAD_ROWS), np.float64)
-    with np.errstate(all="ignore"):
-        far = np.abs(first.sum(axis=1) - 1)
-    return bool(far.size and (far <= rounding(values.shape[1])).all())
 
 
 def _count_negative(block: Block, rows: slice) -> int:  # noqa: ARG001

@@ -6,18 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 from priorshift._version import __version__
+from priorshift.adapt import binary_cut
 from priorshift.assessment import Assessment
 from priorshift.cli._console import emit, note, say, show_table
-from priorshift.cli._errors import in_options
 from priorshift.compare import Comparison
 from priorshift.estimators import PriorEstimate
 from priorshift.estimators.result import columns_of, priors_table
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.files import PredictionFile, write_text
 from priorshift.text import csv_table
+from priorshift.words import fact
+from priorshift.words import say as say_fact
 
 SCHEMA_VERSION = 2
 """Raised when a field of the JSON output changes its meaning or goes; see schemas/."""
@@ -110,30 +111,14 @@ def tell_doubts(assessment: Assessment | None) -> None:
 
 
 def threshold_in_words(shift: PriorEstimate, costs: Any = None) -> str:
-    """Say from which probability on two classes are decided for the second; else nothing.
-
-    With costs, that is where both decisions cost the same in expectation. The raw score that is
-    adapted to this probability is found by halving.
-    """
-    if shift.classes.size != 2 or shift.source_priors is None:
+    """Say from which score on two classes are decided for the second; nothing if it is 1/2."""
+    cut = binary_cut(costs) if shift.classes.size == 2 and shift.source_priors is not None else None
+    if cut is None:
         return ""
-    threshold = 0.5
-    if costs is not None:
-        alarm, missed = costs[0, 1] - costs[0, 0], costs[1, 0] - costs[1, 1]
-        threshold = alarm / (alarm + missed) if alarm > 0 and missed > 0 else np.nan
-    if not 0 < threshold < 1:
+    raw = shift.threshold(costs)
+    if costs is None and raw is not None and abs(raw - cut) < 1e-6:  # nothing is adapted
         return ""
-    low, high = 0.0, 1.0
-    for _ in range(50):
-        raw = (low + high) / 2
-        above = shift.adapt(np.array([[1 - raw, raw]]))[0, 1] >= threshold
-        low, high = (low, raw) if above else (raw, high)
-    if abs(high - threshold) < 1e-6:  # nothing is adapted
-        return "" if costs is None else f"Flag a case as {shift.classes[1]} above {threshold:.3g}."
-    return (
-        f"Flag a case as {shift.classes[1]} above {threshold:.3g} (of your raw score: above "
-        f"{high:.3g})."
-    )
+    return say_fact(fact("threshold", label=shift.classes[1], cut=cut, raw=raw))
 
 
 def show_priors(shift: PriorEstimate) -> None:
@@ -199,4 +184,4 @@ def tell_warnings(comparison: Comparison) -> None:
         for message in result.warnings:
             told.setdefault(message, []).append(result.method)
     for message, methods in told.items():
-        note(f"Warning by {', '.join(methods)}: {in_options(message)}")
+        note(f"Warning by {', '.join(methods)}: {message}")

@@ -1,6 +1,5 @@
 """Every failure as one sentence: bad data ends with 1, bad usage with 2, a traceback never."""
 
-import re
 import signal
 import sys
 import threading
@@ -12,9 +11,9 @@ from typing import Any
 
 import click
 
-from priorshift.border import RENORMALISE
 from priorshift.cli._console import complain, note
 from priorshift.cli._main import BAD_DATA, INTERRUPTED
+from priorshift.exceptions import use_names
 
 SHIFTED = 3
 """Exit code with --fail-on-shift."""
@@ -78,12 +77,15 @@ OPTIONS = {
     "groups_val": "--history-column",
     "y_target": "--target-label-column",
     "n_resamples": "--resamples",
+    "key": "--key",
+    "renormalise": "add --renormalise",
+    "rows_to_label": "--rows-to-label todo.csv",
+    "labels_by_row": "--target-labels todo.csv",
+    "interval_method": "--interval-method",
+    "interval_method=asymptotic": "--interval-method asymptotic",
+    "interval_method=bootstrap": "--interval-method bootstrap",
 }
-"""What an argument of the library is called here."""
-
-_ARGUMENT = re.compile(rf"(?<![\w'/.-])({'|'.join(OPTIONS)})(?![\w'/=-]|\.\w)")
-
-_INTERVAL_METHOD = re.compile(r"interval_method='(\w+)'")
+"""What messages of the library call arguments and their values here: see `argument`."""
 
 
 class Command(click.Command):
@@ -112,7 +114,7 @@ class Command(click.Command):
         """Run the command."""
         debug = ctx.params.pop("debug")
         try:
-            with cleaned_up_when_terminated(), told_warnings():
+            with cleaned_up_when_terminated(), use_names(OPTIONS), told_warnings():
                 return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
@@ -159,7 +161,7 @@ def told_warnings() -> Iterator[None]:
     def tell(message: Warning | str, *_: Any, **__: Any) -> None:
         if str(message) not in told:
             told.add(str(message))
-            note(f"Warning: {in_options(str(message))}")
+            note(f"Warning: {message}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
@@ -167,19 +169,10 @@ def told_warnings() -> Iterator[None]:
         yield
 
 
-def in_options(message: str) -> str:
-    """Name options where a message of the library names arguments, but not columns or files."""
-    message = message.replace(RENORMALISE, "add --renormalise")
-    message = message.replace("the key with on=", "the key with --key")
-    message = message.replace("rows_to_label draws", "--rows-to-label todo.csv draws")
-    message = message.replace("assess(y_target=...)", "--target-labels todo.csv")
-    message = _INTERVAL_METHOD.sub(r"--interval-method \1", message)
-    return _ARGUMENT.sub(lambda found: OPTIONS[found[1]], message)
-
-
 def sentence_of(error: Exception) -> str:
+    """Say what went wrong."""
     if isinstance(error, ValueError | ImportError):
-        return in_options(str(error))
+        return str(error)
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}"

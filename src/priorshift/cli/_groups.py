@@ -42,7 +42,7 @@ from priorshift.groups import (
     read_groups,
     wide_columns,
 )
-from priorshift.text import movers
+from priorshift.text import movers, percent
 from priorshift.verdict import Verdict
 
 SHOWN_GROUPS = 25
@@ -102,7 +102,7 @@ def _weighed(
 def show_groups(found: GroupEstimates, judged: Judged, group_column: str) -> None:
     """Print one line per group: those that moved most where there are many."""
     order = np.arange(len(found))
-    title = f"Priors in % by {found.method}, by {group_column}"
+    title = f"Priors by {found.method}, by {group_column}"
     if order.size > SHOWN_GROUPS:
         order = movers(found.distance, SHOWN_GROUPS)
         title += f": the {SHOWN_GROUPS} of {len(found)} groups that moved most"
@@ -118,19 +118,19 @@ def show_groups(found: GroupEstimates, judged: Judged, group_column: str) -> Non
             str(found.n[g]),
             judged.of_groups[g] or "-",
             f"{found.weight[g]:.2f}",
-            f"{100 * found.distance[g]:.1f}",
+            percent(found.distance[g]),
             *(_share(found, int(g), int(k)) for k in most),
         )
         for g in order
     ]
-    pooled = ("(pooled)", str(found.n.sum()), "", "", "", *_percents(found.pooled.priors[most]))
-    source = ("(source)", "", "", "", "", *_percents(found.source_priors[most]))
+    pooled = ("(pooled)", str(found.n.sum()), "", "", "", *map(percent, found.pooled.priors[most]))
+    source = ("(source)", "", "", "", "", *map(percent, found.source_priors[most]))
     show_table(title, header, [*rows, pooled, source])
     if judged.whole is not None:
         say(f"All groups together: {judged.whole.sentence}")
     note(
         "verdict: whether to adapt the group to its own priors; weight: how far it keeps its own "
-        "estimate; moved: distance from the pooled priors in %."
+        "estimate; moved: distance from the pooled priors."
     )
     if found.interval is not None and found.confidence_level is not None:
         note(f"In parentheses: {100 * found.confidence_level:g} % intervals.")
@@ -142,11 +142,11 @@ def show_groups(found: GroupEstimates, judged: Judged, group_column: str) -> Non
 
 def _share(found: GroupEstimates, g: int, k: int) -> str:
     """Show the share of a class in a group, with its interval if there is one."""
-    share = f"{100 * found.priors[g, k]:.1f}"
+    share = percent(found.priors[g, k])
     if found.interval is None:
         return share
-    low, high = 100 * found.interval[g, k]
-    return f"{share} ({low:.1f}-{high:.1f})"
+    low, high = found.interval[g, k]
+    return f"{share} ({percent(low)} to {percent(high)})"
 
 
 def groups_as_csv(found: GroupEstimates, judged: Judged, like: PredictionFile) -> str:
@@ -186,10 +186,6 @@ def groups_as_dict(found: GroupEstimates, judged: Judged, group_column: str) -> 
         "pooled": dict(zip(names, found.pooled.priors.tolist(), strict=True)),
         "groups": entries,
     }
-
-
-def _percents(values: Any) -> list[str]:
-    return [f"{100 * value:.1f}" for value in values.tolist()]
 
 
 def read_pooling(_: click.Context, param: click.Parameter, value: str) -> float | str | None:

@@ -32,7 +32,7 @@ COMMANDS = {
     "monitor": ("_monitor", "Follow the class priors over time, with alarms."),
     "prevalence": ("_prevalence", "Correct a share of positives for the errors of the test."),
     "plan": ("_prevalence", "Say how many target rows to label."),
-    "demo": ("_demo", "Compare all methods on data that come with priorshift."),
+    "demo": ("_demo", "Show what adapting does, on data that come with priorshift."),
 }
 """Where each command is, and what help says of it, in the order of help."""
 

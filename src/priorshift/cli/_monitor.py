@@ -38,7 +38,7 @@ from priorshift.monitor import ONLINE, PERIODS, MonitorStep, PriorMonitor, cut_w
 from priorshift.plotting import MonitorDisplay
 from priorshift.plotting.style import require_matplotlib
 from priorshift.report import require_packages, write_monitor_report
-from priorshift.text import movers
+from priorshift.text import movers, percent
 from priorshift.verdict import Verdict
 
 Window = tuple[Any, Predictions, Labels | None]
@@ -224,11 +224,11 @@ def tell(step: MonitorStep, verdict: Verdict | None, followed: PriorMonitor, as_
         emit(json.dumps(json.loads(text), ensure_ascii=False) + "\n")
         return
     line = (
-        f"{step.time!s:<12} {step.n_samples:>7,} rows  shift {100 * distance:4.1f} %  "
+        f"{step.time!s:<12} {step.n_samples:>7,} rows  shift {percent(distance):>6}  "
         f"{describe(step):<20} {verdict or '-':<7} "
     )
     most = movers(change, NAMED)
-    moved = [f"{followed.classes_[k]} {100 * step.priors[k]:.1f} %" for k in most]
+    moved = [f"{followed.classes_[k]} {percent(step.priors[k])}" for k in most]
     if len(line) + len(", ".join(moved)) > stdout().width:
         line, moved = " ".join(line.split()) + "  ", moved[:1]
     tell_line(line + ", ".join(moved))

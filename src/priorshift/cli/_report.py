@@ -13,7 +13,7 @@ from priorshift.cli._adapt import adapt
 from priorshift.cli._compare import compare_on
 from priorshift.cli._console import busy, emit, note
 from priorshift.cli._documents import document, verdict_of
-from priorshift.cli._errors import command, in_options
+from priorshift.cli._errors import command
 from priorshift.cli._options import (
     Request,
     dask_option,
@@ -87,7 +87,7 @@ def report_on(
     told = [] if found is None else list(found.warnings)
     told = list(dict.fromkeys([*told, *(str(warning.message) for warning in caught)]))
     for message in told:
-        note(f"Warning: {in_options(message)}")
+        note(f"Warning: {message}")
     if comparison is None and task.y_proba_val is not None:
         comparison = compare_on(task)
     with busy("Writing the report"):

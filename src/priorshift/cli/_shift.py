@@ -8,7 +8,7 @@ import click
 from priorshift.border import check_resamples
 from priorshift.cli._console import busy, note, show_table
 from priorshift.cli._documents import document, hand_out, show_verdict, verdict_of
-from priorshift.cli._errors import SHIFTED, command, in_options
+from priorshift.cli._errors import SHIFTED, command
 from priorshift.cli._options import (
     DEFAULT_METHOD,
     Request,
@@ -70,7 +70,7 @@ def test(
     try:
         check_resamples(resamples, alpha)
     except ValueError as error:
-        raise click.UsageError(in_options(str(error))) from None
+        raise click.UsageError(str(error)) from None
     with open_task(Request(**named)) as task, busy("Testing"):
         found = _test_on(
             task,

@@ -51,7 +51,7 @@ from priorshift.estimators.shares import (
     likeliest_shares,
     share_interval,
 )
-from priorshift.exceptions import PriorShiftWarning, warn_user
+from priorshift.exceptions import PriorShiftWarning, argument, warn_user
 from priorshift.intervals import IntervalRequest, PriorInterval, Votes
 from priorshift.solvers import Mixture, Solution, Status, maximise
 from priorshift.verdict import CAUTION, WORTH, Ruling, judge_gain
@@ -310,8 +310,8 @@ class Auto(PriorEstimator):
         self._balance = source_balance(values, labels, weight, *self._known())
         if not self._balance.priors[self.confusion_.seen].any():
             raise ValueError(
-                "validation has no sample of any class of source_label_priors; add such samples, "
-                "or use EM."
+                f"validation has no sample of any class of {argument('source_label_priors')}; add "
+                "such samples, or use EM."
             )
         self._mismatch = self._say_mismatch()
         self._calibration = average_calibration(
@@ -375,9 +375,16 @@ class Auto(PriorEstimator):
     def _denominator(self) -> Vector:
         return self._balance.priors  # calibrated outputs stand for label priors
 
-    def _estimate(self, y_proba: Rows) -> PriorEstimate:
+    def _estimate_within(
+        self, y_proba: Rows, dense: Rows, request: IntervalRequest
+    ) -> tuple[PriorEstimate, PriorInterval]:
+        known = self._shares(_looked_at(y_proba))
+        found = self._estimate(y_proba, known)
+        return found, self._interval(dense, found, request, known)
+
+    def _estimate(self, y_proba: Rows, known: tuple[Shares, Floats] | None = None) -> PriorEstimate:
         n_target, y_proba = y_proba.shape[0], _looked_at(y_proba)
-        shares, calibrated = self._shares(y_proba)
+        shares, calibrated = known or self._shares(y_proba)
         gain = expected_gain(
             shares.priors,
             shares.noise + shares.doubt,
@@ -446,7 +453,11 @@ class Auto(PriorEstimator):
         )
 
     def _interval(
-        self, y_proba: Rows, found: PriorEstimate, request: IntervalRequest
+        self,
+        y_proba: Rows,
+        found: PriorEstimate,
+        request: IntervalRequest,
+        known: tuple[Shares, Floats] | None = None,
     ) -> PriorInterval:
         """Bound shares by all that is uncertain about them, or by moments if these say more.
 
@@ -458,7 +469,7 @@ class Auto(PriorEstimator):
         if request.method == "bayesian":
             raise ValueError("Auto has no Bayesian interval; use CM-M or SCM-M for a posterior.")
         looked_at = _looked_at(y_proba)
-        shares, calibrated = self._shares(looked_at)
+        shares, calibrated = known or self._shares(looked_at)
         spread = self._spread_of_maps(looked_at, shares.priors)
         sizes = looked_at.shape[0], len(self._calibration.folds)
         if not self.confusion_.seen.all():  # moments cannot tell of a class without labels
@@ -520,8 +531,9 @@ class Auto(PriorEstimator):
         if ruling.action != "adapt" or not unknown:
             return ruling
         warn_user(
-            f"validation has no sample of class {some(unknown)}, and without source_priors nothing "
-            "says how often it was in training: predictions are left alone. Give source_priors.",
+            f"validation has no sample of class {some(unknown)}, and without "
+            f"{argument('source_priors')} nothing says how often it was in training: predictions "
+            f"are left alone. Give {argument('source_priors')}.",
             PriorShiftWarning,
         )
         return judge_gain(expected, shifted=True, obstacle="unknown_class")

@@ -21,12 +21,14 @@ from priorshift.border import (
     check_source_mass,
     classes_of_priors,
     column_of,
+    is_array,
     is_named,
     order_in_words,
     some,
 )
 from priorshift.counts import Confusion, Decision, DecisionCounts
 from priorshift.estimators.counts import (
+    GIVEN,
     Evidence,
     Given,
     Mismatch,
@@ -44,7 +46,6 @@ from priorshift.estimators.inputs import (
     read_counts,
     read_evidence,
     read_target,
-    refuse_changes,
     require_decisions,
     uses_labels,
 )
@@ -56,7 +57,7 @@ from priorshift.estimators.intervals import (
 )
 from priorshift.estimators.references import Reference
 from priorshift.estimators.result import PriorEstimate
-from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
+from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, argument, warn_user
 from priorshift.intervals import Estimand, IntervalMethod, IntervalRequest, PriorInterval
 from priorshift.solvers import (
     Mixture,
@@ -64,7 +65,6 @@ from priorshift.solvers import (
     Solution,
     Solutions,
     condition_number,
-    is_singular,
     maximise,
     undetermined,
 )
@@ -140,7 +140,12 @@ class PriorEstimator(BaseEstimator):
     _batch: Batch | None = None
     """How the class finds the priors of many groups at once: see `batch`."""
     _evidence: Evidence
-    """What validation said, as `fit` read it."""
+    """What validation said, as `fit` read it: beside it stand its parts."""
+    _given: Given
+    _counts: ValidationCounts | None
+    _validation: Validation | None
+    _decisions_only: bool
+    """Whether the method was fitted on decisions, without probabilities."""
 
     @property
     def batch(self) -> Batch | None:
@@ -196,31 +201,6 @@ class PriorEstimator(BaseEstimator):
         if self.counts_suffice and self._decisions_only:
             return False
         return not (self.counts_suffice and self.confusion_.seen.all())
-
-    @property
-    def _given(self) -> Given:
-        """Priors of the training set, as you gave them to `fit`."""
-        return self._evidence.given
-
-    @property
-    def _counts(self) -> ValidationCounts | None:
-        """Sums over validation."""
-        return self._evidence.counts
-
-    @property
-    def _validation(self) -> Validation | None:
-        """Rows of validation, where they are in memory."""
-        return self._evidence.rows
-
-    @property
-    def _named(self) -> bool:
-        """Whether columns of validation had names, so that those of the target should have them."""
-        return self._evidence.named
-
-    @property
-    def _decisions_only(self) -> bool:
-        """Whether the method was fitted on decisions, without probabilities."""
-        return self._counts is not None and self._counts.decisions_only
 
     @property
     def _columns(self) -> Vector:
@@ -294,8 +274,11 @@ class PriorEstimator(BaseEstimator):
             sample_weight=sample_weight,
             positive_class=positive_class,
         )
-        self._settle(evidence.in_memory())
-        if (rows := evidence.rows) is not None:
+        rows = evidence.rows
+        # rows that are read in blocks are not kept
+        kept = rows is None or is_array(rows.y_proba)
+        self._settle(evidence if kept else replace(evidence, rows=None))
+        if rows is not None:
             if (said := order_in_words(rows.y_proba, rows.y, self.classes_)) is not None:
                 warn_user(said, PriorShiftWarning)
             self._warn_of_mismatch(rows)
@@ -320,7 +303,16 @@ class PriorEstimator(BaseEstimator):
         given, before = Given(source_priors, source_label_priors), None
         if hasattr(self, "classes_"):
             before = self._evidence
-            refuse_changes(before, given, classes)
+            if given.any:
+                raise ValueError(
+                    "source_priors and source_label_priors belong to the first partial_fit; leave "
+                    "them out of later ones."
+                )
+            if classes is not None and list(classes) != before.classes.tolist():  # type: ignore[arg-type]
+                raise ValueError(
+                    f"classes must stay those of the first partial_fit, in its order: "
+                    f"{some(before.classes.tolist())}."
+                )
             given, classes = before.given, before.classes
         elif classes is None:
             raise ValueError("the first partial_fit needs classes= in the order of columns.")
@@ -360,7 +352,9 @@ class PriorEstimator(BaseEstimator):
         classes, given = evidence.classes, evidence.given
         learned, in_use = self._learn(evidence)
         source, origin = self._sources(in_use, given)
-        self._evidence = evidence
+        self._evidence, self._given = evidence, given
+        self._counts, self._validation = evidence.counts, evidence.rows
+        self._decisions_only = in_use is not None and in_use.decisions_only
         self.classes_, self.n_features_in_ = classes, classes.size
         self.source_priors_ = source
         self.source_priors_from_ = origin if evidence.source_known else UNKNOWN_SOURCE
@@ -405,7 +399,7 @@ class PriorEstimator(BaseEstimator):
         if counts is not None and counts.decisions_only:
             return label_sources(counts, given)
         if given.source_priors is not None:
-            return given.source_priors, "given"
+            return given.source_priors, GIVEN
         assert counts is not None
         if given.source_label_priors is not None and counts.soft is not None:
             # a class that validation lacks counts as always recognised
@@ -423,7 +417,8 @@ class PriorEstimator(BaseEstimator):
         if (found := self._mismatch_on(rows)) is not None:
             warn_user(
                 f"{found.say(self.classes_)}. {type(self).__name__} takes the mean prediction for "
-                "the priors that the model was trained under. Give source_priors= those priors "
+                "the priors that the model was trained under. Give "
+                f"{argument('source_priors', 'source_priors=')} those priors "
                 f"({1 / self.classes_.size:.3g} per class after class_weight='balanced'), or use "
                 "Auto or em-bcts, which calibrate.",
                 PriorShiftWarning,
@@ -446,14 +441,9 @@ class PriorEstimator(BaseEstimator):
             raise ValueError(
                 f"{type(self).__name__} keeps no validation rows after partial_fit, and an "
                 "interval needs their spread; use fit(y_proba, y) on all of them, or estimate "
-                "without confidence_level."
+                f"without {argument('confidence_level')}."
             )
         return rows
-
-    def _validation_rows(self) -> Validation:
-        """Return the validation rows of a method that keeps them."""
-        assert self._validation is not None
-        return self._validation
 
     # Estimating
 
@@ -551,7 +541,7 @@ class PriorEstimator(BaseEstimator):
                 return self._from_counts(count_decisions(self, y_pred, y_proba), request)
             require_decisions(self, y_pred, y_proba)
             y_proba = y_proba if y_pred is None else as_decisions(y_pred, self.classes_)
-        named = self._named or is_named(y_proba)
+        named = self._evidence.named or is_named(y_proba)
         values = read_target(self, y_proba)
         if labelled:
             labels = TargetLabels.of(
@@ -562,9 +552,8 @@ class PriorEstimator(BaseEstimator):
                 return _marked(found, named)
         if request is None:
             return _marked(self._estimate(values), named)
-        of_interval = as_dense(self, values)
-        found = _marked(self._estimate(values), named)
-        return found.with_interval(self._interval(of_interval, found, request), request)
+        found, interval = self._estimate_within(values, as_dense(self, values), request)
+        return _marked(found, named).with_interval(interval, request)
 
     def estimate_counts(
         self,
@@ -718,6 +707,13 @@ class PriorEstimator(BaseEstimator):
             )
         return self._estimate_counts(TargetCounts(counts, seen, np.zeros(seen.size)))
 
+    def _estimate_within(
+        self, y_proba: Rows, dense: Rows, request: IntervalRequest
+    ) -> tuple[PriorEstimate, PriorInterval]:
+        """Estimate, and bound the estimate; a method may share work between both."""
+        found = self._estimate(y_proba)
+        return found, self._interval(dense, found, request)
+
     def _interval(
         self, y_proba: Rows, found: PriorEstimate, request: IntervalRequest
     ) -> PriorInterval:
@@ -734,8 +730,8 @@ class PriorEstimator(BaseEstimator):
             how = (
                 "EM estimates it from the predictions alone"
                 if known
-                else "and without source_priors nothing can: its mean prediction is taken. Give "
-                "source_priors"
+                else f"and without {argument('source_priors')} nothing can: its mean prediction is "
+                f"taken. Give {argument('source_priors')}"
             )
             warn_user(
                 f"validation has no sample of class {some(self.classes_[~seen].tolist())}: {who} "
@@ -788,15 +784,15 @@ class PriorEstimator(BaseEstimator):
         n_target, unseen = target.counts.n_samples, self._unseen(target)
         return self._result(priors, solution, n_target, unseen_classes=unseen, **more)
 
-    def _condition(self, M: Any, seen: Mask, *, singular_only: bool = False) -> dict[str, Any]:
+    def _condition(self, M: Any, seen: Mask, *, singular: bool | None = None) -> dict[str, Any]:
         """Return the condition number of a confusion matrix among the classes that were seen.
 
         Where it is singular, there is a caution as well: the solution is one of many. A method
-        that inverts it warns, too. Others ask for `singular_only`, which costs less.
+        that inverts it warns, too. Others know whether it is `singular`, which costs less.
         """
-        if singular_only and not is_singular(M):
+        if singular is False:
             return {}
-        condition = np.inf if singular_only else condition_number(M)
+        condition = np.inf if singular else condition_number(M)
         if np.isfinite(condition):
             return {"condition_number": condition}
         counts, names = self.confusion_.counts, self.classes_
@@ -811,7 +807,7 @@ class PriorEstimator(BaseEstimator):
             f"{because if never.any() else ''}, and other shares explain them as well as these. "
             f"Add validation samples{'' if self._decisions_only else ', use EM'} or merge classes."
         )
-        if not singular_only:
+        if singular is None:
             warn_user(f"{self.name}: {caution}", PriorShiftWarning)
         return {"condition_number": condition, "cautions": (caution,)}
 

@@ -27,10 +27,10 @@ instead of those of one class. The strength s, in samples, is the one that makes
 held-out rows most likely.
 """
 
-from collections.abc import Callable, Mapping
-from functools import partial, reduce
+from collections.abc import Mapping
+from functools import reduce
 from operator import add
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -52,6 +52,7 @@ from priorshift.solvers import (
     Mixtures,
     Published,
     Solutions,
+    is_singular,
     maximise,
     maximise_jointly,
 )
@@ -103,11 +104,33 @@ class CML(PriorEstimator):
     ) -> None:
         self.tol, self.max_iter, self.solver = tol, max_iter, solver
 
+    def _settle(self, evidence: Evidence) -> Self:
+        super()._settle(evidence)
+        # once for all targets: at many classes it costs as much as one step of the solver
+        self._singular = is_singular(self._columns[:, self.confusion_.seen])
+        return self
+
     def _estimate_counts(self, target: TargetCounts) -> PriorEstimate:
-        return _most_likely(self, target)
+        """Solve with one row per decision: the confusion matrix in use, weighted by the counts."""
+        seen, counts = target.seen, target.counts.counts
+        C = self._columns[:, seen]
+        problem = Mixture.of(C, weights=counts, alpha=self._hyper_prior[seen])
+        _report_impossible(problem, float(counts.sum()))
+        start = target.among_seen(self.source_priors_)
+        solution = self._maximise(problem, start, self._published)
+        condition = self._condition(C, seen, singular=self._singular)
+        return self._result_of(target, target.complete(solution.value), solution, **condition)
 
     def _priors_of_groups(self, counts: Vector) -> Solutions:
-        return _most_likely_groups(self, counts)
+        C = self._columns
+        possible = _possible(C)
+        weights = np.ascontiguousarray(np.maximum(counts[:, possible], 0))
+        return maximise(
+            Mixtures.of(C[possible], weights, self._hyper_prior - 1),
+            start=self.source_priors_,
+            tol=check_positive(self.tol, "tol"),
+            max_iter=check_count(self.max_iter, "max_iter"),
+        )
 
     def _informative(self, counts: Vector) -> Mask:
         return counts @ _possible(self._columns) > 0
@@ -136,7 +159,7 @@ class SCML(CML):
     _published: ClassVar[Mapping[str, Published]] = PUBLISHED["scm-l"]
 
 
-class CMM(PriorEstimator):
+class CMM(CML):
     """Maximum a posteriori of the hard decisions: the paper's CM-M.
 
     Parameters
@@ -157,12 +180,9 @@ class CMM(PriorEstimator):
     """
 
     name = "cm-m"
-    decision: Decision | None = "hard"
     summary = (
         "maximises the posterior of hard decisions under the confusion matrix and a hyper-prior"
     )
-    reference = GUIDE
-    _batch = "counts"
     _published: ClassVar[Mapping[str, Published]] = PUBLISHED["cm-m"]
 
     def __init__(
@@ -174,15 +194,6 @@ class CMM(PriorEstimator):
         solver: str = "certified",
     ) -> None:
         self.alpha, self.tol, self.max_iter, self.solver = alpha, tol, max_iter, solver
-
-    def _estimate_counts(self, target: TargetCounts) -> PriorEstimate:
-        return _most_likely(self, target)
-
-    def _priors_of_groups(self, counts: Vector) -> Solutions:
-        return _most_likely_groups(self, counts)
-
-    def _informative(self, counts: Vector) -> Mask:
-        return counts @ _possible(self._columns) > 0
 
 
 class SCMM(CMM):
@@ -353,33 +364,8 @@ class JointLikelihood(PriorEstimator):
                 "or tol.",
                 ConvergenceWarning,
             )
-        condition = self._condition(V, target.seen, singular_only=True)
+        condition = self._condition(V, target.seen, singular=is_singular(V))
         return self._result_of(target, target.complete(solution.value), solution, **condition)
-
-
-def _most_likely(estimator: CML | CMM, target: TargetCounts) -> PriorEstimate:
-    """Solve with one row per decision: the confusion matrix in use, weighted by the counts."""
-    seen, counts = target.seen, target.counts.counts
-    C = estimator._columns[:, seen]
-    problem = Mixture.of(C, weights=counts, alpha=estimator._hyper_prior[seen])
-    _report_impossible(problem, float(counts.sum()))
-    start = target.among_seen(estimator.source_priors_)
-    solution = estimator._maximise(problem, start, estimator._published)
-    condition = estimator._condition(C, seen, singular_only=True)
-    return estimator._result_of(target, target.complete(solution.value), solution, **condition)
-
-
-def _most_likely_groups(estimator: CML | CMM, counts: Vector) -> Solutions:
-    """Solve the same problem for the counts of every group."""
-    C = estimator._columns
-    possible = _possible(C)
-    weights = np.ascontiguousarray(np.maximum(counts[:, possible], 0))
-    return maximise(
-        Mixtures.of(C[possible], weights, estimator._hyper_prior - 1),
-        start=estimator.source_priors_,
-        tol=check_positive(estimator.tol, "tol"),
-        max_iter=check_count(estimator.max_iter, "max_iter"),
-    )
 
 
 def _possible(C: Vector) -> Mask:
@@ -410,26 +396,22 @@ def _learn_shrinkage(
 
     Decisions have no probabilities to say that; there all classes together do.
     """
+    strength: float | None = None
+    if isinstance(shrinkage, str):
+        check_choice(shrinkage, ("cv",), "shrinkage")
+    else:
+        strength = check_positive(shrinkage, "shrinkage") if shrinkage else 0.0
     if evidence.rows is None:
         assert evidence.counts is not None
         confusion = evidence.counts.by_class
         model = pooled_columns(confusion.in_samples())
-        strength = _strength(shrinkage, partial(likeliest_strength, confusion, model))
-        return {"shrinkage_": strength, "model_confusion_": model}
-    rows = evidence.rows.in_canonical_order()
-    weight = rows.balanced_weight(evidence.given.best_labels)
-    return {
-        "shrinkage_": _strength(shrinkage, partial(best_strength, rows, weight, decision)),
-        "model_confusion_": model_columns(rows.y_proba, weight, decision),
-    }
-
-
-def _strength(shrinkage: float | Literal["cv"], choose: Callable[[], float]) -> float:
-    """Return the strength that is given, or choose it."""
-    if isinstance(shrinkage, str):
-        check_choice(shrinkage, ("cv",), "shrinkage")
-        return choose()
-    return check_positive(shrinkage, "shrinkage") if shrinkage else 0.0
+        strength = likeliest_strength(confusion, model) if strength is None else strength
+    else:
+        rows = evidence.rows.in_canonical_order()
+        weight = rows.balanced_weight(evidence.given.best_labels)
+        model = model_columns(rows.y_proba, weight, decision)
+        strength = best_strength(rows, weight, decision) if strength is None else strength
+    return {"shrinkage_": strength, "model_confusion_": model}
 
 
 def best_strength(rows: Validation, weight: Vector, decision: Decision) -> float:

@@ -20,7 +20,6 @@ from priorshift.border import (
     as_array,
     check_priors,
     check_sample_weight,
-    is_array,
     known_labels,
     map_reduce,
     times,
@@ -412,11 +411,6 @@ class Evidence:
     named: bool = False
     source_known: bool = True
 
-    def in_memory(self) -> "Evidence":
-        """Return it without rows that are read in blocks, which are not kept."""
-        kept = self.rows is None or is_array(self.rows.y_proba)
-        return self if kept else replace(self, rows=None)
-
     def __add__(self, other: "Evidence") -> "Evidence":
         if self.counts is None or other.counts is None:
             return other
@@ -428,12 +422,16 @@ class Evidence:
         )
 
 
+GIVEN, GIVEN_LABELS = "given", "given (source_label_priors)"
+"""Where source priors are from, if a user gave them: they themselves, or those of labels."""
+
+
 def label_sources(counts: ValidationCounts | None, given: Given) -> tuple[Vector, str]:
     """Use the balance of labels as source priors: what a ratio from J is a ratio to."""
     if given.source_label_priors is not None:
-        return given.source_label_priors, "given (source_label_priors)"
+        return given.source_label_priors, GIVEN_LABELS
     if given.source_priors is not None:
-        return given.source_priors, "given"
+        return given.source_priors, GIVEN
     assert counts is not None
     if counts.decisions_only:
         return counts.by_class.class_frequencies, "label frequencies of validation"
@@ -465,11 +463,11 @@ def source_balance(
     labels tell the balance; otherwise they are used as label priors themselves.
     """
     if label_priors is not None:
-        return SourceBalance(label_priors, "given (source_label_priors)", True)
+        return SourceBalance(label_priors, GIVEN_LABELS, True)
     if source_priors is not None:
         mean, error = _mean(y_proba, weight)
         if (np.abs(mean - source_priors) > AGREES * error + 1e-6).any():
-            return SourceBalance(source_priors, "given", True)
+            return SourceBalance(source_priors, GIVEN, True)
     K = y_proba.shape[1]
     counts = np.bincount(y, weight, K)
     added = np.full(K, 0.5)

@@ -414,7 +414,7 @@ class CalibratedEM(PriorEstimator):
             fixed = copy(self)
             fixed.ridge = self.ridge_  # choosing it again for every resample would take too long
             return super(CalibratedEM, fixed)._interval(y_proba, found, request)
-        rows, apply = self._validation_rows(), self.recalibration_.apply
+        rows, apply = self._labelled_rows(), self.recalibration_.apply
         em = EM(tol=self.tol, max_iter=self.max_iter).fit(
             apply(rows.y_proba),
             self.classes_[rows.labels],

@@ -30,12 +30,12 @@ from priorshift.border import (
     read_decisions,
     read_labels,
     settle_classes,
-    some,
     warn_of_missing_names,
     whole,
 )
 from priorshift.counts import Confusion, DecisionCounts
 from priorshift.estimators.counts import Evidence, Given, Validation, ValidationCounts
+from priorshift.exceptions import argument
 
 if TYPE_CHECKING:
     from priorshift.estimators.base import PriorEstimator
@@ -135,8 +135,8 @@ def _labelled_rows(
         raise ValueError(f"{type(method).__name__} needs validation labels: fit(y_proba, y).")
     if y is None and given.needs_soft:
         raise ValueError(
-            "source_label_priors without source_priors need validation labels y: the mean "
-            "prediction of each class is weighted by them."
+            f"{argument('source_label_priors')} without {argument('source_priors')} need "
+            "validation labels y: the mean prediction of each class is weighted by them."
         )
     y_proba, y = column_of(y_proba, y)
     labels = None if y is None else read_labels(y)
@@ -162,7 +162,7 @@ def read_target(method: "PriorEstimator", y_proba: Any) -> Any:
     """Check predictions on the target; return them in class order, as the method takes them."""
     classes = method.classes_
     predictions = check_proba(y_proba, tables=True, tensors=method._takes_tensors, classes=classes)
-    if method._named:
+    if method._evidence.named:
         warn_of_missing_names(y_proba, classes, "y_proba")
     values = _as_taken(method, in_class_order(predictions, classes))
     source = method._denominator
@@ -211,23 +211,9 @@ def uses_labels(method: "PriorEstimator", y_target: Any, sample_weight: Any) -> 
     from priorshift.estimators.registry import label_methods
 
     raise ValueError(
-        f"{type(method).__name__} does not use labels of the target; leave out y_target, or use "
-        f"one of {', '.join(label_methods())}."
+        f"{type(method).__name__} does not use labels of the target; leave out "
+        f"{argument('y_target')}, or use one of {', '.join(label_methods())}."
     )
-
-
-def refuse_changes(first: Evidence, given: Given, classes: Any) -> None:
-    """Refuse a later batch that contradicts the first."""
-    if given.any:
-        raise ValueError(
-            "source_priors and source_label_priors belong to the first partial_fit; leave them "
-            "out of later ones."
-        )
-    if classes is not None and list(classes) != first.classes.tolist():
-        raise ValueError(
-            f"classes must stay those of the first partial_fit, in its order: "
-            f"{some(first.classes.tolist())}."
-        )
 
 
 def require_decisions(method: "PriorEstimator", y_pred: Any, y_proba: Any) -> None:

@@ -28,7 +28,7 @@ from priorshift.calibration import CalibrationMap, best_temperature
 from priorshift.counts import Confusion, DecisionCounts, model_columns
 from priorshift.estimators.counts import Validation, ValidationCounts
 from priorshift.estimators.result import PriorEstimate
-from priorshift.exceptions import PriorShiftWarning, warn_user
+from priorshift.exceptions import PriorShiftWarning, argument, warn_user
 from priorshift.intervals import (
     HardDecisions,
     IntervalRequest,
@@ -66,8 +66,8 @@ def interval_by_moments(
         unseen = some(estimator.classes_[~confusion.seen].tolist())
         raise ValueError(
             f"validation has no sample of class {unseen}, so a confusion matrix cannot say how "
-            "sure its prior is; add samples, use EM with source_priors, or use "
-            "interval_method='bootstrap', which trusts the predictions for that class."
+            f"sure its prior is; add samples, use EM with {argument('source_priors')}, or use "
+            f"{_by('bootstrap')}, which trusts the predictions for that class."
         )
     if confusion.decision == "hard" or request.method == "bayesian":
         counts = DecisionCounts.from_arrays(y_proba, decision="hard")
@@ -110,7 +110,7 @@ def interval_by_likelihood(
     if request.method == "bayesian":
         raise ValueError(
             f"{type(estimator).__name__} has no Bayesian interval; use "
-            "interval_method='asymptotic' or 'bootstrap', or CM-M and SCM-M for a posterior."
+            f"{_by('asymptotic')} or {_by('bootstrap')}, or CM-M and SCM-M for a posterior."
         )
     in_memory = _in_memory(estimator, y_proba)
     if request.method == "bootstrap":
@@ -132,9 +132,14 @@ def interval_by_resampling(
     if request.method in ("asymptotic", "bayesian") or request.estimand == "sample":
         raise ValueError(
             f"{type(estimator).__name__} has intervals by bootstrap only, and of the population's "
-            "share; use interval_method='bootstrap'."
+            f"share; use {_by('bootstrap')}."
         )
     return _by_resampling_rows(estimator, _in_memory(estimator, y_proba), found, request)
+
+
+def _by(method: str) -> str:
+    """Name a kind of interval as the reader of a message asks for it."""
+    return argument(f"interval_method={method}", f"interval_method={method!r}")
 
 
 def as_dense(estimator: "PriorEstimator", values: Rows) -> Any:
@@ -151,7 +156,7 @@ def _refuse_many(estimator: "PriorEstimator", K: int) -> NoReturn:
     raise ValueError(
         f"an interval of {type(estimator).__name__} needs dense matrices of classes by classes, "
         f"and {K} classes are too many for that (sparse predictions may have at most "
-        f"{DENSE_CLASSES}); leave out confidence_level."
+        f"{DENSE_CLASSES}); leave out {argument('confidence_level')}."
     )
 
 
@@ -285,7 +290,8 @@ def _noise_of(estimator: "PriorEstimator") -> SourceNoise | None:
     if rows is None:
         raise ValueError(
             f"{type(estimator).__name__} took its source priors from validation rows that "
-            "partial_fit does not keep, so their noise is unknown; give source_priors, or use fit."
+            "partial_fit does not keep, so their noise is unknown; give "
+            f"{argument('source_priors')}, or use fit."
         )
     weight = rows.weight
     if label_priors is None or rows.y is None:

@@ -18,7 +18,7 @@ from priorshift.estimators.base import Batch, PriorEstimator
 from priorshift.estimators.counts import Given, TargetCounts, ValidationCounts, label_sources
 from priorshift.estimators.references import GUIDE, LIPTON, SAERENS
 from priorshift.estimators.result import PriorEstimate
-from priorshift.exceptions import PriorShiftWarning, warn_user
+from priorshift.exceptions import PriorShiftWarning, argument, warn_user
 from priorshift.intervals import IntervalRequest, PriorInterval
 from priorshift.solvers import (
     Solution,
@@ -67,7 +67,8 @@ class NoAdaptation(PriorEstimator):
         request: IntervalRequest,  # noqa: ARG002
     ) -> PriorInterval:
         raise ValueError(
-            "NoAdaptation estimates nothing, so there is no interval; leave out confidence_level."
+            "NoAdaptation estimates nothing, so there is no interval; leave out "
+            f"{argument('confidence_level')}."
         )
 
 

@@ -220,7 +220,7 @@ class GLS(PriorEstimator):
             priors = np.zeros(self.classes_.size)
             priors[target.seen] = solution.value
             Sigma = of_target + validation_covariance(
-                self._validation_rows(), self.confusion_.conditional, priors
+                self._labelled_rows(), self.confusion_.conditional, priors
             )
             variance = self._variance(C, q, Sigma, guess, spread)
             solution = shrunk_least_squares(C, q, Sigma, guess, spread, variance, tol=tol)
@@ -337,7 +337,7 @@ class ELSA(PriorEstimator):
         if target.empty:
             return self._only_unseen(target, y_proba.shape[0])
         with single_threaded_blas():
-            rounds = _Equations.of(self._validation_rows(), target).take_rounds(tol, max_iter)
+            rounds = _Equations.of(self._labelled_rows(), target).take_rounds(tol, max_iter)
             condition = self._condition(rounds.matrix, target.seen)
         self._warn(rounds, tol, target)
         status: Status = "stationary" if rounds.change <= tol else "not_converged"

@@ -41,6 +41,7 @@ from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.counts import Given, TargetLabels, ValidationCounts
 from priorshift.estimators.references import ANGELOPOULOS
 from priorshift.estimators.result import PriorEstimate
+from priorshift.exceptions import argument
 from priorshift.intervals import IntervalRequest, PriorInterval
 from priorshift.solvers import Solution, project_simplex
 
@@ -118,8 +119,8 @@ class PPI(PriorEstimator):
             return super()._sources(counts, given)
         if given.source_label_priors is not None:
             raise ValueError(
-                "source_label_priors need a validation set: fit(y_proba, y, "
-                "source_label_priors=...). Give source_priors instead."
+                f"{argument('source_label_priors')} need a validation set. Give "
+                f"{argument('source_priors')} instead."
             )
         return None, "unknown"
 
@@ -135,7 +136,7 @@ class PPI(PriorEstimator):
         if request is not None and request.method not in ("auto", "asymptotic"):
             raise ValueError(
                 f"PPI has an interval of its own, not a {request.method} one; leave out "
-                "interval_method."
+                f"{argument('interval_method')}."
             )
         weight = None if self.weight is None else check_fraction(self.weight, "weight")
         labelled = _Labelled.of(y_proba, labels)

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, logit
 
 from priorshift._results import Backend, FrozenArrays, make_frame
 from priorshift._typing import Vector
@@ -19,6 +20,8 @@ from priorshift.adapt import (
     Adapter,
     ProbaInterval,
     adapt_proba_interval,
+    binary_cut,
+    check_costs,
     prior_ratio,
     reweight,
     total_variation,
@@ -40,6 +43,8 @@ from priorshift.calibration import (
     CalibrationMap,
     calibration_from_dict,
 )
+from priorshift.estimators.counts import GIVEN, GIVEN_LABELS
+from priorshift.exceptions import argument
 from priorshift.intervals import Estimand, IntervalKind, IntervalRequest, PriorInterval
 from priorshift.solvers import ADVICE, Status
 from priorshift.text import (
@@ -244,6 +249,47 @@ class PriorEstimate(FrozenArrays):
             return None
         return float(total_variation(self.priors, self.source_priors))
 
+    @property
+    def source_priors_given(self) -> bool:
+        """Whether the source priors were given, rather than taken from validation."""
+        return self.source_priors_from in (GIVEN, GIVEN_LABELS)
+
+    def threshold(self, costs: Any = None) -> float | None:
+        """Return the raw score above which cases, once adapted, are decided for the second class.
+
+        Parameters
+        ----------
+        costs : array-like of shape (2, 2), or as `decide` takes them, optional
+            What errors cost; by default all the same.
+
+        Returns
+        -------
+        float or None
+            None where no score is decided for it, or where there are not two classes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import priorshift as ps
+        >>> before, now = np.array([0.5, 0.5]), np.array([0.9, 0.1])
+        >>> shift = ps.PriorEstimate("known", np.arange(2), now, before, "given", "direct")
+        >>> round(shift.threshold(), 6)
+        0.9
+        """
+        cut = binary_cut(check_costs(costs, self.classes, 2)) if self.classes.size == 2 else None
+        if cut is None or self.source_priors is None:
+            return None
+        low, high, wanted = -18.0, 18.0, float(logit(cut))
+        for _ in range(2):  # the second time between two neighbours of the first
+            odds = np.linspace(low, high, 361)
+            adapted = self.adapt(np.column_stack([expit(-odds), expit(odds)]))[:, 1]
+            reached = np.maximum.accumulate(logit(adapted.clip(1e-12, 1 - 1e-12)))
+            if wanted > reached[-1]:
+                return None
+            at = max(1, int(np.searchsorted(reached, wanted)))
+            low, high = odds[at - 1], odds[at]
+        return float(expit(np.interp(wanted, reached, odds)))
+
     def with_interval(self, bounds: PriorInterval, request: IntervalRequest) -> "PriorEstimate":
         """Return the same estimate with an interval, and how it was asked for."""
         return replace(
@@ -338,8 +384,8 @@ class PriorEstimate(FrozenArrays):
         if self.source_priors is None:
             raise ValueError(
                 "nothing is known of the priors that the classifier was trained under, so "
-                "predictions cannot be adapted to new ones; give them to fit: source_priors=, or "
-                "a validation set."
+                "predictions cannot be adapted to new ones; give "
+                f"{argument('source_priors', 'them to fit: source_priors=')}, or a validation set."
             )
 
     def to_dict(self) -> dict[str, Any]:

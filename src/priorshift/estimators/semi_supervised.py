@@ -17,6 +17,7 @@ from priorshift.estimators.em import CalibratedEM, posterior_problem
 from priorshift.estimators.inputs import MOST_CELLS
 from priorshift.estimators.references import SAERENS
 from priorshift.estimators.result import PriorEstimate
+from priorshift.exceptions import argument
 from priorshift.intervals import (
     IntervalRequest,
     PriorInterval,
@@ -140,8 +141,9 @@ class SemiSupervisedEM(PriorEstimator):
             request.method not in ("auto", "bootstrap") or request.estimand == "sample"
         ):
             raise ValueError(
-                "with y_target SemiSupervisedEM has intervals by bootstrap only, and of the "
-                "population's share; leave out interval_method and estimand."
+                f"with {argument('y_target')} SemiSupervisedEM has intervals by bootstrap only, "
+                "and of the population's share; leave out "
+                f"{argument('interval_method')} and estimand."
             )
         counts = np.bincount(labels.y, minlength=self.classes_.size).astype(np.float64)
         rows = self._unlabelled(y_proba, labels.rows)

@@ -17,23 +17,30 @@ class of resample b,
     - \hat p \cdot \mathrm{acc}(p^*_b)].
 
 Resampled priors are found from mean decisions: maximum likelihood on a resampled confusion matrix
-and resampled target decisions, moved to the estimate. Where the estimate has standard errors, they
-set the size of the moves.
+and resampled target decisions, moved to the estimate. With many classes the delta method stands in
+for it, which answers noise :math:`e = \Delta q - \Delta C\, \hat p` of target and validation with
+
+.. math:: p^* - \hat p = S\, C^T D\, e, \qquad S^{-1} = C^T D C + \frac{1}{2M} \operatorname{diag}
+    (\hat p)^{-2}, \quad D = \operatorname{diag}(C \hat p)^{-1},
+
+on vectors that sum to 0. Where the estimate has standard errors, they set the size of the moves.
 """
 
 from dataclasses import asdict, dataclass
 
 import numpy as np
-from scipy.stats import norm
+from scipy.linalg import solve
+from scipy.special import ndtri
 
 from priorshift._results import refuse_nan
-from priorshift._typing import Floats, Indices, Mask, Vector
+from priorshift._typing import Floats, Indices, Vector
 from priorshift.adapt import prior_ratio
 from priorshift.border import row_blocks
-from priorshift.counts import Confusion, DecisionCounts, reweighted_columns
+from priorshift.counts import Confusion, reweighted_columns
 from priorshift.estimators import PriorEstimate
+from priorshift.evidence._deviations import draw_mean_noise
 from priorshift.intervals import stratified_weights
-from priorshift.solvers import Mixture, maximise
+from priorshift.solvers import Mixtures, maximise
 from priorshift.text import percent
 
 DOUBT = 0.5
@@ -43,6 +50,9 @@ N_RESAMPLES = 40
 LARGEST_STRETCH = 2.0
 """How much standard errors may stretch the resampled moves: those of an unconstrained solution can
 be much larger than what is left of them on the simplex."""
+
+MOST_SOLVED = 50
+"""Classes up to which resampled priors are solved for."""
 
 SOLVED = 1e-3
 """Gap in nats of a resample."""
@@ -64,14 +74,14 @@ class Expected:
         cls, value: float, error: float, level: float, bounds: tuple[float, float] | None = None
     ) -> "Expected":
         """Return a value with its interval, from its standard error; bounds cut the interval."""
-        reach = float(norm.ppf((1 + level) / 2)) * error
+        reach = float(ndtri((1 + level) / 2)) * error
         low, high = bounds or (-np.inf, np.inf)
         return cls(value, max(low, value - reach), min(high, value + reach))
 
     def error(self, level: float) -> float:
         """Return the standard error, from an interval of this level that may be cut at its ends."""
         reach = max(self.high - self.value, self.value - self.low)
-        return max(reach / float(norm.ppf((1 + level) / 2)), 1e-6)
+        return max(reach / float(ndtri((1 + level) / 2)), 1e-6)
 
     def moved_to(self, value: float, bounds: tuple[float, float]) -> "Expected":
         """Return another value with an interval as wide as this one; bounds cut both."""
@@ -183,15 +193,23 @@ def resample(
     rng, K = np.random.default_rng(0), priors.size
     if not estimate.n_target:  # known from elsewhere: no target led to it
         return Resampled(np.tile(priors, (2, 1)), 0.0)
-    seen = np.bincount(y, minlength=K) > 0
-    rule = _Rule.of(estimate, y_proba)
-    size = np.maximum(np.bincount(y, minlength=K), 1)
-    weights = [stratified_weights(y, K, rng) for _ in range(N_RESAMPLES)]
     soft = soft or Confusion.from_arrays(y_proba, y, decision="soft")
-    centre = soft.conditional[:, seen]
-    moves = _resampled_moves(weights, y_proba, y, y_proba_target, centre, seen, rng)
+    size, seen = np.maximum(np.bincount(y, minlength=K), 1), soft.seen
+    weights = np.array([stratified_weights(y, K, rng) for _ in range(N_RESAMPLES)])
+    noise = draw_mean_noise(y_proba_target, N_RESAMPLES, rng)
+    C, M, moves = soft.conditional[:, seen], len(y_proba_target), np.zeros((N_RESAMPLES, K))
+    if K <= MOST_SOLVED:
+        q = y_proba_target.mean(axis=0, dtype=np.float64)
+        columns = (one[:, seen] for one in reweighted_columns(y_proba, y, weights))
+        drawn_q = np.maximum([q, *(q + noise)], 0.0)
+        problems = Mixtures.of(np.array([C, *columns]), M * drawn_q)
+        centre, *solved = maximise(problems, tol=SOLVED).value
+        moves[:, seen] = solved - centre
+    else:
+        noise -= (weights - 1) * (priors / size)[y] @ y_proba
+        moves[:, seen] = _answer(C, priors[seen], noise, M)
     drawn = _moved(estimate, priors, moves)
-    optimism = np.empty(N_RESAMPLES)
+    rule, optimism = _Rule.of(estimate, y_proba), np.empty(N_RESAMPLES)
     for b, (p, weight) in enumerate(zip(drawn, weights, strict=True)):
         right = (rule.decide(p) == y).astype(np.float64)
         seemingly = np.bincount(y, weight * right, K) / size
@@ -221,40 +239,17 @@ class _Rule:
         return decisions
 
 
-def _resampled_moves(
-    weights: list[Vector],
-    y_proba: Floats,
-    y: Indices,
-    y_proba_target: Floats,
-    C: Vector,
-    seen: Mask,
-    rng: np.random.Generator,
-) -> Vector:
-    """Return moves of the priors by maximum likelihood of the soft decisions, (resamples, K)."""
-    K, M = seen.size, y_proba_target.shape[0]
-    q = DecisionCounts.from_arrays(y_proba_target, decision="soft").frequencies
-    centre = _solve(C, q, M)
-    spread = _spread(y_proba_target, q) / M  # of the mean, not of a row
-    moves = np.zeros((len(weights), K))
-    for b, resampled in enumerate(reweighted_columns(y_proba, y, weights)):
-        noisy = np.maximum(q + spread @ rng.standard_normal(K), 0)
-        moves[b, seen] = _solve(resampled[:, seen], noisy, M) - centre
-    return moves
-
-
-def _solve(C: Vector, q: Vector, n_rows: int) -> Vector:
-    return maximise(Mixture.of(C, weights=n_rows * q), tol=SOLVED).value
-
-
-def _spread(y_proba: Floats, mean: Vector) -> Vector:
-    """Return S with S S^T the sum of squared deviations of target rows."""
-    second = np.zeros((mean.size, mean.size))
-    for rows in row_blocks(*y_proba.shape):
-        block = y_proba[rows].astype(np.float64)
-        second += block.T @ block
-    values, vectors = np.linalg.eigh(second - y_proba.shape[0] * np.outer(mean, mean))
-    root: Vector = vectors * np.sqrt(np.maximum(values, 0))
-    return root
+def _answer(C: Vector, priors: Vector, noise: Vector, n_target: int) -> Vector:
+    """Return how the likeliest priors move with each row of noise of q - C p."""
+    p = np.maximum(priors, 0.5 / n_target)
+    scaled = C * p  # in units of p, or rare classes spoil the solution
+    weighted = scaled / np.maximum(scaled.sum(axis=1), 1e-300)[:, None]
+    information = scaled.T @ weighted
+    information[np.diag_indices_from(information)] += 0.5 / n_target
+    moves = solve(information, np.column_stack([weighted.T @ noise.T, p]), assume_a="pos")
+    moves *= p[:, None]
+    moves, ones = moves[:, :-1], moves[:, -1]
+    return np.asarray((moves - np.outer(ones, moves.sum(axis=0) / ones.sum())).T)
 
 
 def _moved(estimate: PriorEstimate, priors: Vector, moves: Vector) -> Vector:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from priorshift._typing import Floats, Indices, Vector
-from priorshift.adapt import prior_ratio
+from priorshift.adapt import prior_ratio, reweight
 from priorshift.border import Predictions
 from priorshift.estimators import Auto, CalibratedMean, PriorEstimate, PriorEstimator
 from priorshift.evidence._promises import Shares, Target, Validation
@@ -29,7 +29,11 @@ def ungated(estimate: PriorEstimate) -> PriorEstimate:
 def act_on_target(estimate: PriorEstimate, mean: PriorEstimate, y_proba: Floats) -> Target:
     """Return the target's predictions as they came, calibrated, and adapted in full."""
     rows = Predictions.from_checked(y_proba)
-    return Target(y_proba, mean.adapt(rows), ungated(estimate).adapt(rows))
+    calibrated = mean.adapt(rows)
+    if estimate.decision is None:
+        return Target(y_proba, calibrated, ungated(estimate).adapt(rows))
+    ratio = prior_ratio(estimate.priors, estimate.source_priors)  # Auto has calibrated alike
+    return Target(y_proba, calibrated, reweight(calibrated, ratio))
 
 
 def act_on_validation(
@@ -44,8 +48,7 @@ def act_on_validation(
     if estimate.decision is None:
         adapted = ungated(estimate).adapt(Predictions.from_checked(y_proba))
     else:
-        adapted = calibrated * prior_ratio(estimate.priors, estimate.source_priors)
-        adapted = adapted / np.maximum(adapted.sum(axis=1, keepdims=True), 1e-300)
+        adapted = reweight(calibrated, prior_ratio(estimate.priors, estimate.source_priors))
     return Validation(y_proba, calibrated, adapted, y, groups)
 
 

@@ -11,16 +11,21 @@ ranks within each decision: of the confidence, and of the runner-up's share of t
 over all decisions (4 numbers) they notice what changes every class alike, such as noise or blur,
 also with many classes; the mean rank within each decision (one number per class) notices a change
 of few classes. The statistic adds the mean squares of both.
+
+Noise e of the mean probabilities moves the estimated priors by :math:`\Delta p = R\, e`, least
+squares with a spread of p, so the deviation of a function answers a row x with
+:math:`\varphi(x) - f(x) \cdot R^T E[\varphi]`. Draws give these answers random signs.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
 
 from priorshift._typing import Indices, Vector
 from priorshift.border import check_level, check_resamples
-from priorshift.evidence._deviations import ENTRIES, Deviations, Power, p_value, random_signs
+from priorshift.evidence._deviations import Deviations, Power, draw_signed, group_size, p_value
 from priorshift.evidence._results import AssumptionTest
 from priorshift.evidence._samples import (
     MOST_DECIMALS,
@@ -29,7 +34,7 @@ from priorshift.evidence._samples import (
     read_samples,
     without_repeats,
 )
-from priorshift.solvers import nearest_mixtures
+from priorshift.solvers import simplex_least_squares
 
 N_RESAMPLES = 199
 MOST_ROWS = 50_000
@@ -43,12 +48,13 @@ LEAST_WORTH = 100.0
 """Effective validation rows below which there is no test."""
 
 BORROWED = 10.0
-"""Rows that the noise of a class borrows from the rows decided for it: see `_Noise`."""
+"""Rows that the noise of a class borrows from the rows decided for it."""
 
 NO_VARIANCE = 1e-14
 """Of a mean of features, which are of size 1: rounding alone."""
 
 N_SOLVES = 2
+"""Times that the priors are estimated, each with the noise at the last ones."""
 
 
 def check_assumption(
@@ -87,34 +93,36 @@ def check_assumption(
     """
     alpha = check_level(alpha)
     n_resamples = check_resamples(n_resamples, alpha)
-    samples = read_samples(y_proba_val, y_val, y_proba_target, classes)
-    return assumption_of(samples, alpha, n_resamples, np.random.default_rng(random_state))
+    samples, notes = at_one_precision(read_samples(y_proba_val, y_val, y_proba_target, classes))
+    return assumption_of(samples, alpha, n_resamples, np.random.default_rng(random_state), notes)
 
 
 def assumption_of(
-    samples: Samples, alpha: float, n_resamples: int, rng: np.random.Generator
+    samples: Samples,
+    alpha: float,
+    n_resamples: int,
+    rng: np.random.Generator,
+    notes: tuple[str, ...] = (),
 ) -> AssumptionTest:
-    """Run the test on clean samples."""
-    rounded, notes = at_one_precision(samples)
-    part, *repeated = without_repeats(_at_most(rounded, rng))
+    """Run the test on clean samples of one precision."""
+    part, *repeated = without_repeats(_at_most(samples, rng))
     found = _Comparison.of(part) if _enough(part) else None
     answer = None
     if found is not None and found.features.compared.size and found.worth >= LEAST_WORTH:
-        answer = _Answer.of(found, alpha, n_resamples, rng)
+        answer = _compare(found, alpha, n_resamples, rng)
+    statistic, chance, n_directions, detectable = answer or (0.0, None, 0, None)
     return AssumptionTest(
-        statistic=0.0 if answer is None else answer.statistic,
-        p_value=None if answer is None else answer.p_value,
-        degrees_of_freedom=0 if answer is None else answer.n_directions,
+        statistic=statistic,
+        p_value=chance,
+        degrees_of_freedom=n_directions,
         alpha=alpha,
         n_cells=0 if found is None else found.features.compared.size,
         n_val=samples.n_val,
         n_target=samples.n_target,
         n_resamples=n_resamples,
         classes=samples.classes,
-        priors=np.bincount(samples.y_val, minlength=samples.classes.size) / samples.n_val
-        if found is None
-        else found.priors,
-        detectable_effect=None if answer is None else answer.detectable_effect,
+        priors=samples.class_counts / samples.n_val if found is None else found.priors,
+        detectable_effect=detectable,
         n_repeated_val=repeated[0],
         n_repeated_target=repeated[1],
         notes=notes,
@@ -221,9 +229,11 @@ class _Comparison:
     """(K, n_features): means on validation."""
     target: Vector
     """(n_features,): means in the target."""
-    A: Vector
-    whitener: Vector
     priors: Vector
+    response: Vector
+    """R: how the estimated priors move with whitened noise of mean probabilities, (K, K)."""
+    variance: Vector
+    """Of the estimated priors."""
 
     @classmethod
     def of(cls, samples: Samples) -> "_Comparison":
@@ -233,29 +243,29 @@ class _Comparison:
         for _ in range(N_SOLVES):
             deviations = Deviations.of(samples, "soft", priors)
             A = deviations.whitener.T @ deviations.C
-            b = (deviations.whitener.T @ deviations.q)[:, None]
-            found = nearest_mixtures(A[:, seen], b, priors[seen])[:, 0]
+            b = deviations.whitener.T @ deviations.q
             priors = np.zeros(seen.size)
-            priors[seen] = found
+            priors[seen] = simplex_least_squares(A[:, seen], b, tol=1e-9).value
+        # least squares of moves that sum to 0; a share p varies by p at the most
+        root = np.sqrt(priors)
+        scaled = A * root
+        normal = scaled.T @ scaled + np.eye(seen.size)
+        *moves, ones = np.linalg.solve(normal, np.column_stack([scaled.T, root])).T
+        moves = np.array(moves) - np.outer(moves @ root / (ones @ root), ones)
+        response = root[:, None] * moves.T
+        variance = (response**2).sum(axis=1)
         features = Features.of(samples)
         n, total = samples.n_val, np.zeros((seen.size, features.values.shape[1]))
         np.add.at(total, samples.y_val, features.values[:n])
         by_class = total / np.maximum(samples.class_counts, 1)[:, None]
         target = features.values[n:].mean(axis=0)
-        return cls(samples, features, by_class, target, A, deviations.whitener, priors)
+        response = response @ deviations.whitener.T
+        return cls(samples, features, by_class, target, priors, response, variance)
 
     @property
     def worth(self) -> float:
         """Return how many rows of the target validation is worth."""
         return self.samples.effective_size(self.priors)
-
-    def priors_of(self, means: Vector) -> Vector:
-        """Estimate priors from rows of mean probabilities, (n, K)."""
-        seen = self.samples.class_counts > 0
-        found = np.zeros_like(means)
-        b = self.whitener.T @ means.T
-        found[:, seen] = nearest_mixtures(self.A[:, seen], b, self.priors[seen]).T
-        return found
 
     @property
     def deviation(self) -> Vector:
@@ -264,90 +274,63 @@ class _Comparison:
         return (self.target - self.priors @ self.by_class)[K:]
 
 
-class _Noise:
-    r"""Draws of the deviation where the assumption holds.
+def draw_deviations(found: _Comparison, n_draws: int, rng: np.random.Generator) -> Vector:
+    r"""Draw deviations where the assumption holds, (n_draws, n_features - K).
 
     The target's noise is that of rows of both sides, weighted to the estimated priors; that of
-    validation is drawn per class, so that priors which are estimated again multiply it. A draw is
-    a sum over centred rows with random signs. A class with few rows may show less spread than it
-    has (15 rows that are all sure): `BORROWED` rows' worth of its covariance come from all rows
-    that are decided for it.
+    validation is drawn per class, times a share whose square is :math:`p_k^2` plus its variance. A
+    class with few rows may show less spread than it has (15 rows that are all sure): `BORROWED`
+    rows' worth of its covariance come from all rows that are decided for it.
     """
+    samples, X, K = found.samples, found.features.values, found.priors.size
+    n, M, y, predicted = (
+        samples.class_counts, samples.n_target, samples.y_val, found.features.predicted
+    )  # fmt: skip
+    answer = X[:, K:] - X[:, :K] @ (found.response.T @ found.by_class[:, K:])
+    share = M / (M + found.worth)
+    weight = np.concatenate(
+        [((1 - share) * found.priors / np.maximum(n, 1))[y], np.full(M, share / M)]
+    )
+    # a share of mean p has a mean square of p at the most
+    square = np.minimum(found.priors**2 + found.variance, found.priors)
+    borrowed = BORROWED / (np.maximum(n - 1, 0) + BORROWED)
+    own = np.sqrt(square * (1 - borrowed) / np.maximum(n * (n - 1), 1))
+    decided = np.bincount(predicted, minlength=K)
+    others = np.sqrt(square * borrowed / np.maximum(n, 1) / np.maximum(decided - 1, 1))
 
-    def __init__(self, found: _Comparison) -> None:
-        samples, X = found.samples, found.features.values
-        n, M, size = samples.class_counts, samples.n_target, found.worth
-        y, predicted = samples.y_val, found.features.predicted
-        share = M / (M + size)
-        of_class = found.priors / np.maximum(n, 1)
-        weight = np.concatenate([(1 - share) * of_class[y], np.full(M, share / M)])
-        self.found = found
-        self.of_target = (X - weight @ X) * np.sqrt(weight / M)[:, None]
-        borrowed = BORROWED / (np.maximum(n - 1, 0) + BORROWED)
-        own = np.sqrt((1 - borrowed) / np.maximum(n * (n - 1), 1))
-        self.own = (X[: y.size] - found.by_class[y]) * own[y, None]
-        decided = np.bincount(predicted, minlength=n.size)
-        mean = np.zeros((n.size, X.shape[1]))
-        np.add.at(mean, predicted, X)
-        mean /= np.maximum(decided, 1)[:, None]
-        scale = np.sqrt(borrowed / np.maximum(n, 1) / np.maximum(decided - 1, 1))
-        self.of_decision = (X - mean[predicted]) * scale[predicted, None]
-
-    def draw(self, n_draws: int, rng: np.random.Generator) -> Vector:
-        """Draw deviations, (n_draws, n_features - K)."""
-        step = max(1, ENTRIES // self.of_target.shape[0])
-        sizes = [min(step, n_draws - start) for start in range(0, n_draws, step)]
-        return np.concatenate([self._draw(size, rng) for size in sizes])
-
-    def _draw(self, n_draws: int, rng: np.random.Generator) -> Vector:
-        found, n_rows = self.found, self.of_target.shape[0]
-        y, predicted = found.samples.y_val, found.features.predicted
-        K = found.priors.size
-        means = found.priors @ found.by_class
-        means = means + random_signs(n_draws, n_rows, rng) @ self.of_target
-        own, borrowed = random_signs(n_draws, y.size, rng), random_signs(n_draws, n_rows, rng)
-
-        def of_classes(priors: Vector, columns: slice) -> Vector:
-            noise = (own * priors[:, y]) @ self.own[:, columns]
-            noise += (borrowed * priors[:, predicted]) @ self.of_decision[:, columns]
-            return noise
-
-        priors = np.broadcast_to(found.priors, (n_draws, K))
-        for _ in range(N_SOLVES):
-            priors = found.priors_of(means[:, :K] - of_classes(priors, slice(K)))
-        rest = slice(K, None)
-        return means[:, rest] - priors @ found.by_class[:, rest] - of_classes(priors, rest)
-
-
-@dataclass(frozen=True)
-class _Answer:
-    """The statistic among its draws."""
-
-    statistic: float
-    p_value: float
-    n_directions: int
-    detectable_effect: float | None
-
-    @classmethod
-    def of(
-        cls, found: _Comparison, alpha: float, n_resamples: int, rng: np.random.Generator
-    ) -> "_Answer | None":
-        """Compare the deviation with draws; the scale comes from all of them alike."""
-        drawn = _Noise(found).draw(n_resamples, rng)
-        everything = np.vstack([found.deviation, drawn])
-        centre, n = everything.mean(axis=0), found.features.n_pooled
-        scale = _scales(everything - centre, n)
-        if not scale.any():
-            return None
-        scaled = (everything - centre) @ scale
-        squares = (scaled**2).sum(axis=1)
-        power = Power(scaled[1:], (found.features.percentile @ scale)[None], alpha)
-        return cls(
-            statistic=float(squares[0]),
-            p_value=p_value(squares[1:], float(squares[0])),
-            n_directions=int(np.count_nonzero(scale.any(axis=0))),
-            detectable_effect=power.detectable(most=0.5),
+    def within(rows: Vector, group: Indices, scale: Vector) -> Vector:
+        """Return deviations from the mean of their group, scaled by group."""
+        of_group = csr_array(
+            (np.ones(group.size), group, np.arange(group.size + 1)), (group.size, K)
         )
+        mean = (of_group.T @ rows) / np.maximum(np.bincount(group, minlength=K), 1)[:, None]
+        return (rows - mean[group]) * scale[group, None]
+
+    size = group_size(X.shape[0], K)
+    target = (answer - weight @ answer) * np.sqrt(weight / M)[:, None]
+    drawn = draw_signed([target, within(answer, predicted, others)], n_draws, size, rng)
+    of_classes = within(answer[: y.size], y, own)
+    return np.asarray(drawn + draw_signed([of_classes], n_draws, group_size(y.size, K), rng))
+
+
+def _compare(
+    found: _Comparison, alpha: float, n_resamples: int, rng: np.random.Generator
+) -> tuple[float, float, int, float | None] | None:
+    """Return the statistic, its p-value, degrees of freedom and detectable effect.
+
+    The deviation is compared with draws; the scale comes from all of them alike.
+    """
+    everything = np.vstack([found.deviation, draw_deviations(found, n_resamples, rng)])
+    everything -= everything.mean(axis=0)
+    scale = _scales(everything, found.features.n_pooled)
+    if not scale.any():
+        return None
+    scaled = everything @ scale
+    squares = (scaled**2).sum(axis=1)
+    power = Power(scaled[1:], (found.features.percentile @ scale)[None], alpha)
+    n_directions = int(np.count_nonzero(scale.any(axis=0)))
+    chance = p_value(squares[1:], float(squares[0]))
+    return float(squares[0]), chance, n_directions, power.detectable(most=0.5)
 
 
 def _scales(deviations: Vector, n_pooled: int) -> Vector:

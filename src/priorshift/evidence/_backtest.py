@@ -220,7 +220,7 @@ class Backtest:
                 raise missing("a plot", error.name or "matplotlib", "plot") from None
             _, ax = plt.subplots(figsize=(7, 0.5 + 0.4 * len(self.groups)), layout="constrained")
         at = np.arange(len(self.groups))
-        factor, unit = (100, "points") if self.goal.endswith("accuracy") else (1, self.goal)
+        factor, unit = (100, "points") if Goal(self.goal).in_points else (1, self.goal)
         colours: dict[Action, str] = {"adapt": "#0072B2", "calibrate": "#E69F00"}
         for shift, (action, colour) in zip((-0.2, 0.2), colours.items(), strict=True):
             gains = [factor * group.gains[action] for group in self.groups]

@@ -42,7 +42,7 @@ from priorshift.evidence._samples import (
     read_samples,
     without_repeats,
 )
-from priorshift.exceptions import PriorShiftWarning, warn_user
+from priorshift.exceptions import PriorShiftWarning, argument, warn_user
 from priorshift.solvers import nearest_mixtures, simplex_least_squares
 
 Resampling = Literal["auto", "permutation", "bootstrap"]
@@ -129,8 +129,7 @@ def detect_shift(
     check_choice(resampling, ("auto", "permutation", "bootstrap"), "resampling")
     alpha, alternative = check_level(alpha), check_fraction(alternative, "alternative")
     n_resamples = check_resamples(n_resamples, alpha)
-    given = read_samples(y_proba_val, y_val, y_proba_target, classes)
-    samples, rounded = at_one_precision(given)
+    samples, rounded = at_one_precision(read_samples(y_proba_val, y_val, y_proba_target, classes))
     null, notes = _null_priors(samples, source_priors, source_label_priors)
     permute = _permutes(samples, resampling, given=source_label_priors is not None)
     rng = np.random.default_rng(random_state)
@@ -161,7 +160,7 @@ def detect_shift(
         classes=samples.classes,
         source_label_priors=null,
         priors=priors,
-        assumption=_check(given, alpha, n_resamples, rng) if assumption else None,
+        assumption=_check(samples, alpha, n_resamples, rng, rounded) if assumption else None,
         notes=notes + rounded + _repeats(samples),
     )
 
@@ -218,11 +217,15 @@ def _drawn(
 
 
 def _check(
-    samples: Samples, alpha: float, n_resamples: int, rng: np.random.Generator
+    samples: Samples,
+    alpha: float,
+    n_resamples: int,
+    rng: np.random.Generator,
+    notes: tuple[str, ...],
 ) -> AssumptionTest:
     """Test the assumption, with fewer resamples where the level allows: each is costly."""
     enough = max(N_RESAMPLES, int(np.ceil(1 / alpha)))
-    return assumption_of(samples, alpha, min(n_resamples, enough), rng)
+    return assumption_of(samples, alpha, min(n_resamples, enough), rng, notes)
 
 
 def _repeats(samples: Samples) -> tuple[str, ...]:
@@ -265,12 +268,13 @@ def _null_priors(
         if lost.any():
             notes.append(
                 f"validation has no sample of class {some(samples.classes[lost].tolist())}, "
-                f"{float(null[lost].sum()):.2g} of source_label_priors: the test leaves it out."
+                f"{float(null[lost].sum()):.2g} of {argument('source_label_priors')}: the test "
+                "leaves it out."
             )
             if not null[~lost].any():
                 raise ValueError(
-                    "validation has no sample of any class of source_label_priors; add such "
-                    "samples, or leave out source_label_priors."
+                    "validation has no sample of any class of "
+                    f"{argument('source_label_priors')}; add such samples, or leave it out."
                 )
             null = np.where(lost, 0.0, null) / float(null[~lost].sum())
     for note in notes:
@@ -286,9 +290,9 @@ def _far_from_source(samples: Samples, source: Vector) -> list[str]:
     if distance <= max(FAR, 2 * by_chance):
         return []
     return [
-        f"validation's mean prediction is {distance:.2f} from source_priors, so validation was "
-        "not drawn as the training set was, yet the target is compared with it; give "
-        "source_label_priors, the label frequencies of the training set."
+        f"validation's mean prediction is {distance:.2f} from {argument('source_priors')}, so "
+        "validation was not drawn as the training set was, yet the target is compared with it; "
+        f"give {argument('source_label_priors')}, the label frequencies of the training set."
     ]
 
 

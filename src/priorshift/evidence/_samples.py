@@ -197,9 +197,10 @@ def precision_of(y_proba: Floats) -> Precision | None:
 def _on_hidden_grid(rows: Vector, decimals: int) -> bool:
     """Tell whether rounded rows were divided by their sums, which are 1 but for a few units."""
     most_off = min(rows.shape[1] // 2 + 1, 10**decimals // 4)
-    units = (10**decimals + np.arange(-most_off, most_off + 1))[:, None, None]
-    off = np.abs(rows - (rows * units).round() / units).max(axis=2)
-    return bool((off < ON_GRID).any(axis=0).all())
+    units = (10**decimals + np.arange(-most_off, most_off + 1))[:, None]
+    return all(
+        (np.abs(row - (row * units).round() / units).max(axis=1) < ON_GRID).any() for row in rows
+    )
 
 
 def at_one_precision(samples: Samples) -> tuple[Samples, tuple[str, ...]]:
@@ -242,13 +243,15 @@ class Repeats:
         """Find equal rows on both sides together."""
         # rounded, so that saturated rows are equal in every precision
         sides = (samples.y_proba_val, samples.y_proba_target)
-        rows = np.concatenate(sides, dtype=np.float64).round(MOST_DECIMALS)
-        n, predicted = samples.n_val, rows.argmax(axis=1)
-        largest = rows[np.arange(predicted.size), predicted]
+        n, K = samples.n_val, samples.classes.size
+        predicted = np.concatenate([side.argmax(axis=1) for side in sides])
+        largest = np.concatenate([side.max(axis=1) for side in sides], dtype=np.float64)
+        largest = largest.round(MOST_DECIMALS)
         # only rows with equal maxima can be equal: most often that leaves few to compare
         _, tie, ties = np.unique(largest, return_inverse=True, return_counts=True)
         maybe = np.flatnonzero(ties[tie] > 1)
-        same = np.ascontiguousarray(rows[maybe]) + 0.0  # -0.0 equals 0.0
+        tied = [sides[0][maybe[maybe < n]], sides[1][maybe[maybe >= n] - n]]
+        same = np.concatenate(tied, dtype=np.float64).round(MOST_DECIMALS) + 0.0  # -0.0 equals 0.0
         keys = same.view(np.dtype((np.void, same.dtype.itemsize * same.shape[1]))).ravel()
         _, first, group, size = np.unique(
             keys, return_index=True, return_inverse=True, return_counts=True
@@ -260,7 +263,7 @@ class Repeats:
         counts = np.stack(
             [np.bincount(side[side >= 0], minlength=n_groups) for side in (groups[:n], groups[n:])]
         )
-        K, decided = rows.shape[1], predicted[maybe[first[size > 1]]]
+        decided = predicted[maybe[first[size > 1]]]
         by_side = [np.bincount(side, minlength=K) for side in (predicted[:n], predicted[n:])]
         share = (by_side[1] / np.maximum(by_side[0] + by_side[1], 1))[decided]
         most = np.zeros((2, K))

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from scipy.special import expit, logit
 
 from priorshift._typing import Floats, Indices, Vector
-from priorshift.adapt import Goal, adapt_proba
+from priorshift.adapt import Goal, adapt_proba, binary_cut
 from priorshift.assessment import ACCURACY, Assessment, adapting, weigh
 from priorshift.border import (
     Block,
@@ -20,7 +20,6 @@ from priorshift.border import (
     check_proba,
     dense,
     encode_labels,
-    is_array,
     map_reduce,
     ordered,
     read_labels,
@@ -30,6 +29,7 @@ from priorshift.counts import Confusion
 from priorshift.estimators import PriorEstimate
 from priorshift.estimators.ppi import labels_needed
 from priorshift.evidence import Reliability
+from priorshift.exceptions import KeptRowsWarning
 from priorshift.solvers import condition_number
 from priorshift.text import movers
 
@@ -272,7 +272,7 @@ def _count_validation(facts: Facts, val: Predictions, y: Indices) -> None:
         acting = estimate if facts.assessment is None else facts.assessment.estimate
         now = float(facts.shown.priors[1])
         facts.what_if = WhatIf.of(rows, y, estimate, acting, now, facts.goal)
-    if estimate.source_priors_from.startswith("given"):
+    if estimate.source_priors_given:
         # calibrated for the shares of training; validation may have others
         shares = np.maximum(hard.class_frequencies, 0.5 / y.size)
         rows = adapt_proba(rows, estimate.source_priors, shares / shares.sum())
@@ -319,18 +319,14 @@ def _count_target(facts: Facts, rows: Any, label: Indices | None) -> float:
     As if adapted, whatever was decided: a reader asks what would change.
     """
     full, K = adapting(facts.estimate), facts.estimate.classes.size
-    counting = _Routes(full, facts.goal)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        if is_array(rows):  # at once: a warning then counts the rows of all of it
-            found, sure = counting(rows, slice(None))
-        else:
-            found, sure = map_reduce(counting, dense(rows))
-    told = [str(warning.message) for warning in caught]
-    if not is_array(rows):
-        kept = "rows have no class left that the target priors allow; they keep their original "
-        told = [f"Some {kept}probabilities." if kept in message else message for message in told]
-    facts.warnings += tuple(told)
+        found, sure = map_reduce(_Routes(full, facts.goal), dense(rows))
+    messages = [warning.message for warning in caught]
+    kept = [told.n_kept for told in messages if isinstance(told, KeptRowsWarning)]
+    facts.warnings += tuple(str(m) for m in messages if not isinstance(m, KeptRowsWarning))
+    if kept:  # each block counts its own
+        facts.warnings += (str(KeptRowsWarning(sum(kept), rows.shape[0])),)
     routes = found.tocoo()
     moved = routes.row != routes.col
     before, after = routes.row[moved].astype(np.int64), routes.col[moved]
@@ -440,27 +436,18 @@ class WhatIf:
         if not 0 < share < 1 or not 0 < now < 1 or np.unique(y).size < 2:
             return None
         scores = expit(np.linspace(-18, 18, STEPS))
-        log_odds, acted = (
-            np.maximum.accumulate(logit(adapted[:, 1].clip(1e-12, 1 - 1e-12)))
-            for adapted in (
-                one.adapt(np.column_stack([1 - scores, scores]))
-                for one in (adapting(estimate), acting)
-            )
-        )
+        adapted = adapting(estimate).adapt(np.column_stack([1 - scores, scores]))[:, 1]
+        log_odds = np.maximum.accumulate(logit(adapted.clip(1e-12, 1 - 1e-12)))
         above = np.array(
             [
                 1 - np.searchsorted(np.sort(of), scores) / of.size
                 for of in (y_proba[y == k, 1].astype(np.float64) for k in (0, 1))
             ]
         )
-        cut = 0.5
-        if goal.costs is not None:
-            alarm, miss = (goal.costs[k, 1 - k] - goal.costs[k, k] for k in (0, 1))
-            if alarm <= 0 or miss <= 0:
-                return None
-            cut = float(alarm / (alarm + miss))
-        reached = float(logit(cut)) <= acted[-1]
-        threshold = float(expit(np.interp(logit(cut), acted, logit(scores)))) if reached else None
+        cut = binary_cut(goal.costs)
+        if cut is None:
+            return None
+        threshold = acting.threshold(goal.costs)
         return cls(scores, log_odds.round(6), above.round(6), share, now, cut, threshold)
 
     def at(self, share: float) -> dict[str, float | None]:

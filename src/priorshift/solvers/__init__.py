@@ -1,7 +1,6 @@
 """Solvers: clean arrays in, a `Solution` out. They know nothing about classifiers or files."""
 
-from priorshift.solvers._by_group import maximise_by_group
-from priorshift.solvers._certified import maximise
+from priorshift.solvers._certified import maximise, maximise_by_group
 from priorshift.solvers._joint import maximise_jointly
 from priorshift.solvers._least_squares import (
     evident_variance,

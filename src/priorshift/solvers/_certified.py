@@ -17,26 +17,26 @@ its steps from the start, with one batch of K x K systems per step; the few that
 early are solved alone.
 """
 
-from collections.abc import Callable
 from dataclasses import fields
 from typing import overload
 
 import numpy as np
 
-from priorshift._typing import Indices, Vector
+from priorshift._typing import Floats, Indices, Vector
 from priorshift.border import is_sparse, map_rows, single_threaded_blas
 from priorshift.solvers._interior_point import (
     COARSE_GAP,
     MANY_CLASSES,
     SHORTEN,
     TINY,
-    MatrixFreeCurvature,
+    Curvature,
+    Curvatures,
+    MatrixFree,
     Points,
     interior_point,
     interior_points,
-    pull_of_prior,
 )
-from priorshift.solvers._mixture import Curvature, Mixture, Mixtures, Point, factorise, inside
+from priorshift.solvers._mixture import Mixture, Mixtures, Point, factorise, inside
 from priorshift.solvers._solution import Solution, Solutions, Status
 
 EM_TRIAL = 5
@@ -63,8 +63,11 @@ MARGIN = 0.01
 CHUNK_BYTES = 2**21
 """Newton matrices of one chunk of groups: several copies of them fit into a cache (measured)."""
 
-RIDGE = 1e-15
-"""Added to a unit diagonal against rounding."""
+STACK_BYTES = 2**23
+"""Rows stacked at once; a group with more goes to the solver of one problem."""
+
+ALIKE = 1.25
+"""Groups are stacked with others up to this many times their size: at most a fifth is padding."""
 
 MOST_STEPS = 15
 MOST_TRIES = 4
@@ -93,47 +96,55 @@ def maximise(
     there is no gap. Without rows, the answer is the mode of the hyper-prior, or else the start.
     Of many problems, every T must be above 0 and every alpha at least 1; the start is one for all.
     """
-    p = np.full(problem.n_classes, 1 / problem.n_classes) if start is None else inside(start)
+    K = problem.excess.shape[-1]
+    p = np.full(K, 1 / K) if start is None else inside(start)
     if isinstance(problem, Mixtures):
         return _maximise_stack(problem, p, tol, max_iter)
     if problem.A.shape[0] == 0:
         pull = np.maximum(problem.excess, 0)
         return Solution(pull / pull.sum() if pull.any() else p, "direct")
     with single_threaded_blas():
+        if (problem.excess < 0).any():
+            return _fixed_point(problem, p, max_iter)
         return _maximise(problem, p, tol, max_iter)
 
 
 def _maximise(problem: Mixture, p: Vector, tol: float, max_iter: int) -> Solution:
-    if (problem.excess < 0).any():
-        return _fixed_point(problem, p, max_iter)
-    exact = Curvature(problem).exact
+    curvature = Curvature(problem)
+    vertex = curvature.exact
     if is_sparse(problem.A) and problem.n_classes > MANY_CLASSES:
-        point, n_iter = matrix_free(problem, p, tol, max_iter)
+        curvature = MatrixFree(problem)
+        point, n_iter = leap(problem, p, tol, max_iter)
     else:  # Newton's matrix may cost a few passes, or many
-        begin = _newton if exact else _try_em
-        point, n_iter = begin(problem, p, tol, max_iter)
-        if point.gap > tol and n_iter < max_iter:
-            point, more = interior_point(problem, point.p, tol, max_iter - n_iter)
-            n_iter += more
+        point, n_iter = (_newton if vertex else _try_em)(problem, p, tol, max_iter)
+    if n_iter < max_iter and not (point.exact and point.gap <= tol):
+        point, more = interior_point(problem, point.p, tol, max_iter - n_iter, curvature)
+        n_iter += more
     if not point.exact:  # out of iterations, yet the gap must be true
-        point, n_iter = Point.at(problem, point.p, exact=True), n_iter + 1
-    if exact:
-        point, n_iter = _vertex(problem, point, tol), n_iter + 1
-    p = point.p / point.p.sum()
-    return Solution.judged(p, point.gap, tol, n_iter, _on_simplex(problem, point))
+        point, n_iter = problem.at(point.p), n_iter + 1
+    if vertex:  # classes that the solution only approaches are 0, if that stays certified
+        leaving = (point.p < 1 - point.gradient / problem.total) & (problem.excess == 0)
+        if leaving.any():
+            p = np.where(leaving, 0.0, point.p)
+            rounded = problem.at(p / p.sum())
+            point = rounded if rounded.gap <= max(tol, point.gap) else point
+        n_iter += 1
+    mass = point.p.sum()
+    objective = point.objective - problem.total * float(np.log(mass))  # f(cp) = f(p) + T log c
+    return Solution.judged(point.p / mass, point.gap, tol, n_iter, objective)
 
 
 def _try_em(problem: Mixture, p: Vector, tol: float, max_iter: int) -> tuple[Point, int]:
     """Take EM steps p <- p g / T while they are worth their cost."""
     budget = 15 + problem.n_classes / 40  # what Newton's steps cost instead, in measured passes
-    point, n_iter, previous = Point.at(problem, p, exact=False), 1, np.inf
+    point, n_iter, previous = problem.at(p, exact=False), 1, np.inf
     while n_iter < max_iter and not (point.exact and point.gap <= tol):
         if n_iter > EM_TRIAL and _steps_to_go(point.gap, previous, tol) > budget:
             break
         previous = point.gap
         exact = point.exact or point.gap <= max(tol, COARSE_GAP)
         p = point.p * point.gradient / problem.total if point.gap > tol else point.p
-        point, n_iter = Point.at(problem, p, exact=exact), n_iter + 1
+        point, n_iter = problem.at(p, exact=exact), n_iter + 1
     return point, n_iter
 
 
@@ -146,28 +157,18 @@ def _steps_to_go(gap: float, previous: float, tol: float) -> float:
     return float(np.log(tol / gap) / np.log(gap / previous))
 
 
-def matrix_free(problem: Mixture, start: Vector, tol: float, max_iter: int) -> tuple[Point, int]:
-    """Solve for very many classes; return the best point and the number of evaluations."""
-    point, n_iter = leap(problem, start, tol, max_iter)
-    if n_iter >= max_iter or (point.exact and point.gap <= tol):
-        return point, n_iter
-    curvature = MatrixFreeCurvature(problem)
-    found, more = interior_point(problem, point.p, tol, max_iter - n_iter, curvature)
-    return found, n_iter + more
-
-
 def leap(problem: Mixture, start: Vector, tol: float, max_iter: int) -> tuple[Point, int]:
     """Take EM steps, extrapolated in pairs; return the last point and the evaluations."""
-    point, n_iter = Point.at(problem, start, exact=False), 1
+    point, n_iter = problem.at(start, exact=False), 1
     for _ in range(LEAPS):
         if n_iter + 3 > max_iter or point.gap <= tol:
             break
-        middle = Point.at(problem, em_step(problem, point), exact=False)
+        middle = problem.at(em_step(problem, point), exact=False)
         end = em_step(problem, middle)
-        ahead = Point.at(problem, extrapolate(point.p, middle.p, end), exact=False)
+        ahead = problem.at(extrapolate(point.p, middle.p, end), exact=False)
         n_iter += 2
-        if not _value(problem, ahead) >= _value(problem, middle):
-            ahead, n_iter = Point.at(problem, end, exact=False), n_iter + 1
+        if not ahead.objective >= middle.objective:
+            ahead, n_iter = problem.at(end, exact=False), n_iter + 1
         point = ahead
     return point, n_iter
 
@@ -177,17 +178,8 @@ def em_step(problem: Mixture, point: Point) -> Vector:
     new = point.p * point.gradient / problem.total
     if new.all():
         return new
-    new = held(point.p, new)
+    new = np.maximum(new, LEAST_LEFT * point.p)  # a class at 0 could never come back
     return new / new.sum()
-
-
-def held(p: Vector, new: Vector) -> Vector:
-    """Keep every class above 0 in a step from p: it could never come back."""
-    return np.maximum(new, LEAST_LEFT * p)
-
-
-def _value(problem: Mixture, point: Point) -> float:
-    return problem.objective(point.p, point.likelihood)
 
 
 def extrapolate(first: Vector, second: Vector, third: Vector) -> Vector:
@@ -207,57 +199,29 @@ def _newton(problem: Mixture, start: Vector, tol: float, max_iter: int) -> tuple
     """Solve for alpha >= 1 if that is easy; return the best point and the number of evaluations."""
     point, n_iter = leap(problem, inside(start), tol, max_iter)
     if not point.exact and n_iter < max_iter:
-        point, n_iter = Point.at(problem, point.p, exact=True), n_iter + 1
-    best, curvature = point, Curvature(problem)
-    enough = MARGIN * tol
+        point, n_iter = problem.at(point.p), n_iter + 1
+    best, T, enough = point, problem.total, MARGIN * tol
     for _ in range(MOST_STEPS):
         if n_iter >= max_iter or point.gap <= enough:
             break
-        enough = tol
-        before = point
-        point, tries = _step(problem, curvature, point)
-        n_iter += tries
-        if point is before:  # no step helps
+        enough, z = tol, np.maximum(1 - point.slope / T, TINY)
+        H = problem.hessian(point.p)
+        H /= T
+        solve = factorise(H, z / np.maximum(point.p, SMALLEST))
+        step = solve(point.gradient / T - 1)
+        for _ in range(MOST_TRIES):  # shortened until it helps
+            new = problem.at(np.maximum(point.p + step, LEAST_LEFT * point.p))
+            n_iter += 1
+            # -f/T + sum p has its minimum over p >= 0 on the simplex
+            fell = new.p.sum() - new.objective / T < point.p.sum() - point.objective / T
+            if fell or new.gap < point.gap:
+                break
+            step = SHORTEN * step
+        else:
             break
-        best = min(best, point, key=lambda at: at.gap)
+        point = new
+        best = point if point.gap < best.gap else best
     return best, n_iter
-
-
-def _step(problem: Mixture, curvature: Curvature, point: Point) -> tuple[Point, int]:
-    """Take one step, shortened until it helps; return the new point and the evaluations."""
-    z = 1 - point.likelihood_gradient / problem.total
-    curvature.refresh(point.p, point.likelihood_gradient)
-    solve = factorise(curvature.H, np.maximum(z, TINY) / np.maximum(point.p, SMALLEST))
-    step = solve(point.gradient / problem.total - 1)
-    for tries in range(1, MOST_TRIES + 1):
-        new = Point.at(problem, held(point.p, point.p + step), exact=True)
-        if new.gap < point.gap or _cost(problem, new) < _cost(problem, point):
-            return new, tries
-        step = SHORTEN * step
-    return point, MOST_TRIES
-
-
-def _cost(problem: Mixture, point: Point) -> float:
-    """Return -f/T + sum p, whose minimum over p >= 0 is on the simplex."""
-    return float(point.p.sum() - _value(problem, point) / problem.total)
-
-
-def _vertex(problem: Mixture, point: Point, tol: float) -> Point:
-    """Set to exactly 0 the classes the interior point only approaches, if that stays certified."""
-    slack = 1 - point.gradient / problem.total
-    leaving = (point.p < slack) & (problem.excess == 0)
-    if not leaving.any():
-        return point
-    p = np.where(leaving, 0.0, point.p)
-    rounded = Point.at(problem, p / p.sum(), exact=True)
-    return rounded if rounded.gap <= max(tol, point.gap) else point
-
-
-def _on_simplex(problem: Mixture, point: Point) -> float:
-    """Return f at the point scaled onto the simplex, without another pass."""
-    mass = problem.total - problem.excess.sum()
-    scaled = point.likelihood - mass * np.log(point.p.sum())
-    return problem.objective(point.p / point.p.sum(), float(scaled))
 
 
 def _maximise_stack(problem: Mixtures, first: Vector, tol: float, max_iter: int) -> Solutions:
@@ -280,7 +244,7 @@ def _maximise_stack(problem: Mixtures, first: Vector, tol: float, max_iter: int)
 def _maximise_chunk(problem: Mixtures, start: Vector, tol: float, max_iter: int) -> Solutions:
     """Step all groups together; those that rounding stops short are solved alone."""
     p = np.tile(start, (problem.weights.shape[0], 1))
-    best, n_iter, _ = interior_points(problem, p, tol, max_iter, _Curvatures())
+    best, n_iter, _ = interior_points(problem, p, tol, max_iter, Curvatures())
     for g in np.flatnonzero(best.gap > tol).tolist():
         left = max_iter - int(n_iter[g])
         if left > 0:
@@ -290,65 +254,30 @@ def _maximise_chunk(problem: Mixtures, start: Vector, tol: float, max_iter: int)
             found = Points.at(one, np.maximum(solution.value, 0)[None], best.z[[g]])
             if found.gap[0] < best.gap[g]:
                 best.put(np.array([g]), found)
-    best = _vertices(problem, best, tol)
+    # classes that an interior point only approaches are 0, if that stays certified
+    leaving = best.p < 1 - best.gradient / problem.total[:, None]
+    p = np.where(leaving & (problem.excess == 0), 0.0, best.p)
+    rounded = Points.at(problem, p / p.sum(axis=1, keepdims=True), best.z)
+    keep = np.flatnonzero(rounded.gap <= np.maximum(tol, best.gap))
+    best.put(keep, rounded.take(keep))
     value = best.p / best.p.sum(axis=1, keepdims=True)
     return Solutions.judged(value, np.maximum(best.gap, 0), tol, n_iter + 1)
 
 
-def _vertices(problem: Mixtures, points: Points, tol: float) -> Points:
-    """Set to exactly 0 the classes an interior point only approaches, if that stays certified."""
-    gradient = points.slope + pull_of_prior(problem, points.p)
-    slack = 1 - gradient / problem.total[:, None]
-    p = np.where((points.p < slack) & (problem.excess == 0), 0.0, points.p)
-    p /= p.sum(axis=1, keepdims=True)
-    rounded = Points.at(problem, p, points.z)
-    keep = np.flatnonzero(rounded.gap <= np.maximum(tol, points.gap))
-    points.put(keep, rounded.take(keep))
-    return points
-
-
-class _Curvatures:
-    """The Hessians of a stack over T, in one batch."""
-
-    exact = True
-
-    def refresh(self, p: Vector, slope: Vector, part: Mixtures) -> None:  # noqa: ARG002
-        """Compute the Hessians of the problems that take a step."""
-        self.H = part.hessian(p) / part.total[:, None, None]
-
-    def learn(self, step: Vector, change: Vector) -> None:
-        """Learn nothing: all Hessians are computed afresh."""
-
-    def solver(self, diagonal: Vector, todo: Indices) -> Callable[[Vector], Vector]:
-        """Return what solves (H + diag(diagonal)) x = b of some of these problems."""
-        H = self.H if todo.size == self.H.shape[0] else self.H[todo]
-        scale = 1 / np.sqrt(np.einsum("gkk->gk", H) + diagonal)
-        system = H * scale[:, :, None] * scale[:, None, :]
-        np.einsum("gkk->gk", system)[:] = 1 + RIDGE
-        return lambda b: scale * np.linalg.solve(system, (scale * b)[:, :, None])[:, :, 0]
-
-
 def _fixed_point(problem: Mixture, p: Vector, max_iter: int) -> Solution:
     """Run EM for alpha < 1: a class whose expected count falls below 1 - alpha is dropped."""
-    status: Status = "not_converged"
-    likelihood, n_iter = -np.inf, 0
-    while n_iter < max_iter:
-        likelihood, slope = problem.evaluate(p)
+    n_iter, change = 0, np.inf
+    while n_iter < max_iter and change > STATIONARY:
         n_iter += 1
-        new = _shrink(p, p * slope, problem.excess)
+        point = problem.at(p)
+        new = _shrink(p, p * point.slope, problem.excess)
         change, stay = float(np.abs(new - p).sum()), new > 0
         if not stay[p > 0].all():  # rows that only the classes that left explain go with them
-            problem = Mixture.of(
-                problem.A,
-                scale=np.where(stay, problem.scale, 0.0),
-                weights=problem.weights,
-                alpha=1 + problem.excess,
-            )
+            scale, alpha = np.where(stay, problem.scale, 0.0), 1 + problem.excess
+            problem = Mixture.of(problem.A, scale=scale, weights=problem.weights, alpha=alpha)
         p = new
-        if change <= STATIONARY:
-            status = "stationary"
-            break
-    return Solution(p, status, None, n_iter, problem.objective(p, likelihood))
+    status: Status = "stationary" if change <= STATIONARY else "not_converged"
+    return Solution(p, status, None, n_iter, point.objective)
 
 
 def _shrink(p: Vector, counts: Vector, excess: Vector) -> Vector:
@@ -364,3 +293,83 @@ def _shrink(p: Vector, counts: Vector, excess: Vector) -> Vector:
     n_leaving = min((doomed.size + 1) // 2, np.count_nonzero(alive) - 1)
     new[doomed[np.argsort(counts[doomed])[:n_leaving]]] = 0.0
     return new / new.sum()
+
+
+def maximise_by_group(
+    A: Floats,
+    codes: Indices,
+    groups: Indices,
+    *,
+    scale: Vector,
+    weights: Vector | None,
+    excess: Vector,
+    start: Vector,
+    tol: float,
+    max_iter: int,
+) -> Solutions:
+    """Maximise the objectives of groups whose rows are their own, such as posteriors.
+
+    Groups of similar size are stacked, padded with rows of weight 0, so that Newton's steps run
+    over many groups at once. A group too large to copy goes to the solver of one
+    problem; there can only be few of those.
+
+    Parameters
+    ----------
+    A : ndarray of shape (n, K)
+        Rows of all groups.
+    codes : ndarray of shape (n,)
+        Number of each row's group.
+    groups : ndarray of shape (g,)
+        Numbers of the groups to solve for; each has a row that some priors explain.
+    scale : ndarray of shape (K,)
+        Factor of each column of A.
+    weights : ndarray of shape (n,) or None
+    excess : ndarray of shape (K,)
+        alpha - 1 of the hyper-prior of every group, at least 0.
+    start : ndarray of shape (K,)
+    """
+    order, sizes = np.argsort(codes, kind="stable"), np.bincount(codes)
+    first = np.cumsum(sizes) - sizes
+    value, gap = np.empty((groups.size, scale.size)), np.empty(groups.size)
+    n_iter = np.zeros(groups.size, dtype=np.intp)
+    most = max(1, STACK_BYTES // (8 * scale.size))
+    for part in _stacks(sizes[groups], most):
+        chosen = groups[part]
+        slots = np.arange(sizes[chosen].max())
+        filled = slots < sizes[chosen, None]
+        rows = order[first[chosen, None] + np.where(filled, slots, 0)]
+        weight = None if weights is None else weights[rows]
+        if slots.size > most:  # then it is the only group of its stack
+            own = None if weight is None else weight[0]
+            problem = Mixture.of(A[rows[0]], scale=scale, weights=own, alpha=1 + excess)
+            alone = maximise(problem, tol=tol, max_iter=max_iter, start=start)
+            value[part], n_iter[part] = alone.value, alone.n_iter
+            gap[part] = np.inf if alone.gap is None else alone.gap
+            continue
+        stack = A[rows].astype(np.float64, copy=False) * scale
+        used = (filled & (stack.sum(axis=2) > 0)).astype(np.float64)
+        problems = Mixtures.of(stack, used if weight is None else weight * used, excess)
+        solved = maximise(problems, tol=tol, max_iter=max_iter, start=start)
+        value[part], gap[part], n_iter[part] = solved.value, solved.gap, solved.n_iter
+    return Solutions.judged(value, gap, tol, n_iter)
+
+
+def _stacks(sizes: Indices, most: int) -> list[Indices]:
+    """Cut groups into stacks of similar size with at most `most` rows, padding included.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [stack.tolist() for stack in _stacks(np.array([5, 100, 4, 5]), 12)]
+    [[2, 0], [3], [1]]
+    """
+    order = np.argsort(sizes, kind="stable")
+    ordered = sizes[order]
+    stacks, at = [], 0
+    while at < order.size:  # one stack at a time, not one group
+        alike = int(np.searchsorted(ordered, ALIKE * ordered[at], side="right"))
+        fits = ordered[at:alike] * np.arange(1, alike - at + 1) <= most
+        size = max(1, int(np.count_nonzero(fits)))
+        stacks.append(order[at : at + size])
+        at += size
+    return stacks

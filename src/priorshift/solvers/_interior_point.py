@@ -20,14 +20,13 @@ exact either: every point carries its own certificate, whatever led there.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from priorshift._typing import Indices, Mask, Vector
-from priorshift.border import SparseBlock
-from priorshift.solvers._mixture import Curvature, Mixture, Point, inside
+from priorshift.solvers._mixture import Mixture, Mixtures, Point, Solver, factorise, inside
 
 COARSE_GAP = 0.1
 """Gap in nats up to which passes in float32 make progress; below it they add up in float64."""
@@ -41,22 +40,8 @@ PATIENCE = 8
 GIVE_UP = 30
 """Evaluations without halving the gap after which precision or sample size grow, or it ends."""
 
-
-class Stack(Protocol):
-    """G problems with K unknowns each, solved together: a first axis for problems.
-
-    `total` is T, of shape (G,); `excess` is alpha - 1 of the hyper-prior, (G, K).
-    """
-
-    @property
-    def total(self) -> Vector: ...
-    @property
-    def excess(self) -> Vector: ...
-    def take(self, groups: Indices) -> "Stack":
-        """Return some of the problems."""
-
-    def evaluate(self, p: Vector, *, exact: bool = True) -> tuple[Vector, Vector]:
-        """Return the likelihood part of f, shape (G,), and of its gradient, shape (G, K)."""
+RIDGE = 1e-15
+"""Added to a unit diagonal against rounding."""
 
 
 class Alone:
@@ -76,6 +61,10 @@ class Alone:
         return np.array([likelihood]), slope[None]
 
 
+Stack = Alone | Mixtures
+"""G problems with K unknowns each, solved together: a first axis for problems."""
+
+
 @dataclass
 class Points:
     """One point per problem, p > 0 and not yet scaled onto the simplex, with derivatives there."""
@@ -84,49 +73,40 @@ class Points:
     z: Vector
     likelihood: Vector
     slope: Vector
+    gradient: Vector
     gap: Vector
 
     @classmethod
     def at(cls, stack: Stack, p: Vector, z: Vector, *, exact: bool = True) -> "Points":
         """Evaluate; the gap is that of p / sum p, as g(cp) = g(p) / c."""
         likelihood, slope = stack.evaluate(p, exact=exact)
-        with np.errstate(invalid="ignore", over="ignore"):
-            gradient = slope + pull_of_prior(stack, p)
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+            used = stack.excess != 0
+            gradient = slope + np.divide(stack.excess, p, out=np.zeros_like(p), where=used)
             gap = (gradient * p.sum(axis=1)[:, None]).max(axis=1) - stack.total
-        return cls(p, z, likelihood, slope, np.where(np.isnan(gap), np.inf, gap))
+        return cls(p, z, likelihood, slope, gradient, np.where(np.isnan(gap), np.inf, gap))
 
     def take(self, groups: Indices) -> "Points":
         """Return the points of some problems."""
-        return Points(*(getattr(self, of.name)[groups] for of in fields(self)))
+        return Points(*(of[groups] for of in vars(self).values()))
 
     def put(self, groups: Indices, others: "Points") -> None:
         """Replace the points of some problems."""
-        for of in fields(self):
-            getattr(self, of.name)[groups] = getattr(others, of.name)
-
-
-def pull_of_prior(stack: Stack, p: Vector) -> Vector:
-    """Return the hyper-prior's gradient (alpha - 1) / p, and 0 where alpha is 1."""
-    with np.errstate(divide="ignore"):
-        return np.divide(stack.excess, p, out=np.zeros_like(p), where=stack.excess != 0)
+        for name, of in vars(self).items():
+            of[groups] = getattr(others, name)
 
 
 def interior_point(
-    problem: Mixture,
-    start: Vector,
-    tol: float,
-    max_iter: int,
-    curvature: Curvature | None = None,
+    problem: Mixture, start: Vector, tol: float, max_iter: int, curvature: "Curvature"
 ) -> tuple[Point, int]:
     """Solve one problem for alpha >= 1; return the best point and the number of evaluations."""
-    curvature = Curvature(problem) if curvature is None else curvature
     exact = curvature.exact or problem.A.dtype == np.float64
     found, n_iter, exact = interior_points(
         Alone(problem), inside(start)[None], tol, max_iter, curvature, exact=exact
     )
-    gradient = problem.gradient(found.p[0], found.slope[0])
-    one = float(found.likelihood[0]), found.slope[0], gradient, float(found.gap[0]), exact
-    return Point(found.p[0], *one), int(n_iter[0])
+    p, _, likelihood, slope, gradient, gap = (of[0] for of in vars(found).values())
+    objective = float(likelihood + problem.excess @ np.log(np.maximum(p, TINY)))
+    return Point(p, objective, slope, gradient, float(gap), exact), int(n_iter[0])
 
 
 def interior_points(
@@ -165,7 +145,10 @@ def interior_points(
         rounds += 1
         # correctors may go in circles, which plain steps cannot
         new, tries = _step(part, here, curvature, corrected=~stalled, exact=exact)
-        points.put(active, new)
+        if all_of_them:
+            points = new
+        else:
+            points.put(active, new)
         n_iter[active] += tries
         waited[active] = np.where(new.gap < 0.5 * best.gap[active], 0, waited[active] + tries)
         better = np.flatnonzero(new.gap < best.gap[active])
@@ -180,8 +163,9 @@ def _step(
     The corrector may point uphill: where its step fails, a plain one follows that cannot. Problems
     that went in circles use plain steps only, which must lower the barrier objective.
     """
-    todo = np.arange(corrected.size)
-    tries, result, part, here = np.zeros_like(todo), points.take(todo), stack, points
+    todo = every = np.arange(corrected.size)
+    tries, part, here = np.zeros_like(todo), stack, points
+    result = None
     for attempt in range(MAX_TRIES):
         if attempt < 2:
             T = part.total[:, None]
@@ -195,7 +179,12 @@ def _step(
         curvature.learn(p - here.p, here.slope - new.slope)
         tries[todo] += 1
         good = (new.gap < here.gap) & corrected[todo]
-        good |= merit(part, new, mu) <= merit(part, here, mu)
+        if not good.all():
+            good |= merit(part, new, mu) <= merit(part, here, mu)
+        if result is None:
+            if good.all():
+                return new, tries
+            result = points.take(every)
         result.put(todo[good], new.take(np.flatnonzero(good)))
         if good.all():
             break
@@ -203,6 +192,7 @@ def _step(
         todo, part, here = todo[bad], part.take(bad), here.take(bad)
         dp, dz, mu = dp[bad], dz[bad], mu[bad]
         length, dual_length = SHORTEN * length[bad], SHORTEN * dual_length[bad]
+    assert result is not None
     return result, tries
 
 
@@ -220,7 +210,7 @@ def direction(
     z: Vector,
     pull: Vector,
     target: Vector,
-    solve: Callable[[Vector], Vector],
+    solve: Solver,
     corrected: bool | Mask,
 ) -> tuple[Vector, Vector, Vector]:
     """Solve the Newton system twice: once straight ahead, once centred by how far that got.
@@ -279,65 +269,113 @@ MOST_PRODUCTS = 100
 """Conjugate gradients end at this share of the residual, or after so many products."""
 
 
-@dataclass
-class Operator:
-    """H / T as a product: sampled rows, and the corrections learned from gradients.
+ROWS_PER_CLASS = 20
+MIN_ROWS = 4096
+"""Rows of the Hessian's sample, the cheapest overall in measurements at K = 100 to 1000."""
 
-    Attributes
-    ----------
-    rows : SparseBlock of shape (m, K)
-        B, of float32 or float64.
-    diagonal : ndarray of shape (K,)
-        Of H / T.
-    total : float
-        T.
-    learnt : list of (ndarray, float)
-        Vectors v and factors c of the corrections c v v^T.
-    """
+FEW_CLASSES = 64
+"""Up to here the whole Hessian is cheap, and vectors of length n are not small beside the data."""
 
-    rows: SparseBlock
-    diagonal: Vector
-    total: float
-    learnt: list[tuple[Vector, float]] = field(default_factory=list)
 
-    def __matmul__(self, x: Vector) -> Vector:
+class Curvature:
+    """The likelihood's Hessian over T: exact, or sampled and then learnt from gradients."""
+
+    def __init__(self, problem: Mixture) -> None:
+        self.problem = problem
+        self.n_rows = max(ROWS_PER_CLASS * problem.n_classes, MIN_ROWS)
+
+    @property
+    def exact(self) -> bool:
+        """Whether every Hessian is computed afresh from all rows."""
+        return self.n_rows >= self.problem.A.shape[0] or self.problem.n_classes <= FEW_CLASSES
+
+    def refresh(self, p: Vector, slope: Vector, part: Any) -> None:  # noqa: ARG002
+        """Compute the Hessian at a point with this gradient, from all rows or a sample of them."""
+        n_rows = None if self.exact else self.n_rows
+        self.H: Any = None  # make room for the new one
+        self.H = self.problem.hessian(p[0], n_rows, slope[0])
+        self.H /= self.problem.total
+
+    def learn(self, step: Vector, change: Vector) -> None:
+        """Correct H along a step by which the gradient fell so far (BFGS)."""
+        if self.exact:
+            return
+        step, change = step[0], change[0] / self.problem.total
+        predicted = self.product(step)
+        expected, seen = float(step @ predicted), float(step @ change)
+        if seen > 1e-8 * expected > 0:
+            self.correct(change, seen)
+            self.correct(predicted, -expected)
+
+    def product(self, x: Vector) -> Vector:
+        """Return H x."""
+        product: Vector = self.H @ x
+        return product
+
+    def correct(self, vector: Vector, divisor: float) -> None:
+        """Add vector vector^T / divisor to H."""
+        self.H += np.outer(vector, vector / divisor)
+
+    def solver(self, diagonal: Vector, todo: Indices) -> Solver:  # noqa: ARG002
+        """Return what solves (H + diag(diagonal)) x = b; the first axis of b has length 1."""
+        solve = factorise(self.H, diagonal[0])
+        return lambda b: solve(b[0])[None]
+
+
+class MatrixFree(Curvature):
+    """The same for very many classes: products with sampled rows B, and what gradients taught."""
+
+    def refresh(self, p: Vector, slope: Vector, part: Any) -> None:  # noqa: ARG002
+        """Compute the rows of the Hessian at a point, all of them or a sample."""
+        n_rows = None if self.exact else self.n_rows
+        self.rows: Any = None  # make room for the new ones
+        self.rows = self.problem.hessian_rows(p[0], n_rows, slope[0])
+        self.diagonal = self.rows.squares() / self.problem.total
+        self.learnt: list[tuple[Vector, float]] = []
+
+    def product(self, x: Vector) -> Vector:
+        """Return H x, with the corrections c v v^T."""
         product = (self.rows @ x.astype(self.rows.dtype)) @ self.rows
-        product = product.astype(np.float64) / self.total
+        product = product.astype(np.float64) / self.problem.total
         for vector, factor in self.learnt:
             product += factor * float(vector @ x) * vector
         return product
 
     def correct(self, vector: Vector, divisor: float) -> None:
         """Add vector vector^T / divisor."""
-        factor = 1 / divisor
-        self.learnt.append((vector, factor))
-        self.diagonal = np.maximum(self.diagonal + factor * vector**2, 1e-3 * self.diagonal)
+        self.learnt.append((vector, 1 / divisor))
+        self.diagonal = np.maximum(self.diagonal + vector**2 / divisor, 1e-3 * self.diagonal)
 
+    def solver(self, diagonal: Vector, todo: Indices) -> Solver:  # noqa: ARG002
+        """Return a function that approximately solves (H + diag(diagonal)) x = b."""
+        scale = 1 / np.sqrt(self.diagonal + diagonal[0])
 
-class MatrixFreeCurvature(Curvature):
-    """The likelihood's Hessian over T for very many classes, as products with rows."""
-
-    def refresh(self, p: Vector, slope: Vector, part: Any = None) -> None:  # noqa: ARG002
-        """Compute the rows of the Hessian at a point, all of them or a sample."""
-        self.H = None  # make room for the new one
-        rows = self.problem.hessian_rows(p.reshape(-1), self.sampled, slope.reshape(-1))
-        total = self.problem.total
-        self.H = Operator(rows, rows.squares() / total, total)
-
-    def _correct(self, vector: Vector, divisor: float) -> None:
-        self.H.correct(vector, divisor)
-
-    def solver(self, diagonal: Vector, todo: Any = None) -> Callable[[Vector], Vector]:  # noqa: ARG002
-        """Return a function that approximately solves (H/T + diag(diagonal)) x = b."""
-        operator: Operator = self.H
-        diagonal = diagonal.reshape(-1)
-        scale = 1 / np.sqrt(operator.diagonal + diagonal)
-
-        def product(x: Vector) -> Vector:
+        def scaled(x: Vector) -> Vector:
             x = scale * x
-            return scale * (operator @ x + diagonal * x)
+            return scale * (self.product(x) + diagonal[0] * x)
 
-        return lambda b: (scale * conjugate_gradients(product, scale * b.reshape(-1)))[None]
+        return lambda b: (scale * conjugate_gradients(scaled, scale * b[0]))[None]
+
+
+class Curvatures:
+    """The Hessians of a stack over T, in one batch."""
+
+    exact = True
+
+    def refresh(self, p: Vector, slope: Vector, part: Mixtures) -> None:  # noqa: ARG002
+        """Compute the Hessians of the problems that take a step."""
+        self.H = part.hessian(p) / part.total[:, None, None]
+
+    def learn(self, step: Vector, change: Vector) -> None:
+        """Learn nothing: all Hessians are computed afresh."""
+
+    def solver(self, diagonal: Vector, todo: Indices) -> Solver:
+        """Return what solves (H + diag(diagonal)) x = b of some of these problems."""
+        H = self.H if todo.size == self.H.shape[0] else self.H[todo]
+        scale = 1 / np.sqrt(np.einsum("gkk->gk", H) + diagonal)
+        system = H * scale[:, :, None] * scale[:, None, :]
+        np.einsum("gkk->gk", system)[:] = 1 + RIDGE
+        return lambda b: scale * np.linalg.solve(system, (scale * b)[:, :, None])[:, :, 0]
 
 
 def conjugate_gradients(

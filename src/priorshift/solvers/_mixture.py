@@ -23,7 +23,6 @@ from priorshift._typing import Floats, Indices, Vector
 from priorshift.border import (
     BLOCK_BYTES,
     Block,
-    LockFree,
     Rows,
     SparseBlock,
     SparseTable,
@@ -60,22 +59,15 @@ GEMM_SPEED_UP = 16
 NO_LIKELIHOOD = 1e-200
 """A row up to this is 0: priors times less would underflow."""
 
-ROWS_PER_CLASS = 20
-MIN_ROWS = 4096
-"""Rows of the Hessian's sample, the cheapest overall in measurements at K = 100 to 1000."""
-
 OUTER_CLASSES = 64
 """Up to this many classes, all products of a shared matrix's columns are kept: the Hessians of all
 groups are one matrix product then."""
-
-FEW_CLASSES = 64
-"""Up to here the whole Hessian is cheap, and vectors of length n are not small beside the data."""
 
 RIDGES = (0.0, 1e-14, 1e-12, 1e-9, 1e-6, 1e-3, 1.0, 1e6)
 """Tried in turn, relative to the diagonal, where rounding makes Newton's matrix indefinite."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Mixture:
     """The data of the one problem that all likelihoods here are.
 
@@ -139,20 +131,25 @@ class Mixture:
             kind, A = TensorMixture, A.detached()
         return kind(A, scale, weights, excess, float(mass + excess.sum()), impossible)
 
-    @property
-    def n_classes(self) -> int:
-        """K, the number of classes."""
-        return self.A.shape[1]
+    def __post_init__(self) -> None:
+        n, self.n_classes = self.A.shape
+        self.penalised = bool(self.excess.any())
+        left_in = not is_array(self.A) and self.weights is None and self.impossible
+        self.hidden = self.scale if left_in else None  # hides whole rows of a table
+        # scales may differ so much that squares of rows without them leave float32
+        self.wide = bool(self.scale.max() > WIDE * self.scale.min())
+        # buffers are small compared with the user's data; a square matrix is our own
+        size = 8 * self.A.size
+        self.block_bytes = min(LARGEST_BLOCK_BYTES, max(SMALLEST_BLOCK_BYTES, size // 32))
+        if n <= 2 * self.n_classes:
+            self.block_bytes = LARGEST_BLOCK_BYTES
+        elif size <= ONE_BLOCK_BYTES:
+            self.block_bytes = ONE_BLOCK_BYTES
 
     @property
     def mass(self) -> float:
         """n, the weight of all rows, also of those that were left out."""
         return self.total - float(self.excess.sum()) + self.impossible
-
-    @LockFree
-    def penalised(self) -> bool:
-        """Whether there is a hyper-prior other than the uniform one."""
-        return bool(self.excess.any())
 
     def evaluate(self, p: Vector, *, exact: bool = True) -> tuple[float, Vector]:
         """Return the likelihood part of f and of its gradient, in one pass over blocks of rows.
@@ -161,33 +158,28 @@ class Mixture:
         float64): good enough for steps, not for certificates. Where p leaves a row without any
         probability, the likelihood is -inf and the gradient is not finite.
         """
-        kernel = _Evaluate(self.scale * p, self.weights, self.hidden)
-        if self._little:  # one block: skip the cost of cutting and adding up
-            A: Floats = self.A  # type: ignore[assignment]
+        A, kernel = self.A, _Evaluate(self.scale * p, self.weights, self.hidden)
+        # blocks to multiply by vectors may be larger if that takes no copy in float64
+        bytes_ = max(self.block_bytes, BLOCK_BYTES if A.dtype == np.float64 else 0)
+        if is_array(A) and 8 * A.size <= bytes_:  # one block: skip the cost of cutting and adding
             block = A.astype(np.float64, copy=False) if exact else A
             likelihood, gradient = kernel(block, slice(0, len(A)))
         else:
-            likelihood, gradient = map_reduce(
-                kernel, self.A, block_bytes=self._bytes_without_copy, exact=exact
-            )
+            likelihood, gradient = map_reduce(kernel, A, block_bytes=bytes_, exact=exact)
         return float(likelihood), self.scale * gradient
 
-    def gradient(self, p: Vector, likelihood_gradient: Vector) -> Vector:
-        """Add the hyper-prior's part (alpha - 1) / p to the gradient of the likelihood."""
-        return likelihood_gradient + self._over(p) if self.penalised else likelihood_gradient
-
-    def objective(self, p: Vector, likelihood: float) -> float:
-        """Add the hyper-prior's part to the likelihood: f(p)."""
-        if not self.penalised:
-            return likelihood
-        used = self.excess != 0
-        with np.errstate(divide="ignore"):
-            return likelihood + float(self.excess[used] @ np.log(p[used]))
-
-    def gap(self, gradient: Vector) -> float:
-        """Bound f(p*) - f(p) by the gradient at a p of the simplex: max_k g_k - T."""
-        gap = float(gradient.max()) - self.total
-        return np.inf if gap != gap else gap
+    def at(self, p: Vector, *, exact: bool = True) -> "Point":
+        """Return f, its gradient and its certificate at p."""
+        exact = exact or self.A.dtype == np.float64
+        objective, slope = self.evaluate(p, exact=exact)
+        gradient = slope
+        if self.penalised:
+            used = self.excess != 0
+            with np.errstate(divide="ignore"):
+                objective += float(self.excess[used] @ np.log(p[used]))
+                gradient = slope + np.divide(self.excess, p, out=np.zeros_like(p), where=used)
+        gap = float((gradient * p.sum()).max()) - self.total
+        return Point(p, objective, slope, gradient, np.inf if gap != gap else gap, exact)
 
     def hessian(self, p: Vector, n_rows: int | None = None, slope: Vector | None = None) -> Vector:
         r"""Return :math:`A^T \mathrm{diag}(w/(Ap)^2) A`, from all rows or about `n_rows` of them.
@@ -197,100 +189,56 @@ class Mixture:
         kept where a plain sample would lose them. It is systematic, so the same every time. These
         bounds add up to the sum of `slope`, the likelihood's gradient at p.
         """
-        if n_rows is None or n_rows >= self.A.shape[0]:
-            hessian = self._gram(self.A, p, self.weights)
+        A, weights, at = self._sample(p, n_rows, slope)
+        hidden = None if weights is not None else self.hidden  # a sample has no hidden rows
+        kernel = _Gram(self.scale * p, weights, hidden, self.scale if self.wide else None)
+        K = self.n_classes
+        work = (A.shape[0] if at is None else at.size) * K**2 / GEMM_SPEED_UP
+        if at is None:
+            bytes_ = self.block_bytes
+            H = map_reduce(kernel, A, work=work, block_bytes=bytes_, n_parts=HESSIAN_PARTS)
         else:
-            slope = self.evaluate(p, exact=False)[1] if slope is None else slope
-            hessian = self._gram(*self._sample(p, float(slope.sum()) / n_rows))
-        if not self._wide:
-            hessian *= self.scale[:, None]
-            hessian *= self.scale
-        return hessian
 
-    @LockFree
-    def _wide(self) -> bool:
-        """Whether scales differ so much that squares of rows without them leave float32."""
-        return bool(self.scale.max() > WIDE * self.scale.min())
+            def of_part(part: slice) -> Vector:
+                hessian = np.zeros((K, K))
+                for rows in row_blocks(part, K, self.block_bytes):
+                    hessian += kernel(A[at[rows]], rows)
+                return hessian
+
+            H, *others = map_rows(of_part, at.size, work=work, n_parts=HESSIAN_PARTS)
+            for other in others:
+                H += other
+        if not self.wide:
+            H *= self.scale[:, None]
+            H *= self.scale
+        return H
 
     def hessian_rows(self, p: Vector, n_rows: int | None, slope: Vector) -> Block:
         r"""Return rows B whose :math:`B^T B` is the Hessian, or the estimate from a sample."""
-        if n_rows is None or n_rows >= self.A.shape[0]:
-            A, weights, at = self.A, self.weights, None
-        else:
-            A, _, weights, at = self._sample(p, float(slope.sum()) / n_rows)
-        rows: Block = A[:] if at is None else A[at]  # type: ignore[index]
+        A, weights, at = self._sample(p, n_rows, slope)
+        rows: Block = A[:] if at is None else A[at]
         u = times(rows, self.scale * p)
         w: Vector | float = 1.0 if weights is None else weights
-        if self.hidden is not None:
+        if weights is None and self.hidden is not None:
             w, u = pass_over(rows, u, self.hidden)
         return rows * self.scale.astype(rows.dtype) * (np.sqrt(w) / u)[:, None].astype(rows.dtype)
 
-    @LockFree
-    def hidden(self) -> Vector | None:
-        """The scale, where it hides whole rows of a table, which are then impossible."""
-        left_in = not is_array(self.A) and self.weights is None and self.impossible
-        return self.scale if left_in else None
-
-    def _sample(self, p: Vector, step: float) -> tuple[Floats, Vector, Vector, Indices | None]:
-        """Sample rows: a table's are fetched, an array's stay where they are, as numbers."""
-        fetched = not is_array(self.A)
+    def _sample(
+        self, p: Vector, n_rows: int | None, slope: Vector | None
+    ) -> tuple[Any, Vector | None, Indices | None]:
+        """Return about `n_rows` rows and their weights; of an array all rows, and which to take."""
+        if n_rows is None or n_rows >= self.A.shape[0]:
+            return self.A, self.weights, None
+        slope = self.evaluate(p, exact=False)[1] if slope is None else slope
+        fetched, step = not is_array(self.A), float(slope.sum()) / n_rows
         kernel = _Sample(self.scale * p, self.scale, self.weights, step, fetched)
-        found, parts = map_reduce(kernel, self.A, block_bytes=self._block_bytes)
-        stands_for = np.concatenate(parts)
+        found, parts = map_reduce(kernel, self.A, block_bytes=self.block_bytes)
+        chosen, stands_for = np.concatenate(found), np.concatenate(parts)
         if fetched:
-            return np.concatenate(found), p, stands_for, None
-        at = np.concatenate(found)
-        weights = stands_for if self.weights is None else stands_for * self.weights[at]
-        return self.A, p, weights, at  # type: ignore[return-value]
-
-    def _gram(
-        self, A: Rows, p: Vector, weights: Vector | None, at: Indices | None = None
-    ) -> Vector:
-        """Add up `w/(a.p)^2 a a^T`, of all rows or of those at some numbers."""
-        mixed, K = self.scale * p, self.n_classes
-        kernel = _Gram(mixed, weights, self.hidden, self.scale if self._wide else None)
-        if at is None:
-            work = A.shape[0] * K**2 / GEMM_SPEED_UP
-            bytes_ = self._block_bytes
-            return map_reduce(kernel, A, work=work, block_bytes=bytes_, n_parts=HESSIAN_PARTS)
-        assert is_array(A)
-
-        def of_part(part: slice) -> Vector:
-            hessian = np.zeros((K, K))
-            for rows in row_blocks(part, K, self._block_bytes):
-                hessian += kernel(A[at[rows]], rows)
-            return hessian
-
-        work = at.size * K**2 / GEMM_SPEED_UP
-        hessian, *others = map_rows(of_part, at.size, work=work, n_parts=HESSIAN_PARTS)
-        for other in others:
-            hessian += other
-        return hessian
-
-    @LockFree
-    def _little(self) -> bool:
-        """Whether the rows are an array of one block."""
-        return is_array(self.A) and 8 * self.A.size <= self._bytes_without_copy
-
-    @LockFree
-    def _block_bytes(self) -> int:
-        """Keep buffers small compared with the user's data; a square matrix is our own."""
-        (n, K), size = self.A.shape, 8 * self.A.size
-        if n <= 2 * K:
-            return LARGEST_BLOCK_BYTES
-        if size <= ONE_BLOCK_BYTES:
-            return ONE_BLOCK_BYTES
-        return min(LARGEST_BLOCK_BYTES, max(SMALLEST_BLOCK_BYTES, size // 32))
-
-    @LockFree
-    def _bytes_without_copy(self) -> int:
-        """Blocks to multiply by vectors may be larger if that takes no copy in float64."""
-        return max(self._block_bytes, BLOCK_BYTES if self.A.dtype == np.float64 else 0)
-
-    def _over(self, p: Vector) -> Vector:
-        """(alpha - 1) / p, and 0 where alpha is 1 even at p = 0."""
-        with np.errstate(divide="ignore"):
-            return np.divide(self.excess, p, out=np.zeros_like(p), where=self.excess != 0)
+            return chosen, stands_for, None
+        if self.weights is not None:
+            stands_for = stands_for * self.weights[chosen]
+        return self.A, stands_for, chosen
 
 
 class TensorMixture(Mixture):
@@ -370,11 +318,6 @@ class Mixtures:
         return cls(A, weights, np.broadcast_to(excess, (weights.shape[0], K)), outer)
 
     @property
-    def n_classes(self) -> int:
-        """K, the number of classes."""
-        return self.excess.shape[1]
-
-    @property
     def total(self) -> Vector:
         """T, the weight of all rows and of the hyper-prior, by group."""
         return self.weights.sum(axis=1) + self.excess.sum(axis=1)
@@ -395,7 +338,8 @@ class Mixtures:
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             log = np.log(u, out=np.zeros_like(u), where=used)
             over = np.divide(self.weights, u, out=np.zeros_like(u), where=used)
-            slope = self._back(over)  # NaN where a row's mixture is 0: no gap certifies that
+            # NaN where a row's mixture is 0: no gap certifies that
+            slope = over @ self.A if self.A.ndim == 2 else (over[:, None, :] @ self.A)[:, 0]
         return np.einsum("gm,gm->g", self.weights, log), slope
 
     def hessian(self, p: Vector) -> Vector:
@@ -408,78 +352,22 @@ class Mixtures:
         return np.swapaxes(self.A, -1, -2) @ (self.A * curvature[:, :, None])
 
     def _mix(self, p: Vector) -> Vector:
-        if self.A.ndim == 2:
-            return p @ self.A.T
-        return (self.A @ p[:, :, None])[:, :, 0]
-
-    def _back(self, v: Vector) -> Vector:
-        if self.A.ndim == 2:
-            return v @ self.A
-        return (v[:, None, :] @ self.A)[:, 0]
+        return p @ self.A.T if self.A.ndim == 2 else (self.A @ p[:, :, None])[:, :, 0]
 
 
 class Point(NamedTuple):
-    """p > 0, not yet scaled onto the simplex, with f's derivatives and certificate there."""
+    """p > 0, not yet scaled onto the simplex, with f, its derivatives and certificate there.
+
+    `slope` is the gradient of the likelihood alone; the gap is that of p / sum p, since
+    g(cp) = g(p) / c.
+    """
 
     p: Vector
-    likelihood: float
-    likelihood_gradient: Vector
+    objective: float
+    slope: Vector
     gradient: Vector
     gap: float
     exact: bool
-
-    @classmethod
-    def at(cls, problem: Mixture, p: Vector, *, exact: bool) -> "Point":
-        """Evaluate the problem at p; the gap is that of p / sum p, as g(cp) = g(p) / c."""
-        exact = exact or problem.A.dtype == np.float64
-        likelihood, slope = problem.evaluate(p, exact=exact)
-        gradient = problem.gradient(p, slope)
-        return cls(p, likelihood, slope, gradient, problem.gap(gradient * p.sum()), exact)
-
-
-class Curvature:
-    """The likelihood's Hessian over T: exact, or sampled and then learnt from gradients."""
-
-    def __init__(self, problem: Mixture) -> None:
-        self.problem = problem
-        self.n_rows = max(ROWS_PER_CLASS * problem.n_classes, MIN_ROWS)
-        self.H: Any = None  # a matrix, or an operator that multiplies like one
-
-    @property
-    def exact(self) -> bool:
-        """Whether every Hessian is computed afresh from all rows."""
-        return self.n_rows >= self.problem.A.shape[0] or self.problem.n_classes <= FEW_CLASSES
-
-    @property
-    def sampled(self) -> int | None:
-        """How many rows the Hessian is computed from; None for all of them."""
-        return None if self.exact else self.n_rows
-
-    def refresh(self, p: Vector, slope: Vector, part: Any = None) -> None:  # noqa: ARG002
-        """Compute the Hessian at a point with this gradient, from all rows or a sample of them."""
-        self.H = None  # make room for the new one
-        self.H = self.problem.hessian(p.reshape(-1), self.sampled, slope.reshape(-1))
-        self.H /= self.problem.total
-
-    def learn(self, step: Vector, change: Vector) -> None:
-        """Correct H along a step by which the gradient fell so far (BFGS)."""
-        if self.exact or self.H is None:
-            return
-        step, change = step.reshape(-1), change.reshape(-1) / self.problem.total
-        predicted = self.H @ step
-        expected, seen = float(step @ predicted), float(step @ change)
-        if seen > 1e-8 * expected > 0:
-            self._correct(change, seen)
-            self._correct(predicted, -expected)
-
-    def _correct(self, vector: Vector, divisor: float) -> None:
-        """Add vector vector^T / divisor to H."""
-        self.H += np.outer(vector, vector / divisor)
-
-    def solver(self, diagonal: Vector, todo: Any = None) -> Callable[[Vector], Vector]:  # noqa: ARG002
-        """Return what solves (H + diag(diagonal)) x = b; the first axis of b has length 1."""
-        solve = factorise(self.H, diagonal.reshape(-1))
-        return lambda b: solve(b[0])[None]
 
 
 def inside(p: Vector) -> Vector:
@@ -488,7 +376,11 @@ def inside(p: Vector) -> Vector:
     return p / p.sum()
 
 
-def factorise(H: Vector, diagonal: Vector) -> Callable[[Vector], Vector]:
+Solver = Callable[[Vector], Vector]
+"""Takes b, returns the x that solves a linear system."""
+
+
+def factorise(H: Vector, diagonal: Vector) -> Solver:
     """Factorise H + diag(diagonal), positive definite but for rounding; return its solver.
 
     Scaled to a unit diagonal, because p and z differ by many orders of magnitude near a solution.

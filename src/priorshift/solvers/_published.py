@@ -65,8 +65,7 @@ def gradient_ascent(
         moving[moving] = length >= threshold if threshold else length > 0
         if not moving.any():
             break
-    values = [problem.objective(p, problem.evaluate(p)[0]) for p in P.T]
-    best = int(np.argmax(values))
+    best = int(np.argmax([problem.at(p).objective for p in P.T]))
     return _honest(problem, P[:, best], tol, int(steps[best]))
 
 
@@ -125,10 +124,11 @@ def released_ascent(
     """
     p, steps, lagged = start / start.sum(), 0, None
     while steps < n_steps:
-        rate = (
-            learning_rate if halved_every is None else learning_rate / 2 ** (steps // halved_every)
-        )
-        new = project_simplex(p + rate * _released_gradient(problem, p, floor))
+        rate = learning_rate / 2 ** (0 if halved_every is None else steps // halved_every)
+        slope = _slopes(problem, p[:, None])[:, 0]  # decisions that p makes impossible have none
+        if problem.penalised:
+            slope = slope + problem.excess / np.maximum(p, floor)
+        new = project_simplex(p + rate * (slope / problem.mass))
         if not floor and new[problem.excess != 0].min(initial=1.0) <= 0:
             break
         before, p, steps = p, new, steps + 1
@@ -144,14 +144,6 @@ def _released_map(problem: Mixture, start: Vector, *, tol: float, n_steps: int) 
     return released_ascent(
         problem, start, tol=tol, n_steps=n_steps, learning_rate=rate, threshold=1e-5, floor=FLOOR
     )
-
-
-def _released_gradient(problem: Mixture, p: Vector, floor: float) -> Vector:
-    """Return the gradient of f/n; decisions that p makes impossible have none."""
-    slope = _slopes(problem, p[:, None])[:, 0]
-    if problem.penalised:
-        slope = slope + problem.excess / np.maximum(p, floor)
-    return slope / problem.mass
 
 
 def _project(P: Vector) -> Vector:
@@ -188,14 +180,10 @@ def _honest(
     problem: Mixture, p: Vector, tol: float, n_iter: int, *, adapts_to: Vector | None = None
 ) -> Solution:
     """Certify, in float64, the point that a heuristic ended at."""
-    likelihood, slope = problem.evaluate(p)
-    value = problem.objective(p, likelihood)
-    objective = value if np.isfinite(value) else None  # p may make the data impossible
-    if (problem.excess < 0).any():
-        found = Solution(p, "not_converged", None, n_iter, objective)
-    else:
-        found = Solution.judged(p, problem.gap(problem.gradient(p, slope)), tol, n_iter, objective)
-    return replace(found, adapts_to=adapts_to)
+    point = problem.at(p)
+    objective = point.objective if np.isfinite(point.objective) else None  # impossible data
+    gap = np.inf if (problem.excess < 0).any() else point.gap
+    return replace(Solution.judged(p, gap, tol, n_iter, objective), adapts_to=adapts_to)
 
 
 # Calibration in the released code

@@ -1,6 +1,11 @@
-"""PriorAdaptedClassifier: a scikit-learn classifier that adapts to an unlabelled target."""
+"""Adapt any scikit-learn classifier to the class priors of its target.
 
-from collections.abc import Mapping
+`PriorAdaptedClassifier` comes first; below it are the predictions of the wrapped classifier: out of
+fold, calibrated, in the order of the classes.
+"""
+
+import warnings
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from numbers import Integral
@@ -11,39 +16,48 @@ from numpy.typing import ArrayLike
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import Bunch, get_tags
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils import Bunch, assert_all_finite, get_tags, indexable
+from sklearn.utils.metadata_routing import (
+    MetadataRouter,
+    MethodMapping,
+    get_routing_for_object,
+    process_routing,
+)
+from sklearn.utils.metaestimators import _safe_split, available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import (
+    _check_method_params,
+    check_is_fitted,
+    column_or_1d,
+    has_fit_parameter,
+)
 
-from priorshift._typing import Floats, Labels, Vector
+from priorshift._typing import Floats, Indices, Labels, Vector
 from priorshift.adapt import adapt_proba, cheapest, check_costs
 from priorshift.border import (
     Predictions,
+    as_array,
     check_priors,
+    check_proba,
     check_sample_weight,
     check_source_mass,
+    in_class_order,
     like_input,
+    read_labels,
     some,
 )
 from priorshift.counts import DecisionCounts
 from priorshift.estimators import Auto, PriorEstimate, PriorEstimator
 from priorshift.evidence import explain
 from priorshift.exceptions import PriorShiftWarning, warn_user
-from priorshift.sklearn._predictions import (
-    Fold,
-    calibrate,
-    check_parts,
-    classes_of,
-    cross_calibrate,
-    predict_out_of_fold,
-    predict_proba,
-    predictions_of,
-    read_training,
-    require_classes,
-    split,
-)
 from priorshift.verdict import REFUTED
+
+MOST_CLASSES = 500
+"""Classes beyond which it is not checked whether prior shift explains a target."""
+
+Fold = tuple[Indices, Indices]
+"""Training and test rows; every row is a test row of one fold."""
 
 
 @dataclass(frozen=True)
@@ -79,80 +93,12 @@ class Target:
         return estimator.estimate_counts(self.counts)
 
 
-MOST_CLASSES = 500
-"""Classes beyond which it is not checked whether prior shift explains a target."""
-
-
-class ClassifierWrapper(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    """Pass on features, tags and fit parameters of the classifier `estimator`, with folds `cv`."""
-
-    estimator: Any
-    estimator_: Any
-    cv: Any
-
-    @property
-    def n_features_in_(self) -> int:
-        """Number of features seen in fit."""
-        return self.estimator_.n_features_in_
-
-    @property
-    def feature_names_in_(self) -> Labels:
-        """Names of features seen in fit."""
-        return self.estimator_.feature_names_in_
-
-    def get_metadata_routing(self) -> MetadataRouter:
-        """Return which metadata `fit` uses itself, and passes to estimator and splitter."""
-        to_fit = MethodMapping().add(caller="fit", callee="fit")
-        to_split = MethodMapping().add(caller="fit", callee="split")
-        router = MetadataRouter(owner=self).add_self_request(self)
-        router.add(estimator=self.estimator, method_mapping=to_fit)
-        return router.add(splitter=self.cv, method_mapping=to_split)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        try:
-            inner = get_tags(self.estimator)
-        except (AttributeError, TypeError):  # a model that only looks like scikit-learn's
-            return tags
-        tags.input_tags = deepcopy(inner.input_tags)
-        tags.non_deterministic = inner.non_deterministic
-        return tags
-
-    @property
-    def _frozen(self) -> bool:
-        return isinstance(self.estimator, FrozenEstimator)
-
-    def _route(self, weight: Vector | None, fit_params: Mapping[str, Any]) -> Bunch:
-        """Route parameters: by requests if metadata routing is on, else all to `fit`."""
-        if get_config()["enable_metadata_routing"]:
-            return process_routing(self, "fit", sample_weight=weight, **fit_params)
-        to_fit = dict(fit_params)
-        if self._frozen and to_fit:
-            raise ValueError(
-                f"the estimator is frozen and will not be fitted, so fit takes no {some(to_fit)}."
-            )
-        if weight is not None and has_fit_parameter(self.estimator, "sample_weight"):
-            to_fit["sample_weight"] = weight
-        elif weight is not None and not self._frozen and not _weighs_a_step(to_fit):
-            warn_user(
-                f"{type(self.estimator).__name__}.fit takes no sample_weight: the weights count "
-                "for the source statistics alone, and the classifier is fitted without them. A "
-                "pipeline takes them as <step>__sample_weight too, or by metadata routing.",
-                PriorShiftWarning,
-            )
-        return Bunch(estimator=Bunch(fit=to_fit), splitter=Bunch(split={}))
-
-
-def _weighs_a_step(to_fit: Mapping[str, Any]) -> bool:
-    return any(name.endswith("__sample_weight") for name in to_fit)
-
-
 def _predicts_proba(classifier: "PriorAdaptedClassifier") -> bool:
     getattr(getattr(classifier, "estimator_", classifier.estimator), "predict_proba")  # noqa: B009
     return True  # or the inner estimator's own AttributeError says why not
 
 
-class PriorAdaptedClassifier(ClassifierWrapper):
+class PriorAdaptedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     r"""Wrap a classifier so that its predictions follow the class priors of the target.
 
     .. math:: p(y = k \mid x) \propto f_k(x)\, P_k / p_k
@@ -300,7 +246,7 @@ class PriorAdaptedClassifier(ClassifierWrapper):
             folds = split(self.cv, X, labels, routed.splitter.split)
         if self._frozen:
             estimator, classes = self.estimator, classes_of(self.estimator, labels)
-            y_proba = predict_proba(estimator, X, classes)
+            y_proba = predictions_of(estimator, X, classes).values
         else:
             numbered = self.cv is None or isinstance(self.cv, Integral)
             classes = require_classes(labels, folds, weight, warn=numbered)
@@ -345,7 +291,7 @@ class PriorAdaptedClassifier(ClassifierWrapper):
         **options
             Options for `prior_estimator_.estimate`, such as `confidence_level=0.95` for intervals.
         """
-        y_proba = self._source_proba(X)  # first, for it says what is wrong before fit
+        y_proba = self._source(X).values  # first, for it says what is wrong before fit
         return self.prior_estimator_.estimate(Predictions.from_checked(y_proba), **options)
 
     def adapt(self, X: Any) -> Self:
@@ -428,7 +374,7 @@ class PriorAdaptedClassifier(ClassifierWrapper):
         -------
         ndarray of shape (n_samples,)
         """
-        y_proba = self._adapted(self._source_proba(X))  # first: it says what is wrong before fit
+        y_proba = self._adapted(self._source(X).values)  # first: it says what is wrong before fit
         return self.classes_[cheapest(y_proba, self._costs)]
 
     def _adapted(self, y_proba: Floats) -> Floats:
@@ -441,19 +387,17 @@ class PriorAdaptedClassifier(ClassifierWrapper):
             adapted = adapt_proba(checked, self.source_priors_, self.target_priors_)
         return adapted
 
-    def _source_proba(self, X: Any) -> Floats:
-        """Predict under the source priors, calibrated if there is a calibrator."""
-        values: Floats = self._source(X).values
-        return values
-
     def _source(self, X: Any) -> Predictions:
-        """Predict as `_source_proba` does; also return the frame, if there is one."""
+        """Predict under the source priors, calibrated if need be; keep a frame."""
         check_is_fitted(self)
         source = predictions_of(self.estimator_, X, self.classes_)
-        return replace(source, values=calibrate(self.calibrator_, source.values, self.classes_))
+        if self.calibrator_ is None:
+            return source
+        calibrated = predictions_of(self.calibrator_, source.values, self.classes_)
+        return replace(source, values=calibrated.values)
 
     def _adapt(self, X: Any, *, anew: bool) -> Self:
-        y_proba, estimator = self._source_proba(X), self.prior_estimator_
+        y_proba, estimator = self._source(X).values, self.prior_estimator_
         if anew or self._target is None:
             # in full precision, whatever is kept
             shift = estimator.estimate(Predictions.from_checked(y_proba))
@@ -488,3 +432,307 @@ class PriorAdaptedClassifier(ClassifierWrapper):
         """Set the priors that predictions are adapted to, and their origin."""
         self.target_priors_, self.shift_, self._target = priors.copy(), shift, target
         return self
+
+    # What scikit-learn asks a wrapper for
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features seen in fit."""
+        return self.estimator_.n_features_in_
+
+    @property
+    def feature_names_in_(self) -> Labels:
+        """Names of features seen in fit."""
+        return self.estimator_.feature_names_in_
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return which metadata `fit` uses itself, and passes to estimator and splitter."""
+        to_fit = MethodMapping().add(caller="fit", callee="fit")
+        to_split = MethodMapping().add(caller="fit", callee="split")
+        router = MetadataRouter(owner=self).add_self_request(self)
+        router.add(estimator=self.estimator, method_mapping=to_fit)
+        return router.add(splitter=self.cv, method_mapping=to_split)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        try:
+            inner = get_tags(self.estimator)
+        except (AttributeError, TypeError):  # a model that only looks like scikit-learn's
+            return tags
+        tags.input_tags = deepcopy(inner.input_tags)
+        tags.non_deterministic = inner.non_deterministic
+        return tags
+
+    @property
+    def _frozen(self) -> bool:
+        return isinstance(self.estimator, FrozenEstimator)
+
+    def _route(self, weight: Vector | None, fit_params: Mapping[str, Any]) -> Bunch:
+        """Route parameters: by requests if metadata routing is on, else all to `fit`."""
+        if get_config()["enable_metadata_routing"]:
+            return process_routing(self, "fit", sample_weight=weight, **fit_params)
+        to_fit = dict(fit_params)
+        if self._frozen and to_fit:
+            raise ValueError(
+                f"the estimator is frozen and will not be fitted, so fit takes no {some(to_fit)}."
+            )
+        if weight is not None and has_fit_parameter(self.estimator, "sample_weight"):
+            to_fit["sample_weight"] = weight
+        elif (
+            weight is not None
+            and not self._frozen
+            and not any(name.endswith("__sample_weight") for name in to_fit)
+        ):
+            warn_user(
+                f"{type(self.estimator).__name__}.fit takes no sample_weight: the weights count "
+                "for the source statistics alone, and the classifier is fitted without them. A "
+                "pipeline takes them as <step>__sample_weight too, or by metadata routing.",
+                PriorShiftWarning,
+            )
+        return Bunch(estimator=Bunch(fit=to_fit), splitter=Bunch(split={}))
+
+
+def name_of(model: Any) -> str:
+    """Name a model for a message, by what was frozen rather than that it was."""
+    return type(model.estimator if isinstance(model, FrozenEstimator) else model).__name__
+
+
+def classes_of(model: Any, y: Labels) -> Labels:
+    """Read the names of a fitted model's columns, and check that labels are among them."""
+    name = name_of(model)
+    if not hasattr(model, "classes_"):
+        raise ValueError(
+            f"the frozen estimator ({name}) has no classes_, so the columns of its predict_proba "
+            "have no names. Fit it first, or leave it unfrozen and it will be fitted here; a model "
+            "of your own needs the attribute classes_."
+        )
+    classes = np.asarray(model.classes_)
+    if classes.size < 2:
+        raise ValueError(
+            f"the frozen estimator ({name}) knows 1 class only ({some(classes.tolist())}); class "
+            "priors need at least 2."
+        )
+    known = {*classes.tolist(), *map(str, classes.tolist())}  # a header is text, labels may not be
+    strange = [k for k in np.unique(y).tolist() if k not in known and str(k) not in known]
+    if strange:
+        raise ValueError(
+            f"y has classes that the frozen estimator ({name}) does not know: {some(strange)}; it "
+            f"knows {some(classes.tolist())}. Leave out their rows, or train a model on them too."
+        )
+    return classes
+
+
+def predictions_of(model: Any, X: Any, classes: Labels) -> Predictions:
+    """Predict and check probabilities, in the order of `classes`; keep the frame, if it is one."""
+    name = name_of(model)
+    found = np.asarray(getattr(model, "classes_", classes))
+    if set(found.tolist()) != set(classes.tolist()):
+        raise ValueError(
+            f"{name} has the classes {some(found.tolist())} where {some(classes.tolist())} are "
+            "needed: it must be fitted to rows of every class. Calibrators such as BCTS are told "
+            "the classes, and need no rows of each."
+        )
+    y_proba, name = model.predict_proba(X), f"predict_proba of {name}"
+    if np.shape(y_proba)[1:] != classes.shape:
+        raise ValueError(
+            f"{name} has shape {np.shape(y_proba)}; one column per class is needed: "
+            f"{some(found.tolist())}."
+        )
+    checked = check_proba(y_proba, name)
+    values: Floats = in_class_order(checked, found, name)
+    if not np.array_equal(found, classes):
+        at = {label: column for column, label in enumerate(found.tolist())}
+        values = values[:, [at[label] for label in classes.tolist()]]
+    return replace(checked, values=values)
+
+
+def check_parts(estimator: Any, prior_estimator: Any, calibrator: Any) -> None:
+    """Reject unsuitable parts before any work."""
+    given = estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator
+    if isinstance(given, type):
+        raise ValueError(f"estimator must be an instance, {given.__name__}(); got the class.")
+    try:
+        estimator.predict_proba  # noqa: B018
+    except AttributeError as error:  # which says why, for instance voting='hard'
+        raise ValueError(
+            f"estimator has no predict_proba ({name_of(estimator)}), and prior shift is corrected "
+            "in probabilities. Give a classifier that has it; one with a decision_function alone "
+            "can be wrapped in sklearn.calibration.CalibratedClassifierCV."
+        ) from error
+    if not hasattr(estimator, "get_params"):
+        raise ValueError(
+            f"estimator ({name_of(estimator)}) has no get_params, so no copies of it can be fitted "
+            "to folds. If it is fitted already, use PriorAdaptedClassifier.from_fitted."
+        )
+    if prior_estimator is not None and not isinstance(prior_estimator, PriorEstimator):
+        raise ValueError(
+            f"prior_estimator must be an instance such as EM(), or None; got {prior_estimator!r}. "
+            "get_estimator makes one from its name."
+        )
+    if calibrator is None:
+        return
+    able = hasattr(calibrator, "fit") and hasattr(calibrator, "predict_proba")
+    if isinstance(calibrator, type) or not able:
+        raise ValueError(
+            "calibrator must be an instance with fit(y_proba, y) and predict_proba(y_proba), "
+            f"such as BCTS(), or None; got {calibrator!r}."
+        )
+    if getattr(calibrator, "logits", False):
+        raise ValueError(
+            "calibrator has logits=True, but it will receive probabilities; leave out logits."
+        )
+
+
+def read_training(X: Any, y: Any, owner: str) -> tuple[Any, Labels]:
+    """Check labels, and that there is one per row; leave the rows to the inner estimator."""
+    if y is None:
+        raise ValueError(f"{owner} requires y to be passed, but the target y is None.")
+    labels = column_or_1d(as_array(y, "y"), warn=True)
+    read = read_labels(labels)  # refuses missing labels, and text mixed with numbers
+    if read.dtype.kind != "U":  # text stays as it came, for predictions come back like it
+        labels = read
+    assert_all_finite(labels, input_name="y")
+    check_classification_targets(labels)
+    X, labels = indexable(X, labels)
+    return X, labels
+
+
+def split(cv: Any, X: Any, y: Labels, params: Mapping[str, Any]) -> list[Fold]:
+    """Cut rows into folds, and check that each is a test row once."""
+    # heavy: priorshift itself needs none of it
+    from sklearn.model_selection import StratifiedKFold, check_cv
+
+    splitter = check_cv(cv, y, classifier=True)
+    wants_groups = get_routing_for_object(splitter).consumes("split", ["groups"])
+    if wants_groups and "groups" not in params:
+        raise ValueError(
+            f"cv ({type(splitter).__name__}) needs groups, which reach it by metadata routing "
+            "alone: call sklearn.set_config(enable_metadata_routing=True), then "
+            "fit(X, y, groups=...)."
+        )
+    most = np.unique(y, return_counts=True)[1].max()
+    if isinstance(splitter, StratifiedKFold) and splitter.n_splits > most:
+        raise ValueError(
+            f"cv asks for {splitter.n_splits} folds, but no class has more than {most} samples; "
+            "use fewer folds, or give more rows."
+        )
+    rows = np.arange(y.size)  # a splitter may give masks as well as indices
+    with warnings.catch_warnings():
+        # which classes are too rare for their folds is for require_classes to say
+        warnings.filterwarnings("ignore", "The least populated class", UserWarning)
+        folds = [(rows[train], rows[test]) for train, test in splitter.split(X, y, **params)]
+    if not folds:
+        raise ValueError(
+            "cv gives no folds; an iterator serves one fit only, so pass a list of (train, test)."
+        )
+    times = np.bincount(np.concatenate([test for _, test in folds]), minlength=y.size)
+    bad = np.flatnonzero(times != 1)
+    if bad.size:
+        raise ValueError(
+            f"cv must have every row among its test rows exactly once; row {bad[0]} is there "
+            f"{times[bad[0]]} times ({bad.size} such rows). KFold and its kin do, "
+            "ShuffleSplit and repeated folds do not."
+        )
+    return folds
+
+
+def require_classes(y: Labels, folds: list[Fold], weight: Vector | None, *, warn: bool) -> Labels:
+    """Return the classes: two at least, and each known to every fold; warn of rare ones."""
+    classes, codes = np.unique(y, return_inverse=True)
+    weighty = classes[np.bincount(codes, weight) > 0].tolist()
+    if len(weighty) < 2:
+        raise ValueError(
+            f"y has 1 class only ({some(weighty)}), apart from rows of weight 0; class priors "
+            "need at least 2."
+        )
+    for number, (train, _) in enumerate(folds):
+        absent = np.bincount(codes[train], minlength=classes.size) == 0
+        if absent.any():
+            raise ValueError(
+                f"fold {number} of cv trains without class {some(classes[absent].tolist())}, so no "
+                "out-of-fold prediction can know it. A class needs 2 samples at least, in "
+                "different folds: drop or merge rare classes, or use stratified folds."
+            )
+    few = np.bincount(codes) < len(folds)
+    if warn and few.any():
+        warn_user(
+            f"class {some(classes[few].tolist())} has fewer samples than there are folds "
+            f"({len(folds)}): its errors are estimated from those few.",
+            PriorShiftWarning,
+        )
+    return classes
+
+
+def predict_out_of_fold(
+    estimator: Any,
+    X: Any,
+    y: Labels,
+    folds: list[Fold],
+    classes: Labels,
+    fit_params: Mapping[str, Any],
+    n_jobs: int | None,
+) -> Floats:
+    """Predict each row by a clone that was fitted without it.
+
+    Not by `cross_val_predict`, which replaces labels by numbers: a `class_weight` by name would
+    fail.
+    """
+    parts = Parallel(n_jobs=n_jobs)(
+        delayed(_fit_and_predict)(clone(estimator), X, y, fold, classes, fit_params)
+        for fold in folds
+    )
+    y_proba = np.empty((y.size, classes.size), np.result_type(*parts))
+    y_proba[np.concatenate([test for _, test in folds])] = np.concatenate(parts)
+    return y_proba
+
+
+def _fit_and_predict(
+    estimator: Any, X: Any, y: Labels, fold: Fold, classes: Labels, fit_params: Mapping[str, Any]
+) -> Floats:
+    train, test = fold
+    X_train, y_train = _safe_split(estimator, X, y, train)
+    X_test, _ = _safe_split(estimator, X, None, test, train)
+    estimator.fit(X_train, y_train, **_check_method_params(X, fit_params, train))
+    found: Floats = predictions_of(estimator, X_test, classes).values
+    return found
+
+
+def cross_calibrate(
+    calibrator: Any,
+    y_proba: Floats,
+    y: Labels,
+    folds: Iterable[Fold],
+    *,
+    classes: Labels,
+    source_priors: Any,
+    weight: Vector | None,
+) -> tuple[Any, Floats]:
+    """Return a calibrator fitted on all rows, and predictions by ones fitted without each."""
+    name = type(calibrator).__name__
+    if weight is not None and not has_fit_parameter(calibrator, "sample_weight"):
+        raise ValueError(
+            f"{name}.fit takes no sample_weight; use a calibrator that does, or no weights."
+        )
+    known = {"classes": classes}
+    if source_priors is not None:
+        known["source_label_priors"] = source_priors
+        if not has_fit_parameter(calibrator, "source_label_priors"):
+            warn_user(
+                f"{name}.fit takes no source_label_priors, so it calibrates to the balance of y; "
+                "if source_priors differ from that, adapted predictions are wrong by the ratio of "
+                "the two.",
+                PriorShiftWarning,
+            )
+    more = {key: value for key, value in known.items() if has_fit_parameter(calibrator, key)}
+
+    def fit(rows: Indices) -> Any:
+        weights = {} if weight is None else {"sample_weight": weight[rows]}
+        return clone(calibrator).fit(y_proba[rows], y[rows], **more, **weights)
+
+    calibrated = np.empty(y_proba.shape)
+    with warnings.catch_warnings():
+        # of classes that a fold lacks; of those that all rows lack, the fit on all of them warns
+        warnings.simplefilter("ignore", PriorShiftWarning)
+        for train, test in folds:
+            calibrated[test] = predictions_of(fit(train), y_proba[test], classes).values
+    return fit(np.arange(y.size)), calibrated
