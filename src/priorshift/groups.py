@@ -71,10 +71,10 @@ from priorshift.border import (
     column_of,
     dense,
     in_class_order,
-    is_array,
     like_input,
     map_reduce,
     read_labels,
+    require_array,
     row_blocks,
     single_threaded_blas,
     some,
@@ -1126,7 +1126,7 @@ def _is_each_alone(
     estimator: PriorEstimator, rows: GroupedRows, pooling: Pooling, request: IntervalRequest | None
 ) -> bool:
     """Whether to estimate every group as a target of its own, because no batch can solve for it."""
-    plain = rows.weight is None and request is None and is_array(rows.y_proba)
+    plain = rows.weight is None and request is None
     by_counts = estimator.counts_suffice and estimator.confusion_.seen.all()
     in_batch = estimator.batch is not None and (by_counts or not estimator.counts_suffice)
     return not in_batch and plain and not pooling
@@ -1138,13 +1138,18 @@ def _estimate_each(estimator: PriorEstimator, rows: GroupedRows) -> GroupEstimat
     This is slow. It is the only way for a method without a batch solver, or if validation lacks a
     class: counts do not determine its share.
     """
-    whole = estimator._estimate(rows.y_proba)
+    y_proba = require_array(
+        rows.y_proba,
+        f"{estimator!r} estimates each group by itself, from its rows in memory; pass an array, or "
+        "use a method such as SCM-L, which counts them.",
+    )
+    whole = estimator._estimate(y_proba)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the estimate on all rows has warned already
         alone = []
         for g, group in enumerate(rows.names):
             try:
-                alone.append(estimator._estimate(rows.y_proba[rows.codes == g]))
+                alone.append(estimator._estimate(y_proba[rows.codes == g]))
             except ValueError as error:
                 raise ValueError(f"group {group.item()!r}: {error}") from error
     solved = Solutions(

@@ -11,7 +11,7 @@ import numpy as np
 
 from priorshift._typing import Floats
 from priorshift.adapt import reweight
-from priorshift.border import DaskTable, Table, check_logits, map_chunks
+from priorshift.border import DaskTable, Table, check_logits, apply_to
 from priorshift.exceptions import missing
 from priorshift.files import PredictionFile
 
@@ -48,7 +48,7 @@ def cluster_rows(file: PredictionFile, names: Sequence[str] | None, client: Any)
     """
     rows = dask_rows(file, names, client)
     if file.kind == "logits":
-        rows = map_chunks(_Softmax(file.where), rows)
+        rows = apply_to(_Softmax(file.where), rows)
     return DaskTable(rows)
 
 

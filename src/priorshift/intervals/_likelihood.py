@@ -23,11 +23,11 @@ from scipy.sparse import csr_array
 from priorshift._typing import Floats, Indices, Mask, Vector
 from priorshift.border import (
     NO_PRIOR,
-    is_array,
     map_rows,
     multiply,
     row_blocks,
     single_threaded_blas,
+    whole,
 )
 from priorshift.intervals._interval import IntervalRequest, PriorInterval, wilson_bounds
 from priorshift.solvers import Mixture
@@ -192,8 +192,7 @@ def _paths(H: Vector, gradient: Vector, p: Vector, M: float) -> tuple[Vector, Ve
 
 def _effects(problem: Mixture, p: Vector, paths: Vector) -> Iterator[tuple[slice, Vector]]:
     """Yield for some classes at a time how fast each row's likelihood changes, (n, classes)."""
-    A = problem.A
-    assert is_array(A)  # a bound takes dozens of passes
+    A = whole(problem.A)  # a bound takes dozens of passes
     n = A.shape[0]
     mixed = multiply(A, problem.scale * p)
     for part in row_blocks(p.size, n, CLASS_BLOCK_BYTES):
