@@ -11,7 +11,7 @@ import numpy as np
 
 from priorshift._typing import Floats
 from priorshift.adapt import reweight
-from priorshift.border import DaskTable, Table, check_logits, apply_to
+from priorshift.border import DaskTable, Table, apply_to, check_logits
 from priorshift.exceptions import missing
 from priorshift.files import PredictionFile
 
