@@ -26,6 +26,7 @@ COMMANDS = {
     "clusters": ("clusters", "passes on Dask and Spark"),
     "exports": ("exports", "every way an adapter can travel"),
     "fuzz": ("fuzz.runner", "hostile inputs for every public entry point"),
+    "mutants": ("mutants", "how many swapped operators the tests notice"),
     "fashion-lt": ("fashion_lt", "make the bundled data set again"),
 }
 """Each command: its module, and what it does."""

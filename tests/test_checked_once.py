@@ -21,7 +21,7 @@ from priorshift.border import (
     ordered,
 )
 from priorshift.border import rows as table_rows
-from priorshift.cli import _classes, main
+from priorshift.cli import _read, main
 from priorshift.compare import compare
 from priorshift.evidence import detect_shift
 from priorshift.files._arrow_rows import ParquetRows
@@ -159,7 +159,7 @@ def test_commands_check_each_file_once(
 
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", counting)
     if large:
-        monkeypatch.setattr(_classes, "IN_MEMORY_BYTES", 0)
+        monkeypatch.setattr(_read, "IN_MEMORY_BYTES", 0)
     more = ["--output", str(tmp_path / "r.html")] if command == "report" else []
     result = CliRunner().invoke(main, [command, *files, *more])
     assert result.exit_code == 0, result.output
@@ -179,7 +179,7 @@ def test_a_large_file_is_decoded_once_for_the_check(files, monkeypatch):
         return blocks(table, part, n_rows)
 
     monkeypatch.setattr(ParquetRows, "blocks", counting)
-    monkeypatch.setattr(_classes, "IN_MEMORY_BYTES", 0)
+    monkeypatch.setattr(_read, "IN_MEMORY_BYTES", 0)
     result = CliRunner().invoke(main, ["estimate", *files, "--method", "scm-l"])
     assert result.exit_code == 0, result.output
     assert len(passes) == 3  # to check it, to count it, and to draw rows for the assessment

@@ -16,7 +16,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtrc
-from sklearn.base import clone
 
 from priorshift._typing import Indices, Labels, Vector
 from priorshift.adapt import Goal, GoalName
@@ -43,7 +42,7 @@ from priorshift.estimators import (
     CalibratedMean,
     PriorEstimate,
     PriorEstimator,
-    get_estimator,
+    as_estimator,
 )
 from priorshift.estimators.counts import GIVEN
 from priorshift.evidence import (
@@ -498,7 +497,7 @@ def assess(
                     names,
                     data.classes,
                     in_time,
-                    method if isinstance(method, str) else clone(method),
+                    method,
                     aimed,
                     random_state,
                     given,
@@ -818,7 +817,7 @@ def _estimator(
     named = isinstance(method, str)
     if not isinstance(method, str) and is_fitted(method):
         return method
-    estimator: PriorEstimator = get_estimator(method) if isinstance(method, str) else clone(method)
+    estimator = as_estimator(method)
     known = estimator.get_params()
     if named and random_state is not None and "random_state" in known:
         estimator.set_params(random_state=random_state)

@@ -32,6 +32,7 @@ from priorshift._typing import Floats, Indices, Labels, Mask, Vector
 from priorshift.adapt import RandomState, prior_ratio, reweight
 from priorshift.border import (
     Predictions,
+    as_generator,
     check_choice,
     check_level,
     check_priors,
@@ -326,9 +327,10 @@ class ConformalSets(BaseEstimator):
         seed: Any = self.random_state
         if self.score != "randomised-aps":
             return np.ones(n)
+        generator = as_generator(seed)
         if seed is not None and not isinstance(seed, np.random.Generator):
-            seed = [seed, stream]
-        return np.random.default_rng(seed).random(n)
+            generator = np.random.default_rng([seed, stream])
+        return generator.random(n)
 
     def _require_one_source(self, target_priors: Any, estimate: Any, source_priors: Any) -> None:
         """Refuse target priors that are given twice, or missing although needed."""

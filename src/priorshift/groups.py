@@ -86,7 +86,7 @@ from priorshift.estimators.intervals import votes_of_validation
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, argument, warn_user
 from priorshift.intervals import IntervalRequest, score_bounds
 from priorshift.solvers import Mixture, Solutions, Status, invert, maximise, maximise_by_group
-from priorshift.text import html_paragraphs, html_table, movers, text_table
+from priorshift.text import brief, html_paragraphs, html_table, movers, text_table
 
 Pooling = float | Literal["auto"] | None
 
@@ -909,6 +909,8 @@ def estimate_groups(
     >>> found["north"].ratio.round(2)
     array([1.66, 0.34])
     """
+    if not isinstance(estimator, PriorEstimator):
+        raise TypeError(f"estimator must be a fitted PriorEstimator; got {brief(estimator)}.")
     check_is_fitted(estimator)
     pooling, request = check_pooling(pooling), IntervalRequest.of(confidence_level, 0, "asymptotic")
     if y_pred is not None:

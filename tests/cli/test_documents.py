@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from functools import partial
 from importlib.resources import files as resources
 
@@ -243,3 +244,19 @@ def test_json_is_utf8_whatever_the_terminal(write, run, rng):
     path = write("v.csv", y_proba, ["né", "oui"] * 4 + ["né"], classes=["né", "oui"])
     result = run("estimate", "--validation", path, "--target", path, "--json")
     assert "né" in json.loads(result.stdout_bytes.decode("utf-8"))["priors"]
+
+
+def test_safe_csv_quotes_formulas_in_every_table(data, write, ok, tmp_path):
+    names = ["=1+1", "@x", "cat"]
+    renamed = dict(zip(data.classes, names, strict=True))
+    labels = [renamed[label] for label in data.y_val]
+    validation = write("validation.csv", data.y_proba_val, labels, classes=names)
+    target = write("target.csv", data.y_proba, classes=names)
+    output = tmp_path / "out.csv"
+    for command in ("estimate", "assess", "compare", "adapt"):
+        ok(command, validation, target, "--output", output)
+        assert "'=1+1" not in output.read_text()
+        ok(command, validation, target, "--output", output, "--safe-csv")
+        text = output.read_text()
+        assert "=1+1" in text
+        assert not re.search(r"(^|,)[=@]", text, re.M)

@@ -36,7 +36,8 @@ from priorshift.border.clusters import (  # noqa: E402
 )
 from priorshift.cli import _dask as cli_dask  # noqa: E402
 from priorshift.cli import main  # noqa: E402
-from priorshift.cli._dask import cluster_rows, connected, dask_rows  # noqa: E402
+from priorshift.cli._dask import cluster_rows, connected  # noqa: E402
+from priorshift.cli._read import as_proba  # noqa: E402
 from priorshift.files import open_predictions  # noqa: E402
 
 SAME = {"rtol": 0, "atol": 1e-10}
@@ -415,7 +416,7 @@ def test_workers_read_files(client, data, tmp_path, suffix, logits):
     path = write(values, names, tmp_path / f"target.{suffix}")
     file = open_predictions(path, logits=logits)
     chosen = None if suffix == "npy" else names[::-1]
-    table = cluster_rows(file, chosen, client)
+    table = cluster_rows(as_proba(file.rows(chosen), file), file, client)
     expected = y_proba if suffix == "npy" else y_proba[:, ::-1]
     assert len(table.array.chunks[0]) >= 2
     np.testing.assert_allclose(table.array.compute(), expected, rtol=1e-12)
@@ -442,16 +443,18 @@ def write(values, names, path):
 def test_files_that_cannot_be_read_from_the_middle_are_named(client, data, tmp_path):
     path = tmp_path / "target.npz"
     np.savez(path, y_proba=data[2])
+    file = open_predictions(path)
     with pytest.raises(ValueError, match=r"target\.npz cannot be read from the middle"):
-        dask_rows(open_predictions(path), None, client)
+        cluster_rows(file.rows(), file, client)
 
 
 def test_a_file_that_workers_do_not_see_is_named(client, data, tmp_path):
     path = write(data[2], None, tmp_path / "target.npy")
-    rows = dask_rows(open_predictions(path), None, client)
+    file = open_predictions(path)
+    rows = cluster_rows(file.rows(), file, client)
     path.unlink()
     with pytest.raises(ValueError, match=r"a worker does not find .*target\.npy; with --dask"):
-        rows.compute()
+        rows.array.compute()
 
 
 def test_connecting(cluster):

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from priorshift.files import _base, open_predictions
+from priorshift.text import safe_csv
 
 
 def silent(rows):
@@ -276,3 +277,18 @@ def test_contents_that_expand_too_far_are_refused(tmp_path, monkeypatch):
     assert open_predictions(path, bounded=False).values(None).shape == (20_000, 2)
     monkeypatch.setattr(_base, "MOST_TIMES", 1000)
     assert open_predictions(path).values(None).shape == (20_000, 2)
+
+
+def test_formulas_are_quoted_on_demand(tmp_path):
+    path, copy = tmp_path / "a.csv", tmp_path / "copy.csv"
+    path.write_text("=a,-b,@note\n0.25,0.75,+1+1\n0.5,0.5,-0.5\n")
+    for wanted, first, cells in (
+        (False, "=a,-b,@note", ["+1+1", "-0.5"]),
+        (True, "'=a,'-b,'@note", ["'+1+1", "-0.5"]),
+    ):
+        with safe_csv(wanted), copy.open("wb") as stream:
+            file = open_predictions(path)
+            file.rewrite(stream, ("=a", "-b"), lambda block: block[:, ::-1], lambda n: None)
+        head, *rows = copy.read_text().splitlines()
+        assert head == first
+        assert [row.split(",")[2] for row in rows] == cells

@@ -36,6 +36,8 @@ HEAD_ROWS = 1000
 LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
 """Sums of weights that can be squared without overflow or underflow."""
 
+MOST_COUNT = 2**63 - 1
+
 ONE_HOT_NUMBERS = 2**24
 """Rows times classes up to which decisions are spread out in memory where rows are needed."""
 
@@ -302,7 +304,7 @@ def check_sample_weight(sample_weight: ArrayLike | None, n_samples: int) -> Vect
 def check_fraction(value: float, name: str) -> float:
     """Check a number in [0, 1]."""
     if not isinstance(value, Real) or not 0 <= value <= 1:
-        raise ValueError(f"{name} must be a number in [0, 1]; got {value!r}.")
+        raise ValueError(f"{name} must be a number in [0, 1]; got {brief(value)}.")
     return float(value)
 
 
@@ -375,7 +377,9 @@ def as_float(number: Any) -> float:
 def check_count(value: int, name: str, least: int = 1) -> int:
     """Check a whole number of at least `least`."""
     if not isinstance(value, Integral) or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}.")
+        raise ValueError(f"{name} must be a whole number of at least {least}; got {brief(value)}.")
+    if value > MOST_COUNT:
+        raise ValueError(f"{name} must be at most {MOST_COUNT}; got {brief(value)}.")
     return int(value)
 
 
@@ -384,6 +388,18 @@ def check_level(level: float, name: str = "alpha") -> float:
     if not 0 < check_fraction(level, name) < 1:
         raise ValueError(f"{name} must be above 0 and below 1; got {level!r}.")
     return float(level)
+
+
+def as_generator(random_state: Any) -> np.random.Generator:
+    """Return NumPy's generator for a random state."""
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(
+        "random_state must be None, a whole number of at least 0 or a generator of NumPy; got "
+        f"{brief(random_state)}."
+    )
 
 
 def check_resamples(n_resamples: int, alpha: float) -> int:
@@ -448,7 +464,7 @@ def check_alpha(alpha: Any, n_classes: int) -> Vector:
 def check_choice(value: Any, choices: tuple[Any, ...], name: str) -> None:
     """Check that a parameter is one of its named choices."""
     if value not in choices:
-        raise ValueError(f"{name} must be one of {some(choices)}; got {value!r}.")
+        raise ValueError(f"{name} must be one of {some(choices)}; got {brief(value)}.")
 
 
 Result = TypeVar("Result")

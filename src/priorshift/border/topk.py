@@ -10,6 +10,7 @@ from priorshift._typing import Floats, Indices, are_numbers, float_type
 from priorshift.border.check import SUM_TOLERANCE
 from priorshift.border.sparse import SparseBlock, SparseTable, compressed
 from priorshift.border.threads import row_slices
+from priorshift.text import brief
 
 Rest = Literal["spread", "drop"]
 """What happens to the probability that a row does not list."""
@@ -104,9 +105,9 @@ def _read(ids: Any, scores: Any) -> tuple[Indices, Floats]:
 
 def _check_ids(ids: Indices, n_classes: int) -> None:
     """Refuse ids out of range or twice in a row, some rows at a time."""
-    if not isinstance(n_classes, Integral) or n_classes < 1:
+    if not isinstance(n_classes, Integral) or not 1 <= n_classes < 2**63:
         raise ValueError(
-            f"n_classes must be a whole number: all classes, listed or not; got {n_classes!r}."
+            f"n_classes must be a whole number: all classes, listed or not; got {brief(n_classes)}."
         )
     for rows in row_slices(ids.shape[0], CHECKED_AT_ONCE // ids.shape[1]):
         part = ids[rows]

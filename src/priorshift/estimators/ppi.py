@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaincinv, ndtri
 
-from priorshift._typing import Floats, Indices, Labels, Vector
+from priorshift._typing import Labels, Vector
 from priorshift.border import (
     Block,
     Rows,
@@ -44,6 +44,9 @@ from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import argument
 from priorshift.intervals import IntervalRequest, PriorInterval
 from priorshift.solvers import Solution, project_simplex
+
+LEAST_WIDTH = 1e-6
+"""Narrower intervals need more labels than anybody has: 4e12 of them."""
 
 FEW_LABELS = 10
 """Labels of a class, or of all others, below which its interval is the exact binomial one."""
@@ -132,27 +135,24 @@ class PPI(PriorEstimator):
         self, y_proba: Rows, labels: TargetLabels, request: IntervalRequest | None
     ) -> PriorEstimate:
         if not labels.rows.size:
-            raise ValueError(NO_LABELS)
+            raise ValueError(
+                "PPI needs labels of some rows of the target: estimate(y_proba, y_target=...), "
+                "with None where a label is unknown. Without any, use a method such as Auto."
+            )
         if request is not None and request.method not in ("auto", "asymptotic"):
             raise ValueError(
                 f"PPI has an interval of its own, not a {request.method} one; leave out "
                 f"{argument('interval_method')}."
             )
         weight = None if self.weight is None else check_fraction(self.weight, "weight")
-        labelled = _Labelled.of(y_proba, labels)
-        lam = labelled.best_weights() if weight is None else labelled.allowed(weight)
+        labelled = _Labelled(y_proba, labels)
+        lam = labelled.weights(weight)
         raw = labelled.shares(lam)
         priors = project_simplex(raw)
         found = self._result(priors, Solution(priors, "direct"), labelled.n_rows, raw=raw)
         if request is None:
             return found
         return found.with_interval(labelled.interval(raw, priors, lam, request), request)
-
-
-NO_LABELS = (
-    "PPI needs labels of some rows of the target: estimate(y_proba, y_target=...), with None "
-    "where a label is unknown. Without any, use a method such as Auto."
-)
 
 
 class _Sums(NamedTuple):
@@ -164,23 +164,14 @@ class _Sums(NamedTuple):
     ff: Vector
     yf: Vector
 
-    def squares(self, weight: Vector) -> Vector:
-        r"""Return the sum of :math:`(a - \bar a)^2` for :math:`a = y - \lambda f`."""
-        return self._spread(weight, (self.y - weight * self.f) / self.one)
+    def squares(self, weight: Vector, other: "_Sums") -> Vector:
+        r"""Return the sum of :math:`(a - \bar a)^2` for :math:`a = y - \lambda f`.
 
-    def _spread(self, weight: Vector, mean: Vector) -> Vector:
-        total = self.y - weight * self.f
+        The mean is that under other weights of rows.
+        """
+        mean, total = (other.y - weight * other.f) / other.one, self.y - weight * self.f
         square = self.y - 2 * weight * self.yf + weight**2 * self.ff
         return square - 2 * mean * total + mean**2 * self.one
-
-    @property
-    def flipped(self) -> "_Sums":
-        """The same sums if every label had come out the other way."""
-        return self._replace(y=self.one - self.y, yf=self.f - self.yf)
-
-    def squares_around(self, weight: Vector, other: "_Sums") -> Vector:
-        """Return the same around the mean under other weights of rows."""
-        return self._spread(weight, (other.y - weight * other.f) / other.one)
 
 
 class _Labelled:
@@ -204,20 +195,17 @@ class _Labelled:
     which is 0 where weights are equal.
     """
 
-    def __init__(self, f: Floats, y: Indices, weight: Vector, moments: Vector, n_rows: int) -> None:
-        self.f, self.y, self.n_rows, self.moments = f, y, n_rows, moments
-        self.weight = weight * (n_rows / weight.sum())
-        self.n, self.n_others = y.size, n_rows - y.size
-        self.sums = self._summed(self.weight)
-
-    @classmethod
-    def of(cls, values: Rows, labels: TargetLabels) -> Self:
-        """Sum up."""
-        rows, y, weight = labels
+    def __init__(self, values: Rows, labels: TargetLabels) -> None:
+        rows, self.y, weight = labels
         weight = np.ones(rows.size) if weight is None else weight
-        f = take_rows(values, rows)
-        moments = map_reduce(_moments, values, exact=True)
-        return cls(np.asarray(f, np.float64), y, weight, moments, values.shape[0])
+        self.f = np.asarray(take_rows(values, rows), np.float64)
+        self.moments = map_reduce(_moments, values, exact=True)
+        self.n_rows, self.n = values.shape[0], self.y.size
+        self.n_others = self.n_rows - self.n
+        self.weight = weight * (self.n_rows / weight.sum())
+        # what a row counts for beyond one of equal weight
+        self.excess = self.weight * (self.weight - self.n_rows / self.n)
+        self.sums = self._summed(self.weight)
 
     def _summed(self, weight: Vector) -> _Sums:
         K, own = self.f.shape[1], np.take_along_axis(self.f, self.y[:, None], axis=1)[:, 0]
@@ -237,14 +225,13 @@ class _Labelled:
         mean = total / self.n_others
         return mean, np.maximum(square / self.n_others - mean**2, 0.0)
 
-    def allowed(self, weight: float) -> Vector:
-        """Return a weight for every class; 0 where there are no rows but labelled ones."""
-        return np.full(self.f.shape[1], weight if self.n_others else 0.0)
+    def weights(self, given: float | None) -> Vector:
+        """Return the weights of least variance, or the one that is given.
 
-    def best_weights(self) -> Vector:
-        """Return the weights of least variance."""
-        if not self.n_others:
-            return self.allowed(0.0)
+        They are 0 where there are no rows but labelled ones.
+        """
+        if given is not None or not self.n_others:
+            return np.full(self.f.shape[1], given if given and self.n_others else 0.0)
         sums, N = self.sums, self.n_rows
         covariance = sums.yf / N - sums.y * sums.f / N**2
         total, square = self.moments
@@ -262,25 +249,14 @@ class _Labelled:
     def variance(self, weight: Vector, request: IntervalRequest) -> Vector:
         """Return the variance of the shares."""
         N, n = self.n_rows, self.n
-        found = self.sums.squares(weight) / (N * n)
+        found = self.sums.squares(weight, self.sums) / (N * n)
         if self.n_others:
             found += weight**2 * self.others[1] / self.n_others
-        found += self._summed(self.excess).squares_around(self._scale(weight), self.sums) / N**2
+        found += self._summed(self.excess).squares(self._scale(weight), self.sums) / N**2
         if request.estimand == "sample":  # that of the labels themselves does not count
             share = self.sums.y / N
             found -= share * (1 - share) / N
         return np.maximum(found, 0.0)
-
-    def rare_labels(self, weight: Vector, z: float) -> Vector:
-        """Return the variance of labels that may not have come up where rows weigh much."""
-        missed = self._summed(self.weight / self.n_rows * self.excess).flipped
-        squares = missed.squares_around(self._scale(weight), self.sums)
-        return z**2 / 2 * np.maximum(squares, 0.0) / self.n_rows**2
-
-    @property
-    def excess(self) -> Vector:
-        """What a row counts for beyond one of equal weight."""
-        return self.weight * (self.weight - self.n_rows / self.n)
 
     def _scale(self, weight: Vector) -> Vector:
         """Return the weights as the difference estimator has them."""
@@ -292,21 +268,20 @@ class _Labelled:
         """Bound the shares by their variance, or exactly where there are few labels."""
         reach = request.z(raw.size)
         variance = self.variance(weight, request)
-        half = reach * np.sqrt(variance + self.rare_labels(weight, reach))
-        lower, upper, error = raw - half, raw + half, np.sqrt(variance)
+        # labels may not have come up where rows weigh much: the other way round
+        missed = self._summed(self.weight / self.n_rows * self.excess)
+        missed = missed._replace(y=missed.one - missed.y, yf=missed.f - missed.yf)
+        squares = np.maximum(missed.squares(self._scale(weight), self.sums), 0.0)
+        half = reach * np.sqrt(variance + reach**2 / 2 * squares / self.n_rows**2)
+        error = np.sqrt(variance)
         size = self.n_rows**2 / float(self.weight @ self.weight)  # labels of equal weight
         count = self.sums.y / self.n_rows * size
         few = np.minimum(count, size - count) < FEW_LABELS - 1e-9
         exact = exact_bounds(count, size, request.level(raw.size))
         share = (count + 0.5) / (size + 1)  # no label at all is no proof of none
         error = np.where(few, np.maximum(error, np.sqrt(share * (1 - share) / size)), error)
-        return PriorInterval.around(
-            priors,
-            np.where(few, exact[0], lower),
-            np.where(few, exact[1], upper),
-            error,
-            "prediction-powered",
-        )
+        lower, upper = np.where(few, exact, [raw - half, raw + half])
+        return PriorInterval.around(priors, lower, upper, error, "prediction-powered")
 
 
 def _moments(block: Block, rows: slice) -> Vector:  # noqa: ARG001
@@ -399,6 +374,8 @@ def labels_needed(
     (2017, 1047)
     """
     width = check_level(width, "width")
+    if width < LEAST_WIDTH:
+        raise ValueError(f"width must be at least {LEAST_WIDTH:g}; got {width:g}.")
     level = check_level(confidence_level, "confidence_level")
     C, weights = _decided(confusion)
     if priors is None:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import gammaln
 
-from priorshift._typing import Floats, Indices, Vector
+from priorshift._typing import Indices, Vector
 from priorshift.adapt import prior_ratio
 from priorshift.border import Rows, check_choice, check_fraction, is_array, take_rows
 from priorshift.calibration import FAMILIES
@@ -110,20 +110,18 @@ class SemiSupervisedEM(PriorEstimator):
         rows = evidence.rows
         if self.calibrator is not None:
             check_choice(self.calibrator, ("auto", *FAMILIES), "calibrator")
-        calibrated = None
-        if rows is not None and rows.y is not None and self._must_calibrate(rows, evidence):
+        calibrated, must = None, False
+        if self.calibrator is not None and rows is not None and rows.y is not None:
+            known = rows.y_proba, rows.y, rows.sample_weight, evidence.given.best_labels
+            must = self.calibrator != "auto" or refute_calibration(*known) is not None
+        if must:
+            assert rows is not None
             name: Any = "bcts" if self.calibrator == "auto" else self.calibrator
             calibrated = CalibratedEM(calibrator=name, tol=self.tol, max_iter=self.max_iter)
             needs_soft = evidence.given.needs_soft
             soft = ValidationCounts.of(rows, decision="soft", needs_soft=needs_soft)
             calibrated._settle(replace(evidence, counts=soft))
         return {"_calibrated": calibrated}, evidence.counts
-
-    def _must_calibrate(self, rows: Validation, evidence: Evidence) -> bool:
-        if self.calibrator != "auto":
-            return self.calibrator is not None
-        source = evidence.given.best_labels
-        return refute_calibration(rows.y_proba, rows.labels, rows.sample_weight, source) is not None
 
     def _warn_of_mismatch(self, rows: Validation) -> None:
         if self._calibrated is None:
@@ -150,7 +148,17 @@ class SemiSupervisedEM(PriorEstimator):
         found = self._most_likely(rows, counts, y_proba.shape[0])
         if request is None:
             return found
-        return found.with_interval(self._resampled(rows, counts, found, request), request)
+        # labelled and unlabelled rows are drawn each among themselves; source and calibrator stay
+        n_labels = labels.rows.size
+
+        def replicate(rng: np.random.Generator) -> Vector:
+            drawn = rng.multinomial(n_labels, counts / n_labels).astype(np.float64)
+            times = None if rows is None else poisson_weights(rows.shape[0], rng)
+            return self._solution(rows, drawn, times).value
+
+        draws = bootstrap_draws(replicate, request.n_resamples, request.rng)
+        bounds = bootstrap_interval(draws, found.priors, found.priors, found.n_target, request)
+        return found.with_interval(bounds, request)
 
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
         rows = self._unlabelled(y_proba, np.zeros(0, dtype=np.intp))
@@ -171,23 +179,6 @@ class SemiSupervisedEM(PriorEstimator):
         result = self._result(solution.value, solution, n_target)
         return result if self._calibrated is None else self._calibrated._explained(result)
 
-    def _resampled(
-        self, rows: Rows | None, counts: Vector, found: PriorEstimate, request: IntervalRequest
-    ) -> PriorInterval:
-        """Bound the priors by resampling labelled and unlabelled rows, each among themselves.
-
-        Source priors and calibrator count as exact.
-        """
-        n_labels = int(counts.sum())
-
-        def replicate(rng: np.random.Generator) -> Vector:
-            drawn = rng.multinomial(n_labels, counts / n_labels).astype(np.float64)
-            times = None if rows is None else poisson_weights(rows.shape[0], rng)
-            return self._solution(rows, drawn, times).value
-
-        draws = bootstrap_draws(replicate, request.n_resamples, request.rng)
-        return bootstrap_interval(draws, found.priors, found.priors, found.n_target, request)
-
     def _unlabelled(self, y_proba: Rows, labelled: Indices) -> Rows | None:
         """Return the rows without a label, calibrated if need be; None if there are none."""
         if labelled.size == y_proba.shape[0]:
@@ -195,7 +186,13 @@ class SemiSupervisedEM(PriorEstimator):
         rows = y_proba
         if labelled.size:
             others = np.delete(np.arange(y_proba.shape[0]), labelled)
-            rows = _in_memory(y_proba, others)
+            if not is_array(y_proba) and others.size * y_proba.shape[1] > MOST_CELLS:
+                raise ValueError(
+                    f"SemiSupervisedEM needs the {others.size:,} rows without a label in memory, "
+                    "which are too many; use PPI, which goes through any number of them, or give "
+                    f"fewer rows (up to {MOST_CELLS // y_proba.shape[1]:,})."
+                )
+            rows = take_rows(y_proba, others)
         return rows if self._calibrated is None else self._calibrated._calibrated(rows)
 
     def _solution(self, rows: Rows | None, counts: Vector, times: Vector | None = None) -> Solution:
@@ -205,10 +202,11 @@ class SemiSupervisedEM(PriorEstimator):
             weight, passes = self._settled_weight(rows, counts)
         if rows is None or weight == 0:  # nothing but labels
             return Solution(counts / counts.sum(), "direct")
+        each = np.ones(rows.shape[0]) if times is None else times
         problem = Mixture.of(
             rows,
             scale=prior_ratio(np.ones_like(counts), source),
-            weights=None if weight == 1 and times is None else weight * _times(times, rows),
+            weights=None if weight == 1 and times is None else weight * each,
             alpha=1 + counts,
         )
         solution = self._maximise(problem, source)
@@ -225,22 +223,6 @@ class SemiSupervisedEM(PriorEstimator):
             return 1.0, 0
         alone = self._maximise(posterior_problem(rows, self._denominator), self._denominator)
         return weight_of_unlabelled(counts, alone.value, rows.shape[0]), alone.n_iter
-
-
-def _in_memory(y_proba: Rows, rows: Indices) -> Floats:
-    """Return some rows as an array; say what to use where they are too many for one."""
-    if not is_array(y_proba) and rows.size * y_proba.shape[1] > MOST_CELLS:
-        raise ValueError(
-            f"SemiSupervisedEM needs the {rows.size:,} rows without a label in memory, which are "
-            f"too many; use PPI, which goes through any number of them, or give fewer rows (up to "
-            f"{MOST_CELLS // y_proba.shape[1]:,})."
-        )
-    return take_rows(y_proba, rows)
-
-
-def _times(times: Vector | None, rows: Rows) -> Vector:
-    """Return how often each row counts; once by default."""
-    return np.ones(rows.shape[0]) if times is None else times
 
 
 def weight_of_unlabelled(counts: Vector, priors: Vector, n_unlabelled: int) -> float:

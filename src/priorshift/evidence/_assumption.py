@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
 from priorshift._typing import Indices, Vector
-from priorshift.border import check_level, check_resamples
+from priorshift.border import as_generator, check_level, check_resamples
 from priorshift.evidence._deviations import Deviations, Power, draw_signed, group_size, p_value
 from priorshift.evidence._results import AssumptionTest
 from priorshift.evidence._samples import (
@@ -94,7 +94,7 @@ def check_assumption(
     alpha = check_level(alpha)
     n_resamples = check_resamples(n_resamples, alpha)
     samples, notes = at_one_precision(read_samples(y_proba_val, y_val, y_proba_target, classes))
-    return assumption_of(samples, alpha, n_resamples, np.random.default_rng(random_state), notes)
+    return assumption_of(samples, alpha, n_resamples, as_generator(random_state), notes)
 
 
 def assumption_of(

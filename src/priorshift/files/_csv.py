@@ -18,6 +18,7 @@ from priorshift._typing import Floats
 from priorshift.border import LockFree
 from priorshift.files import _base
 from priorshift.files._base import Copy, PredictionFile, order_of, require_distinct
+from priorshift.text import csv_cells
 
 Rows = list[list[str]]
 SAMPLE_ROWS = 1000
@@ -119,7 +120,7 @@ class CsvFile(PredictionFile):
         with self._output(copy.stream, encoding, continued=copy.begin.rows > 0) as stream:
             writer = csv.writer(_LineEnds(stream, line_end), delimiter=self.delimiter)
             if not copy.begin.rows:
-                writer.writerow([*self._first_line, *(copy.added or ())[:1]])
+                writer.writerow(csv_cells([*self._first_line, *(copy.added or ())[:1]]))
             for rows in self._blocks(_base.BLOCK_ROWS):
                 if not copy.is_done(start, len(rows)):
                     numbers = self._numbers(rows, columns)
@@ -128,7 +129,7 @@ class CsvFile(PredictionFile):
                         rows = [
                             [*row, cell] for row, cell in zip(rows, copy.added[1](), strict=True)
                         ]
-                    writer.writerows(rows)
+                    writer.writerows(map(csv_cells, rows))
                     stream.flush()
                     copy.written(start + len(rows))
                 start += len(rows)

@@ -13,6 +13,7 @@ from priorshift._typing import Indices, Vector
 from priorshift.adapt import prior_ratio, total_variation
 from priorshift.border import (
     NO_PRIOR,
+    as_generator,
     check_choice,
     check_classes,
     check_count,
@@ -858,7 +859,7 @@ class SampleSizeDisplay(Display):
         by_default = np.geomspace(smallest, n_target // 4, 8).round().astype(np.intp)
         chosen = _check_sizes(by_default if sizes is None else sizes, n_target)
         check_count(n_repeats, "n_repeats")
-        rng = np.random.default_rng(random_state)
+        rng = as_generator(random_state)
         distances = np.zeros((chosen.size, n_repeats))
         with warnings.catch_warnings():
             # the full estimate has said it already, and once is enough

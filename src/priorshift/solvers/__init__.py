@@ -13,6 +13,7 @@ from priorshift.solvers._linear import (
     condition_number,
     invert,
     is_singular,
+    singular_range,
     solve_linear,
     undetermined,
 )
@@ -59,6 +60,7 @@ __all__ = [
     "released_lbfgs",
     "shrunk_least_squares",
     "simplex_least_squares",
+    "singular_range",
     "solve_linear",
     "undetermined",
 ]

@@ -46,9 +46,22 @@ def condition_number(M: Any) -> float:
     >>> round(condition_number(np.array([[0.8, 0.2], [0.2, 0.8]])), 3)
     1.667
     """
+    largest, smallest = singular_range(M)
+    return largest / smallest if smallest else np.inf
+
+
+def singular_range(M: Vector) -> tuple[float, float]:
+    """Return the largest and the smallest singular value, 0 if that is rounding error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [round(one, 3) for one in singular_range(np.array([[0.8, 0.2], [0.2, 0.8]]))]
+    [1.0, 0.6]
+    """
     values = np.linalg.svd(M, compute_uv=False)
-    smallest = float(values[-1]) if M.shape[0] >= M.shape[1] else 0.0
-    return float(values[0]) / smallest if smallest > _cutoff(M) * values[0] else np.inf
+    full = M.shape[0] >= M.shape[1] and values[-1] > _cutoff(M) * values[0]
+    return float(values[0]), float(values[-1]) if full else 0.0
 
 
 @singledispatch
