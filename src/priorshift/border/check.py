@@ -523,7 +523,10 @@ class Predictions:
         return cls(values, passed="proba", decided=decided)
 
     def take(self, rows: Indices) -> "Predictions":
-        """Return some rows, in memory, as what they are."""
+        """Return some rows, in memory, as what they are; an array itself if they are all of it."""
+        everything = rows.size == self.shape[0] and bool((np.diff(rows) > 0).all())
+        if everything and not isinstance(self.values, Table):
+            return self
         if self.decided is not None:
             return Predictions.from_decisions(self.decided[rows], self.shape[1])
         return replace(self, values=take_rows(self.values, rows))

@@ -108,17 +108,19 @@ def is_dask_array(values: Any) -> bool:
     return type(values).__module__.startswith("dask.array")
 
 
-def map_chunks(function: Callable[[Floats], Floats], array: Any) -> Any:
-    """Return a lazy Dask array: a function of the rows of another.
+def apply_to(function: Callable[[Any], Any], array: Any) -> Any:
+    """Return a function of rows; of a Dask array a lazy one, made of its chunks when computed.
 
     Examples
     --------
     >>> import dask.array as da
     >>> import numpy as np
-    >>> map_chunks(np.sqrt, da.from_array(np.array([[1.0, 4.0], [9.0, 16.0]]))).compute()
+    >>> apply_to(np.sqrt, da.from_array(np.array([[1.0, 4.0], [9.0, 16.0]]))).compute()
     array([[1., 2.],
            [3., 4.]])
     """
+    if not is_dask_array(array):
+        return function(array)
     dtype = _dask_type(array)
     if array.ndim == 2:
         array = array.rechunk({1: -1})
