@@ -384,3 +384,12 @@ def test_help_imports_nothing_that_takes_time():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "assess" in done.stdout
+
+
+def test_commands_do_not_wait_for_pandas():
+    code = (
+        "import sys\nfrom priorshift.cli import main\nmain.get_command(None, 'assess')\n"
+        "assert 'sklearn.base' in sys.modules\nassert 'pandas' not in sys.modules\nimport pandas"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
