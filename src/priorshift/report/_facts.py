@@ -27,7 +27,7 @@ from priorshift.border import (
 from priorshift.compare import Comparison, Scores, score_adapted
 from priorshift.counts import Confusion
 from priorshift.estimators import PriorEstimate
-from priorshift.estimators.ppi import labels_needed
+from priorshift.estimators.labelled import labels_needed
 from priorshift.evidence import Reliability
 from priorshift.exceptions import KeptRowsWarning
 from priorshift.solvers import condition_number
