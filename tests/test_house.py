@@ -11,7 +11,7 @@ import pytest
 
 import priorshift as ps
 
-MOST_LEVELS = 2
+MOST_LEVELS = 3
 """Levels of inheritance of our own."""
 
 ROOT = Path(__file__).parents[1]

@@ -36,7 +36,7 @@ from priorshift.border.clusters import (  # noqa: E402
 )
 from priorshift.cli import _dask as cli_dask  # noqa: E402
 from priorshift.cli import main  # noqa: E402
-from priorshift.cli._dask import cluster_rows, connected  # noqa: E402
+from priorshift.cli._dask import cluster_rows, connect  # noqa: E402
 from priorshift.cli._read import as_proba  # noqa: E402
 from priorshift.files import open_predictions  # noqa: E402
 
@@ -458,9 +458,9 @@ def test_a_file_that_workers_do_not_see_is_named(client, data, tmp_path):
 
 
 def test_connecting(cluster):
-    with connected(None) as client:
+    with connect(None) as client:
         assert client is None
-    with connected(cluster.scheduler_address) as client:
+    with connect(cluster.scheduler_address) as client:
         assert distributed.default_client() is client
         assert DaskTable(da.ones((4, 2)) / 2)._client is client
     assert DaskTable(da.ones((4, 2)) / 2)._client is None
@@ -470,7 +470,7 @@ def test_nobody_at_the_address(monkeypatch):
     monkeypatch.setattr(cli_dask, "CONNECT_SECONDS", 0.3)
     with (
         pytest.raises(click.BadParameter, match=r"no Dask scheduler answers at tcp://127"),
-        connected("tcp://127.0.0.1:1"),
+        connect("tcp://127.0.0.1:1"),
     ):
         pass
 

@@ -124,17 +124,7 @@ def _check_usage(
         raise click.UsageError(f"name a file with --output: {why}.")
     if file is None:
         return
-<<<<<<< HEAD
     options.check_copy(request, file, "--output", overwrite=overwrite)
-    if not options.is_file(file) and suffix in NEED_A_FILE:
-        raise click.BadParameter(
-            f"{file} is a pipe or a device, and {suffix} is not written from front to back; "
-            "name a file.",
-            param_hint="'--output'",
-        )
-=======
-    check_copy(request, output, "--output", overwrite=overwrite)
->>>>>>> w-breaks
 
 
 @contextmanager

@@ -835,7 +835,11 @@ class PriorEstimator(BaseEstimator):
             source_priors=source,
             source_priors_from=self.source_priors_from_,
             n_target=n_target,
-            **solution.certificate,
+            status=solution.status,
+            gap=solution.gap,
+            n_iter=solution.n_iter,
+            objective=solution.objective,
+            adapts_to=solution.adapts_to,
             **more,
         )
 

@@ -7,7 +7,6 @@ would not be sparse, LSMR (Fong and Saunders, 2011) finds the pseudo-inverse's s
 """
 
 import warnings
-from collections.abc import Callable
 
 import numpy as np
 from scipy.linalg.lapack import dgecon, dgetrf
@@ -16,6 +15,7 @@ from scipy.sparse.linalg import LinearOperator, lsmr, onenormest, splu
 from priorshift._typing import Mask, Vector
 from priorshift.border import SparseBlock
 from priorshift.exceptions import ConvergenceWarning, warn_user
+from priorshift.solvers._mixture import Solver
 
 MOST_SCORES = 200
 """Cells of a class, on average, up to which factors stay sparse."""
@@ -143,9 +143,6 @@ def _cutoff(M: Vector) -> float:
     return max(M.shape) * float(np.finfo(np.float64).eps)
 
 
-Solve = Callable[[Vector], Vector]
-
-
 def solve_sparse(M: SparseBlock, q: Vector) -> Vector:
     """Return the solution of `M x = q`, that of least squares where M is singular or not square.
 
@@ -166,7 +163,15 @@ def solve_sparse(M: SparseBlock, q: Vector) -> Vector:
             x += solve(q - M @ x)  # once more for what rounding left
             if np.linalg.norm(q - M @ x) <= RESIDUAL * np.linalg.norm(q):
                 return x
-    return _least_squares(M, q)
+    x, stopped, n_iter, *_ = _lsmr(M, q)
+    if stopped == 7:
+        warn_user(
+            f"the equations of {M.shape[1]} classes are not solved after {n_iter} steps, which go "
+            "no further: the confusion matrix hardly tells some classes apart. Methods that "
+            "maximise a likelihood need no inverse.",
+            ConvergenceWarning,
+        )
+    return x
 
 
 def sparse_condition(M: SparseBlock) -> float:
@@ -187,22 +192,22 @@ def sparse_condition(M: SparseBlock) -> float:
         return np.inf
     if M.shape[0] > M.shape[1] or M.csr.nnz > MOST_SCORES * M.shape[1]:
         drawn = np.random.default_rng(0).standard_normal(M.shape[0])
-        return _finite(float(_lsmr(M, drawn)[6]))
-    solve, across = _factorised(M), _factorised(M.T)
-    if solve is None or across is None:
-        return np.inf
-    operator = LinearOperator(M.shape, matvec=solve, rmatvec=across, dtype=np.dtype(np.float64))
-    itself = LinearOperator(
-        M.shape, matvec=M.__matmul__, rmatvec=M.T.__matmul__, dtype=np.dtype(np.float64)
-    )
-    return _finite(float(onenormest(operator)) * float(onenormest(itself)))
-
-
-def _finite(condition: float) -> float:
+        condition = float(_lsmr(M, drawn)[6])
+    else:
+        solve, across = _factorised(M), _factorised(M.T)
+        if solve is None or across is None:
+            return np.inf
+        inverse = _operator(M.shape, solve, across)
+        itself = _operator(M.shape, M.__matmul__, M.T.__matmul__)
+        condition = float(onenormest(inverse)) * float(onenormest(itself))
     return condition if condition < LARGEST_CONDITION else np.inf
 
 
-def _factorised(M: SparseBlock) -> Solve | None:
+def _operator(shape: tuple[int, ...], matvec: Solver, rmatvec: Solver) -> LinearOperator:
+    return LinearOperator(shape, matvec=matvec, rmatvec=rmatvec, dtype=np.dtype(np.float64))
+
+
+def _factorised(M: SparseBlock) -> Solver | None:
     """Return what solves with M, or None where it is singular, not square or too full."""
     if M.shape[0] != M.shape[1] or M.csr.nnz > MOST_SCORES * M.shape[1]:
         return None
@@ -227,21 +232,7 @@ def _factorised(M: SparseBlock) -> Solve | None:
     return with_rest
 
 
-def _least_squares(M: SparseBlock, q: Vector) -> Vector:
-    x, stopped, n_iter, *_ = _lsmr(M, q)
-    if stopped == 7:
-        warn_user(
-            f"the equations of {M.shape[1]} classes are not solved after {n_iter} steps, which go "
-            "no further: the confusion matrix hardly tells some classes apart. Methods that "
-            "maximise a likelihood need no inverse.",
-            ConvergenceWarning,
-        )
-    return x
-
-
 def _lsmr(M: SparseBlock, q: Vector) -> tuple[Vector, int, int, float, float, float, float]:
-    across = M.T  # in compressed rows, whose products are the faster ones
-    operator = LinearOperator(
-        M.shape, matvec=M.__matmul__, rmatvec=across.__matmul__, dtype=np.dtype(np.float64)
-    )
+    # the transpose in compressed rows, whose products are the faster ones
+    operator = _operator(M.shape, M.__matmul__, M.T.__matmul__)
     return lsmr(operator, q, atol=ACCURACY, btol=ACCURACY, conlim=0, maxiter=MOST_STEPS)
