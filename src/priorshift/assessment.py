@@ -16,7 +16,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtrc
-from sklearn.base import clone
 
 from priorshift._typing import Indices, Labels, Vector
 from priorshift.adapt import Goal, GoalName
@@ -29,7 +28,6 @@ from priorshift.border import (
     column_of,
     draw_judged_rows,
     encode_labels,
-    is_array,
     is_named,
     known_labels,
     order_in_words,
@@ -46,7 +44,7 @@ from priorshift.estimators import (
     CalibratedMean,
     PriorEstimate,
     PriorEstimator,
-    get_estimator,
+    as_estimator,
 )
 from priorshift.estimators.counts import GIVEN
 from priorshift.evidence import (
@@ -499,7 +497,7 @@ def assess(
                     names,
                     data.classes,
                     in_time,
-                    method if isinstance(method, str) else clone(method),
+                    method,
                     aimed,
                     random_state,
                     given,
@@ -775,8 +773,7 @@ def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, clas
     target = ordered(target, names, "y_proba_target")
     n, K = target.shape
     index = draw_judged_rows(n, K)
-    if index.size < n or not is_array(target.values):
-        target = target.take(index)
+    target = target.take(index)
     known, truth = known_labels(y_target, names, n)
     position = np.searchsorted(index, known)
     kept = (position < index.size) & (index[np.minimum(position, index.size - 1)] == known)
@@ -802,7 +799,7 @@ def _estimator(
     named = isinstance(method, str)
     if not isinstance(method, str) and is_fitted(method):
         return method
-    estimator: PriorEstimator = get_estimator(method) if isinstance(method, str) else clone(method)
+    estimator = as_estimator(method)
     known = estimator.get_params()
     if named and random_state is not None and "random_state" in known:
         estimator.set_params(random_state=random_state)

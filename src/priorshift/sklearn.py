@@ -34,7 +34,7 @@ from sklearn.utils.validation import (
 )
 
 from priorshift._typing import Floats, Indices, Labels, Vector
-from priorshift.adapt import adapt_proba, cheapest, check_costs
+from priorshift.adapt import Goal, adapt_proba, cheapest
 from priorshift.border import (
     Predictions,
     as_array,
@@ -266,7 +266,7 @@ class PriorAdaptedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
                 source_priors=source,
                 weight=weight,
             )
-        costs = check_costs(self.costs, classes, classes.size)
+        costs = Goal.of(self.costs, "accuracy", classes).costs
         prior_estimator = (
             Auto(costs=costs) if self.prior_estimator is None else clone(self.prior_estimator)
         )

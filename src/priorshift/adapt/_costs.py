@@ -19,6 +19,7 @@ from priorshift._typing import Floats, Indices, Labels, Vector
 from priorshift.border import (
     Block,
     as_array,
+    as_float,
     check_choice,
     check_classes,
     check_proba,
@@ -26,12 +27,16 @@ from priorshift.border import (
     map_reduce,
     some,
 )
+from priorshift.text import brief
 
 REJECTED = -1
 """The column number of a row that is not decided."""
 
 TIED = 1e-12
 """Expected costs that differ by less, as a share of the largest cost, are the same."""
+
+MOST_COST = 1e100
+"""Costs that can be squared and summed without overflow."""
 
 GoalName = Literal["accuracy", "balanced_accuracy", "log_loss"]
 GOALS: tuple[GoalName, ...] = ("accuracy", "balanced_accuracy", "log_loss")
@@ -134,10 +139,13 @@ def check_costs(costs: Any, classes: Labels | None, n_classes: int) -> Vector | 
             f"decision; got shape {matrix.shape} and type {matrix.dtype}."
         )
     matrix = matrix.astype(np.float64)
-    bad = np.argwhere(~np.isfinite(matrix))
+    bad = np.argwhere(~(np.abs(matrix) <= MOST_COST))
     if bad.size:
         row, column = bad[0].tolist()
-        raise ValueError(f"costs must be finite; got {matrix[row, column]} at ({row}, {column}).")
+        raise ValueError(
+            f"costs must be finite, up to {MOST_COST:g}; got {matrix[row, column]} at "
+            f"({row}, {column}). Count them in a larger unit."
+        )
     return matrix
 
 
@@ -163,11 +171,13 @@ def _from_pairs(costs: Mapping[Any, Any], classes: Labels | None, n_classes: int
 
 def _finite(value: Any, name: str) -> float:
     try:
-        number = float(value)
+        number = as_float(value)
     except (TypeError, ValueError):
         number = np.nan
-    if not np.isfinite(number):
-        raise ValueError(f"{name} must be a finite number; got {value!r}.")
+    if not abs(number) <= MOST_COST:
+        raise ValueError(
+            f"{name} must be a finite number, up to {MOST_COST:g}; got {brief(value)}."
+        )
     return number
 
 

@@ -741,5 +741,5 @@ def _names(names: Any, what: str) -> list[str]:
         if not isinstance(name, str) or not name or "\0" in name:
             raise ValueError(f"{what} must be names of columns; got {name!r}.")
     if len(set(listed)) < len(listed):
-        raise ValueError(f"{what} names a column twice: {some(listed)}.")
+        raise ValueError(f"{what} names a column twice: {some(listed)}; give each its own.")
     return listed

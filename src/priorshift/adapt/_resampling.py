@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from priorshift._typing import Indices, Vector
 from priorshift.border import (
+    as_generator,
     check_count,
     check_priors,
     classes_of_labels,
@@ -97,7 +98,7 @@ def sample_indices(
     """
     index, priors = _check(y, target_priors, classes)
     n_drawn = index.size if n_samples is None else check_count(n_samples, "n_samples")
-    rng = np.random.default_rng(random_state)
+    rng = as_generator(random_state)
     wanted = rng.multinomial(n_drawn, priors / priors.sum())
     shuffled = rng.permutation(index.size)
     by_class = shuffled[np.argsort(index[shuffled], kind="stable")]

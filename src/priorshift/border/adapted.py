@@ -10,11 +10,12 @@ _ADAPTED: dict[int, weakref.ref[Any]] = {}
 """Adapted predictions by their id, for as long as they live."""
 
 
-def mark_adapted(y_proba: Any) -> Any:
-    """Remember that these predictions were adapted; return them."""
+def mark_adapted(y_proba: Any, *, changed: bool) -> Any:
+    """Remember predictions that were adapted, if that changed anything; return them."""
     key = id(y_proba)
     with suppress(TypeError):  # of some kinds there are no weak references
-        _ADAPTED[key] = weakref.ref(y_proba, lambda _: _ADAPTED.pop(key, None))
+        if changed:
+            _ADAPTED[key] = weakref.ref(y_proba, lambda _: _ADAPTED.pop(key, None))
     return y_proba
 
 

@@ -12,6 +12,7 @@ from scipy.stats import binom
 from priorshift._typing import Indices, Labels
 from priorshift.border import as_text, encode_labels, some
 from priorshift.cli._console import emit, note, say, show_table
+from priorshift.cli._data import CONFIDENCE_LEVEL, open_data
 from priorshift.cli._documents import check_suffix, csv_like, document, hand_out, priors_as_csv
 from priorshift.cli._errors import command
 from priorshift.cli._options import (
@@ -24,10 +25,9 @@ from priorshift.cli._options import (
     pooling_option,
 )
 from priorshift.cli._priors import read_priors
-from priorshift.cli._task import CONFIDENCE_LEVEL, open_task
 from priorshift.counts import Confusion
 from priorshift.estimators import CML
-from priorshift.estimators.ppi import LabelsNeeded, labels_needed
+from priorshift.estimators.labelled import LabelsNeeded, labels_needed
 from priorshift.files import PredictionFile, open_predictions
 from priorshift.groups import GroupCounts, estimate_groups
 from priorshift.text import percent, printable
@@ -329,12 +329,12 @@ def plan(
 
 def _decided(validation: Path, named: dict[str, Any]) -> tuple[Confusion, Labels]:
     """Count the decisions on validation by class."""
-    with open_task(Request(target=validation, validation=validation, **named)) as task:
-        assert task.y_proba_val is not None
-        assert task.y_val is not None
-        index = encode_labels(task.y_val, task.classes)
-        confusion = Confusion.from_arrays(task.y_proba_val.values, index, decision="hard")
-        return confusion, task.classes
+    with open_data(Request(target=validation, validation=validation, **named)) as data:
+        assert data.y_proba_val is not None
+        assert data.y_val is not None
+        index = encode_labels(data.y_val, data.classes)
+        confusion = Confusion.from_arrays(data.y_proba_val.values, index, decision="hard")
+        return confusion, data.classes
 
 
 def _named(text: str) -> Any:

@@ -33,6 +33,7 @@ from priorshift._typing import Indices, Vector
 from priorshift.border import (
     Predictions,
     as_decisions,
+    as_generator,
     check_level,
     check_resamples,
     read_decisions,
@@ -124,7 +125,7 @@ def check_assumption(
         y_proba_target = as_decisions(y_pred_target, classes)
     given = read_samples(y_proba_val, y_val, y_proba_target, classes)  # type: ignore[arg-type]
     samples, notes = at_one_precision(given)
-    return assumption_of(samples, alpha, n_resamples, np.random.default_rng(random_state), notes)
+    return assumption_of(samples, alpha, n_resamples, as_generator(random_state), notes)
 
 
 def assumption_of(
@@ -301,9 +302,9 @@ class _Comparison:
         root = np.sqrt(priors)
         scaled = A * root
         normal = scaled.T @ scaled + np.eye(seen.size)
-        *moves, ones = np.linalg.solve(normal, np.column_stack([scaled.T, root])).T
-        moves = np.array(moves) - np.outer(moves @ root / (ones @ root), ones)
-        response = root[:, None] * moves.T
+        solved = np.linalg.solve(normal, np.column_stack([scaled.T, root]))
+        moves, ones = solved[:, :-1], solved[:, -1]
+        response = root[:, None] * (moves - np.outer(ones, root @ moves / (root @ ones)))
         variance = (response**2).sum(axis=1)
         features = Features.of(samples)
         n, total = samples.n_val, np.zeros((seen.size, features.values.shape[1]))

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from priorshift._typing import Vector
 from priorshift.adapt import total_variation
 from priorshift.border import (
+    as_generator,
     check_choice,
     check_fraction,
     check_level,
@@ -132,7 +133,7 @@ def detect_shift(
     samples, rounded = at_one_precision(read_samples(y_proba_val, y_val, y_proba_target, classes))
     null, notes = _null_priors(samples, source_priors, source_label_priors)
     permute = _permutes(samples, resampling, given=source_label_priors is not None)
-    rng = np.random.default_rng(random_state)
+    rng = as_generator(random_state)
 
     deviations = Deviations.of(samples, decision, null)
     drawn = _drawn(samples, decision, deviations, permute=permute, n_resamples=n_resamples, rng=rng)
@@ -196,7 +197,7 @@ random_state
     samples, _ = at_one_precision(read_samples(y_proba_val, y_val, y_proba_target, classes))
     null, _ = _null_priors(samples, None, source_label_priors)
     permute = _permutes(samples, "auto", given=source_label_priors is not None)
-    rng, deviations = np.random.default_rng(random_state), Deviations.of(samples, "soft", null)
+    rng, deviations = as_generator(random_state), Deviations.of(samples, "soft", null)
     drawn = _drawn(samples, "soft", deviations, permute=permute, n_resamples=n_resamples, rng=rng)
     return p_value((drawn**2).sum(axis=1), deviations.statistic) <= alpha
 

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from priorshift._typing import Indices, Mask, Vector
-from priorshift.border import map_rows
+from priorshift.border import as_generator, map_rows
 from priorshift.intervals._interval import IntervalRequest, PriorInterval
 
 N_CHAINS = 100
@@ -93,7 +93,7 @@ def posterior_draws(
     # groups do not depend on the number of threads, so neither do the draws
     size = min(max(1, CHAIN_CELLS // model.fixed.size), n_chains)
     sizes = [min(size, n_chains - first) for first in range(0, n_chains, size)]
-    seeds = np.random.default_rng(random_state).integers(2**63, size=len(sizes))
+    seeds = as_generator(random_state).integers(2**63, size=len(sizes))
 
     def kernel(part: slice) -> list[Vector]:
         return [

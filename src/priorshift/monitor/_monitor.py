@@ -7,11 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from priorshift._typing import Vector
 from priorshift.border import (
+    as_generator,
     check_choice,
     check_count,
     check_level,
@@ -25,7 +26,7 @@ from priorshift.border import (
     some,
 )
 from priorshift.counts import Confusion, DecisionCounts
-from priorshift.estimators import CML, SCML, PriorEstimate, PriorEstimator
+from priorshift.estimators import CML, SCML, PriorEstimate, PriorEstimator, as_estimator
 from priorshift.estimators.inputs import count_decisions
 from priorshift.monitor._alarm import Alarm, source_decisions
 from priorshift.monitor._past import ONLINE, Online, Past, Unit
@@ -166,7 +167,7 @@ class PriorMonitor(BaseEstimator):
         """
         self._check_parameters()
         default = SCML() if y_pred is None and confusion is None else CML()
-        estimator = default if self.estimator is None else clone(self.estimator)
+        estimator = default if self.estimator is None else as_estimator(self.estimator)
         given = {"source_priors": source_priors, "source_label_priors": source_label_priors}
         named = {"classes": classes, "positive_class": positive_class}
         if confusion is not None and positive_class is not None:
@@ -184,7 +185,7 @@ class PriorMonitor(BaseEstimator):
             )
         if estimator.needs_rows:
             estimator.estimate_counts(DecisionCounts(np.zeros(0), "hard", 0))  # says why it cannot
-        rng = np.random.default_rng(self.random_state)
+        rng = as_generator(self.random_state)
         reference = np.zeros(estimator.classes_.size)  # rates are no sample of the source
         if confusion is None:
             reference = source_decisions(
