@@ -4,6 +4,8 @@ Estimators, tests and labels give numbers; `priorshift.verdict` turns numbers in
 `priorshift.words` turns facts into sentences. Here both are called.
 """
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -180,7 +182,7 @@ class Assessment:
     shift_test: ShiftTest | None
     assumption_test: AssumptionTest | None
     diagnostics: Diagnostics | None
-    measured: "Measured | None"
+    measured: Measured | None
     ppi: PriorEstimate | None
     kind: Kind
     unexplained: float
@@ -571,13 +573,13 @@ random_state
     return _weigh(data, estimate, given, confidence_level, seed, mean=mean)
 
 
-def _fit_mean(data: "Data", given: dict[str, Any]) -> CalibratedMean:
+def _fit_mean(data: Data, given: dict[str, Any]) -> CalibratedMean:
     labels = data.classes[data.y_val]
     return CalibratedMean().fit(data.y_proba_val, labels, classes=data.classes, **given)
 
 
 def _weigh(
-    data: "Data",
+    data: Data,
     estimate: PriorEstimate,
     given: dict[str, Any],
     level: float,

@@ -8,6 +8,8 @@ saved as JSON (`schemas/adapter-1.schema.json`); nothing is pickled. `_exports` 
 formula for ONNX, PyTorch and SQL.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -182,7 +184,7 @@ class Adapter(FrozenArrays):
         values = in_class_order(predictions, self.classes)
         return self.classes[cheapest(values, self.costs)]
 
-    def with_costs(self, costs: Any) -> "Adapter":
+    def with_costs(self, costs: Any) -> Adapter:
         """Return the same adapter with costs for `decide`, as in the parameter `costs`."""
         return replace(self, costs=costs)
 
@@ -200,7 +202,7 @@ class Adapter(FrozenArrays):
         }
 
     @classmethod
-    def from_dict(cls, found: Any) -> "Adapter":
+    def from_dict(cls, found: Any) -> Adapter:
         """Create an adapter from the output of `to_dict`; reject anything against the schema."""
         _check_version(found)
         keys = [of.name for of in fields(cls)]
@@ -247,7 +249,7 @@ class Adapter(FrozenArrays):
         return text
 
     @classmethod
-    def from_json(cls, source: str | PathLike[str]) -> "Adapter":
+    def from_json(cls, source: str | PathLike[str]) -> Adapter:
         """Create an adapter from JSON; reject anything against the schema.
 
         Parameters

@@ -7,6 +7,8 @@ applies a kernel to blocks and adds up what the kernel returns. What cannot be c
 block uses a sample of rows in memory.
 """
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -69,7 +71,7 @@ class Table(ABC):
         return False
 
     @classmethod
-    def of(cls, values: Any, name: str = "y_proba") -> "Table":
+    def of(cls, values: Any, name: str = "y_proba") -> Table:
         """Make a table of values that it recognises; errors call them `name`."""
         raise NotImplementedError
 
@@ -105,13 +107,13 @@ class Table(ABC):
             values[rows.start - part.start : rows.stop - part.start] = block
         return values
 
-    def columns(self, order: Sequence[int]) -> "Table":
+    def columns(self, order: Sequence[int]) -> Table:
         """Return the columns in another order."""
         names = None if self.names is None else tuple(self.names[at] for at in order)
         shape = (self.shape[0], len(order))
         return MappedTable(self, _Columns(tuple(order)), shape, self.dtype, names)
 
-    def map(self, function: Callable[[Floats], Floats]) -> "Table":
+    def map(self, function: Callable[[Floats], Floats]) -> Table:
         """Return a table of the same shape; a function is applied to its blocks."""
         return MappedTable(self, function, self.shape, self.dtype, self.names)
 

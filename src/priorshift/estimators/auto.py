@@ -14,6 +14,8 @@ moments of calibrated outputs; the gain is as uncertain as these readings contra
 as fits without each fold do.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 

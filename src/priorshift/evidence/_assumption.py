@@ -22,6 +22,8 @@ squares with a spread of p, so the deviation of a function answers a row x with
 :math:`\varphi(x) - f(x) \cdot R^T E[\varphi]`. Draws give these answers random signs.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 
@@ -208,7 +210,7 @@ class Features:
     """Decisions that are compared one by one."""
 
     @classmethod
-    def of(cls, samples: Samples) -> "Features":
+    def of(cls, samples: Samples) -> Features:
         """Compute the functions, validation first."""
         rows = np.concatenate([samples.y_proba_val, samples.y_proba_target], dtype=np.float64)
         n, K = samples.n_val, rows.shape[1]
@@ -288,7 +290,7 @@ class _Comparison:
     """Of the estimated priors."""
 
     @classmethod
-    def of(cls, samples: Samples) -> "_Comparison":
+    def of(cls, samples: Samples) -> _Comparison:
         """Estimate the priors from mean probabilities, weighted by their noise at the priors."""
         seen = samples.class_counts > 0
         priors = seen / np.count_nonzero(seen)

@@ -1,5 +1,7 @@
 """ShiftTest and AssumptionTest: what the tests found, in numbers and in sentences."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from html import escape

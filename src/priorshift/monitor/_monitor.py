@@ -1,5 +1,7 @@
 """PriorMonitor: follow the class priors of a stream of batches."""
 
+from __future__ import annotations
+
 import os
 from collections import deque
 from pathlib import Path
@@ -319,7 +321,7 @@ class PriorMonitor(BaseEstimator):
         return save_monitor(self, path)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "PriorMonitor":
+    def load(cls, path: str | os.PathLike[str]) -> PriorMonitor:
         """Read a saved monitor; it continues exactly where it was.
 
         Parameters

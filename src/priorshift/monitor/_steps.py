@@ -1,5 +1,7 @@
 """MonitorStep: what a monitor knows after a batch; MonitorHistory: all steps, as arrays."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -183,7 +185,7 @@ class MonitorHistory:
         refuse_nan(self)
 
     @classmethod
-    def of(cls, records: Iterable[Record], **about: Any) -> "MonitorHistory":
+    def of(cls, records: Iterable[Record], **about: Any) -> MonitorHistory:
         """Turn records into arrays."""
         columns = zip(*records, strict=True)
         found: dict[str, Any] = dict.fromkeys(Record._fields, ())

@@ -277,7 +277,7 @@ def _count_validation(facts: Facts, val: Predictions, y: Indices) -> None:
 
 @dataclass(frozen=True)
 class _Routes:
-    """Count a block's rows by decision before and after adapting, and add up their confidence."""
+    """Count a block's rows by decision before and after adapting."""
 
     estimate: PriorEstimate
     goal: Goal
@@ -285,19 +285,15 @@ class _Routes:
     def __call__(self, block: Block, _: slice) -> Any:
         adapted = self.estimate.adapt(Predictions.from_checked(block))
         before, after = self.goal.decide(block), self.goal.decide(adapted)
-        routes = csr_array((np.ones(before.size), (before, after)), shape=(block.shape[1],) * 2)
-        return routes, float(block.max(axis=1).sum(dtype=np.float64))
+        return csr_array((np.ones(before.size), (before, after)), shape=(block.shape[1],) * 2)
 
 
-def _count_target(facts: Facts, rows: Any, label: Indices | None) -> float:
-    """Count what adapting does to the target; return the mean confidence.
-
-    As if adapted, whatever was decided: a reader asks what would change.
-    """
+def _count_target(facts: Facts, rows: Any, label: Indices | None) -> None:
+    """Count what adapting does to the target, whatever was decided: a reader asks what would be."""
     full, K = adapting(facts.estimate), facts.estimate.classes.size
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found, sure = map_reduce(_Routes(full, facts.goal), dense(rows))
+        found = map_reduce(_Routes(full, facts.goal), dense(rows))
     messages = [warning.message for warning in caught]
     kept = [told.n_kept for told in messages if isinstance(told, KeptRowsWarning)]
     facts.warnings += tuple(str(m) for m in messages if not isinstance(m, KeptRowsWarning))
@@ -325,7 +321,6 @@ def _count_target(facts: Facts, rows: Any, label: Indices | None) -> float:
                 score_adapted(full, rows, label, facts.goal.costs),
             )
         facts.truth = np.bincount(label, minlength=K) / label.size
-    return float(sure / rows.shape[0])
 
 
 def plan_labels(estimate: PriorEstimate, confusion: Confusion | None) -> list[dict[str, Any]]:
