@@ -401,8 +401,8 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     "predictions mean what they did; report {report:.1%}, with its interval.",
     # what would help?
     "unknown_class": lambda n: (
-        f"Add validation rows of the {plural(n, 'missing class', 'missing classes')}, or give "
-        f"{argument('source_priors')}."
+        f"Add validation rows of {'the missing class' if n == 1 else f'the {n} missing classes'}, "
+        f"or give {argument('source_priors')}."
     ),
     "more_validation": lambda label, n, n_val: (
         f"Validation is small: class {shorten(label)} has {n} of {n_val:,} rows. More labelled "

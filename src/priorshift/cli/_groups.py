@@ -144,7 +144,7 @@ def _as_dict(found: GroupEstimates, verdicts: Verdicts, group_column: str) -> di
     metavar="NAME",
     help="Column, or array of an npz, with the group of each target row.",
 )
-@options.method_option(lambda traits: traits.batch is not None)
+@options.method_option(lambda traits: traits.target_labels != "required")
 @options.pooling_option
 @options.confidence_option
 @click.option(
