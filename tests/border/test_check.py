@@ -273,7 +273,7 @@ names = np.array(["a", "b", "c"])
     [
         (["a", "b", "c", "z", "a", "z"], ["'z' at position 3", "2 such", "Pass classes= with"]),
         ([0, 1, 2, 0, 1, 2], ["'0' at position 0", "6 such"]),
-        (np.array([0.0, 1, 2, 0, 1, 2]), ["different types", "same names in both"]),
+        (np.array([0.0, 1, 2, 0, 1, 2]), ["'0' at position 0", "6 such"]),
         (["a", "b"], ["2 labels", "6 rows", "one label per row"]),
         ([], ["empty", "at least one label"]),
         (["a", "b", None, "a", None, "c"], ["position 2", "2 missing", "drop these rows"]),
