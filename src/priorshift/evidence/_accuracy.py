@@ -46,6 +46,9 @@ from priorshift.text import percent
 DOUBT = 0.5
 """How uncertain a correction for optimism is, as a share of it."""
 
+LEAST_RATE = 1e-100
+"""Rates of decisions whose inverse can be squared."""
+
 N_RESAMPLES = 40
 LARGEST_STRETCH = 2.0
 """How much standard errors may stretch the resampled moves: those of an unconstrained solution can
@@ -202,7 +205,10 @@ def resample(
         q = y_proba_target.mean(axis=0, dtype=np.float64)
         columns = (one[:, seen] for one in reweighted_columns(y_proba, y, weights))
         drawn_q = np.maximum([q, *(q + noise)], 0.0)
-        problems = Mixtures.of(np.array([C, *columns]), M * drawn_q)
+        A = np.array([C, *columns])
+        # a decision that no class leads to tells nothing, as one that every class leads to
+        A = np.where(A.max(axis=2, keepdims=True) > LEAST_RATE, A, 1.0)
+        problems = Mixtures.of(A, M * drawn_q)
         centre, *solved = maximise(problems, tol=SOLVED).value
         moves[:, seen] = solved - centre
     else:
