@@ -15,6 +15,8 @@ from priorshift.cli._errors import OPTIONS
 from priorshift.exceptions import argument, use_names
 from priorshift.text import percent
 
+pytestmark = pytest.mark.usefixtures("no_verdict")
+
 COMMANDS = ["estimate", "adapt", "compare", "report"]
 
 
@@ -214,7 +216,7 @@ def test_unexpected_errors_have_no_traceback(error, message, both, refuse, run, 
     def fail(request):
         raise error
 
-    monkeypatch.setattr(_estimate, "open_task", fail)
+    monkeypatch.setattr(_estimate, "open_data", fail)
     assert refuse(1, "estimate", *both).startswith(message)
     result = run("estimate", *both, "--debug")
     assert result.exit_code == 1
@@ -230,21 +232,21 @@ def test_an_interrupt_ends_with_130(both, run, monkeypatch):
     def interrupt(request):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_estimate, "open_task", interrupt)
+    monkeypatch.setattr(_estimate, "open_data", interrupt)
     result = run("estimate", *both)
     assert result.exit_code == 130
     assert result.stderr.startswith("Error: stopped; no file was changed. Run the same command")
 
 
 def test_warnings_are_told_once_and_plainly(both, ok, monkeypatch):
-    real = _estimate.open_task
+    real = _estimate.open_data
 
     def warn(request):
         for _ in range(3):
             warnings.warn("mind the [gap]", ps.PriorShiftWarning, stacklevel=1)
         return real(request)
 
-    monkeypatch.setattr(_estimate, "open_task", warn)
+    monkeypatch.setattr(_estimate, "open_data", warn)
     result = ok("estimate", *both, "--json")
     assert result.stderr == "Warning: mind the [gap]\n"
     assert json.loads(result.stdout)["command"] == "estimate"

@@ -12,7 +12,7 @@ from rich.progress import Progress
 
 from priorshift import assessment
 from priorshift.border import rows
-from priorshift.cli import _adapt, _classes, _console
+from priorshift.cli import _adapt, _console, _read
 from priorshift.cli._console import PassBar
 from priorshift.estimators import auto
 from priorshift.files import PredictionFile
@@ -23,7 +23,7 @@ FORMATS = ["npy", "parquet", "arrow", "feather"]
 @pytest.fixture
 def large(monkeypatch):
     """Take files for large ones, which must not be read at once."""
-    monkeypatch.setattr(_classes, "IN_MEMORY_BYTES", 0)
+    monkeypatch.setattr(_read, "IN_MEMORY_BYTES", 0)
     for kind in PredictionFile.__subclasses__() + [
         kind for parent in PredictionFile.__subclasses__() for kind in parent.__subclasses__()
     ]:

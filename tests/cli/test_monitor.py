@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from priorshift.cli import _console, _task
+from priorshift.cli import _console, _data
 from priorshift.cli._monitor import held
 from priorshift.monitor import PriorMonitor, cut_windows
 
@@ -86,7 +86,7 @@ def test_people_get_a_header_and_a_conclusion_and_machines_do_not(folder, ok, tm
 
 
 def test_windows_beyond_the_budget_have_no_verdict(folder, run, monkeypatch):
-    monkeypatch.setattr(_task, "Verdicts", partial(_task.Verdicts, budget=2 * 620 * 13))
+    monkeypatch.setattr(_data, "Verdicts", partial(_data.Verdicts, budget=2 * 620 * 13))
     result = run("monitor", *folder, "--json")
     verdicts = [step["verdict"] for step in steps_of(result)]
     assert None not in verdicts[:2]

@@ -146,7 +146,7 @@ def test_a_confusion_matrix_is_a_validation_set(method):
 @pytest.mark.parametrize("p", [0.0, 0.02, 0.3])
 @pytest.mark.parametrize("sizes", [{}, {"n_positive": 100, "n_negative": 200}])
 def test_intervals_cover_down_to_prevalence_0_and_50_people(p, sizes):
-    rng, inside, n_trials = np.random.default_rng(1), 0, 300
+    rng, inside, n_trials = np.random.default_rng(1), 0, 150
     for _ in range(n_trials):
         se, sp = 0.9, 0.95
         if sizes:
@@ -154,7 +154,7 @@ def test_intervals_cover_down_to_prevalence_0_and_50_people(p, sizes):
         positives = rng.binomial(50, p * 0.9 + (1 - p) * 0.05)
         low, high = prevalence(positives, 50, rates(se, sp, **sizes)).interval[1]
         inside += low <= p <= high
-    assert inside >= 0.92 * n_trials  # of 0.95, and a standard error of 0.013
+    assert inside >= 0.9 * n_trials  # of 0.95, and a standard error of 0.018
 
 
 @pytest.mark.parametrize(

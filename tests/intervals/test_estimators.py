@@ -97,15 +97,15 @@ def test_without_mistakes_it_is_the_binomial(name):
     """A perfect classifier: sqrt(p (1 - p) / M), and Wilson's bounds for a class never seen."""
     from scipy.stats import binomtest
 
-    y_val, y = np.repeat(np.arange(3), 100_000), np.repeat([0, 1], [100, 300])
-    shift = ps.get_estimator(name).fit(np.eye(3)[y_val], y_val).estimate(np.eye(3)[y], 0.95)
+    y_val, y = np.repeat(np.arange(3), 40_000), np.repeat([0, 1], [100, 300])
+    fitted = ps.get_estimator(name).fit(np.eye(3)[y_val], y_val)
+    shift = fitted.estimate(np.eye(3)[y], 0.95)
     expected = np.sqrt(0.25 * 0.75 / 400)
     np.testing.assert_allclose(shift.standard_error, [expected, expected, 0], atol=2e-3)
     absent = binomtest(0, 400).proportion_ci(0.95, method="wilson").high
     assert shift.interval[2].tolist() == pytest.approx([0, max(absent, shift.priors[2])], abs=2e-4)
-    sample = ps.get_estimator(name).fit(np.eye(3)[y_val], y_val)
-    realised = sample.estimate(np.eye(3)[y], 0.95, estimand="sample")
-    assert realised.standard_error.max() < 1e-3
+    realised = fitted.estimate(np.eye(3)[y], 0.95, estimand="sample")
+    assert realised.standard_error.max() < 1.6e-3
 
 
 def test_two_classes_by_hand():

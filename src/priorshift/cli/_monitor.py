@@ -16,6 +16,7 @@ from priorshift.assessment import Verdicts
 from priorshift.border import Predictions
 from priorshift.cli._console import emit, note, say, stdout
 from priorshift.cli._console import tell as tell_line
+from priorshift.cli._data import CONFIDENCE_LEVEL, Data, open_data, open_like, with_bounds
 from priorshift.cli._documents import document
 from priorshift.cli._errors import SHIFTED, command
 from priorshift.cli._options import (
@@ -31,7 +32,6 @@ from priorshift.cli._options import (
     title_option,
 )
 from priorshift.cli._report import command_line
-from priorshift.cli._task import CONFIDENCE_LEVEL, Task, open_like, open_task, with_bounds
 from priorshift.estimators import get_estimator
 from priorshift.files import SUFFIXES, atomic_file, locked, refuse_link, suffix_of
 from priorshift.monitor import ONLINE, PERIODS, MonitorStep, PriorMonitor, cut_windows, describe
@@ -72,22 +72,22 @@ def files_of(folder: Path) -> list[Path]:
 
 
 def windows_of(
-    task: Task, request: Request, time_column: str | None, every: str | int | None
+    data: Data, request: Request, time_column: str | None, every: str | int | None
 ) -> Iterator[Window]:
     """Yield the windows of a folder or a table: its time, predictions, and labels if it has any."""
     if request.target.is_dir():
         for path in files_of(request.target):
-            part = replace(task, files=(*task.files[:-1], open_like(path, task)))
-            yield path.name, part.target_proba(), part.target_labels()
+            part = replace(data, files=(*data.files[:-1], open_like(path, data)))
+            yield path.name, part.rows_in_memory(), part.target_labels()
         return
-    times = None if time_column is None else task.target.vector(time_column)
+    times = None if time_column is None else data.target.vector(time_column)
     if time_column is not None and times is None:
         raise ValueError(
-            f"{task.target.where} has no column {time_column!r}; name the column of the times with "
+            f"{data.target.where} has no column {time_column!r}; name the column of the times with "
             "--time-column."
         )
-    y_proba, y = task.target_proba(), task.target_labels()
-    where = f"column {time_column!r} of {task.target.where}"
+    y_proba, y = data.rows_in_memory(), data.target_labels()
+    where = f"column {time_column!r} of {data.target.where}"
     for time, rows in cut_windows(y_proba.shape[0] if times is None else times, every, where):
         yield time, y_proba.take(rows), None if y is None else y[rows]
 
@@ -112,7 +112,7 @@ def held(state: Path | None) -> Iterator[PriorMonitor | None]:
         yield PriorMonitor.load(state) if state.exists() else None
 
 
-def opened(request: Request, saved: PriorMonitor | None) -> AbstractContextManager[Task]:
+def opened(request: Request, saved: PriorMonitor | None) -> AbstractContextManager[Data]:
     """Open validation and the target, or the first file of a folder."""
     if saved is None and request.validation is None:
         raise click.UsageError("monitoring needs --validation, or a --state to go on from.")
@@ -121,12 +121,12 @@ def opened(request: Request, saved: PriorMonitor | None) -> AbstractContextManag
         changes["target"] = files_of(request.target)[0]
     if saved is not None:
         changes["known_classes"] = tuple(saved.classes_.astype(str).tolist())
-    return open_task(replace(request, **changes))
+    return open_data(replace(request, **changes))
 
 
-def begun(task: Task, saved: PriorMonitor | None, settings: dict[str, Any]) -> PriorMonitor:
+def begun(data: Data, saved: PriorMonitor | None, settings: dict[str, Any]) -> PriorMonitor:
     """Begin a monitor, or go on with a saved one."""
-    return _begin(task, settings) if saved is None else _resumed(saved, task, settings)
+    return _begin(data, settings) if saved is None else _resumed(saved, data, settings)
 
 
 def follow(
@@ -163,18 +163,18 @@ def _judged(
     return verdicts.on(estimate, rows, y)
 
 
-def _begin(task: Task, settings: dict[str, Any]) -> PriorMonitor:
+def _begin(data: Data, settings: dict[str, Any]) -> PriorMonitor:
     options = dict(settings)
-    estimator = get_estimator(task.suitable(options.pop("method")))
+    estimator = get_estimator(data.suitable(options.pop("method")))
     monitor = PriorMonitor(estimator, random_state=0, **options)
-    assert task.y_proba_val is not None
-    assert task.y_val is not None
-    return monitor.fit(task.y_proba_val, task.y_val, **task.given)
+    assert data.y_proba_val is not None
+    assert data.y_val is not None
+    return monitor.fit(data.y_proba_val, data.y_val, **data.given)
 
 
-def _resumed(saved: PriorMonitor, task: Task, settings: dict[str, Any]) -> PriorMonitor:
+def _resumed(saved: PriorMonitor, data: Data, settings: dict[str, Any]) -> PriorMonitor:
     """Refuse options that a saved monitor contradicts."""
-    if saved.classes_.astype(str).tolist() != task.classes.tolist():
+    if saved.classes_.astype(str).tolist() != data.classes.tolist():
         raise ValueError(
             "the classes of --state are not those of the files; give the --state of these, or "
             "begin a new one."
@@ -348,13 +348,13 @@ def monitor(
     if plot is not None:
         require_matplotlib()
     told: list[str] = []
-    with held(state) as saved, remembered(told), opened(request, saved) as task:
-        followed = begun(task, saved, settings)
+    with held(state) as saved, remembered(told), opened(request, saved) as data:
+        followed = begun(data, saved, settings)
         if acknowledge:
             followed.acknowledge()
-        windows, done = windows_of(task, request, time_column, every), False
+        windows, done = windows_of(data, request, time_column, every), False
         try:
-            verdicts = task.verdicts()
+            verdicts = data.verdicts()
             verdict: Verdict | None = None
             for number, (step, verdict) in enumerate(follow(followed, windows, verdicts)):
                 if not number and not as_json:

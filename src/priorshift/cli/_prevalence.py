@@ -9,14 +9,14 @@ import numpy as np
 from priorshift._typing import Labels
 from priorshift.border import encode_labels
 from priorshift.cli._console import emit, note, say
+from priorshift.cli._data import CONFIDENCE_LEVEL, open_data
 from priorshift.cli._documents import check_suffix, document, hand_out, priors_as_csv
 from priorshift.cli._errors import Command, command
 from priorshift.cli._options import INPUT, SHARE, Request, defaulted, json_option, output_option
 from priorshift.cli._priors import read_priors
-from priorshift.cli._task import CONFIDENCE_LEVEL, open_task
 from priorshift.counts import Confusion
 from priorshift.estimators import CML, PriorEstimate
-from priorshift.estimators.ppi import LabelsNeeded, labels_needed
+from priorshift.estimators.labelled import LabelsNeeded, labels_needed
 from priorshift.text import percent
 
 RATE = click.FloatRange(0, 1)
@@ -157,12 +157,12 @@ def plan(
 
 def _decided(validation: Path, named: dict[str, Any]) -> tuple[Confusion, Labels]:
     """Count the decisions on validation by class."""
-    with open_task(Request(target=validation, validation=validation, **named)) as task:
-        assert task.y_proba_val is not None
-        assert task.y_val is not None
-        index = encode_labels(task.y_val, task.classes)
-        confusion = Confusion.from_arrays(task.y_proba_val.values, index, decision="hard")
-        return confusion, task.classes
+    with open_data(Request(target=validation, validation=validation, **named)) as data:
+        assert data.y_proba_val is not None
+        assert data.y_val is not None
+        index = encode_labels(data.y_val, data.classes)
+        confusion = Confusion.from_arrays(data.y_proba_val.values, index, decision="hard")
+        return confusion, data.classes
 
 
 def _named(text: str) -> Any:

@@ -203,12 +203,11 @@ def resample(
     C, M, moves = soft.conditional[:, seen], len(y_proba_target), np.zeros((N_RESAMPLES, K))
     if K <= MOST_SOLVED:
         q = y_proba_target.mean(axis=0, dtype=np.float64)
-        columns = (one[:, seen] for one in reweighted_columns(y_proba, y, weights))
-        drawn_q = np.maximum([q, *(q + noise)], 0.0)
-        A = np.array([C, *columns])
+        columns = (one[:, seen] for one in reweighted_columns(y_proba, y, list(weights)))
+        stack, drawn_q = np.array([C, *columns]), np.maximum([q, *(q + noise)], 0.0)
         # a decision that no class leads to tells nothing, as one that every class leads to
-        A = np.where(A.max(axis=2, keepdims=True) > LEAST_RATE, A, 1.0)
-        problems = Mixtures.of(A, M * drawn_q)
+        stack = np.where(stack.max(axis=2, keepdims=True) > LEAST_RATE, stack, 1.0)
+        problems = Mixtures.of(stack, M * drawn_q)
         centre, *solved = maximise(problems, tol=SOLVED).value
         moves[:, seen] = solved - centre
     else:
