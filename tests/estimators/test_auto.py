@@ -594,11 +594,13 @@ def test_intervals_that_it_has_not_are_refused(simulation, rng):
         auto.estimate(y_proba_val, confidence_level=0.9, interval_method="bayesian")
 
 
-@pytest.mark.parametrize(("n_val", "thin"), [(400, True), (600, False)])
-def test_thin_validation_is_said(rng, n_val, thin):
-    K = 60
+@pytest.mark.parametrize(
+    ("K", "n_val", "thin"), [(60, 400, True), (60, 600, False), (20, 90, False)]
+)
+def test_thin_validation_is_said(rng, K, n_val, thin):
     y = np.arange(n_val) % K
     val = 0.3 * rng.dirichlet(np.ones(K), n_val) + 0.7 * np.eye(K)[y]
     target = 0.3 * rng.dirichlet(np.ones(K), 300) + 0.7 * np.eye(K)[rng.integers(K, size=300)]
     shift = ps.Auto().fit(val, y).estimate(target)
     assert any("validation is thin, 400 rows for 60 classes" in c for c in shift.cautions) == thin
+    assert thin or not any("thin" in caution for caution in shift.cautions)
