@@ -16,7 +16,7 @@ from priorshift.cli._options import INPUT, SHARE, Request, defaulted, json_optio
 from priorshift.cli._priors import read_priors
 from priorshift.counts import Confusion
 from priorshift.estimators import CML, PriorEstimate
-from priorshift.estimators.ppi import LabelsNeeded, labels_needed
+from priorshift.estimators.labelled import LabelsNeeded, labels_needed
 from priorshift.text import percent
 
 RATE = click.FloatRange(0, 1)
