@@ -11,7 +11,6 @@ from click.testing import CliRunner
 from scipy.sparse import csr_array
 
 import priorshift as ps
-from priorshift import counts as statistics
 from priorshift.border import (
     ArrayTable,
     Predictions,
@@ -21,6 +20,7 @@ from priorshift.border import (
     check_proba,
     ordered,
 )
+from priorshift.border import rows as table_rows
 from priorshift.cli import _read, main
 from priorshift.compare import compare
 from priorshift.evidence import detect_shift
@@ -58,13 +58,13 @@ def scans(monkeypatch):
 def confusions(monkeypatch):
     """Count how often probabilities are summed by label over all rows, and how often weighted."""
     counted = Counter()
-    add_up = statistics._SumByClass.__call__
+    add_up = table_rows._SumBy.__call__
 
     def counting(self, block, rows):
         counted[rows.stop if self.weight is None else "weighted"] += rows.start == 0
         return add_up(self, block, rows)
 
-    monkeypatch.setattr(statistics._SumByClass, "__call__", counting)
+    monkeypatch.setattr(table_rows._SumBy, "__call__", counting)
     return counted
 
 

@@ -27,7 +27,6 @@ from priorshift.border import (
     check_proba,
     column_of,
     encode_labels,
-    is_array,
     is_named,
     known_labels,
     order_in_words,
@@ -784,8 +783,7 @@ def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, clas
     target = ordered(target, names, "y_proba_target")
     n, K = target.shape
     index = draw_rows(n, K)
-    if index.size < n or not is_array(target.values):
-        target = target.take(index)
+    target = target.take(index)
     known, truth = known_labels(y_target, names, n)
     position = np.searchsorted(index, known)
     kept = (position < index.size) & (index[np.minimum(position, index.size - 1)] == known)

@@ -202,9 +202,9 @@ def printable(text: str, *, lines: bool = False) -> str:
     )
 
 
-def shown_names(classes: NDArray[Any]) -> tuple[str, ...]:
+def shown_names(classes: NDArray[Any]) -> NDArray[Any]:
     """Return class names that any page and any SVG can hold, one per class."""
-    return tuple(shown_text(str(name)) or "(empty)" for name in classes.tolist())
+    return np.array([shown_text(str(name)) or "(empty)" for name in classes.tolist()], object)
 
 
 def shown_text(text: str, *, keep_lines: bool = False) -> str:

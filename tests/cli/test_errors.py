@@ -15,6 +15,8 @@ from priorshift.cli._errors import OPTIONS
 from priorshift.exceptions import argument, use_names
 from priorshift.text import percent
 
+pytestmark = pytest.mark.usefixtures("no_verdict")
+
 COMMANDS = ["estimate", "adapt", "compare", "report"]
 
 

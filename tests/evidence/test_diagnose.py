@@ -98,6 +98,17 @@ def test_expected_accuracy_is_not_flattered_by_estimated_priors(simulate):
     assert covered >= 33
 
 
+def test_a_class_that_validation_never_predicts_is_no_obstacle(rng):
+    """Its row of C is 0, though the target has such predictions."""
+    y = rng.integers(3, size=90)
+    f = np.zeros((90, 3))
+    f[:, :2] = rng.dirichlet([2, 2], 90)
+    g = rng.dirichlet([2, 2, 1], 60)
+    estimate = ps.EM().fit(source_priors=np.full(3, 1 / 3), classes=np.arange(3)).estimate(g)
+    found = diagnose(f, y, g, estimate)
+    assert 0 <= found.accuracy_after.low <= found.accuracy_after.high <= 1
+
+
 def test_a_rule_that_leaves_decisions_alone_is_not_optimistic(drawn, estimate):
     f, y, g, _ = drawn
     alone = dataclasses.replace(estimate, strength=0.0)

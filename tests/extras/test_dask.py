@@ -31,12 +31,12 @@ from priorshift.border import (  # noqa: E402
 from priorshift.border.clusters import (  # noqa: E402
     MOST_HELD,
     DaskTable,
+    apply_to,
     is_dask_array,
-    map_chunks,
 )
 from priorshift.cli import _dask as cli_dask  # noqa: E402
 from priorshift.cli import main  # noqa: E402
-from priorshift.cli._dask import cluster_rows, connected  # noqa: E402
+from priorshift.cli._dask import cluster_rows, connect  # noqa: E402
 from priorshift.cli._read import as_proba  # noqa: E402
 from priorshift.files import open_predictions  # noqa: E402
 
@@ -337,13 +337,13 @@ def test_kernels_are_small(wide, monkeypatch):
 
 def test_chunks_are_mapped_when_they_are_asked_for(data):
     shift = ps.EM().fit(source_priors=np.full(6, 1 / 6)).estimate(data[2])
-    lazy = map_chunks(shift.adapt, da.from_array(data[2].astype(np.float32), chunks=(1000, 4)))
+    lazy = apply_to(shift.adapt, da.from_array(data[2].astype(np.float32), chunks=(1000, 4)))
     assert is_dask_array(lazy)
     assert lazy.dtype == np.float32
     assert lazy.chunks == ((1000, 1000, 1000, 1), (6,))
     np.testing.assert_array_equal(lazy.compute(), shift.adapt(data[2].astype(np.float32)))
-    assert map_chunks(shift.adapt, lazy[lazy[:, 0] > 2]).compute().shape == (0, 6)  # empty chunks
-    positive = map_chunks(lambda p: p / 2, da.from_array(data[2][:, 0], chunks=1000))
+    assert apply_to(shift.adapt, lazy[lazy[:, 0] > 2]).compute().shape == (0, 6)  # empty chunks
+    positive = apply_to(lambda p: p / 2, da.from_array(data[2][:, 0], chunks=1000))
     np.testing.assert_array_equal(positive.compute(), data[2][:, 0] / 2)
 
 
@@ -384,7 +384,7 @@ def test_a_cluster_adds_up_many_chunks_and_needs_not_keep_them(client, data):
         estimator.confusion_.counts, ps.SCML().fit(y_proba_val, y_val).confusion_.counts, **SAME
     )
     assert_same(estimator.estimate(table), expected)
-    lazy = map_chunks(expected.adapt, table.array)
+    lazy = apply_to(expected.adapt, table.array)
     # a chunk of one row is summed by other instructions, so the last digit may differ
     np.testing.assert_allclose(lazy.compute(), expected.adapt(y_proba), rtol=1e-12)
 
@@ -458,9 +458,9 @@ def test_a_file_that_workers_do_not_see_is_named(client, data, tmp_path):
 
 
 def test_connecting(cluster):
-    with connected(None) as client:
+    with connect(None) as client:
         assert client is None
-    with connected(cluster.scheduler_address) as client:
+    with connect(cluster.scheduler_address) as client:
         assert distributed.default_client() is client
         assert DaskTable(da.ones((4, 2)) / 2)._client is client
     assert DaskTable(da.ones((4, 2)) / 2)._client is None
@@ -470,7 +470,7 @@ def test_nobody_at_the_address(monkeypatch):
     monkeypatch.setattr(cli_dask, "CONNECT_SECONDS", 0.3)
     with (
         pytest.raises(click.BadParameter, match=r"no Dask scheduler answers at tcp://127"),
-        connected("tcp://127.0.0.1:1"),
+        connect("tcp://127.0.0.1:1"),
     ):
         pass
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from priorshift.files import _base, open_predictions
+from priorshift.files import _base, _csv, open_predictions
 from priorshift.text import safe_csv
 
 
@@ -20,6 +20,16 @@ def silent(rows):
 
 def swap(values):
     return values[:, ::-1]
+
+
+@pytest.fixture(autouse=True, scope="module", params=["csv module", "PyArrow"])
+def reader(request):
+    """Read every file both ways."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "PyArrow":
+            pytest.importorskip("pyarrow")
+            patch.setattr(_csv, "LARGE_BYTES", 0)
+        yield request.param
 
 
 @pytest.fixture
@@ -89,6 +99,22 @@ def test_line_ends_within_cells_stay_there(make, line_end):
     new = rewritten(make(text), names=("a", "b")).decode()
     assert [row[2] for row in csv.reader(io.StringIO(new, newline=""))] == [row[2] for row in rows]
     assert new.count(line_end) == text.count(line_end)
+
+
+def test_what_one_reader_does_not_know_the_other_reads(make, monkeypatch):
+    """PyArrow knows neither +, nor blanks as missing, nor undecodable text in other columns."""
+    monkeypatch.setattr(_base, "BLOCK_ROWS", 2)
+    lines = ["0.5,0.5,x", "+0.25,0.75,x", "  ,n/A,x", "1e-3,0.999,x"]
+    file = make("a,b,note\n" + "\n".join(lines) + "\n")
+    expected = [[0.5, 0.5], [0.25, 0.75], [np.nan, np.nan], [0.001, 0.999]]
+    np.testing.assert_array_equal(file.values(("a", "b")), expected)
+    assert rewritten(file).decode().splitlines()[3] == "  ,n/A,x"
+    undecodable = make("\n".join(["a,b,note", *lines]).encode() + b"\n0.5,0.5,\xff\n")
+    with pytest.raises(ValueError, match="not UTF-8"):
+        undecodable.values(("a", "b"))
+    ragged = make("\n".join(["a,b,note", *lines, "0.5,0.5"]))
+    with pytest.raises(ValueError, match="line 6 has 2 cells"):
+        ragged.values(("a", "b"))
 
 
 def test_blocks_together_equal_the_whole(make, monkeypatch):

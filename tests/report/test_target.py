@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import priorshift as ps
 from priorshift.border import ArrayTable, rows, sample_in_memory
@@ -18,7 +19,7 @@ def target(simulate, rng):
     return estimate, y_proba, y
 
 
-@pytest.mark.parametrize("kind", [np.asarray, ArrayTable])
+@pytest.mark.parametrize("kind", [np.asarray, ArrayTable, csr_array])
 def test_counts_and_scores_are_those_of_all_rows(target, kind):
     estimate, y_proba, y = target
     facts = gather(estimate, y_proba_target=kind(y_proba), y_target=y)
@@ -28,7 +29,7 @@ def test_counts_and_scores_are_those_of_all_rows(target, kind):
     assert facts.n_changed == (before != after).sum() > 0
     for counted, decided in zip(facts.routes, (before, after), strict=True):
         np.testing.assert_array_equal(counted, np.bincount(decided, minlength=4))
-    for source, goal, n_rows in facts.flows:
+    for source, goal, n_rows in zip(*facts.flows, strict=True):
         assert n_rows == ((before == source) & (after == goal)).sum() > 0
     names = estimate.classes
     for found, expected in (

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from priorshift._typing import Indices, Vector
 from priorshift.border import (
     NO_PRIOR,
-    TensorTable,
+    apply_to,
     as_generator,
     as_mapping,
     check_count,
@@ -33,15 +33,11 @@ from priorshift.border import (
     classes_of_labels,
     encode_labels,
     in_class_order,
-    is_dask_array,
-    is_sparse,
+    is_array,
     like_input,
-    map_chunks,
-    on_device,
     read_labels,
     row_blocks,
     settle_classes,
-    softmax_of,
 )
 from priorshift.counts import DecisionCounts
 from priorshift.exceptions import KeptRowsWarning, warn_user
@@ -100,16 +96,19 @@ def adapt_proba(
     >>> ps.adapt_proba(np.array([0.5, 0.9]), 0.5, 0.1)
     array([0.1, 0.5])
     """
-    if is_dask_array(y_proba):
-        again = partial(
-            adapt_proba,
-            source_priors=source_priors,
-            target_priors=target_priors,
-            from_logits=from_logits,
-            strength=strength,
-            classes=classes,
-        )
-        return map_chunks(again, y_proba)
+    how: dict[str, Any] = {"from_logits": from_logits, "strength": strength, "classes": classes}
+    return apply_to(partial(_adapt, source_priors, target_priors, **how), y_proba)
+
+
+def _adapt(
+    source_priors: Any,
+    target_priors: Any,
+    y_proba: Any,
+    *,
+    from_logits: bool,
+    strength: float,
+    classes: Any,
+) -> Any:
     predictions = check_outputs(
         y_proba,
         from_proba=not from_logits,
@@ -250,14 +249,10 @@ def reweight(
 
     With `codes`, `ratio` has one row per group, and row i is multiplied by ``ratio[codes[i]]``.
     """
-    if is_sparse(values):
-        table, n_kept = values.scaled(ratio)
+    if not is_array(values):  # of whatever kind, it is adapted where it is
+        adapted, n_kept = values.scaled(ratio, from_logits=from_logits)
         _warn_of_kept(n_kept, values.shape[0])
-        return table.tocsr() if table.exact else table
-    if on_device(values):
-        tensor, n_kept = _reweight_tensor(values, ratio, from_logits)
-        _warn_of_kept(n_kept, values.shape[0])
-        return tensor
+        return adapted
     if codes is None and not from_logits and (ratio == 1).all():
         return values.copy()  # what is left alone stays as it is, to the last digit
     adapted = np.empty_like(values)
@@ -271,24 +266,6 @@ def reweight(
         adapted[rows] = block
     _warn_of_kept(n_kept, values.shape[0])
     return adapted
-
-
-def _reweight_tensor(table: TensorTable, ratio: Vector, from_logits: bool) -> tuple[Any, int]:
-    """Do the same on the tensor's device; return the adapted tensor, and how many rows lost."""
-    xp, adapted, n_kept = table.xp, [], 0
-    with np.errstate(divide="ignore"):
-        factor = table.constant(np.log(ratio) if from_logits else ratio)
-    for block in table.on_device():
-        if from_logits:
-            shifted = block + factor
-            lost = xp.max(shifted, axis=1, keepdims=True) == -xp.inf
-            adapted.append(softmax_of(xp, xp.where(lost, block, shifted)))
-        else:
-            lost = xp.sum(block * factor, axis=1, keepdims=True) == 0
-            scaled = block * xp.where(lost, xp.ones_like(factor), factor)
-            adapted.append(scaled / xp.sum(scaled, axis=1, keepdims=True))
-        n_kept += int(xp.sum(xp.astype(lost, xp.int64)))
-    return table.joined(adapted), n_kept
 
 
 def _warn_of_kept(n_kept: int, n_rows: int) -> None:

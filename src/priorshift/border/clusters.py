@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from importlib import import_module
 from itertools import zip_longest
 from typing import Any, NoReturn, Self
 
@@ -68,7 +69,8 @@ class DaskTable(Table):
             # the size of unknown chunks is NaN, and so not known to be small
             persist = self._client is not None or array.nbytes <= MOST_HELD
         array = _in_whole_rows(array, persist)
-        self.array = array.persist() if persist else _optimised(array)
+        # not kept, a pass over chunks is made as short as Dask can
+        self.array = array.persist() if persist else import_module("dask").optimize(array)[0]
         self.shape = array.shape
         self._starts = np.cumsum((0, *array.chunks[0])).tolist()
         self._held = persist
@@ -108,17 +110,19 @@ def is_dask_array(values: Any) -> bool:
     return type(values).__module__.startswith("dask.array")
 
 
-def map_chunks(function: Callable[[Floats], Floats], array: Any) -> Any:
-    """Return a lazy Dask array: a function of the rows of another.
+def apply_to(function: Callable[[Any], Any], array: Any) -> Any:
+    """Return a function of rows; of a Dask array a lazy one, made of its chunks when computed.
 
     Examples
     --------
     >>> import dask.array as da
     >>> import numpy as np
-    >>> map_chunks(np.sqrt, da.from_array(np.array([[1.0, 4.0], [9.0, 16.0]]))).compute()
+    >>> apply_to(np.sqrt, da.from_array(np.array([[1.0, 4.0], [9.0, 16.0]]))).compute()
     array([[1., 2.],
            [3., 4.]])
     """
+    if not is_dask_array(array):
+        return function(array)
     dtype = _dask_type(array)
     if array.ndim == 2:
         array = array.rechunk({1: -1})
@@ -161,13 +165,6 @@ def _dask_type(array: Any) -> np.dtype[Any]:
     return float_type(array.dtype)
 
 
-def _optimised(array: Any) -> Any:
-    """Make a pass over chunks that are not kept as short as Dask can."""
-    import dask
-
-    return dask.optimize(array)[0]
-
-
 def _in_whole_rows(array: Any, persist: bool) -> Any:
     """Count unknown rows, check those that are claimed, and join chunks of columns."""
     if array.ndim != 2:
@@ -179,20 +176,16 @@ def _in_whole_rows(array: Any, persist: bool) -> Any:
     if np.isnan(array.shape).any():
         array = (array.persist() if persist else array).copy()
         array.compute_chunk_sizes()  # changes it in place, which must not happen to the caller's
-    array = _counted(array)
+    array = array.map_blocks(_as_claimed, dtype=array.dtype, meta=array._meta)
     return array if array.numblocks[1] == 1 else array.rechunk({1: -1})
 
 
-def _counted(array: Any) -> Any:
-    """Refuse every chunk, once it is computed, whose shape is not what the array says.
+def _as_claimed(chunk: Any, block_info: Any = None) -> Any:
+    """Refuse a chunk, once it is computed, whose shape is not what the array says.
 
     Dask itself trusts the shapes given to `from_delayed` and `map_blocks`. Sums over other rows
     would be wrong, and so would the certificates made from them.
     """
-    return array.map_blocks(_as_claimed, dtype=array.dtype, meta=array._meta)
-
-
-def _as_claimed(chunk: Any, block_info: Any = None) -> Any:
     rows, columns = block_info[0]["array-location"]
     claimed = (rows[1] - rows[0], columns[1] - columns[0])
     if np.shape(chunk) != claimed:
@@ -354,7 +347,11 @@ class SparkTable(Table):
 
     def map_parts(self, fold: Fold, n_parts: int, n_rows: int, done: Done) -> list[Any]:  # noqa: ARG002
         """Fold the blocks of each partition where it is; return the results, in order."""
-        found = self._run(_Pass(fold, _extents(self._n_rows), n_rows, self.dtype))
+        extents, first = {}, 0
+        for partition in sorted(self._n_rows):
+            extents[partition] = first, self._n_rows[partition]
+            first += self._n_rows[partition]
+        found = self._run(_Pass(fold, extents, n_rows, self.dtype))
         for partition, _ in found:
             done(self._n_rows[partition])
         return [result for _, result in found]
@@ -453,15 +450,6 @@ def _extent(blocks: Blocks) -> Any:
     for rows, block in blocks:
         n_rows, width = n_rows + rows.stop - rows.start, block.shape[1]
     return (n_rows, width) if n_rows else None
-
-
-def _extents(n_rows: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-    """Return the first row and the number of rows of each partition."""
-    ends = np.cumsum([n_rows[partition] for partition in sorted(n_rows)]).tolist()
-    return {
-        partition: (end - n_rows[partition], n_rows[partition])
-        for partition, end in zip(sorted(n_rows), ends, strict=True)
-    }
 
 
 def _spark_type(schema: Any, *, as_array: bool) -> np.dtype[Any]:

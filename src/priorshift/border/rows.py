@@ -16,6 +16,7 @@ from functools import partial, reduce
 from typing import Any, Self, TypeGuard, TypeVar
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from priorshift._typing import Floats, Indices, Vector, are_numbers, float_type
 from priorshift.border import threads
@@ -91,6 +92,10 @@ class Table(ABC):
             return fold(counted(self.blocks(part, n_rows), done))
 
         return map_parts(of_part, self.parts(n_parts))
+
+    def sum_by(self, label: Indices, n_labels: int, weight: Vector | None = None) -> Any:
+        """Sum the rows of each label: see `sum_by`."""
+        return _sum_by(self, label, n_labels, weight)
 
     def read(self, part: slice) -> Floats:
         """Read some consecutive rows into an array."""
@@ -384,6 +389,59 @@ def add(total: Any, found: Any) -> Any:
         total += found
         return total
     return total + found
+
+
+def sum_by(rows: Rows, label: Indices, n_labels: int, weight: Vector | None = None) -> Any:
+    """Sum the rows of each label, into one row per label.
+
+    With B weights per row, a matrix (n, B), it returns that many such sums, below each other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> sum_by(np.array([[1.0, 0.0], [0.5, 0.5]]), np.array([1, 1]), 2)
+    array([[0. , 0. ],
+           [1.5, 0.5]])
+    """
+    by = rows.sum_by if isinstance(rows, Table) else partial(_sum_by, rows)
+    return by(label, n_labels, weight)
+
+
+def _sum_by(rows: Rows, label: Indices, n_labels: int, weight: Vector | None) -> Vector:
+    # blocks of at least K/2 rows, or adding matrices would outweigh the work itself
+    size = max(BLOCK_BYTES, 4 * n_labels * rows.shape[1])
+    return map_reduce(_SumBy(label, n_labels, weight), rows, block_bytes=size, n_parts=2)
+
+
+@dataclass(frozen=True)
+class _SumBy:
+    """Sum the rows of a block by label: a sparse matrix of labels does it without sorting them."""
+
+    label: Indices
+    n_labels: int
+    weight: Vector | None
+
+    def __call__(self, block: Block, rows: slice) -> Vector:
+        label = self.label[rows, None]
+        data = np.ones(label.shape) if self.weight is None else self.weight[rows]
+        data = data.reshape(label.size, -1)
+        B = data.shape[1]
+        at = label + self.n_labels * np.arange(B)
+        start = np.arange(0, at.size + 1, B)
+        of_label = csr_array((data.ravel(), at.ravel(), start), (label.size, B * self.n_labels))
+        return of_label.T @ block.astype(np.float64, copy=False)
+
+
+def require_array(rows: Rows, refusal: str) -> Floats:
+    """Return rows that are one array in memory, which is read in any order; refuse others."""
+    if isinstance(rows, Table):
+        raise ValueError(refusal)
+    return rows
+
+
+def in_blocks(rows: Rows, most: int) -> Rows:
+    """Return rows of more than so many numbers as a table: what is made of it is not held."""
+    return rows if isinstance(rows, Table) or rows.size <= most else ArrayTable(rows)
 
 
 def is_array(rows: Rows) -> TypeGuard[Floats]:

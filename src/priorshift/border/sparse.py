@@ -17,6 +17,7 @@ from scipy.sparse import csr_array, issparse
 
 from priorshift._typing import Floats, Indices, Mask, Vector, are_numbers, float_type
 from priorshift.border.rows import Blocks, Done, Fold, Rows, Table, counted, slices, table_kind
+from priorshift.border.tensors import TensorTable
 from priorshift.border.threads import SERIAL_WORK, row_slices
 
 DENSE_CLASSES = 2000
@@ -123,6 +124,10 @@ class SparseBlock:
             of_entry = factor[csr.indices]
             trend = None if base is None else self._trend * factor
         return SparseBlock(with_data(csr, csr.data * of_entry), base, trend)
+
+    def __truediv__(self, factor: Floats) -> "SparseBlock":
+        """Divide columns by a vector."""
+        return self * (1 / factor)
 
     def __add__(self, other: "SparseBlock") -> "SparseBlock":
         """Add a block with the same kind of rest: sums or counts of more rows."""
@@ -380,15 +385,15 @@ class SparseTable(Table):
         """Return some rows."""
         return self.whole[rows]
 
-    def sum_by(self, label: Indices, n_labels: int, weight: Vector | None = None) -> SparseBlock:
-        """Sum the rows of each label, some rows at a time: a matrix of labels by classes."""
+    def sum_by(self, label: Indices, n_labels: int, weight: Vector | None = None) -> Any:
+        """Sum the rows of each label, some rows at a time: labels by classes, an array if few."""
         total = None
         for rows in row_slices(self.shape[0], self._rows_of(SCORES_SUMMED)):
             of_rows = None if weight is None else weight[rows]
             found = self.whole[rows].sum_by(label[rows], n_labels, of_rows)
             total = found if total is None else total + found
         assert total is not None
-        return total
+        return total if is_wide(self) else total.toarray()
 
     def argmax(self, axis: int = 1) -> Indices:
         """Return the largest class of each row, the first among equals."""
@@ -409,11 +414,12 @@ class SparseTable(Table):
         """Return all of it as an array, if you have the memory."""
         return self.whole.toarray()
 
-    def scaled(self, ratio: Vector) -> tuple["SparseTable", int]:
-        """Multiply columns by a ratio and normalise rows.
+    def scaled(self, ratio: Vector, *, from_logits: bool = False) -> tuple[Any, int]:
+        """Multiply columns by a ratio and normalise rows; a sparse matrix again where one can be.
 
         Rows that would lose all probability are kept; the second value counts them.
         """
+        assert not from_logits  # what is not listed would have a probability as well
         whole, csr = self.whole, self.whole.csr
         data = np.empty_like(csr.data)
         base = None if whole.base is None else np.empty_like(whole.base)
@@ -436,7 +442,8 @@ class SparseTable(Table):
         adapted, at = SparseBlock(with_data(csr, data), base, trend), np.concatenate(lost)
         if at.size:
             adapted = _replaced(adapted, whole[at], at)
-        return self._like(adapted), at.size
+        table = self._like(adapted)
+        return table.tocsr() if table.exact else table, at.size
 
     def _rows_of(self, n_scores: int) -> int:
         """Return about how many rows have so many scores."""
@@ -467,8 +474,15 @@ def is_sparse(rows: Any) -> TypeGuard["SparseTable"]:
     return isinstance(rows, SparseTable) or issparse(rows)
 
 
+def is_wide(rows: Any, n_classes: int = DENSE_CLASSES) -> bool:
+    """Tell whether rows list few of so many classes that a matrix of them by them is too large."""
+    return rows.shape[1] > n_classes and is_sparse(rows)
+
+
 def dense(rows: Rows) -> Rows:
-    """Return rows whose blocks are arrays."""
+    """Return rows whose blocks are arrays of this process; a tensor is copied as a whole."""
+    if isinstance(rows, TensorTable):
+        return rows.read(slice(0, rows.shape[0]))
     return DenseBlocks(rows) if isinstance(rows, SparseTable) else rows
 
 

@@ -151,16 +151,6 @@ def _with_rest(csr: Any, rest: Rest) -> SparseBlock:
             f"the scores of row {above[0]} sum to {sums[above[0]]:.6g}, more than 1 ({above.size} "
             "such rows); scores must be probabilities over all classes, listed or not."
         )
-    _check_rest(rest, listed, sums, K)
-    if rest == "drop":
-        return block * (1 / sums).astype(csr.dtype)[:, None]
-    share = np.maximum(1 - sums, 0) / np.maximum(K - listed, 1)
-    share = share.astype(csr.dtype)
-    data = csr.data - np.repeat(share, listed)
-    return SparseBlock(csr_array((data, csr.indices, csr.indptr), shape=(n, K)), share)
-
-
-def _check_rest(rest: Rest, listed: Indices, sums: Floats, n_classes: int) -> None:
     if rest == "drop":
         empty = np.flatnonzero(sums < np.finfo(sums.dtype).tiny)  # 1 / sum must be a number
         if empty.size:
@@ -168,10 +158,14 @@ def _check_rest(rest: Rest, listed: Indices, sums: Floats, n_classes: int) -> No
                 f"row {empty[0]} lists no probability at all ({empty.size} such rows), so nothing "
                 "is left when the rest is dropped; use rest='spread', or leave such rows out."
             )
-        return
-    short = np.flatnonzero((listed == n_classes) & (sums < 1 - SUM_TOLERANCE))
+        return block * (1 / sums).astype(csr.dtype)[:, None]
+    short = np.flatnonzero((listed == K) & (sums < 1 - SUM_TOLERANCE))
     if short.size:
         raise ValueError(
             f"row {short[0]} lists every class, yet its scores sum to {sums[short[0]]:.6g}: there "
             "is no class to spread the rest over. Divide scores by their sum, or use rest='drop'."
         )
+    share = np.maximum(1 - sums, 0) / np.maximum(K - listed, 1)
+    share = share.astype(csr.dtype)
+    data = csr.data - np.repeat(share, listed)
+    return SparseBlock(csr_array((data, csr.indices, csr.indptr), shape=(n, K)), share)

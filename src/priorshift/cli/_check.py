@@ -11,10 +11,10 @@ import click
 import numpy as np
 
 from priorshift._typing import Labels
-from priorshift.border import read_decisions, read_labels, some
+from priorshift.border import common_classes, read_decisions, read_labels, some
 from priorshift.cli import _options as options
 from priorshift.cli._console import emit, show_table, tell
-from priorshift.cli._data import name_classes, open_file, settle_columns, without_missing
+from priorshift.cli._data import by_class, name_classes, open_file, without_missing
 from priorshift.cli._documents import document
 from priorshift.cli._errors import command
 from priorshift.cli._main import BAD_DATA
@@ -113,7 +113,8 @@ def _understand(paths: Sequence[Path], request: options.Request) -> list[Underst
     if known is None:
         hidden = next((at for at, file in enumerate(opened) if label_hint(file)), None)
     try:
-        files, columns = settle_columns(opened, names_of(known), request)
+        files, columns = by_class(opened, names_of(known), request)
+        columns = columns or common_classes(files)
     except ValueError:
         if hidden is None:
             raise

@@ -20,7 +20,7 @@ CONNECT_SECONDS = 10
 
 
 @contextmanager
-def connected(address: str | None) -> Iterator[Any]:
+def connect(address: str | None) -> Iterator[Any]:
     """Connect to a Dask scheduler and yield its client; None if there is no address."""
     if address is None:
         yield None

@@ -42,7 +42,7 @@ from priorshift.border import (
 )
 from priorshift.border import Columns as TableColumns
 from priorshift.cli._console import note
-from priorshift.cli._dask import connected
+from priorshift.cli._dask import connect
 from priorshift.cli._options import Request, was_typed
 from priorshift.cli._priors import names_in_pairs, read_costs, read_priors
 from priorshift.cli._read import (
@@ -246,7 +246,7 @@ class Data:
     def estimate(self, method: str) -> PriorEstimate:
         """Estimate the target priors, or return those that are known or that an adapter carries."""
         if self.adapter is not None:
-            return _carried_by(self.adapter, self.classes)
+            return _estimate_in(self.adapter, self.classes)
         if self.known_priors is not None:
             return self._known()
         found, estimator, asked = self.assess(method), self.fit(method), self.request.interval
@@ -331,7 +331,7 @@ def _without_interval(found: PriorEstimate) -> PriorEstimate:
     )
 
 
-def _carried_by(adapter: Adapter, classes: Labels) -> PriorEstimate:
+def _estimate_in(adapter: Adapter, classes: Labels) -> PriorEstimate:
     """Return the estimate that an adapter carries, as far as it tells."""
     known = adapter.provenance
     status = known.get("status")
@@ -363,7 +363,7 @@ def sample_of(rows: Predictions, what: str) -> Predictions:
 @contextmanager
 def open_data(request: Request) -> Iterator[Data]:
     """Open the files, settle the classes, read validation and priors."""
-    with _without_stdin(request) as request, connected(request.dask) as client:
+    with _without_stdin(request) as request, connect(request.dask) as client:
         if request.adapter is not None:
             yield _for_adapter(request, Adapter.from_json(request.adapter))
             return
@@ -438,14 +438,14 @@ def open_like(path: Path, data: Data) -> PredictionFile:
     file = open_file(path, data.request)
     if data.request.predicted_column is not None:
         return file
-    return settle_columns([file], data.classes.tolist(), data.request)[0][0]
+    return by_class([file], data.classes.tolist(), data.request)[0][0]
 
 
 def _for_adapter(request: Request, adapter: Adapter) -> Data:
     """Take the classes from an adapter; the target must have a column for each."""
     columns = tuple(map(str, adapter.classes.tolist()))
     opened = open_file(request.target, request)
-    (target,), _ = settle_columns([opened], columns, request)
+    (target,), _ = by_class([opened], columns, request)
     names = columns if target.names is None else target.names
     if missing := [name for name in columns if name not in names]:
         raise ValueError(
@@ -461,11 +461,12 @@ def _read_probabilities(
     request: Request, opened: Sequence[PredictionFile], raw: Any, where: str
 ) -> Data:
     """Settle which column is which class; read validation."""
-    known = request.known_classes or names_of(None if raw is None else raw[~lacks(raw)])
+    known = names_of(None if raw is None else raw[~lacks(raw)]) or request.known_classes
     if not known:  # priors as NAME=VALUE name classes too
         given = (request.source_priors, request.source_label_priors, request.known_priors)
         known = max(map(names_in_pairs, given), key=len)
-    files, columns = settle_columns(opened, known, request)
+    files, columns = by_class(opened, known, request)
+    columns = columns or common_classes(files)
     if columns is not None and set(request.known_classes) <= set(columns):
         columns = request.known_classes or columns
     if columns is not None and request.class_columns is None:
@@ -550,10 +551,13 @@ def without_missing(
 # Columns
 
 
-def settle_columns(
+def by_class(
     opened: Sequence[PredictionFile], known: Sequence[str], request: Request
 ) -> tuple[tuple[PredictionFile, ...], Columns]:
-    """Return files whose columns are called by their classes, and the classes; `known` are some."""
+    """Return files whose columns are called by their classes, and the classes that were chosen.
+
+    `known` are classes to look for: the labels of validation, or those of a saved state.
+    """
     chosen, columns, positive = _chosen_columns(request, opened[0].header)
     renormalise = request.renormalise
     if chosen is not None:
@@ -572,7 +576,7 @@ def settle_columns(
         )
         for file, names in zip(opened, found.columns, strict=True)
     )
-    return files, common_classes(files)
+    return files, None
 
 
 def _chosen_columns(
@@ -650,7 +654,7 @@ def _validation_labels(validation: PredictionFile, request: Request) -> tuple[An
         raw = file.labels()
     elif not file.header or label in file.header or request.label_column is None:
         known = label if not file.header or label in file.header else None
-        label, raw = read_joined(_keyed(validation), _keyed(file), request.key, known)
+        label, raw = read_joined(_key_columns(validation), _key_columns(file), request.key, known)
     if raw is None:
         raise ValueError(say_no_labels(file))
     where = f"{label!r} in {file.where}"
@@ -660,7 +664,7 @@ def _validation_labels(validation: PredictionFile, request: Request) -> tuple[An
     return raw, where
 
 
-def _keyed(file: PredictionFile) -> TableColumns:
+def _key_columns(file: PredictionFile) -> TableColumns:
     """Return the columns of a file that may be keys or labels: no index, and no predictions."""
     names = [name for name in file.header if not (file.is_index(name) or name in NPZ_KEYS)]
 

@@ -50,7 +50,7 @@ def _show(
     order = np.arange(len(found))
     title = f"Priors by {found.method}, by {group_column}"
     if order.size > SHOWN_GROUPS:
-        order = found.movers(SHOWN_GROUPS)
+        order = movers(found.distance, SHOWN_GROUPS)
         title += f": the {SHOWN_GROUPS} of {len(found)} groups that moved most"
     spread = np.abs(found.priors - found.pooled.priors).mean(axis=0)
     most = np.sort(movers(spread, SHOWN_CLASSES))
@@ -272,7 +272,7 @@ def _judge(
     by_group = np.argsort(codes, kind="stable")
     ends = np.searchsorted(codes[by_group], np.arange(len(found) + 1))
     said: Verdicts = [None] * len(found)
-    for g in found.movers(len(found)).tolist():
+    for g in movers(found.distance).tolist():
         at = by_group[ends[g] : ends[g + 1]]
         # what a method decided is about all rows
         estimate = adapting(replace(found[found.groups[g]], decision=None))

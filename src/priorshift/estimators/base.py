@@ -798,8 +798,7 @@ class PriorEstimator(BaseEstimator):
         counts, names = self.confusion_.counts, self.classes_
         never = seen & (np.asarray(counts.sum(axis=1)) <= 0)
         unknown = never.copy()
-        if isinstance(M, np.ndarray):
-            unknown[seen] |= undetermined(M)
+        unknown[seen] |= undetermined(M)
         said = f"the share of class {some(names[unknown].tolist())}" if unknown.any() else "all"
         because = f" (class {some(names[never].tolist())} is never decided for)"
         caution = (

@@ -21,12 +21,11 @@ from priorshift._typing import Vector
 from priorshift.adapt import prior_ratio
 from priorshift.border import (
     NO_PRIOR,
-    ArrayTable,
     Rows,
     check_choice,
     check_count,
     check_fraction,
-    is_array,
+    in_blocks,
     some,
 )
 from priorshift.calibration import (
@@ -415,9 +414,7 @@ class CalibratedEM(PriorEstimator):
 
     def _calibrated(self, y_proba: Rows) -> Rows:
         """Calibrate the target: a copy, or block by block in every pass where that is too large."""
-        if is_array(y_proba) and y_proba.size > LARGEST_COPY:
-            y_proba = ArrayTable(y_proba)
-        calibrated: Rows = self.recalibration_.apply(y_proba)
+        calibrated: Rows = self.recalibration_.apply(in_blocks(y_proba, LARGEST_COPY))
         return calibrated
 
     def _interval(

@@ -19,9 +19,8 @@ from priorshift.border import (
     Rows,
     SparseBlock,
     dense,
-    is_array,
-    is_sparse,
-    on_device,
+    is_wide,
+    require_array,
     some,
 )
 from priorshift.calibration import CalibrationMap, best_temperature
@@ -144,9 +143,7 @@ def _by(method: str) -> str:
 
 def as_dense(estimator: "PriorEstimator", values: Rows) -> Any:
     """Return predictions in the form that intervals, which need dense matrices, can use."""
-    if on_device(values):
-        return values.read(slice(0, values.shape[0]))
-    if is_sparse(values) and values.shape[1] > DENSE_CLASSES:
+    if is_wide(values):
         _refuse_many(estimator, values.shape[1])
     return dense(values)
 
@@ -162,13 +159,12 @@ def _refuse_many(estimator: "PriorEstimator", K: int) -> NoReturn:
 
 def _in_memory(estimator: "PriorEstimator", y_proba: Rows) -> Floats:
     """Refuse a table where rows are read in any order."""
-    if not is_array(y_proba):
-        raise ValueError(
-            f"this interval of {type(estimator).__name__} needs the rows of the target in memory; "
-            "give an array or a memory map, or use the asymptotic interval of a method with a "
-            "confusion matrix such as SCM-L."
-        )
-    return y_proba
+    return require_array(
+        y_proba,
+        f"this interval of {type(estimator).__name__} needs the rows of the target in memory; "
+        "give an array or a memory map, or use the asymptotic interval of a method with a "
+        "confusion matrix such as SCM-L.",
+    )
 
 
 def _of_counts(

@@ -200,9 +200,10 @@ def resample(
     C, M, moves = soft.conditional[:, seen], len(y_proba_target), np.zeros((N_RESAMPLES, K))
     if K <= MOST_SOLVED:
         q = y_proba_target.mean(axis=0, dtype=np.float64)
-        columns = (one[:, seen] for one in reweighted_columns(y_proba, y, weights))
-        drawn_q = np.maximum([q, *(q + noise)], 0.0)
-        problems = Mixtures.of(np.array([C, *columns]), M * drawn_q)
+        columns = (one[:, seen] for one in reweighted_columns(y_proba, y, list(weights)))
+        stack, drawn_q = np.array([C, *columns]), np.maximum([q, *(q + noise)], 0.0)
+        # decisions that validation never made tell nothing
+        problems = Mixtures.of(stack, M * np.where(stack.any(axis=2), drawn_q, 0.0))
         centre, *solved = maximise(problems, tol=SOLVED).value
         moves[:, seen] = solved - centre
     else:

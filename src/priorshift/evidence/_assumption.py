@@ -250,9 +250,9 @@ class _Comparison:
         root = np.sqrt(priors)
         scaled = A * root
         normal = scaled.T @ scaled + np.eye(seen.size)
-        *moves, ones = np.linalg.solve(normal, np.column_stack([scaled.T, root])).T
-        moves = np.array(moves) - np.outer(moves @ root / (ones @ root), ones)
-        response = root[:, None] * moves.T
+        solved = np.linalg.solve(normal, np.column_stack([scaled.T, root]))
+        moves, ones = solved[:, :-1], solved[:, -1]
+        response = root[:, None] * (moves - np.outer(ones, root @ moves / (root @ ones)))
         variance = (response**2).sum(axis=1)
         features = Features.of(samples)
         n, total = samples.n_val, np.zeros((seen.size, features.values.shape[1]))

@@ -22,11 +22,11 @@ from scipy.sparse import csr_array
 from priorshift._typing import Floats, Indices, Mask, Vector
 from priorshift.border import (
     NO_PRIOR,
-    is_array,
     map_rows,
     multiply,
     row_blocks,
     single_threaded_blas,
+    whole,
 )
 from priorshift.intervals._interval import IntervalRequest, PriorInterval, wilson_bounds
 from priorshift.solvers import Mixture
@@ -141,8 +141,8 @@ def _reaches(
     problem: Mixture, p: Vector, paths: Vector, drop: Vector, variance: Vector
 ) -> tuple[Vector, Vector]:
     """Return how far up and down its path each class gets until the likelihood has fallen."""
-    A, n, up, down = problem.A, problem.A.shape[0], np.empty_like(p), np.empty_like(p)
-    assert is_array(A)  # a bound takes dozens of passes
+    A = whole(problem.A)  # a bound takes dozens of passes
+    n, up, down = A.shape[0], np.empty_like(p), np.empty_like(p)
     mixed = multiply(A, problem.scale * p)
     for part in row_blocks(p.size, n, CLASS_BLOCK_BYTES):
         with np.errstate(over="ignore"):

@@ -23,7 +23,11 @@ from typing import overload
 import numpy as np
 
 from priorshift._typing import Floats, Indices, Vector
-from priorshift.border import is_sparse, map_rows, single_threaded_blas
+from priorshift.border import (
+    is_wide,
+    map_rows,
+    single_threaded_blas,
+)
 from priorshift.solvers._interior_point import (
     COARSE_GAP,
     MANY_CLASSES,
@@ -112,7 +116,7 @@ def maximise(
 def _maximise(problem: Mixture, p: Vector, tol: float, max_iter: int) -> Solution:
     curvature = Curvature(problem)
     vertex = curvature.exact
-    if is_sparse(problem.A) and problem.n_classes > MANY_CLASSES:
+    if is_wide(problem.A, MANY_CLASSES):
         curvature = MatrixFree(problem)
         point, n_iter = leap(problem, p, tol, max_iter)
     else:  # Newton's matrix may cost a few passes, or many

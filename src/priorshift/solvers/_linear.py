@@ -7,6 +7,8 @@ would not be sparse, LSMR (Fong and Saunders, 2011) finds the pseudo-inverse's s
 """
 
 import warnings
+from functools import singledispatch
+from typing import Any
 
 import numpy as np
 from scipy.linalg.lapack import dgecon, dgetrf
@@ -34,7 +36,8 @@ LARGEST_CONDITION = 1e13
 """Beyond it, a matrix counts as singular."""
 
 
-def condition_number(M: Vector | SparseBlock) -> float:
+@singledispatch
+def condition_number(M: Any) -> float:
     """Return the ratio of the largest to the smallest singular value, infinite when singular.
 
     Examples
@@ -43,8 +46,6 @@ def condition_number(M: Vector | SparseBlock) -> float:
     >>> round(condition_number(np.array([[0.8, 0.2], [0.2, 0.8]])), 3)
     1.667
     """
-    if isinstance(M, SparseBlock):
-        return sparse_condition(M)
     largest, smallest = singular_range(M)
     return largest / smallest if smallest else np.inf
 
@@ -63,7 +64,8 @@ def singular_range(M: Vector) -> tuple[float, float]:
     return float(values[0]), float(values[-1]) if full else 0.0
 
 
-def solve_linear(M: Vector | SparseBlock, q: Vector) -> Vector:
+@singledispatch
+def solve_linear(M: Any, q: Vector) -> Vector:
     """Return `M^-1 q`, by the pseudo-inverse where M is singular or not square.
 
     Examples
@@ -72,8 +74,6 @@ def solve_linear(M: Vector | SparseBlock, q: Vector) -> Vector:
     >>> solve_linear(np.array([[0.8, 0.2], [0.2, 0.8]]), np.array([1.0, 0.0]))
     array([ 1.33333333, -0.33333333])
     """
-    if isinstance(M, SparseBlock):
-        return solve_sparse(M, q)
     if M.shape[0] == M.shape[1] and np.isfinite(condition_number(M)):
         solution = np.linalg.solve(M, q)
     else:
@@ -102,10 +102,9 @@ def invert(C: Vector) -> Vector:
     return np.linalg.pinv(C, rcond=limit).astype(np.float64, copy=False)
 
 
-def is_singular(M: Vector | SparseBlock) -> bool:
+@singledispatch
+def is_singular(M: Any) -> bool:
     """Tell whether some columns of M are mixtures of others, at the price of one factorisation.
-
-    Of a sparse matrix only what its empty rows tell: fewer rows than columns.
 
     Examples
     --------
@@ -113,8 +112,6 @@ def is_singular(M: Vector | SparseBlock) -> bool:
     >>> is_singular(np.array([[0.8, 0.2], [0.2, 0.8]])), is_singular(np.full((2, 2), 0.5))
     (False, True)
     """
-    if isinstance(M, SparseBlock):
-        return int(np.count_nonzero(M.squares())) < M.shape[1]
     if M.shape[0] == M.shape[1]:
         factors, _, failed = dgetrf(M)
         inverse_condition, _ = dgecon(factors, float(np.abs(M).sum(axis=0).max()))
@@ -123,7 +120,14 @@ def is_singular(M: Vector | SparseBlock) -> bool:
     return bool(np.isinf(condition_number(M)))
 
 
-def undetermined(M: Vector) -> Mask:
+@is_singular.register
+def _(M: SparseBlock) -> bool:
+    """Tell what empty rows tell: fewer rows than columns."""
+    return int(np.count_nonzero(M.squares())) < M.shape[1]
+
+
+@singledispatch
+def undetermined(M: Any) -> Mask:
     """Tell which unknowns of `M x = q` may change while q stays: those that its null space moves.
 
     Examples
@@ -143,6 +147,13 @@ def _cutoff(M: Vector) -> float:
     return max(M.shape) * float(np.finfo(np.float64).eps)
 
 
+@undetermined.register
+def _(M: SparseBlock) -> Mask:
+    """Name none: it would take a dense decomposition."""
+    return np.zeros(M.shape[1], dtype=bool)
+
+
+@solve_linear.register
 def solve_sparse(M: SparseBlock, q: Vector) -> Vector:
     """Return the solution of `M x = q`, that of least squares where M is singular or not square.
 
@@ -174,6 +185,7 @@ def solve_sparse(M: SparseBlock, q: Vector) -> Vector:
     return x
 
 
+@condition_number.register
 def sparse_condition(M: SparseBlock) -> float:
     """Estimate the condition number in the 1-norm, infinite where M is singular.
 
