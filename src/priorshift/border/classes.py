@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from numbers import Real
 from typing import Any
 
@@ -196,10 +197,13 @@ def ordered(predictions: Predictions, classes: Labels, name: str = "y_proba") ->
             )
         return predictions
     if not same:
+        wanted = [str(label) for label in classes.tolist()]
+        missing = [label for label in wanted if label not in at]
+        close = get_close_matches(missing[0], [column for column in at if column not in wanted], 1)
+        hint = f"Did you mean {close[0]!r}? Rename it" if close else "Rename the columns"
         raise ValueError(
-            f"the columns of {name} ({some(names)}) are not the classes "
-            f"({some(classes.tolist())}); rename them, or pass a plain array whose columns are in "
-            "class order."
+            f"{name} has no column {some(missing)}; it has {some(list(at))}, which are not the "
+            f"classes. {hint}, or pass a plain array whose columns are in class order."
         )
     order = [at[str(label)] for label in classes.tolist()]
     if order == list(range(len(order))):
