@@ -260,7 +260,7 @@ def test_duplicate_classes(classes):
 def test_frames_whose_header_is_not_the_classes():
     est = ps.SCML().fit(pd.DataFrame(VALID, columns=list("abc")), list("abcabc"))
     message = complaint(est.estimate, pd.DataFrame(VALID, columns=list("abd")))
-    assert_says(message, "columns of y_proba", "'d'", "'c'", "rename them")
+    assert_says(message, "y_proba has no column 'c'", "'d'", "Rename the columns")
 
 
 # Labels
