@@ -1313,7 +1313,9 @@ def _facts_of_kind(
     kind = numbers.kind
     if numbers.explained is not None:
         if kind.explained is None:
-            yield fact("nothing_changed", n_val=data.y_val.size, n_target=data.n_target)
+            noticed = test is not None and test.rejected
+            sizes = {"n_val": data.y_val.size, "n_target": data.n_target}
+            yield fact("little_changed" if noticed else "nothing_changed", **sizes)
         else:
             size = {"share": kind.explained, "low": kind.low, "high": kind.high}
             yield fact("explained", **size)
