@@ -9,6 +9,8 @@ or by drawing rows of each class in proportion to its prior. What a classifier w
 computed here as well.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
