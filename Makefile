@@ -67,12 +67,12 @@ chromium: ## install Debian's Chromium, for the tests of the report (needs root)
 # Each begins with its own half of the files, and takes from the other's end when it is done.
 PROCESSES ?= auto
 PYTEST_OPTIONS := --numprocesses $(PROCESSES) --dist worksteal
-test unit fuzz test-extras test-newest test-oldest data quality: export OPENBLAS_NUM_THREADS := 1
-test unit fuzz test-extras test-newest test-oldest data quality: export OMP_NUM_THREADS := 1
-test unit fuzz test-extras test-newest test-oldest data quality: export MKL_NUM_THREADS := 1
+test unit fuzz mutants test-extras test-newest test-oldest data quality: export OPENBLAS_NUM_THREADS := 1
+test unit fuzz mutants test-extras test-newest test-oldest data quality: export OMP_NUM_THREADS := 1
+test unit fuzz mutants test-extras test-newest test-oldest data quality: export MKL_NUM_THREADS := 1
 test-extras: export PYSPARK_PYTHON := $(CURDIR)/.venv-extras/bin/python
 
-.PHONY: test lint types imports unit fuzz test-extras test-newest test-oldest format pre-commit
+.PHONY: test lint types imports unit fuzz mutants test-extras test-newest test-oldest format pre-commit
 test: lint types imports unit ## everything that must pass: lint, types, imports, unit
 
 lint: .venv/.stamp ## check style and formatting
@@ -90,6 +90,9 @@ unit: .venv/.stamp ## run tests and doctests, with coverage
 
 fuzz: .venv/.stamp ## give hostile inputs to the library and the command line (N=, SEED=, SECONDS=, CASE=)
 	$(BIN)/python -m lab fuzz $(if $(N),--calls $(N)) $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(CASE),--case $(CASE))
+
+mutants: .venv/.stamp ## swap operators one at a time, and count the swaps that tests notice (ROOMS=, SAMPLE=, SEED=)
+	$(BIN)/python -m lab mutants $(if $(ROOMS),--rooms $(ROOMS)) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED))
 
 test-extras: .venv-extras/.stamp docs ## run the tests that need PyTorch, ONNX, boosters, databases, Dask or Spark (Java 17), and build the documentation
 	.venv-extras/bin/python -m pytest $(PYTEST_OPTIONS) tests/extras tests/border/test_tensors.py src/priorshift/torch_sampler.py src/priorshift/border lab

@@ -6,6 +6,7 @@ from importlib import import_module
 COMMANDS = {
     "benchmark": ("paper.commands", "run an experiment of the paper on stored outputs"),
     "train": ("paper.commands", "train a classifier of the paper (extra train)"),
+    "hours": ("paper.hours", "how long the paper's classifiers train, here and on a GPU"),
     "networks": ("paper.runs", "train the networks of the reproduction, and store their outputs"),
     "reproduction": ("paper.reproduction", "the paper's tables on real outputs, and its claims"),
     "summary": ("paper.claims", "the tables that `reproduction` wrote, side by side"),
@@ -26,6 +27,7 @@ COMMANDS = {
     "clusters": ("clusters", "passes on Dask and Spark"),
     "exports": ("exports", "every way an adapter can travel"),
     "fuzz": ("fuzz.runner", "hostile inputs for every public entry point"),
+    "mutants": ("mutants", "how many swapped operators the tests notice"),
     "fashion-lt": ("fashion_lt", "make the bundled data set again"),
 }
 """Each command: its module, and what it does."""

@@ -69,7 +69,7 @@ def blank_figures(monkeypatch):
     """
     from priorshift.report import _figures
 
-    monkeypatch.setattr(_figures, "_draw", lambda *_, **__: "<svg></svg>")
+    monkeypatch.setattr(_figures, "draw_svg", lambda *_, **__: "<svg></svg>")
 
 
 @pytest.fixture

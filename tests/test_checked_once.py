@@ -11,7 +11,6 @@ from click.testing import CliRunner
 from scipy.sparse import csr_array
 
 import priorshift as ps
-from priorshift import counts as statistics
 from priorshift.border import (
     ArrayTable,
     Predictions,
@@ -21,7 +20,8 @@ from priorshift.border import (
     check_proba,
     ordered,
 )
-from priorshift.cli import _classes, main
+from priorshift.border import rows as table_rows
+from priorshift.cli import _read, main
 from priorshift.compare import compare
 from priorshift.evidence import detect_shift
 from priorshift.files._arrow_rows import ParquetRows
@@ -58,13 +58,13 @@ def scans(monkeypatch):
 def confusions(monkeypatch):
     """Count how often probabilities are summed by label over all rows, and how often weighted."""
     counted = Counter()
-    add_up = statistics._SumByClass.__call__
+    add_up = table_rows._SumBy.__call__
 
     def counting(self, block, rows):
         counted[rows.stop if self.weight is None else "weighted"] += rows.start == 0
         return add_up(self, block, rows)
 
-    monkeypatch.setattr(statistics._SumByClass, "__call__", counting)
+    monkeypatch.setattr(table_rows._SumBy, "__call__", counting)
     return counted
 
 
@@ -159,7 +159,7 @@ def test_commands_check_each_file_once(
 
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", counting)
     if large:
-        monkeypatch.setattr(_classes, "IN_MEMORY_BYTES", 0)
+        monkeypatch.setattr(_read, "IN_MEMORY_BYTES", 0)
     more = ["--output", str(tmp_path / "r.html")] if command == "report" else []
     result = CliRunner().invoke(main, [command, *files, *more])
     assert result.exit_code == 0, result.output
@@ -179,7 +179,7 @@ def test_a_large_file_is_decoded_once_for_the_check(files, monkeypatch):
         return blocks(table, part, n_rows)
 
     monkeypatch.setattr(ParquetRows, "blocks", counting)
-    monkeypatch.setattr(_classes, "IN_MEMORY_BYTES", 0)
+    monkeypatch.setattr(_read, "IN_MEMORY_BYTES", 0)
     result = CliRunner().invoke(main, ["estimate", *files, "--method", "scm-l"])
     assert result.exit_code == 0, result.output
     assert len(passes) == 3  # to check it, to count it, and to draw rows for the assessment

@@ -6,6 +6,7 @@ import sys
 from importlib.metadata import version
 from types import ModuleType
 
+import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -235,6 +236,90 @@ def test_estimating_before_fitting_says_so(method):
         est.estimate_counts(ps.DecisionCounts([1.0, 1.0], "hard", 2))
 
 
+# What every surface refuses, in words of its own
+
+WORLD = np.random.default_rng(0)
+Y = np.repeat([0, 1], 150)
+P = WORLD.dirichlet([1, 3], size=300)[np.arange(300), :] * 0.5 + 0.5 * np.eye(2)[Y]
+HUGE = 10**5000
+"""More digits than Python writes out."""
+
+SEEDED = {
+    "assess": lambda seed: ps.assess(P, Y, P, random_state=seed),
+    "rows_to_label": lambda seed: ps.assess(P, Y, P).rows_to_label(P, n=5, random_state=seed),
+    "backtest": lambda seed: ps.backtest(P, Y, np.arange(300) % 2, random_state=seed),
+    "auto": lambda seed: ps.Auto(random_state=seed).fit(P, Y).estimate(P),
+    "em-bcts": lambda seed: ps.CalibratedEM(random_state=seed).fit(P, Y).estimate(P),
+    "bootstrap": lambda seed: (
+        ps.SCML().fit(P, Y).estimate(P, 0.9, seed, interval_method="bootstrap", n_resamples=20)
+    ),
+    "bayesian": lambda seed: ps.CML().fit(P, Y).estimate(P, 0.9, seed, interval_method="bayesian"),
+    "detect_shift": lambda seed: ps.detect_shift(P, Y, P, random_state=seed),
+    "check_assumption": lambda seed: ps.check_assumption(P, Y, P, random_state=seed),
+    "sample_indices": lambda seed: ps.sample_indices(Y, [0.5, 0.5], random_state=seed),
+    "adapt_proba_interval": lambda seed: ps.adapt_proba_interval(
+        np.eye(3), np.full(3, 1 / 3), np.full(3, 1 / 3), interval=[[0, 1]] * 3, random_state=seed
+    ),
+    "ConformalSets": lambda seed: ps.ConformalSets("randomised-aps", random_state=seed).fit(
+        P, Y, target_priors=[0.5, 0.5]
+    ),
+    "PriorMonitor": lambda seed: ps.PriorMonitor(random_state=seed).fit(P, Y),
+}
+
+
+@pytest.mark.parametrize("surface", SEEDED)
+def test_random_states_that_are_none(surface):
+    for seed in (-1, "x", 1.5):
+        with pytest.raises(ValueError, match="random_state must be None, a whole number"):
+            SEEDED[surface](seed)
+
+
+NOT_METHODS = {
+    "assess": lambda method: ps.assess(P, Y, P, method=method),
+    "backtest": lambda method: ps.backtest(P, Y, np.arange(300) % 3, method=method),
+    "estimate_groups": lambda method: ps.estimate_groups(method, P, Y),
+    "PriorMonitor": lambda method: ps.PriorMonitor(method).fit(P, Y),
+    "get_estimator": ps.get_estimator,
+}
+
+
+@pytest.mark.parametrize("surface", NOT_METHODS)
+def test_methods_that_are_none(surface):
+    for method in (3, [], ps.EM):
+        with pytest.raises((ValueError, TypeError), match=r"no estimator|estimator must be a"):
+            NOT_METHODS[surface](method)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ps.decide(P, {(0, 1): HUGE}),
+        lambda: ps.decide(P, 1e160 * (1 - np.eye(2))),
+        lambda: ps.decide(P, reject=HUGE),
+        lambda: ps.assess(P, Y, P, costs=1e160 * (1 - np.eye(2))),
+        lambda: ps.adapt_proba(P, [0.5, 0.5], [0.5, 0.5], strength=HUGE),
+        lambda: ps.MAP(alpha=HUGE).fit(P, Y).estimate(P),
+        lambda: ps.EM(max_iter=HUGE).fit(P, Y).estimate(P),
+        lambda: ps.EM(tol=HUGE).fit(P, Y).estimate(P),
+        lambda: ps.SCML().fit(P, Y).estimate(P, HUGE),
+        lambda: ps.SCML().fit(P, Y).estimate(P, 0.9, n_resamples=HUGE),
+        lambda: ps.Confusion.from_rates(
+            sensitivity=0.9, specificity=0.9, n_positive=HUGE, n_negative=1
+        ),
+        lambda: ps.CML().fit(P, Y).estimate_counts([HUGE, 1]),
+        lambda: ps.sample_indices(Y, [0.5, 0.5], HUGE),
+        lambda: ps.labels_needed(width=HUGE),
+        lambda: ps.labels_needed(width=1e-300),
+        lambda: ps.TopK([[0]], [[0.5]], HUGE, rest="spread"),
+        lambda: ps.get_estimator(HUGE),
+    ],
+)
+def test_numbers_of_any_size_are_refused_in_words(call):
+    with pytest.raises(ValueError, match=r"(must|no estimator).*;") as refused:
+        call()
+    assert len(str(refused.value)) < 500
+
+
 # What importing costs
 
 
@@ -270,3 +355,17 @@ def test_arrays_need_no_frame_library():
         "print(ps.SCML().fit(P, [0, 1]).estimate(P).priors.round(3))\n"
     )
     assert run_python(code).stdout.strip() == "[0.5 0.5]"
+
+
+def test_signatures_are_short_enough_to_read():
+    """help(ps.decide) names types as the source does, not as NumPy spells them out."""
+    shown = {}
+    for name in ps.__all__:
+        found = getattr(ps, name)
+        made = {name: found} if inspect.isfunction(found) else {}
+        if inspect.isclass(found):
+            methods = inspect.getmembers(found, inspect.isfunction)
+            made = {f"{name}.{key}": method for key, method in methods if key[0] != "_"}
+        shown |= {key: str(inspect.signature(one)) for key, one in made.items()}
+    assert "decide" in shown
+    assert [key for key, said in shown.items() if "numpy._typing" in said or "dtype[" in said] == []

@@ -949,3 +949,12 @@ def test_adapting_warns_where_more_than_the_balance_changed():
     with pytest.warns(ps.PriorShiftWarning, match="explains only"):
         wrapped.adapt(moved)
     wrapped.adapt(np.vstack([X[y == 1], X[y == 0][:100]]))  # prior shift: not a word
+
+
+def test_costs_must_fit_the_classes_when_fitting(rng):
+    X, y = rng.normal(size=(60, 2)), np.arange(60) % 3
+    model = ps.PriorAdaptedClassifier(
+        GaussianNB(), prior_estimator=ps.SCML(), costs=np.ones((3, 4))
+    )
+    with pytest.raises(ValueError, match=r"one column per class here \(3\); got 4"):
+        model.fit(X, y)

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from lab.fuzz import inputs
 from lab.fuzz.inputs import Rng, chance, pick
 from lab.fuzz.outcomes import BadAnswerError
-from priorshift import available_estimators
+from priorshift import Adapter, available_estimators
 from priorshift.cli import main
 
 EXIT_CODES = {0, 1, 2, 3}
@@ -27,6 +27,7 @@ FOREIGN_WARNING = re.compile(
     r"Warning: (invalid value|divide by zero|overflow|underflow|Mean of empty|Degrees of|Input)"
 )
 METHODS = tuple(available_estimators())
+GOALS = ("accuracy", "balanced_accuracy", "log_loss")
 OTHERS = {"id", "label", "decided", "known", "site", "day"}
 """Columns that hold no predictions."""
 SUFFIXES = (*(".csv",) * 3, *(".npz",) * 2, ".parquet", ".arrow", ".feather", ".npy")
@@ -153,6 +154,15 @@ class Scene:
             damage(rng, path)
         return str(path)
 
+    def labels_apart(self) -> list[str]:
+        """Write labels of validation to a file of their own, in another order, and name its key."""
+        path, known = self.folder / "apart.csv", np.asarray(self.names)
+        order = self.rng.permutation(self.index.size)[: -1 if self.bad(0.3) else None]
+        rows = [(f"row {i}", known[self.index[i]]) for i in order]
+        with path.open("w", encoding="utf-8", newline="") as stream:
+            csv.writer(stream).writerows([("id", "truth"), *rows])
+        return ["--labels", str(path), *self.maybe(0.5, "--key", self.one(("id",), ("nope", "")))]
+
     def output(self, *suffixes: str) -> str:
         """Name a file to write: mostly a good one; now and then one that exists."""
         path = self.folder / f"output{self.one(suffixes, ('.txt', '', '.csv', '.xyz'))}"
@@ -238,6 +248,11 @@ def _data(scene: Scene, *, validation: float = 0.97) -> list[str]:
     named = ",".join(map(str, scene.names))
     wrong = ("site", "nope", "", ",", f"{named},id")
     words += scene.maybe(0.1, "--class-columns", scene.one((named,), wrong))
+    if scene.bad(0.1):
+        words += ["--positive-class", pick(rng, (str(scene.names[0]), "nope"))]
+    words += scene.maybe(0.1, "--drop-missing") + scene.maybe(0.05, "--any-size")
+    if validation and chance(rng, 0.15):
+        words += scene.labels_apart()
     return words + scene.maybe(0.05, "--renormalise")
 
 
@@ -265,30 +280,72 @@ def _output(scene: Scene, how_often: float, *suffixes: str) -> list[str]:
     return ["--output", "-" if chance(scene.rng, 0.05) else scene.output(*suffixes)]
 
 
+def _csv_output(scene: Scene, how_often: float) -> list[str]:
+    return _output(scene, how_often, ".json", ".csv") + scene.maybe(0.1, "--safe-csv")
+
+
 def _like_target(words: list[str]) -> tuple[str, ...]:
     return tuple({Path(word).suffix for word in words if "target." in word})
 
 
 def _estimate(scene: Scene) -> list[str]:
     words = _data(scene, validation=0.9) + _method(scene) + _level(scene)
-    return words + scene.maybe(0.5, "--json") + _output(scene, 0.3, ".json", ".csv")
+    if chance(scene.rng, 0.2):
+        path = scene.folder / "adapter.json"
+        scene.outputs.append(path)
+        words += ["--save-adapter", str(path)]
+    words += scene.maybe(0.1, "--goal", scene.one(GOALS, ("x",)))
+    return words + scene.maybe(0.5, "--json") + _csv_output(scene, 0.3)
 
 
 def _assess(scene: Scene) -> list[str]:
     words = _data(scene) + _doors(scene) + _method(scene, ("ppi", *METHODS), how_often=0.3)
     words += scene.maybe(0.3, "--confidence-level", scene.one(("0.9", "0.5"), ("0", "x")))
-    return words + scene.maybe(0.5, "--json") + _output(scene, 0.3, ".json")
+    words += scene.maybe(0.2, "--history-column", scene.one(("site", "day"), ("nope", "id")))
+    words += scene.maybe(0.2, "--assume-prior-shift")
+    words += scene.maybe(0.1, "--goal", scene.one(GOALS, ("x",)))
+    if chance(scene.rng, 0.2):
+        path = scene.folder / "rows.csv"
+        scene.outputs.append(path)
+        words += ["--rows-to-label", str(path)]
+        words += scene.maybe(0.5, "--n-labels", scene.one(("1", "40"), ("0", "x", "-3")))
+    if chance(scene.rng, 0.15):
+        path = scene.folder / "known.csv"
+        text = "id,label\n" + "".join(
+            f"row {i},{scene.names[k]}\n" for i, k in enumerate(scene.target_index[:20])
+        )
+        path.write_text(scene.one((text,), ("", "id\n", text[:-3], text + "row 0,x\n")))
+        words += ["--target-labels", str(path)]
+    return words + scene.maybe(0.5, "--json") + _csv_output(scene, 0.3)
 
 
 def _adapt(scene: Scene) -> list[str]:
     words = _data(scene, validation=0.9) + _method(scene)
     words += scene.maybe(0.25, "--known-priors", scene.priors())
+    words += scene.maybe(0.2, "--decision-column", scene.one(("chosen",), ("id", "", "label")))
+    words += scene.maybe(0.1, "--overwrite") + scene.maybe(0.1, "--safe-csv")
+    if chance(scene.rng, 0.15):
+        path = scene.folder / "adapter.json"
+        K = scene.K
+        made = Adapter([str(name) for name in scene.names], np.full(K, 1 / K), np.full(K, 1 / K))
+        path.write_text(scene.one((made.to_json(),), ("", "{}", made.to_json()[:-9])))
+        words += ["--adapter", str(path)]
     return words + scene.maybe(0.4, "--json") + _output(scene, 0.95, *_like_target(words))
 
 
 def _compare(scene: Scene) -> list[str]:
     words = _data(scene) + _method(scene, how_often=1) + _method(scene)
-    return words + scene.maybe(0.5, "--json") + _output(scene, 0.3, ".json", ".csv")
+    return words + scene.maybe(0.5, "--json") + _csv_output(scene, 0.3)
+
+
+def _backtest(scene: Scene) -> list[str]:
+    scene.index = np.concatenate([scene.index] * int(scene.rng.integers(1, 9)))
+    words = [str(scene.write("validation", scene.index, labelled=True))]
+    words += ["--group-column", scene.one(("site", "day"), ("nope", "id"))]
+    words += _method(scene, how_often=0.3) + scene.maybe(0.2, "--ordered")
+    words += scene.maybe(0.2, "--goal", scene.one(GOALS, ("x",)))
+    words += ["--logits"] if scene.logits else []
+    return words + scene.maybe(0.4, "--json") + _csv_output(scene, 0.3)
 
 
 def _test(scene: Scene) -> list[str]:
@@ -297,6 +354,7 @@ def _test(scene: Scene) -> list[str]:
     words += scene.maybe(0.3, "--alpha", scene.one(("0.05", "0.5"), ("0", "2", "nan")))
     words += scene.maybe(0.2, "--alternative", scene.one(("0", "0.2", "1"), ("-1", "x")))
     words += scene.maybe(0.3, "--fail-on-shift") + scene.maybe(0.5, "--json")
+    words += scene.maybe(0.2, "--seed", scene.one(("0", "7"), ("-1", "x", str(10**40))))
     return words + _output(scene, 0.3, ".json")
 
 
@@ -329,6 +387,8 @@ def _monitor(scene: Scene) -> list[str]:
         periods = scene.one(("day", "week", "value"), ("0", "x", "7"))
     words += ["--every", periods]
     words += scene.maybe(0.3, "--online", pick(scene.rng, ("flh-ftl", "window", "exponential")))
+    words += scene.maybe(0.1, "--window", scene.one(("2", "10"), ("0", "x")))
+    words += scene.maybe(0.1, "--half-life", scene.one(("1", "0.5"), ("0", "x")))
     words += scene.maybe(0.2, "--alarm-level", scene.one(("0.05", "0.9"), ("0", "x")))
     if chance(scene.rng, 0.4):
         state = scene.folder / "state.npz"
@@ -381,6 +441,7 @@ COMMANDS: dict[str, Callable[[Scene], list[str]]] = {
     "adapt again": _adapt,
     "nonsense": _nonsense,
     "report": _report,
+    "backtest": _backtest,
     "assess": _assess,
     "check": _check,
     "plan": _plan,

@@ -1,7 +1,11 @@
 """The public entry points, each called with what a world of hostile inputs offers."""
 
+import sqlite3
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -587,7 +591,6 @@ def monitor(world: World) -> Any:
         half_life=world.number((0.1, 5.0), 0.05),
         unit=pick(rng, ("batches", "rows")),
         alarm_level=world.number((0.05, 0.5), 0.05),
-        max_history=world.number((1, 100), 0.05),
         random_state=world.seed(),
     )
     made.fit(world.val(), world.labels(), **world.source())
@@ -886,3 +889,201 @@ def adapter(world: World) -> Any:
     adapted = again(world.target())
     again.decide(world.y_proba)
     return Proba(adapted)
+
+
+@entry
+def export_sql(world: World) -> Any:
+    """Export an adaptation as SQL with any names, and run it where a database is at hand."""
+    rng = world.rng
+    made = estimator(world, pick(rng, ("em", "scm-l", "auto", "em-bcts", "bbse-s")))
+    made.fit(world.y_proba_val, np.asarray(world.names)[world.index], **world.source())
+    exported = made.estimate(world.y_proba).adapter
+    table = pick(rng, ("scores", "some table", 'a"b', "x; DROP TABLE scores", ("main", "a.b")))
+    columns: Any = [pick(rng, ("p", 'p"', "p'", "p--", "é")) + str(k) for k in range(world.K)]
+    if chance(rng, world.often(0.3)):
+        wrong = (columns[:-1], columns[:1] * world.K, "x", None, {}, [""] * world.K, ["a\0"])
+        columns = pick(rng, wrong)
+    world.note("columns", columns)
+    dialect = pick(rng, ("ansi", "duckdb", "postgres", "spark", "x", None))
+    if not chance(rng, world.often(0.3)):
+        dialect = pick(rng, ("ansi", "duckdb"))
+    statement = exported.to_sql(table, columns, dialect)
+    rows = world.y_proba[:20].astype(np.float64)
+    found = _select(statement, table, columns, rows, dialect)
+    if found is not None and not np.allclose(found, exported(rows), rtol=0, atol=1e-9):
+        raise BadAnswerError("SQL and NumPy adapt rows differently")
+    return None
+
+
+def _select(
+    statement: str, table: Any, columns: list[str], rows: np.ndarray, dialect: str
+) -> np.ndarray | None:
+    """Run a statement in SQLite, or in DuckDB if it is there; None if it cannot run."""
+    # SQLite writes out what nested queries name: of 40 classes, gigabytes
+    runs = {"ansi": len(columns) <= 5, "duckdb": find_spec("duckdb") is not None}
+    if not runs.get(dialect):
+        return None
+    quoted = ['"' + name.replace('"', '""') + '"' for name in columns]
+    parts = (table,) if isinstance(table, str) else table
+    parts = table.split(".") if isinstance(table, str) else parts
+    named = ".".join('"' + part.replace('"', '""') + '"' for part in parts)
+    create = f"CREATE TABLE {named} ({', '.join(f'{name} DOUBLE' for name in quoted)})"
+    insert = f"INSERT INTO {named} VALUES ({', '.join('?' * len(quoted))})"
+    with closing(_connect(dialect)) as connection:
+        connection.execute(create)
+        connection.executemany(insert, rows.tolist())
+        return np.array(connection.execute(statement).fetchall(), dtype=np.float64)
+
+
+def _connect(dialect: str) -> Any:
+    if dialect == "duckdb":
+        import duckdb
+
+        return duckdb.connect()
+    connection = sqlite3.connect(":memory:")
+    connection.create_function("LN", 1, lambda x: None if x is None else float(np.log(x)))
+    connection.create_function("EXP", 1, lambda x: None if x is None else float(np.exp(x)))
+    connection.create_function("GREATEST", -1, lambda *x: None if None in x else max(x))
+    return connection
+
+
+@entry
+def export_others(world: World) -> Any:
+    """Export an adaptation to JSON, ONNX and PyTorch, where they are installed."""
+    rng = world.rng
+    made = estimator(world, pick(rng, ("em", "scm-l", "auto", "em-bcts")))
+    made.fit(world.y_proba_val, np.asarray(world.names)[world.index], **world.source())
+    exported = made.estimate(world.y_proba).adapter
+    if ps.Adapter.from_json(exported.to_json()) != exported:
+        raise BadAnswerError("an adapter changed on its way through JSON")
+    rows = world.y_proba[:20].astype(np.float32)
+    if find_spec("onnxruntime"):
+        import onnxruntime
+
+        model = exported.to_onnx(precision=pick(rng, ("float64", "float32")))
+        session = onnxruntime.InferenceSession(model.SerializeToString())
+        adapted = session.run(["adapted"], {session.get_inputs()[0].name: rows})[0]
+        if not np.allclose(adapted, exported(rows), rtol=0, atol=1e-3):
+            raise BadAnswerError("ONNX and NumPy adapt rows differently")
+    if find_spec("torch"):
+        import torch
+
+        adapted = exported.to_torch()(torch.tensor(rows.astype(np.float64))).numpy()
+        if not np.allclose(adapted, exported(rows.astype(np.float64)), rtol=0, atol=1e-6):
+            raise BadAnswerError("PyTorch and NumPy adapt rows differently")
+    return None
+
+
+@entry
+def tensors(world: World) -> Any:
+    """Estimate from and adapt tensors of the array API, good or spoilt."""
+    xp = _array_api(world)
+    made = estimator(world, pick(world.rng, METHODS))
+    made.fit(world.y_proba_val, world.labels(), **world.source())
+    spoilt = inputs.hostile(world.rng, world.y_proba, None, world.often(0.5))
+    values = spoilt if type(spoilt) is np.ndarray and spoilt.dtype.kind in "fiu" else world.y_proba
+    target = xp.asarray(values.astype(pick(world.rng, ("f4", "f8")), order="C"))
+    found = made.estimate(target)
+    adapted = found.adapt(target)
+    if type(adapted) is not type(target):
+        raise BadAnswerError(f"tensors were adapted to {type(adapted).__name__}")
+    return found, Proba(np.asarray(adapted))
+
+
+def _array_api(world: World) -> Any:
+    names = [name for name in ("array_api_strict", "torch") if find_spec(name)]
+    return import_module(pick(world.rng, names)) if names else np
+
+
+# History, accuracy and what goes before
+
+
+def _history(world: World) -> tuple[Any, Any, Any]:
+    """Return predictions, labels and groups of more rows than other worlds have."""
+    rng = world.rng
+    drawn = rng.integers(world.K, size=int(rng.integers(150, 700)))
+    index = np.concatenate([np.arange(world.K), drawn])
+    rows = world.rows("y_proba_val", inputs.predictions(rng, index, world.K))
+    groups = np.arange(index.size) // 120
+    groups = groups if chance(rng, 0.5) else hostile_groups(world, index.size)
+    return rows, world.labels(index), world.note("groups", groups)
+
+
+@entry
+def backtest(world: World) -> Any:
+    """Replay labelled history by group."""
+    rng = world.rng
+    options: dict[str, Any] = {"method": pick(rng, ("auto", "em", "scm-l", "mean"))}
+    if chance(rng, 0.3):
+        options["costs"] = hostile_costs(world)
+    elif chance(rng, 0.3):
+        options["goal"] = pick(rng, ("balanced_accuracy", "log_loss"))
+    if chance(rng, 0.3):
+        options["ordered"] = pick(rng, (True, False, None))
+    given = {**world.classes(), **options, "random_state": world.seed()}
+    return ps.backtest(*_history(world), **given)
+
+
+@entry
+def assess_history(world: World) -> Any:
+    """Say whether to adapt, with groups of validation, and which rows to label."""
+    rng = world.rng
+    val, y, groups = _history(world)
+    given: dict[str, Any] = {"groups_val": groups}
+    if chance(rng, 0.3):
+        given["assume_prior_shift"] = world.number((True, False))
+    given |= {"method": pick(rng, ("auto", "em", "scm-l")), **world.source()}
+    found = ps.assess(val, y, world.target(), random_state=0, **given)
+    n = world.number((1, 5, 40))
+    n = 40 if isinstance(n, float) and n > 1e6 else n
+    rows = found.rows_to_label(world.target(), n=n, random_state=world.seed())
+    if rows.size and (rows.min() < 0 or rows.max() > world.target_index.size):
+        raise BadAnswerError("a row to label does not exist")
+    return found.to_dict()
+
+
+@entry
+def expected_accuracy(world: World) -> Any:
+    """Expect the accuracy on the target."""
+    given: dict[str, Any] = {"confidence_level": world.number((0.5, 0.95)), **world.classes()}
+    if chance(world.rng, 0.5):
+        given["priors"] = world.priors()
+    return ps.expected_accuracy(world.val(), world.labels(), world.target(), **given)
+
+
+@entry
+def renormalise(world: World) -> Any:
+    """Divide rows by their sums."""
+    scaled = world.y_proba * pick(world.rng, (1, 100, 1.0005, 0.98))
+    return Proba(ps.renormalise(world.rows("y_proba", scaled), **world.classes()))
+
+
+@entry
+def join_labels(world: World) -> Any:
+    """Join labels to rows by a key."""
+    import pandas as pd
+
+    rng, n = world.rng, world.index.size
+    keys: Any = np.arange(n) if chance(rng, 0.5) else np.array([f"row {i}" for i in range(n)])
+    frame = pd.DataFrame(world.y_proba_val).rename(columns=str).assign(key=keys)
+    names = np.asarray(world.names)[world.index]
+    labels = pd.DataFrame({"key": keys, "label": names}).sample(frac=1, random_state=world.seed())
+    if chance(rng, world.often(0.6)):
+        spoil = (
+            lambda f: f.iloc[:-1],
+            lambda f: pd.concat([f, f]),
+            lambda f: f.rename(columns={"key": "other"}),
+            lambda f: f.assign(key=None),
+            lambda f: f.drop(columns="label"),
+            lambda f: f.iloc[:0],
+            lambda f: f.assign(key=f.key.astype(str)),
+            lambda _: None,
+            lambda f: f.label.tolist(),
+        )
+        labels = pick(rng, spoil)(labels)
+    world.note("labels", labels)
+    on = pick(rng, ("key", None, "nope", 3) if chance(rng, world.often(0.3)) else ("key", None))
+    joined = ps.join_labels(frame, labels, on)
+    if len(joined) != n:
+        raise BadAnswerError(f"{n} rows were joined to {len(joined)}")
+    return None

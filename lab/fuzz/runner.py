@@ -6,7 +6,7 @@
 Each input must be answered well, or refused in words. By default there are a tenth as many
 relations as calls, a quarter as many command lines, and a new seed. `--seconds` stops after so
 long, whatever is left; `--case` runs one case alone, which its seed and name determine, and shows
-all of it.
+all of it. The exit code is 10 if a case failed.
 """
 
 import re
@@ -24,9 +24,12 @@ from lab.fuzz.entries import ENTRIES, World
 from lab.fuzz.outcomes import Outcome, judge
 from lab.show import parse
 
+FOUND = 10
+"""Exit code if a case failed, which no fuzzer returns that cannot start."""
+
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run cases until all are done or the time is up; return 1 if any failed."""
+    """Run cases until all are done or the time is up; return `FOUND` if any failed."""
     options = parse(
         __doc__,
         arguments,
@@ -41,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.case:
         outcome = run_case(seed, options.case, verbose=True)
         print(outcome.failure or outcome.kind)
-        return int(outcome.failure is not None)
+        return FOUND if outcome.failure else 0
     few, some = options.relations, options.commands
     numbers = {
         "call": options.calls,
@@ -56,7 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
             break
         report.add(case, run_case(seed, case))
     print(report.text())
-    return int(bool(report.failures))
+    return FOUND if report.failures else 0
 
 
 KINDS: dict[str, Mapping[str, Any]] = {

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lab.paper.distributions import IMBALANCES
+from lab.paper.distributions import IMBALANCES, OWN
 from lab.paper.experiments import EXPERIMENTS, WITHOUT_DATA, run_experiment
 from lab.paper.images import load_images
 from lab.paper.outputs import StoredOutputs
@@ -22,9 +22,14 @@ if TYPE_CHECKING:
 BENCHMARK = """Run an experiment of the paper on stored outputs; print its table, write its files.
 
   --data FILE                 an npz with train_logits, train_y, val_logits, val_y, test_logits,
-                              test_y; repeat the option for several classifiers
+                              test_y; several files are several classifiers
   --target-distribution NAME  class distribution of the target; may be repeated [default: UNI]
+  --target-priors FILE        priors of the target: a CSV with the columns class (0 to K - 1) and
+                              prior, or a list of `path label` that they are counted from, such as
+                              Places_LT_train.txt; may be repeated
   --method NAME               a further method beside the paper's; may be repeated
+  --lists FOLDER              of figures: has Places_LT_train.txt or ImageNet_LT_train.txt, whose
+                              long tails are drawn; may be repeated
   --quick                     two seeds instead of ten, and fewer sizes
   --output FOLDER             for CSV, Markdown and figures [default: benchmark]
 
@@ -34,7 +39,8 @@ Example: python -m lab benchmark gaussian --output results
 TRAIN = """Train a network as the paper does (extra train), and store its outputs for benchmark.
 
   --data FOLDER         with the data set as downloaded; you need not unpack archives
-  --source NAME         class distribution of the training images [default: LT]
+  --source NAME         class distribution of the training images; own keeps all of them
+                        [default: LT, and own for list]
   --largest N           training images of the most frequent class; 450 gives the counts of the
                         paper's CIFAR-100 [default: as many as there are]
   --retrain NAME        also train a second network, with a sampler that follows this distribution:
@@ -42,6 +48,7 @@ TRAIN = """Train a network as the paper does (extra train), and store its output
   --label-noise SHARE   of training images that get the label of a similar class, as web images
                         have; validation and test labels stay right
   --epochs N            scales the schedule [default: the paper's]
+  --learning-rate RATE  at the start [default: the paper's]
   --runs N              networks to train, one per seed; the paper has 10, or 5 for large images
   --seed N              the first seed
   --initial-weights F   PyTorch file of weights to start from
@@ -59,8 +66,10 @@ def benchmark(arguments: list[str] | None = None) -> None:
         BENCHMARK,
         arguments,
         experiment={"choices": tuple(EXPERIMENTS)},
-        data={"type": existing, "action": "append", "default": []},
-        target_distribution={"action": "append", "choices": targets},
+        data={"type": existing, "action": "extend", "nargs": "+", "default": []},
+        target_distribution={"action": "append", "choices": targets, "default": []},
+        target_priors={"type": existing, "action": "append", "default": []},
+        lists={"type": existing, "action": "append", "default": []},
         method={"action": "append", "choices": methods, "default": []},
         quick=False,
         output=Path("benchmark"),
@@ -72,9 +81,10 @@ def benchmark(arguments: list[str] | None = None) -> None:
         options.experiment,
         [StoredOutputs.load(path) for path in options.data],
         options.output,
-        targets=options.target_distribution or ("UNI",),
+        targets=[*options.target_distribution, *options.target_priors] or ("UNI",),
         quick=options.quick,
         methods=options.method,
+        lists=options.lists,
         progress=told,
     )
     print(text)
@@ -88,11 +98,12 @@ def train(arguments: list[str] | None = None) -> None:
         arguments,
         dataset={"choices": tuple(RECIPES), "required": True},
         data={"type": existing, "required": True},
-        source={"choices": tuple(IMBALANCES), "default": "LT"},
+        source={"choices": (*IMBALANCES, OWN)},
         largest=positive,
         retrain={"choices": tuple(IMBALANCES)},
         label_noise=0.0,
         epochs=positive,
+        learning_rate=float,
         runs={"type": positive, "default": 1},
         seed=0,
         initial_weights=existing,
@@ -102,9 +113,16 @@ def train(arguments: list[str] | None = None) -> None:
     torch = require_torch()
     device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
     n_epochs = options.epochs or RECIPES[options.dataset].n_epochs
-    how = {"source": options.source, "n_epochs": n_epochs, "largest": options.largest}
     plans = [
-        Plan(options.dataset, seed=seed, label_noise=options.label_noise, **how)
+        Plan(
+            options.dataset,
+            source=options.source or (OWN if options.dataset == "list" else "LT"),
+            seed=seed,
+            n_epochs=n_epochs,
+            largest=options.largest,
+            label_noise=options.label_noise,
+            learning_rate=options.learning_rate,
+        )
         for seed in range(options.seed, options.seed + options.runs)
     ]
     data = load_images(options.dataset, options.data)

@@ -37,6 +37,9 @@ IMBALANCES = {"UNI": 1.0, "LT": 100.0, "D1": 200.0, "D2": 50.0, "D3": 10.0, "D4"
 SUPPLEMENT = ("D1", "D2", "D3", "D4", "D5", "UNI")
 """Targets of the supplement's tables."""
 
+OWN = "own"
+"""The source that keeps all training images but those held out."""
+
 LONG_TAILS = {"Places365-LT": (365, 4980, 5, 62_500), "ImageNet-LT": (1000, 1280, 5, 115_846)}
 """Long-tailed training sets of Liu et al. (CVPR 2019): classes, images of the largest class, of the
 smallest, of all. They were drawn from Pareto distributions; see `pareto_counts`."""
@@ -158,7 +161,8 @@ def split(
 
     Validation has `n_val` images of every class. The most frequent class of the source keeps
     `largest` images. By default that is what remains of the smallest class: 450 if every class has
-    500 images and 50 are held out.
+    500 images and 50 are held out. The source "own" trains on all that are not held out, and holds
+    out at most half of a class.
 
     Examples
     --------
@@ -170,6 +174,11 @@ def split(
     """
     require_count(n_val, "n_val")
     available = np.bincount(y)
+    if source == OWN:
+        if largest is not None:
+            raise ValueError("the source 'own' keeps all images: leave out `largest`.")
+        held = np.minimum(n_val, available // 2)
+        return draw_parts(y, [available - held, held], rng)
     rest = int(available.min()) - n_val
     if largest is not None and largest > rest:
         raise ValueError(

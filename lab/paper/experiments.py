@@ -9,6 +9,7 @@ import numpy as np
 
 from lab.paper.claims import claims_as_markdown, few_as_markdown
 from lab.paper.distributions import SUPPLEMENT, require_known
+from lab.paper.images import published_counts
 from lab.paper.outputs import StoredOutputs
 from lab.paper.supplement import (
     SHOWN_SIZE,
@@ -32,7 +33,7 @@ from lab.paper.tables import (
     run_samples,
     run_tables,
 )
-from lab.paper.trials import COLUMNS, SHARE, Setting
+from lab.paper.trials import COLUMNS, SHARE, Setting, target_priors
 from lab.show import markdown
 from priorshift import get_estimator
 from priorshift.files import atomic_file, write_text
@@ -52,13 +53,14 @@ class Request:
 
     outputs: Sequence[StoredOutputs]
     folder: Path
-    targets: Sequence[str] = ("UNI",)
+    targets: Sequence[str | Path] = ("UNI",)
     n_seeds: int = SEEDS
     share: float = SHARE
     quick: bool = False
     methods: Sequence[str] = ()
     progress: Progress = iter
     prefix: str = ""
+    lists: Sequence[Path] = ()
 
     @property
     def draws(self) -> dict[str, Any]:
@@ -184,12 +186,12 @@ def sensitivity(request: Request) -> str:
 
 
 def figures(request: Request) -> str:
-    """Draw class distributions and the feasible set."""
+    """Draw class distributions and the feasible set; long tails from their lists if given."""
     from lab.paper.figures import draw_distributions, draw_feasible_set, draw_long_tails
 
     n_classes = request.outputs[0].n_classes if request.outputs else 100
     request.draw("distributions", draw_distributions(n_classes))
-    request.draw("long_tails", draw_long_tails())
+    request.draw("long_tails", draw_long_tails(published_counts(request.lists)))
     confusion = np.array([[0.7, 0.2, 0.1], [0.2, 0.6, 0.2], [0.1, 0.2, 0.7]])
     request.draw("feasible_set", draw_feasible_set(confusion))
     return (
@@ -222,9 +224,10 @@ def run_experiment(
     outputs: Sequence[StoredOutputs],
     folder: Path,
     *,
-    targets: Sequence[str] = ("UNI",),
+    targets: Sequence[str | Path] = ("UNI",),
     quick: bool = False,
     methods: Sequence[str] = (),
+    lists: Sequence[Path] = (),
     progress: Progress = iter,
 ) -> str:
     """Run an experiment, write its files into a folder, and return its table as Markdown.
@@ -237,12 +240,14 @@ def run_experiment(
         "gaussian", "figures" and "inconsistent" need none.
     folder : Path
         Where to write; created if necessary.
-    targets : sequence of str
-        Target distributions; "supplement" stands for all of `SUPPLEMENT`.
+    targets : sequence of str or Path
+        Target distributions, or files of priors; "supplement" stands for all of `SUPPLEMENT`.
     quick : bool, default=False
         Fewer seeds and sizes.
     methods : sequence of str
         Further estimators: each is a column of Tables 2 to 4 and a line of the figures.
+    lists : sequence of Path
+        Folders with the published lists of training images, whose long tails "figures" draws.
     progress : callable, optional
         Wraps the settings while they run, as `rich.progress.track` does.
     """
@@ -254,9 +259,14 @@ def run_experiment(
     if name in DRAWN:
         require_matplotlib()
     targets = SUPPLEMENT if tuple(targets) == ("supplement",) else tuple(targets)
+    for target in targets:
+        for one in outputs:
+            target_priors(target, one.n_classes)  # refuse a wrong file, too
     folder.mkdir(parents=True, exist_ok=True)
     n_seeds = QUICK_SEEDS if quick else SEEDS
-    request = Request(outputs, folder, targets, n_seeds, SHARE, quick, methods, progress)
+    request = Request(
+        outputs, folder, targets, n_seeds, SHARE, quick, methods, progress, lists=lists
+    )
     text = EXPERIMENTS[name](request)
     request.write(f"{name}.md", text)
     return text

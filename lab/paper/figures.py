@@ -8,6 +8,7 @@ import numpy as np
 from lab.paper.distributions import (
     IMBALANCES,
     LONG_TAILS,
+    Indices,
     Vector,
     distribution,
     long_tailed_counts,
@@ -89,19 +90,21 @@ def draw_distributions(n_classes: int) -> "Figure":
     return figure
 
 
-def draw_long_tails() -> "Figure":
+def draw_long_tails(published: Mapping[str, Indices] | None = None) -> "Figure":
     """Draw the images per class of the paper's long-tailed training sets, largest class first.
 
     CIFAR-100-LT* follows its formula. The lists of Places365-LT and ImageNet-LT are not part of
-    priorshift: their curves are Pareto tails with the published ends and sums (`pareto_counts`).
+    priorshift: without the counts that `published` gives, their curves are Pareto tails with the
+    published ends and sums (`pareto_counts`).
     """
     tails = {"CIFAR-100-LT*": long_tailed_counts(100, 450, IMBALANCES["LT"])}
-    tails |= {name: pareto_counts(*published) for name, published in LONG_TAILS.items()}
+    tails |= {name: pareto_counts(*ends) for name, ends in LONG_TAILS.items()}
+    tails |= published or {}
     figure, ax = _figure()
     for at, (name, counts) in enumerate(tails.items()):
-        rank = np.arange(1, counts.size + 1)
+        rank, sizes = np.arange(1, counts.size + 1), np.sort(counts)[::-1]
         style = series_style(at) | {"linestyle": ("-", "--", "-.")[at]}
-        ax.plot(rank, counts, markevery=[0, -1], label=f"{name}, {counts.size} classes", **style)
+        ax.plot(rank, sizes, markevery=[0, -1], label=f"{name}, {counts.size} classes", **style)
     ax.set(xlabel="class, by size", ylabel="training images", xscale="log", yscale="log")
     ax.legend(frameon=False, fontsize="small")
     bare(ax, "left", "bottom")

@@ -8,6 +8,7 @@ import io
 import json
 import tarfile
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -55,7 +56,7 @@ class ArrayImages:
 
 @dataclass(frozen=True, eq=False)
 class FileImages:
-    """Images in files, which are read when they are needed.
+    """Images in files, which are read when they are needed, several at a time.
 
     The shorter side is scaled to `size`, then the square of that size in the middle is cut out.
     """
@@ -67,9 +68,11 @@ class FileImages:
 
     def pixels(self, rows: Indices) -> Pixels:
         """Read some of the images."""
-        return np.stack([self._read(self.folder / self.paths[row]) for row in rows])
+        with ThreadPoolExecutor() as workers:  # threads do: Pillow decodes without Python's lock
+            return np.stack(list(workers.map(self._read, rows)))
 
-    def _read(self, path: Path) -> Pixels:
+    def _read(self, row: int) -> Pixels:
+        path = self.folder / self.paths[row]
         with path.open("rb") as stream:
             colour = _decoded(stream, str(path), self.size)
         scale = self.size / min(colour.size)
@@ -104,7 +107,8 @@ def load_images(dataset: str, folder: Path) -> ImageData:
 
     Parameters
     ----------
-    dataset : {"fashion-mnist", "cifar-10", "cifar-100", "places365-lt", "imagenet-lt"}
+    dataset : str
+        One of `LOADERS`.
     folder : Path
         Folder with the files as downloaded; you need not unpack archives.
     """
@@ -317,68 +321,103 @@ def _read_archive(path: Path, wanted: Sequence[str]) -> dict[str, bytes]:
     return found
 
 
-# Places365-LT and ImageNet-LT: the official image folders, and lists of `path label`
+# Images in folders, and lists of `path label`
 
-STEMS = {"places365-lt": "Places_LT", "imagenet-lt": "ImageNet_LT"}
-"""Names of the lists of Liu et al. (OLTR, 2019): Places_LT_train.txt, and so on."""
+LISTS = {
+    "places365": ("places365_train_standard.txt", None, "places365_val.txt"),
+    "places365-lt": ("Places_LT_train.txt", "Places_LT_val.txt", "Places_LT_test.txt"),
+    "imagenet-lt": ("ImageNet_LT_train.txt", "ImageNet_LT_val.txt", "ImageNet_LT_test.txt"),
+    "list": ("train.txt", "val.txt", "test.txt"),
+}
+"""Lists for training, validation if there is any, and testing: those of Places365, which tests on
+its validation images, of Liu et al. (OLTR, 2019), and yours, where val.txt may be missing."""
+
+ROOTS = {
+    "places365_train_standard.txt": ("data_256", "data_256_standard", "data_large"),
+    "places365_val.txt": ("val_256", "val_large"),
+}
+"""Folders that the paths of Places365's lists start from, which begin with a slash."""
 
 SIZE = 256
 """Side of the squares that are cut out of the images; training uses a part of them."""
 
 
 def load_listed(name: str, folder: Path) -> ImageData:
-    """Read the three lists of a long-tailed data set; images are read when they are needed.
+    """Read the lists of a data set; images are read when they are needed.
 
     The lists are in the folder, and their paths start there: `train/n01440764/...` for ImageNet,
     `data_256/a/airfield/...` for Places.
     """
-    train, val, test = (
-        _read_list(folder, f"{STEMS[name]}_{part}.txt") for part in ("train", "val", "test")
-    )
+    of_train, of_val, of_test = LISTS[name]
+    train, test = _listed_images(folder, of_train), _listed_images(folder, of_test)
+    val = None
+    if of_val is not None and (name != "list" or (folder / of_val).is_file()):
+        val = _listed_images(folder, of_val)
     counts = np.bincount(train.y)
     if not counts.all():
         raise ValueError(f"the training list of {name} has no image of class {counts.argmin()}.")
     for part in (val, test):
-        if part.y.max() >= counts.size:
+        if part is not None and part.y.max() >= counts.size:
             raise ValueError(
                 f"{name} has class {part.y.max()} in validation or test, but not in training."
             )
     return ImageData(name, counts.size, train, test, val)
 
 
-def _read_list(folder: Path, name: str) -> FileImages:
-    path = folder / name
+def _listed_images(folder: Path, name: str) -> FileImages:
+    paths, y = read_list(folder / name)
+    roots = (folder / root for root in ROOTS.get(name, ()))
+    root = next((root for root in roots if root.is_dir()), folder)
+    if not (root / paths[0]).is_file():
+        raise ValueError(f"{folder / name} names {paths[0]}, which is not in {root}.")
+    return FileImages(root, paths, y, SIZE)
+
+
+def read_list(path: Path) -> tuple[tuple[str, ...], Indices]:
+    """Read a list of `path label`: paths inside a folder, and labels 0 to K - 1."""
     if not path.is_file():
-        raise ValueError(
-            f"{path} is missing: put the lists of the long-tailed data set into the folder of its "
-            "images."
-        )
+        raise ValueError(f"{path} is missing: put the list into the folder of its images.")
     lines = [line for line in path.read_text("utf-8").splitlines() if line.strip()]
     pairs = [line.rpartition(" ") for line in lines]
-    bad = next((at for at, pair in enumerate(pairs) if not _is_good(pair)), None)
+    paths = [pair[0].strip() for pair in pairs]
+    if path.name in ROOTS:
+        paths = [each.removeprefix("/") for each in paths]
+    labels = [pair[2] for pair in pairs]
+    good = list(map(_is_good, paths, labels))
+    bad = None if all(good) else good.index(False)
     if bad is not None or not pairs:
         what = f"line {bad + 1} is {lines[bad]!r}" if bad is not None else "it is empty"
         raise ValueError(
             f"every line of {path} should be a path inside the folder and a label; {what}."
         )
-    paths = tuple(pair[0].strip() for pair in pairs)
-    if not (folder / paths[0]).is_file():
-        raise ValueError(f"{path} names {paths[0]}, which is not in {folder}.")
-    return FileImages(folder, paths, np.array([int(pair[2]) for pair in pairs]), SIZE)
+    return tuple(paths), np.array(labels, dtype=np.intp)
 
 
-def _is_good(pair: tuple[str, str, str]) -> bool:
-    path = PurePosixPath(pair[0].strip())
-    inside = bool(path.parts) and not path.is_absolute() and ".." not in path.parts
-    return inside and pair[2].isascii() and pair[2].isdigit()
+def published_counts(folders: Sequence[Path]) -> dict[str, Indices]:
+    """Return the images per class of the long-tailed training lists in some folders, by name."""
+    found = {}
+    for folder in folders:
+        known = {"Places365-LT": "places365-lt", "ImageNet-LT": "imagenet-lt"}
+        there = {name: folder / LISTS[each][0] for name, each in known.items()}
+        there = {name: path for name, path in there.items() if path.is_file()}
+        if not there:
+            lists = " or ".join(LISTS[each][0] for each in known.values())
+            raise ValueError(f"{folder} has no {lists}.")
+        found |= {name: np.bincount(read_list(path)[1]) for name, path in there.items()}
+    return found
+
+
+def _is_good(path: str, label: str) -> bool:
+    parts = PurePosixPath(path)
+    inside = bool(parts.parts) and not parts.is_absolute() and ".." not in parts.parts
+    return inside and label.isascii() and label.isdigit()
 
 
 LOADERS: dict[str, Callable[[Path], ImageData]] = {
     "fashion-mnist": load_fashion_mnist,
     "cifar-10": partial(load_cifar, "cifar-10"),
     "cifar-100": partial(load_cifar, "cifar-100"),
-    "places365-lt": partial(load_listed, "places365-lt"),
-    "imagenet-lt": partial(load_listed, "imagenet-lt"),
+    **{name: partial(load_listed, name) for name in LISTS},
 }
 """Every data set by name."""
 

@@ -226,9 +226,15 @@ class Scale:
 
     @classmethod
     def of(cls, images: Images, rows: Indices, device: str) -> "Scale":
-        """Measure both on the first training images."""
-        pixels = images.pixels(np.sort(rows[:N_FOR_SCALE]))
-        numbers = (pixels.mean(axis=(0, 1, 2)), np.maximum(pixels.std(axis=(0, 1, 2)), 1.0))
+        """Measure both on the first training images, by batches: large images fill the memory."""
+        n, total, squares = 0, 0, 0
+        for some in _batches(np.sort(rows[:N_FOR_SCALE])):
+            pixels = images.pixels(some)
+            n += pixels[..., 0].size
+            total += pixels.sum(axis=(0, 1, 2), dtype=np.int64)
+            squares += np.einsum("nhwc,nhwc->c", pixels, pixels, dtype=np.int64)
+        mean = total / n
+        numbers = (mean, np.maximum(np.sqrt(np.maximum(squares / n - mean**2, 0.0)), 1.0))
         return cls(*(torch.tensor(n, dtype=torch.float32, device=device) for n in numbers))
 
     def __call__(self, pixels: Pixels) -> Tensor:

@@ -6,6 +6,7 @@ And one that it lacks: how much hangs on learning rates, halving and thresholds.
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 
 import numpy as np
@@ -93,7 +94,7 @@ def example() -> Vector:
 def run_inconsistent(
     outputs: Sequence[StoredOutputs],
     *,
-    targets: Sequence[str] = ("UNI",),
+    targets: Sequence[str | Path] = ("UNI",),
     n_seeds: int = 10,
     share: float = SHARE,
     progress: Progress = iter,
@@ -116,7 +117,7 @@ def _inconsistency(setting: Setting, trial: Trial, method: str, solver: Solver) 
         priors, ratio = raw, prior_ratio(raw, trial.mean_prediction)
     return Inconsistency(
         setting.outputs.name,
-        setting.target,
+        setting.target_name,
         setting.calibrated,
         solver,
         method,
@@ -433,7 +434,7 @@ class _Likelihood:
 def run_sensitivity(
     outputs: Sequence[StoredOutputs],
     *,
-    target: str = "UNI",
+    target: str | Path = "UNI",
     methods: Sequence[str] = tuple(THRESHOLDS),
     n_seeds: int = 10,
     share: float = SHARE,
@@ -509,7 +510,7 @@ def _measured_variants(
     for rate, p, objective in zip(rates, P.T, problem.objective(P), strict=True):
         yield Sensitivity(
             setting.outputs.name,
-            setting.target,
+            setting.target_name,
             method,
             setting.seed,
             rate,

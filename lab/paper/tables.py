@@ -4,6 +4,7 @@ import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -152,7 +153,7 @@ def run_tables(
     names: Sequence[str],
     outputs: Sequence[StoredOutputs],
     *,
-    targets: Sequence[str] = ("UNI",),
+    targets: Sequence[str | Path] = ("UNI",),
     n_seeds: int = 10,
     share: float = SHARE,
     methods: Sequence[str] = (),
@@ -166,8 +167,8 @@ def run_tables(
     names : sequence of {"table1", "table2", "table3", "table4", "methods"}
     outputs : sequence of StoredOutputs
         Classifiers. Those of the same name are runs of one row, like the paper's ten networks.
-    targets : sequence of str, default=("UNI",)
-        Target distributions, see `distribution`.
+    targets : sequence of str or Path, default=("UNI",)
+        Target distributions, by name or from files: see `target_priors`.
     n_seeds : int, default=10
         Draws of validation and target for each classifier.
     share : float, default=0.8
@@ -192,7 +193,7 @@ def run_tables(
 def run_samples(
     outputs: Sequence[StoredOutputs],
     *,
-    target: str = "UNI",
+    target: str | Path = "UNI",
     sizes: Sequence[int] = SIZES,
     methods: Sequence[str] = SAMPLES_METHODS,
     n_seeds: int = 10,
@@ -258,7 +259,7 @@ class _Columns:
 
         With `n_samples`, priors are estimated from that many rows of the target.
         """
-        where = (self.setting.outputs.name, self.setting.target, self.setting.calibrated)
+        where = (self.setting.outputs.name, self.setting.target_name, self.setting.calibrated)
         for solver in solvers:
             for method in methods:
                 found = self._measured(method, solver, n_samples)

@@ -10,6 +10,7 @@ import numpy as np
 
 from lab.paper.distributions import (
     IMBALANCES,
+    OWN,
     Indices,
     require_count,
     require_known,
@@ -74,8 +75,10 @@ RECIPES = {
     "fashion-mnist": Recipe("small", 30, 0.1, 12, 28, 2, 10),  # ours: not in the paper
     "cifar-10": Recipe("resnet-32", 200, 0.1, 80, 32, 4, 10),
     "cifar-100": Recipe("resnet-32", 200, 0.1, 80, 32, 4, 10),
+    "places365": Recipe("resnet-18", 30, 0.01, 10, 224, 0, 5),
     "places365-lt": Recipe("resnet-18", 30, 0.01, 10, 224, 0, 5),
     "imagenet-lt": Recipe("resnet-18", 90, 0.1, 30, 224, 0, 5),
+    "list": Recipe("resnet-18", 90, 0.1, 30, 224, 0, 1),  # as ImageNet
 }
 """How each data set is trained (the paper's supplement A)."""
 
@@ -101,6 +104,8 @@ class Plan:
     label_noise : float
         Share of wrong training labels, a mean over classes: see `with_label_noise`. Validation and
         test labels stay right.
+    learning_rate : float or None
+        At the start; None means the recipe's.
     """
 
     dataset: str
@@ -110,10 +115,11 @@ class Plan:
     n_epochs: int = 1
     largest: int | None = None
     label_noise: float = 0.0
+    learning_rate: float | None = None
 
     def __post_init__(self) -> None:
         require_known(self.dataset, RECIPES, "dataset")
-        require_known(self.source, IMBALANCES, "source")
+        require_known(self.source, (*IMBALANCES, OWN), "source")
         if self.sampler is not None:
             require_known(self.sampler, IMBALANCES, "sampler")
         require_count(self.n_epochs, "n_epochs")
@@ -121,11 +127,15 @@ class Plan:
             require_count(self.largest, "largest")
         if not 0 <= self.label_noise <= 0.5:
             raise ValueError(f"label_noise must be from 0 to 0.5; got {self.label_noise!r}.")
+        if self.learning_rate is not None and not 0 < self.learning_rate < np.inf:
+            raise ValueError(f"learning_rate must be above 0; got {self.learning_rate!r}.")
 
     @property
     def recipe(self) -> Recipe:
         """How the paper trains this data set."""
-        return RECIPES[self.dataset]
+        recipe = RECIPES[self.dataset]
+        rate = self.learning_rate
+        return recipe if rate is None else replace(recipe, learning_rate=rate)
 
     @property
     def name(self) -> str:
@@ -164,10 +174,11 @@ def _drawn(data: ImageData, plan: Plan) -> Parts:
     if data.val is None:
         train, val = split(data.train.y, plan.source, rng, largest=plan.largest)
         return Parts((data.train, train), (data.train, val), test)
-    if plan.source != "LT" or plan.largest is not None:
+    whole = OWN if data.name == "list" else "LT"
+    if plan.source != whole or plan.largest is not None:
         raise ValueError(
-            f"{data.name} comes long-tailed and is used whole: leave out `largest`, and source "
-            "must be 'LT'."
+            f"{data.name} comes with a validation list and is used whole: leave out `largest`, and "
+            f"source must be {whole!r}."
         )
     every = np.arange(data.train.y.size), np.arange(data.val.y.size)
     return Parts((data.train, every[0]), (data.val, every[1]), test)
@@ -248,7 +259,12 @@ def _is_finished(path: Path, plan: Plan, retrain: str | None) -> bool:
     if not (path.exists() and record.exists()):
         return False
     stored = json.loads(record.read_text("utf-8"))
-    asked = {"seed": plan.seed, "epochs": plan.n_epochs, "retrained_for": retrain}
+    asked = {
+        "seed": plan.seed,
+        "epochs": plan.n_epochs,
+        "learning_rate": plan.learning_rate,
+        "retrained_for": retrain,
+    }
     found = {name: stored.get(name) for name in asked}
     if found != asked:
         raise ValueError(
@@ -321,6 +337,7 @@ def _provenance(
         "epochs": plan.n_epochs,
         "epochs_of_the_recipe": plan.recipe.n_epochs,
         "batch_size": BATCH_SIZE,
+        "learning_rate": plan.learning_rate,
         "retrained_for": retrain,
         "accuracy": {name: _accuracy(outputs, name) for name in known},
         "history": [[asdict(epoch) for epoch in history] for history in histories],

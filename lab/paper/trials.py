@@ -1,5 +1,6 @@
 """Trials: draw validation and target rows for a seed, estimate, adapt, and measure accuracy."""
 
+import csv
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -7,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -14,6 +16,7 @@ from scipy.special import softmax
 from sklearn.base import clone
 
 from lab.paper.distributions import Indices, Vector, distribution, largest_sample
+from lab.paper.images import read_list
 from lab.paper.outputs import Floats, Part, StoredOutputs
 from priorshift import (
     BCTS,
@@ -111,25 +114,73 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """What a trial depends on: a classifier, a target distribution, calibration, a seed."""
+    """What a trial depends on: a classifier, a target distribution, calibration, a seed.
+
+    The target is the name of a distribution, or a file of priors: see `target_priors`.
+    """
 
     outputs: StoredOutputs
-    target: str
+    target: str | Path
     calibrated: bool
     seed: int
     share: float = SHARE
     network: str = "0"
 
+    @property
+    def target_name(self) -> str:
+        """Name of the distribution, or of the file without its ending."""
+        return self.target.stem if isinstance(self.target, Path) else self.target
+
     def draw(self, solver: Solver = "paper") -> Trial:
         """Draw the trial; calibrate as the column of a solver does."""
         return draw_trial(
             self.outputs,
-            distribution(self.target, self.outputs.n_classes),
+            target_priors(self.target, self.outputs.n_classes),
             calibrated=self.calibrated,
             seed=self.seed,
             share=self.share,
             solver=solver,
         )
+
+
+def target_priors(target: str | Path, n_classes: int) -> Vector:
+    """Return priors by the name of a distribution, or from a file.
+
+    A CSV has the columns `class` (0 to K - 1, each once) and `prior`, whose values are divided by
+    their sum. Any other file is a list of `path label`, and the priors are its class frequencies:
+    Places_LT_train.txt gives the paper's target of Places365 UNI -> LT.
+    """
+    if isinstance(target, str):
+        return distribution(target, n_classes)
+    if target.suffix == ".csv":
+        classes, values = _read_columns(target)
+        fits = np.array_equal(np.sort(classes), np.arange(n_classes))
+    else:
+        classes, values = np.unique(read_list(target)[1], return_counts=True)
+        fits = classes[-1] < n_classes
+    if not fits:
+        raise ValueError(
+            f"{target} should give a prior to each class from 0 to {n_classes - 1} once, as the "
+            f"outputs have {n_classes} columns."
+        )
+    priors = np.zeros(n_classes)
+    priors[classes] = values
+    return priors / priors.sum()
+
+
+def _read_columns(path: Path) -> tuple[Indices, Vector]:
+    with path.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    try:
+        classes = np.array([int(row["class"]) for row in rows], dtype=np.intp)
+        values = np.array([float(row["prior"]) for row in rows])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path} should have the columns class and prior, of numbers ({error})."
+        ) from error
+    if not (np.isfinite(values).all() and values.min(initial=0.0) >= 0 and values.sum() > 0):
+        raise ValueError(f"priors in {path} should be finite, not negative, and not all 0.")
+    return classes, values
 
 
 def draw_trial(
@@ -174,7 +225,7 @@ def _calibration(val: Part, frequencies: Vector, solver: Solver) -> Callable[[Fl
 
 def draws(
     outputs: Sequence[StoredOutputs],
-    targets: Sequence[str],
+    targets: Sequence[str | Path],
     n_seeds: int,
     share: float,
     *,

@@ -4,6 +4,8 @@ Each is a sum over rows, so you can count parts of the data separately, in any o
 machine, and add the results with `+`. Decisions are hard (argmax) or soft (the probabilities).
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -27,8 +29,9 @@ from priorshift.border import (
     check_indices,
     check_matrix,
     check_table,
-    is_sparse,
+    is_wide,
     map_reduce,
+    sum_by,
 )
 
 Decision = Literal["hard", "soft"]
@@ -87,7 +90,7 @@ class DecisionCounts:
     @classmethod
     def from_arrays(
         cls, y_proba: Rows, *, decision: Decision, sample_weight: RowWeight = None
-    ) -> "DecisionCounts":
+    ) -> DecisionCounts:
         """Count the decisions of clean probabilities."""
         check_choice(decision, ("hard", "soft"), "decision")
         y_proba = check_matrix(y_proba)
@@ -101,7 +104,7 @@ class DecisionCounts:
     @classmethod
     def from_decisions(
         cls, decided: Indices, n_classes: int, sample_weight: Vector | None = None
-    ) -> "DecisionCounts":
+    ) -> DecisionCounts:
         """Count decisions that are given as column numbers, without any probabilities.
 
         Examples
@@ -123,7 +126,7 @@ class DecisionCounts:
             )
         return self.counts / total
 
-    def __add__(self, other: "DecisionCounts") -> "DecisionCounts":
+    def __add__(self, other: DecisionCounts) -> DecisionCounts:
         _require_same_kind(self, other)
         return DecisionCounts(
             self.counts + other.counts, self.decision, self.n_samples + other.n_samples
@@ -173,7 +176,7 @@ class Confusion:
     classes: Labels | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.counts, np.ndarray) and not np.isfinite(self.counts).all():
+        if not np.isfinite(self.counts.sum()):
             raise ValueError("counts must be finite; repair or drop the rows of y_proba with NaN.")
 
     @classmethod
@@ -184,7 +187,7 @@ class Confusion:
         *,
         decision: Decision,
         sample_weight: Vector | None = None,
-    ) -> "Confusion":
+    ) -> Confusion:
         """Count clean probabilities by labels given as column indices."""
         check_choice(decision, ("hard", "soft"), "decision")
         y_proba = check_matrix(y_proba)
@@ -192,19 +195,15 @@ class Confusion:
         K = y_proba.shape[1]
         if decision == "hard":
             decided = np.concatenate(map_reduce(_decisions, y_proba))
-            sparse = is_sparse(y_proba) and K > DENSE_CLASSES
-            counts = _cells(decided, y, K, sample_weight, sparse=sparse)
-        elif is_sparse(y_proba):
-            sums = y_proba.sum_by(y, K, sample_weight).T
-            counts = sums if K > DENSE_CLASSES else sums.toarray()
+            counts = _cells(decided, y, K, sample_weight, sparse=is_wide(y_proba))
         else:
-            counts = _sums_by_class(y_proba, y, sample_weight).T
+            counts = sum_by(y_proba, y, K, sample_weight).T
         return cls._of_labels(counts, y, decision, sample_weight)
 
     @classmethod
     def _of_labels(
         cls, counts: Any, y: Indices, decision: Decision, weight: Vector | None
-    ) -> "Confusion":
+    ) -> Confusion:
         """Add the weight of each class to counts of labelled samples."""
         of_class = partial(np.bincount, y, minlength=counts.shape[1])
         squares = None if weight is None else of_class(weights=weight**2).astype(np.float64)
@@ -214,7 +213,7 @@ class Confusion:
     @classmethod
     def from_decisions(
         cls, decided: Indices, y: Indices, n_classes: int, sample_weight: Vector | None = None
-    ) -> "Confusion":
+    ) -> Confusion:
         """Count decisions by labels, both given as column numbers, without any probabilities.
 
         With very many classes, the counts stay sparse.
@@ -231,7 +230,7 @@ class Confusion:
         return cls._of_labels(counts, y, "hard", sample_weight)
 
     @classmethod
-    def from_counts(cls, matrix: Any, classes: Any = None) -> "Confusion":
+    def from_counts(cls, matrix: Any, classes: Any = None) -> Confusion:
         """Use a confusion matrix that you have: rows are decisions, columns true classes.
 
         This is the transpose of scikit-learn's matrix:
@@ -267,7 +266,7 @@ class Confusion:
         n_positive: int | None = None,
         n_negative: int | None = None,
         classes: Any = None,
-    ) -> "Confusion":
+    ) -> Confusion:
         """Use the known error rates of a test for two classes, negative and positive.
 
         Parameters
@@ -322,12 +321,7 @@ class Confusion:
     @property
     def conditional(self) -> Any:
         """C: each column sums to 1; a class without samples has a column of 0."""
-        if isinstance(self.counts, SparseBlock):
-            share = np.zeros(self.seen.size)
-            return self.counts * np.divide(1, self.class_weights, out=share, where=self.seen)
-        return np.divide(
-            self.counts, self.class_weights, out=np.zeros_like(self.counts), where=self.seen
-        )
+        return self.counts / np.where(self.seen, self.class_weights, 1.0)
 
     @property
     def sizes(self) -> Vector:
@@ -362,7 +356,7 @@ class Confusion:
         """Return J = C diag(priors), by default at the class balance of the samples."""
         return self.conditional * (self.class_frequencies if priors is None else priors)
 
-    def __add__(self, other: "Confusion") -> "Confusion":
+    def __add__(self, other: Confusion) -> Confusion:
         _require_same_kind(self, other)
         even = self.squares is None and other.squares is None
         return Confusion(
@@ -390,7 +384,7 @@ def reweighted_columns(y_proba: Floats, y: Indices, weights: Sequence[Vector]) -
     at_once = max(1, MANY_CELLS // K**2)
     for first in range(0, len(weights), at_once):
         some = np.column_stack(weights[first : first + at_once])
-        sums = _sums_by_class(y_proba, y, some).reshape(-1, K, K)
+        sums = sum_by(y_proba, y, K, some).reshape(-1, K, K)
         for counts, weight in zip(sums, some.T, strict=True):
             size: Vector = np.bincount(y, weights=weight, minlength=K).astype(np.float64)
             yield Confusion(counts.T, size, "soft", n).conditional
@@ -512,35 +506,6 @@ class _Gram:
         away = block - centre
         away = away.astype(np.float64, copy=False)
         return away.T @ (away if weight is None else away * weight[:, None])
-
-
-def _sums_by_class(y_proba: Rows, y: Indices, weight: Vector | None) -> Vector:
-    """Sum rows by label, (K, K); or, with B weights per row, for each of them, (B * K, K)."""
-    K = y_proba.shape[1]
-    # blocks of at least K/2 rows, or adding K x K matrices would outweigh the work itself
-    sums: Vector = map_reduce(
-        _SumByClass(y, K, weight), y_proba, block_bytes=max(BLOCK_BYTES, 4 * K * K), n_parts=2
-    )
-    return sums
-
-
-@dataclass(frozen=True)
-class _SumByClass:
-    """Sum the rows of a block by label: a sparse matrix of labels does it without sorting them."""
-
-    y: Indices
-    n_classes: int
-    weight: Vector | None  # (n,), or (n, B) for B sums at once
-
-    def __call__(self, block: Block, rows: slice) -> Vector:
-        label = self.y[rows, None]
-        data = np.ones(label.shape) if self.weight is None else self.weight[rows]
-        data = data.reshape(label.size, -1)
-        B = data.shape[1]
-        at = label + self.n_classes * np.arange(B)
-        start = np.arange(0, at.size + 1, B)
-        of_class = csr_array((data.ravel(), at.ravel(), start), (label.size, B * self.n_classes))
-        return of_class.T @ block.astype(np.float64, copy=False)
 
 
 def _cells(

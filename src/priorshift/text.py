@@ -4,7 +4,9 @@ import csv
 import io
 import math
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from html import escape
 from typing import Any
 
@@ -29,6 +31,11 @@ NOTHING = 1e-12
 BIDIRECTIONAL = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 """Marks that turn the direction of the text around them."""
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""How cells begin that a spreadsheet takes for a formula."""
+
+_SAFE_CSV: ContextVar[bool] = ContextVar("safe_csv", default=False)
+
 _ISOLATE, _END = "\u2068", "\u2069"
 
 
@@ -47,7 +54,10 @@ def some(values: Any, most: int = 10) -> str:
 
 def brief(value: Any) -> str:
     """Return a name as messages show it: quoted, and cut if it is long."""
-    shown = repr(value)
+    try:
+        shown = repr(value)
+    except ValueError:  # Python does not write out numbers of thousands of digits
+        return "a number of very many digits"
     return shown if len(shown) <= LONGEST_NAME else f"{shown[: LONGEST_NAME - 4]}...{shown[-1]}"
 
 
@@ -125,9 +135,48 @@ def csv_table(header: Sequence[str], rows: Iterable[Sequence[Any]], delimiter: s
     """
     stream = io.StringIO()
     writer = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
+    writer.writerow(csv_cells(header))
+    writer.writerows(map(csv_cells, rows))
     return stream.getvalue()
+
+
+@contextmanager
+def safe_csv(wanted: bool = True) -> Iterator[None]:
+    """Make CSV safe to open in a spreadsheet, while this lasts."""
+    token = _SAFE_CSV.set(wanted)
+    try:
+        yield
+    finally:
+        _SAFE_CSV.reset(token)
+
+
+def is_safe_csv() -> bool:
+    """Tell whether CSV is made safe to open in a spreadsheet."""
+    return _SAFE_CSV.get()
+
+
+def csv_cells(row: Sequence[Any]) -> Sequence[Any]:
+    """Return the cells of a row; if CSV is to be safe, formulas begin with a quote.
+
+    Numbers stay numbers.
+
+    Examples
+    --------
+    >>> with safe_csv():
+    ...     csv_cells(["=1+1", "-0.5", "cat", 0.5])
+    ["'=1+1", '-0.5', 'cat', 0.5]
+    """
+    return [f"'{cell}" if _is_formula(cell) else cell for cell in row] if is_safe_csv() else row
+
+
+def _is_formula(cell: Any) -> bool:
+    if not isinstance(cell, str) or not cell.startswith(FORMULA):
+        return False
+    try:
+        float(cell.replace(",", "."))
+    except ValueError:
+        return True
+    return cell.startswith(("\t", "\r"))
 
 
 def printable(text: str, *, lines: bool = False) -> str:
@@ -153,9 +202,9 @@ def printable(text: str, *, lines: bool = False) -> str:
     )
 
 
-def shown_names(classes: NDArray[Any]) -> tuple[str, ...]:
+def shown_names(classes: NDArray[Any]) -> NDArray[Any]:
     """Return class names that any page and any SVG can hold, one per class."""
-    return tuple(shown_text(str(name)) or "(empty)" for name in classes.tolist())
+    return np.array([shown_text(str(name)) or "(empty)" for name in classes.tolist()], object)
 
 
 def shown_text(text: str, *, keep_lines: bool = False) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from priorshift.adapt import RandomState, sample_indices
+from priorshift.border import as_generator
 from priorshift.exceptions import missing
 
 try:
@@ -53,7 +54,7 @@ class PriorSampler(Sampler[int]):
         classes: ArrayLike | None = None,
         random_state: RandomState = None,
     ) -> None:
-        self.rng = np.random.default_rng(random_state)
+        self.rng = as_generator(random_state)
         self.y, self.target_priors, self.classes = np.asarray(y), target_priors, classes
         self.n_samples = self.y.size if n_samples is None else n_samples
         # bad arguments should fail here, not inside a training loop

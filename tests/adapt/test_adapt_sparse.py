@@ -88,7 +88,7 @@ def test_what_spreads_nothing_but_lost_rows_is_written_in_full():
 
 def test_a_calibrator_needs_rows_in_full(wide):
     shift = ps.CalibratedEM().fit(wide.dense_val, wide.y).estimate(wide.dense_new)
-    with pytest.raises(ValueError, match="recalibrates predictions"):
+    with pytest.raises(ValueError, match=r"is a sparse matrix|read in blocks"):
         shift.adapt(wide.new)
 
 

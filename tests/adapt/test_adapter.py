@@ -123,9 +123,9 @@ def test_sparse_predictions_are_not_calibrated():
 
     sparse = csr_array([[0.4, 0.6]])
     assert ps.Adapter(["a", "b"], [0.5, 0.5], [0.9, 0.1])(sparse).shape == (1, 2)
-    with pytest.raises(ValueError, match="auto recalibrates predictions"):
+    with pytest.raises(ValueError, match="y_proba is a sparse matrix"):
         some_adapter()(sparse)
-    with pytest.raises(ValueError, match="decide needs an array"):
+    with pytest.raises(ValueError, match="y_proba is a sparse matrix"):
         some_adapter(calibration=None).decide(sparse)
 
 
@@ -381,7 +381,7 @@ def adapters(draw):
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(adapters())
 def test_every_adapter_survives_json_to_the_last_bit(adapter):
     text = adapter.to_json()
@@ -400,7 +400,7 @@ junk = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(adapters(), st.data())
 def test_damage_is_noticed_or_harmless(adapter, draw):
     """Whatever is put anywhere: a ValueError, or an adapter that follows the schema."""

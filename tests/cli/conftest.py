@@ -5,6 +5,7 @@ import json
 from dataclasses import dataclass
 from functools import partial
 
+import click
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,13 +13,14 @@ import pytest
 from click.testing import CliRunner
 
 from priorshift.cli import main
+from priorshift.cli._data import Data
 from priorshift.cli._options import DEFAULT_METHOD
 
 CLASSES = ("ant", "bee", "cow")
 
 
 @dataclass(frozen=True)
-class Data:
+class Drawn:
     """Predictions on validation and target, with labels that are class names."""
 
     classes: np.ndarray
@@ -35,6 +37,25 @@ def one_method(monkeypatch):
         for option in command.params:
             if option.name == "method" and option.default == DEFAULT_METHOD:
                 monkeypatch.setattr(option, "default", "scm-l")
+
+
+@pytest.fixture
+def verdict():
+    """Keep the verdict in a test among others that are without."""
+
+
+@pytest.fixture
+def no_verdict(request, monkeypatch):
+    """Leave out the verdict, which takes far longer than all else: for tests of files."""
+    if "verdict" in request.fixturenames:
+        return
+    assess = Data.assess
+
+    def only_in_assess(data, method):
+        asked = click.get_current_context().command.name == "assess"
+        return assess(data, method) if asked else None
+
+    monkeypatch.setattr(Data, "assess", only_in_assess)
 
 
 @pytest.fixture
@@ -95,7 +116,7 @@ def data(simulate, rng):
     classes = np.array(CLASSES)
     y_proba_val, y_val = world.draw(world.source_priors, 300, rng)
     y_proba, y = world.draw(np.array([0.6, 0.3, 0.1]), 200, rng)
-    return Data(classes, y_proba_val, classes[y_val], y_proba, classes[y])
+    return Drawn(classes, y_proba_val, classes[y_val], y_proba, classes[y])
 
 
 @pytest.fixture

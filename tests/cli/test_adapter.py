@@ -9,6 +9,8 @@ import pytest
 import priorshift as ps
 from priorshift.files import open_predictions
 
+pytestmark = pytest.mark.usefixtures("no_verdict")
+
 assert_close = partial(np.testing.assert_allclose, rtol=0)
 """Numbers in CSV have twelve digits."""
 

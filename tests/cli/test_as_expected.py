@@ -208,7 +208,9 @@ def test_the_threshold_of_two_classes_is_told_before_and_after_adapting(costs, t
     said = _documents.threshold_in_words(shift, None if costs is None else np.array(costs))
     odds = threshold / (1 - threshold) * 9  # the ratio of priors is 1.8 and 0.2
     raw = odds / (1 + odds)
-    assert said == f"Flag a case as yes above {threshold:.3g} (of your raw score: above {raw:.3g})."
+    assert said == [
+        f"Flag a case as yes above {threshold:.3g} (of your raw score: above {raw:.3g})."
+    ]
 
 
 def test_adapt_and_assess_tell_the_threshold(tmp_path, rng, ok):

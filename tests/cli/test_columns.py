@@ -9,6 +9,8 @@ import pytest
 
 import priorshift as ps
 
+pytestmark = pytest.mark.usefixtures("no_verdict")
+
 FORMATS = ["csv", "parquet", "arrow"]
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from functools import partial
 from importlib.resources import files as resources
 
@@ -13,6 +14,8 @@ import priorshift as ps
 from priorshift.cli import _console
 from priorshift.cli._console import show_table
 from priorshift.compare import compare
+
+pytestmark = pytest.mark.usefixtures("no_verdict")
 
 assert_close = partial(np.testing.assert_allclose, rtol=0)
 """Numbers in CSV have twelve digits."""
@@ -147,6 +150,7 @@ def test_methods_may_be_chosen(both, ask):
     assert all(method["scores"] is None for method in answer["methods"])
 
 
+@pytest.mark.usefixtures("verdict")
 def test_a_comparison_is_shown_to_a_person(data, files, write, ok):
     named = ("--validation", files[0], "--target", write("t.csv", data.y_proba, data.y))
     result = ok("compare", *named)
@@ -243,3 +247,19 @@ def test_json_is_utf8_whatever_the_terminal(write, run, rng):
     path = write("v.csv", y_proba, ["né", "oui"] * 4 + ["né"], classes=["né", "oui"])
     result = run("estimate", "--validation", path, "--target", path, "--json")
     assert "né" in json.loads(result.stdout_bytes.decode("utf-8"))["priors"]
+
+
+def test_safe_csv_quotes_formulas_in_every_table(data, write, ok, tmp_path):
+    names = ["=1+1", "@x", "cat"]
+    renamed = dict(zip(data.classes, names, strict=True))
+    labels = [renamed[label] for label in data.y_val]
+    validation = write("validation.csv", data.y_proba_val, labels, classes=names)
+    target = write("target.csv", data.y_proba, classes=names)
+    output = tmp_path / "out.csv"
+    for command in ("estimate", "assess", "compare", "adapt"):
+        ok(command, validation, target, "--output", output)
+        assert "'=1+1" not in output.read_text()
+        ok(command, validation, target, "--output", output, "--safe-csv")
+        text = output.read_text()
+        assert "=1+1" in text
+        assert not re.search(r"(^|,)[=@]", text, re.M)

@@ -15,6 +15,8 @@ from priorshift.cli._errors import OPTIONS
 from priorshift.exceptions import argument, use_names
 from priorshift.text import percent
 
+pytestmark = pytest.mark.usefixtures("no_verdict")
+
 COMMANDS = ["estimate", "adapt", "compare", "report"]
 
 
@@ -141,11 +143,14 @@ def test_failures_to_write_name_what_was_asked_for(both, refuse):
 
 
 @pytest.mark.parametrize("suffix", ["npy", "feather", "parquet"])
-def test_what_is_not_written_from_front_to_back_needs_a_file(data, files, write, refuse, suffix):
+def test_devices_take_every_format(data, files, write, ok, suffix):
     target = write(f"t.{suffix}", data.y_proba)
-    named = ("--validation", files[0], "--target", target)
-    line = refuse(2, "adapt", *named, "--output", os.devnull)
-    assert "is a pipe or a device" in line
+    ok("adapt", "--validation", files[0], "--target", target, "--output", os.devnull)
+
+
+@pytest.mark.parametrize("command", ["estimate", "assess", "compare"])
+def test_devices_take_documents(both, ok, command):
+    ok(command, *both, "--output", os.devnull)
 
 
 def test_columns_that_are_no_numbers(files, refuse, tmp_path):
@@ -211,7 +216,7 @@ def test_unexpected_errors_have_no_traceback(error, message, both, refuse, run, 
     def fail(request):
         raise error
 
-    monkeypatch.setattr(_estimate, "open_task", fail)
+    monkeypatch.setattr(_estimate, "open_data", fail)
     assert refuse(1, "estimate", *both).startswith(message)
     result = run("estimate", *both, "--debug")
     assert result.exit_code == 1
@@ -227,21 +232,21 @@ def test_an_interrupt_ends_with_130(both, run, monkeypatch):
     def interrupt(request):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_estimate, "open_task", interrupt)
+    monkeypatch.setattr(_estimate, "open_data", interrupt)
     result = run("estimate", *both)
     assert result.exit_code == 130
     assert result.stderr.startswith("Error: stopped; no file was changed. Run the same command")
 
 
 def test_warnings_are_told_once_and_plainly(both, ok, monkeypatch):
-    real = _estimate.open_task
+    real = _estimate.open_data
 
     def warn(request):
         for _ in range(3):
             warnings.warn("mind the [gap]", ps.PriorShiftWarning, stacklevel=1)
         return real(request)
 
-    monkeypatch.setattr(_estimate, "open_task", warn)
+    monkeypatch.setattr(_estimate, "open_data", warn)
     result = ok("estimate", *both, "--json")
     assert result.stderr == "Warning: mind the [gap]\n"
     assert json.loads(result.stdout)["command"] == "estimate"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import priorshift as ps
-from priorshift.cli import _classes, _task
+from priorshift.cli import _data, _read
 from priorshift.files import _base, open_predictions
 from priorshift.groups import estimate_groups
 
@@ -128,7 +128,7 @@ def test_each_row_is_adapted_by_its_group(data, files, write, ask, monkeypatch, 
 
 @pytest.mark.parametrize("suffix", ["parquet", "arrow"])
 def test_large_files_are_read_in_blocks(data, files, write, ask, monkeypatch, suffix):
-    monkeypatch.setattr(_classes, "IN_MEMORY_BYTES", 0)
+    monkeypatch.setattr(_read, "IN_MEMORY_BYTES", 0)
     monkeypatch.setattr(_base, "BLOCK_ROWS", 64)
     target = write(f"t.{suffix}", data.y_proba, site=SITES)
     named = ("--validation", files[0], "--target", target, "--group-column", "site")
@@ -298,7 +298,7 @@ def test_without_validation_there_is_no_verdict(two_sites, ask):
 
 def test_too_many_groups_say_which_have_a_verdict(two_sites, run, monkeypatch):
     validation, target, _ = two_sites
-    monkeypatch.setattr(_task, "Verdicts", partial(_task.Verdicts, budget=(2000 + 1500) * 13))
+    monkeypatch.setattr(_data, "Verdicts", partial(_data.Verdicts, budget=(2000 + 1500) * 13))
     named = ("--validation", validation, "--target", target, "--group-column", "site")
     result = run("groups", *named, "--pooling", "none", "--json")
     found = {entry["group"]: entry["verdict"] for entry in json.loads(result.stdout)["groups"]}
@@ -310,7 +310,7 @@ def test_a_table_read_in_blocks_has_the_same_verdicts(two_sites, ask, monkeypatc
     validation, target, _ = two_sites
     named = ("groups", "--validation", validation, "--target", target, "--group-column", "site")
     whole = ask(*named)
-    monkeypatch.setattr(_classes, "IN_MEMORY_BYTES", 0)
+    monkeypatch.setattr(_read, "IN_MEMORY_BYTES", 0)
     monkeypatch.setattr(_base, "BLOCK_ROWS", 64)
     blocks = ask(*named)
     assert [e["verdict"] for e in blocks["groups"]] == [e["verdict"] for e in whole["groups"]]

@@ -7,6 +7,8 @@ import pytest
 
 import priorshift as ps
 
+pytestmark = pytest.mark.usefixtures("no_verdict")
+
 OPTIONS = ("--source-priors", "--source-label-priors", "--known-priors")
 
 

@@ -18,7 +18,7 @@ import pytest
 
 import priorshift as ps
 from priorshift.cli import main
-from priorshift.cli._errors import cleaned_up_when_terminated
+from priorshift.cli._errors import unwind_when_terminated
 from priorshift.files import _base
 
 STYLE = re.compile(r"\x1b\[[0-9;]+m")
@@ -123,7 +123,7 @@ def test_a_stopped_run_leaves_nothing_behind(both, folders, run, monkeypatch, ou
 def test_what_nohup_ignores_stays_ignored():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with cleaned_up_when_terminated():
+        with unwind_when_terminated():
             assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
             assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
     finally:
@@ -244,9 +244,12 @@ def examples(name):
 
 @pytest.fixture(scope="module")
 def demo_folder(tmp_path_factory):
-    """Make a folder with the demo's data, by its own example in a process of its own."""
+    """Make a folder with some of the demo's data, by its own example in a process of its own."""
     folder = tmp_path_factory.mktemp("demo")
     subprocess.run([COMMAND, *next(examples("demo"))], cwd=folder, check=True, capture_output=True)
+    for name in ("validation.csv", "target.csv"):
+        header, *lines = (folder / name).read_text().splitlines(keepends=True)
+        (folder / name).write_text("".join([header, *lines[::5]]))
     return folder
 
 
@@ -381,3 +384,12 @@ def test_help_imports_nothing_that_takes_time():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "assess" in done.stdout
+
+
+def test_commands_do_not_wait_for_pandas():
+    code = (
+        "import sys\nfrom priorshift.cli import main\nmain.get_command(None, 'assess')\n"
+        "assert 'sklearn.base' in sys.modules\nassert 'pandas' not in sys.modules\nimport pandas"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

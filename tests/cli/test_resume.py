@@ -143,7 +143,7 @@ def interrupted(both, run, tmp_path, monkeypatch, small):
 
 
 def test_the_priors_are_not_estimated_again(interrupted, ok, monkeypatch):
-    monkeypatch.setattr("priorshift.cli._task.Task.estimate", None)
+    monkeypatch.setattr("priorshift.cli._data.Data.estimate", None)
     assert "Going on after row 100" in ok(*interrupted).stderr
 
 

@@ -3,8 +3,14 @@
 import numpy as np
 import pytest
 
-from priorshift.compare import SHIFTS, long_tail, shifted_tasks
-from priorshift.compare._shifts import _capped, draw_rows, target_priors
+from priorshift.compare import (
+    SHIFTS,
+    _capped,
+    draw_rows,
+    long_tail,
+    shifted_tasks,
+    target_priors,
+)
 
 
 def outputs(n, K, seed=0):

@@ -146,7 +146,7 @@ def test_a_confusion_matrix_is_a_validation_set(method):
 @pytest.mark.parametrize("p", [0.0, 0.02, 0.3])
 @pytest.mark.parametrize("sizes", [{}, {"n_positive": 100, "n_negative": 200}])
 def test_intervals_cover_down_to_prevalence_0_and_50_people(p, sizes):
-    rng, inside, n_trials = np.random.default_rng(1), 0, 300
+    rng, inside, n_trials = np.random.default_rng(1), 0, 150
     for _ in range(n_trials):
         se, sp = 0.9, 0.95
         if sizes:
@@ -154,7 +154,7 @@ def test_intervals_cover_down_to_prevalence_0_and_50_people(p, sizes):
         positives = rng.binomial(50, p * 0.9 + (1 - p) * 0.05)
         low, high = prevalence(positives, 50, rates(se, sp, **sizes)).interval[1]
         inside += low <= p <= high
-    assert inside >= 0.92 * n_trials  # of 0.95, and a standard error of 0.013
+    assert inside >= 0.9 * n_trials  # of 0.95, and a standard error of 0.018
 
 
 @pytest.mark.parametrize(
@@ -266,6 +266,8 @@ def test_soft_decisions_that_tell_nothing_are_a_caution(method):
     found = ps.get_estimator(method).fit(flat, y).estimate(flat)
     assert found.condition_number == np.inf
     assert "share of class 0, 1" in found.cautions[0]
+    batched = ps.get_estimator(method).partial_fit(flat, y, classes=[0, 1]).estimate(flat)
+    assert batched.cautions == found.cautions
 
 
 def test_groups_carry_the_caution_of_a_singular_confusion_matrix():

@@ -271,7 +271,7 @@ def test_intervals_cover_with_labels(rng):
         est = SemiSupervisedEM().fit(source_priors=[0.5, 0.5])
         some = np.where(np.arange(400) < 200, y, -1)
         found = [
-            est.estimate(risk, 0.95, 0, y_target=labels, n_resamples=40)
+            est.estimate(risk, 0.95, 0, y_target=labels, n_resamples=25)
             for labels in (some, np.where(np.arange(400) < 1, y, -1))
         ]
         low, high = found[0].interval[1]

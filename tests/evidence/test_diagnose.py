@@ -98,6 +98,17 @@ def test_expected_accuracy_is_not_flattered_by_estimated_priors(simulate):
     assert covered >= 33
 
 
+def test_a_class_that_validation_never_predicts_is_no_obstacle(rng):
+    """Its row of C is 0, though the target has such predictions."""
+    y = rng.integers(3, size=90)
+    f = np.zeros((90, 3))
+    f[:, :2] = rng.dirichlet([2, 2], 90)
+    g = rng.dirichlet([2, 2, 1], 60)
+    estimate = ps.EM().fit(source_priors=np.full(3, 1 / 3), classes=np.arange(3)).estimate(g)
+    found = diagnose(f, y, g, estimate)
+    assert 0 <= found.accuracy_after.low <= found.accuracy_after.high <= 1
+
+
 def test_a_rule_that_leaves_decisions_alone_is_not_optimistic(drawn, estimate):
     f, y, g, _ = drawn
     alone = dataclasses.replace(estimate, strength=0.0)
@@ -273,3 +284,10 @@ def test_the_gain_is_what_the_method_itself_expects(drawn):
     (moved,) = (one.numbers["moved"] for one in found.facts if one.name == "shifted")
     assert moved == found.estimate.total_variation
     assert found.shift_test.effect_size is None
+
+
+@pytest.mark.parametrize("row", [(0.4, 0.1, 0.5), (0.0, 1.0 - 1e-12, 1e-12)])
+def test_a_decision_that_validation_never_made_tells_nothing(row):
+    val, y = np.tile([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], (20, 1)), np.tile([0, 1], 20)
+    found = ps.expected_accuracy(val, y, np.tile(row, (30, 1)), classes=[0, 1, 2])
+    assert 0 <= found.low <= found.value <= found.high <= 1

@@ -31,12 +31,13 @@ from priorshift.border import (  # noqa: E402
 from priorshift.border.clusters import (  # noqa: E402
     MOST_HELD,
     DaskTable,
+    apply_to,
     is_dask_array,
-    map_chunks,
 )
 from priorshift.cli import _dask as cli_dask  # noqa: E402
 from priorshift.cli import main  # noqa: E402
-from priorshift.cli._dask import cluster_rows, connected, dask_rows  # noqa: E402
+from priorshift.cli._dask import cluster_rows, connect  # noqa: E402
+from priorshift.cli._read import as_proba  # noqa: E402
 from priorshift.files import open_predictions  # noqa: E402
 
 SAME = {"rtol": 0, "atol": 1e-10}
@@ -336,13 +337,13 @@ def test_kernels_are_small(wide, monkeypatch):
 
 def test_chunks_are_mapped_when_they_are_asked_for(data):
     shift = ps.EM().fit(source_priors=np.full(6, 1 / 6)).estimate(data[2])
-    lazy = map_chunks(shift.adapt, da.from_array(data[2].astype(np.float32), chunks=(1000, 4)))
+    lazy = apply_to(shift.adapt, da.from_array(data[2].astype(np.float32), chunks=(1000, 4)))
     assert is_dask_array(lazy)
     assert lazy.dtype == np.float32
     assert lazy.chunks == ((1000, 1000, 1000, 1), (6,))
     np.testing.assert_array_equal(lazy.compute(), shift.adapt(data[2].astype(np.float32)))
-    assert map_chunks(shift.adapt, lazy[lazy[:, 0] > 2]).compute().shape == (0, 6)  # empty chunks
-    positive = map_chunks(lambda p: p / 2, da.from_array(data[2][:, 0], chunks=1000))
+    assert apply_to(shift.adapt, lazy[lazy[:, 0] > 2]).compute().shape == (0, 6)  # empty chunks
+    positive = apply_to(lambda p: p / 2, da.from_array(data[2][:, 0], chunks=1000))
     np.testing.assert_array_equal(positive.compute(), data[2][:, 0] / 2)
 
 
@@ -383,7 +384,7 @@ def test_a_cluster_adds_up_many_chunks_and_needs_not_keep_them(client, data):
         estimator.confusion_.counts, ps.SCML().fit(y_proba_val, y_val).confusion_.counts, **SAME
     )
     assert_same(estimator.estimate(table), expected)
-    lazy = map_chunks(expected.adapt, table.array)
+    lazy = apply_to(expected.adapt, table.array)
     # a chunk of one row is summed by other instructions, so the last digit may differ
     np.testing.assert_allclose(lazy.compute(), expected.adapt(y_proba), rtol=1e-12)
 
@@ -415,7 +416,7 @@ def test_workers_read_files(client, data, tmp_path, suffix, logits):
     path = write(values, names, tmp_path / f"target.{suffix}")
     file = open_predictions(path, logits=logits)
     chosen = None if suffix == "npy" else names[::-1]
-    table = cluster_rows(file, chosen, client)
+    table = cluster_rows(as_proba(file.rows(chosen), file), file, client)
     expected = y_proba if suffix == "npy" else y_proba[:, ::-1]
     assert len(table.array.chunks[0]) >= 2
     np.testing.assert_allclose(table.array.compute(), expected, rtol=1e-12)
@@ -442,22 +443,24 @@ def write(values, names, path):
 def test_files_that_cannot_be_read_from_the_middle_are_named(client, data, tmp_path):
     path = tmp_path / "target.npz"
     np.savez(path, y_proba=data[2])
+    file = open_predictions(path)
     with pytest.raises(ValueError, match=r"target\.npz cannot be read from the middle"):
-        dask_rows(open_predictions(path), None, client)
+        cluster_rows(file.rows(), file, client)
 
 
 def test_a_file_that_workers_do_not_see_is_named(client, data, tmp_path):
     path = write(data[2], None, tmp_path / "target.npy")
-    rows = dask_rows(open_predictions(path), None, client)
+    file = open_predictions(path)
+    rows = cluster_rows(file.rows(), file, client)
     path.unlink()
     with pytest.raises(ValueError, match=r"a worker does not find .*target\.npy; with --dask"):
-        rows.compute()
+        rows.array.compute()
 
 
 def test_connecting(cluster):
-    with connected(None) as client:
+    with connect(None) as client:
         assert client is None
-    with connected(cluster.scheduler_address) as client:
+    with connect(cluster.scheduler_address) as client:
         assert distributed.default_client() is client
         assert DaskTable(da.ones((4, 2)) / 2)._client is client
     assert DaskTable(da.ones((4, 2)) / 2)._client is None
@@ -467,7 +470,7 @@ def test_nobody_at_the_address(monkeypatch):
     monkeypatch.setattr(cli_dask, "CONNECT_SECONDS", 0.3)
     with (
         pytest.raises(click.BadParameter, match=r"no Dask scheduler answers at tcp://127"),
-        connected("tcp://127.0.0.1:1"),
+        connect("tcp://127.0.0.1:1"),
     ):
         pass
 

@@ -15,6 +15,7 @@ from lab.paper.commands import train  # noqa: E402
 from lab.paper.distributions import (  # noqa: E402
     distribution,
 )
+from lab.paper.hours import multiplications  # noqa: E402
 from lab.paper.images import (  # noqa: E402
     ArrayImages,
     ImageData,
@@ -284,6 +285,31 @@ def test_predictions_do_not_depend_on_the_batch(data):
     assert float(pixels.std()) == pytest.approx(1, abs=1e-3)
 
 
+def test_the_scale_is_measured_batch_by_batch(rng):
+    """Five thousand images of 256 pixels, taken at once, fill 8 GB."""
+
+    class Watched(ArrayImages):
+        largest = 0
+
+        def pixels(self, rows):
+            Watched.largest = max(Watched.largest, rows.size)
+            return super().pixels(rows)
+
+    values = rng.integers(0, 256, (600, 5, 4, 3), np.uint8)
+    scale = Scale.of(Watched(values, np.zeros(600, np.intp)), np.arange(600), "cpu")
+    np.testing.assert_allclose(scale.mean, values.mean(axis=(0, 1, 2)), rtol=1e-6)
+    np.testing.assert_allclose(scale.spread, values.std(axis=(0, 1, 2)), rtol=1e-6)
+    assert Watched.largest <= BATCH_SIZE + 1
+
+
+def test_multiplications_of_known_networks():
+    """ResNet-18 has 1.81 billion at 224 pixels and 1000 classes, ResNet-32 69 million."""
+    large = multiplications(make_network("resnet-18", 1000, 3, 0), torch.zeros(1, 3, 224, 224))
+    small = multiplications(make_network("resnet-32", 10, 3, 0), torch.zeros(1, 3, 32, 32))
+    assert large == pytest.approx(1.814e9, rel=1e-3)
+    assert small == pytest.approx(69e6, rel=0.01)
+
+
 @pytest.mark.parametrize(("dataset", "side"), [("cifar-10", 32), ("imagenet-lt", 256)])
 def test_every_kind_of_network_is_trained(tmp_path, rng, dataset, side):
     images = ArrayImages(rng.integers(0, 256, (4, side, side, 3), np.uint8), np.array([0, 0, 0, 1]))
@@ -291,6 +317,24 @@ def test_every_kind_of_network_is_trained(tmp_path, rng, dataset, side):
     outputs = StoredOutputs.load(train_classifier(data, Plan(dataset), tmp_path))
     assert outputs.test.logits.shape == (4, 2)
     assert np.isfinite(outputs.test.logits).all()
+
+
+def test_a_list_of_your_own_is_trained(tmp_path, rng, capsys):
+    pillow = pytest.importorskip("PIL.Image")
+    for name, n in (("train", 6), ("test", 2)):
+        lines = [f"{name}-{k}.png {k % 2}" for k in range(n)]
+        (tmp_path / f"{name}.txt").write_text("\n".join(lines))
+        for line in lines:
+            pixels = rng.integers(0, 256, (20, 30, 3), np.uint8)
+            pillow.fromarray(pixels).save(tmp_path / line.split()[0])
+    output = tmp_path / "trained"
+    options = f"--dataset list --data {tmp_path} --epochs 1 --learning-rate 0.01 --output {output}"
+    train(options.split())
+    outputs = StoredOutputs.load(output / "seed-0" / "list-own.npz")
+    np.testing.assert_array_equal(np.bincount(outputs.train.y), [2, 2])  # half validates
+    record = json.loads((output / "seed-0" / "list-own.json").read_text())
+    assert record["history"][0][0]["learning_rate"] == record["learning_rate"] == 0.01
+    assert str(output) in capsys.readouterr().out
 
 
 # The command

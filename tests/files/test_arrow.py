@@ -260,3 +260,12 @@ def test_damaged_text_names_its_file(tmp_path):
     path.write_bytes(path.read_bytes().replace(b"abcdef", b"abc\xf5ef"))
     with pytest.raises(ValueError, match=r"x\.arrow cannot be read.*write it again"):
         open_predictions(path).labels()
+
+
+def test_many_rows_of_one_value_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(_base, "MOST_EXPANDED", 100_000)
+    path = tmp_path / "bomb.parquet"
+    pq.write_table(pa.table({name: np.full(10**6, 0.5) for name in "ab"}), path)
+    with pytest.raises(ValueError, match=r"expands from [0-9,]+ bytes to 16,000,000 or more"):
+        _ = open_predictions(path).header
+    assert open_predictions(path, bounded=False).rows().shape == (10**6, 2)

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from priorshift.files import _base, open_predictions
+from priorshift.files import _base, _csv, open_predictions
+from priorshift.text import safe_csv
 
 
 def silent(rows):
@@ -19,6 +20,16 @@ def silent(rows):
 
 def swap(values):
     return values[:, ::-1]
+
+
+@pytest.fixture(autouse=True, scope="module", params=["csv module", "PyArrow"])
+def reader(request):
+    """Read every file both ways."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "PyArrow":
+            pytest.importorskip("pyarrow")
+            patch.setattr(_csv, "LARGE_BYTES", 0)
+        yield request.param
 
 
 @pytest.fixture
@@ -88,6 +99,22 @@ def test_line_ends_within_cells_stay_there(make, line_end):
     new = rewritten(make(text), names=("a", "b")).decode()
     assert [row[2] for row in csv.reader(io.StringIO(new, newline=""))] == [row[2] for row in rows]
     assert new.count(line_end) == text.count(line_end)
+
+
+def test_what_one_reader_does_not_know_the_other_reads(make, monkeypatch):
+    """PyArrow knows neither +, nor blanks as missing, nor undecodable text in other columns."""
+    monkeypatch.setattr(_base, "BLOCK_ROWS", 2)
+    lines = ["0.5,0.5,x", "+0.25,0.75,x", "  ,n/A,x", "1e-3,0.999,x"]
+    file = make("a,b,note\n" + "\n".join(lines) + "\n")
+    expected = [[0.5, 0.5], [0.25, 0.75], [np.nan, np.nan], [0.001, 0.999]]
+    np.testing.assert_array_equal(file.values(("a", "b")), expected)
+    assert rewritten(file).decode().splitlines()[3] == "  ,n/A,x"
+    undecodable = make("\n".join(["a,b,note", *lines]).encode() + b"\n0.5,0.5,\xff\n")
+    with pytest.raises(ValueError, match="not UTF-8"):
+        undecodable.values(("a", "b"))
+    ragged = make("\n".join(["a,b,note", *lines, "0.5,0.5"]))
+    with pytest.raises(ValueError, match="line 6 has 2 cells"):
+        ragged.values(("a", "b"))
 
 
 def test_blocks_together_equal_the_whole(make, monkeypatch):
@@ -276,3 +303,18 @@ def test_contents_that_expand_too_far_are_refused(tmp_path, monkeypatch):
     assert open_predictions(path, bounded=False).values(None).shape == (20_000, 2)
     monkeypatch.setattr(_base, "MOST_TIMES", 1000)
     assert open_predictions(path).values(None).shape == (20_000, 2)
+
+
+def test_formulas_are_quoted_on_demand(tmp_path):
+    path, copy = tmp_path / "a.csv", tmp_path / "copy.csv"
+    path.write_text("=a,-b,@note\n0.25,0.75,+1+1\n0.5,0.5,-0.5\n")
+    for wanted, first, cells in (
+        (False, "=a,-b,@note", ["+1+1", "-0.5"]),
+        (True, "'=a,'-b,'@note", ["'+1+1", "-0.5"]),
+    ):
+        with safe_csv(wanted), copy.open("wb") as stream:
+            file = open_predictions(path)
+            file.rewrite(stream, ("=a", "-b"), lambda block: block[:, ::-1], lambda n: None)
+        head, *rows = copy.read_text().splitlines()
+        assert head == first
+        assert [row.split(",")[2] for row in rows] == cells

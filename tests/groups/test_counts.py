@@ -5,8 +5,9 @@ import pytest
 from scipy.sparse import csr_array
 
 import priorshift as ps
+from priorshift import groups as module
 from priorshift.border import ArrayTable
-from priorshift.groups import GroupCounts, _counts
+from priorshift.groups import GroupCounts
 
 FIELDS = ("n_rows", "mass", "counts", "second")
 
@@ -60,8 +61,8 @@ def test_parts_in_any_order_are_the_whole(rows, rng, decision):
 
 def test_block_size_makes_no_difference(rows, monkeypatch):
     whole = GroupCounts.from_arrays(*rows, decision="soft")
-    monkeypatch.setattr(_counts, "BLOCK_BYTES", 1000)
-    monkeypatch.setattr(_counts, "LARGEST_BLOCK_BYTES", 1000)
+    monkeypatch.setattr(module, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(module, "LARGEST_BLOCK_BYTES", 1000)
     same(GroupCounts.from_arrays(*rows, decision="soft"), whole)
 
 
@@ -70,7 +71,7 @@ def test_block_size_makes_no_difference(rows, monkeypatch):
 def test_what_is_read_in_blocks_gives_the_same(rows, decision, kind, tmp_path, monkeypatch):
     y_proba, groups = rows
     whole = GroupCounts.from_arrays(y_proba, groups, decision=decision)
-    monkeypatch.setattr(_counts, "LARGEST_BLOCK_BYTES", 10_000)
+    monkeypatch.setattr(module, "LARGEST_BLOCK_BYTES", 10_000)
     np.save(tmp_path / "rows.npy", y_proba)
     given = {
         "sparse": csr_array(y_proba),

@@ -5,7 +5,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from priorshift.groups._counts import encode_groups, match_groups, read_groups
+from priorshift.groups import encode_groups, match_groups, read_groups
 
 LABELS = {
     "text": np.array(["b", "a", "b", "c"]),

@@ -1,6 +1,7 @@
 """Partial pooling: as far as the data support, and better than all or nothing."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,8 +9,13 @@ from scipy.stats import multivariate_normal
 
 import priorshift as ps
 from priorshift.exceptions import PriorShiftWarning
-from priorshift.groups import GroupCounts, estimate_groups
-from priorshift.groups._pooling import Spread, _log_likelihood, within_covariance
+from priorshift.groups import (
+    GroupCounts,
+    Pool,
+    _log_likelihood,
+    estimate_groups,
+    within_covariance,
+)
 
 SMALL = tuple(np.random.default_rng(5).integers(3, 80, 150))
 
@@ -120,7 +126,7 @@ def test_axes_turn_noise_and_signal_into_independent_numbers(grouped):
     est = data.fit("scm-l")
     counts = GroupCounts.from_arrays(data.y_proba, data.groups, decision="soft")
     C, p = est.confusion_.conditional, est.estimate(data.y_proba).priors
-    spread = Spread.of(counts, C, p)
+    spread = Pool.of("auto", counts, C, p)
     Sigma = within_covariance(counts)
     np.testing.assert_allclose(spread.axes @ spread.axes.T, Sigma, atol=1e-12)
     d = (counts.mass.sum() * p + 0.25) / (counts.mass.sum() + 1)
@@ -146,21 +152,19 @@ def test_posterior_variance_is_that_of_the_linear_model(grouped):
     est = data.fit("scm-l")
     counts = GroupCounts.from_arrays(data.y_proba, data.groups, decision="soft")
     C = est.confusion_.conditional
-    spread = Spread.of(counts, C, est.estimate(data.y_proba).priors)
+    spread = Pool.of("auto", counts, C, est.estimate(data.y_proba).priors)
     v, g = 0.05, 3
     D = np.linalg.solve(C, np.linalg.solve(C, (spread.axes * spread.signal) @ spread.axes.T).T)
     noise = np.linalg.solve(C, np.linalg.solve(C, spread.axes @ spread.axes.T / counts.mass[g]).T)
     D, noise = v * D[:-1, :-1], noise[:-1, :-1]
     oracle = np.linalg.inv(np.linalg.inv(D) + np.linalg.inv(noise))
-    far = Spread(
-        np.append(counts.mass, 1e12),
-        *(getattr(spread, f) for f in ("mean",)),
-        np.vstack([spread.theta, 0 * spread.theta[:1]]),
-        spread.signal,
-        spread.axes,
-        spread.to_priors,
+    far = replace(
+        spread,
+        mass=np.append(counts.mass, 1e12),
+        theta=np.vstack([spread.theta, 0 * spread.theta[:1]]),
+        variance=v,
     )
-    found = far.prior_variance(v)[g, :-1]  # a group known exactly hardly leaves noise of the centre
+    found = far.prior_variance()[g, :-1]  # a group known exactly hardly leaves noise of the centre
     assert (found >= np.diag(oracle) - 1e-12).all()
     np.testing.assert_allclose(found, np.diag(oracle), rtol=0.05)
 

@@ -246,7 +246,7 @@ def test_gibbs_is_calibrated_by_simulation():
 
     Four chains of 75 draws, thinned by 4, gave 86 % at K = 5 with 5000 target rows.
     """
-    K, n_replicates, rng = 4, 120, np.random.default_rng(0)
+    K, n_replicates, rng = 4, 70, np.random.default_rng(0)
     pseudo = 0.5 + 2.5 * np.eye(K)
     inside, ranks = [], []
     for seed in range(n_replicates):

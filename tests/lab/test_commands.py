@@ -6,6 +6,8 @@ from functools import partial
 import numpy as np
 import pytest
 
+from lab.paper.trials import target_priors
+
 K = 3
 
 
@@ -57,7 +59,7 @@ def test_targets_and_classifiers_may_be_several(invoke, outputs, tmp_path):
     other = tmp_path / "other.npz"
     other.write_bytes(outputs.read_bytes())
     found = invoke(
-        *("inconsistent", "--data", outputs, "--data", other, "--quick"),
+        *("inconsistent", "--data", outputs, other, "--quick"),
         *("--target-distribution", "UNI", "--target-distribution", "D5"),
         *("--output", tmp_path / "new"),
     )
@@ -65,6 +67,53 @@ def test_targets_and_classifiers_may_be_several(invoke, outputs, tmp_path):
     for source in ("net", "other"):
         for target in ("UNI", "D5"):
             assert f"| {source} -> {target} | no |" in found.stdout
+
+
+def test_target_priors_from_files(invoke, outputs, tmp_path):
+    """A CSV in any order, and a list of images that is counted."""
+    priors, images = tmp_path / "mine.csv", tmp_path / "Tail_train.txt"
+    priors.write_text("class,prior\n2,1\n0,6\n1,3\n")
+    images.write_text("".join(f"{k}.jpg {k}\n" * n for k, n in enumerate((6, 3, 1))))
+    found = invoke(
+        *("table2", "--data", outputs, "--quick", "--output", tmp_path / "new"),
+        *("--target-priors", priors, "--target-priors", images),
+    )
+    assert found.exit_code == 0, found.stderr
+    rows = {
+        name: [line.split("|")[2:] for line in found.stdout.splitlines() if f"-> {name} " in line]
+        for name in ("mine", "Tail_train")
+    }
+    assert len(rows["mine"]) == 6
+    assert rows["mine"] == rows["Tail_train"]  # the same priors, the same seeds
+
+
+def test_classes_that_a_list_lacks_are_absent_from_the_target(outputs, tmp_path):
+    (tmp_path / "test.txt").write_text("a.jpg 2\nb.jpg 0\nc.jpg 2\n")
+    np.testing.assert_allclose(target_priors(tmp_path / "test.txt", 3), [1 / 3, 0, 2 / 3])
+    with pytest.raises(ValueError, match="from 0 to 1 once, as the outputs have 2 columns"):
+        target_priors(tmp_path / "test.txt", 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("class,prior\n0,1\n1,1\n", "each class from 0 to 2 once, as the outputs have 3 columns"),
+        ("class,prior\n0,1\n1,1\n1,1\n", "each class from 0 to 2 once"),
+        ("class,share\n0,1\n1,1\n2,1\n", "should have the columns class and prior"),
+        ("class,prior\n0,1\na,1\n2,1\n", "should have the columns class and prior, of numbers"),
+        ("class,prior\n0,1\n1,-1\n2,1\n", "should be finite, not negative"),
+        ("class,prior\n0,nan\n1,1\n2,1\n", "should be finite, not negative"),
+    ],
+)
+def test_bad_target_priors(invoke, outputs, tmp_path, text, message):
+    (tmp_path / "bad.csv").write_text(text)
+    found = invoke(
+        *("table2", "--data", outputs, "--output", tmp_path / "new"),
+        *("--target-priors", tmp_path / "bad.csv"),
+    )
+    assert found.exit_code == 1
+    assert message in found.stderr
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize("name", ["gaussian", "figures", "inconsistent"])

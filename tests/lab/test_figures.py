@@ -60,3 +60,11 @@ def test_long_tails_differ_in_colour_line_and_marker():
     ]
     for look in ("color", "linestyle", "marker"):
         assert len({plt.getp(line, look) for line in ax.lines}) == 3
+
+
+def test_published_lists_replace_the_tails():
+    """Largest first, whatever the order of the classes."""
+    ax = draw_long_tails({"Places365-LT": np.array([5, 70, 6])}).axes[0]
+    np.testing.assert_array_equal(ax.lines[1].get_ydata(), [70, 6, 5])
+    assert ax.get_legend().get_texts()[1].get_text() == "Places365-LT, 3 classes"
+    assert ax.lines[2].get_ydata().size == 1000

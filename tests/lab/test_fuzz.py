@@ -1,7 +1,10 @@
 """The fuzzer itself: it covers the library, it repeats itself, and it can fail."""
 
+import re
 import warnings
+from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 
@@ -9,6 +12,7 @@ import priorshift as ps
 from lab.fuzz import commands, entries, relations, runner
 from lab.fuzz.inputs import pick
 from lab.fuzz.outcomes import BadAnswerError, Proba, judge, require_valid
+from priorshift.cli import main
 
 SEED = 11
 
@@ -30,9 +34,41 @@ def test_schedule_mixes_the_kinds():
     assert {case.partition(":")[0] for case in cases[:14]} == {"call", "relation", "command"}
 
 
-def test_there_are_many_entry_points():
-    assert len(entries.ENTRIES) >= 40
+RESULTS = {"Assessment", "AssumptionTest", "Backtest", "Diagnostics", "GroupEstimates"} | {
+    *("MonitorHistory", "MonitorStep", "PriorEstimate", "ProbaInterval", "ShiftTest")
+}
+"""What calls return."""
+
+NOT_FUZZED = {"ConvergenceWarning", "PriorShiftWarning", "__version__", "register_estimator"}
+
+
+def test_every_public_name_has_an_entry_point():
     assert {f"estimate {name}" for name in ps.available_estimators()} <= set(entries.ENTRIES)
+    by_name = {type(ps.get_estimator(name)).__name__ for name in ps.available_estimators()}
+    called = set(re.findall(r"\bps\.(\w+)", Path(entries.__file__).read_text(encoding="utf-8")))
+    assert set(ps.__all__) - called - by_name - RESULTS - NOT_FUZZED == set()
+
+
+def test_every_command_and_option_is_used():
+    words = set(re.findall(r'"(--[\w-]+)"', Path(commands.__file__).read_text(encoding="utf-8")))
+    names = [name for name in main.list_commands(None) if name != "demo"]
+    assert set(names) <= set(commands.COMMANDS)
+    made = [main.get_command(click.Context(main), name) for name in names]
+    options = {name for each in made for option in each.params for name in option.opts}
+    assert {name for name in options if name.startswith("--")} - words == {
+        *("--dask", "--debug", "--plot")
+    }
+
+
+def test_what_is_found_has_an_exit_code_of_its_own(monkeypatch, capsys):
+    arguments = ["--calls", "1", "--relations", "0", "--commands", "0", "--seed", "3"]
+    assert runner.main(arguments) == 0
+    monkeypatch.setattr(runner, "ENTRIES", {"planted": nan_answer})
+    monkeypatch.setitem(runner.KINDS, "call", {"planted": nan_answer})
+    assert runner.main(arguments) == runner.FOUND
+    assert "make fuzz SEED=3 CASE=call:0" in capsys.readouterr().out
+    text = (Path(__file__).parents[2] / ".ci" / "run").read_text(encoding="utf-8")
+    assert f'"$fuzzed" -eq {runner.FOUND}' in text
 
 
 def nan_answer(world):

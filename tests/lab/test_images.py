@@ -1,6 +1,7 @@
 """Loaders, on tiny archives of the same formats."""
 
 import json
+import threading
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from lab.paper.images import (
     FileImages,
     load_images,
+    published_counts,
 )
 
 BATCHES = [f"data_batch_{number}" for number in range(1, 6)]
@@ -201,6 +203,69 @@ def test_listed_images(tmp_path, rng, name, stem):
     np.testing.assert_array_equal(data.train.pixels(np.array([0]))[0], whole[:, 22:278])
     same = np.asarray(pillow.open(tmp_path / "val/3.png"))
     np.testing.assert_array_equal(data.test.pixels(np.array([0]))[0], same)
+
+
+@pytest.mark.parametrize("roots", [("data_256", "val_256"), ("data_large", "val_large")])
+def test_places365_tests_on_its_validation_images(tmp_path, roots):
+    """Paths of its training list begin with a slash, and both lists start in folders of images."""
+    pillow = pytest.importorskip("PIL.Image")
+    lists = {
+        "places365_train_standard.txt": ["/a/airfield/1.jpg 0", "/b/beach/2.jpg 1"],
+        "places365_val.txt": ["Places365_val_1.jpg 1"],
+    }
+    for (name, lines), root in zip(lists.items(), roots, strict=True):
+        (tmp_path / name).write_text("\n".join(lines))
+        for line in lines:
+            path = tmp_path / root / line.split()[0].removeprefix("/")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            pillow.fromarray(np.full((256, 300, 3), len(line), np.uint8)).save(path)
+    data = load_images("places365", tmp_path)
+    assert (data.n_classes, data.val) == (2, None)
+    np.testing.assert_array_equal(data.train.y, [0, 1])
+    np.testing.assert_array_equal(data.test.y, [1])
+    shades = data.train.pixels(np.array([1, 0, 1]))[:, 128, 128, 0]
+    np.testing.assert_array_equal(shades, [16, 19, 16])
+    assert data.test.pixels(np.array([0])).shape == (1, 256, 256, 3)
+    (tmp_path / "places365_val.txt").write_text("//etc/passwd 1")
+    with pytest.raises(ValueError, match="a path inside the folder and a label; line 1 is '//etc"):
+        load_images("places365", tmp_path)
+
+
+@pytest.mark.parametrize("validated", [True, False])
+def test_lists_of_your_own(tmp_path, rng, validated):
+    _listed(tmp_path, "ImageNet_LT", rng)
+    for part in LISTS:
+        (tmp_path / f"ImageNet_LT_{part}.txt").rename(tmp_path / f"{part}.txt")
+    if not validated:
+        (tmp_path / "val.txt").unlink()
+    data = load_images("list", tmp_path)
+    np.testing.assert_array_equal(data.train.y, [0, 1])
+    np.testing.assert_array_equal(data.test.y, [1])
+    assert (data.val is not None) == validated
+
+
+def test_images_are_decoded_side_by_side_and_stay_in_order(tmp_path, monkeypatch):
+    """Each of two reads waits until the other has begun; one after the other they would fail."""
+    images = FileImages(tmp_path, ("a", "b"), np.array([0, 1]), 4)
+    both = threading.Barrier(2, timeout=20)
+
+    def read(self, row):
+        both.wait()
+        return np.full((4, 4, 3), row, np.uint8)
+
+    monkeypatch.setattr(FileImages, "_read", read)
+    np.testing.assert_array_equal(images.pixels(np.array([1, 0]))[:, 0, 0, 0], [1, 0])
+
+
+def test_published_counts(tmp_path):
+    (tmp_path / "Places_LT_train.txt").write_text("a/x.jpg 0\nb/y.jpg 1\na/z.jpg 0\n")
+    (tmp_path / "ImageNet_LT_train.txt").write_text("c.jpg 0\n")
+    found = published_counts([tmp_path])
+    np.testing.assert_array_equal(found["Places365-LT"], [2, 1])
+    np.testing.assert_array_equal(found["ImageNet-LT"], [1])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match=r"empty has no Places_LT_train.txt or ImageNet_LT_train"):
+        published_counts([tmp_path / "empty"])
 
 
 @pytest.mark.parametrize(

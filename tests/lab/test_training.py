@@ -79,8 +79,31 @@ def test_data_with_a_validation_set_are_taken_as_they_are(changes):
     images = ArrayImages(np.zeros((4, 1, 1, 1), np.uint8), np.array([0, 1, 1, 1]))
     data = ImageData("places365-lt", 2, images, images, images)
     np.testing.assert_array_equal(draw(data, Plan("places365-lt")).train[1], np.arange(4))
-    with pytest.raises(ValueError, match="comes long-tailed and is used whole"):
+    with pytest.raises(ValueError, match="is used whole"):
         draw(data, Plan("places365-lt", **changes))
+
+
+def test_your_own_list_is_used_whole():
+    """With a validation list as it is; else up to 50 images per class, at most half, validate."""
+    y = np.repeat([0, 1, 2], [300, 7, 1])
+    images = ArrayImages(np.zeros((y.size, 1, 1, 1), np.uint8), y)
+    plan, listed = Plan("list", "own"), ImageData("list", 3, images, images, images)
+    np.testing.assert_array_equal(draw(listed, plan).train[1], np.arange(y.size))
+    parts = draw(replace(listed, val=None), plan)
+    np.testing.assert_array_equal(np.bincount(y[parts.train[1]]), [250, 4, 1])
+    np.testing.assert_array_equal(np.bincount(y[parts.val[1]]), [50, 3])
+    with pytest.raises(ValueError, match="source must be 'own'"):
+        draw(listed, Plan("list", "LT"))
+    with pytest.raises(ValueError, match="leave out `largest`"):
+        draw(replace(listed, val=None), Plan("list", "own", largest=2))
+
+
+def test_the_learning_rate_can_be_set():
+    plan = Plan("list", "own", n_epochs=30, learning_rate=0.01)
+    assert plan.recipe.rate(10, 30) == pytest.approx(0.001)
+    assert Plan("list", "own").recipe.learning_rate == 0.1
+    with pytest.raises(ValueError, match="learning_rate must be above 0; got 0"):
+        Plan("list", "own", learning_rate=0)
 
 
 @pytest.mark.parametrize("per_class", [50, 51, 149])

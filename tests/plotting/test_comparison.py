@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from priorshift.plotting import ComparisonDisplay, _comparison
+from priorshift.plotting import ComparisonDisplay
 
 CLASSES = ["ant", "bee", "cow"]
 PRIORS = np.array([[0.2, 0.3, 0.5], [0.3, 0.3, 0.4], [0.6, 0.3, 0.1]])
@@ -53,7 +53,7 @@ def test_the_truth_is_a_line_through_the_row(ax):
 
 
 def test_of_many_classes_those_in_dispute_are_drawn(ax, monkeypatch):
-    monkeypatch.setattr(_comparison, "MAX_CLASSES", 3)
+    monkeypatch.setattr(ComparisonDisplay, "MAX_CLASSES", 3)
     base = np.full((2, 50), 0.02)
     base[1, [7, 31, 20]] += [0.01, -0.015, 0.005]
     ComparisonDisplay(base, ["a", "b"], np.arange(50)).plot(ax, kind="priors")

@@ -8,7 +8,7 @@ import pytest
 
 import priorshift as ps
 from priorshift.plotting import ConfusionDisplay
-from priorshift.plotting._confusion import pool
+from priorshift.plotting._labelled import pool
 from priorshift.solvers import condition_number
 
 Y_PROBA = np.array([[0.9, 0.1], [0.6, 0.4], [0.3, 0.7], [0.4, 0.6]])

@@ -10,7 +10,7 @@ import pytest
 
 import priorshift as ps
 from priorshift.groups import estimate_groups
-from priorshift.plotting import GroupsDisplay, _groups
+from priorshift.plotting import GroupsDisplay
 
 CLASSES = ["ant", "bee", "cow"]
 GROUPS = ["north", "south", "west"]
@@ -57,8 +57,8 @@ def test_rows_and_intervals_are_shown_where_there_are_any(ax):
 
 
 def test_the_groups_that_moved_and_the_classes_that_vary_are_drawn(ax, rng, monkeypatch):
-    monkeypatch.setattr(_groups, "MAX_GROUPS", 5)
-    monkeypatch.setattr(_groups, "MAX_CLASSES", 2)
+    monkeypatch.setattr(GroupsDisplay, "MAX_GROUPS", 5)
+    monkeypatch.setattr(GroupsDisplay, "MAX_CLASSES", 2)
     priors = rng.dirichlet(np.ones(9), 50)
     pooled = priors.mean(axis=0)
     shown = GroupsDisplay(priors, np.arange(50), np.arange(9), pooled).plot(ax)
@@ -124,7 +124,7 @@ def test_rows_are_parted_and_have_room_for_every_class(ax, monkeypatch):
     (between,) = ax.collections
     assert [segment[0, 1] for segment in between.get_segments()] == [0.5, 1.5]
     tall = display().figsize()[1]
-    monkeypatch.setattr(_groups, "MAX_CLASSES", 1)
+    monkeypatch.setattr(GroupsDisplay, "MAX_CLASSES", 1)
     assert display().figsize()[1] < tall
 
 

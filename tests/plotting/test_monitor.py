@@ -7,7 +7,7 @@ import pytest
 from matplotlib.colors import to_hex, to_rgba
 
 from priorshift.monitor import PriorMonitor
-from priorshift.plotting import MonitorDisplay, _monitor
+from priorshift.plotting import MonitorDisplay
 from priorshift.plotting.style import MAX_POINTS, VERMILLION, positions
 
 CLASSES = ["ant", "bee", "cow"]
@@ -61,7 +61,7 @@ def test_one_step_is_drawn_too():
 
 
 def test_only_the_classes_that_moved_most_are_drawn(monkeypatch):
-    monkeypatch.setattr(_monitor, "MAX_CLASSES", 2)
+    monkeypatch.setattr(MonitorDisplay, "MAX_CLASSES", 2)
     priors = np.full((5, 30), 1 / 30)
     priors[3, 17] += 0.01
     priors[3, 4] -= 0.01
@@ -135,7 +135,7 @@ def heights_of_names(display):
     ],
 )
 def test_names_stand_beside_the_ends_of_their_lines(priors, source, monkeypatch):
-    monkeypatch.setattr(_monitor, "MAX_CLASSES", 1)
+    monkeypatch.setattr(MonitorDisplay, "MAX_CLASSES", 1)
     display = MonitorDisplay(np.tile(priors, (5, 1)), source, CLASSES).plot()
     ((height, end),) = heights_of_names(display)
     assert height == pytest.approx(end)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_rgba
 
-from priorshift.plotting import PriorsDisplay, _priors
+from priorshift.plotting import PriorsDisplay
 from priorshift.plotting.style import BLUE, VERMILLION, thinned, times
 from priorshift.text import short_percent, shorten
 
@@ -150,7 +150,7 @@ def many(rng):
 def test_only_the_top_movers_are_drawn(many, ax, monkeypatch):
     display, moved = many
     tall = display.figsize()[1]
-    monkeypatch.setattr(_priors, "MAX_CLASSES", 5)
+    monkeypatch.setattr(PriorsDisplay, "MAX_CLASSES", 5)
     display.plot(ax)
     assert row_names(ax) == [str(k) for k in moved[:5]]
     assert len(ax.texts) == 5
@@ -162,7 +162,7 @@ def test_losers_among_the_top_movers_stand_below(monkeypatch):
     change = np.array([0.01, -0.09, 0.03, 0.05])
     display = PriorsDisplay(0.25 + change, np.full(4, 0.25), CLASSES)
     for most, rows in {20: [3, 2, 0, 1], 3: [3, 2, 1], 1: [1]}.items():
-        monkeypatch.setattr(_priors, "MAX_CLASSES", most)
+        monkeypatch.setattr(PriorsDisplay, "MAX_CLASSES", most)
         assert display.movers().tolist() == rows
 
 
@@ -173,7 +173,7 @@ def test_equal_moves_keep_the_order_of_classes():
 
 
 def test_the_summary_counts_what_is_not_shown(ax, monkeypatch):
-    monkeypatch.setattr(_priors, "MAX_CLASSES", 2)
+    monkeypatch.setattr(PriorsDisplay, "MAX_CLASSES", 2)
     display = PriorsDisplay(TARGET, SOURCE, CLASSES).plot(ax)
     assert row_names(ax) == ["dog", "ant"]
     assert display.summary().splitlines() == [

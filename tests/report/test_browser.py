@@ -37,7 +37,7 @@ def browser():
 @pytest.fixture(scope="module")
 def many(draw):
     """Make more classes than a table shows without scrolling."""
-    return draw([f"species {k}" for k in range(120)], n_val=4000, n_target=2500, dim=6)
+    return draw([f"species {k}" for k in range(120)], n_val=1500, n_target=900, dim=6)
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,8 @@ saved as JSON (`schemas/adapter-1.schema.json`); nothing is pickled. `_exports` 
 formula for ONNX, PyTorch and SQL.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -27,6 +29,7 @@ from priorshift.adapt._adapt import prior_ratio, reweight
 from priorshift.adapt._costs import cheapest, check_costs
 from priorshift.border import (
     SUM_TOLERANCE,
+    apply_to,
     check_classes,
     check_fraction,
     check_numbers,
@@ -35,12 +38,11 @@ from priorshift.border import (
     check_proba,
     check_source_mass,
     in_class_order,
-    is_dask_array,
-    is_sparse,
     like_input,
-    map_chunks,
+    mark_adapted,
     require_keys,
     some,
+    warn_if_adapted,
 )
 from priorshift.calibration import (
     Calibration,
@@ -136,13 +138,16 @@ class Adapter(FrozenArrays):
 
         `strength` is a share of the adapter's own.
         """
-        if is_dask_array(y_proba):
-            return map_chunks(partial(self, from_logits=from_logits, strength=strength), y_proba)
+        warn_if_adapted(y_proba)
+        how = partial(self._adapt, from_logits=from_logits, strength=strength)
+        return mark_adapted(apply_to(how, y_proba), changed=self.strength * strength > 0)
+
+    def _adapt(self, y_proba: Any, *, from_logits: bool, strength: float) -> Any:
         predictions = check_outputs(
             y_proba,
             from_proba=not from_logits,
             name="y_proba",
-            sparse=True,
+            sparse=self.calibration is None,
             tensors=True,
             classes=self.classes,
         )
@@ -155,19 +160,10 @@ class Adapter(FrozenArrays):
             origin=self.provenance.get("source_priors_from", "given"),
         )
         if self.calibration is not None:
-            if is_sparse(values):
-                name = self.provenance.get("method", "this adapter")
-                raise ValueError(
-                    f"{name} recalibrates predictions, which sparse ones do not allow; pass them "
-                    "as an array, some rows at a time."
-                )
             values = self.calibration.apply(values, from_logits=from_logits)
             from_logits = False
         power = self.strength * check_fraction(strength, "strength")
-        if power == 0 and isinstance(values, np.ndarray) and not from_logits:
-            adapted: Any = values.copy()  # there is nothing to do, not even to round
-        else:
-            adapted = reweight(values, self.ratio**power, from_logits=from_logits)
+        adapted = reweight(values, self.ratio**power, from_logits=from_logits)
         return like_input(predictions, adapted, self.classes)
 
     def decide(self, y_proba: ArrayLike, *, from_logits: bool = False) -> Labels:
@@ -184,13 +180,11 @@ class Adapter(FrozenArrays):
             A class per row.
         """
         adapted = self(y_proba, from_logits=from_logits)
-        if is_sparse(adapted):
-            raise ValueError("decide needs an array; pass some rows at a time, by toarray().")
         predictions = check_proba(adapted, classes=self.classes)  # a frame, a tensor, 1-D
         values = in_class_order(predictions, self.classes)
         return self.classes[cheapest(values, self.costs)]
 
-    def with_costs(self, costs: Any) -> "Adapter":
+    def with_costs(self, costs: Any) -> Adapter:
         """Return the same adapter with costs for `decide`, as in the parameter `costs`."""
         return replace(self, costs=costs)
 
@@ -208,7 +202,7 @@ class Adapter(FrozenArrays):
         }
 
     @classmethod
-    def from_dict(cls, found: Any) -> "Adapter":
+    def from_dict(cls, found: Any) -> Adapter:
         """Create an adapter from the output of `to_dict`; reject anything against the schema."""
         _check_version(found)
         keys = [of.name for of in fields(cls)]
@@ -255,7 +249,7 @@ class Adapter(FrozenArrays):
         return text
 
     @classmethod
-    def from_json(cls, source: str | PathLike[str]) -> "Adapter":
+    def from_json(cls, source: str | PathLike[str]) -> Adapter:
         """Create an adapter from JSON; reject anything against the schema.
 
         Parameters

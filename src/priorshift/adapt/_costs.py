@@ -8,6 +8,8 @@ p has the expected cost
 and the best decision minimises it. Abstaining, if allowed, has a cost too.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -19,6 +21,7 @@ from priorshift._typing import Floats, Indices, Labels, Vector
 from priorshift.border import (
     Block,
     as_array,
+    as_float,
     check_choice,
     check_classes,
     check_proba,
@@ -26,12 +29,16 @@ from priorshift.border import (
     map_reduce,
     some,
 )
+from priorshift.text import brief
 
 REJECTED = -1
 """The column number of a row that is not decided."""
 
 TIED = 1e-12
 """Expected costs that differ by less, as a share of the largest cost, are the same."""
+
+MOST_COST = 1e100
+"""Costs that can be squared and summed without overflow."""
 
 GoalName = Literal["accuracy", "balanced_accuracy", "log_loss"]
 GOALS: tuple[GoalName, ...] = ("accuracy", "balanced_accuracy", "log_loss")
@@ -134,10 +141,13 @@ def check_costs(costs: Any, classes: Labels | None, n_classes: int) -> Vector | 
             f"decision; got shape {matrix.shape} and type {matrix.dtype}."
         )
     matrix = matrix.astype(np.float64)
-    bad = np.argwhere(~np.isfinite(matrix))
+    bad = np.argwhere(~(np.abs(matrix) <= MOST_COST))
     if bad.size:
         row, column = bad[0].tolist()
-        raise ValueError(f"costs must be finite; got {matrix[row, column]} at ({row}, {column}).")
+        raise ValueError(
+            f"costs must be finite, up to {MOST_COST:g}; got {matrix[row, column]} at "
+            f"({row}, {column}). Count them in a larger unit."
+        )
     return matrix
 
 
@@ -163,11 +173,13 @@ def _from_pairs(costs: Mapping[Any, Any], classes: Labels | None, n_classes: int
 
 def _finite(value: Any, name: str) -> float:
     try:
-        number = float(value)
+        number = as_float(value)
     except (TypeError, ValueError):
         number = np.nan
-    if not np.isfinite(number):
-        raise ValueError(f"{name} must be a finite number; got {value!r}.")
+    if not abs(number) <= MOST_COST:
+        raise ValueError(
+            f"{name} must be a finite number, up to {MOST_COST:g}; got {brief(value)}."
+        )
     return number
 
 
@@ -224,7 +236,7 @@ class Goal:
     stakes: Vector | None = None
 
     @classmethod
-    def of(cls, costs: Any, goal: Any, classes: Labels) -> "Goal":
+    def of(cls, costs: Any, goal: Any, classes: Labels) -> Goal:
         """Check what the user asked for."""
         check_choice(goal, GOALS, "goal")
         if costs is None:
@@ -241,7 +253,7 @@ class Goal:
             )
         return cls("cost", matrix, matrix)
 
-    def at(self, priors: Vector) -> "Goal":
+    def at(self, priors: Vector) -> Goal:
         """Return the goal with its stakes at these priors of the target.
 
         Balanced accuracy is accuracy where an error on class k weighs :math:`1 / (K p_k)`.

@@ -8,6 +8,8 @@ are drawn, the predictions are adapted to each, and the bounds are quantiles:
 .. math:: \text{adapted}^{(b)}_k = \frac{f_k\, p^{(b)}_k / s_k}{\sum_j f_j\, p^{(b)}_j / s_j}.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -16,10 +18,10 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from priorshift._typing import Floats, Labels, Vector, are_numbers
-from priorshift.adapt._adapt import classes_named, prior_ratio, reweight
-from priorshift.adapt._resampling import RandomState
+from priorshift.adapt._adapt import RandomState, classes_named, prior_ratio, reweight
 from priorshift.border import (
     as_array,
+    as_generator,
     check_count,
     check_fraction,
     check_level,
@@ -143,8 +145,9 @@ def adapt_proba_interval(
     predictions = check_proba(y_proba, classes=classes_named(classes, target_priors, source_priors))
     names = settle_classes(predictions, classes=classes)
     values = in_class_order(predictions, names)
-    if predictions.binary:
-        interval = _of_positive(interval)
+    pair = interval is not None and not isinstance(interval, Mapping)
+    if predictions.binary and pair and np.shape(interval) == (2,):
+        interval = [[np.nan, np.nan], interval]  # of the positive class; the other's follow
     source = check_priors(source_priors, names, "source_priors")
     check_source_mass(source, values, names)
     drawn = None
@@ -154,31 +157,24 @@ def adapt_proba_interval(
     target = check_priors(target_priors, names, "target_priors")
     inverse = prior_ratio(np.ones(names.size), source)
     if drawn is not None:
-        ends = _outer_pair(drawn, tail) if names.size == 2 else None
+        ends = None
+        if names.size == 2:  # which one number orders
+            ends = drawn[np.argsort(drawn[:, 1])[list(_ranks(drawn.shape[0], tail))]]
     else:
         bounds = _read_interval(interval, target, names)
         ends = _end_priors(target, bounds)
         if ends is None:
             drawn = _draw_priors(target, bounds, tail, n_draws, random_state, names)
     if ends is not None:
-        lower, upper = _envelope(values, (ends * inverse) ** power)
+        # every adapted probability is monotone between the two
+        one, other = (reweight(values, ratio) for ratio in (ends * inverse) ** power)
+        lower, upper = np.minimum(one, other), np.maximum(one, other)
     else:
         assert drawn is not None
         lower, upper = _quantiles(values, (drawn * inverse) ** power, tail)
     proba = reweight(values, (target * inverse) ** power)
     lower, upper = np.minimum(lower, proba), np.maximum(upper, proba)
     return ProbaInterval(*(like_input(predictions, part, names) for part in (proba, lower, upper)))
-
-
-def _envelope(values: Floats, ratios: Vector) -> tuple[Floats, Floats]:
-    """Adapt by both ratios; every adapted probability is monotone between them."""
-    one, other = (reweight(values, ratio) for ratio in ratios)
-    return np.minimum(one, other), np.maximum(one, other)
-
-
-def _outer_pair(drawn: Vector, tail: float) -> Vector:
-    """Return the outer quantiles of the priors of two classes, which one number orders."""
-    return drawn[np.argsort(drawn[:, 1])[list(_ranks(drawn.shape[0], tail))]]
 
 
 def _quantiles(values: Floats, ratios: Vector, tail: float) -> tuple[Floats, Floats]:
@@ -205,17 +201,17 @@ def _ranks(n_draws: int, tail: float) -> tuple[int, int]:
     return low, n_draws - 1 - low
 
 
-def _of_positive(interval: Any) -> Any:
-    """Read a pair as the bounds of the positive class; the other's follow."""
-    if interval is None or isinstance(interval, Mapping) or np.shape(interval) != (2,):
-        return interval
-    return [[np.nan, np.nan], interval]
-
-
 def _read_interval(interval: Any, priors: Vector, names: Labels) -> Vector:
     """Read bounds as (K, 2) in class order; NaN for a class without bounds."""
     if isinstance(interval, Mapping):
-        interval = _from_mapping(interval, names)
+        by_name = {str(label): bounds for label, bounds in interval.items()}
+        wanted = [str(label) for label in names.tolist()]
+        if unknown := [label for label in interval if str(label) not in wanted]:
+            raise ValueError(
+                f"interval names class {some(unknown)}, but the classes are "
+                f"{some(names.tolist())}; use these names."
+            )
+        interval = [by_name.get(label, (np.nan, np.nan)) for label in wanted]
     bounds = as_array(interval, "interval")
     if not are_numbers(bounds.dtype) or bounds.shape != (names.size, 2):
         raise ValueError(
@@ -228,7 +224,17 @@ def _read_interval(interval: Any, priors: Vector, names: Labels) -> Vector:
     if np.isnan(bounds).all():
         raise ValueError("interval gives no class any bounds; give at least one class its own.")
     _require_around(bounds, priors, names)
-    return _complementary(bounds, names) if names.size == 2 else bounds
+    if names.size != 2:
+        return bounds
+    mirrored = 1 - bounds[::-1, ::-1]  # of two classes, the bounds of one follow from the other's
+    if np.isnan(bounds).any():
+        return np.where(np.isnan(bounds), mirrored, bounds)
+    if np.abs(bounds - mirrored).max() > SLACK:
+        raise ValueError(
+            f"of two classes, the bounds of one follow from the other's, but {names[0].item()!r} "
+            f"has {bounds[0].tolist()} and {names[1].item()!r} has {bounds[1].tolist()}; give one."
+        )
+    return bounds
 
 
 def _end_priors(priors: Vector, bounds: Vector) -> Vector | None:
@@ -268,7 +274,7 @@ def _draw_priors(
     free, z = np.isnan(bounds[:, 0]), max(float(-ndtri(tail)), LEAST_QUANTILE)
     below = np.where(free, 0.0, priors - bounds[:, 0]) / z
     above = np.where(free, 0.0, bounds[:, 1] - priors) / z
-    noise = np.random.default_rng(random_state).standard_normal((n_draws, priors.size))
+    noise = as_generator(random_state).standard_normal((n_draws, priors.size))
     if not free.any():
         noise *= _stretch(priors, (below + above) / 2, names)
     drawn = np.maximum(priors + noise * np.where(noise < 0, below, above), 0.0)
@@ -322,18 +328,6 @@ def _dot_transposed(p: Vector, u: Vector) -> Vector:
     return np.maximum((1 - 2 * p) * u + p**2 @ u, 0.0)
 
 
-def _from_mapping(interval: Mapping[Any, Any], names: Labels) -> list[Any]:
-    by_name = {str(label): bounds for label, bounds in interval.items()}
-    wanted = [str(label) for label in names.tolist()]
-    unknown = [label for label in interval if str(label) not in wanted]
-    if unknown:
-        raise ValueError(
-            f"interval names class {some(unknown)}, but the classes are {some(names.tolist())}; "
-            "use these names."
-        )
-    return [by_name.get(label, (np.nan, np.nan)) for label in wanted]
-
-
 def _require_around(bounds: Vector, priors: Vector, names: Labels) -> None:
     """Refuse bounds that are out of order or do not hold their prior; NaN passes."""
     lower, upper = bounds.T
@@ -351,16 +345,3 @@ def _require_around(bounds: Vector, priors: Vector, names: Labels) -> None:
             )
     np.minimum(lower, priors, out=lower, where=~np.isnan(lower))
     np.maximum(upper, priors, out=upper, where=~np.isnan(upper))
-
-
-def _complementary(bounds: Vector, names: Labels) -> Vector:
-    """Derive the bounds of one class from the other's, or check that both agree."""
-    mirrored = 1 - bounds[::-1, ::-1]
-    if np.isnan(bounds).any():
-        return np.where(np.isnan(bounds), mirrored, bounds)
-    if np.abs(bounds - mirrored).max() > SLACK:
-        raise ValueError(
-            f"of two classes, the bounds of one follow from the other's, but {names[0].item()!r} "
-            f"has {bounds[0].tolist()} and {names[1].item()!r} has {bounds[1].tolist()}; give one."
-        )
-    return bounds

@@ -36,6 +36,8 @@ HEAD_ROWS = 1000
 LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
 """Sums of weights that can be squared without overflow or underflow."""
 
+MOST_COUNT = 2**63 - 1
+
 ONE_HOT_NUMBERS = 2**24
 """Rows times classes up to which decisions are spread out in memory where rows are needed."""
 
@@ -121,35 +123,22 @@ def _read_frame(frame: Any, name: str, classes: Labels | None, labels: Labels | 
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
     if found is None and classes is not None:
-        _refuse_misspelt(columns, classes, name)
-    if found is None and classes is None and labels is not None:
-        found = {column: column for column in _among_others(frame, labels)}
+        known = list(map(str, classes.tolist()))
+        if said := misspelt([column for column in columns if isinstance(column, str)], known):
+            raise ValueError(
+                f"the columns of {name} are not the classes ({some(known)}). {said} Rename it."
+            )
+    elif found is None and labels is not None:
+        called = set(map(str, np.unique(labels).tolist()))
+        numeric = [column for column, kind in frame.schema.items() if kind.is_numeric()]
+        others = columns
+        if called <= set(map(str, numeric)):  # text and dates are no classes, nor are some numbers
+            head = frame[:HEAD_ROWS, [columns.index(column) for column in numeric]]
+            others = tuple(among_others(numeric, called, _frame_values(head), SUM_TOLERANCE))
+        found = {column: column for column in others}
     names, chosen = (columns, columns) if found is None else (tuple(found), tuple(found.values()))
     read = frame if chosen == columns else frame[:, [columns.index(each) for each in chosen]]
     return Numbers(_frame_values(read), names, Frame(frame, chosen))
-
-
-def _among_others(frame: Any, labels: Labels) -> list[Any]:
-    """Return the columns that are classes, where columns are called as the labels.
-
-    Text and dates are no classes, and some numbers are none either: see `among_others`.
-    """
-    columns = list(frame.columns)
-    known = set(map(str, np.unique(labels).tolist()))
-    numeric = [name for name, kind in frame.schema.items() if kind.is_numeric()]
-    if not known <= set(map(str, numeric)):
-        return columns
-    at = [columns.index(column) for column in numeric]
-    return among_others(numeric, known, _frame_values(frame[:HEAD_ROWS, at]), SUM_TOLERANCE)
-
-
-def _refuse_misspelt(columns: tuple[Any, ...], classes: Labels, name: str) -> None:
-    """Refuse a header that is probably meant to have a class which it lacks."""
-    known = list(map(str, classes.tolist()))
-    if said := misspelt([column for column in columns if isinstance(column, str)], known):
-        raise ValueError(
-            f"the columns of {name} are not the classes ({some(known)}). {said} Rename it."
-        )
 
 
 def _frame_values(frame: Any) -> np.ndarray[Any, Any]:
@@ -172,7 +161,13 @@ def as_labels(values: Any, name: str) -> Labels:
     _require_vector(labels, name)
     if labels.dtype.kind in "OT":
         _require_no_missing(labels, name)
-        _require_one_kind(labels, name)
+        text = np.array([isinstance(label, str) for label in labels.tolist()], dtype=bool)
+        if text.any() and not text.all():
+            at = int(np.argmin(text))
+            raise ValueError(
+                f"{name} mixes strings with other labels, such as {brief(labels[at])} at position "
+                f"{at}; make them all of one kind."
+            )
         labels = as_array(labels.tolist(), name)
         _require_vector(labels, name)
     if labels.dtype.kind not in "iubfU":
@@ -241,16 +236,6 @@ def is_missing(label: Any) -> bool:
         return False
 
 
-def _require_one_kind(labels: Labels, name: str) -> None:
-    text = np.asarray([isinstance(label, str) for label in labels.tolist()], dtype=bool)
-    if text.any() and not text.all():
-        at = int(np.argmin(text))
-        raise ValueError(
-            f"{name} mixes strings with other labels, such as {brief(labels[at])} at position "
-            f"{at}; make them all of one kind."
-        )
-
-
 def require_unique(names: list[Any], what: str) -> None:
     """Refuse names of classes that occur twice, as text too."""
     seen: set[str] = set()
@@ -302,7 +287,7 @@ def check_sample_weight(sample_weight: ArrayLike | None, n_samples: int) -> Vect
 def check_fraction(value: float, name: str) -> float:
     """Check a number in [0, 1]."""
     if not isinstance(value, Real) or not 0 <= value <= 1:
-        raise ValueError(f"{name} must be a number in [0, 1]; got {value!r}.")
+        raise ValueError(f"{name} must be a number in [0, 1]; got {brief(value)}.")
     return float(value)
 
 
@@ -375,7 +360,9 @@ def as_float(number: Any) -> float:
 def check_count(value: int, name: str, least: int = 1) -> int:
     """Check a whole number of at least `least`."""
     if not isinstance(value, Integral) or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}.")
+        raise ValueError(f"{name} must be a whole number of at least {least}; got {brief(value)}.")
+    if value > MOST_COUNT:
+        raise ValueError(f"{name} must be at most {MOST_COUNT}; got {brief(value)}.")
     return int(value)
 
 
@@ -384,6 +371,18 @@ def check_level(level: float, name: str = "alpha") -> float:
     if not 0 < check_fraction(level, name) < 1:
         raise ValueError(f"{name} must be above 0 and below 1; got {level!r}.")
     return float(level)
+
+
+def as_generator(random_state: Any) -> np.random.Generator:
+    """Return NumPy's generator for a random state."""
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(
+        "random_state must be None, a whole number of at least 0 or a generator of NumPy; got "
+        f"{brief(random_state)}."
+    )
 
 
 def check_resamples(n_resamples: int, alpha: float) -> int:
@@ -448,7 +447,7 @@ def check_alpha(alpha: Any, n_classes: int) -> Vector:
 def check_choice(value: Any, choices: tuple[Any, ...], name: str) -> None:
     """Check that a parameter is one of its named choices."""
     if value not in choices:
-        raise ValueError(f"{name} must be one of {some(choices)}; got {value!r}.")
+        raise ValueError(f"{name} must be one of {some(choices)}; got {brief(value)}.")
 
 
 Result = TypeVar("Result")
@@ -507,7 +506,10 @@ class Predictions:
         return cls(values, passed="proba", decided=decided)
 
     def take(self, rows: Indices) -> "Predictions":
-        """Return some rows, in memory, as what they are."""
+        """Return some rows, in memory, as what they are; an array itself if they are all of it."""
+        everything = rows.size == self.shape[0] and bool((np.diff(rows) > 0).all())
+        if everything and not isinstance(self.values, Table):
+            return self
         if self.decided is not None:
             return Predictions.from_decisions(self.decided[rows], self.shape[1])
         return replace(self, values=take_rows(self.values, rows))
@@ -541,7 +543,10 @@ class Predictions:
         if rows is not self.values:
             return make()
         known = self._made.get(key)
-        if known is None or not all(map(_same, known[0], arguments)):
+        if known is None or not all(
+            one is other or (one is not None and other is not None and np.array_equal(one, other))
+            for one, other in zip(known[0], arguments, strict=True)
+        ):
             known = self._made[key] = arguments, make()
         result: Result = known[1]
         return result
@@ -581,7 +586,13 @@ def check_proba(
         else:
             values, names = table, table.names
     if values.ndim == 1:
-        _require_unit_interval(values, name)
+        bad = np.flatnonzero(~((values >= 0) & (values <= 1)))
+        if bad.size:
+            raise ValueError(
+                f"{name} is 1-D, so it must hold probabilities of the positive class in [0, 1]; "
+                f"got {values[bad[0]]} at position {bad[0]}. Logits need a sigmoid first, or "
+                "from_logits=True where that is an option (as two columns, 0 and z)."
+            )
         both = np.column_stack([1 - values, values])
         return Predictions(both, binary=True, passed="proba", frame=frame)
     _require_matrix(values, names, name)
@@ -710,16 +721,6 @@ def _refuse_labels(values: Any, name: str) -> None:
         )
 
 
-def _require_unit_interval(values: Floats, name: str) -> None:
-    bad = np.flatnonzero(~((values >= 0) & (values <= 1)))
-    if bad.size:
-        raise ValueError(
-            f"{name} is 1-D, so it must hold probabilities of the positive class in [0, 1]; got "
-            f"{values[bad[0]]} at position {bad[0]}. Logits need a sigmoid first, or "
-            "from_logits=True where that is an option (as two columns, 0 and z)."
-        )
-
-
 @dataclass(frozen=True)
 class _Distributions:
     """Raises an error that names the first fault of a block.
@@ -739,8 +740,12 @@ class _Distributions:
 
 
 def _explain_bad_rows(block: Block, fine: Mask, start: int, name: str) -> None:
-    if not isinstance(block, np.ndarray):
-        block, fine, start = _few_bad_rows(block, fine, start)
+    if not isinstance(block, np.ndarray):  # the first few sparse rows with a fault among them
+        for at in range(0, block.shape[0], SHOWN_ROWS):
+            part, good = block[at : at + SHOWN_ROWS], fine[at : at + SHOWN_ROWS]
+            if not good.all() or part.min() < 0:
+                break
+        block, fine, start = part.toarray(), good, start + at
     faults = {
         "NaN": np.isnan(block),
         "an infinity": np.isinf(block),
@@ -779,15 +784,6 @@ def _explain_bad_rows(block: Block, fine: Mask, start: int, name: str) -> None:
         f"row {start + row} of {name} sums to {total:.6g}, not 1 (tolerance {SUM_TOLERANCE}); "
         f"{remedy}."
     )
-
-
-def _few_bad_rows(block: Block, fine: Mask, start: int) -> tuple[Floats, Mask, int]:
-    """Return as an array the first few rows of a sparse block that have a fault among them."""
-    for at in range(0, block.shape[0], SHOWN_ROWS):
-        part, good = block[at : at + SHOWN_ROWS], fine[at : at + SHOWN_ROWS]
-        if not good.all() or part.min() < 0:
-            break
-    return part.toarray(), good, start + at
 
 
 def rounding(n_classes: int) -> float:
@@ -871,10 +867,3 @@ def check_matrix(y_proba: Any, name: str = "y_proba") -> Any:
         values, names, _ = read_numbers(y_proba, name) if table is None else Numbers(table)
     _require_matrix(values, names, name)
     return values
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Compare arrays by value; None equals only itself."""
-    if one is None or other is None:
-        return one is other
-    return one is other or np.array_equal(one, other)

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from importlib import import_module
 from itertools import zip_longest
 from typing import Any, NoReturn, Self
 
@@ -18,7 +19,7 @@ import numpy as np
 
 from priorshift._typing import Floats, are_numbers, float_type
 from priorshift.border.rows import Blocks, Done, Fold, Table, add, own, slices, table_kind
-from priorshift.border.threads import row_slices, single_threaded_blas
+from priorshift.border.threads import row_blocks, row_slices, single_threaded_blas
 
 MOST_HELD = 2**30
 """Bytes up to which chunks are kept in this process, if there is no cluster to keep them."""
@@ -31,6 +32,9 @@ RESULT = "partition int, found binary, error string"
 
 NUMBERS = frozenset({"float", "double", "byte", "short", "integer", "long"})
 COUNTED_ROWS = 2**16
+
+PACKED, PACKED_BYTES = "width int, rows binary", 2**22
+"""What Spark keeps of the rows: matrices as bytes, of about this size."""
 
 
 @table_kind
@@ -68,7 +72,8 @@ class DaskTable(Table):
             # the size of unknown chunks is NaN, and so not known to be small
             persist = self._client is not None or array.nbytes <= MOST_HELD
         array = _in_whole_rows(array, persist)
-        self.array = array.persist() if persist else _optimised(array)
+        # not kept, a pass over chunks is made as short as Dask can
+        self.array = array.persist() if persist else import_module("dask").optimize(array)[0]
         self.shape = array.shape
         self._starts = np.cumsum((0, *array.chunks[0])).tolist()
         self._held = persist
@@ -108,17 +113,19 @@ def is_dask_array(values: Any) -> bool:
     return type(values).__module__.startswith("dask.array")
 
 
-def map_chunks(function: Callable[[Floats], Floats], array: Any) -> Any:
-    """Return a lazy Dask array: a function of the rows of another.
+def apply_to(function: Callable[[Any], Any], array: Any) -> Any:
+    """Return a function of rows; of a Dask array a lazy one, made of its chunks when computed.
 
     Examples
     --------
     >>> import dask.array as da
     >>> import numpy as np
-    >>> map_chunks(np.sqrt, da.from_array(np.array([[1.0, 4.0], [9.0, 16.0]]))).compute()
+    >>> apply_to(np.sqrt, da.from_array(np.array([[1.0, 4.0], [9.0, 16.0]]))).compute()
     array([[1., 2.],
            [3., 4.]])
     """
+    if not is_dask_array(array):
+        return function(array)
     dtype = _dask_type(array)
     if array.ndim == 2:
         array = array.rechunk({1: -1})
@@ -161,13 +168,6 @@ def _dask_type(array: Any) -> np.dtype[Any]:
     return float_type(array.dtype)
 
 
-def _optimised(array: Any) -> Any:
-    """Make a pass over chunks that are not kept as short as Dask can."""
-    import dask
-
-    return dask.optimize(array)[0]
-
-
 def _in_whole_rows(array: Any, persist: bool) -> Any:
     """Count unknown rows, check those that are claimed, and join chunks of columns."""
     if array.ndim != 2:
@@ -179,20 +179,16 @@ def _in_whole_rows(array: Any, persist: bool) -> Any:
     if np.isnan(array.shape).any():
         array = (array.persist() if persist else array).copy()
         array.compute_chunk_sizes()  # changes it in place, which must not happen to the caller's
-    array = _counted(array)
+    array = array.map_blocks(_as_claimed, dtype=array.dtype, meta=array._meta)
     return array if array.numblocks[1] == 1 else array.rechunk({1: -1})
 
 
-def _counted(array: Any) -> Any:
-    """Refuse every chunk, once it is computed, whose shape is not what the array says.
+def _as_claimed(chunk: Any, block_info: Any = None) -> Any:
+    """Refuse a chunk, once it is computed, whose shape is not what the array says.
 
     Dask itself trusts the shapes given to `from_delayed` and `map_blocks`. Sums over other rows
     would be wrong, and so would the certificates made from them.
     """
-    return array.map_blocks(_as_claimed, dtype=array.dtype, meta=array._meta)
-
-
-def _as_claimed(chunk: Any, block_info: Any = None) -> Any:
     rows, columns = block_info[0]["array-location"]
     claimed = (rows[1] - rows[0], columns[1] - columns[0])
     if np.shape(chunk) != claimed:
@@ -304,8 +300,8 @@ class SparkTable(Table):
         holds all of them as an array, as `pyspark.ml.functions.vector_to_array` makes it, in the
         order of the classes.
     cache : bool, default=False
-        Whether Spark keeps these columns between passes, until you call `release`. Otherwise every
-        pass computes them again.
+        Whether Spark keeps the rows between passes, as arrays, until you call `release`. Otherwise
+        every pass computes the columns again and turns them into arrays, which takes longer.
 
     Examples
     --------
@@ -327,7 +323,7 @@ class SparkTable(Table):
         # mapInArrow cannot resolve names with points
         self.frame = selected.toDF(*(f"c{at}" for at in range(len(chosen))))
         if cache:
-            self.frame = self.frame.cache()
+            self.frame = self.frame.mapInArrow(_Packing(self.dtype), PACKED).cache()
         self._n_rows: Mapping[int, int] = {}
         extents = self._run(_Pass(_extent, None, COUNTED_ROWS, self.dtype))
         self._n_rows = {partition: int(n_rows) for partition, (n_rows, _) in extents}
@@ -354,13 +350,17 @@ class SparkTable(Table):
 
     def map_parts(self, fold: Fold, n_parts: int, n_rows: int, done: Done) -> list[Any]:  # noqa: ARG002
         """Fold the blocks of each partition where it is; return the results, in order."""
-        found = self._run(_Pass(fold, _extents(self._n_rows), n_rows, self.dtype))
+        extents, first = {}, 0
+        for partition in sorted(self._n_rows):
+            extents[partition] = first, self._n_rows[partition]
+            first += self._n_rows[partition]
+        found = self._run(_Pass(fold, extents, n_rows, self.dtype))
         for partition, _ in found:
             done(self._n_rows[partition])
         return [result for _, result in found]
 
     def release(self) -> None:
-        """Let Spark drop the columns that it keeps."""
+        """Let Spark drop the rows that it keeps."""
         self.frame.unpersist()
 
     def _run(self, task: "_Pass") -> list[tuple[int, Any]]:
@@ -410,26 +410,56 @@ class _Pass:
     def _blocks(self, batches: Iterator[Any], partition: int) -> Blocks:
         first, expected = (0, None) if self.extents is None else self.extents.get(partition, (0, 0))
         row = first
-        for block in _of_size(map(self._matrix, batches), self.n_rows):
+        for block in _of_size(_matrices(batches, self.dtype), self.n_rows):
             rows = slice(row, row + block.shape[0])
             yield rows, block
             row = rows.stop
         if expected is not None and row - first != expected:
             raise ValueError(_changed("rows"))
 
-    def _matrix(self, batch: Any) -> Floats:
-        """Copy a batch's columns, or its one column of arrays, into a matrix."""
+
+@dataclass(frozen=True)
+class _Packing:
+    """Turns the Arrow batches of one partition into matrices, as bytes."""
+
+    dtype: np.dtype[Any]
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        def packed(width: int, rows: list[bytes]) -> Any:
+            columns = [pa.array([width] * len(rows), pa.int32()), pa.array(rows, pa.binary())]
+            return pa.record_batch(columns, names=["width", "rows"])
+
+        try:
+            for matrix in _matrices(batches, self.dtype):
+                n, width = matrix.shape
+                parts = row_blocks(n, width, 8 * PACKED_BYTES // self.dtype.itemsize)
+                yield packed(width, [np.ascontiguousarray(matrix[one]).tobytes() for one in parts])
+        except ValueError as error:  # passes raise it
+            yield packed(0, [str(error).encode()])
+
+
+def _matrices(batches: Iterator[Any], dtype: np.dtype[Any]) -> Iterator[Floats]:
+    """Yield the rows of Arrow batches: packed, in one column of arrays, or in a column a class."""
+    for batch in batches:
         first = batch.column(0)
-        if hasattr(first, "flatten") and hasattr(first.type, "value_type"):
+        if batch.schema.names == ["width", "rows"]:
+            for width, rows in zip(first.to_pylist(), batch.column(1), strict=True):
+                if not width:
+                    raise ValueError(rows.as_py().decode())
+                yield np.frombuffer(rows.as_buffer(), dtype).reshape(-1, width)
+        elif hasattr(first, "flatten") and hasattr(first.type, "value_type"):
             lengths = np.unique(first.value_lengths().to_numpy(zero_copy_only=False))
             if lengths.size > 1 or np.isnan(lengths).any():
                 raise ValueError(_ragged(lengths.tolist()))
-            values = first.flatten().to_numpy(zero_copy_only=False).astype(self.dtype, copy=False)
-            return values.reshape(batch.num_rows, -1)
-        values = np.empty((batch.num_rows, batch.num_columns), self.dtype)
-        for at, column in enumerate(batch.columns):
-            values[:, at] = column.to_numpy(zero_copy_only=False)  # a null becomes NaN
-        return values
+            values = first.flatten().to_numpy(zero_copy_only=False).astype(dtype, copy=False)
+            yield values.reshape(batch.num_rows, -1)
+        else:
+            values = np.empty((batch.num_rows, batch.num_columns), dtype)
+            for at, column in enumerate(batch.columns):
+                values[:, at] = column.to_numpy(zero_copy_only=False)  # a null becomes NaN
+            yield values
 
 
 def _of_size(matrices: Iterator[Floats], n_rows: int) -> Iterator[Floats]:
@@ -453,15 +483,6 @@ def _extent(blocks: Blocks) -> Any:
     for rows, block in blocks:
         n_rows, width = n_rows + rows.stop - rows.start, block.shape[1]
     return (n_rows, width) if n_rows else None
-
-
-def _extents(n_rows: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-    """Return the first row and the number of rows of each partition."""
-    ends = np.cumsum([n_rows[partition] for partition in sorted(n_rows)]).tolist()
-    return {
-        partition: (end - n_rows[partition], n_rows[partition])
-        for partition, end in zip(sorted(n_rows), ends, strict=True)
-    }
 
 
 def _spark_type(schema: Any, *, as_array: bool) -> np.dtype[Any]:

@@ -7,6 +7,8 @@ applies a kernel to blocks and adds up what the kernel returns. What cannot be c
 block uses a sample of rows in memory.
 """
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +18,7 @@ from functools import partial, reduce
 from typing import Any, Self, TypeGuard, TypeVar
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from priorshift._typing import Floats, Indices, Vector, are_numbers, float_type
 from priorshift.border import threads
@@ -36,8 +39,9 @@ Done = Callable[[int], None]
 READ_ROWS = 2**14
 """Rows that are copied at once when a part of a table is read into an array."""
 
-SAMPLE_NUMBERS, FEWEST_ROWS, SAMPLE_SEED = 10_000_000, 1000, 0
-"""Rows times classes of a sample, its fewest rows, and where its random numbers start."""
+SAMPLE_NUMBERS, SAMPLE_SEED, FEWEST_ROWS, PER_ROW = 10_000_000, 0, 1000, 10
+"""Numbers of a sample, where its random numbers start, its fewest rows, and numbers that work on a
+row takes beside those of its classes."""
 
 
 class Table(ABC):
@@ -67,7 +71,7 @@ class Table(ABC):
         return False
 
     @classmethod
-    def of(cls, values: Any, name: str = "y_proba") -> "Table":
+    def of(cls, values: Any, name: str = "y_proba") -> Table:
         """Make a table of values that it recognises; errors call them `name`."""
         raise NotImplementedError
 
@@ -92,6 +96,10 @@ class Table(ABC):
 
         return map_parts(of_part, self.parts(n_parts))
 
+    def sum_by(self, label: Indices, n_labels: int, weight: Vector | None = None) -> Any:
+        """Sum the rows of each label: see `sum_by`."""
+        return _sum_by(self, label, n_labels, weight)
+
     def read(self, part: slice) -> Floats:
         """Read some consecutive rows into an array."""
         values = np.empty((part.stop - part.start, self.shape[1]), self.dtype)
@@ -99,13 +107,13 @@ class Table(ABC):
             values[rows.start - part.start : rows.stop - part.start] = block
         return values
 
-    def columns(self, order: Sequence[int]) -> "Table":
+    def columns(self, order: Sequence[int]) -> Table:
         """Return the columns in another order."""
         names = None if self.names is None else tuple(self.names[at] for at in order)
         shape = (self.shape[0], len(order))
         return MappedTable(self, _Columns(tuple(order)), shape, self.dtype, names)
 
-    def map(self, function: Callable[[Floats], Floats]) -> "Table":
+    def map(self, function: Callable[[Floats], Floats]) -> Table:
         """Return a table of the same shape; a function is applied to its blocks."""
         return MappedTable(self, function, self.shape, self.dtype, self.names)
 
@@ -386,6 +394,59 @@ def add(total: Any, found: Any) -> Any:
     return total + found
 
 
+def sum_by(rows: Rows, label: Indices, n_labels: int, weight: Vector | None = None) -> Any:
+    """Sum the rows of each label, into one row per label.
+
+    With B weights per row, a matrix (n, B), it returns that many such sums, below each other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> sum_by(np.array([[1.0, 0.0], [0.5, 0.5]]), np.array([1, 1]), 2)
+    array([[0. , 0. ],
+           [1.5, 0.5]])
+    """
+    by = rows.sum_by if isinstance(rows, Table) else partial(_sum_by, rows)
+    return by(label, n_labels, weight)
+
+
+def _sum_by(rows: Rows, label: Indices, n_labels: int, weight: Vector | None) -> Vector:
+    # blocks of at least K/2 rows, or adding matrices would outweigh the work itself
+    size = max(BLOCK_BYTES, 4 * n_labels * rows.shape[1])
+    return map_reduce(_SumBy(label, n_labels, weight), rows, block_bytes=size, n_parts=2)
+
+
+@dataclass(frozen=True)
+class _SumBy:
+    """Sum the rows of a block by label: a sparse matrix of labels does it without sorting them."""
+
+    label: Indices
+    n_labels: int
+    weight: Vector | None
+
+    def __call__(self, block: Block, rows: slice) -> Vector:
+        label = self.label[rows, None]
+        data = np.ones(label.shape) if self.weight is None else self.weight[rows]
+        data = data.reshape(label.size, -1)
+        B = data.shape[1]
+        at = label + self.n_labels * np.arange(B)
+        start = np.arange(0, at.size + 1, B)
+        of_label = csr_array((data.ravel(), at.ravel(), start), (label.size, B * self.n_labels))
+        return of_label.T @ block.astype(np.float64, copy=False)
+
+
+def require_array(rows: Rows, refusal: str) -> Floats:
+    """Return rows that are one array in memory, which is read in any order; refuse others."""
+    if isinstance(rows, Table):
+        raise ValueError(refusal)
+    return rows
+
+
+def in_blocks(rows: Rows, most: int) -> Rows:
+    """Return rows of more than so many numbers as a table: what is made of it is not held."""
+    return rows if isinstance(rows, Table) or rows.size <= most else ArrayTable(rows)
+
+
 def is_array(rows: Rows) -> TypeGuard[Floats]:
     """Tell whether rows are one array in memory, which can be read in any order."""
     return not isinstance(rows, Table)
@@ -429,17 +490,26 @@ def sample_rows(data: Rows, n_rows: int, random_state: int = 0) -> Floats:
     return take_rows(data, np.unique(np.random.default_rng(random_state).integers(n, size=n_rows)))
 
 
-def sample_in_memory(table: Table) -> Floats:
-    """Return all rows of a small table, otherwise a random sample of them, the same every time.
+def draw_judged_rows(n_rows: int, n_classes: int) -> Indices:
+    """Return the rows of a target that judgements rest on: all, or one random sample of them.
+
+    It is the same sample whoever asks, so that all that is said of a target is of the same rows.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from priorshift.border import ArrayTable
-    >>> sample_in_memory(ArrayTable(np.ones((5, 2)))).shape
-    (5, 2)
+    >>> draw_judged_rows(5, 2)
+    array([0, 1, 2, 3, 4])
     """
-    return sample_rows(table, max(FEWEST_ROWS, SAMPLE_NUMBERS // table.shape[1]), SAMPLE_SEED)
+    most = max(FEWEST_ROWS, SAMPLE_NUMBERS // (n_classes + PER_ROW))
+    if most >= n_rows:
+        return np.arange(n_rows)
+    return np.unique(np.random.default_rng(SAMPLE_SEED).integers(n_rows, size=most))
+
+
+def judged_rows(data: Rows) -> Floats:
+    """Return the rows that judgements rest on, in memory: see `draw_judged_rows`."""
+    index = draw_judged_rows(*data.shape)
+    return whole(data) if index.size == data.shape[0] else take_rows(data, index)
 
 
 def sample_sentence(what: str, n_rows: int, n_all: int) -> str:

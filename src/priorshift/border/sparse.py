@@ -8,6 +8,8 @@ product with A is a product with S and a sum, so nothing is ever made dense. Sca
 selected rows and columns, and sums by label have the same form.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
@@ -17,6 +19,7 @@ from scipy.sparse import csr_array, issparse
 
 from priorshift._typing import Floats, Indices, Mask, Vector, are_numbers, float_type
 from priorshift.border.rows import Blocks, Done, Fold, Rows, Table, counted, slices, table_kind
+from priorshift.border.tensors import TensorTable
 from priorshift.border.threads import SERIAL_WORK, row_slices
 
 DENSE_CLASSES = 2000
@@ -78,7 +81,7 @@ class SparseBlock:
         return self.csr.dtype
 
     @property
-    def T(self) -> "SparseBlock":  # noqa: N802
+    def T(self) -> SparseBlock:  # noqa: N802
         """Return the transpose."""
         if self.base is None:
             return SparseBlock(self.csr.T.tocsr())
@@ -104,7 +107,7 @@ class SparseBlock:
         rest = x @ self.base
         return product + (rest * self._trend if x.ndim == 1 else np.outer(rest, self._trend))
 
-    def _gram(self, other: "SparseBlock") -> Vector:
+    def _gram(self, other: SparseBlock) -> Vector:
         """Multiply two blocks into an array: for few classes only."""
         product = (self.csr @ other.csr).toarray()
         if other.base is not None:
@@ -113,7 +116,7 @@ class SparseBlock:
             product += np.outer(self.base, self._trend @ other)
         return product
 
-    def __mul__(self, factor: Floats) -> "SparseBlock":
+    def __mul__(self, factor: Floats) -> SparseBlock:
         """Scale columns by a vector, or rows by a column vector."""
         csr, base, trend = self.csr, self.base, self.trend
         if factor.ndim == 2:
@@ -124,7 +127,11 @@ class SparseBlock:
             trend = None if base is None else self._trend * factor
         return SparseBlock(with_data(csr, csr.data * of_entry), base, trend)
 
-    def __add__(self, other: "SparseBlock") -> "SparseBlock":
+    def __truediv__(self, factor: Floats) -> SparseBlock:
+        """Divide columns by a vector."""
+        return self * (1 / factor)
+
+    def __add__(self, other: SparseBlock) -> SparseBlock:
         """Add a block with the same kind of rest: sums or counts of more rows."""
         csr = csr_array(self.csr + other.csr)
         if self.base is None or other.base is None:
@@ -136,7 +143,7 @@ class SparseBlock:
         assert np.array_equal(self.base, other.base)
         return SparseBlock(csr, self.base, self._trend + other._trend)
 
-    def __getitem__(self, key: Any) -> "SparseBlock":
+    def __getitem__(self, key: Any) -> SparseBlock:
         rows, columns = key if isinstance(key, tuple) else (key, None)
         block = self._rows(rows)
         if columns is None:
@@ -147,7 +154,7 @@ class SparseBlock:
         trend = None if block.trend is None else block.trend[columns]
         return SparseBlock(csr_array(block.csr[:, columns]), block.base, trend)
 
-    def _rows(self, rows: Any) -> "SparseBlock":
+    def _rows(self, rows: Any) -> SparseBlock:
         if isinstance(rows, slice):
             start, stop, step = rows.indices(self.shape[0])
             if step == 1:
@@ -155,7 +162,7 @@ class SparseBlock:
         base = None if self.base is None else self.base[rows]
         return SparseBlock(csr_array(self.csr[rows]), base, self.trend)
 
-    def _stretch(self, start: int, stop: int) -> "SparseBlock":
+    def _stretch(self, start: int, stop: int) -> SparseBlock:
         """Return consecutive rows without copying their scores."""
         csr = self.csr
         first, end = csr.indptr[start], csr.indptr[stop]
@@ -164,7 +171,7 @@ class SparseBlock:
         part = csr_array(parts, shape=(stop - start, self.shape[1]))
         return SparseBlock(part, base, self.trend)
 
-    def astype(self, dtype: Any, copy: bool = True) -> "SparseBlock":
+    def astype(self, dtype: Any, copy: bool = True) -> SparseBlock:
         """Convert."""
         base = None if self.base is None else self.base.astype(dtype, copy=copy)
         trend = None if self.trend is None else self.trend.astype(dtype, copy=copy)
@@ -193,7 +200,7 @@ class SparseBlock:
         base, trend = self.base.astype(np.float64), self._trend
         return listed + 2 * trend * (csr.T @ base) + trend**2 * float(base @ base)
 
-    def sum_by(self, label: Indices, n_labels: int, weight: Vector | None = None) -> "SparseBlock":
+    def sum_by(self, label: Indices, n_labels: int, weight: Vector | None = None) -> SparseBlock:
         """Sum the rows of each label, into one row per label."""
         data = np.ones(label.size) if weight is None else np.asarray(weight, np.float64)
         of_label = csr_array((data, label, np.arange(label.size + 1)), shape=(label.size, n_labels))
@@ -346,7 +353,7 @@ class SparseTable(Table):
         return issparse(values)
 
     @classmethod
-    def of(cls, values: Any, name: str = "y_proba") -> "SparseTable":
+    def of(cls, values: Any, name: str = "y_proba") -> SparseTable:
         """Read a SciPy sparse matrix or array; what it does not list is 0."""
         if values.ndim != 2 or not are_numbers(values.dtype):
             raise ValueError(
@@ -371,7 +378,7 @@ class SparseTable(Table):
         everything = slice(0, self.shape[0])
         return [fold(counted(self.blocks(everything, n_rows), done))]
 
-    def columns(self, order: Sequence[int]) -> "SparseTable":
+    def columns(self, order: Sequence[int]) -> SparseTable:
         """Return the columns in another order."""
         names = None if self.names is None else tuple(self.names[at] for at in order)
         return SparseTable(self.whole[:, list(order)], names)
@@ -380,15 +387,15 @@ class SparseTable(Table):
         """Return some rows."""
         return self.whole[rows]
 
-    def sum_by(self, label: Indices, n_labels: int, weight: Vector | None = None) -> SparseBlock:
-        """Sum the rows of each label, some rows at a time: a matrix of labels by classes."""
+    def sum_by(self, label: Indices, n_labels: int, weight: Vector | None = None) -> Any:
+        """Sum the rows of each label, some rows at a time: labels by classes, an array if few."""
         total = None
         for rows in row_slices(self.shape[0], self._rows_of(SCORES_SUMMED)):
             of_rows = None if weight is None else weight[rows]
             found = self.whole[rows].sum_by(label[rows], n_labels, of_rows)
             total = found if total is None else total + found
         assert total is not None
-        return total
+        return total if is_wide(self) else total.toarray()
 
     def argmax(self, axis: int = 1) -> Indices:
         """Return the largest class of each row, the first among equals."""
@@ -409,11 +416,12 @@ class SparseTable(Table):
         """Return all of it as an array, if you have the memory."""
         return self.whole.toarray()
 
-    def scaled(self, ratio: Vector) -> tuple["SparseTable", int]:
-        """Multiply columns by a ratio and normalise rows.
+    def scaled(self, ratio: Vector, *, from_logits: bool = False) -> tuple[Any, int]:
+        """Multiply columns by a ratio and normalise rows; a sparse matrix again where one can be.
 
         Rows that would lose all probability are kept; the second value counts them.
         """
+        assert not from_logits  # what is not listed would have a probability as well
         whole, csr = self.whole, self.whole.csr
         data = np.empty_like(csr.data)
         base = None if whole.base is None else np.empty_like(whole.base)
@@ -436,13 +444,14 @@ class SparseTable(Table):
         adapted, at = SparseBlock(with_data(csr, data), base, trend), np.concatenate(lost)
         if at.size:
             adapted = _replaced(adapted, whole[at], at)
-        return self._like(adapted), at.size
+        table = self._like(adapted)
+        return table.tocsr() if table.exact else table, at.size
 
     def _rows_of(self, n_scores: int) -> int:
         """Return about how many rows have so many scores."""
         return n_scores // max(1, self.n_scores // self.shape[0])
 
-    def _like(self, whole: SparseBlock) -> "SparseTable":
+    def _like(self, whole: SparseBlock) -> SparseTable:
         """Return another table of the same kind."""
         table = object.__new__(type(self))
         SparseTable.__init__(table, whole, self.names)
@@ -462,13 +471,20 @@ class DenseBlocks(Table):
             yield rows, block.toarray()
 
 
-def is_sparse(rows: Any) -> TypeGuard["SparseTable"]:
+def is_sparse(rows: Any) -> TypeGuard[SparseTable]:
     """Tell whether rows list only some of their classes."""
     return isinstance(rows, SparseTable) or issparse(rows)
 
 
+def is_wide(rows: Any, n_classes: int = DENSE_CLASSES) -> bool:
+    """Tell whether rows list few of so many classes that a matrix of them by them is too large."""
+    return rows.shape[1] > n_classes and is_sparse(rows)
+
+
 def dense(rows: Rows) -> Rows:
-    """Return rows whose blocks are arrays."""
+    """Return rows whose blocks are arrays of this process; a tensor is copied as a whole."""
+    if isinstance(rows, TensorTable):
+        return rows.read(slice(0, rows.shape[0]))
     return DenseBlocks(rows) if isinstance(rows, SparseTable) else rows
 
 

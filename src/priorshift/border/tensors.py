@@ -13,7 +13,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from priorshift._typing import Floats, Indices
+from priorshift._typing import Floats, Indices, Vector
 from priorshift.border.rows import Blocks, Table
 from priorshift.border.threads import LockFree, row_slices
 
@@ -140,6 +140,26 @@ class TensorTable(Table):
         """Join blocks of results into one array of the table's own type."""
         whole = blocks[0] if len(blocks) == 1 else self.xp.concat(blocks, axis=0)
         return self.xp.astype(whole, self.array.dtype, copy=False)
+
+    def scaled(self, ratio: Vector, *, from_logits: bool = False) -> tuple[Any, int]:
+        """Multiply columns by a ratio and normalise rows, on the device.
+
+        Rows that would lose all probability are kept; the second value counts them.
+        """
+        xp, adapted, n_kept = self.xp, [], 0
+        with np.errstate(divide="ignore"):
+            factor = self.constant(np.log(ratio) if from_logits else ratio)
+        for block in self.on_device():
+            if from_logits:
+                shifted = block + factor
+                lost = xp.max(shifted, axis=1, keepdims=True) == -xp.inf
+                adapted.append(softmax_of(xp, xp.where(lost, block, shifted)))
+            else:
+                lost = xp.sum(block * factor, axis=1, keepdims=True) == 0
+                scaled = block * xp.where(lost, xp.ones_like(factor), factor)
+                adapted.append(scaled / xp.sum(scaled, axis=1, keepdims=True))
+            n_kept += int(xp.sum(xp.astype(lost, xp.int64)))
+        return self.joined(adapted), n_kept
 
     def blocks(self, part: slice, n_rows: int) -> Blocks:
         """Copy blocks to this process, for everything that is not written for tensors."""

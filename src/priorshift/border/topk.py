@@ -10,6 +10,7 @@ from priorshift._typing import Floats, Indices, are_numbers, float_type
 from priorshift.border.check import SUM_TOLERANCE
 from priorshift.border.sparse import SparseBlock, SparseTable, compressed
 from priorshift.border.threads import row_slices
+from priorshift.text import brief
 
 Rest = Literal["spread", "drop"]
 """What happens to the probability that a row does not list."""
@@ -104,9 +105,9 @@ def _read(ids: Any, scores: Any) -> tuple[Indices, Floats]:
 
 def _check_ids(ids: Indices, n_classes: int) -> None:
     """Refuse ids out of range or twice in a row, some rows at a time."""
-    if not isinstance(n_classes, Integral) or n_classes < 1:
+    if not isinstance(n_classes, Integral) or not 1 <= n_classes < 2**63:
         raise ValueError(
-            f"n_classes must be a whole number: all classes, listed or not; got {n_classes!r}."
+            f"n_classes must be a whole number: all classes, listed or not; got {brief(n_classes)}."
         )
     for rows in row_slices(ids.shape[0], CHECKED_AT_ONCE // ids.shape[1]):
         part = ids[rows]
@@ -150,16 +151,6 @@ def _with_rest(csr: Any, rest: Rest) -> SparseBlock:
             f"the scores of row {above[0]} sum to {sums[above[0]]:.6g}, more than 1 ({above.size} "
             "such rows); scores must be probabilities over all classes, listed or not."
         )
-    _check_rest(rest, listed, sums, K)
-    if rest == "drop":
-        return block * (1 / sums).astype(csr.dtype)[:, None]
-    share = np.maximum(1 - sums, 0) / np.maximum(K - listed, 1)
-    share = share.astype(csr.dtype)
-    data = csr.data - np.repeat(share, listed)
-    return SparseBlock(csr_array((data, csr.indices, csr.indptr), shape=(n, K)), share)
-
-
-def _check_rest(rest: Rest, listed: Indices, sums: Floats, n_classes: int) -> None:
     if rest == "drop":
         empty = np.flatnonzero(sums < np.finfo(sums.dtype).tiny)  # 1 / sum must be a number
         if empty.size:
@@ -167,10 +158,14 @@ def _check_rest(rest: Rest, listed: Indices, sums: Floats, n_classes: int) -> No
                 f"row {empty[0]} lists no probability at all ({empty.size} such rows), so nothing "
                 "is left when the rest is dropped; use rest='spread', or leave such rows out."
             )
-        return
-    short = np.flatnonzero((listed == n_classes) & (sums < 1 - SUM_TOLERANCE))
+        return block * (1 / sums).astype(csr.dtype)[:, None]
+    short = np.flatnonzero((listed == K) & (sums < 1 - SUM_TOLERANCE))
     if short.size:
         raise ValueError(
             f"row {short[0]} lists every class, yet its scores sum to {sums[short[0]]:.6g}: there "
             "is no class to spread the rest over. Divide scores by their sum, or use rest='drop'."
         )
+    share = np.maximum(1 - sums, 0) / np.maximum(K - listed, 1)
+    share = share.astype(csr.dtype)
+    data = csr.data - np.repeat(share, listed)
+    return SparseBlock(csr_array((data, csr.indices, csr.indptr), shape=(n, K)), share)

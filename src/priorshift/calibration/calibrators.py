@@ -12,6 +12,8 @@ is never worse than the identity. A constant in `b` changes nothing, so the bias
 without validation samples is not identified: it keeps bias 0 and the scale of the best temperature.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Self
 
@@ -22,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from priorshift._typing import Floats, Vector
 from priorshift.border import (
+    HEAD_ROWS,
     SUM_TOLERANCE,
     Predictions,
     TensorTable,
@@ -33,6 +36,7 @@ from priorshift.border import (
     check_sample_weight,
     column_of,
     encode_labels,
+    head,
     in_class_order,
     is_tensor,
     read_labels,
@@ -206,7 +210,7 @@ class _Calibrator(BaseEstimator):
     def _outputs(self, y_proba: Any, **how: Any) -> Predictions:
         """Check probabilities, or logits; warn of logits that look like probabilities."""
         outputs = check_outputs(y_proba, from_proba=not self.logits, name=self._name, **how)
-        if self.logits and isinstance(outputs.values, np.ndarray) and _are_proba(outputs.values):
+        if self.logits and _are_proba(head(outputs.values, HEAD_ROWS)):
             warn_user(
                 f"the rows that {type(self).__name__}(logits=True) got sum to 1, as probabilities "
                 "do; for probabilities leave out logits=True.",
@@ -275,7 +279,7 @@ class _Calibrator(BaseEstimator):
         return found
 
 
-def _are_proba(values: Vector) -> bool:
+def _are_proba(values: Floats) -> bool:
     """Tell whether all rows could be probabilities."""
     return bool(values.min() >= 0) and bool((abs(values.sum(axis=1) - 1) <= SUM_TOLERANCE).all())
 
@@ -287,7 +291,7 @@ def _unit(z: Vector) -> float:
     return float(np.exp(np.log(spread).mean())) if spread.size else 1.0
 
 
-def _settled_ridges(calibrator: "BCTS | VectorScaling") -> tuple[tuple[float, ...], int]:
+def _settled_ridges(calibrator: BCTS | VectorScaling) -> tuple[tuple[float, ...], int]:
     ridges = ridges_of(calibrator.ridge)
     return ridges, check_count(calibrator.cv, "cv", least=2) if len(ridges) > 1 else 1
 

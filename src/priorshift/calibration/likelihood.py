@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from priorshift._typing import Indices, Mask, Vector
-from priorshift.border import BLOCK_BYTES, LockFree, row_blocks
+from priorshift.border import BLOCK_BYTES, LockFree, as_generator, row_blocks
 
 IMPOSSIBLE = -1e300
 """A score whose exp is exactly 0, while 0 * IMPOSSIBLE is not NaN."""
@@ -246,7 +246,7 @@ def rebalance(
 
 def deal_folds(y: Indices, n_folds: int, stratified: bool, random_state: Any) -> Indices:
     """Deal shuffled rows to folds in turn, class by class if stratified."""
-    order = np.random.default_rng(random_state or 0).permutation(y.size)
+    order = as_generator(random_state or 0).permutation(y.size)
     if stratified:  # classes in order of appearance, so their order in `classes` does not matter
         first = np.full(y.max(initial=0) + 1, y.size)
         np.minimum.at(first, y, np.argsort(order))

@@ -21,7 +21,7 @@ from priorshift.border import (
     SUM_TOLERANCE,
     TensorTable,
     check_numbers,
-    is_array,
+    map_blocks,
     on_device,
     require_keys,
     row_blocks,
@@ -161,8 +161,12 @@ def _apply(
 ) -> Any:
     if on_device(values):
         return _apply_on_device(maps, weights, values, from_logits)
-    if not is_array(values):
-        return values.map(partial(_apply, maps, weights, from_logits=from_logits))
+    return map_blocks(partial(_calibrate, maps, weights, from_logits), values, values.shape[1])
+
+
+def _calibrate(
+    maps: tuple[CalibrationMap, ...], weights: tuple[float, ...], from_logits: bool, values: Any
+) -> Any:
     calibrated = np.zeros_like(values)
     for rows in row_blocks(*values.shape):
         proba = softmax(values[rows], axis=1) if from_logits else values[rows]

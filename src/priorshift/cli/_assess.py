@@ -1,12 +1,14 @@
 """priorshift assess."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 
 from priorshift.assessment import Assessment
+from priorshift.cli import _options as options
 from priorshift.cli._console import busy, note, say
+from priorshift.cli._data import Data, open_data
 from priorshift.cli._documents import (
     check_suffix,
     document,
@@ -17,19 +19,6 @@ from priorshift.cli._documents import (
     threshold_in_words,
 )
 from priorshift.cli._errors import command
-from priorshift.cli._options import (
-    OutputPath,
-    Request,
-    confidence_option,
-    data_options,
-    goal_options,
-    json_option,
-    kind_options,
-    method_option,
-    output_option,
-    target_labels_option,
-)
-from priorshift.cli._task import Task, open_task
 from priorshift.files import write_text
 from priorshift.text import csv_table
 
@@ -42,12 +31,28 @@ from priorshift.text import csv_table
         "assess validation.csv target.csv --target-labels todo.csv",
     ),
 )
-@data_options(validation="Required.")
-@target_labels_option
-@kind_options
+@options.data_options(validation="Required.")
+@options.target_labels_option
+@click.option(
+    "--target-labels",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Labels of some target rows: the file that --rows-to-label wrote, with the column label "
+    "filled in.",
+)
+@click.option(
+    "--history-column",
+    metavar="NAME",
+    help="Column of validation with the month, site or other group of each row: the verdict then "
+    "rests on what would have helped in these groups.",
+)
+@click.option(
+    "--assume-prior-shift",
+    is_flag=True,
+    help="You vouch that each class looks as it did and only the class balance changed.",
+)
 @click.option(
     "--rows-to-label",
-    type=OutputPath(".csv"),
+    type=options.OutputPath(".csv"),
     help="Also write the rows whose labels would tell most, with an empty column label to fill in.",
 )
 @click.option(
@@ -57,11 +62,11 @@ from priorshift.text import csv_table
     show_default=True,
     help="How many rows --rows-to-label asks for.",
 )
-@goal_options
-@method_option(target_labels=True)
-@confidence_option
-@output_option("Write a .json or .csv file instead of printing.")
-@json_option
+@options.goal_options
+@options.method_option(target_labels=True)
+@options.confidence_option
+@options.output_option("Write a .json or .csv file instead of printing.")
+@options.json_option
 def assess(
     method: str,
     rows_to_label: Path | None,
@@ -72,40 +77,34 @@ def assess(
 ) -> None:
     """Estimate the class priors, test for a shift, and say whether to adapt: start here."""
     check_suffix(output, as_json)
-    history = named.get("history_column")
-    request = Request(**named, not_classes=() if history is None else (history,))
-    with open_task(request) as task, busy("Assessing"):
-        found = task.assess(method)
-        if found is None:
-            raise click.UsageError("an assessment needs --validation.")
+    history = named["history_column"]
+    request = options.Request(**named, not_classes=() if history is None else (history,))
+    with open_data(request) as data, busy("Assessing"):
+        data.validation("an assessment")
+        found = cast("Assessment", data.assess(method))
         if rows_to_label is not None:
-            _write_rows(task, found, n_labels, rows_to_label)
-    contents = {**found.to_dict(), "priors": found.estimate.to_dict()["priors"]}
-    text = {
-        ".json": document("assess", **contents),
-        ".csv": priors_as_csv(found.estimate, task.target),
-    }
-    hand_out(text, output, as_json, lambda: show_assessment(found))
+            _write_rows(data, found, n_labels, rows_to_label)
+    shift = found.estimate
+    contents = {**found.to_dict(), "priors": shift.to_dict()["priors"]}
+    text = {".json": document("assess", **contents), ".csv": priors_as_csv(shift, data.target)}
+
+    def show() -> None:
+        say(found.sentence)
+        for reason in (*found.reasons, *threshold_in_words(shift, found.costs)):
+            say(f"- {reason}")
+        show_priors(shift)
+
+    hand_out(text, output, as_json, show)
     tell_doubts(found)
 
 
-def show_assessment(found: Assessment) -> None:
-    """Print the verdict, the reasons and the priors."""
-    say(found.sentence)
-    for reason in found.reasons:
-        say(f"- {reason}")
-    if said := threshold_in_words(found.estimate, found.costs):
-        say(f"- {said}")
-    show_priors(found.estimate)
-
-
-def _write_rows(task: Task, found: Assessment, n: int, path: Path) -> None:
+def _write_rows(data: Data, found: Assessment, n: int, path: Path) -> None:
     """Write rows to label: their numbers from 1, the target's columns, and an empty label."""
-    rows = found.rows_to_label(task.target_rows(), n=n, random_state=0)
-    names = [name for name in task.target.header if name != "label"]
+    rows = found.rows_to_label(data.rows, n=n, random_state=0)
+    names = [name for name in data.target.header if name != "label"]
     columns = [(rows + 1).tolist()]
     for name in names:
-        cells = task.target.vector(name)
+        cells = data.target.vector(name)
         columns.append([""] * rows.size if cells is None else cells[rows].tolist())
     lines = zip(*columns, [""] * rows.size, strict=True)
     write_text(path, csv_table(["row", *names, "label"], lines))

@@ -6,35 +6,20 @@ from typing import Any
 import click
 
 from priorshift.adapt import Goal
+from priorshift.cli import _options as options
 from priorshift.cli._console import busy, say, show_table
+from priorshift.cli._data import open_data, read_group_column
 from priorshift.cli._documents import check_suffix, document, hand_out
 from priorshift.cli._errors import command
-from priorshift.cli._options import (
-    INPUT,
-    Request,
-    column_options,
-    goal_options,
-    json_option,
-    method_option,
-    output_option,
-)
-from priorshift.cli._task import open_task, read_group_column
-from priorshift.evidence import Backtest
 from priorshift.evidence import backtest as test_the_past
 from priorshift.text import csv_table
-
-
-def _with_columns(wrapped: Any) -> Any:
-    for option in reversed(column_options):
-        wrapped = option(wrapped)
-    return wrapped
 
 
 @command(
     "backtest target.csv --group-column part",
     ("backtest target.csv --group-column part --goal log_loss",),
 )
-@click.argument("history", type=INPUT)
+@click.argument("history", type=options.INPUT)
 @click.option(
     "--group-column",
     required=True,
@@ -48,11 +33,11 @@ def _with_columns(wrapped: Any) -> Any:
     default=None,
     help="Whether groups have an order [default: numbers and dates have].",
 )
-@_with_columns
-@goal_options
-@method_option(lambda method: method.needs_probabilities)
-@output_option("Write a .json or .csv file instead of printing.")
-@json_option
+@options.column_options
+@options.goal_options
+@options.method_option(lambda method: method.needs_probabilities)
+@options.output_option("Write a .json or .csv file instead of printing.")
+@options.json_option
 def backtest(
     history: Path,
     group_column: str,
@@ -64,17 +49,14 @@ def backtest(
 ) -> None:
     """Say what adapting would have gained on labelled groups of the past."""
     check_suffix(output, as_json)
-    request = Request(history, validation=history, not_classes=(group_column,), **named)
-    with open_task(request) as task, busy("Going through the past"):
-        assert task.y_proba_val is not None
-        assert task.y_val is not None
+    request = options.Request(history, validation=history, not_classes=(group_column,), **named)
+    with open_data(request) as data, busy("Going through the past"):
         found = test_the_past(
-            task.y_proba_val,
-            task.y_val,
-            read_group_column(task.files[0], group_column, "--group-column"),
-            classes=task.classes,
+            *data.validation("a backtest"),
+            read_group_column(data.files[0], group_column, "--group-column"),
+            classes=data.classes,
             method=method,
-            **task.aim,
+            **data.aim,
             ordered=ordered,
             random_state=0,
         )
@@ -83,22 +65,21 @@ def backtest(
         ".json": document("backtest", **found.to_dict()),
         ".csv": csv_table(list(columns), zip(*columns.values(), strict=True)),
     }
-    hand_out(text, output, as_json, lambda: _show(found))
 
+    def show() -> None:
+        say(found.sentence)
+        factor = 100 if Goal(found.goal).in_points else 1
+        header = ("group", "rows", "adapting", "calibrating", "prior shift", "mean", "unchanged")
+        rows = [
+            (
+                group.name,
+                f"{group.n:,}",
+                f"{factor * group.gains['adapt']:+.1f}",
+                f"{factor * group.gains['calibrate']:+.1f}",
+                *(f"{100 * off:.1f}" for off in group.off),
+            )
+            for group in found.groups
+        ]
+        show_table("What would have been gained, and points by which shares were off", header, rows)
 
-def _show(found: Backtest) -> None:
-    """Print the sentence and a line per group."""
-    say(found.sentence)
-    factor = 100 if Goal(found.goal).in_points else 1
-    header = ("group", "rows", "adapting", "calibrating", "prior shift", "mean", "unchanged")
-    rows = [
-        (
-            group.name,
-            f"{group.n:,}",
-            f"{factor * group.gains['adapt']:+.1f}",
-            f"{factor * group.gains['calibrate']:+.1f}",
-            *(f"{100 * off:.1f}" for off in group.off),
-        )
-        for group in found.groups
-    ]
-    show_table("What would have been gained, and points by which shares were off", header, rows)
+    hand_out(text, output, as_json, show)

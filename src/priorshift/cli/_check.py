@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -9,31 +10,26 @@ from typing import Any
 import click
 import numpy as np
 
-from priorshift._typing import Labels, Mask
-from priorshift.border import read_decisions, read_labels, some
-from priorshift.cli._classes import (
-    Columns,
-    explain_columns,
-    known_labels,
-    lacks,
-    name_classes,
-    read_rows,
-    read_text_labels,
-    require_labels,
-    without_missing,
-)
-from priorshift.cli._columns import label_hint, names_of
+from priorshift._typing import Labels
+from priorshift.border import common_classes, read_decisions, read_labels, some
+from priorshift.cli import _options as options
 from priorshift.cli._console import emit, show_table, tell
+from priorshift.cli._data import by_class, name_classes, open_file, without_missing
 from priorshift.cli._documents import document
-from priorshift.cli._errors import Command
+from priorshift.cli._errors import command
 from priorshift.cli._main import BAD_DATA
-from priorshift.cli._options import Decorator, Request, column_options, json_option
-from priorshift.cli._task import (
-    labels_not_used,
-    no_labels,
-    open_file,
-    predicted_labels,
-    settle_columns,
+from priorshift.cli._read import (
+    Columns,
+    label_hint,
+    lacks,
+    lacks_numbers,
+    match_labels,
+    names_of,
+    read_decided,
+    read_rows,
+    require_labels,
+    say_no_labels,
+    text_labels,
 )
 from priorshift.files import PredictionFile
 
@@ -65,56 +61,51 @@ class Understood:
     """What is not as in the first file, one sentence each."""
 
 
-def columns_of_files(command: Any) -> Any:
-    """Add the options that say how to read columns."""
-    options: tuple[Decorator, ...] = column_options
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-@click.command(
-    cls=Command,
-    epilog="\b\nExample:\n  priorshift check validation.csv target.csv",
-)
+@command("check validation.csv target.csv")
 @click.argument("files", nargs=-1, required=True, type=EXISTING, metavar="FILE...")
-@columns_of_files
-@json_option
+@options.column_options
+@options.json_option
 def check(files: tuple[Path, ...], as_json: bool, **named: Any) -> None:
     """Show how files are read, without estimating: rows, classes, columns, labels, first rows.
 
     Files that belong together, such as validation and target, are best checked together: their
     classes must be the same. The first that has labels names them.
     """
-    found = understand(files, Request(target=files[0], **named))
-    found = [found[0], *(replace(one, differences=differ(found[0], one)) for one in found[1:])]
+    found = _understand(files, options.Request(target=files[0], **named))
+    found = [found[0], *(replace(one, differences=_differ(found[0], one)) for one in found[1:])]
     if as_json:
         emit(document("check", None, files=[asdict(one) for one in found]))
     else:
         labelled = any(one.label_column is not None for one in found)
         for one in found:
             same = one is not found[0] and one.columns == found[0].columns and not one.problem
-            show(one, labelled=labelled, table=not same)
+            _show(one, labelled=labelled, table=not same)
     if any(one.problem for one in found):
         click.get_current_context().exit(BAD_DATA)
 
 
-def understand(paths: Sequence[Path], request: Request) -> list[Understood]:
+def _understand(paths: Sequence[Path], request: options.Request) -> list[Understood]:
     """Open files as all commands do, and gather what is known of each.
 
     The first file with labels is taken as validation, as `--validation` names it elsewhere.
     """
     opened = [open_file(path, request) for path in paths]
-    labels = [_labels(file) for file in opened]
+    labels: list[Labels | None] = []
+    for file in opened:
+        raw = file.labels()
+        if not file.is_table and not file.header:  # an npy is predictions here
+            raw = None
+        empty = raw is None or lacks(raw).any()
+        labels.append(raw if raw is None or empty else read_labels(raw, None, file.where))
     validation = next((at for at, raw in enumerate(labels) if raw is not None), None)
     known = None if validation is None else labels[validation]
     known = None if known is None else known[~lacks(known)]
     if request.predicted_column is not None:  # those of validation name the classes
         at = validation or 0
-        first = _understood(opened[at], labels[at], request, is_target=False)
+        first = _understand_file(opened[at], labels[at], request, is_target=False)
         names = None if first.problem else np.array(first.classes)
         return [
-            first if file is opened[at] else _understood(file, raw, request, classes=names)
+            first if file is opened[at] else _understand_file(file, raw, request, classes=names)
             for file, raw in zip(opened, labels, strict=True)
         ]
     # where labels are not found, a column of them may stand among the classes, or hide them
@@ -122,25 +113,28 @@ def understand(paths: Sequence[Path], request: Request) -> list[Understood]:
     if known is None:
         hidden = next((at for at, file in enumerate(opened) if label_hint(file)), None)
     try:
-        files, columns = settle_columns(opened, names_of(known), request)
+        files, columns = by_class(opened, names_of(known), request)
+        columns = columns or common_classes(files)
     except ValueError:
         if hidden is None:
             raise
-        raise ValueError(no_labels(opened[hidden])) from None
+        raise ValueError(say_no_labels(opened[hidden])) from None
     found = [
-        _understood(file, raw, request, known, columns, files, is_target=at != validation)
+        _understand_file(file, raw, request, known, columns, files, is_target=at != validation)
         for at, (file, raw) in enumerate(zip(files, labels, strict=True))
     ]
     if hidden is None or (len(found) == 1 and not found[hidden].problem):
         return found
     unknown = f"its classes are not known without the labels of {opened[hidden].where}."
     return [
-        replace(one, problem=no_labels(opened[hidden]) if at == hidden else one.problem and unknown)
+        replace(
+            one, problem=say_no_labels(opened[hidden]) if at == hidden else one.problem and unknown
+        )
         for at, one in enumerate(found)
     ]
 
 
-def differ(first: Understood, other: Understood) -> list[str]:
+def _differ(first: Understood, other: Understood) -> list[str]:
     """Say which columns one of two files has alone."""
     one, two = (
         [*each.columns.values(), *filter(None, [each.label_column]), *each.ignored]
@@ -156,17 +150,10 @@ def differ(first: Understood, other: Understood) -> list[str]:
     return said
 
 
-def _labels(file: PredictionFile) -> Labels | None:
-    raw = file.labels()
-    if raw is None or (not file.is_table and not file.header):  # an npy is predictions here
-        return None
-    return raw if lacks(raw).any() else read_labels(raw, None, file.where)
-
-
-def _understood(
+def _understand_file(
     file: PredictionFile,
     raw: Labels | None,
-    request: Request,
+    request: options.Request,
     known: Labels | None = None,
     columns: Columns = None,
     files: Sequence[PredictionFile] = (),
@@ -180,15 +167,15 @@ def _understood(
     text, decided = np.array([]), np.array([])
     try:
         if column is not None:
-            decided, of = predicted_labels(file, column)
+            decided, of = read_decided(file, column)
             if classes is None:
-                text = decided if raw is None else read_text_labels(raw, decided.size, where)
+                text = decided if raw is None else text_labels(raw, decided.size, where)
                 classes = read_decisions(decided, text)[0]
-            decided = known_labels(decided, classes, of)
+            decided = match_labels(decided, classes, of)
             n_rows = decided.size
         else:
             if request.drop_missing:
-                missing: Mask = np.isnan(file.values(columns)).any(axis=1)  # type: ignore[assignment]
+                missing = lacks_numbers(file, columns)
                 file = without_missing(file, missing, None if is_target else raw)
                 raw = file.labels()
             classes = name_classes(columns, file, known)
@@ -200,12 +187,12 @@ def _understood(
     if raw is not None and problem is None:
         try:
             require_labels(raw, file, where)
-            text = read_text_labels(raw, n_rows or raw.size, where)
-            text = known_labels(text, classes, where, explain_columns(files, columns))
+            text = text_labels(raw, n_rows or raw.size, where)
+            text = match_labels(text, classes, where, () if columns is None else files)
         except ValueError as error:
             if is_target:
                 text = np.array([])
-                remarks.append(labels_not_used(error))
+                remarks.append(f"The target's labels are not used: {error}")
             else:
                 problem = str(error)
     stored = [column] if column is not None else file.stored_names(columns) or classes.tolist()
@@ -214,48 +201,37 @@ def _understood(
         remarks.append(f"No labels: there is no {file.label_column!r}.{label_hint(file)}")
     of_classes = dict(zip(classes.tolist()[-len(stored) :], stored, strict=False))
     shown = problem is None and column is None
+    if n_rows is None:
+        with suppress(ValueError):  # of a file whose predictions are wrong
+            n_rows = file.n_rows()
+            if n_rows is None and (first := file.vector(file.header[0])) is not None:
+                n_rows = int(first.size)
+    used = {*stored, *([] if raw is None else [file.label_column])}
+    if not file.is_table:
+        used |= {"y_proba", "logits", "classes", "source_priors"}
     return Understood(
         path=file.where,
-        n_rows=n_rows or _count_rows(file),
+        n_rows=n_rows,
         classes=classes.tolist(),
         columns=of_classes if column is None else {},
         label_column=None if raw is None else file.label_column,
-        label_counts=_by_class(text, classes),
-        ignored=_ignored(file, stored, raw),
+        label_counts=_count(text, classes),
+        ignored=[name or "(no name)" for name in file.header if name not in used],
         first_rows=file.head(SHOWN_ROWS, columns).round(6).tolist() if shown else [],
         remarks=remarks,
         problem=problem,
         predicted_column=column,
-        decision_counts={} if problem else _by_class(decided, classes),
+        decision_counts={} if problem else _count(decided, classes),
     )
 
 
-def _by_class(found: Labels, names: Labels) -> dict[str, int]:
+def _count(found: Labels, names: Labels) -> dict[str, int]:
     """Count how often each name was found; nothing where nothing was."""
     counts = Counter(found.tolist())
     return {name: counts[name] for name in names.tolist()} if found.size else {}
 
 
-def _count_rows(file: PredictionFile) -> int | None:
-    """Count the rows of a file whose predictions are wrong; None where it cannot be read."""
-    try:
-        found = file.n_rows()
-        if found is None and (first := file.vector(file.header[0])) is not None:
-            found = int(first.size)
-    except ValueError:
-        return None
-    return found
-
-
-def _ignored(file: PredictionFile, stored: Sequence[str], raw: Labels | None) -> list[str]:
-    """Return the columns, or arrays, that commands do not read."""
-    used = {*stored, *([file.label_column] if raw is not None else [])}
-    if not file.is_table:
-        used |= {"y_proba", "logits", "classes", "source_priors"}
-    return [name or "(no name)" for name in file.header if name not in used]
-
-
-def show(found: Understood, *, labelled: bool = True, table: bool = True) -> None:
+def _show(found: Understood, *, labelled: bool = True, table: bool = True) -> None:
     """Print how a file is read: one line per class, what is left out, and whether it is fine.
 
     `labelled` says whether any of the files has labels, `table` whether to show its classes: not
@@ -294,6 +270,5 @@ def show(found: Understood, *, labelled: bool = True, table: bool = True) -> Non
     ):
         tell(line)
     fine = "Fine." if labelled else "Fine as a target. As validation it would need labels."
-    said = fine if found.problem is None else f"Problem: {found.problem}"
-    tell(said)
+    tell(fine if found.problem is None else f"Problem: {found.problem}")
     tell("")

@@ -1,35 +1,24 @@
 """priorshift compare."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from priorshift.cli._console import busy, progress
+from priorshift.cli import _options as options
+from priorshift.cli._console import busy, note, progress
+from priorshift.cli._data import Data, open_data
 from priorshift.cli._documents import (
     check_suffix,
-    comparison_as_csv,
+    csv_like,
     document,
     hand_out,
     show_comparison,
     show_verdict,
-    tell_warnings,
     verdict_of,
 )
 from priorshift.cli._errors import command
-from priorshift.cli._options import (
-    DEFAULT_METHOD,
-    Request,
-    dask_option,
-    data_options,
-    goal_options,
-    json_option,
-    methods_option,
-    output_option,
-    target_labels_option,
-)
-from priorshift.cli._task import Task, open_task
 from priorshift.compare import Comparison
 from priorshift.compare import compare as compare_methods
 from priorshift.estimators import decision_methods
@@ -38,23 +27,29 @@ from priorshift.estimators import decision_methods
 @command(
     "compare validation.csv target.csv",
 )
-@data_options(validation="Required.")
-@dask_option
-@target_labels_option
-@goal_options
-@methods_option("Only these methods (may be repeated) [default: all].")
-@output_option("Write a .json or .csv file instead of printing.")
-@json_option
+@options.data_options(validation="Required.")
+@options.dask_option
+@options.target_labels_option
+@options.goal_options
+@click.option(
+    "--method",
+    "methods",
+    type=options.MethodChoice(target_labels=True),
+    multiple=True,
+    help="Only these methods (may be repeated) [default: all].",
+)
+@options.output_option("Write a .json or .csv file instead of printing.")
+@options.json_option
 def compare(methods: tuple[str, ...], output: Path | None, as_json: bool, **named: Any) -> None:
     """Run every method on the same data, and score them where the target has labels."""
     check_suffix(output, as_json)
-    with open_task(Request(**named)) as task:
-        comparison = compare_on(task, methods or None)
+    with open_data(options.Request(**named)) as data:
+        comparison = compare_on(data, methods or None)
         with busy("Assessing"):
-            found = task.assess(DEFAULT_METHOD)
+            found = data.assess(options.DEFAULT_METHOD)
     text = {
         ".json": document("compare", verdict_of(found), **comparison.to_dict()),
-        ".csv": comparison_as_csv(comparison, task.target),
+        ".csv": csv_like(data.target, *_columns(comparison)),
     }
 
     def show() -> None:
@@ -62,27 +57,51 @@ def compare(methods: tuple[str, ...], output: Path | None, as_json: bool, **name
         show_verdict(found)
 
     hand_out(text, output, as_json, show)
-    tell_warnings(comparison)
+    told: dict[str, list[str]] = {}
+    for result in comparison.results:
+        for message in result.warnings:
+            told.setdefault(message, []).append(result.method)
+    for message, by in told.items():
+        note(f"Warning by {', '.join(by)}: {message}")
 
 
-def compare_on(task: Task, methods: Sequence[str] | None = None) -> Comparison:
-    """Run methods on a task, with a progress bar."""
-    if task.y_proba_val is None or task.y_val is None:
-        raise click.UsageError("comparing methods needs --validation.")
-    if methods is None and task.request.predicted_column is not None:
-        methods = decision_methods(target_labels=task.target_labels() is not None)
+def compare_on(data: Data, methods: Sequence[str] | None = None) -> Comparison:
+    """Run methods, with a progress bar."""
+    y_proba_val, y_val = data.validation("comparing methods")
+    labels = data.target_labels()
+    if methods is None and data.request.predicted_column is not None:
+        methods = decision_methods(target_labels=labels is not None)
     with progress("Estimating") as bar:
-
-        def followed(names: Sequence[str]) -> Iterable[str]:
-            return bar.track(names, task_id=bar.task_ids[0], total=len(names))
-
         return compare_methods(
-            task.y_proba_val,
-            task.y_val,
-            task.target_rows(),
-            task.target_labels(),
+            y_proba_val,
+            y_val,
+            data.rows,
+            labels,
             methods=methods,
-            progress=followed,
-            **task.aim,
-            **task.given,
+            progress=lambda names: bar.track(names, task_id=bar.task_ids[0], total=len(names)),
+            **data.aim,
+            **data.given,
         )
+
+
+def _columns(comparison: Comparison) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    """Return a header, and one row per method with its priors."""
+    names = [str(name) for name in comparison.classes]
+    header = ("method", "status", "gap", "disagreement", "seconds", "error")
+    scored = comparison.score_names
+    rows = []
+    for result in comparison.results:
+        estimate = result.estimate
+        rows.append(
+            (
+                result.method,
+                estimate.status if estimate else "refused",
+                estimate.gap if estimate else None,
+                result.disagreement,
+                result.seconds,
+                result.error,
+                *(getattr(result.scores, name, None) for name in scored),
+                *(estimate.priors.tolist() if estimate else [None] * len(names)),
+            )
+        )
+    return (*header, *scored, *(f"prior:{name}" for name in names)), rows

@@ -4,7 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import Lock
 from typing import Any
 
@@ -15,6 +15,7 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     SpinnerColumn,
     TaskID,
     TaskProgressColumn,
@@ -93,8 +94,12 @@ def show_table(
     header = [printable(name) for name in header]
     rows = [[printable(cell) for cell in row] for row in rows]
     console.print(Text(printable(title), style="italic"), soft_wrap=not console.is_terminal)
-    widths = [_least_width(name, [row[at] for row in rows]) for at, name in enumerate(header)]
-    for columns in _that_fit(widths, console.width):
+    # a heading and its cells stay whole, unless they are long
+    widths = [
+        min(max(map(len, (name, *(row[at] for row in rows)))), MAX_WHOLE)
+        for at, name in enumerate(header)
+    ]
+    for columns in _cut_columns(widths, console.width):
         table = Table(
             box=SIMPLE_HEAD, show_edge=False, show_header=any(header), padding=(0, 1, 0, 0)
         )
@@ -114,12 +119,7 @@ def show_table(
         console.print(table, width=width, crop=False)
 
 
-def _least_width(name: str, cells: Sequence[str]) -> int:
-    """Return the width that keeps a heading and its cells whole, unless they are long."""
-    return min(max(map(len, (name, *cells))), MAX_WHOLE)
-
-
-def _that_fit(widths: Sequence[int], width: int) -> list[list[int]]:
+def _cut_columns(widths: Sequence[int], width: int) -> list[list[int]]:
     """Cut columns into tables that are narrow enough, each with the first column."""
     tables = [[0]]
     used = widths[0]
@@ -133,43 +133,27 @@ def _that_fit(widths: Sequence[int], width: int) -> list[list[int]]:
 
 
 @contextmanager
-def progress(what: str, total: int | None = None) -> Iterator[Progress]:
+def progress(what: str, total: int | None = None, *, counted: bool = True) -> Iterator[Progress]:
     """Show a progress bar on stderr if that is a terminal; its only task has number 0.
 
-    Passes over files that are read in blocks get a bar of their own below it.
+    Passes over files that are read in blocks get a bar of their own below it. Unless it is
+    `counted`, only they tell how far the work is.
     """
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=stderr(),
-        transient=True,
-        disable=not sys.stderr.isatty(),
-    )
-    with nullcontext() if bar.disable else bar:  # old rich ends a disabled bar with a line
+    text, column = TextColumn("{task.description}"), TimeRemainingColumn()
+    columns: tuple[ProgressColumn, ...] = (text, BarColumn(), MofNCompleteColumn(), column)
+    if not counted:
+        columns = (SpinnerColumn(), text, TaskProgressColumn(), BarColumn(), column)
+    hidden = not sys.stderr.isatty()
+    bar = Progress(*columns, console=stderr(), transient=True, disable=hidden)
+    with nullcontext() if hidden else bar:  # old rich ends a disabled bar with a line
         bar.add_task(what, total=total)
         with watched(PassBar(bar)):
             yield bar
 
 
-@contextmanager
-def busy(what: str) -> Iterator[None]:
+def busy(what: str) -> AbstractContextManager[Progress]:
     """Show on a terminal's stderr that something takes its time, and how far each pass is."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    columns = (TaskProgressColumn(), BarColumn(), TimeRemainingColumn())
-    with Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        *columns,
-        console=stderr(),
-        transient=True,
-    ) as bar:
-        bar.add_task(what, total=None)
-        with watched(PassBar(bar)):
-            yield
+    return progress(what, counted=False)
 
 
 class PassBar:
@@ -192,16 +176,14 @@ class PassBar:
                 self.begin = time.monotonic()
             if self.done == 0:
                 self.n_passes += 1
-                self._begin_pass(n_rows)
+                if self.task is not None:
+                    name = f"pass {self.n_passes}"
+                    self.bar.reset(self.task, total=n_rows, description=name)
             self.done = (self.done + done) % n_rows
             if self.task is None and time.monotonic() - self.begin > self.after:
                 self.task = self.bar.add_task(f"pass {self.n_passes}", total=n_rows)
             if self.task is not None:
                 self.bar.update(self.task, completed=self.done)
-
-    def _begin_pass(self, n_rows: int) -> None:
-        if self.task is not None:
-            self.bar.reset(self.task, total=n_rows, description=f"pass {self.n_passes}")
 
 
 def _plain_console(**options: Any) -> Console:

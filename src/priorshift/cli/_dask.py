@@ -1,17 +1,15 @@
 """--dask: the workers of a Dask cluster read the target."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 from priorshift._typing import Floats
-from priorshift.adapt import reweight
-from priorshift.border import DaskTable, Table, check_logits, map_chunks
+from priorshift.border import DaskTable, Rows, Table
 from priorshift.exceptions import missing
 from priorshift.files import PredictionFile
 
@@ -22,7 +20,7 @@ CONNECT_SECONDS = 10
 
 
 @contextmanager
-def connected(address: str | None) -> Iterator[Any]:
+def connect(address: str | None) -> Iterator[Any]:
     """Connect to a Dask scheduler and yield its client; None if there is no address."""
     if address is None:
         yield None
@@ -41,19 +39,8 @@ def connected(address: str | None) -> Iterator[Any]:
         yield client
 
 
-def cluster_rows(file: PredictionFile, names: Sequence[str] | None, client: Any) -> DaskTable:
-    """Return a file's probabilities as a table on a cluster; its workers read the file.
-
-    Logits go through a softmax there.
-    """
-    rows = dask_rows(file, names, client)
-    if file.kind == "logits":
-        rows = map_chunks(_Softmax(file.where), rows)
-    return DaskTable(rows)
-
-
-def dask_rows(file: PredictionFile, names: Sequence[str] | None, client: Any) -> Any:
-    """Return a file's predictions as a Dask array; every worker must find the file at its path.
+def cluster_rows(rows: Rows, file: PredictionFile, client: Any) -> DaskTable:
+    """Return rows of a file as a table on a cluster; every worker must find the file at its path.
 
     Chunks are consecutive rows of an npy file, row groups of a Parquet file, or record batches of
     an Arrow file. They have about 128 MB, or less, so that every thread of the cluster gets one.
@@ -61,22 +48,20 @@ def dask_rows(file: PredictionFile, names: Sequence[str] | None, client: Any) ->
     import dask.array as da
     from dask import delayed
 
-    table = file.rows(names)
-    if not isinstance(table, Table) or not table.portable:
+    if not isinstance(rows, Table) or not rows.portable:
         raise ValueError(
             f"{file.where} cannot be read from the middle, as --dask has to; convert it to "
             "parquet, an Arrow file (no stream) or npy."
         )
-    n, n_classes = table.shape
+    n, n_classes = rows.shape
     n_threads = sum(client.nthreads().values())
-    n_chunks = max(n_threads, -(-n * n_classes * table.dtype.itemsize // CHUNK_BYTES), 1)
-    load = delayed(_Read(table, file.path.resolve()), pure=False, traverse=False)
-    return da.concatenate(
-        [
-            da.from_delayed(load(part), (part.stop - part.start, n_classes), table.dtype)
-            for part in table.parts(n_chunks)
-        ]
-    )
+    n_chunks = max(n_threads, -(-n * n_classes * rows.dtype.itemsize // CHUNK_BYTES), 1)
+    load = delayed(_Read(rows, file.path.resolve()), pure=False, traverse=False)
+    chunks = [
+        da.from_delayed(load(part), (part.stop - part.start, n_classes), rows.dtype)
+        for part in rows.parts(n_chunks)
+    ]
+    return DaskTable(da.concatenate(chunks))
 
 
 @dataclass(frozen=True)
@@ -94,14 +79,3 @@ class _Read:
                 f"a worker does not find {self.path}; with --dask every worker must find the "
                 "file at this path, on a shared file system."
             ) from None
-
-
-@dataclass(frozen=True)
-class _Softmax:
-    """Turns a chunk of logits into probabilities."""
-
-    where: str
-
-    def __call__(self, logits: Floats) -> Floats:
-        checked = check_logits(logits, name=self.where).values
-        return reweight(checked, np.ones(checked.shape[1]), from_logits=True)

@@ -11,6 +11,7 @@ from priorshift._version import __version__
 from priorshift.adapt import binary_cut
 from priorshift.assessment import Assessment
 from priorshift.cli._console import emit, note, say, show_table
+from priorshift.cli._options import is_file
 from priorshift.compare import Comparison
 from priorshift.estimators import PriorEstimate
 from priorshift.estimators.result import columns_of, priors_table
@@ -49,7 +50,9 @@ def document(command: str, verdict: str | None, **contents: Any) -> str:
 def check_suffix(output: Path | None, as_json: bool) -> None:
     """Refuse a file that is neither JSON nor CSV, before any work is done."""
     suffixes = (".json",) if as_json else (".json", ".csv")
-    if output is not None and str(output) != "-" and output.suffix.lower() not in suffixes:
+    if output is None or str(output) == "-" or not is_file(output):
+        return
+    if output.suffix.lower() not in suffixes:
         raise click.BadParameter(
             f"{output} must end with {' or '.join(suffixes)}.", param_hint="'--output'"
         )
@@ -110,15 +113,13 @@ def tell_doubts(assessment: Assessment | None) -> None:
         warn_user(message, PriorShiftWarning)
 
 
-def threshold_in_words(shift: PriorEstimate, costs: Any = None) -> str:
+def threshold_in_words(shift: PriorEstimate, costs: Any = None) -> list[str]:
     """Say from which score on two classes are decided for the second; nothing if it is 1/2."""
     cut = binary_cut(costs) if shift.classes.size == 2 and shift.source_priors is not None else None
-    if cut is None:
-        return ""
-    raw = shift.threshold(costs)
-    if costs is None and raw is not None and abs(raw - cut) < 1e-6:  # nothing is adapted
-        return ""
-    return say_fact(fact("threshold", label=shift.classes[1], cut=cut, raw=raw))
+    raw = None if cut is None else shift.threshold(costs)
+    if cut is None or (costs is None and raw is not None and abs(raw - cut) < 1e-6):
+        return []
+    return [say_fact(fact("threshold", label=shift.classes[1], cut=cut, raw=raw))]
 
 
 def show_priors(shift: PriorEstimate) -> None:
@@ -127,45 +128,17 @@ def show_priors(shift: PriorEstimate) -> None:
     if K > SHOWN_CLASSES:
         title += f": the {SHOWN_CLASSES} of {K} classes that moved most"
     show_table(title, *priors_table(shift, SHOWN_CLASSES))
-    for line in notes_of(shift):
-        note(line)
-
-
-def notes_of(shift: PriorEstimate) -> list[str]:
-    """Return what a person should know of an estimate, one line each."""
     gap = "" if shift.gap is None else f", gap {shift.gap:.2g}"
-    status = STATUS_IN_WORDS[shift.status]
-    lines = [
-        f"{status}{gap}; {shift.n_target} target rows; source priors: {shift.source_priors_from}."
-    ]
+    note(
+        f"{STATUS_IN_WORDS[shift.status]}{gap}; {shift.n_target:,} target rows; source priors: "
+        f"{shift.source_priors_from}."
+    )
     if shift.interval is not None:
-        lines.append(f"{shift.interval_in_words()}.")
+        note(f"{shift.interval_in_words()}.")
     if shift.condition_number is not None:
-        lines.append(f"Condition number of the confusion matrix: {shift.condition_number:.3g}.")
-    return [*lines, *(f"Caution: {caution}" for caution in shift.cautions)]
-
-
-def comparison_as_csv(comparison: Comparison, like: PredictionFile | None = None) -> str:
-    """Return one line per method, with its priors."""
-    names = [str(name) for name in comparison.classes]
-    header = ("method", "status", "gap", "disagreement", "seconds", "error")
-    scored = comparison.score_names
-    rows = []
-    for result in comparison.results:
-        estimate, scores = result.estimate, result.scores
-        rows.append(
-            (
-                result.method,
-                estimate.status if estimate else "refused",
-                estimate.gap if estimate else None,
-                result.disagreement,
-                result.seconds,
-                result.error,
-                *(getattr(scores, name, None) for name in scored),
-                *(estimate.priors.tolist() if estimate else [None] * len(names)),
-            )
-        )
-    return csv_like(like, (*header, *scored, *(f"prior:{name}" for name in names)), rows)
+        note(f"Condition number of the confusion matrix: {shift.condition_number:.3g}.")
+    for caution in shift.cautions:
+        note(f"Caution: {caution}")
 
 
 def show_comparison(comparison: Comparison, title: str) -> None:
@@ -175,13 +148,3 @@ def show_comparison(comparison: Comparison, title: str) -> None:
     for name, meaning in comparison.columns.items():
         note(f"{name}: {meaning}.")
     say(comparison.conclusion)
-
-
-def tell_warnings(comparison: Comparison) -> None:
-    """Tell what methods warned of, each warning once, with those that gave it."""
-    told: dict[str, list[str]] = {}
-    for result in comparison.results:
-        for message in result.warnings:
-            told.setdefault(message, []).append(result.method)
-    for message, methods in told.items():
-        note(f"Warning by {', '.join(methods)}: {message}")

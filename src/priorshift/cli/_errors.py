@@ -60,6 +60,7 @@ OPTION_GROUPS = {
         "adapted",
         "decision_column",
         "overwrite",
+        "safe_csv",
         "plot",
         "title",
         "fail_on_shift",
@@ -77,6 +78,8 @@ OPTIONS = {
     "groups_val": "--history-column",
     "y_target": "--target-label-column",
     "n_resamples": "--resamples",
+    "class_columns": "--class-columns",
+    "positive_class": "--positive-class",
     "key": "--key",
     "renormalise": "add --renormalise",
     "rows_to_label": "--rows-to-label todo.csv",
@@ -114,7 +117,7 @@ class Command(click.Command):
         """Run the command."""
         debug = ctx.params.pop("debug")
         try:
-            with cleaned_up_when_terminated(), use_names(OPTIONS), told_warnings():
+            with unwind_when_terminated(), use_names(OPTIONS), tell_warnings():
                 return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
@@ -136,7 +139,7 @@ def command(example: str, more: tuple[str, ...] = ()) -> Callable[..., Command]:
 
 
 @contextmanager
-def cleaned_up_when_terminated() -> Iterator[None]:
+def unwind_when_terminated() -> Iterator[None]:
     """Let signals that stop a process unwind the stack, so that temporary files are removed."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -145,7 +148,7 @@ def cleaned_up_when_terminated() -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in numbers}
     heard = [number for number in numbers if before[number] is not signal.SIG_IGN]  # as by nohup
     for number in heard:
-        signal.signal(number, _stop)
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     try:
         yield
     finally:
@@ -154,7 +157,7 @@ def cleaned_up_when_terminated() -> Iterator[None]:
 
 
 @contextmanager
-def told_warnings() -> Iterator[None]:
+def tell_warnings() -> Iterator[None]:
     """Tell warnings on stderr, each once and without its place in the code."""
     told: set[str] = set()
 
@@ -182,7 +185,3 @@ def sentence_of(error: Exception) -> str:
         f"this should not have happened ({type(error).__name__}: {error}). Run it again with "
         "--debug and report what it shows."
     )
-
-
-def _stop(number: int, _: Any) -> None:
-    sys.exit(128 + number)

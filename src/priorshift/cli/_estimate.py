@@ -3,7 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+import click
+
+from priorshift.cli import _options as options
 from priorshift.cli._console import busy, note
+from priorshift.cli._data import as_advised, open_data
 from priorshift.cli._documents import (
     check_suffix,
     document,
@@ -15,34 +19,25 @@ from priorshift.cli._documents import (
     verdict_of,
 )
 from priorshift.cli._errors import command
-from priorshift.cli._options import (
-    Request,
-    dask_option,
-    data_options,
-    goal_options,
-    interval_options,
-    json_option,
-    method_option,
-    output_option,
-    save_adapter_option,
-    target_labels_option,
-)
-from priorshift.cli._task import as_advised, open_task
 
 
 @command(
     "estimate validation.csv target.csv",
     more=("estimate --method ppi --target target.csv --target-label-column label",),
 )
-@data_options(validation="EM and MAP can do without.")
-@dask_option
-@target_labels_option
-@goal_options
-@method_option(target_labels=True)
-@interval_options
-@output_option("Write a .json or .csv file instead of printing.")
-@save_adapter_option
-@json_option
+@options.data_options(validation="EM and MAP can do without.")
+@options.dask_option
+@options.target_labels_option
+@options.goal_options
+@options.method_option(target_labels=True)
+@options.interval_options
+@options.output_option("Write a .json or .csv file instead of printing.")
+@click.option(
+    "--save-adapter",
+    type=options.OutputPath(".json"),
+    help="Also write what adapt would apply, for adapt --adapter or Adapter.from_json.",
+)
+@options.json_option
 def estimate(
     method: str,
     output: Path | None,
@@ -52,16 +47,16 @@ def estimate(
 ) -> None:
     """Estimate the class priors of unlabelled target data."""
     check_suffix(output, as_json)
-    with open_task(Request(**named)) as task, busy(f"Estimating by {method}"):
-        shift, found = task.estimate(method), task.assess(method)
+    with open_data(options.Request(**named)) as data, busy(f"Estimating by {method}"):
+        shift, found = data.estimate(method), data.assess(method)
     if save_adapter is not None:
         adapter = as_advised(shift, found).adapter
-        adapter = adapter if task.costs is None else adapter.with_costs(task.costs)
+        adapter = adapter if data.costs is None else adapter.with_costs(data.costs)
         adapter.to_json(save_adapter)
         note(f"Wrote {save_adapter}.")
     text = {
         ".json": document("estimate", verdict_of(found), **shift.to_dict()),
-        ".csv": priors_as_csv(shift, task.target),
+        ".csv": priors_as_csv(shift, data.target),
     }
 
     def show() -> None:

@@ -1,8 +1,7 @@
 """priorshift groups."""
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from difflib import get_close_matches
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,11 @@ import click
 import numpy as np
 
 from priorshift._typing import Floats, Labels
-from priorshift.assessment import Assessment, Verdicts, adapting, draw_rows
-from priorshift.border import as_text, is_array, some
+from priorshift.assessment import Assessment, adapting
+from priorshift.border import as_text, draw_judged_rows, is_array
+from priorshift.cli import _options as options
 from priorshift.cli._console import busy, note, progress, say, show_table
+from priorshift.cli._data import CONFIDENCE_LEVEL, Data, open_data, read_group_column
 from priorshift.cli._documents import (
     check_suffix,
     csv_like,
@@ -22,24 +23,11 @@ from priorshift.cli._documents import (
     verdict_of,
 )
 from priorshift.cli._errors import command
-from priorshift.cli._options import (
-    OutputPath,
-    Request,
-    check_copy,
-    confidence_option,
-    data_options,
-    json_option,
-    method_option,
-    output_option,
-    overwrite_option,
-)
-from priorshift.cli._task import CONFIDENCE_LEVEL, Task, open_task
 from priorshift.files import PredictionFile, atomic_file
 from priorshift.groups import (
     GroupEstimates,
     estimate_groups,
     pooling_in_words,
-    read_groups,
     wide_columns,
 )
 from priorshift.text import movers, percent
@@ -51,60 +39,18 @@ SHOWN_GROUPS = 25
 SHOWN_CLASSES = 6
 """Classes a terminal shows of each group: those that move most between groups."""
 
-
-@dataclass(frozen=True)
-class Judged:
-    """What to do about all rows together, and about each group; None where there is no verdict."""
-
-    whole: Assessment | None
-    of_groups: list[Verdict | None]
-
-    @classmethod
-    def of(cls, task: Task, found: GroupEstimates, labels: Labels) -> "Judged":
-        """Assess the target, and weigh each group's estimate on the group's rows."""
-        whole, verdicts = task.assess(found.method), task.verdicts()
-        nothing: list[Verdict | None] = [None] * len(found)
-        if whole is None or verdicts is None:
-            return cls(None, nothing)
-        if len(found) == 1:
-            return cls(whole, [whole.verdict])
-        decided = found.whole.decision
-        if decided is not None and decided["unknown_classes"]:
-            return cls(whole, ["unclear"] * len(found))
-        return cls(whole, _weighed(task, found, labels, verdicts))
+Verdicts = list[Verdict | None]
+"""Of each group; None where there is none."""
 
 
-def _weighed(
-    task: Task, found: GroupEstimates, labels: Labels, verdicts: Verdicts
-) -> list[Verdict | None]:
-    """Return a verdict per group, those that moved most first while the budget lasts."""
-    y_proba, y, index = task.target_rows(), task.target_labels(), np.arange(labels.size)
-    if not is_array(y_proba.values):
-        index = draw_rows(labels.size, found.classes.size)
-        y_proba = y_proba.take(index)
-    codes = np.unique(labels, return_inverse=True)[1][index]
-    by_group = np.argsort(codes, kind="stable")
-    ends = np.searchsorted(codes[by_group], np.arange(len(found) + 1))
-    said: list[Verdict | None] = [None] * len(found)
-    for g in found.movers(len(found)).tolist():
-        at = by_group[ends[g] : ends[g + 1]]
-        # what a method decided is about all rows
-        estimate = adapting(replace(found[found.groups[g]], decision=None))
-        said[g] = verdicts.on(estimate, y_proba.take(at), None if y is None else y[index[at]])
-    if not all(said):
-        note(
-            f"{sum(one is not None for one in said)} of {len(found)} groups have a verdict, those "
-            "that moved most: more would take too long."
-        )
-    return said
-
-
-def show_groups(found: GroupEstimates, judged: Judged, group_column: str) -> None:
+def _show(
+    found: GroupEstimates, whole: Assessment | None, verdicts: Verdicts, group_column: str
+) -> None:
     """Print one line per group: those that moved most where there are many."""
     order = np.arange(len(found))
     title = f"Priors by {found.method}, by {group_column}"
     if order.size > SHOWN_GROUPS:
-        order = found.movers(SHOWN_GROUPS)
+        order = movers(found.distance, SHOWN_GROUPS)
         title += f": the {SHOWN_GROUPS} of {len(found)} groups that moved most"
     spread = np.abs(found.priors - found.pooled.priors).mean(axis=0)
     most = np.sort(movers(spread, SHOWN_CLASSES))
@@ -116,7 +62,7 @@ def show_groups(found: GroupEstimates, judged: Judged, group_column: str) -> Non
         (
             str(found.groups[g]),
             str(found.n[g]),
-            judged.of_groups[g] or "-",
+            verdicts[g] or "-",
             f"{found.weight[g]:.2f}",
             percent(found.distance[g]),
             *(_share(found, int(g), int(k)) for k in most),
@@ -126,8 +72,8 @@ def show_groups(found: GroupEstimates, judged: Judged, group_column: str) -> Non
     pooled = ("(pooled)", str(found.n.sum()), "", "", "", *map(percent, found.pooled.priors[most]))
     source = ("(source)", "", "", "", "", *map(percent, found.source_priors[most]))
     show_table(title, header, [*rows, pooled, source])
-    if judged.whole is not None:
-        say(f"All groups together: {judged.whole.sentence}")
+    if whole is not None:
+        say(f"All groups together: {whole.sentence}")
     note(
         "verdict: whether to adapt the group to its own priors; weight: how far it keeps its own "
         "estimate; moved: distance from the pooled priors."
@@ -149,23 +95,23 @@ def _share(found: GroupEstimates, g: int, k: int) -> str:
     return f"{share} ({percent(low)} to {percent(high)})"
 
 
-def groups_as_csv(found: GroupEstimates, judged: Judged, like: PredictionFile) -> str:
+def _as_csv(found: GroupEstimates, verdicts: Verdicts, like: PredictionFile) -> str:
     """Return one line per group."""
     columns = wide_columns(found)
-    columns["verdict"] = np.array([verdict or "" for verdict in judged.of_groups])
+    columns["verdict"] = np.array([verdict or "" for verdict in verdicts])
     rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
     blank = [tuple("" if cell == np.inf else cell for cell in row) for row in rows]  # no bound
     return csv_like(like, tuple(columns), blank)
 
 
-def groups_as_dict(found: GroupEstimates, judged: Judged, group_column: str) -> dict[str, Any]:
+def _as_dict(found: GroupEstimates, verdicts: Verdicts, group_column: str) -> dict[str, Any]:
     """Return plain values for JSON."""
     names = found.classes.tolist()
     gaps = [None if np.isinf(gap) else gap for gap in found.gap.tolist()]
     columns: dict[str, Any] = {
         "group": found.groups.astype(str),
         "n": found.n,
-        "verdict": judged.of_groups,
+        "verdict": verdicts,
         "weight": found.weight,
         "status": found.status,
         "gap": gaps,
@@ -188,51 +134,28 @@ def groups_as_dict(found: GroupEstimates, judged: Judged, group_column: str) -> 
     }
 
 
-def read_pooling(_: click.Context, param: click.Parameter, value: str) -> float | str | None:
-    """Read `auto`, `none`, or a number of rows."""
-    if value in ("auto", "none"):
-        return None if value == "none" else value
-    try:
-        rows = float(value)
-    except ValueError:
-        rows = np.nan
-    if not rows >= 0:
-        raise click.BadParameter(
-            f"{value!r} is neither auto, none, nor a number of rows.", param=param
-        )
-    return rows
-
-
 @command(
     "groups validation.csv target.csv --group-column part",
 )
-@data_options(validation="EM and MAP can do without.")
+@options.data_options(validation="EM and MAP can do without.")
 @click.option(
     "--group-column",
     required=True,
     metavar="NAME",
     help="Column, or array of an npz, with the group of each target row.",
 )
-@method_option(lambda traits: traits.batch is not None)
-@click.option(
-    "--pooling",
-    callback=read_pooling,
-    default="auto",
-    show_default=True,
-    metavar="auto|none|ROWS",
-    help="How far small groups are drawn to the others: as the data support, not at all, or as if "
-    "so many more rows of every group followed the pooled priors.",
-)
-@confidence_option
+@options.method_option(lambda traits: traits.batch is not None)
+@options.pooling_option
+@options.confidence_option
 @click.option(
     "--adapt",
     "adapted",
-    type=OutputPath(),
+    type=options.OutputPath(),
     help="Also write the target with each row adapted to its group, in the target's format.",
 )
-@overwrite_option
-@output_option("Write a .json or .csv file instead of printing.")
-@json_option
+@options.overwrite_option
+@options.output_option("Write a .json or .csv file instead of printing.")
+@options.json_option
 def groups(
     group_column: str,
     method: str,
@@ -246,55 +169,41 @@ def groups(
 ) -> None:
     """Estimate the class priors of each group of target rows; small groups are pooled."""
     check_suffix(output, as_json)
-    request = Request(**named, not_classes=(group_column,))
+    request = options.Request(**named, not_classes=(group_column,))
     if adapted is not None:
-        check_copy(request, adapted, "--adapt", overwrite=overwrite)
-    with open_task(request) as task:
-        labels = _labels(task, group_column)
+        options.check_copy(request, adapted, "--adapt", overwrite=overwrite)
+    with open_data(request) as data:
+        labels = _read_groups(data, group_column)
         with busy(f"Estimating by {method}"):
-            found = _estimate(task, method, labels, pooling, confidence_level)
+            found = _estimate(data, method, labels, pooling, confidence_level)
         with busy("Assessing"):
-            judged = Judged.of(task, _with_errors(task, found, labels, pooling), labels)
-        changed = None if adapted is None else _rewrite(task, found, labels, adapted)
-    contents = groups_as_dict(found, judged, group_column)
+            whole, verdicts = _judge(data, found, labels, pooling)
+        changed = None if adapted is None else _rewrite(data, found, labels, adapted)
+    contents = _as_dict(found, verdicts, group_column)
     if adapted is not None and changed is not None:
         contents |= {"adapted": str(adapted), "n_rows": labels.size, "n_changed": changed}
     text = {
-        ".json": document("groups", verdict_of(judged.whole), **contents),
-        ".csv": groups_as_csv(found, judged, task.target),
+        ".json": document("groups", verdict_of(whole), **contents),
+        ".csv": _as_csv(found, verdicts, data.target),
     }
-    hand_out(text, output, as_json, lambda: show_groups(found, judged, group_column))
-    tell_doubts(judged.whole)
+    hand_out(text, output, as_json, lambda: _show(found, whole, verdicts, group_column))
+    tell_doubts(whole)
     if adapted is not None:
         note(f"Wrote {adapted}: {changed} of {labels.size} decisions changed.")
-        if others := sum(one in ("leave", "unclear") for one in judged.of_groups):
+        if others := sum(one in ("leave", "unclear") for one in verdicts):
             note(
                 f"Each group is adapted to its own priors, also {others} not judged to gain by it."
             )
 
 
-def _labels(task: Task, group_column: str) -> Labels:
+def _read_groups(data: Data, group_column: str) -> Labels:
     """Read the group of each row: text, or whole numbers, so that week 10 comes after week 2."""
-    where = f"{group_column!r} in {task.target.where}"
-    raw = task.target.vector(group_column)
-    if raw is None:
-        hint = "An npy file has none: use npz, csv or parquet."
-        if task.target.is_table:
-            close = get_close_matches(group_column, task.target.header, 1)
-            hint = f"Did you mean {close[0]!r}?" if close else f"It has {some(task.target.header)}."
-        raise ValueError(
-            f"{task.target.where} has no column {group_column!r}; name the column of the groups "
-            f"with --group-column. {hint}"
-        )
-    try:
-        labels = as_text(read_groups(raw))
-    except ValueError as error:
-        raise ValueError(f"{where}: {error}") from None
+    labels = as_text(read_group_column(data.target, group_column, "--group-column"))
     empty = np.flatnonzero(labels == "")
     if empty.size:
         raise ValueError(
-            f"{where} is empty at row {empty[0]} ({empty.size} such rows); name their group, or "
-            "drop them."
+            f"{group_column!r} in {data.target.where} is empty at row {empty[0]} ({empty.size} "
+            "such rows); name their group, or drop them."
         )
     try:
         numbers = labels.astype(np.int64)
@@ -304,28 +213,58 @@ def _labels(task: Task, group_column: str) -> Labels:
 
 
 def _estimate(
-    task: Task, method: str, labels: Labels, pooling: Any, confidence_level: float | None
+    data: Data, method: str, labels: Labels, pooling: Any, confidence_level: float | None
 ) -> GroupEstimates:
-    estimator = task.fitted(method)
+    estimator = data.fit(method)
     # counts are taken of large files block by block
-    rows = task.target_rows() if estimator.counts_suffice else task.target_proba()
+    rows = data.rows if estimator.counts_suffice else data.rows_in_memory()
     return estimate_groups(
         estimator, rows, labels, pooling=pooling, confidence_level=confidence_level
     )
 
 
-def _with_errors(task: Task, found: GroupEstimates, labels: Labels, pooling: Any) -> GroupEstimates:
-    """Return the estimates with standard errors, which verdicts use, where the method has any."""
-    if found.interval is not None:
-        return found
-    with suppress(ValueError):
-        return _estimate(task, found.method, labels, pooling, CONFIDENCE_LEVEL)
-    return found
+def _judge(
+    data: Data, found: GroupEstimates, labels: Labels, pooling: Any
+) -> tuple[Assessment | None, Verdicts]:
+    """Return what to do about all rows together, and about each group.
+
+    Those that moved most come first while the budget lasts.
+    """
+    whole, verdicts = data.assess(found.method), data.verdicts()
+    if whole is None or verdicts is None:
+        return None, [None] * len(found)
+    if len(found) == 1:
+        return whole, [whole.verdict]
+    decided = found.whole.decision
+    if decided is not None and decided["unknown_classes"]:
+        return whole, ["unclear"] * len(found)
+    if found.interval is None:
+        with suppress(ValueError):  # standard errors, where the method has any
+            found = _estimate(data, found.method, labels, pooling, CONFIDENCE_LEVEL)
+    y_proba, y, index = data.rows, data.target_labels(), np.arange(labels.size)
+    if not is_array(y_proba.values):
+        index = draw_judged_rows(labels.size, found.classes.size)
+        y_proba = y_proba.take(index)
+    codes = np.unique(labels, return_inverse=True)[1][index]
+    by_group = np.argsort(codes, kind="stable")
+    ends = np.searchsorted(codes[by_group], np.arange(len(found) + 1))
+    said: Verdicts = [None] * len(found)
+    for g in movers(found.distance).tolist():
+        at = by_group[ends[g] : ends[g + 1]]
+        # what a method decided is about all rows
+        estimate = adapting(replace(found[found.groups[g]], decision=None))
+        said[g] = verdicts.on(estimate, y_proba.take(at), None if y is None else y[index[at]])
+    if not all(said):
+        note(
+            f"{sum(one is not None for one in said)} of {len(found)} groups have a verdict, those "
+            "that moved most: more would take too long."
+        )
+    return whole, said
 
 
-def _rewrite(task: Task, found: GroupEstimates, labels: Labels, path: Path) -> int:
+def _rewrite(data: Data, found: GroupEstimates, labels: Labels, path: Path) -> int:
     """Adapt the target block by block; count the decisions that changed."""
-    from_logits = task.target.kind == "logits"
+    from_logits = data.target.kind == "logits"
     done = n_changed = 0
 
     def adapt(block: Floats) -> Floats:
@@ -337,7 +276,7 @@ def _rewrite(task: Task, found: GroupEstimates, labels: Labels, path: Path) -> i
         return changed
 
     with progress("Adapting", labels.size) as bar, atomic_file(path) as stream:
-        task.target.rewrite(
-            stream, task.columns, adapt, lambda rows: bar.advance(bar.task_ids[0], rows)
+        data.target.rewrite(
+            stream, data.columns, adapt, lambda rows: bar.advance(bar.task_ids[0], rows)
         )
     return n_changed

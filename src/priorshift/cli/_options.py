@@ -1,5 +1,6 @@
 """Options that commands share, and what they say together."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
@@ -8,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from priorshift.adapt import GOALS, GoalName
 from priorshift.cli._errors import SHIFTED
 from priorshift.estimators import PriorEstimator, available_estimators, traits_of
 from priorshift.files import suffix_of
 from priorshift.intervals import INTERVAL_METHODS
+from priorshift.text import safe_csv
 
 DEFAULT_METHOD = "auto"
 
@@ -58,7 +61,9 @@ def check_copy(request: "Request", output: Path, option: str, *, overwrite: bool
         )
     for name in ("target", "validation", "labels"):
         path = getattr(request, name)
-        if not overwrite and path is not None and is_same(path, output):
+        if path is None or overwrite or not (path.exists() and output.exists()):
+            continue
+        if path.samefile(output):
             raise click.BadParameter(
                 f"{output} is the {name} file itself, whose contents would be lost; name another "
                 "file, or add --overwrite.",
@@ -66,21 +71,20 @@ def check_copy(request: "Request", output: Path, option: str, *, overwrite: bool
             )
 
 
-def is_same(one: Path, other: Path) -> bool:
-    """Tell whether two paths lead to the same file."""
-    return one.exists() and other.exists() and one.samefile(other)
-
-
 def target_suffix(target: Path) -> str:
     """Return the suffix of the target; what comes from stdin is CSV."""
     return ".csv" if str(target) == "-" else suffix_of(target)
 
 
-def overwrite_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the permission to replace a file that is read."""
-    return click.option(
-        "--overwrite", is_flag=True, help="Allow the adapted file to replace the target."
-    )(command)
+def was_typed(name: str) -> bool:
+    """Tell whether the user typed an option, rather than left it at its default."""
+    ctx = click.get_current_context(silent=True)
+    return ctx is not None and ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE
+
+
+overwrite_option: Decorator = click.option(
+    "--overwrite", is_flag=True, help="Allow the adapted file to replace the target."
+)
 
 
 @dataclass(frozen=True)
@@ -130,23 +134,18 @@ class Request:
             raise click.UsageError(
                 f"--costs replaces --goal; leave out --goal {self.goal}, or --costs."
             )
-        if self.adapter is not None:
-            self._refuse_beside_adapter()
+        settled = ("validation", "labels", "class_columns", "known_priors", "source_priors")
+        for name in (*settled, "source_label_priors") if self.adapter is not None else ():
+            if getattr(self, name) is not None:
+                raise click.UsageError(
+                    f"--adapter says how to adapt; leave out --{name.replace('_', '-')}."
+                )
         probabilities = self.logits or self.class_columns or self.positive_class or self.dask
         if self.predicted_column is not None and probabilities:
             raise click.UsageError(
                 "--predicted-column is for decisions without probabilities; leave out --logits, "
                 "--class-columns, --positive-class and --dask."
             )
-
-    def _refuse_beside_adapter(self) -> None:
-        """Refuse what an adapter settles: it says all that is needed to adapt."""
-        settled = ("validation", "labels", "class_columns", "known_priors")
-        for name in (*settled, "source_priors", "source_label_priors"):
-            if getattr(self, name) is not None:
-                raise click.UsageError(
-                    f"--adapter says how to adapt; leave out --{name.replace('_', '-')}."
-                )
 
     @property
     def interval(self) -> dict[str, Any]:
@@ -157,7 +156,18 @@ class Request:
         return {"confidence_level": self.confidence_level, "interval_method": method}
 
 
-column_options: tuple[Decorator, ...] = (
+def add(*options: Decorator) -> Decorator:
+    """Return a decorator that adds several options, in this order."""
+
+    def to(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return to
+
+
+column_options: Decorator = add(
     click.option("--logits", is_flag=True, help="Predictions are logits, not probabilities."),
     click.option(
         "--drop-missing",
@@ -202,7 +212,7 @@ def data_options(validation: str, *, folder: bool = False) -> Decorator:
     `validation` says when it can be left out; with `folder` the target may be one.
     """
     target = "Unlabelled predictions: a folder of files, or one file."
-    options: tuple[Decorator, ...] = (
+    options = add(
         click.argument(
             "files",
             nargs=-1,
@@ -229,7 +239,7 @@ def data_options(validation: str, *, folder: bool = False) -> Decorator:
             help="Column that tells which row of --labels belongs to which of --validation "
             "[default: the one that both have; if there is none, row by row].",
         ),
-        *column_options,
+        column_options,
         click.option(
             "--source-priors",
             metavar="FILE|NAME=VALUE,...",
@@ -243,20 +253,17 @@ def data_options(validation: str, *, folder: bool = False) -> Decorator:
         ),
     )
 
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+    def to(command: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(command)
         def with_files(*arguments: Any, files: tuple[Path, ...], **named: Any) -> Any:
-            return command(*arguments, **{**named, **named_files(files, named)})
+            return command(*arguments, **{**named, **_name_files(files, named)})
 
-        made: Callable[..., Any] = with_files
-        for option in reversed(options):
-            made = option(made)
-        return made
+        return options(with_files)
 
-    return add
+    return to
 
 
-def named_files(files: tuple[Path, ...], named: dict[str, Any]) -> dict[str, Path | None]:
+def _name_files(files: tuple[Path, ...], named: dict[str, Any]) -> dict[str, Path | None]:
     """Return validation and target, given as options or, in this order, as words."""
     found = {name: named[name] for name in ("validation", "target")}
     free = [name for name, path in found.items() if path is None]
@@ -313,17 +320,6 @@ def method_option(
     )
 
 
-def methods_option(what: str) -> Decorator:
-    """Add the choice of several methods."""
-    return click.option(
-        "--method",
-        "methods",
-        type=MethodChoice(target_labels=True),
-        multiple=True,
-        help=what,
-    )
-
-
 def defaulted(name: str, kind: Any, default: Any, what: str) -> Decorator:
     """Add an option whose default the help shows."""
     return click.option(name, type=kind, default=default, show_default=True, help=what)
@@ -341,23 +337,23 @@ def fail_option(when: str) -> Decorator:
     )
 
 
-def goal_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add what adapting is to improve: the price of errors, or a goal by name."""
-    costs = click.option(
+goal_options: Decorator = add(
+    click.option(
         "--costs",
         metavar="FILE|TRUE:DECIDED=COST,...",
         help="What errors cost: pairs such as ill:well=10, or a .csv table with a row per true "
         'class and a column per decision, or .json such as {"ill": {"well": 10}}; other errors '
         "cost 1. The verdict then rests on expected cost instead of accuracy.",
-    )
-    goal = click.option(
+    ),
+    click.option(
         "--goal",
         type=click.Choice(GOALS),
         default="accuracy",
         show_default=True,
         help="What adapting is to improve, where errors have no --costs: the verdict rests on it.",
-    )
-    return costs(goal(command))
+    ),
+)
+"""What adapting is to improve: the price of errors, or a goal by name."""
 
 
 target_labels_option: Decorator = click.option(
@@ -367,28 +363,6 @@ target_labels_option: Decorator = click.option(
     "The method ppi needs some [default: --label-column, if no cell is empty].",
 )
 """Adds labels of some rows of the target."""
-
-
-def kind_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add what tells one kind of shift from another: labels by row, a history, the user's word."""
-    labels = click.option(
-        "--target-labels",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="Labels of some target rows: the file that --rows-to-label wrote, with the column "
-        "label filled in.",
-    )
-    history = click.option(
-        "--history-column",
-        metavar="NAME",
-        help="Column of validation with the month, site or other group of each row: the verdict "
-        "then rests on what would have helped in these groups.",
-    )
-    assume = click.option(
-        "--assume-prior-shift",
-        is_flag=True,
-        help="You vouch that each class looks as it did and only the class balance changed.",
-    )
-    return labels(history(assume(command)))
 
 
 dask_option: Decorator = click.option(
@@ -406,14 +380,14 @@ confidence_option: Decorator = click.option(
 )
 
 
-def interval_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add intervals, and how to find them."""
-    method = click.option(
+interval_options: Decorator = add(
+    confidence_option,
+    click.option(
         "--interval-method",
         type=click.Choice(INTERVAL_METHODS),
         help="How to find the interval [default: auto, what suits --method best].",
-    )
-    return confidence_option(method(command))
+    ),
+)
 
 
 known_priors_option: Decorator = click.option(
@@ -424,27 +398,20 @@ known_priors_option: Decorator = click.option(
 )
 
 
-adapter_option: Decorator = click.option(
-    "--adapter",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Apply this adapter, as estimate --save-adapter or Adapter.to_json writes it, instead "
-    "of estimating: needs no validation.",
-)
-
-
-save_adapter_option: Decorator = click.option(
-    "--save-adapter",
-    type=OutputPath(".json"),
-    help="Also write what adapt would apply, for adapt --adapter or Adapter.from_json.",
-)
-
-
 json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def output_option(what: str, *suffixes: str) -> Decorator:
     """Add a file to write."""
-    return click.option("--output", type=OutputPath(*suffixes, allow_dash=True), help=what)
+    output = click.option("--output", type=OutputPath(*suffixes, allow_dash=True), help=what)
+    safe = click.option(
+        "--safe-csv",
+        is_flag=True,
+        expose_value=False,
+        callback=lambda ctx, _, wanted: ctx.with_resource(safe_csv(wanted)),
+        help="Begin text of CSV that a spreadsheet would run as a formula with a quote.",
+    )
+    return output if suffixes else lambda command: output(safe(command))
 
 
 def html_option(what: str, default: Path | None = None) -> Decorator:
@@ -459,3 +426,29 @@ def html_option(what: str, default: Path | None = None) -> Decorator:
 
 
 title_option: Decorator = click.option("--title", help="Heading of the report.")
+
+
+def read_pooling(_: click.Context, param: click.Parameter, value: str) -> float | str | None:
+    """Read `auto`, `none`, or a number of rows."""
+    if value in ("auto", "none"):
+        return None if value == "none" else value
+    try:
+        rows = float(value)
+    except ValueError:
+        rows = math.nan
+    if not rows >= 0:
+        raise click.BadParameter(
+            f"{value!r} is neither auto, none, nor a number of rows.", param=param
+        )
+    return rows
+
+
+pooling_option = click.option(
+    "--pooling",
+    callback=read_pooling,
+    default="auto",
+    show_default=True,
+    metavar="auto|none|ROWS",
+    help="How far small groups are drawn to the others: as the data support, not at all, or as if "
+    "so many more rows of every group followed the pooled priors.",
+)

@@ -10,9 +10,8 @@ import numpy as np
 
 from priorshift._typing import Labels, Vector
 from priorshift.adapt import check_costs, priors_from_labels, priors_from_predictions
-from priorshift.border import as_text, check_priors, some
-from priorshift.cli._classes import known_labels, read_probabilities, read_text_labels
-from priorshift.cli._columns import matched
+from priorshift.border import as_text, check_priors, match_table, some
+from priorshift.cli._read import match_labels, read_rows, text_labels
 from priorshift.files import ClassView, PredictionFile, open_predictions
 
 COUNTED = ("priors", "prior", "count", "counts")
@@ -42,16 +41,132 @@ def read_priors(text: str, classes: Labels, option: str, *, logits: bool = False
     logits : bool, default=False
         Whether a file of predictions holds logits.
     """
-    if not _is_file(text):
-        return _from_pairs(text, classes, option)
     path = Path(text)
+    if not _is_file(text):
+        try:
+            return check_priors(_from_pairs(text, classes), classes, "the list")
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint=f"'{option}'") from None
     if path.suffix.lower() == ".json":
         found = _from_json(path, option)
     else:
         file = open_predictions(path, logits=logits)
-        columns = matched(file, classes.tolist()) if file.is_table else None
+        columns = match_table(file, classes.tolist()) if file.is_table else None
         found = _from_file(ClassView.of(file, columns), classes, option)
     return check_priors(found, classes, f"{option} {path}")
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except OSError:  # many pairs are too long for a file's name
+        return False
+
+
+def names_in_pairs(text: str | None) -> tuple[str, ...]:
+    """Return the classes that `name=value,...` names; none if it is a file, or nothing."""
+    if text is None or "=" not in text or _is_file(text):
+        return ()
+    pairs = next(csv.reader([text], skipinitialspace=True))
+    return tuple(pair.rpartition("=")[0].strip() for pair in pairs)
+
+
+def _from_pairs(text: str, classes: Labels) -> Any:
+    """Read `name=value,...`; a name with commas stands in quotes, as in CSV.
+
+    The one class that is left out gets what remains of 1. A number alone is the prior of the
+    positive class of two.
+    """
+    if "=" not in text:
+        try:
+            return float(text)
+        except ValueError:
+            raise ValueError(f"{text!r} is neither a file nor NAME=VALUE,...") from None
+    pairs: dict[str, float] = {}
+    for pair in next(csv.reader([text], skipinitialspace=True)):
+        name, _, value = pair.rpartition("=")
+        if name.strip() in pairs:
+            raise ValueError(f"{name.strip()!r} is named twice.")
+        try:
+            pairs[name.strip()] = float(value)
+        except ValueError:
+            raise ValueError(f"{pair!r} is not NAME=VALUE with a number.") from None
+    shares, names = _shares(pairs), classes.tolist()
+    missing = [name for name in names if name not in shares]
+    remainder = 1 - sum(shares.values())
+    if shares is pairs and set(shares) <= set(names) and len(missing) == 1 and 0 <= remainder <= 1:
+        return {**shares, missing[0]: remainder}
+    return shares
+
+
+def _from_json(path: Path, option: str) -> dict[str, float]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is not JSON: {error}.") from None
+    priors = document
+    if isinstance(document, dict):
+        named = (document.get(name) for name in COLUMNS[option])
+        priors = next((found for found in named if isinstance(found, dict)), document)
+    numbers = list(priors.values()) if isinstance(priors, dict) else []
+    if not numbers or not all(isinstance(number, int | float) for number in numbers):
+        raise ValueError(f"{path} must hold an object from class to number.")
+    return _shares(priors)
+
+
+def _from_file(file: PredictionFile, classes: Labels, option: str) -> Any:
+    """Read a column of priors, else average predictions, else count labels."""
+    for name in COLUMNS[option]:
+        if (column := file.vector(name)) is not None:
+            return _beside_classes(file, name, column)
+    labels, where = file.labels(), f"{file.label_column!r} in {file.where}"
+    # label frequencies are not mean predictions, so their option takes labels alone
+    if option != "--source-label-priors" and _predicts(file, classes):
+        columns = None if file.names is None else tuple(classes.tolist())
+        return priors_from_predictions(read_rows(file, columns, in_memory=True))
+    if labels is not None:
+        names = match_labels(text_labels(labels, None, where), classes, where)
+        return priors_from_labels(names, classes=classes)
+    raise ValueError(
+        f"{file.where} has nothing that {option} can use: no priors (column "
+        f"{some(COLUMNS[option])}), no labels (column {file.label_column!r}), no predictions "
+        f"of {some(classes.tolist())}; name the column of priors {COLUMNS[option][0]!r}."
+    )
+
+
+def _predicts(file: PredictionFile, classes: Labels) -> bool:
+    """Tell whether a file holds predictions."""
+    if file.is_table:
+        return bool(set(classes.tolist()) & set(file.names or ()))
+    try:
+        file.n_rows()
+    except ValueError:
+        return False
+    return True
+
+
+def _beside_classes(file: PredictionFile, name: str, column: Any) -> Any:
+    """Match a column of priors to the classes beside it, else take it in class order."""
+    try:
+        values = np.array(column.tolist(), dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"column {name!r} of {file.where} must hold numbers: {error}.") from None
+    beside = file.vector("class" if file.is_table else "classes")
+    if beside is None or beside is column:
+        return values
+    names = as_text(np.asarray(beside.tolist())).tolist()
+    if not names or len(set(names)) != values.size:
+        raise ValueError(f"{file.where} must name each class once, beside its number in {name!r}.")
+    return _shares(dict(zip(names, values.tolist(), strict=True)))
+
+
+def _shares(priors: dict[str, float]) -> dict[str, float]:
+    """Turn counts, which are whole numbers, into shares."""
+    total = sum(priors.values())
+    counts = all(value >= 0 and float(value).is_integer() for value in priors.values())
+    if not counts or total <= 1:
+        return priors
+    return {name: value / total for name, value in priors.items()}
 
 
 def read_costs(text: str, classes: Labels) -> Vector:
@@ -106,139 +221,3 @@ def _typed_costs(text: str, classes: Labels) -> dict[tuple[str, str], float]:
                 param_hint="'--costs'",
             ) from None
     return found
-
-
-def _is_file(text: str) -> bool:
-    try:
-        return Path(text).is_file()
-    except OSError:  # many pairs are too long for a file's name
-        return False
-
-
-def names_in_pairs(text: str | None) -> tuple[str, ...]:
-    """Return the classes that `name=value,...` names; none if it is a file, or nothing."""
-    if text is None or "=" not in text or _is_file(text):
-        return ()
-    pairs = next(csv.reader([text], skipinitialspace=True))
-    return tuple(pair.rpartition("=")[0].strip() for pair in pairs)
-
-
-def _from_pairs(text: str, classes: Labels, option: str) -> Vector:
-    """Read `name=value,...`; a name with commas stands in quotes, as in CSV."""
-    if (alone := _alone(text)) is not None:
-        try:
-            return check_priors(alone, classes, "the list")
-        except ValueError as error:
-            raise click.BadParameter(str(error), param_hint=f"'{option}'") from None
-    if "=" not in text:
-        raise click.BadParameter(
-            f"{text!r} is neither a file nor NAME=VALUE,...", param_hint=f"'{option}'"
-        )
-    pairs: dict[str, float] = {}
-    try:
-        for pair in next(csv.reader([text], skipinitialspace=True)):
-            name, _, value = pair.rpartition("=")
-            name = name.strip()
-            if name in pairs:
-                raise ValueError(f"{name!r} is named twice.")
-            pairs[name] = _number(value, pair)
-        return check_priors(_completed(pairs, classes), classes, "the list")
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint=f"'{option}'") from None
-
-
-def _alone(text: str) -> float | None:
-    """Read a single number, the prior of the positive class of two; None if it is none."""
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
-def _number(value: str, pair: str) -> float:
-    try:
-        return float(value)
-    except ValueError:
-        raise ValueError(f"{pair!r} is not NAME=VALUE with a number.") from None
-
-
-def _completed(pairs: dict[str, float], classes: Labels) -> dict[str, float]:
-    """Give what remains of 1 to the one class that was left out."""
-    shares = _shares(pairs)
-    missing = [name for name in classes.tolist() if name not in shares]
-    remainder = 1 - sum(shares.values())
-    known = set(shares) <= set(classes.tolist())
-    if known and shares is pairs and len(missing) == 1 and 0 <= remainder <= 1:
-        return {**shares, missing[0]: remainder}
-    return shares
-
-
-def _from_json(path: Path, option: str) -> dict[str, float]:
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} is not JSON: {error}.") from None
-    priors = document
-    if isinstance(document, dict):
-        named = (document.get(name) for name in COLUMNS[option])
-        priors = next((found for found in named if isinstance(found, dict)), document)
-    numbers = list(priors.values()) if isinstance(priors, dict) else []
-    if not numbers or not all(isinstance(number, int | float) for number in numbers):
-        raise ValueError(f"{path} must hold an object from class to number.")
-    return _shares(priors)
-
-
-def _from_file(file: PredictionFile, classes: Labels, option: str) -> Any:
-    """Read a column of priors, else average predictions, else count labels."""
-    for name in COLUMNS[option]:
-        if (column := file.vector(name)) is not None:
-            return _beside_classes(file, name, column)
-    labels, where = file.labels(), f"{file.label_column!r} in {file.where}"
-    # label frequencies are not mean predictions, so their option takes labels alone
-    predicts = option != "--source-label-priors" and _predicts(file, classes)
-    if not predicts and labels is not None:
-        names = known_labels(read_text_labels(labels, labels.size, where), classes, where)
-        return priors_from_labels(names, classes=classes)
-    if not predicts:
-        raise ValueError(
-            f"{file.where} has nothing that {option} can use: no priors (column "
-            f"{some(COLUMNS[option])}), no labels (column {file.label_column!r}), no predictions "
-            f"of {some(classes.tolist())}; name the column of priors {COLUMNS[option][0]!r}."
-        )
-    columns = None if file.names is None else tuple(classes.tolist())
-    return priors_from_predictions(read_probabilities(file, columns))
-
-
-def _predicts(file: PredictionFile, classes: Labels) -> bool:
-    """Tell whether a file holds predictions."""
-    if file.is_table:
-        return bool(set(classes.tolist()) & set(file.names or ()))
-    try:
-        file.n_rows()
-    except ValueError:
-        return False
-    return True
-
-
-def _beside_classes(file: PredictionFile, name: str, column: Any) -> Any:
-    """Match a column of priors to the classes beside it, else take it in class order."""
-    try:
-        values = np.array(column.tolist(), dtype=np.float64)
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"column {name!r} of {file.where} must hold numbers: {error}.") from None
-    beside = file.vector("class" if file.is_table else "classes")
-    if beside is None or beside is column:
-        return values
-    names = as_text(np.asarray(beside.tolist())).tolist()
-    if not names or len(set(names)) != values.size:
-        raise ValueError(f"{file.where} must name each class once, beside its number in {name!r}.")
-    return _shares(dict(zip(names, values.tolist(), strict=True)))
-
-
-def _shares(priors: dict[str, float]) -> dict[str, float]:
-    """Turn counts, which are whole numbers, into shares."""
-    total = sum(priors.values())
-    counts = all(value >= 0 and float(value).is_integer() for value in priors.values())
-    if not counts or total <= 1:
-        return priors
-    return {name: value / total for name, value in priors.items()}

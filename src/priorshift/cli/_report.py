@@ -8,27 +8,14 @@ from typing import Any
 
 import click
 
-from priorshift.assessment import Assessment, following
+from priorshift.assessment import following
+from priorshift.cli import _options as options
 from priorshift.cli._adapt import adapt
 from priorshift.cli._compare import compare_on
 from priorshift.cli._console import busy, emit, note
+from priorshift.cli._data import Data, open_data, with_bounds
 from priorshift.cli._documents import document, verdict_of
 from priorshift.cli._errors import command
-from priorshift.cli._options import (
-    Request,
-    dask_option,
-    data_options,
-    goal_options,
-    html_option,
-    interval_options,
-    json_option,
-    known_priors_option,
-    method_option,
-    target_labels_option,
-    title_option,
-)
-from priorshift.cli._task import Task, open_task, with_bounds
-from priorshift.compare import Comparison
 from priorshift.estimators import PriorEstimate
 from priorshift.report import require_packages, write_report
 
@@ -36,113 +23,79 @@ from priorshift.report import require_packages, write_report
 @command(
     "report validation.csv target.csv --output report.html",
 )
-@data_options(validation="EM, MAP and --known-priors can do without.")
-@dask_option
-@target_labels_option
-@goal_options
-@method_option(target_labels=True)
-@known_priors_option
-@interval_options
-@html_option("HTML file to write.", Path("report.html"))
-@title_option
-@json_option
-def report(
-    method: str,
-    output: Path,
-    title: str | None,
-    as_json: bool,
-    **named: Any,
-) -> None:
+@options.data_options(validation="EM, MAP and --known-priors can do without.")
+@options.dask_option
+@options.target_labels_option
+@options.goal_options
+@options.method_option(target_labels=True)
+@options.known_priors_option
+@options.interval_options
+@options.html_option("HTML file to write.", Path("report.html"))
+@options.title_option
+@options.json_option
+def report(method: str, output: Path, title: str | None, as_json: bool, **named: Any) -> None:
     """Write a self-contained HTML report: the verdict, what changed, and what to do next."""
     require_packages()  # before any work is done
-    command = command_line(click.get_current_context())
-    with open_task(Request(**named)) as task:
+    ctx = click.get_current_context()
+    with open_data(options.Request(**named)) as data:
         with busy("Assessing"):
-            found = task.assess(method)
-        options = data_options_line(click.get_current_context())
-        shift = report_on(
-            task, method, output, found=found, command=command, title=title, options=options
-        )
+            found = data.assess(method)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UserWarning)
+            with busy(f"Estimating by {method}"):
+                shift = _estimate(data, method)
+        messages = [str(warning.message) for warning in caught]
+        told = list(dict.fromkeys([*(() if found is None else found.warnings), *messages]))
+        for message in told:
+            note(f"Warning: {message}")
+        comparison = None if data.y_proba_val is None else compare_on(data)
+        labels = data.target_labels()
+        known = {parameter.name for parameter in adapt.params} - {"output", "title", "as_json"}
+        with busy("Writing the report"):
+            write_report(
+                output,
+                shift,
+                assessment=found,
+                y_proba_val=data.y_proba_val,
+                y_val=data.y_val,
+                y_proba_target=data.rows,
+                y_target=None if labels is None or None in labels else labels,
+                comparison=comparison,
+                title=title or f"Class balance in {Path(data.target.where).name}",
+                command=command_line(ctx),
+                options=shlex.join(_typed_words(ctx, known)),
+                warnings=told,
+            )
     note(f"Wrote {output}.")
     if as_json:
         emit(document("report", verdict_of(found), **shift.to_dict(), report=str(output)))
 
 
-def report_on(
-    task: Task,
-    method: str,
-    output: Path,
-    *,
-    found: Assessment | None,
-    command: str,
-    title: str | None = None,
-    comparison: Comparison | None = None,
-    options: str | None = None,
-) -> PriorEstimate:
-    """Compare, and write the report of an assessment or, without one, of an estimate."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        with busy(f"Estimating by {method}"):
-            shift = _reported(task, method, found)
-    told = [] if found is None else list(found.warnings)
-    told = list(dict.fromkeys([*told, *(str(warning.message) for warning in caught)]))
-    for message in told:
-        note(f"Warning: {message}")
-    if comparison is None and task.y_proba_val is not None:
-        comparison = compare_on(task)
-    with busy("Writing the report"):
-        write_report(
-            output,
-            shift,
-            assessment=found,
-            y_proba_val=task.y_proba_val,
-            y_val=task.y_val,
-            y_proba_target=task.target_rows(),
-            y_target=task.all_target_labels(),
-            comparison=comparison,
-            title=title or f"Class balance in {Path(task.target.where).name}",
-            command=command,
-            options=options,
-            warnings=told,
-        )
-    return shift
-
-
-def _reported(task: Task, method: str, found: Assessment | None) -> PriorEstimate:
+def _estimate(data: Data, method: str) -> PriorEstimate:
     """Return the assessment's estimate; one of all rows, or as asked for, where it is another."""
+    found = data.assess(method)
     if found is None:
-        return task.estimate(method)
-    sampled = found.rows_looked_at < found.n_target
-    if not sampled and not task.request.interval:
+        return data.estimate(method)
+    # a method that decides by itself looks at the same rows
+    same = found.rows_looked_at == found.n_target or found.estimate.decision is not None
+    if same and not data.request.interval:
         return found.estimate
-    shift = following(task.estimate(method), found.action)
+    shift = following(data.estimate(method), found.action)
     return shift if shift.interval is not None else with_bounds(shift, found.estimate)
-
-
-NOT_DATA = ("output", "title", "as_json")
-"""Options of the report that name no data."""
-
-
-def data_options_line(ctx: click.Context) -> str:
-    """Return the options that name the data and the method, as they can be typed again."""
-    known = {parameter.name for parameter in adapt.params} - set(NOT_DATA)
-    return shlex.join(_words(ctx, known))
 
 
 def command_line(ctx: click.Context) -> str:
     """Return the command as it can be typed again."""
     names = {parameter.name for parameter in ctx.command.params}
-    return shlex.join(["priorshift", ctx.info_name or "", *_words(ctx, names)])
+    return shlex.join(["priorshift", ctx.info_name or "", *_typed_words(ctx, names)])
 
 
-def _words(ctx: click.Context, names: Collection[str]) -> list[str]:
+def _typed_words(ctx: click.Context, names: Collection[str | None]) -> list[str]:
     """Return the options of these names that were typed."""
     words: list[str] = []
     for parameter in ctx.command.params:
         name = parameter.name or ""
-        if name not in names:
-            continue
-        if ctx.get_parameter_source(name) != click.core.ParameterSource.COMMANDLINE:
+        if name not in names or not options.was_typed(name):
             continue
         if isinstance(parameter, click.Argument):
             words += map(str, ctx.params[name])

@@ -6,6 +6,7 @@ from priorshift.estimators.references import Reference
 from priorshift.estimators.registry import *  # noqa: F403
 from priorshift.estimators.registry import (
     FIRST,
+    as_estimator,
     available_estimators,
     decision_methods,
     get_estimator,
@@ -19,6 +20,7 @@ __all__ = [
     "PriorEstimate",
     "PriorEstimator",
     "Reference",
+    "as_estimator",
     "available_estimators",
     "decision_methods",
     "get_estimator",

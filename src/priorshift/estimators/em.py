@@ -8,6 +8,8 @@ posteriors on validation first. The same problem with one row per decision is in
 `confusion_likelihood`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
@@ -17,26 +19,24 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import rel_entr
 
-from priorshift._typing import Floats, Mask, Vector
+from priorshift._typing import Vector
 from priorshift.adapt import prior_ratio
 from priorshift.border import (
     NO_PRIOR,
-    ArrayTable,
     Rows,
     check_choice,
     check_count,
     check_fraction,
-    is_array,
+    in_blocks,
     some,
 )
 from priorshift.calibration import (
     FAMILIES,
-    ChosenCalibration,
     choose_calibration,
     ridges_of,
 )
 from priorshift.estimators.base import Learned, PriorEstimator
-from priorshift.estimators.counts import Evidence, Given, Validation, ValidationCounts
+from priorshift.estimators.counts import Evidence, Given, ValidationCounts
 from priorshift.estimators.intervals import interval_by_likelihood
 from priorshift.estimators.references import ALEXANDARI, SAERENS, SULC, YE
 from priorshift.estimators.result import PriorEstimate
@@ -207,8 +207,12 @@ class MAPLS(PriorEstimator):
 
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
         source, n_target = self.source_priors_, y_proba.shape[0]
-        weight, passes = self._settled_weight(y_proba)
-        uniform = _uniform_over(source)
+        uniform, passes = _uniform_over(source), 0
+        if self.data_weight is not None:
+            weight = check_fraction(self.data_weight, "data_weight")
+        else:
+            em = self._maximise(posterior_problem(y_proba, source), source)
+            weight, passes = adaptive_weight(em.value, source), em.n_iter
         if weight == 0:  # nothing is left of the data
             solution = Solution(uniform, "direct")
         else:
@@ -216,13 +220,6 @@ class MAPLS(PriorEstimator):
             solution = self._maximise(posterior_problem(y_proba, source, alpha), source)
         solution = replace(solution, n_iter=solution.n_iter + passes)
         return self._result(solution.value, solution, n_target)
-
-    def _settled_weight(self, y_proba: Rows) -> tuple[float, int]:
-        """Return the data's weight, and the passes that it cost to find."""
-        if self.data_weight is not None:
-            return check_fraction(self.data_weight, "data_weight"), 0
-        em = self._maximise(posterior_problem(y_proba, self.source_priors_), self.source_priors_)
-        return adaptive_weight(em.value, self.source_priors_), em.n_iter
 
 
 def adaptive_weight(target: Vector, source: Vector) -> float:
@@ -343,11 +340,25 @@ class CalibratedEM(PriorEstimator):
 
         def learn() -> tuple[dict[str, Any], str, ValidationCounts]:
             ordered = rows.in_canonical_order()
-            chosen = self._calibrate(ordered, label_priors)
+            chosen = choose_calibration(
+                ordered.y_proba,
+                ordered.labels,
+                ordered.weight,
+                label_priors,
+                calibrator=self.calibrator,
+                ridges=(0.0,) if self.calibrator == "ts" else ridges_of(self.ridge),
+                n_folds=check_count(self.cv, "cv", least=2),
+                random_state=self.random_state,
+            )
             # calibrating must not create mass for classes that validation neither has nor predicts
-            dead = (counts.predicted.counts <= 0) & ~counts.by_class.seen
+            dead, values = (counts.predicted.counts <= 0) & ~counts.by_class.seen, chosen.y_proba
+            if dead.any():
+                values = np.where(dead, 0, values).astype(values.dtype)
+                values /= values.sum(axis=1, keepdims=True)
+            calibrated = ordered._replace(y_proba=values)
             learned = {"recalibration_": chosen.map, "ridge_": chosen.ridge}
-            return learned, chosen.trouble, _counts_of(ordered, chosen.y_proba, dead)
+            soft = ValidationCounts.of(calibrated, decision="soft", needs_soft=True)
+            return learned, chosen.trouble, soft
 
         if rows.checked is None or isinstance(self.random_state, np.random.Generator):
             learned, trouble, calibrated = learn()
@@ -363,14 +374,18 @@ class CalibratedEM(PriorEstimator):
     def _sources(self, counts: ValidationCounts | None, given: Given) -> tuple[Vector, str]:
         labels = given.best_labels
         assert counts is not None
-        source = _kept_alive(super()._sources(counts, Given(None, labels))[0], labels, counts)
+        source, _ = super()._sources(counts, Given(None, labels))
+        # a classifier may never predict a class that validation has, or a steep map take its mean
+        # to 0, which EM would divide by: it has at least its share of one more row
+        share = np.full_like(source, 1 / source.size) if labels is None else labels
+        least = np.where(counts.by_class.seen, share / (counts.predicted.n_samples + 1), 0.0)
+        if (source < least).any():
+            source = np.maximum(source, least)
+            source = source / source.sum()
         where = ", taken to be drawn as the training set was"
         if labels is not None:
-            where = (
-                " at source_priors"
-                if given.source_label_priors is None
-                else " at source_label_priors"
-            )
+            which = "source_priors" if given.source_label_priors is None else "source_label_priors"
+            where = f" at {which}"
         return source, f"mean calibrated prediction on validation{where}"
 
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
@@ -401,9 +416,7 @@ class CalibratedEM(PriorEstimator):
 
     def _calibrated(self, y_proba: Rows) -> Rows:
         """Calibrate the target: a copy, or block by block in every pass where that is too large."""
-        if is_array(y_proba) and y_proba.size > LARGEST_COPY:
-            y_proba = ArrayTable(y_proba)
-        calibrated: Rows = self.recalibration_.apply(y_proba)
+        calibrated: Rows = self.recalibration_.apply(in_blocks(y_proba, LARGEST_COPY))
         return calibrated
 
     def _interval(
@@ -424,38 +437,3 @@ class CalibratedEM(PriorEstimator):
         )
         em.source_priors_ = self.source_priors_  # the same mean, but out of fold
         return em._interval(self._calibrated(y_proba), found, request)
-
-    def _calibrate(self, rows: Validation, label_priors: Vector | None) -> ChosenCalibration:
-        """Fit the calibrator."""
-        return choose_calibration(
-            rows.y_proba,
-            rows.labels,
-            rows.weight,
-            label_priors,
-            calibrator=self.calibrator,
-            ridges=(0.0,) if self.calibrator == "ts" else ridges_of(self.ridge),
-            n_folds=check_count(self.cv, "cv", least=2),
-            random_state=self.random_state,
-        )
-
-
-def _kept_alive(source: Vector, known: Vector | None, counts: ValidationCounts) -> Vector:
-    """Give every class that validation has at least its share of one more row.
-
-    A classifier may never predict it, or a steep map take its mean to 0, which EM would divide by.
-    """
-    share = np.full_like(source, 1 / source.size) if known is None else known
-    least = np.where(counts.by_class.seen, share / (counts.predicted.n_samples + 1), 0.0)
-    if (source >= least).all():
-        return source
-    source = np.maximum(source, least)
-    return source / source.sum()
-
-
-def _counts_of(rows: Validation, calibrated: Floats, dead: Mask) -> ValidationCounts:
-    """Count validation as calibrated, without mass for classes that are never predicted."""
-    if dead.any():
-        calibrated = np.where(dead, 0, calibrated).astype(calibrated.dtype)
-        calibrated /= calibrated.sum(axis=1, keepdims=True)
-    rows = rows._replace(y_proba=calibrated)
-    return ValidationCounts.of(rows, decision="soft", needs_soft=True)

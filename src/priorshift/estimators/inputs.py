@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from priorshift._typing import Indices, Labels
+from priorshift._typing import Labels
 from priorshift.border import (
     DENSE_CLASSES,
     DenseBlocks,
@@ -30,6 +30,7 @@ from priorshift.border import (
     read_decisions,
     read_labels,
     settle_classes,
+    warn_if_adapted,
     warn_of_missing_names,
     whole,
 )
@@ -64,12 +65,37 @@ def read_evidence(
             raise ValueError(
                 f"confusion= takes the place of a validation set; leave out {', '.join(more)}."
             )
-        names = _classes_of_confusion(method, confusion, classes)
+        if not isinstance(confusion, Confusion):
+            raise ValueError(
+                "confusion must be a Confusion, as Confusion.from_counts(matrix) or "
+                f"Confusion.from_rates(...) return; got {type(confusion).__name__}."
+            )
+        require_decisions(method, None, None)
+        if confusion.decision != "hard":
+            raise ValueError(
+                "confusion counts soft decisions, whose spread it does not tell; give one of hard "
+                "decisions, as Confusion.from_counts does."
+            )
+        K = confusion.class_weights.size
+        require_room(method, K)
+        named = confusion.classes if classes is None else classes
+        names = np.arange(K) if named is None else check_classes(named, K)
         counts = ValidationCounts.of_decisions(confusion)
         return Evidence(names, given.checked(names), counts, source_known=given.any)
     if y_pred is not None or are_decisions(y_proba):
         require_decisions(method, y_pred, y_proba)
-        names, decided, labels = _labelled_decisions(method, y_pred, y, classes, y_proba)
+        if y is None:
+            raise ValueError(
+                f"{type(method).__name__} needs validation labels: fit(y_pred=..., y=...)."
+            )
+        if y_pred is None:
+            read = read_labels(y, y_proba.shape[0])
+            names, decided = settle_classes(y_proba, read, classes), y_proba.decided
+            labels = encode_labels(read, names)
+        else:
+            names, decided, found = read_decisions(y_pred, y, classes)
+            assert found is not None
+            labels = found
         require_room(method, names.size)
         weight = check_sample_weight(sample_weight, labels.size)
         counted = Confusion.from_decisions(decided, labels, names.size, weight)
@@ -81,44 +107,6 @@ def read_evidence(
     names, rows = _labelled_rows(method, given, y_proba, y, classes, sample_weight, positive_class)
     counts = ValidationCounts.of(rows, decision=method.decision, needs_soft=given.needs_soft)
     return Evidence(names, given.checked(names), counts, rows, is_named(y_proba))
-
-
-def _classes_of_confusion(
-    method: "PriorEstimator", confusion: Any, classes: ArrayLike | None
-) -> Labels:
-    """Check a confusion matrix that was given; return its classes."""
-    if not isinstance(confusion, Confusion):
-        raise ValueError(
-            "confusion must be a Confusion, as Confusion.from_counts(matrix) or "
-            f"Confusion.from_rates(...) return; got {type(confusion).__name__}."
-        )
-    require_decisions(method, None, None)
-    if confusion.decision != "hard":
-        raise ValueError(
-            "confusion counts soft decisions, whose spread it does not tell; give one of hard "
-            "decisions, as Confusion.from_counts does."
-        )
-    K = confusion.class_weights.size
-    require_room(method, K)
-    named = confusion.classes if classes is None else classes
-    return np.arange(K) if named is None else check_classes(named, K)
-
-
-def _labelled_decisions(
-    method: "PriorEstimator", y_pred: Any, y: Any, classes: ArrayLike | None, y_proba: Any
-) -> tuple[Labels, Indices, Indices]:
-    """Check decisions and labels of validation; return the classes and both as their positions."""
-    if y is None:
-        raise ValueError(
-            f"{type(method).__name__} needs validation labels: fit(y_pred=..., y=...)."
-        )
-    if y_pred is None:
-        named = read_labels(y, y_proba.shape[0])
-        names = settle_classes(y_proba, named, classes)
-        return names, y_proba.decided, encode_labels(named, names)
-    names, decided, labels = read_decisions(y_pred, y, classes)
-    assert labels is not None
-    return names, decided, labels
 
 
 def _labelled_rows(
@@ -161,6 +149,7 @@ def _labelled_rows(
 def read_target(method: "PriorEstimator", y_proba: Any) -> Any:
     """Check predictions on the target; return them in class order, as the method takes them."""
     classes = method.classes_
+    warn_if_adapted(y_proba)
     predictions = check_proba(y_proba, tables=True, tensors=method._takes_tensors, classes=classes)
     if method._evidence.named:
         warn_of_missing_names(y_proba, classes, "y_proba")

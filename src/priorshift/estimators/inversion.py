@@ -6,8 +6,6 @@ together, the plain solution has negative entries; it is kept as `raw`, and clip
 baseline that solves nothing.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 
 from priorshift._typing import Labels, Vector
@@ -186,8 +184,33 @@ class BBSE(PriorEstimator):
         return label_sources(counts, given)
 
     def _estimate_counts(self, target: TargetCounts) -> PriorEstimate:
-        solve = _ratio_solver(self.constrained, self.solver, self.tol)
-        return from_ratio(self, target, solve, clip=self.solver == "certified")
+        """Solve for the ratio among the classes that were seen, and turn it into priors."""
+        source = target.among_seen(self.source_priors_)
+        J = self._columns[:, target.seen] * source
+        condition = self._condition(J, target.seen)
+        raw, solution = self._solve_ratio(J, target.counts.frequencies, source)
+        self._warn_if_short(solution)
+        as_priors = target.complete(raw * source)
+        if self.solver == "certified":
+            _warn_of_clipping(self, raw, target)
+            priors = target.complete(clip_to_simplex(raw * source))
+        else:  # a pseudo-inverse leaves a sum other than 1; adapted rows do not depend on it
+            priors = as_priors / as_priors.sum()
+        raw = prior_ratio(as_priors, self.source_priors_)
+        return self._result_of(target, priors, solution, raw=raw, **condition)
+
+    def _solve_ratio(self, J: Vector, q: Vector, source: Vector) -> tuple[Vector, Solution]:
+        """Solve J w = q plainly, or with w kept a ratio of priors."""
+        check_choice(self.solver, ("certified", "paper", "released"), "solver")
+        tol = check_positive(self.tol, "tol")
+        if not self.constrained:
+            raw = solve_linear(J, q)
+            return raw, Solution(raw, "direct")
+        if self.solver != "certified":
+            raise ValueError("the paper's BBSE is not constrained; choose one of the two.")
+        C = J * prior_ratio(np.ones_like(source), source)
+        solution = simplex_least_squares(C, q, tol=tol)
+        return prior_ratio(solution.value, source), solution
 
     def _priors_of_groups(self, counts: Vector) -> Solutions:
         return _inverted(self, self._columns * self.source_priors_, counts, self.source_priors_)
@@ -213,53 +236,6 @@ class BBSES(BBSE):
     name = "bbse-s"
     decision = "soft"
     summary = "inverts the joint confusion matrix of soft decisions for the ratio"
-
-
-RatioSolver = Callable[[Vector, Vector, Vector], tuple[Vector, Solution]]
-"""Takes J, q and the source priors; returns the ratio and the solution it comes from."""
-
-
-def _ratio_solver(constrained: bool, solver: str, tol: float) -> RatioSolver:
-    """Solve J w = q plainly, or with w kept a ratio of priors."""
-    check_choice(solver, ("certified", "paper", "released"), "solver")
-    if constrained and solver != "certified":
-        raise ValueError("the paper's BBSE is not constrained; choose one of the two.")
-    tol = check_positive(tol, "tol")
-
-    def plain(J: Vector, q: Vector, _: Vector) -> tuple[Vector, Solution]:
-        raw = solve_linear(J, q)
-        return raw, Solution(raw, "direct")
-
-    def on_simplex(J: Vector, q: Vector, source: Vector) -> tuple[Vector, Solution]:
-        C = J * prior_ratio(np.ones_like(source), source)
-        solution = simplex_least_squares(C, q, tol=tol)
-        return prior_ratio(solution.value, source), solution
-
-    return on_simplex if constrained else plain
-
-
-def from_ratio(
-    estimator: PriorEstimator, target: TargetCounts, solve: RatioSolver, *, clip: bool = True
-) -> PriorEstimate:
-    """Solve for the ratio among the classes that were seen, and turn it into priors."""
-    source = target.among_seen(estimator.source_priors_)
-    J = estimator._columns[:, target.seen] * source
-    condition = estimator._condition(J, target.seen)
-    raw, solution = solve(J, target.counts.frequencies, source)
-    estimator._warn_if_short(solution)
-    as_priors = target.complete(raw * source)
-    if clip:
-        _warn_of_clipping(estimator, raw, target)
-        priors = target.complete(clip_to_simplex(raw * source))
-    else:  # a pseudo-inverse leaves a sum other than 1; adapted rows do not depend on it
-        priors = as_priors / as_priors.sum()
-    return estimator._result_of(
-        target,
-        priors,
-        solution,
-        raw=prior_ratio(as_priors, estimator.source_priors_),
-        **condition,
-    )
 
 
 def _inverted(

@@ -5,7 +5,7 @@ their marginal likelihood. ELSA weights the rows of validation and target by wha
 """
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -25,15 +25,11 @@ from priorshift.border import (
 from priorshift.counts import Confusion, Decision, weighted_gram
 from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.counts import (
-    Given,
     SeenChance,
     SeenTarget,
-    TargetCounts,
     Validation,
-    ValidationCounts,
-    label_sources,
 )
-from priorshift.estimators.inversion import from_ratio, say_clipped
+from priorshift.estimators.inversion import BBSE, say_clipped
 from priorshift.estimators.references import AZIZZADENESHELI, GUIDE, TIAN
 from priorshift.estimators.result import PriorEstimate
 from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning, warn_user
@@ -73,7 +69,7 @@ FREE_ROUNDS = 3
 """Rounds after which row weights move only half way to the new ratio, so as not to alternate."""
 
 
-class RLLS(PriorEstimator):
+class RLLS(BBSE):
     r"""Regularised learning of the ratio (Azizzadenesheli et al., 2019).
 
     .. math:: \min_{\theta \ge -1}\ \|J\theta - (q - J1)\|_2 + \lambda\rho\,\|\theta\|_2,
@@ -109,8 +105,9 @@ class RLLS(PriorEstimator):
     name = "rlls"
     summary = "fits the ratio by regularised least squares"
     reference = AZIZZADENESHELI
-    raw_is = "ratio"
+    solver = "certified"
     _wide = False  # a dense matrix of classes by classes is formed
+    _batch = None
 
     def __init__(
         self,
@@ -124,26 +121,16 @@ class RLLS(PriorEstimator):
         self.regularization, self.delta, self.gamma = regularization, delta, gamma
         self.decision, self.tol = decision, tol
 
-    def _sources(self, counts: ValidationCounts | None, given: Given) -> tuple[Vector, str]:
-        return label_sources(counts, given)
-
-    def _estimate_counts(self, target: TargetCounts) -> PriorEstimate:
+    def _solve_ratio(self, J: Vector, q: Vector, source: Vector) -> tuple[Vector, Solution]:  # noqa: ARG002
         gamma, tol = check_fraction(self.gamma, "gamma"), check_positive(self.tol, "tol")
-        penalty = check_positive(self.regularization, "regularization") * self._deviation_bound()
-
-        def solve(J: Vector, q: Vector, _: Vector) -> tuple[Vector, Solution]:
-            solution = regularised_ratio(J, q, penalty, tol=tol)
-            return 1 + gamma * (solution.value - 1), solution
-
-        return from_ratio(self, target, solve)
-
-    def _deviation_bound(self) -> float:
-        """Return rho: how far J may be from the truth with probability 1 - delta."""
+        strength = check_positive(self.regularization, "regularization")
         delta = check_fraction(check_positive(self.delta, "delta"), "delta")
-        log_term = 2 * np.log(2 * self.classes_.size / delta)
-        confusion = self.confusion_
+        # rho: how far J may be from the truth with probability 1 - delta
+        log_term, confusion = 2 * np.log(2 * self.classes_.size / delta), self.confusion_
         n = confusion.in_samples().sum() if confusion.exact else confusion.class_weights.sum()
-        return float(3 * (log_term / (3 * n) + np.sqrt(log_term / n)))
+        rho = float(3 * (log_term / (3 * n) + np.sqrt(log_term / n)))
+        solution = regularised_ratio(J, q, strength * rho, tol=tol)
+        return 1 + gamma * (solution.value - 1), solution
 
 
 class GLS(PriorEstimator):
@@ -212,7 +199,9 @@ class GLS(PriorEstimator):
             return self._only_unseen(target, y_proba.shape[0])
         C = self.confusion_.conditional[:, target.seen]
         q = target.count("soft").counts.frequencies
-        guess = _normalised(self._guess()[target.seen])
+        known = self._given.best_labels  # label priors of the source, as far as they are known
+        guess = (self.confusion_.class_frequencies if known is None else known)[target.seen]
+        guess = guess / guess.sum() if guess.any() else np.full(guess.size, 1 / guess.size)
         spread = LEAST_SPREAD / guess.size + (1 - LEAST_SPREAD) * guess
         of_target = target_covariance(target, q)
         solution = Solution(guess, "direct")
@@ -222,7 +211,12 @@ class GLS(PriorEstimator):
             Sigma = of_target + validation_covariance(
                 self._labelled_rows(), self.confusion_.conditional, priors
             )
-            variance = self._variance(C, q, Sigma, guess, spread)
+            if isinstance(self.shrinkage, str):
+                check_choice(self.shrinkage, ("evidence",), "shrinkage")
+                variance = evident_variance(C, q, Sigma, guess, spread)
+            else:
+                strength = check_positive(self.shrinkage, "shrinkage") if self.shrinkage else 0.0
+                variance = 1 / strength if strength else np.inf
             solution = shrunk_least_squares(C, q, Sigma, guess, spread, variance, tol=tol)
         self._warn_if_short(solution)
         with single_threaded_blas():
@@ -235,24 +229,6 @@ class GLS(PriorEstimator):
             unseen_classes=self._unseen(target),
             strength=0.0 if variance == 0 and target.seen.all() else 1.0,
         )
-
-    def _variance(
-        self, C: Vector, q: Vector, Sigma: Vector, guess: Vector, spread: Vector
-    ) -> float:
-        if isinstance(self.shrinkage, str):
-            check_choice(self.shrinkage, ("evidence",), "shrinkage")
-            return evident_variance(C, q, Sigma, guess, spread)
-        return 1 / check_positive(self.shrinkage, "shrinkage") if self.shrinkage else np.inf
-
-    def _guess(self) -> Vector:
-        """Return the label priors of the source as far as they are known."""
-        known = self._given.best_labels
-        return self.confusion_.class_frequencies if known is None else known
-
-
-def _normalised(priors: Vector) -> Vector:
-    """Scale to sum 1; equal priors where nothing is left."""
-    return priors / priors.sum() if priors.any() else np.full(priors.size, 1 / priors.size)
 
 
 def target_covariance(target: SeenTarget, mean: Vector) -> Vector:
@@ -337,51 +313,33 @@ class ELSA(PriorEstimator):
         if target.empty:
             return self._only_unseen(target, y_proba.shape[0])
         with single_threaded_blas():
-            rounds = _Equations.of(self._labelled_rows(), target).take_rounds(tol, max_iter)
-            condition = self._condition(rounds.matrix, target.seen)
-        self._warn(rounds, tol, target)
-        status: Status = "stationary" if rounds.change <= tol else "not_converged"
+            equations = _Equations.of(self._labelled_rows(), target)
+            priors, raw, matrix, error, change, n_iter = equations.take_rounds(tol, max_iter)
+            condition = self._condition(matrix, target.seen)
+        if said := say_clipped(raw, self.classes_[target.seen]):
+            warn_user(f"elsa found {said}.", PriorShiftWarning)
+        if _is_infeasible(raw) or error > UNKNOWN:
+            warn_user(
+                "validation is too small for elsa: its priors may be far off (one has a standard "
+                f"error of {min(error, 1.0):.2g} before they are made feasible). Add validation "
+                "rows, or use SCM-L or Auto.",
+                PriorShiftWarning,
+            )
+        if change > tol:
+            warn_user(
+                f"elsa has not settled after {n_iter} rounds: the last one moved the priors by "
+                f"{change:.2g} in L1; raise max_iter or tol.",
+                ConvergenceWarning,
+            )
+        status: Status = "stationary" if change <= tol else "not_converged"
         return self._result(
-            target.complete(rounds.priors),
-            Solution(rounds.priors, status, None, rounds.n_iter),
+            target.complete(priors),
+            Solution(priors, status, None, n_iter),
             y_proba.shape[0],
-            raw=target.complete(rounds.raw),
+            raw=target.complete(raw),
             **condition,
             unseen_classes=self._unseen(target),
         )
-
-    def _warn(self, rounds: "_Rounds", tol: float, target: SeenTarget) -> None:
-        """Say that the equations have no feasible solution, or that the rounds did not settle."""
-        if said := say_clipped(rounds.raw, self.classes_[target.seen]):
-            warn_user(f"elsa found {said}.", PriorShiftWarning)
-        if _is_infeasible(rounds.raw) or rounds.error > UNKNOWN:
-            warn_user(
-                "validation is too small for elsa: its priors may be far off (one has a standard "
-                f"error of {min(rounds.error, 1.0):.2g} before they are made feasible). Add "
-                "validation rows, or use SCM-L or Auto.",
-                PriorShiftWarning,
-            )
-        if rounds.change > tol:
-            warn_user(
-                f"elsa has not settled after {rounds.n_iter} rounds: the last one moved the priors "
-                f"by {rounds.change:.2g} in L1; raise max_iter or tol.",
-                ConvergenceWarning,
-            )
-
-
-class _Rounds(NamedTuple):
-    """Where the rounds ended.
-
-    Priors, those before they were made feasible, the matrix, the number of rounds, the last change,
-    and the largest standard error of a raw prior.
-    """
-
-    priors: Vector
-    raw: Vector
-    matrix: Vector
-    n_iter: int
-    change: float
-    error: float
 
 
 @dataclass(frozen=True)
@@ -396,20 +354,19 @@ class _Equations:
 
     @classmethod
     def of(cls, rows: Validation, target: SeenTarget) -> "_Equations":
-        assert rows.y is not None
-        weight = np.ones(rows.y.size) if rows.sample_weight is None else rows.sample_weight
-        labelled = np.bincount(rows.y, weight, target.seen.size)[target.seen]
-        index = np.cumsum(target.seen) - 1
-        return cls(
-            _among(rows.y_proba, target.seen),
-            index[rows.y],
-            weight * target.seen[rows.y],
-            target,
-            labelled / labelled.sum(),
-        )
+        seen, y, weight = target.seen, rows.labels, rows.weight
+        labelled = np.bincount(y, weight, seen.size)[seen]
+        index, p = np.cumsum(seen) - 1, labelled / labelled.sum()
+        return cls(_among(rows.y_proba, seen), index[y], weight * seen[y], target, p)
 
-    def take_rounds(self, tol: float, max_iter: int) -> _Rounds:
-        """Solve for the ratio in rounds, each with the row weights of the last."""
+    def take_rounds(
+        self, tol: float, max_iter: int
+    ) -> tuple[Vector, Vector, Vector, float, float, int]:
+        """Solve for the ratio in rounds, each with the row weights of the last.
+
+        Returns the priors, those before they were made feasible, the matrix, the largest standard
+        error of a raw prior, the last change, and the number of rounds.
+        """
         priors, change, n_iter, noise = self.p, np.inf, 0, None
         w = np.ones_like(self.p)
         while n_iter < max_iter and change > tol:
@@ -425,7 +382,7 @@ class _Equations:
             w += (1.0 if n_iter <= FREE_ROUNDS else 0.5) * (priors / self.p - w)
             noise = self._noise(w)
         error = self._standard_error(priors / self.p, noise, matrix)
-        return _Rounds(priors, raw, matrix, n_iter, change, error)
+        return priors, raw, matrix, error, change, n_iter
 
     def _linear(self, noise: Vector | None) -> tuple[Vector, Vector]:
         """Return the equations as a square system, rows weighted by 1 / (f . noise).

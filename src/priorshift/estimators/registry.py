@@ -11,6 +11,8 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
+from sklearn.base import clone
+
 from priorshift.border import some
 from priorshift.estimators.auto import Auto
 from priorshift.estimators.base import PriorEstimator
@@ -24,11 +26,11 @@ from priorshift.estimators.confusion_likelihood import (
 )
 from priorshift.estimators.em import EM, MAP, MAPLS, CalibratedEM
 from priorshift.estimators.inversion import BBSE, BBSES, CM, SCM, NoAdaptation
+from priorshift.estimators.labelled import PPI, SemiSupervisedEM
 from priorshift.estimators.least_squares import ELSA, GLS, RLLS
 from priorshift.estimators.mean import CalibratedMean
-from priorshift.estimators.ppi import PPI
-from priorshift.estimators.semi_supervised import SemiSupervisedEM
 from priorshift.exceptions import PriorShiftWarning, warn_user
+from priorshift.text import brief
 
 __all__ = [  # noqa: RUF022 - in the order in which methods are listed everywhere
     "NoAdaptation",
@@ -141,6 +143,14 @@ def available_estimators(*, target_labels: bool = False) -> list[str]:
     ]
 
 
+def as_estimator(method: str | PriorEstimator) -> PriorEstimator:
+    """Make an estimator by name, or a copy of one that is not fitted."""
+    if isinstance(method, PriorEstimator):
+        copied: PriorEstimator = clone(method)
+        return copied
+    return get_estimator(method)
+
+
 def get_estimator(name: str, **params: Any) -> PriorEstimator:
     """Make an estimator by name.
 
@@ -160,10 +170,10 @@ def get_estimator(name: str, **params: Any) -> PriorEstimator:
     _load_entry_points()
     thing: Any = name  # users do not all check types
     if not isinstance(thing, str) or name not in _ESTIMATORS:
-        near = get_close_matches(str(name).lower().replace("_", "-"), _ESTIMATORS, n=1)
+        near = get_close_matches(brief(name).strip("'").lower().replace("_", "-"), _ESTIMATORS, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise ValueError(
-            f"there is no estimator {name!r}; choose from {', '.join(_ESTIMATORS)}.{hint}"
+            f"there is no estimator {brief(name)}; choose from {', '.join(_ESTIMATORS)}.{hint}"
         )
     cls = _ESTIMATORS[name]
     known = cls._get_param_names()

@@ -1,5 +1,7 @@
 """PriorEstimate: what an estimator found, and how to use it."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
@@ -212,7 +214,7 @@ class PriorEstimate(FrozenArrays):
             return "adapt"
         return "none" if self.calibrator is None else "calibrate"
 
-    def with_action(self, action: Action) -> "PriorEstimate":
+    def with_action(self, action: Action) -> PriorEstimate:
         """Return the same estimate, whose `adapt` does this and nothing else, whatever was decided.
 
         Parameters
@@ -290,7 +292,7 @@ class PriorEstimate(FrozenArrays):
             low, high = odds[at - 1], odds[at]
         return float(expit(np.interp(wanted, reached, odds)))
 
-    def with_interval(self, bounds: PriorInterval, request: IntervalRequest) -> "PriorEstimate":
+    def with_interval(self, bounds: PriorInterval, request: IntervalRequest) -> PriorEstimate:
         """Return the same estimate with an interval, and how it was asked for."""
         return replace(
             self,
@@ -390,10 +392,27 @@ class PriorEstimate(FrozenArrays):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON; vectors become mappings from class."""
-        return as_dict(self)
+        classes = self.classes.tolist()
+        named: dict[str, Any] = {}
+        for field in fields(self):
+            if field.name in NOT_STORED:
+                continue
+            value = getattr(self, field.name)
+            if field.name == "classes":
+                value = classes
+            elif isinstance(value, np.ndarray):
+                value = dict(zip(classes, value.tolist(), strict=True))
+            elif isinstance(value, CalibrationMap | CalibrationAverage):
+                value = value.name
+            named[field.name] = plain(value)
+        fitted = self.calibrator if self.calibration is None else self.calibration
+        named["calibration"] = None if fitted is None else fitted.to_dict()
+        ratio = self.ratio
+        named["ratio"] = None if ratio is None else dict(zip(classes, ratio.tolist(), strict=True))
+        return named
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> "PriorEstimate":
+    def from_dict(cls, found: Mapping[str, Any]) -> PriorEstimate:
         """Make an estimate again of what `to_dict` returned, also after a trip through JSON.
 
         Examples
@@ -405,7 +424,22 @@ class PriorEstimate(FrozenArrays):
         >>> (again.priors == shift.priors).all()
         np.True_
         """
-        return from_dict(found)
+        known = [field.name for field in fields(cls) if field.name not in NOT_STORED]
+        require_keys(found, (*known, "ratio"), "the estimate")
+        classes = np.array(found["classes"])
+        named = {name: found[name] for name in known}
+        for name in PER_CLASS:
+            if named[name] is not None:
+                shapes = ((classes.size,), (classes.size, 2))
+                values = _in_order(named[name], classes.tolist(), name)
+                named[name] = check_numbers(values, shapes, name)
+        calibration = found["calibration"]
+        if calibration is not None:
+            calibration = calibration_from_dict(calibration, classes.size)
+        unseen, cautions = tuple(named["unseen_classes"]), tuple(named["cautions"])
+        applied = None if named["calibrator"] is None else calibration
+        named |= {"classes": classes, "calibrator": applied, "calibration": calibration}
+        return cls(**{**named, "unseen_classes": unseen, "cautions": cautions})
 
     def to_frame(self, backend: Backend = "pandas") -> Any:
         """Return one row per class, as a frame of the named library.
@@ -442,58 +476,29 @@ class PriorEstimate(FrozenArrays):
 
     def interval_in_words(self) -> str:
         """Say the level of the interval, what it is of, and how it was made."""
-        return interval_in_words(self)
+        level = "" if self.confidence_level is None else f"{100 * self.confidence_level:g} % "
+        of = "these very rows" if self.estimand == "sample" else "the population"
+        together = "for all classes together" if self.simultaneous else "for each class"
+        by = "" if self.interval_method is None else f", by {MADE_BY[self.interval_method]}"
+        return f"{level}interval of the share in {of}, {together}{by}"
 
     def __repr__(self) -> str:
         """Show the certificate and the classes that moved."""
-        return as_text(self)
+        gap = "" if self.gap is None else f", gap={self.gap:.2g}"
+        head = (
+            f"PriorEstimate(method={self.method!r}, status={self.status!r}{gap}, "
+            f"n_classes={self.classes.size}, n_target={self.n_target})"
+        )
+        header, rows = priors_table(self)
+        lines = text_table([header, *rows], right=range(1, len(header)), least=8)
+        return "\n".join([head, *(f"  {line}" for line in (*lines, *_notes(self)))])
 
     def _repr_html_(self) -> str:
-        return as_html(self)
-
-
-def as_dict(found: PriorEstimate) -> dict[str, Any]:
-    """Return plain Python values, ready for JSON; vectors become mappings from class."""
-    classes = found.classes.tolist()
-    named: dict[str, Any] = {}
-    for field in fields(found):
-        if field.name in NOT_STORED:
-            continue
-        value = getattr(found, field.name)
-        if field.name == "classes":
-            value = classes
-        elif isinstance(value, np.ndarray):
-            value = dict(zip(classes, value.tolist(), strict=True))
-        elif isinstance(value, CalibrationMap | CalibrationAverage):
-            value = value.name
-        named[field.name] = plain(value)
-    fitted = found.calibrator if found.calibration is None else found.calibration
-    named["calibration"] = None if fitted is None else fitted.to_dict()
-    ratio = found.ratio
-    named["ratio"] = None if ratio is None else dict(zip(classes, ratio.tolist(), strict=True))
-    return named
-
-
-def from_dict(found: Mapping[str, Any]) -> PriorEstimate:
-    """Make an estimate of what `as_dict` returned; refuse what does not fit."""
-    known = [field.name for field in fields(PriorEstimate) if field.name not in NOT_STORED]
-    if isinstance(found, Mapping):
-        found = {"adapts_to": None, **found}  # files of earlier versions lack it
-    require_keys(found, (*known, "ratio"), "the estimate")
-    classes = np.array(found["classes"])
-    named = {name: found[name] for name in known}
-    for name in PER_CLASS:
-        if named[name] is not None:
-            shapes = ((classes.size,), (classes.size, 2))
-            values = _in_order(named[name], classes.tolist(), name)
-            named[name] = check_numbers(values, shapes, name)
-    calibration = found["calibration"]
-    if calibration is not None:
-        calibration = calibration_from_dict(calibration, classes.size)
-    unseen, cautions = tuple(named["unseen_classes"]), tuple(named["cautions"])
-    applied = None if named["calibrator"] is None else calibration
-    named |= {"classes": classes, "calibrator": applied, "calibration": calibration}
-    return PriorEstimate(**{**named, "unseen_classes": unseen, "cautions": cautions})
+        gap = "" if self.gap is None else f", gap {self.gap:.2g}"
+        head = escape(f"{self.method}: {self.status}{gap}, {self.n_target} target rows")
+        header, rows = priors_table(self)
+        table, notes = html_table(rows, header), html_paragraphs(_notes(self))
+        return f"<div><strong>Prior estimate</strong> {head}{table}{notes}</div>"
 
 
 def _in_order(by_class: Any, classes: list[Any], name: str) -> list[Any]:
@@ -520,36 +525,6 @@ def columns_of(found: PriorEstimate) -> dict[str, Any]:
     if found.standard_error is not None:
         columns["standard_error"] = found.standard_error
     return columns
-
-
-def as_text(found: PriorEstimate) -> str:
-    """Show the certificate and the classes that moved."""
-    gap = "" if found.gap is None else f", gap={found.gap:.2g}"
-    head = (
-        f"PriorEstimate(method={found.method!r}, status={found.status!r}{gap}, "
-        f"n_classes={found.classes.size}, n_target={found.n_target})"
-    )
-    header, rows = priors_table(found)
-    lines = text_table([header, *rows], right=range(1, len(header)), least=8)
-    return "\n".join([head, *(f"  {line}" for line in (*lines, *_notes(found)))])
-
-
-def as_html(found: PriorEstimate) -> str:
-    """Show the same in a notebook."""
-    gap = "" if found.gap is None else f", gap {found.gap:.2g}"
-    head = escape(f"{found.method}: {found.status}{gap}, {found.n_target} target rows")
-    header, rows = priors_table(found)
-    table, notes = html_table(rows, header), html_paragraphs(_notes(found))
-    return f"<div><strong>Prior estimate</strong> {head}{table}{notes}</div>"
-
-
-def interval_in_words(found: PriorEstimate) -> str:
-    """Say the level of the interval, what it is of, and how it was made."""
-    level = "" if found.confidence_level is None else f"{100 * found.confidence_level:g} % "
-    of = "these very rows" if found.estimand == "sample" else "the population"
-    together = "for all classes together" if found.simultaneous else "for each class"
-    by = "" if found.interval_method is None else f", by {MADE_BY[found.interval_method]}"
-    return f"{level}interval of the share in {of}, {together}{by}"
 
 
 def priors_table(found: PriorEstimate, most: int = MAX_ROWS) -> tuple[list[str], list[list[str]]]:
@@ -582,19 +557,16 @@ def change_of(found: PriorEstimate) -> Vector:
     return found.priors if found.source_priors is None else found.priors - found.source_priors
 
 
-def _most(found: PriorEstimate) -> str:
-    return "are largest" if found.source_priors is None else "moved most"
-
-
 def _notes(found: PriorEstimate) -> list[str]:
     notes = [
         f"{found.status}: {ADVICE[found.status]}",
         f"source priors: {found.source_priors_from}",
     ]
     if found.interval is not None:
-        notes.insert(0, interval_in_words(found))
+        notes.insert(0, found.interval_in_words())
     if found.classes.size > MAX_ROWS:
-        notes.insert(0, f"... the {MAX_ROWS} of {found.classes.size} classes that {_most(found)}")
+        most = "are largest" if found.source_priors is None else "moved most"
+        notes.insert(0, f"... the {MAX_ROWS} of {found.classes.size} classes that {most}")
     if found.condition_number is not None:
         notes.append(f"condition number of the confusion matrix: {found.condition_number:.3g}")
     if found.unseen_classes:

@@ -46,6 +46,9 @@ from priorshift.text import percent
 DOUBT = 0.5
 """How uncertain a correction for optimism is, as a share of it."""
 
+LEAST_RATE = 1e-100
+"""Rates of decisions whose inverse can be squared."""
+
 N_RESAMPLES = 40
 LARGEST_STRETCH = 2.0
 """How much standard errors may stretch the resampled moves: those of an unconstrained solution can
@@ -200,9 +203,11 @@ def resample(
     C, M, moves = soft.conditional[:, seen], len(y_proba_target), np.zeros((N_RESAMPLES, K))
     if K <= MOST_SOLVED:
         q = y_proba_target.mean(axis=0, dtype=np.float64)
-        columns = (one[:, seen] for one in reweighted_columns(y_proba, y, weights))
-        drawn_q = np.maximum([q, *(q + noise)], 0.0)
-        problems = Mixtures.of(np.array([C, *columns]), M * drawn_q)
+        columns = (one[:, seen] for one in reweighted_columns(y_proba, y, list(weights)))
+        stack, drawn_q = np.array([C, *columns]), np.maximum([q, *(q + noise)], 0.0)
+        # a decision that no class leads to tells nothing, as one that every class leads to
+        stack = np.where(stack.max(axis=2, keepdims=True) > LEAST_RATE, stack, 1.0)
+        problems = Mixtures.of(stack, M * drawn_q)
         centre, *solved = maximise(problems, tol=SOLVED).value
         moves[:, seen] = solved - centre
     else:

@@ -8,6 +8,8 @@ differ more than rows do, so the mean gain over J groups is bounded by Student's
 .. math:: \bar g \pm t_{J - 1} \sqrt{\frac{1}{J (J - 1)} \sum_j (g_j - \bar g)^2}.
 """
 
+from __future__ import annotations
+
 import warnings
 from dataclasses import dataclass
 from re import fullmatch
@@ -16,7 +18,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import stdtrit
-from sklearn.base import clone
 
 from priorshift._results import Backend, make_frame
 from priorshift._typing import Indices, Labels, Vector
@@ -24,6 +25,7 @@ from priorshift.adapt import Goal, GoalName
 from priorshift.border import (
     Predictions,
     as_array,
+    as_generator,
     check_proba,
     column_of,
     encode_labels,
@@ -34,7 +36,7 @@ from priorshift.border import (
 from priorshift.border import (
     ordered as in_order,
 )
-from priorshift.estimators import PriorEstimator, get_estimator
+from priorshift.estimators import PriorEstimator, as_estimator
 from priorshift.evidence._actions import act_on_target, fit_mean
 from priorshift.evidence._labels import Strata, measure_gains, rows_that_differ
 from priorshift.exceptions import missing
@@ -211,7 +213,7 @@ class Backtest:
         ]
         return "\n".join([self.sentence, *lines])
 
-    def plot(self, ax: "Axes | None" = None) -> "Axes":
+    def plot(self, ax: Axes | None = None) -> Axes:
         """Plot what calibrating and adapting gained on each group, with Matplotlib."""
         if ax is None:
             try:
@@ -322,14 +324,19 @@ def replay(
 ) -> Backtest:
     """Take each group for a target; all inputs are checked, labels and groups are numbers."""
     groups, group_names = _pool(groups, group_names)
+    if len(group_names) < 2:
+        raise ValueError(
+            f"groups must make at least two of {FEWEST_ROWS} rows; all {y.size} rows make one. Add "
+            "rows, or leave groups out."
+        )
     found = []
-    rng = np.random.default_rng(0 if random_state is None else random_state)
+    rng = as_generator(0 if random_state is None else random_state)
     for group in range(int(in_time), len(group_names)):
         here = np.flatnonzero(groups == group)
         others = np.flatnonzero(groups < group if in_time else groups != group)
         if others.size > MOST_ROWS:
             others = np.sort(rng.choice(others, MOST_ROWS, replace=False))
-        estimator = get_estimator(method) if isinstance(method, str) else clone(method)
+        estimator = as_estimator(method)
         past, target = Predictions.from_checked(rows[others]), Predictions.from_checked(rows[here])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what is odd about a part is not news about the whole
@@ -366,7 +373,10 @@ def read_groups(
             f"in row {int(absent.argmax())}."
         )
     if values.dtype == object:
-        values = values.astype(str) if not _all_numbers(values) else values.astype(np.float64)
+        try:
+            values = values.astype(np.float64 if _all_numbers(values) else str)
+        except ValueError:
+            raise ValueError(f"{name} must hold one name, number or date per row.") from None
     names, encoded = np.unique(values, return_inverse=True)
     in_time = values.dtype.kind in "iufMm" or (
         values.dtype.kind in "US" and all(fullmatch(DATE, str(name)) for name in names)

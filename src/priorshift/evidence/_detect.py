@@ -9,6 +9,8 @@ classes moved that clearly did; its upper end assumes that all did, because nois
 shift of few classes.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,6 +20,7 @@ from numpy.typing import ArrayLike
 from priorshift._typing import Vector
 from priorshift.adapt import total_variation
 from priorshift.border import (
+    as_generator,
     check_choice,
     check_fraction,
     check_level,
@@ -132,7 +135,7 @@ def detect_shift(
     samples, rounded = at_one_precision(read_samples(y_proba_val, y_val, y_proba_target, classes))
     null, notes = _null_priors(samples, source_priors, source_label_priors)
     permute = _permutes(samples, resampling, given=source_label_priors is not None)
-    rng = np.random.default_rng(random_state)
+    rng = as_generator(random_state)
 
     deviations = Deviations.of(samples, decision, null)
     drawn = _drawn(samples, decision, deviations, permute=permute, n_resamples=n_resamples, rng=rng)
@@ -196,7 +199,7 @@ random_state
     samples, _ = at_one_precision(read_samples(y_proba_val, y_val, y_proba_target, classes))
     null, _ = _null_priors(samples, None, source_label_priors)
     permute = _permutes(samples, "auto", given=source_label_priors is not None)
-    rng, deviations = np.random.default_rng(random_state), Deviations.of(samples, "soft", null)
+    rng, deviations = as_generator(random_state), Deviations.of(samples, "soft", null)
     drawn = _drawn(samples, "soft", deviations, permute=permute, n_resamples=n_resamples, rng=rng)
     return p_value((drawn**2).sum(axis=1), deviations.statistic) <= alpha
 
@@ -361,7 +364,7 @@ class _Again:
     @classmethod
     def of(
         cls, samples: Samples, decision: Decision, deviations: Deviations, rng: np.random.Generator
-    ) -> "_Again":
+    ) -> _Again:
         """Solve the weighted least squares, and draw noise."""
         seen = samples.class_counts > 0
         sure = np.sqrt((deviations.whitener**2).sum(axis=0))

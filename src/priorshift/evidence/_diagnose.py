@@ -5,6 +5,8 @@ Confusable classes: for classes a and b the decisions differ by :math:`\Delta = 
 Delta is not significantly above 0, given how many samples of both there are.
 """
 
+from __future__ import annotations
+
 from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
@@ -19,7 +21,7 @@ from priorshift.counts import Confusion, Decision
 from priorshift.estimators import PriorEstimate, get_estimator
 from priorshift.evidence._accuracy import Expected, expected_score, resample
 from priorshift.evidence._samples import read_samples
-from priorshift.solvers import condition_number
+from priorshift.solvers import singular_range
 from priorshift.text import html_paragraphs, html_table, points, text_table
 
 FEW_ROWS = 30
@@ -250,15 +252,15 @@ def diagnose(
             own["expected_gain"], own["expected_gain_se"], confidence_level, (-1.0, 1.0)
         )
         expected_after = expected_after.moved_to(expected_before.value + gain.value, (0.0, 1.0))
-    C = samples.confusion(decision)[:, seen]
+    largest, smallest = singular_range(samples.confusion(decision)[:, seen])
     pairs = confusable_pairs(samples.y_proba_val, y, samples.counted("soft"))
     label = samples.classes.tolist()
     return Diagnostics(
         method=estimate.method,
         n_val=samples.n_val,
         n_target=samples.n_target,
-        smallest_singular_value=float(np.linalg.svd(C, compute_uv=False)[-1]),
-        condition_number=condition_number(C),
+        smallest_singular_value=smallest,
+        condition_number=largest / smallest if smallest else np.inf,
         effective_sample_size=samples.effective_size(priors),
         confusable=tuple((label[a], label[b]) for a, b in pairs),
         unseen_classes=tuple(samples.classes[~seen].tolist()),

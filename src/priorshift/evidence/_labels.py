@@ -21,6 +21,7 @@ import numpy as np
 
 from priorshift._typing import Floats, Indices, Mask, Vector
 from priorshift.adapt import Goal
+from priorshift.border import as_generator
 from priorshift.evidence._promises import Target, differences
 from priorshift.verdict import Action, Gain
 
@@ -86,7 +87,7 @@ def draw_rows_to_label(
     Rows of a stratum have the same chance. They are drawn at even distances from a random start,
     sorted by what adapting should save on them, so that no draw consists of lucky rows alone.
     """
-    rng = np.random.default_rng(random_state)
+    rng = as_generator(random_state)
     changed, q = rows_that_differ(goal, target), target.calibrated
     rows, savings = differences(goal, target.y_proba, target.adapted)
     expected = np.zeros(changed.size)

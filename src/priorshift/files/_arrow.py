@@ -188,6 +188,9 @@ class ParquetFile(ArrowTable):
 
             # mapped and not buffered ahead, or memory would fill with what was read
             with pq.ParquetFile(self.path, memory_map=True, pre_buffer=False) as file:
+                # a column of one value takes few bytes, however many rows there are
+                n_bytes = 8 * file.metadata.num_rows * file.metadata.num_columns
+                self.require_bounded(n_bytes, self.path.stat().st_size)
                 yield (
                     file.schema_arrow,
                     file.metadata.num_rows,

@@ -1,11 +1,15 @@
-"""CSV files, read by Python's csv module: cells that are not predictions are kept as they are."""
+"""CSV files: cells that are not predictions are kept as they are.
+
+Python's csv module reads them. Large ones are read and written by PyArrow, where it is installed;
+what PyArrow does not understand goes to the csv module, which also finds the errors.
+"""
 
 import csv
 import gzip
 import re
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import TextIOWrapper
 from itertools import islice
@@ -18,10 +22,15 @@ from priorshift._typing import Floats
 from priorshift.border import LockFree
 from priorshift.files import _base
 from priorshift.files._base import Copy, PredictionFile, order_of, require_distinct
+from priorshift.files._csv_arrow import GIVE_UP, read_text, to_csv, to_numbers, to_rows
+from priorshift.text import csv_cells, is_safe_csv
 
 Rows = list[list[str]]
 SAMPLE_ROWS = 1000
 """Rows read to decide whether a column is numeric."""
+
+LARGE_BYTES = 2**23
+"""Size from which on a file is worth importing PyArrow."""
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 """What may stand between cells, and what messages call it."""
@@ -30,6 +39,9 @@ GZIP_MARK = b"\x1f\x8b"
 
 MISSING = frozenset(("", "na", "n/a", "#n/a", "nan", "null", "none"))
 """Cells that hold nothing, as spreadsheets and other software write it."""
+
+SPELLINGS = (str.lower, str.upper, str.title)
+"""How PyArrow knows them; the csv module knows all others."""
 
 SHOWN_CELLS = 3
 """Cells that an error shows."""
@@ -90,8 +102,12 @@ class CsvFile(PredictionFile):
     def values(self, names: Sequence[str] | None) -> Floats:
         """Read the predictions."""
         columns = order_of(names or self.names, self.header, self.where)
-        blocks = [self._numbers(rows, columns) for rows in self._blocks(_base.BLOCK_ROWS)]
-        return np.concatenate(blocks) if blocks else np.empty((0, len(columns)))
+        found = np.empty((0, len(columns)))
+        for block in self._parts(columns):
+            numbers, n = self._numbers(block, columns), len(found)
+            found.resize((n + len(numbers), len(columns)), refcheck=False)  # without a copy
+            found[n:] = numbers
+        return found
 
     def head(self, n_rows: int, names: Sequence[str] | None = None) -> Floats:
         """Read the first rows."""
@@ -104,7 +120,10 @@ class CsvFile(PredictionFile):
         if name not in self.header:
             return None
         at = self.header.index(name)
-        cells = [row[at].strip() for rows in self._blocks(_base.BLOCK_ROWS) for row in rows]
+        cells: list[str] = []
+        for block in self._parts([at], keep=True):
+            row, rows = (at, block) if isinstance(block, list) else (0, to_rows(block))
+            cells += [cells[row].strip() for cells in rows]
         return np.array(cells, dtype=str)
 
     def n_rows(self) -> None:
@@ -119,19 +138,27 @@ class CsvFile(PredictionFile):
         with self._output(copy.stream, encoding, continued=copy.begin.rows > 0) as stream:
             writer = csv.writer(_LineEnds(stream, line_end), delimiter=self.delimiter)
             if not copy.begin.rows:
-                writer.writerow([*self._first_line, *(copy.added or ())[:1]])
-            for rows in self._blocks(_base.BLOCK_ROWS):
-                if not copy.is_done(start, len(rows)):
-                    numbers = self._numbers(rows, columns)
-                    self._put(rows, columns, numbers, copy.changed(numbers, start))
-                    if copy.added is not None:
-                        rows = [
-                            [*row, cell] for row, cell in zip(rows, copy.added[1](), strict=True)
-                        ]
-                    writer.writerows(rows)
+                writer.writerow(csv_cells([*self._first_line, *(copy.added or ())[:1]]))
+            for block in self._parts(None, keep=True):
+                if not copy.is_done(start, len(block)):
+                    numbers = self._numbers(block, columns)
+                    new = copy.changed(numbers, start)
+                    added = None if copy.added is None else copy.added[1]()
+                    text = None
+                    if not isinstance(block, list) and not is_safe_csv():
+                        conventions = self.delimiter, self.decimal_comma, line_end
+                        text = to_csv(block, columns, numbers, new, added, *conventions)
+                    if text is None:
+                        rows = block if isinstance(block, list) else to_rows(block)
+                        self._put(rows, columns, numbers, new)
+                        if added is not None:
+                            rows = [[*row, cell] for row, cell in zip(rows, added, strict=True)]
+                        writer.writerows(map(csv_cells, rows))
+                    else:
+                        stream.write(text)
                     stream.flush()
-                    copy.written(start + len(rows))
-                start += len(rows)
+                    copy.written(start + len(block))
+                start += len(block)
 
     @LockFree
     def _first_line(self) -> list[str]:
@@ -242,9 +269,41 @@ class CsvFile(PredictionFile):
                 yield rows
                 done += len(rows)
 
-    def _numbers(self, rows: Rows, columns: list[int]) -> Floats:
+    def _parts(self, columns: list[int] | None, *, keep: bool = False) -> Iterator[Any]:
+        """Yield blocks of as many rows each: lists of all cells, or tables of some columns.
+
+        Missing cells are null in tables, unless all text is to be kept.
+        """
+        n_blocks, n_read, stored = 0, 0, self.path.stat().st_size
+
+        def advance(n_bytes: int) -> None:
+            nonlocal n_read
+            n_read += n_bytes
+            if self._compressed:
+                self.require_bounded(n_read, stored)
+
+        if stored >= LARGE_BYTES and not any("\n" in name for name in self._first_line):
+            missing = [] if keep else [how(cell) for cell in MISSING for how in SPELLINGS]
+            about = len(self.header), columns, self.delimiter, missing, _base.BLOCK_ROWS, advance
+            with (
+                suppress(*GIVE_UP),
+                gzip.open(self.path) if self._compressed else self.path.open("rb") as stream,
+            ):
+                for table in read_text(stream, *about):
+                    yield table
+                    n_blocks += 1
+                return
+        yield from islice(self._blocks(_base.BLOCK_ROWS), n_blocks, None)
+
+    def _numbers(self, block: Any, columns: list[int]) -> Floats:
         """Turn cells into numbers; those that are missing are NaN."""
-        cells = [[row[at] for at in columns] for row in rows]
+        if isinstance(block, list):
+            cells = [[row[at] for at in columns] for row in block]
+        else:
+            block = block.select([str(at) for at in columns])
+            if (found := to_numbers(block, self.decimal_comma)) is not None:
+                return found
+            cells = to_rows(block)
         if self.decimal_comma:
             cells = [list(map(_pointed, row)) for row in cells]
         try:

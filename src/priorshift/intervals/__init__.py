@@ -25,28 +25,3 @@ from priorshift.intervals._interval import (
 )
 from priorshift.intervals._likelihood import SourceNoise, likelihood_interval
 from priorshift.intervals._votes import Votes
-
-__all__ = [
-    "INTERVAL_METHODS",
-    "Estimand",
-    "HardDecisions",
-    "IntervalKind",
-    "IntervalMethod",
-    "IntervalRequest",
-    "Miscalibration",
-    "PosteriorDraws",
-    "PriorInterval",
-    "SourceNoise",
-    "Votes",
-    "bootstrap_draws",
-    "bootstrap_interval",
-    "credible_interval",
-    "likelihood_interval",
-    "poisson_weights",
-    "pooled_columns",
-    "posterior_draws",
-    "refute_calibration",
-    "score_bounds",
-    "stratified_weights",
-    "wilson_bounds",
-]

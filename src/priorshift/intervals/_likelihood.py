@@ -14,7 +14,6 @@ All of it **assumes that the outputs are calibrated** under the source priors: i
 EM, not the bias that miscalibrated outputs give it. On real networks that bias can be larger.
 """
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -23,11 +22,11 @@ from scipy.sparse import csr_array
 from priorshift._typing import Floats, Indices, Mask, Vector
 from priorshift.border import (
     NO_PRIOR,
-    is_array,
     map_rows,
     multiply,
     row_blocks,
     single_threaded_blas,
+    whole,
 )
 from priorshift.intervals._interval import IntervalRequest, PriorInterval, wilson_bounds
 from priorshift.solvers import Mixture
@@ -79,6 +78,7 @@ class SourceNoise(NamedTuple):
         return np.maximum(spread * n_effective / np.maximum(n_effective - 1, 1), 0).sum(axis=0)
 
 
+@single_threaded_blas()
 def likelihood_interval(
     problem: Mixture,
     mle: Vector,
@@ -108,18 +108,6 @@ def likelihood_interval(
     source_noise : SourceNoise, optional
         Where the source priors come from; without it, they are taken as exact.
     """
-    with single_threaded_blas():
-        return _likelihood_interval(problem, mle, priors, request, source_priors, source_noise)
-
-
-def _likelihood_interval(
-    problem: Mixture,
-    mle: Vector,
-    priors: Vector,
-    request: IntervalRequest,
-    source_priors: Vector,
-    source_noise: SourceNoise | None,
-) -> PriorInterval:
     M, K = problem.total, mle.size
     H = problem.hessian(mle, problem.A.shape[0])
     gradient = problem.evaluate(mle)[1]
@@ -153,8 +141,21 @@ def _reaches(
     problem: Mixture, p: Vector, paths: Vector, drop: Vector, variance: Vector
 ) -> tuple[Vector, Vector]:
     """Return how far up and down its path each class gets until the likelihood has fallen."""
-    up, down = np.empty_like(p), np.empty_like(p)
-    for part, effects in _effects(problem, p, paths):
+    A = whole(problem.A)  # a bound takes dozens of passes
+    n, up, down = A.shape[0], np.empty_like(p), np.empty_like(p)
+    mixed = multiply(A, problem.scale * p)
+    for part in row_blocks(p.size, n, CLASS_BLOCK_BYTES):
+        with np.errstate(over="ignore"):
+            turned = problem.scale[:, None] * paths[:, part]
+        turned = turned.clip(-STEEP, STEEP).astype(A.dtype)
+        parts = map_rows(
+            lambda rows, turned=turned: A[rows] @ turned,  # type: ignore[misc]
+            n,
+            work=n * p.size * turned.shape[1] / 16,
+        )
+        # how fast the likelihood of each row changes, (n, classes)
+        effects = np.concatenate(parts).astype(np.float64, copy=False)
+        effects /= mixed[:, None]
         scale = np.sqrt(2 * drop[part] * variance[part])
         up[part] = _reach(effects, 1.0, drop[part], scale, 1 - p[part])
         down[part] = _reach(effects, -1.0, drop[part], scale, p[part])
@@ -188,26 +189,6 @@ def _paths(H: Vector, gradient: Vector, p: Vector, M: float) -> tuple[Vector, Ve
     curvature = np.einsum("jk,jk->k", paths[:, absent], H @ paths[:, absent])
     variance[absent] = 1 / np.maximum(curvature, 1.0)  # no class is bounded worse than by [0, 1]
     return paths, variance, covariance, present
-
-
-def _effects(problem: Mixture, p: Vector, paths: Vector) -> Iterator[tuple[slice, Vector]]:
-    """Yield for some classes at a time how fast each row's likelihood changes, (n, classes)."""
-    A = problem.A
-    assert is_array(A)  # a bound takes dozens of passes
-    n = A.shape[0]
-    mixed = multiply(A, problem.scale * p)
-    for part in row_blocks(p.size, n, CLASS_BLOCK_BYTES):
-        with np.errstate(over="ignore"):
-            turned = problem.scale[:, None] * paths[:, part]
-        turned = turned.clip(-STEEP, STEEP).astype(A.dtype)
-        parts = map_rows(
-            lambda rows, turned=turned: A[rows] @ turned,  # type: ignore[misc]
-            n,
-            work=n * p.size * turned.shape[1] / 16,
-        )
-        effects = np.concatenate(parts).astype(np.float64, copy=False)
-        effects /= mixed[:, None]
-        yield part, effects
 
 
 def _reach(effects: Vector, sign: float, drop: Vector, start: Vector, most: Vector) -> Vector:

@@ -4,14 +4,14 @@ As in scikit-learn, each display has `from_*` class methods that compute and plo
 that accepts the computed numbers, `plot(ax=None)` and `frame()`. Only `plot` needs Matplotlib.
 """
 
-from priorshift.plotting._comparison import ComparisonDisplay
-from priorshift.plotting._confusion import ConfusionDisplay
-from priorshift.plotting._costs import CostDisplay
-from priorshift.plotting._groups import GroupsDisplay
-from priorshift.plotting._monitor import MonitorDisplay
-from priorshift.plotting._priors import PriorsDisplay
-from priorshift.plotting._reliability import ReliabilityDisplay
-from priorshift.plotting._sample_size import SampleSizeDisplay
+from priorshift.plotting._labelled import ConfusionDisplay, CostDisplay, ReliabilityDisplay
+from priorshift.plotting._shares import (
+    ComparisonDisplay,
+    GroupsDisplay,
+    MonitorDisplay,
+    PriorsDisplay,
+    SampleSizeDisplay,
+)
 
 __all__ = [
     "ComparisonDisplay",

@@ -1,8 +1,8 @@
 """The facts of a report: the assessment, and what it lacks, counted once over the rows given."""
 
 import warnings
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +18,7 @@ from priorshift.border import (
     as_decisions,
     check_priors,
     check_proba,
+    dense,
     encode_labels,
     map_reduce,
     ordered,
@@ -26,7 +27,7 @@ from priorshift.border import (
 from priorshift.compare import Comparison, Scores, score_adapted
 from priorshift.counts import Confusion
 from priorshift.estimators import PriorEstimate
-from priorshift.estimators.ppi import labels_needed
+from priorshift.estimators.labelled import labels_needed
 from priorshift.evidence import Reliability
 from priorshift.exceptions import KeptRowsWarning
 from priorshift.solvers import condition_number
@@ -48,23 +49,7 @@ WIDTHS = (0.04, 0.02, 0.01, 0.004, 0.002, 0.001, 0.0004, 0.0002, 0.0001)
 """Full widths of intervals to plan labels for."""
 
 
-class Plan(NamedTuple):
-    """How many target rows to label for intervals of a given full width."""
-
-    width: float
-    labels: int
-    with_predictions: int | None
-
-
-class SeenBefore(NamedTuple):
-    """Share of validation decided rightly; how sure the model should be, and is, of the target."""
-
-    accuracy: float
-    expected: float
-    confidence: float
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Facts:
     """Everything the report says in numbers; None where data were not given.
 
@@ -80,8 +65,8 @@ class Facts:
     warnings : tuple of str
     routes : tuple of two ndarrays or None
         Decisions per class before and after adapting.
-    flows : list of (before, after, rows) or None
-        Where the changed decisions go, the largest flow first.
+    flows : tuple of three ndarrays or None
+        Where changed decisions go, the largest flow first: class before, class after, rows.
     truth : ndarray or None
         Shares by the target's labels.
     scores : tuple of two Scores or None
@@ -98,11 +83,10 @@ class Facts:
         given, of predictions adapted to validation's.
     decided : ndarray or None
         Shares of the decisions as counted, where there are no probabilities.
-    plans : tuple of Plan
+    plans : list of dict
+        How many target rows to label for intervals of a full width.
     what_if : WhatIf or None
         Of two classes: what any other share would mean.
-    seen_before : SeenBefore or None
-        Signs that the model was trained on validation.
     """
 
     estimate: PriorEstimate
@@ -114,7 +98,7 @@ class Facts:
     n_target: int
     warnings: tuple[str, ...]
     routes: tuple[Indices, Indices] | None = None
-    flows: list[tuple[int, int, int]] | None = None
+    flows: tuple[Indices, Indices, Indices] | None = None
     truth: Vector | None = None
     scores: tuple[Scores, Scores] | None = None
     confusion: Confusion | None = None
@@ -124,9 +108,8 @@ class Facts:
     predicted: Vector | None = None
     observed: Vector | None = None
     decided: Vector | None = None
-    plans: tuple[Plan, ...] = ()
+    plans: list[dict[str, Any]] = field(default_factory=list)
     what_if: "WhatIf | None" = None
-    seen_before: "SeenBefore | None" = None
 
     @property
     def adapts(self) -> bool:
@@ -143,7 +126,7 @@ class Facts:
     @property
     def n_changed(self) -> int:
         """Decisions that adapting changes."""
-        return sum(rows for _, _, rows in self.flows or ())
+        return 0 if self.flows is None else int(self.flows[2].sum())
 
     @property
     def changed(self) -> float | None:
@@ -174,7 +157,7 @@ def gather(
             f"a report is about a PriorEstimate; got {type(estimate).__name__}. Pass what "
             "estimator.estimate(y_proba_target) returns."
         )
-    classes = estimate.classes
+    classes, estimated = estimate.classes, estimate.method != KNOWN
     for name, other in (
         ("comparison", comparison),
         ("assessment", None if assessment is None else assessment.estimate),
@@ -188,56 +171,53 @@ def gather(
     target, label_target = _read(classes, y_proba_target, y_pred_target, y_target, "target")
     if source_label_priors is not None:
         source_label_priors = check_priors(source_label_priors, classes, "source_label_priors")
-    enough = label_val is not None and target is not None and estimate.method != KNOWN
-    if assessment is None and enough and val is not None and label_val is not None:
+    if (
+        assessment is None
+        and val is not None
+        and label_val is not None
+        and target is not None
+        and estimated
+    ):
         assessment = weigh(
             estimate,
             val,
             classes[label_val],
-            target,  # type: ignore[arg-type]
+            target,
             source_label_priors=source_label_priors,
             y_target=None if label_target is None else classes[label_target],
             confidence_level=estimate.confidence_level or 0.95,
         )
-    goal = ACCURACY if assessment is None else assessment.judged_by
-    shown, decided = estimate, None
-    if assessment is not None:
-        decided = assessment.decided_shares
-        # one "before" for all readings
-        shown = replace(assessment.shares_to_report, source_priors=estimate.source_priors)
-    if target is not None and target.decided is not None:
-        decided = np.bincount(target.decided, minlength=classes.size) / target.decided.size
-    told = list(warned) + list(() if assessment is None else assessment.warnings)
-    found: dict[str, Any] = {}
-    if val is not None and label_val is not None:
-        found |= _count_validation(val, label_val, estimate, assessment)
-        if classes.size == 2 and val.decided is None and estimate.method != KNOWN:
-            acting = estimate if assessment is None else assessment.estimate
-            found["what_if"] = WhatIf.of(
-                val.values, label_val, estimate, acting, float(shown.priors[1]), goal
-            )
-    if target is not None and target.decided is None:
-        counted, more = _count_target(target.values, label_target, estimate, goal)
-        found |= counted
-        told += more
-    if val is not None and target is not None and "reliability" in found:
-        found["seen_before"] = _seen_before(val.values, label_val, target.values, estimate)
-    if label_target is None and estimate.method != KNOWN:
-        planned = estimate if decided is None else shown
-        found["plans"] = plan_labels(planned, found.get("confusion"))
-    n_target = estimate.n_target if assessment is None else assessment.n_target
-    return Facts(
-        estimate=estimate,
-        assessment=assessment,
-        comparison=comparison,
-        shown=shown,
-        goal=goal,
-        n_val=int(val.shape[0]) if val is not None else assessment.n_val if assessment else 0,
-        n_target=int(target.shape[0]) if target is not None else n_target,
-        warnings=tuple(dict.fromkeys(told)),
-        decided=decided,
-        **found,
+    facts = Facts(
+        estimate,
+        assessment,
+        comparison,
+        shown=estimate,
+        goal=ACCURACY if assessment is None else assessment.judged_by,
+        n_val=0 if assessment is None else assessment.n_val,
+        n_target=estimate.n_target if assessment is None else assessment.n_target,
+        warnings=warned,
     )
+    if assessment is not None:
+        facts.decided = assessment.decided_shares
+        facts.warnings += assessment.warnings
+        # one "before" for all readings
+        facts.shown = replace(assessment.shares_to_report, source_priors=estimate.source_priors)
+    if val is not None:
+        facts.n_val = val.shape[0]
+    if val is not None and label_val is not None:
+        _count_validation(facts, val, label_val)
+    if target is not None:
+        facts.n_target = target.shape[0]
+        if target.decided is not None:
+            facts.decided = np.bincount(target.decided, minlength=classes.size) / facts.n_target
+        else:
+            _count_target(facts, target.values, label_target)
+    if label_target is None and estimated:
+        facts.plans = plan_labels(
+            estimate if facts.decided is None else facts.shown, facts.confusion
+        )
+    facts.warnings = tuple(dict.fromkeys(facts.warnings))
+    return facts
 
 
 def _read(
@@ -261,19 +241,17 @@ def _read(
     return predictions, encode_labels(labels, classes, f"y_{part}")
 
 
-def _count_validation(
-    val: Predictions, y: Indices, estimate: PriorEstimate, assessment: Assessment | None
-) -> dict[str, Any]:
-    """Count decisions by true class, the pairs most confused, and calibration."""
-    rows, K = val.values, estimate.classes.size
-    hard = Confusion.from_arrays(rows, y, decision="hard")
-    known = None if assessment is None else assessment.diagnostics
+def _count_validation(facts: Facts, val: Predictions, y: Indices) -> None:
+    """Count decisions by true class, the pairs most confused, calibration, and other shares."""
+    rows, estimate, K = val.values, facts.estimate, facts.estimate.classes.size
+    facts.confusion = hard = Confusion.from_arrays(rows, y, decision="hard")
+    known = None if facts.assessment is None else facts.assessment.diagnostics
     if known is not None:  # it takes long with many classes
         soft = known.condition_number
     else:
         matrix = Confusion.from_arrays(rows, y, decision="soft")
         soft = condition_number(matrix.conditional[:, matrix.seen])
-    conditions = condition_number(hard.conditional[:, hard.seen]), soft
+    facts.conditions = condition_number(hard.conditional[:, hard.seen]), soft
     shares = hard.conditional
     np.fill_diagonal(shares, 0.0)
     enough = hard.class_weights >= ENOUGH
@@ -281,39 +259,20 @@ def _count_validation(
         shares[:, ~enough] = 0.0  # one error in a class of two would lead the list
     order = np.lexsort((-hard.counts.ravel(), -shares.ravel()))[:12]
     order = order[shares.ravel()[order] > 0]
-    pairs = shares.ravel()[order], order // K, order % K, hard.counts.ravel()[order]
-    found: dict[str, Any] = {"confusion": hard, "conditions": conditions, "pairs": pairs}
+    facts.pairs = shares.ravel()[order], order // K, order % K, hard.counts.ravel()[order]
     if val.decided is not None:
-        return found
+        return
+    if K == 2 and estimate.method != KNOWN:
+        acting = estimate if facts.assessment is None else facts.assessment.estimate
+        now = float(facts.shown.priors[1])
+        facts.what_if = WhatIf.of(rows, y, estimate, acting, now, facts.goal)
     if estimate.source_priors_given:
         # calibrated for the shares of training; validation may have others
         shares = np.maximum(hard.class_frequencies, 0.5 / y.size)
         rows = adapt_proba(rows, estimate.source_priors, shares / shares.sum())
-    return {
-        **found,
-        "reliability": Reliability.of(rows, y),
-        "predicted": rows.mean(axis=0, dtype=np.float64),
-        "observed": hard.class_frequencies,
-    }
-
-
-def _seen_before(val: Floats, y: Any, target: Any, estimate: PriorEstimate) -> SeenBefore | None:
-    """Return signs that the model was trained on validation, if there are any.
-
-    Nearly all of validation is right, and the model is less sure of the target, by five points,
-    than of validation's classes at the target's shares: new rows are harder than known ones.
-    """
-    if not isinstance(target, np.ndarray):
-        return None
-    accuracy, K = float((val.argmax(axis=1) == y).mean()), estimate.classes.size
-    rows = np.bincount(y, minlength=K)
-    sure = np.bincount(y, val.max(axis=1), K) / np.maximum(rows, 1)
-    shares = np.where(rows > 0, estimate.priors, 0.0)
-    expected = float(shares @ sure / max(shares.sum(), 1e-12))
-    confidence = float(target.max(axis=1).mean())
-    if accuracy < 0.98 or expected - confidence < 0.05:
-        return None
-    return SeenBefore(accuracy, expected, confidence)
+    facts.reliability = Reliability.of(rows, y)
+    facts.predicted = rows.mean(axis=0, dtype=np.float64)
+    facts.observed = hard.class_frequencies
 
 
 @dataclass(frozen=True)
@@ -329,53 +288,43 @@ class _Routes:
         return csr_array((np.ones(before.size), (before, after)), shape=(block.shape[1],) * 2)
 
 
-def _count_target(
-    rows: Any, label: Indices | None, estimate: PriorEstimate, goal: Goal
-) -> tuple[dict[str, Any], list[str]]:
-    """Return what adapting does to the target, and what it warns of.
-
-    As if adapted, whatever was decided: a reader asks what would change.
-    """
-    full, K = adapting(estimate), estimate.classes.size
-    counting = _Routes(full, goal)
+def _count_target(facts: Facts, rows: Any, label: Indices | None) -> None:
+    """Count what adapting does to the target, whatever was decided: a reader asks what would be."""
+    full, K = adapting(facts.estimate), facts.estimate.classes.size
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        if isinstance(rows, np.ndarray):
-            routes = counting(rows, slice(None)).tocoo()
-        else:
-            routes = map_reduce(counting, rows).tocoo()
+        found = map_reduce(_Routes(full, facts.goal), dense(rows))
     messages = [warning.message for warning in caught]
-    kept = [found.n_kept for found in messages if isinstance(found, KeptRowsWarning)]
-    told = [str(found) for found in messages if not isinstance(found, KeptRowsWarning)]
+    kept = [told.n_kept for told in messages if isinstance(told, KeptRowsWarning)]
+    facts.warnings += tuple(str(m) for m in messages if not isinstance(m, KeptRowsWarning))
     if kept:  # each block counts its own
-        told.append(str(KeptRowsWarning(sum(kept), rows.shape[0])))
+        facts.warnings += (str(KeptRowsWarning(sum(kept), rows.shape[0])),)
+    routes = found.tocoo()
     moved = routes.row != routes.col
     before, after = routes.row[moved].astype(np.int64), routes.col[moved]
     n = routes.data[moved].astype(np.int64)
     order = np.argsort(before * K + after)  # of equally many rows, the first class comes first
     order = order[movers(n[order])]
-    found: dict[str, Any] = {
-        "routes": tuple(
-            np.bincount(side, routes.data, minlength=K).astype(np.int64)
-            for side in (routes.row, routes.col)
-        ),
-        "flows": list(
-            zip(before[order].tolist(), after[order].tolist(), n[order].tolist(), strict=True)
-        ),
-    }
+    facts.flows = before[order], after[order], n[order]
+    facts.routes = (
+        np.bincount(routes.row, routes.data, minlength=K).astype(np.int64),
+        np.bincount(routes.col, routes.data, minlength=K).astype(np.int64),
+    )
     if label is not None:
         raw = replace(
             full, priors=full.source_priors, adapts_to=None, strength=0.0, calibrator=None
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found["scores"] = tuple(score_adapted(e, rows, label, goal.costs) for e in (raw, full))
-        found["truth"] = np.bincount(label, minlength=K) / label.size
-    return found, told
+            facts.scores = (
+                score_adapted(raw, rows, label, facts.goal.costs),
+                score_adapted(full, rows, label, facts.goal.costs),
+            )
+        facts.truth = np.bincount(label, minlength=K) / label.size
 
 
-def plan_labels(estimate: PriorEstimate, confusion: Confusion | None) -> tuple[Plan, ...]:
-    """Plan labels for intervals of a sensible width, and of half the present width.
+def plan_labels(estimate: PriorEstimate, confusion: Confusion | None) -> list[dict[str, Any]]:
+    """Plan labels for intervals of a sensible full width, and of half the present width.
 
     A sensible width is at most half of the largest share: of a thousand classes, none has a share
     for which 4 points would say anything.
@@ -385,17 +334,16 @@ def plan_labels(estimate: PriorEstimate, confusion: Confusion | None) -> tuple[P
     if estimate.interval is not None:
         half = float(f"{float(np.ptp(estimate.interval, axis=1).max()) / 2:.2g}")
         widths += [half] if half > 0 and half not in widths else []
-    seen = confusion is not None and bool(confusion.seen.all())
     plans = []
     for width in widths:
         n = labels_needed(
             width=width,
             confidence_level=estimate.confidence_level or 0.95,
             priors=priors,
-            confusion=confusion if seen else None,
+            confusion=confusion if confusion is not None and confusion.seen.all() else None,
         )
-        plans.append(Plan(width, int(n), n.with_predictions))
-    return tuple(plans)
+        plans.append({"width": width, "labels": int(n), "with_predictions": n.with_predictions})
+    return plans
 
 
 def planned_shares(estimate: PriorEstimate) -> Vector:

@@ -1,13 +1,14 @@
-"""The page: facts, tables and pictures filled into a template, which holds the prose."""
+"""The page: facts and pictures filled into a template, which holds its tables and its prose."""
 
 import base64
 import hashlib
 import json
+import math
 import os
 import platform
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
@@ -19,34 +20,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from priorshift._typing import Vector
+from priorshift import text
+from priorshift._typing import Indices, Labels
 from priorshift._version import __version__
 from priorshift.assessment import FEW_ROWS, Assessment, vaguest_share
-from priorshift.compare import Comparison
+from priorshift.compare import Comparison, Scores
 from priorshift.estimators import PriorEstimate, Reference, traits_of
 from priorshift.exceptions import missing
 from priorshift.files import write_text
 from priorshift.report._facts import ENOUGH, KNOWN, ROUNDING, TYPED, Facts, gather, planned_shares
-from priorshift.report._figures import draw_figures, picture, place
-from priorshift.report._tables import make_tables
-from priorshift.text import (
-    count,
-    listed,
-    movers,
-    number,
-    numbers,
-    percent,
-    percents,
-    plain,
-    plural,
-    points,
-    quoted,
-    short_percent,
-    shorten,
-    shown_names,
-    shown_text,
-    signed_number,
-)
+from priorshift.report._figures import draw_figures
+from priorshift.text import listed, number, plural, quoted, short_percent, shorten, shown_text
 from priorshift.words import ENOUGH_POWER
 
 if TYPE_CHECKING:
@@ -64,9 +48,8 @@ CALIBRATION = Reference("Guo et al., 2017", "https://arxiv.org/abs/1706.04599")
 MOST_PAIRS = 100
 """Pairs kept of those that cannot be told apart: a thousand classes may have 100,000."""
 
-_HYPHENATED = re.compile(
-    r"\b(?:s?cm-[lm](?:-shrunk)?|bbse-s|em-(?:labels|bcts|ts|vs))\b|[\d.,]+-fold"
-)
+PLANNED = ("--validation", "--labels", "--label-column", "--class-columns", "--predicted-column")
+"""Options that name validation data, as `priorshift plan` takes them too; --logits beside them."""
 
 
 def render_report(
@@ -157,39 +140,48 @@ def render_report(
         source_label_priors=source_label_priors,
         warned=tuple(map(str, warnings)),
     )
-    about = about_page(title or _title(facts), command, random_state, created)
-    names = shown_names(estimate.classes)
-    traits, found = traits_of(estimate.method), facts.assessment
-    papers = GUIDE, traits.reference, CALIBRATION if facts.reliability is not None else None
+    names, K, shown = text.shown_names(estimate.classes), estimate.classes.size, facts.shown
+    if title is None:
+        called = [shorten(name, 30) for name in (names if K <= 3 else names[:2])]
+        called += [f"{K - 2:,} other classes"] if K > 3 else []
+        title = f"Class balance of {listed(called) if K <= 12 else f'{K:,} classes'}"
+    # the class that grew most and the one that shrank most; of two classes the one
+    change = facts.change
+    moved = [k for k in (int(change.argmax()), int(change.argmin())) if abs(change[k]) >= 5e-4]
+    moved = moved[:1] if K == 2 else moved
+    unsure = None
+    if shown.interval is not None and moved:
+        low, high = shown.interval[moved[0]]
+        unsure = moved[0] if low <= shown.source_priors[moved[0]] <= high else None
+    rows = np.zeros(0) if facts.confusion is None else facts.confusion.class_weights
+    unseen = np.isin(estimate.classes, list(estimate.unseen_classes))
+    papers = GUIDE, traits_of(estimate.method).reference, facts.reliability and CALIBRATION
     return fill(
         "report.html.j2",
-        about,
         _data(facts),
+        title=title,
+        command=command,
+        random_state=random_state,
+        created=created,
         facts=facts,
-        found=found,
+        found=facts.assessment,
         estimate=estimate,
-        shown=facts.shown,
-        traits=traits,
+        shown=shown,
+        traits=traits_of(estimate.method),
         names=names,
         lights=judge_checks(facts),
         picture=picture(facts, names),
-        moves=[(names[k], describe_move(facts, k)) for k in _biggest_moves(facts)],
-        tables=make_tables(facts, names),
+        moves=[(names[k], describe_move(facts, k)) for k in moved],
+        unsure=unsure,
         figures=draw_figures(facts),
         plan_command=_plan_command(facts, options) if facts.plans else "",
         options=options,
-        same=np.array_equal(facts.shown.priors, estimate.priors),
-        vague=vaguest_share(facts.shown),
-        vaguest=_unsure_move(facts),
-        widest=None
-        if facts.shown.interval is None
-        else np.ptp(facts.shown.interval, axis=1).argmax(),
-        rare=_rare(facts),
-        estimating=sum(r.disagreement is not None for r in comparison.results) if comparison else 0,
+        same=np.array_equal(shown.priors, estimate.priors),
+        vague=vaguest_share(shown),
         off=miscalibrated(facts),
-        few=_few_rows(facts),
+        few=np.flatnonzero((rows > 0) & (rows < ENOUGH)),
         gone=np.flatnonzero((estimate.priors <= 1e-12) & (estimate.source_priors > 1e-12)),
-        unseen=_unseen(facts),
+        unseen=np.flatnonzero(unseen | (rows == 0) if rows.size else unseen),
         enough=ENOUGH,
         rounding=ROUNDING,
         references=list(dict.fromkeys(paper for paper in papers if paper is not None)),
@@ -280,7 +272,7 @@ def judge_checks(facts: Facts) -> dict[str, tuple[str, str]]:
         if found.diagnostics is not None:
             few = found.diagnostics.effective_sample_size < FEW_ROWS
             lights["sample"] = ("care", "Few rows") if few else ("good", "Enough rows")
-            if facts.seen_before is not None:
+            if found.say("seen_before"):
                 lights["sample"] = "poor", "Seen before?"
     if facts.reliability is not None:
         error, off = facts.reliability.error, miscalibrated(facts)
@@ -338,56 +330,48 @@ def describe_move(facts: Facts, k: int) -> str:
     return f"{verb} from {short_percent(before)} to {short_percent(after)}"
 
 
-def _biggest_moves(facts: Facts) -> list[int]:
-    """Return the class that grew most and the one that shrank most; of two classes the one."""
-    change = facts.change
-    ends = [int(change.argmax()), int(change.argmin())]
-    moved = [k for k in ends if abs(change[k]) >= 5e-4]
-    return moved[:1] if change.size == 2 else moved
+def picture(facts: Facts, names: Labels) -> dict[str, Any]:
+    """Return the classes that moved most, and of more than twelve the rest together.
+
+    The scale holds every share shown, and intervals up to twice as far: one class of which nothing
+    is known must not hide the others.
+    """
+    shown, K = facts.shown, len(names)
+    parts = {"before": shown.source_priors, "now": shown.priors}
+    parts |= {} if facts.truth is None else {"truth": facts.truth}
+    parts |= {} if facts.decided is None else {"decided": facts.decided}
+    order = text.movers(facts.change, K if K <= 12 else 10)
+    largest = max(float(part[order].max()) for part in parts.values())
+    if shown.interval is not None:
+        largest = max(largest, min(float(shown.interval[order, 1].max()), 2 * largest))
+    rows = [
+        {
+            "name": shorten(names[k], 28),  # names differ at either end
+            "interval": None if shown.interval is None else shown.interval[k].tolist(),
+            **{name: float(part[k]) for name, part in parts.items()},
+        }
+        for k in order
+    ]
+    rest = None
+    if order.size < K:
+        others = np.delete(np.arange(K), order)
+        sums = {name: float(part[others].sum()) for name, part in parts.items()}
+        rest = {"name": f"the other {others.size:,} classes", "interval": None, **sums}
+    return {"rows": rows, "rest": rest, "scale": round_up(largest), "parts": parts}
 
 
-def _rare(facts: Facts) -> int | None:
-    """Return the rarer of two classes where accuracy says little: below 5%."""
-    shares = facts.shown.priors
-    rare = int(shares.argmin())
-    return rare if shares.size == 2 and shares[rare] < 0.05 else None
+def round_up(largest: float) -> float:
+    """Return the round share at which a scale ends that holds the largest.
 
-
-def _few_rows(facts: Facts) -> Any:
-    """Return the classes of which validation has few rows."""
-    if facts.confusion is None:
-        return np.array([], dtype=int)
-    weights = facts.confusion.class_weights
-    return np.flatnonzero((weights > 0) & (weights < ENOUGH))
-
-
-def _unseen(facts: Facts) -> Any:
-    """Return the classes of which validation has no row."""
-    unseen = np.isin(facts.estimate.classes, list(facts.estimate.unseen_classes))
-    return np.flatnonzero(unseen if facts.confusion is None else unseen | ~facts.confusion.seen)
-
-
-def _unsure_move(facts: Facts) -> int | None:
-    """Return the class that moved most, if its share may also be what it was."""
-    shown, moved = facts.shown, _biggest_moves(facts)
-    if shown.interval is None or not moved:
-        return None
-    low, high = shown.interval[moved[0]]
-    return moved[0] if low <= shown.source_priors[moved[0]] <= high else None
-
-
-def _title(facts: Facts) -> str:
-    """Name a report that was given no title by its classes."""
-    names = [shorten(name, 30) for name in shown_names(facts.estimate.classes)]
-    if len(names) > 12:
-        return f"Class balance of {len(names):,} classes"
-    if len(names) > 3:
-        names = [*names[:2], f"{len(names) - 2:,} other classes"]
-    return f"Class balance of {listed(names)}"
-
-
-PLANNED = ("--validation", "--labels", "--label-column", "--class-columns", "--predicted-column")
-"""Options that name validation data, as `priorshift plan` takes them too; --logits beside them."""
+    Examples
+    --------
+    >>> round_up(0.23), round_up(0.95), round_up(0.0031)
+    (0.25, 1.0, 0.004)
+    """
+    largest = max(largest, 1e-4)
+    size = 10.0 ** np.floor(np.log10(largest))
+    step = float(size * next(s for s in (0.1, 0.2, 0.5, 1.0, 2.0) if largest / (s * size) <= 5))
+    return float(f"{np.ceil(largest / step - 1e-9) * step:.6g}")
 
 
 def _plan_command(facts: Facts, options: str | None) -> str:
@@ -398,7 +382,7 @@ def _plan_command(facts: Facts, options: str | None) -> str:
     kept = ["--logits"] if "--logits" in words else []
     for option, value in pairwise(words):
         kept += [option, value] if option in PLANNED else []
-    plan = f"priorshift plan --width {facts.plans[0].width:g} {shlex.join(kept)}"
+    plan = f"priorshift plan --width {facts.plans[0]['width']:g} {shlex.join(kept)}"
     if shown.confidence_level not in (None, 0.95):
         plan += f" --confidence-level {shown.confidence_level:g}"
     names = [str(name) for name in shown.classes.tolist()]
@@ -413,92 +397,79 @@ def _plan_command(facts: Facts, options: str | None) -> str:
 
 def _data(facts: Facts) -> dict[str, Any]:
     """Return the facts as plain values: those of the assessment, and what the report counted."""
-    found = facts.assessment
-    assessed: dict[str, Any] = {"verdict": None} if found is None else found.to_dict()
+    found, classes = facts.assessment, facts.estimate.classes.tolist()
+    data: dict[str, Any] = {"verdict": None} if found is None else found.to_dict()
     if found is not None and found.diagnostics is not None:
-        pairs = assessed["diagnostics"]["confusable"]
-        kept = {"confusable": pairs[:MOST_PAIRS], "n_confusable": len(pairs)}
-        assessed["diagnostics"] = {**assessed["diagnostics"], **kept}
-    return dict(
-        plain(
-            {
-                **assessed,
-                "estimate": facts.estimate.to_dict(),
-                "total_variation": facts.shown.total_variation,
-                "n_val": facts.n_val,
-                "n_target": facts.n_target,
-                "decisions": _decisions_data(facts),
-                "decided_shares": facts.decided,
-                "confusion": _confusion_data(facts),
-                "calibration": None
-                if facts.reliability is None
-                else {**asdict(facts.reliability), "error": facts.reliability.error},
-                "target_labels": None
-                if facts.scores is None
-                else {
-                    "priors": facts.truth,
-                    "before": asdict(facts.scores[0]),
-                    "after": asdict(facts.scores[1]),
-                },
-                "labels_needed": [plan._asdict() for plan in facts.plans],
-                "comparison": facts.comparison and facts.comparison.to_dict()["methods"],
-                "what_if": None
-                if facts.what_if is None
-                else {
-                    **asdict(facts.what_if),
-                    "rows": facts.what_if.rows,
-                },
-                "warnings": facts.warnings,
-            }
-        )
-    )
-
-
-def _decisions_data(facts: Facts) -> dict[str, Any] | None:
-    if facts.routes is None or facts.flows is None:
-        return None
-    classes, (before, after) = facts.estimate.classes.tolist(), facts.routes
-    return {
-        "n_rows": int(before.sum()),
-        "n_changed": facts.n_changed,
-        "before": before,
-        "after": after,
-        "n_flows": len(facts.flows),
-        "largest_flows": [
-            {"from": classes[k], "to": classes[j], "rows": rows} for k, j, rows in facts.flows[:15]
-        ],
+        pairs = data["diagnostics"]["confusable"]
+        data["diagnostics"] |= {"confusable": pairs[:MOST_PAIRS], "n_confusable": len(pairs)}
+    data |= {
+        "estimate": facts.estimate.to_dict(),
+        "total_variation": facts.shown.total_variation,
+        "n_val": facts.n_val,
+        "n_target": facts.n_target,
+        "decisions": None,
+        "decided_shares": facts.decided,
+        "confusion": None,
+        "calibration": None,
+        "target_labels": None,
+        "labels_needed": facts.plans,
+        "comparison": facts.comparison and facts.comparison.to_dict()["methods"],
+        "what_if": None,
+        "warnings": facts.warnings,
     }
-
-
-def _confusion_data(facts: Facts) -> dict[str, Any] | None:
-    """Keep what is not 0 of the matrix: most of a large one is."""
-    if facts.confusion is None or facts.conditions is None:
-        return None
-    counts = facts.confusion.counts
-    decided, truth = counts.nonzero()
-    return {
-        "condition_number_hard": facts.conditions[0],
-        "condition_number_soft": facts.conditions[1],
-        "accuracy": float(np.trace(counts) / counts.sum()),
-        "rows_of_class": facts.confusion.class_weights.astype(int),
-        "counts": {
-            "decision": decided,
-            "class": truth,
-            "rows": counts[decided, truth].astype(int),
-        },
-    }
+    if facts.routes is not None and facts.flows is not None:
+        data["decisions"] = {
+            "n_rows": facts.routes[0].sum(),
+            "n_changed": facts.n_changed,
+            "before": facts.routes[0],
+            "after": facts.routes[1],
+            "n_flows": facts.flows[2].size,
+            "largest_flows": [
+                {"from": classes[k], "to": classes[j], "rows": n}
+                for k, j, n in zip(*(part[:15] for part in facts.flows), strict=True)
+            ],
+        }
+    if facts.confusion is not None and facts.conditions is not None:
+        counts = facts.confusion.counts
+        decided, truth = counts.nonzero()  # most of a large one is 0
+        data["confusion"] = {
+            "condition_number_hard": facts.conditions[0],
+            "condition_number_soft": facts.conditions[1],
+            "accuracy": float(np.trace(counts) / counts.sum()),
+            "rows_of_class": facts.confusion.class_weights.astype(int),
+            "counts": {
+                "decision": decided,
+                "class": truth,
+                "rows": counts[decided, truth].astype(int),
+            },
+        }
+    if facts.reliability is not None:
+        data["calibration"] = {**asdict(facts.reliability), "error": facts.reliability.error}
+    if facts.scores is not None:
+        before, after = map(asdict, facts.scores)
+        data["target_labels"] = {"priors": facts.truth, "before": before, "after": after}
+    if facts.what_if is not None:
+        data["what_if"] = {**asdict(facts.what_if), "rows": facts.what_if.rows}
+    return dict(text.plain(data))
 
 
 # What every page needs
 
 
-def about_page(
-    title: str, command: str | None, random_state: Any, created: datetime | None
-) -> dict[str, Any]:
-    """Say what a page is called, and how it was made."""
+def fill(
+    template: str,
+    data: dict[str, Any],
+    *,
+    title: str,
+    command: str | None,
+    created: datetime | None,
+    random_state: Any = None,
+    **content: Any,
+) -> str:
+    """Fill a template; its style, its script and its numbers are written into the page."""
     when = (created or datetime.now(UTC)).replace(microsecond=0)
     packages = ("numpy", "scipy", "scikit-learn")
-    return {
+    about = {
         "title": shown_text(title),
         "created": when.isoformat(),
         "command": None if command is None else shown_text(command, keep_lines=True),
@@ -509,17 +480,17 @@ def about_page(
             **{package: version(package) for package in packages},
         },
     }
-
-
-def fill(template: str, about: dict[str, Any], data: dict[str, Any], **content: Any) -> str:
-    """Fill a template; its style, its script and its numbers are written into the page."""
     environment = _environment()
     assert environment.loader is not None
     css, script = (
         environment.loader.get_source(environment, f"report.{kind}")[0] for kind in ("css", "js")
     )
+    hashes = [
+        f"'sha256-{base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()}'"
+        for part in (css, script)
+    ]
     policy = (  # the page's own style, script and pictures, and nothing else
-        f"default-src 'none'; style-src {_hash(css)}; script-src {_hash(script)}; "
+        f"default-src 'none'; style-src {hashes[0]}; script-src {hashes[1]}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
     numbers = as_json({"schema_version": SCHEMA_VERSION, **about, **data})
@@ -551,29 +522,80 @@ def _environment() -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    shows = ("count", "number", "percent", "points", "quoted", "shown_text", "signed_number")
+    environment.filters |= {name: getattr(text, name) for name in shows}
     environment.filters |= {
-        "together": _together,
         "short": short_percent,
+        "cells": table_cells,
+        "bounded": _bounded,
+        "pluck": _pluck,
+        "scores_of": _scores_of,
         "some": _some,
+        "together": _together,
         "isinf": np.isinf,
-        **{
-            one.__name__: one
-            for one in (count, number, percent, points, quoted, shown_text, signed_number)
-        },
     }
-    environment.globals |= {
-        "plural": plural,
-        "percents": percents,
-        "numbers": numbers,
-        "movers": movers,
-        "place": place,
-        "abs": abs,
-        "known": KNOWN,
-    }
+    more = ("plural", "percents", "numbers", "movers", "short_percent", "signed")
+    environment.globals |= {name: getattr(text, name) for name in (*shows, *more)}
+    environment.globals |= {"place": place, "abs": abs, "known": KNOWN, "traits_of": traits_of}
     return environment
 
 
-def _some(which: Vector, names: Sequence[str]) -> str:
+Column = tuple[str, Any, Callable[[Any], str] | None]
+"""Heading, values or cells, and how a number is shown; None for text."""
+
+
+def table_cells(
+    columns: Sequence[Column], order: Indices | None = None
+) -> list[tuple[tuple[str, Any], ...]]:
+    """Return the cells of each row of a table, or of those in an order."""
+    by_column = []
+    for _, values, show in columns:
+        values = values if order is None else [values[k] for k in order]
+        by_column.append([v if isinstance(v, tuple) else make_cell(v, show) for v in values])
+    return list(zip(*by_column, strict=True))
+
+
+def make_cell(value: Any, show: Callable[[Any], str] | None) -> tuple[str, Any]:
+    """Return what is shown and, of a number, what it is sorted by; what is missing sorts last."""
+    if show is None:
+        return str(value), None
+    if value is None or math.isnan(value):
+        return text.MISSING, ""
+    value = float(value)
+    if math.isinf(value):
+        return show(value), "Infinity" if value > 0 else "-Infinity"
+    return show(value), int(value) if value.is_integer() else float(f"{value:.6g}")
+
+
+def _bounded(reading: PriorEstimate) -> list[tuple[str, float]]:
+    """Return cells of shares with their intervals."""
+    shares, bounds = reading.priors.tolist(), reading.interval
+    if bounds is None:
+        return [(text.percent(share), share) for share in shares]
+    spans = [f"{short_percent(low)[:-1]} to {short_percent(high)}" for low, high in bounds.tolist()]
+    shown = zip(shares, spans, strict=True)
+    return [(f"{text.percent(share)} ({span})", share) for share, span in shown]
+
+
+def _scores_of(scores: Iterable[Column], side: Scores) -> list[tuple[str, Any]]:
+    """Return cells of the scores on one side."""
+    return [make_cell(getattr(side, name), show) for _, name, show in scores]
+
+
+def _pluck(items: Iterable[Any], path: str) -> Labels:
+    """Return an attribute of each item, or an attribute of that; None where there is none."""
+    found = list(items)
+    for name in path.split("."):
+        found = [None if one is None else getattr(one, name) for one in found]
+    return np.array(found, object)
+
+
+def place(share: float, scale: float) -> float:
+    """Return where a share stands on a track, in per cent of its width."""
+    return round(1 + 97 * min(share / scale, 1.0), 2)
+
+
+def _some(which: Indices, names: Labels) -> str:
     """Name a few classes of many."""
     if which.size <= 3:
         return listed([quoted(names[k]) for k in which])
@@ -585,9 +607,5 @@ def _together(sentence: str) -> "Markup":
     """Keep lines from breaking at the hyphens of method names."""
     from markupsafe import Markup, escape
 
-    return Markup(_HYPHENATED.sub(r'<span class="together">\g<0></span>', str(escape(sentence))))
-
-
-def _hash(content: str) -> str:
-    digest = hashlib.sha256(content.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"
+    form = r"\b(?:s?cm-[lm](?:-shrunk)?|bbse-s|em-(?:labels|bcts|ts|vs))\b|[\d.,]+-fold"
+    return Markup(re.sub(form, r'<span class="together">\g<0></span>', str(escape(sentence))))

@@ -13,6 +13,7 @@ from priorshift.solvers._linear import (
     condition_number,
     invert,
     is_singular,
+    singular_range,
     solve_linear,
     undetermined,
 )
@@ -29,36 +30,3 @@ from priorshift.solvers._published import (
 from priorshift.solvers._simplex import clip_to_simplex, project_simplex
 from priorshift.solvers._solution import ADVICE, Solution, Solutions, Status
 from priorshift.solvers._variational import dirichlet_posterior
-
-__all__ = [
-    "ADVICE",
-    "GRADIENT_TOLERANCE",
-    "LBFGS_STEPS",
-    "NO_LIKELIHOOD",
-    "PUBLISHED",
-    "Mixture",
-    "Mixtures",
-    "Published",
-    "Solution",
-    "Solutions",
-    "Status",
-    "clip_to_simplex",
-    "condition_number",
-    "dirichlet_posterior",
-    "evident_variance",
-    "expectation_maximisation",
-    "gradient_ascent",
-    "invert",
-    "is_singular",
-    "maximise",
-    "maximise_by_group",
-    "maximise_jointly",
-    "nearest_mixtures",
-    "project_simplex",
-    "regularised_ratio",
-    "released_lbfgs",
-    "shrunk_least_squares",
-    "simplex_least_squares",
-    "solve_linear",
-    "undetermined",
-]

@@ -14,7 +14,8 @@ EM's steps are extrapolated in pairs (SQUAREM, Varadhan and Roland, 2008), never
 likelihood. Where Newton's matrix is too large or its steps do not help, the interior point of
 `_interior_point` takes over; for very many classes it forms no matrix. Many problems at once take
 its steps from the start, with one batch of K x K systems per step; the few that rounding stops
-early are solved alone.
+early are solved alone. Groups may share their rows, such as a confusion matrix, or each have their
+own, such as posteriors (`maximise_by_group`).
 """
 
 from dataclasses import fields
@@ -23,7 +24,11 @@ from typing import overload
 import numpy as np
 
 from priorshift._typing import Floats, Indices, Vector
-from priorshift.border import is_sparse, map_rows, single_threaded_blas
+from priorshift.border import (
+    is_wide,
+    map_rows,
+    single_threaded_blas,
+)
 from priorshift.solvers._interior_point import (
     COARSE_GAP,
     MANY_CLASSES,
@@ -112,7 +117,7 @@ def maximise(
 def _maximise(problem: Mixture, p: Vector, tol: float, max_iter: int) -> Solution:
     curvature = Curvature(problem)
     vertex = curvature.exact
-    if is_sparse(problem.A) and problem.n_classes > MANY_CLASSES:
+    if is_wide(problem.A, MANY_CLASSES):
         curvature = MatrixFree(problem)
         point, n_iter = leap(problem, p, tol, max_iter)
     else:  # Newton's matrix may cost a few passes, or many

@@ -9,8 +9,6 @@ over p and the columns of C in the simplex. It is concave in p for a given C and
 p, but not in both: the result is a stationary point, the one that validation's matrix leads to.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from priorshift._typing import Vector
@@ -28,37 +26,6 @@ EXACT = 1e-9
 """A change of p, in L1, that rounding alone explains."""
 
 
-class JointProblem(NamedTuple):
-    """Validation counts V (K, K), target counts n (K,) and hyper-prior alpha (K,)."""
-
-    V: Vector
-    n: Vector
-    alpha: Vector
-
-    def priors(self, C: Vector, start: Vector) -> Solution:
-        """Return the best priors for a given C, certified."""
-        problem = Mixture.of(C, weights=self.n, alpha=self.alpha)
-        return maximise(problem, tol=INNER_TOL, start=start)
-
-    def confusion(self, C: Vector, p: Vector) -> Vector:
-        """Take one EM step in C: share out target decisions by class, and count them too."""
-        return _columns(self.V + self.attributed(C, p))
-
-    def attributed(self, C: Vector, p: Vector) -> Vector:
-        """Return the expected target decisions of each class, n_d p_k C_dk / (Cp)_d."""
-        mixed = C @ p
-        share = np.divide(self.n, mixed, out=np.zeros_like(mixed), where=mixed > 0)
-        return share[:, None] * C * p
-
-    def objective(self, C: Vector, p: Vector) -> float:
-        """Return the log-likelihood, up to a constant; cells without counts are left out."""
-        mixed, excess = C @ p, self.alpha - 1
-        told = (self.n > 0) & (mixed > 0)
-        value = self.n[told] @ np.log(mixed[told])
-        value += self.V[self.V > 0] @ np.log(C[self.V > 0])
-        return float(value + excess[excess != 0] @ np.log(p[excess != 0]))
-
-
 def maximise_jointly(
     V: Vector, n: Vector, alpha: Vector, *, tol: float, max_iter: int, start: Vector
 ) -> tuple[Vector, Solution]:
@@ -66,37 +33,44 @@ def maximise_jointly(
 
     It ends when the priors are within about `tol` in L1 of where they are heading.
     """
-    problem = JointProblem(V, n, alpha)
+
+    def best_priors(C: Vector, start: Vector) -> Vector:
+        problem = Mixture.of(C, weights=n, alpha=alpha)
+        return maximise(problem, tol=INNER_TOL, start=start).value
+
+    def objective(C: Vector, p: Vector) -> float:  # cells without counts are left out
+        mixed, excess = C @ p, alpha - 1
+        told = (n > 0) & (mixed > 0)
+        value = n[told] @ np.log(mixed[told])
+        value += V[V > 0] @ np.log(C[V > 0])
+        return float(value + excess[excess != 0] @ np.log(p[excess != 0]))
+
     C = _columns(V)
-    p = problem.priors(C, start).value
+    p = best_priors(C, start)
     n_iter, last, distance = 1, np.inf, np.inf
     passed: list[Vector] = [C]
     while n_iter < max_iter and distance > tol:
-        C = problem.confusion(C, p)
-        new = problem.priors(C, p).value
+        # an EM step in C: share out target decisions by class, and count them too
+        mixed = C @ p
+        share = np.divide(n, mixed, out=np.zeros_like(mixed), where=mixed > 0)
+        C = _columns(V + share[:, None] * C * p)
+        new = best_priors(C, p)
         change = float(np.abs(new - p).sum())
         p, n_iter = new, n_iter + 1
-        distance, last = _to_go(change, last), change
+        # how far p still moves if steps keep shrinking by the same factor; a single step does not
+        # tell, unless it led nowhere
+        rate = change / last if np.isfinite(last) else 1.0
+        distance = change * max(rate / (1 - rate), 1.0) if rate < 1 else np.inf
+        distance, last = 0.0 if change <= EXACT else distance, change
         passed.append(C)
         if len(passed) == STEPS_TO_LEAP and tol < distance and n_iter < max_iter:
             ahead = extrapolate(*passed[-3:])
-            of_ahead = problem.priors(ahead, p).value
-            if problem.objective(ahead, of_ahead) >= problem.objective(C, p):
+            of_ahead = best_priors(ahead, p)
+            if objective(ahead, of_ahead) >= objective(C, p):
                 C, p = ahead, of_ahead
             passed, last, n_iter = [C], np.inf, n_iter + 1
     status: Status = "stationary" if distance <= tol else "not_converged"
-    return C, Solution(p, status, None, n_iter, problem.objective(C, p))
-
-
-def _to_go(change: float, last: float) -> float:
-    """Predict how far p still moves if steps keep shrinking by the same factor.
-
-    A single step does not tell, unless it led nowhere.
-    """
-    if change <= EXACT:
-        return 0.0
-    rate = change / last if np.isfinite(last) else 1.0
-    return change * max(rate / (1 - rate), 1.0) if rate < 1 else np.inf
+    return C, Solution(p, status, None, n_iter, objective(C, p))
 
 
 def _columns(counts: Vector) -> Vector:

@@ -162,22 +162,20 @@ def _balance_norms(J: Vector, q: Vector, penalty: float) -> tuple[Vector, float,
     norm = float(np.linalg.norm(G, 2))
     low, high = np.log(SMALLEST_RIDGE * norm), np.log(norm)
     if imbalance(low) >= 0:  # the equations can be solved exactly, and that outweighs the penalty
-        return _interpolate(J, q, penalty, found[low]), float(np.exp(low)), n_steps
+        # meet Jw = q as far as the positive entries can: near w or, more exactly, as near 1
+        w = found[low]
+        free, candidates = w > FREE, [w]
+        for moved in (w.copy(), free.astype(np.float64)):
+            moved[free] -= solve_linear(J[:, free], J @ moved - q)
+            if (moved >= 0).all():
+                candidates.append(moved)
+        best = min(candidates, key=lambda candidate: _objective(J, q, penalty, candidate))
+        return best, float(np.exp(low)), n_steps
     while imbalance(high) < 0 and high < np.log(LARGEST_RIDGE * norm):
         high += np.log(100.0)
     root = brentq(imbalance, low, high, xtol=1e-7) if imbalance(high) > 0 else high
     imbalance(root)
     return found[root], float(np.exp(root)), n_steps
-
-
-def _interpolate(J: Vector, q: Vector, penalty: float, w: Vector) -> Vector:
-    """Meet Jw = q as far as the positive entries can: near w or, more exactly, as near 1."""
-    free, candidates = w > FREE, [w]
-    for moved in (w.copy(), free.astype(np.float64)):
-        moved[free] -= solve_linear(J[:, free], J @ moved - q)
-        if (moved >= 0).all():
-            candidates.append(moved)
-    return min(candidates, key=lambda candidate: _objective(J, q, penalty, candidate))
 
 
 def _dual_bound(J: Vector, q: Vector, penalty: float, w: Vector, kappa: float) -> float:
@@ -297,11 +295,7 @@ def nearest_mixtures(A: Vector, B: Vector, start: Vector) -> Vector:
     scale = 1 / np.sqrt(np.where(squares > ROUNDING**2, squares, 1.0))[:, None]
     G, H = scale * G * scale.T, scale * H
     step = 1 / max(float(np.linalg.eigvalsh(G)[-1]), ROUNDING**2)
-    return _descend(G, H, scale, step, start)
-
-
-def _descend(G: Vector, H: Vector, scale: Vector, step: float, start: Vector) -> Vector:
-    """Take Nesterov's steps in u = p / scale; problems that are solved drop out."""
+    # Nesterov's steps in u = p / scale; problems that are solved drop out
     solved, left = np.empty(H.shape), np.arange(H.shape[1])
     u = ahead = np.broadcast_to(start[:, None] / scale, H.shape)
     momentum = np.ones(left.size)

@@ -7,7 +7,8 @@ would not be sparse, LSMR (Fong and Saunders, 2011) finds the pseudo-inverse's s
 """
 
 import warnings
-from collections.abc import Callable
+from functools import singledispatch
+from typing import Any
 
 import numpy as np
 from scipy.linalg.lapack import dgecon, dgetrf
@@ -16,6 +17,7 @@ from scipy.sparse.linalg import LinearOperator, lsmr, onenormest, splu
 from priorshift._typing import Mask, Vector
 from priorshift.border import SparseBlock
 from priorshift.exceptions import ConvergenceWarning, warn_user
+from priorshift.solvers._mixture import Solver
 
 MOST_SCORES = 200
 """Cells of a class, on average, up to which factors stay sparse."""
@@ -34,7 +36,8 @@ LARGEST_CONDITION = 1e13
 """Beyond it, a matrix counts as singular."""
 
 
-def condition_number(M: Vector | SparseBlock) -> float:
+@singledispatch
+def condition_number(M: Any) -> float:
     """Return the ratio of the largest to the smallest singular value, infinite when singular.
 
     Examples
@@ -43,14 +46,26 @@ def condition_number(M: Vector | SparseBlock) -> float:
     >>> round(condition_number(np.array([[0.8, 0.2], [0.2, 0.8]])), 3)
     1.667
     """
-    if isinstance(M, SparseBlock):
-        return sparse_condition(M)
+    largest, smallest = singular_range(M)
+    return largest / smallest if smallest else np.inf
+
+
+def singular_range(M: Vector) -> tuple[float, float]:
+    """Return the largest and the smallest singular value, 0 if that is rounding error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [round(one, 3) for one in singular_range(np.array([[0.8, 0.2], [0.2, 0.8]]))]
+    [1.0, 0.6]
+    """
     values = np.linalg.svd(M, compute_uv=False)
-    smallest = float(values[-1]) if M.shape[0] >= M.shape[1] else 0.0
-    return float(values[0]) / smallest if smallest > _cutoff(M) * values[0] else np.inf
+    full = M.shape[0] >= M.shape[1] and values[-1] > _cutoff(M) * values[0]
+    return float(values[0]), float(values[-1]) if full else 0.0
 
 
-def solve_linear(M: Vector | SparseBlock, q: Vector) -> Vector:
+@singledispatch
+def solve_linear(M: Any, q: Vector) -> Vector:
     """Return `M^-1 q`, by the pseudo-inverse where M is singular or not square.
 
     Examples
@@ -59,8 +74,6 @@ def solve_linear(M: Vector | SparseBlock, q: Vector) -> Vector:
     >>> solve_linear(np.array([[0.8, 0.2], [0.2, 0.8]]), np.array([1.0, 0.0]))
     array([ 1.33333333, -0.33333333])
     """
-    if isinstance(M, SparseBlock):
-        return solve_sparse(M, q)
     if M.shape[0] == M.shape[1] and np.isfinite(condition_number(M)):
         solution = np.linalg.solve(M, q)
     else:
@@ -89,10 +102,9 @@ def invert(C: Vector) -> Vector:
     return np.linalg.pinv(C, rcond=limit).astype(np.float64, copy=False)
 
 
-def is_singular(M: Vector | SparseBlock) -> bool:
+@singledispatch
+def is_singular(M: Any) -> bool:
     """Tell whether some columns of M are mixtures of others, at the price of one factorisation.
-
-    Of a sparse matrix only what its empty rows tell: fewer rows than columns.
 
     Examples
     --------
@@ -100,8 +112,6 @@ def is_singular(M: Vector | SparseBlock) -> bool:
     >>> is_singular(np.array([[0.8, 0.2], [0.2, 0.8]])), is_singular(np.full((2, 2), 0.5))
     (False, True)
     """
-    if isinstance(M, SparseBlock):
-        return int(np.count_nonzero(M.squares())) < M.shape[1]
     if M.shape[0] == M.shape[1]:
         factors, _, failed = dgetrf(M)
         inverse_condition, _ = dgecon(factors, float(np.abs(M).sum(axis=0).max()))
@@ -110,7 +120,14 @@ def is_singular(M: Vector | SparseBlock) -> bool:
     return bool(np.isinf(condition_number(M)))
 
 
-def undetermined(M: Vector) -> Mask:
+@is_singular.register
+def _(M: SparseBlock) -> bool:
+    """Tell what empty rows tell: fewer rows than columns."""
+    return int(np.count_nonzero(M.squares())) < M.shape[1]
+
+
+@singledispatch
+def undetermined(M: Any) -> Mask:
     """Tell which unknowns of `M x = q` may change while q stays: those that its null space moves.
 
     Examples
@@ -130,9 +147,13 @@ def _cutoff(M: Vector) -> float:
     return max(M.shape) * float(np.finfo(np.float64).eps)
 
 
-Solve = Callable[[Vector], Vector]
+@undetermined.register
+def _(M: SparseBlock) -> Mask:
+    """Name none: it would take a dense decomposition."""
+    return np.zeros(M.shape[1], dtype=bool)
 
 
+@solve_linear.register
 def solve_sparse(M: SparseBlock, q: Vector) -> Vector:
     """Return the solution of `M x = q`, that of least squares where M is singular or not square.
 
@@ -153,9 +174,18 @@ def solve_sparse(M: SparseBlock, q: Vector) -> Vector:
             x += solve(q - M @ x)  # once more for what rounding left
             if np.linalg.norm(q - M @ x) <= RESIDUAL * np.linalg.norm(q):
                 return x
-    return _least_squares(M, q)
+    x, stopped, n_iter, *_ = _lsmr(M, q)
+    if stopped == 7:
+        warn_user(
+            f"the equations of {M.shape[1]} classes are not solved after {n_iter} steps, which go "
+            "no further: the confusion matrix hardly tells some classes apart. Methods that "
+            "maximise a likelihood need no inverse.",
+            ConvergenceWarning,
+        )
+    return x
 
 
+@condition_number.register
 def sparse_condition(M: SparseBlock) -> float:
     """Estimate the condition number in the 1-norm, infinite where M is singular.
 
@@ -174,22 +204,22 @@ def sparse_condition(M: SparseBlock) -> float:
         return np.inf
     if M.shape[0] > M.shape[1] or M.csr.nnz > MOST_SCORES * M.shape[1]:
         drawn = np.random.default_rng(0).standard_normal(M.shape[0])
-        return _finite(float(_lsmr(M, drawn)[6]))
-    solve, across = _factorised(M), _factorised(M.T)
-    if solve is None or across is None:
-        return np.inf
-    operator = LinearOperator(M.shape, matvec=solve, rmatvec=across, dtype=np.dtype(np.float64))
-    itself = LinearOperator(
-        M.shape, matvec=M.__matmul__, rmatvec=M.T.__matmul__, dtype=np.dtype(np.float64)
-    )
-    return _finite(float(onenormest(operator)) * float(onenormest(itself)))
-
-
-def _finite(condition: float) -> float:
+        condition = float(_lsmr(M, drawn)[6])
+    else:
+        solve, across = _factorised(M), _factorised(M.T)
+        if solve is None or across is None:
+            return np.inf
+        inverse = _operator(M.shape, solve, across)
+        itself = _operator(M.shape, M.__matmul__, M.T.__matmul__)
+        condition = float(onenormest(inverse)) * float(onenormest(itself))
     return condition if condition < LARGEST_CONDITION else np.inf
 
 
-def _factorised(M: SparseBlock) -> Solve | None:
+def _operator(shape: tuple[int, ...], matvec: Solver, rmatvec: Solver) -> LinearOperator:
+    return LinearOperator(shape, matvec=matvec, rmatvec=rmatvec, dtype=np.dtype(np.float64))
+
+
+def _factorised(M: SparseBlock) -> Solver | None:
     """Return what solves with M, or None where it is singular, not square or too full."""
     if M.shape[0] != M.shape[1] or M.csr.nnz > MOST_SCORES * M.shape[1]:
         return None
@@ -214,21 +244,7 @@ def _factorised(M: SparseBlock) -> Solve | None:
     return with_rest
 
 
-def _least_squares(M: SparseBlock, q: Vector) -> Vector:
-    x, stopped, n_iter, *_ = _lsmr(M, q)
-    if stopped == 7:
-        warn_user(
-            f"the equations of {M.shape[1]} classes are not solved after {n_iter} steps, which go "
-            "no further: the confusion matrix hardly tells some classes apart. Methods that "
-            "maximise a likelihood need no inverse.",
-            ConvergenceWarning,
-        )
-    return x
-
-
 def _lsmr(M: SparseBlock, q: Vector) -> tuple[Vector, int, int, float, float, float, float]:
-    across = M.T  # in compressed rows, whose products are the faster ones
-    operator = LinearOperator(
-        M.shape, matvec=M.__matmul__, rmatvec=across.__matmul__, dtype=np.dtype(np.float64)
-    )
+    # the transpose in compressed rows, whose products are the faster ones
+    operator = _operator(M.shape, M.__matmul__, M.T.__matmul__)
     return lsmr(operator, q, atol=ACCURACY, btol=ACCURACY, conlim=0, maxiter=MOST_STEPS)

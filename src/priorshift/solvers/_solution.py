@@ -48,11 +48,6 @@ class Solution:
     objective: float | None = None
     adapts_to: Vector | None = None
 
-    @property
-    def certificate(self) -> dict[str, Any]:
-        """What is known about the value: status, gap, n_iter and more, by name."""
-        return {name: of for name, of in vars(self).items() if name != "value"}
-
     @classmethod
     def judged(
         cls, value: Vector, gap: float, tol: float, n_iter: int, objective: float | None

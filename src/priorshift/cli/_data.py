@@ -1,0 +1,718 @@
+"""From files to what the library takes: every command opens its data here."""
+
+import csv
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from functools import cached_property
+from pathlib import Path
+from shutil import copyfileobj
+from typing import Any, cast
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from priorshift._typing import Labels, Mask, Vector
+from priorshift.adapt import Adapter
+from priorshift.assessment import Assessment, Verdicts, assess, following
+from priorshift.border import (
+    SAMPLE_SEED,
+    SUM_TOLERANCE,
+    Predictions,
+    are_whole,
+    as_decisions,
+    as_text,
+    common_classes,
+    explain_classes,
+    find_class_columns,
+    is_array,
+    judged_rows,
+    misspelt,
+    read_decisions,
+    read_joined,
+    read_labels,
+    rounding,
+    sample_sentence,
+    settle_classes,
+    some,
+)
+from priorshift.border import Columns as TableColumns
+from priorshift.cli._console import note
+from priorshift.cli._dask import connect
+from priorshift.cli._options import Request, was_typed
+from priorshift.cli._priors import names_in_pairs, read_costs, read_priors
+from priorshift.cli._read import (
+    Columns,
+    has_label,
+    lacks,
+    lacks_numbers,
+    match_labels,
+    names_of,
+    read_cells,
+    read_decided,
+    read_rows,
+    require_labels,
+    say_no_labels,
+    text_labels,
+)
+from priorshift.estimators import (
+    NoAdaptation,
+    PriorEstimate,
+    PriorEstimator,
+    get_estimator,
+    traits_of,
+)
+from priorshift.files import ClassView, KeptRows, PredictionFile, open_predictions
+from priorshift.groups import read_groups
+from priorshift.solvers import ADVICE
+
+CONFIDENCE_LEVEL = 0.95
+"""Of the intervals of an assessment, unless another is asked for."""
+
+NPZ_KEYS = ("y_proba", "logits", "classes", "source_priors", "priorshift.adapted")
+"""Arrays of an npz file that are no columns."""
+
+
+@dataclass(frozen=True)
+class Data:
+    """Checked inputs; class names are text.
+
+    Attributes
+    ----------
+    request : Request
+        What the user named.
+    classes : ndarray of shape (n_classes,)
+    files : tuple of PredictionFile
+        Validation, if there is one, and the target.
+    columns : tuple of str or None
+        Class columns in the order of `classes`, if they have names.
+    y_proba_val : Predictions or None
+    y_val : ndarray or None
+        Validation, if there is one.
+    source_priors, source_label_priors, known_priors : ndarray of shape (n_classes,) or None
+    adapter : Adapter or None
+        What to apply instead of an estimate.
+    client : distributed.Client or None
+        Of the Dask cluster that goes through the target.
+    """
+
+    request: Request
+    classes: Labels
+    files: tuple[PredictionFile, ...]
+    columns: Columns
+    y_proba_val: Predictions | None = None
+    y_val: Labels | None = None
+    source_priors: Vector | None = None
+    source_label_priors: Vector | None = None
+    known_priors: Vector | None = None
+    adapter: Adapter | None = None
+    client: Any = None
+    made: dict[Any, Any] = field(default_factory=dict)
+    """What was fitted and assessed already, by method: both are done once."""
+
+    @property
+    def target(self) -> PredictionFile:
+        """The file to adapt."""
+        return self.files[-1]
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What `fit` is told beside the data."""
+        return {
+            "source_priors": self.source_priors,
+            "source_label_priors": self.source_label_priors,
+            "classes": self.classes,
+        }
+
+    def validation(self, what: str) -> tuple[Predictions, Labels]:
+        """Return predictions and labels of validation, which something needs."""
+        if self.y_proba_val is None or self.y_val is None:
+            raise click.UsageError(f"{what} needs --validation.")
+        return self.y_proba_val, self.y_val
+
+    @property
+    def aim(self) -> dict[str, Any]:
+        """What adapting is to improve, as `assess` and Auto take it."""
+        return {"costs": self.costs, "goal": self.request.goal}
+
+    @cached_property
+    def costs(self) -> Vector | None:
+        """What errors cost, if the user or the adapter says so."""
+        if self.adapter is not None:
+            return self.adapter.costs
+        text = self.request.costs
+        return None if text is None else read_costs(text, self.classes)
+
+    @cached_property
+    def rows(self) -> Predictions:
+        """The target's probabilities or decisions, checked once; a table if the file is large."""
+        if self.request.predicted_column is not None:
+            decided, where = read_decided(self.target, self.request.predicted_column)
+            return as_decisions(match_labels(decided, self.classes, where), self.classes)
+        return read_rows(self.target, self.columns, self.files, self.client)
+
+    def rows_in_memory(self) -> Predictions:
+        """Return the target's probabilities as an array."""
+        if self.request.predicted_column is not None:
+            return self.rows
+        return read_rows(self.target, self.columns, self.files, in_memory=True)
+
+    @property
+    def n_target(self) -> int | None:
+        """How many rows the target has, if that is known without reading it once more."""
+        return self.rows.shape[0] if "rows" in vars(self) else self.target.n_rows()
+
+    def target_labels(self) -> NDArray[np.object_] | None:
+        """Read the target's labels, if it has any; None stands for those that are unknown.
+
+        Only in a column or a file that the user named for it may some be unknown.
+        """
+        if self.request.target_labels is not None:
+            return _labels_by_row(self.request.target_labels, self.rows.shape[0], self.classes)
+        raw, where = self.target.labels(), f"{self.target.label_column!r} in {self.target.where}"
+        if self.request.target_label_column is not None:
+            if raw is None:
+                raise ValueError(f"there is no {where}; see --target-label-column.")
+            known = has_label(raw, self.classes)
+            labels = np.full(raw.size, None, dtype=object)
+            if known.any():
+                text = text_labels(np.array(raw[known].tolist()), None, where)
+                labels[known] = match_labels(text, self.classes, where)
+            return labels if known.any() else None
+        if raw is None:
+            return None
+        try:
+            text = text_labels(raw, None, where)
+            return match_labels(text, self.classes, where).astype(object)
+        except ValueError as error:
+            note(f"The target's labels are not used: {error}")
+            return None
+
+    def fit(self, method: str) -> PriorEstimator:
+        """Fit a method, once, to validation or to what is known of the source."""
+        if ("fit", method) in self.made:
+            return cast("PriorEstimator", self.made["fit", method])
+        estimator = get_estimator(self.suitable(method))
+        if self.aim.keys() <= estimator.get_params().keys():
+            estimator.set_params(**self.aim)
+        try:
+            self.made["fit", method] = estimator.fit(self.y_proba_val, self.y_val, **self.given)
+        except ValueError:
+            if self.y_proba_val is not None:
+                raise
+            raise click.UsageError(
+                f"{method} needs --validation here; em and map need only --source-priors, "
+                "ppi only --target-label-column."
+            ) from None
+        return estimator
+
+    def suitable(self, method: str) -> str:
+        """Return the method; for decisions, CM-L in place of a default that needs probabilities."""
+        default = self.request.predicted_column is not None and not was_typed("method")
+        return "cm-l" if default and traits_of(method).needs_probabilities else method
+
+    def assess(self, method: str) -> Assessment | None:
+        """Weigh all evidence, once; None without validation, or where the priors are known."""
+        if self.y_proba_val is None or self.y_val is None or self.known_priors is not None:
+            return None
+        history = self.request.history_column
+        if method not in self.made:
+            self.made[method] = assess(
+                self.y_proba_val,
+                self.y_val,
+                self.rows,
+                method=self.fit(method),
+                y_target=self.target_labels(),
+                groups_val=None
+                if history is None
+                else read_group_column(self.files[0], history, "--history-column"),
+                assume_prior_shift=self.request.assume_prior_shift,
+                confidence_level=self.request.confidence_level or CONFIDENCE_LEVEL,
+                **self.aim,
+                **self.given,
+            )
+        return cast("Assessment", self.made[method])
+
+    def verdicts(self) -> Verdicts | None:
+        """Return what gives a verdict on each part of the target; None without validation."""
+        if self.y_proba_val is None or self.y_val is None:
+            return None
+        return Verdicts(self.y_proba_val, self.y_val, self.source_label_priors)
+
+    def estimate(self, method: str) -> PriorEstimate:
+        """Estimate the target priors, or return those that are known or that an adapter carries."""
+        if self.adapter is not None:
+            return _estimate_in(self.adapter, self.classes)
+        if self.known_priors is not None:
+            return self._known()
+        found, estimator, asked = self.assess(method), self.fit(method), self.request.interval
+        uses_labels = estimator.target_labels != "unused"
+        # a method that can do without labels uses those that the user named for it only: others
+        # may be there to judge it by
+        named = self.request.target_label_column is not None
+        if found is not None and not (uses_labels and not named):
+            estimate, kind = found.estimate, asked.get("interval_method", "auto")
+            # of all rows, and nothing taken away by a verdict to leave predictions alone
+            # or of the sample that a method which decides by itself looks at as well
+            complete = found.rows_looked_at == found.n_target or estimate.decision is not None
+            complete &= estimate.strength > 0 or estimate.decision is not None
+            if complete and not asked:
+                return _without_interval(estimate)
+            if complete and estimate.interval is not None and kind == "auto":
+                return estimate
+        if uses_labels and (named or estimator.target_labels == "required"):
+            labels = self.target_labels()
+            if labels is None and estimator.target_labels == "required":
+                raise click.UsageError(
+                    f"{estimator.name} needs labels of some target rows; name their column with "
+                    "--target-label-column."
+                )
+            if labels is not None:
+                return estimator.estimate(self.rows, random_state=0, y_target=labels, **asked)
+        if not asked or is_array(self.rows.values):
+            return estimator.estimate(self.rows, random_state=0, **asked)
+        if not estimator.needs_rows:
+            return estimator.estimate(self.rows, random_state=SAMPLE_SEED, **asked)
+        sample = sample_of(self.rows, "The interval is that of")  # wider than that of all rows
+        bounds = estimator.estimate(sample, random_state=SAMPLE_SEED, **asked)
+        return with_bounds(estimator.estimate(self.rows), bounds)
+
+    def _known(self) -> PriorEstimate:
+        """Return the priors that the user gave."""
+        source, origin = self.source_priors, "given"
+        if source is None and self.y_proba_val is not None:
+            fitted = NoAdaptation().fit(self.y_proba_val, self.y_val, **self.given)
+            source, origin = fitted.source_priors_, fitted.source_priors_from_
+        if source is None or self.known_priors is None:
+            raise click.UsageError(
+                "--known-priors need the priors that the model was trained under: give "
+                "--source-priors, or --validation drawn as the training set was."
+            )
+        return PriorEstimate("known", self.classes, self.known_priors, source, origin, "direct")
+
+
+# Estimates
+
+
+def as_advised(shift: PriorEstimate, found: Assessment | None) -> PriorEstimate:
+    """Return an estimate as `adapt` applies it: one that decides by itself follows the verdict."""
+    return shift if found is None or shift.decision is None else following(shift, found.action)
+
+
+def with_bounds(found: PriorEstimate, bounds: PriorEstimate) -> PriorEstimate:
+    """Return an estimate with the interval of another, widened to hold it."""
+    if bounds.interval is None:
+        return found
+    lower, upper = bounds.interval.T
+    return replace(
+        found,
+        interval=np.column_stack([lower.clip(max=found.priors), upper.clip(min=found.priors)]),
+        standard_error=bounds.standard_error,
+        confidence_level=bounds.confidence_level,
+        interval_method=bounds.interval_method,
+        estimand=bounds.estimand,
+        simultaneous=bounds.simultaneous,
+    )
+
+
+def _without_interval(found: PriorEstimate) -> PriorEstimate:
+    """Return an estimate whose interval nobody asked for."""
+    return replace(
+        found,
+        interval=None,
+        standard_error=None,
+        confidence_level=None,
+        interval_method=None,
+        estimand=None,
+        simultaneous=None,
+    )
+
+
+def _estimate_in(adapter: Adapter, classes: Labels) -> PriorEstimate:
+    """Return the estimate that an adapter carries, as far as it tells."""
+    known = adapter.provenance
+    status = known.get("status")
+    return PriorEstimate(
+        str(known.get("method", "adapter")),
+        classes,
+        adapter.priors,
+        adapter.source_priors,
+        str(known.get("source_priors_from", "given")),
+        status if status in ADVICE else "direct",
+        calibrator=adapter.calibration,
+        strength=adapter.strength,
+    )
+
+
+def sample_of(rows: Predictions, what: str) -> Predictions:
+    """Return an array as it is, and rows drawn from a table; tell what they are for."""
+    if is_array(rows.values):
+        return rows
+    sample = judged_rows(rows.values)
+    if sentence := sample_sentence(what, sample.shape[0], rows.shape[0]):
+        note(sentence)
+    return Predictions.from_checked(sample)
+
+
+# Files
+
+
+@contextmanager
+def open_data(request: Request) -> Iterator[Data]:
+    """Open the files, settle the classes, read validation and priors."""
+    with _without_stdin(request) as request, connect(request.dask) as client:
+        if request.adapter is not None:
+            yield _for_adapter(request, Adapter.from_json(request.adapter))
+            return
+        paths = [path for path in (request.validation, request.target) if path is not None]
+        opened = [open_file(path, request) for path in paths]
+        validation = opened[0] if request.validation is not None else None
+        raw, where = None, ""
+        if validation is not None:
+            raw, where = _validation_labels(validation, request)
+        if request.predicted_column is not None:
+            data = _read_decisions(request, opened, raw, where)
+        else:
+            data = replace(_read_probabilities(request, opened, raw, where), client=client)
+        named: dict[str, Any] = {}
+        for option in ("source_priors", "source_label_priors", "known_priors"):
+            if (text := getattr(request, option)) is not None:
+                name = f"--{option.replace('_', '-')}"
+                named[option] = read_priors(text, data.classes, name, logits=request.logits)
+        stored = validation is not None and not validation.is_table
+        if stored and not {"source_priors", "source_label_priors"} & set(named):
+            assert validation is not None
+            if validation.vector("source_priors") is not None:
+                path = str(validation.path)
+                named["source_priors"] = read_priors(path, data.classes, "--source-priors")
+        yield replace(data, **named)
+
+
+@contextmanager
+def _without_stdin(request: Request) -> Iterator[Request]:
+    """Put CSV from stdin into a temporary file, as it is read more than once."""
+    names = ("validation", "target", "labels")
+    dashed = [name for name in names if getattr(request, name) == Path("-")]
+    if not dashed:
+        yield request
+        return
+    if len(dashed) > 1:
+        raise click.UsageError(f"only one of --{' and --'.join(dashed)} can be stdin (-).")
+    with tempfile.TemporaryDirectory(prefix="priorshift-") as folder:
+        path = Path(folder) / "stdin.csv"
+        with path.open("wb") as stream:
+            copyfileobj(sys.stdin.buffer, stream)
+        changed: dict[str, Any] = {dashed[0]: path, "stdin": path}
+        yield replace(request, **changed)
+
+
+def open_file(path: Path, request: Request) -> PredictionFile:
+    """Open a file, and tell what was assumed of it."""
+    column = request.label_column
+    if path == request.target and request.target_label_column is not None:
+        column = request.target_label_column
+    file = open_predictions(
+        path,
+        label_column=column,
+        logits=request.logits,
+        title="stdin" if path == request.stdin else "",
+        ignored=request.not_classes,
+        bounded=not request.any_size,
+    )
+    for remark in file.remarks:
+        note(remark)
+    if file.adapted is not None:
+        note(
+            f"Warning: {file.where} was adapted already, by priorshift {file.adapted}: its "
+            "predictions follow other priors than the classifier's. Use the predictions that it "
+            "was made from."
+        )
+    return file
+
+
+def open_like(path: Path, data: Data) -> PredictionFile:
+    """Open a further file of the target, with the classes and options of the data."""
+    file = open_file(path, data.request)
+    if data.request.predicted_column is not None:
+        return file
+    return by_class([file], data.classes.tolist(), data.request)[0][0]
+
+
+def _for_adapter(request: Request, adapter: Adapter) -> Data:
+    """Take the classes from an adapter; the target must have a column for each."""
+    columns = tuple(map(str, adapter.classes.tolist()))
+    opened = open_file(request.target, request)
+    (target,), _ = by_class([opened], columns, request)
+    names = columns if target.names is None else target.names
+    if missing := [name for name in columns if name not in names]:
+        raise ValueError(
+            f"{target.where} has no numeric column for {some(missing)}, a class of "
+            f"{request.adapter}; rename its columns ({some(names, 20)}), or use another adapter. "
+            f"{misspelt(target.header, columns)}".rstrip()
+        )
+    _tell_order((target,), columns)
+    return Data(request, np.array(columns), (target,), columns, adapter=adapter)
+
+
+def _read_probabilities(
+    request: Request, opened: Sequence[PredictionFile], raw: Any, where: str
+) -> Data:
+    """Settle which column is which class; read validation."""
+    known = names_of(None if raw is None else raw[~lacks(raw)]) or request.known_classes
+    if not known:  # priors as NAME=VALUE name classes too
+        given = (request.source_priors, request.source_label_priors, request.known_priors)
+        known = max(map(names_in_pairs, given), key=len)
+    files, columns = by_class(opened, known, request)
+    columns = columns or common_classes(files)
+    if columns is not None and set(request.known_classes) <= set(columns):
+        columns = request.known_classes or columns
+    if columns is not None and request.class_columns is None:
+        _tell_order(files, columns)
+        others = [file for file in files if set(file.names or columns) != set(columns)]
+        if any(file.kind == "logits" for file in others):
+            note(explain_classes(files, columns))
+    if request.drop_missing:
+        files, raw = _drop_missing(files, raw, lambda file: lacks_numbers(file, columns))
+        raw = None if raw is None else read_labels(raw, None, where)
+    y_proba_val, y_val = None, None
+    if raw is not None:
+        y_proba_val = read_rows(files[0], columns, files, in_memory=True)
+        y_val = text_labels(raw, y_proba_val.shape[0], where)
+    classes = name_classes(columns, files[0], raw)
+    if y_val is not None:
+        y_val = match_labels(y_val, classes, where, () if columns is None else files)
+    return Data(request, classes, files, columns, y_proba_val, y_val)
+
+
+def _read_decisions(
+    request: Request, opened: Sequence[PredictionFile], raw: Any, where: str
+) -> Data:
+    """Read decisions and labels of validation; all of them together name the classes.
+
+    Without validation, the decisions on the target do, and the labels that are known of it.
+    """
+    column, known = request.predicted_column or "", np.array(request.known_classes)
+    if raw is None and known.size:
+        return Data(request, known, tuple(opened), None)
+    if raw is None:
+        labels = opened[-1].labels()
+        if request.target_label_column is None or labels is None:
+            raise click.UsageError(
+                "decisions (--predicted-column) need --validation or, for the method ppi, labels "
+                "of some target rows: --target-label-column."
+            )
+        decided = np.unique(read_decided(opened[-1], column)[0])
+        found = as_text(np.array(labels[has_label(labels, decided)].tolist()))
+        with suppress(ValueError):  # tables write whole numbers beside missing ones with a point
+            found = as_text(found.astype(np.float64))
+        classes = np.unique(np.concatenate([decided, found])) if found.size else decided
+        return Data(request, classes, tuple(opened), None)
+    files: Sequence[PredictionFile] = opened
+    if request.drop_missing:
+        files, raw = _drop_missing(files, raw, lambda file: lacks(read_cells(file, column)))
+        raw = read_labels(raw, None, where)
+    decided, _ = read_decided(files[0], column)
+    y_val = text_labels(raw, decided.size, where)
+    classes, index, _ = read_decisions(decided, y_val, known if known.size else None)
+    rows = Predictions.from_decisions(index, classes.size)
+    return Data(request, classes, tuple(files), None, rows, y_val)
+
+
+def _drop_missing(
+    files: Sequence[PredictionFile], raw: Any, missing: Callable[[PredictionFile], Mask]
+) -> tuple[tuple[PredictionFile, ...], Any]:
+    """Leave out rows that lack predictions and, of validation, labels."""
+    kept = [
+        without_missing(file, missing(file), raw if at == 0 and len(files) > 1 else None)
+        for at, file in enumerate(files)
+    ]
+    if raw is not None and isinstance(kept[0], KeptRows):
+        raw = raw[kept[0].kept]
+    return tuple(kept), raw
+
+
+def without_missing(
+    file: PredictionFile, predictions: Mask, labels: NDArray[Any] | None = None
+) -> PredictionFile:
+    """Leave out rows without predictions or labels, and tell how many."""
+    unlabelled = np.zeros_like(predictions) if labels is None else lacks(labels) & ~predictions
+    parts = ((predictions, "without predictions"), (unlabelled, "without a label"))
+    counts = [f"{np.count_nonzero(rows):,} {what}" for rows, what in parts if rows.any()]
+    left_out = predictions | unlabelled
+    if counts:
+        n = np.count_nonzero(left_out)
+        note(f"{file.where}: left out {n:,} of {left_out.size:,} rows: {', '.join(counts)}.")
+    return KeptRows.of(file, ~left_out)
+
+
+# Columns
+
+
+def by_class(
+    opened: Sequence[PredictionFile], known: Sequence[str], request: Request
+) -> tuple[tuple[PredictionFile, ...], Columns]:
+    """Return files whose columns are called by their classes, and the classes that were chosen.
+
+    `known` are classes to look for: the labels of validation, or those of a saved state.
+    """
+    chosen, columns, positive = _chosen_columns(request, opened[0].header)
+    renormalise = request.renormalise
+    if chosen is not None:
+        views = (ClassView.of(file, None, renormalise=renormalise) for file in opened)
+        return tuple(views), chosen
+    far = rounding(len(known)) if renormalise and known else SUM_TOLERANCE
+    found = find_class_columns(opened, known, columns, positive, far)
+    if found.remark:
+        note(found.remark)
+    files = tuple(
+        ClassView.of(
+            file,
+            names if file.is_table else None,
+            binary=found.binary,
+            renormalise=renormalise and found.binary is None,
+        )
+        for file, names in zip(opened, found.columns, strict=True)
+    )
+    return files, None
+
+
+def _chosen_columns(
+    request: Request, header: Sequence[str]
+) -> tuple[Columns, Mapping[str, str] | None, str | None]:
+    """Read --class-columns and --positive-class: classes, or the column of each, or of one.
+
+    A header tells whether A=B is a column, or a class and its column.
+    """
+    text, positive = request.class_columns, request.positive_class
+    if text is None:
+        return None, None, positive
+    # as a line of CSV: a name with commas stands in quotes
+    names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
+    pairs = bool(names) and all("=" in n for n in names) and not set(names) <= set(header)
+    cut = [name.partition("=") for name in names]
+    columns = {name.strip(): column.strip() for name, _, column in cut} if pairs else {}
+    if positive is not None:
+        if len(names) != 1 or (pairs and positive not in columns):
+            raise click.UsageError(
+                "--positive-class is for one column; name it, and no other, with --class-columns."
+            )
+        return None, {positive: columns.get(positive, names[0])}, positive
+    wrong = ""
+    if pairs and len(set(columns.values())) < len(names):
+        wrong = "must name every class and every column once."
+    elif not pairs and (len(set(names)) < len(names) or len(names) < 2):
+        wrong = (
+            "must name two classes or more, each once. For one column of binary probabilities "
+            "write CLASS=COLUMN."
+        )
+    if wrong:
+        raise click.BadParameter(f"{text!r} {wrong}", param_hint="'--class-columns'")
+    if not pairs:
+        return tuple(names), None, None
+    return None, columns, next(iter(columns)) if len(names) == 1 else None
+
+
+def _tell_order(files: Sequence[PredictionFile], columns: Sequence[str]) -> None:
+    """Say what the data themselves cannot prove wrong."""
+    for file in files:
+        if file.names is None:
+            note(f"{file.where} does not name its columns; taken in the order {some(columns, 20)}.")
+
+
+def name_classes(columns: Columns, file: PredictionFile, labels: NDArray[Any] | None) -> Labels:
+    """Name the classes as text: by columns, else by labels, else by position."""
+    if columns is not None:
+        return np.array(columns)
+    numbers = labels
+    # "10" comes after "2" where all are whole numbers
+    kind = "u" if labels is None else labels.dtype.kind
+    if labels is not None and (kind not in "uf" or (kind == "f" and are_whole(labels))):
+        with suppress(ValueError, OverflowError):
+            numbers = labels.astype(np.int64)
+    rows = file.rows(None)
+    try:
+        return as_text(settle_classes(Predictions(rows), numbers))
+    except ValueError:
+        n_labels = 0 if numbers is None else np.unique(numbers).size
+        raise ValueError(
+            f"{file.where} has {rows.shape[1]} columns without names but {n_labels} distinct "
+            "labels; name the columns, in their order, with --class-columns."
+        ) from None
+
+
+# Labels and groups
+
+
+def _validation_labels(validation: PredictionFile, request: Request) -> tuple[Any, str]:
+    """Read the labels of validation, and say where they are from."""
+    file = validation if request.labels is None else open_file(request.labels, request)
+    label, raw = file.label_column, None
+    if request.labels is None:
+        raw = file.labels()
+    elif not file.header or label in file.header or request.label_column is None:
+        known = label if not file.header or label in file.header else None
+        label, raw = read_joined(_key_columns(validation), _key_columns(file), request.key, known)
+    if raw is None:
+        raise ValueError(say_no_labels(file))
+    where = f"{label!r} in {file.where}"
+    if not request.drop_missing:
+        require_labels(raw, validation if request.labels else file, where)
+        raw = read_labels(raw, None, where)
+    return raw, where
+
+
+def _key_columns(file: PredictionFile) -> TableColumns:
+    """Return the columns of a file that may be keys or labels: no index, and no predictions."""
+    names = [name for name in file.header if not (file.is_index(name) or name in NPZ_KEYS)]
+
+    def read(name: str) -> Any:
+        return file.labels() if name == file.label_column else file.vector(name)
+
+    return TableColumns(names, read, file.where)
+
+
+def read_group_column(file: PredictionFile, name: str, option: str) -> Labels:
+    """Read the group of each row: text, or whole numbers, so that week 10 comes after week 2."""
+    raw = file.vector(name)
+    if raw is None:
+        hint = "An npy file has none: use npz, csv or parquet."
+        if file.header:
+            close = get_close_matches(name, file.header, 1)
+            hint = f"Did you mean {close[0]!r}?" if close else f"It has {some(file.header)}."
+        raise ValueError(
+            f"{file.where} has no column {name!r}; name the column of the groups with {option}. "
+            f"{hint}"
+        )
+    try:
+        return read_groups(raw)
+    except ValueError as error:
+        raise ValueError(f"{name!r} in {file.where}: {error}") from None
+
+
+def _labels_by_row(path: Path, n_rows: int, classes: Labels) -> NDArray[np.object_]:
+    """Read a file that --rows-to-label wrote and a person filled in: `row`, from 1, and `label`."""
+    with path.open(newline="", encoding="utf-8-sig") as stream:
+        lines = list(csv.DictReader(stream))
+    if not lines or not {"row", "label"} <= lines[0].keys():
+        raise ValueError(
+            f"{path} must have the columns 'row' and 'label', as assess --rows-to-label writes "
+            f"them; it has {some(list(lines[0]) if lines else [])}."
+        )
+    labels = np.full(n_rows, None, dtype=object)
+    for at, line in enumerate(lines, 2):
+        cell, text = (line["label"] or "").strip(), (line["row"] or "").strip()
+        if cell and not (text.isdecimal() and 1 <= int(text) <= n_rows):
+            raise ValueError(
+                f"line {at} of {path} names row {text!r}; rows of the target are 1 to {n_rows:,}."
+            )
+        if cell:
+            labels[int(text) - 1] = cell
+    known = labels != None  # noqa: E711 - row by row
+    if not known.any():
+        raise ValueError(f"no row of {path} has a label yet; fill in the column 'label'.")
+    labels[known] = match_labels(labels[known].astype(str), classes, f"'label' in {path}")
+    return labels

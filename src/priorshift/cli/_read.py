@@ -1,0 +1,248 @@
+"""Predictions and labels of a file, checked: errors name the file, the row and the option."""
+
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from priorshift._typing import Floats, Labels, Mask
+from priorshift.adapt import reweight
+from priorshift.border import (
+    HEAD_ROWS,
+    LABEL_NAMES,
+    Block,
+    Predictions,
+    Rows,
+    as_text,
+    check_logits,
+    check_proba,
+    explain_classes,
+    is_array,
+    is_missing,
+    map_blocks,
+    map_reduce,
+    match_columns,
+    misspelt,
+    read_labels,
+    say_different,
+    some,
+    whole,
+)
+from priorshift.cli._dask import cluster_rows
+from priorshift.files import PredictionFile
+
+Columns = tuple[str, ...] | None
+
+IN_MEMORY_BYTES = 2**27
+"""Size of predictions up to which they are read at once: everything is quicker then."""
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """Turns a block of logits into probabilities; a class, because workers unpickle it."""
+
+    where: str
+
+    def __call__(self, logits: Floats) -> Floats:
+        checked = check_logits(logits, name=self.where).values
+        return reweight(checked, np.ones(checked.shape[1]), from_logits=True)
+
+
+def read_rows(
+    file: PredictionFile,
+    columns: Columns,
+    files: Sequence[PredictionFile] = (),
+    client: Any = None,
+    *,
+    in_memory: bool = False,
+) -> Predictions:
+    """Return checked probabilities, columns in class order; of a large file as a table.
+
+    `files` are all those whose classes were settled together, for a message that helps. With a
+    Dask client, its workers read the file.
+    """
+    rows = file.values(columns) if in_memory else file.rows(columns)
+    if columns is not None and len(columns) != rows.shape[1]:
+        raise ValueError(
+            f"{len(columns)} classes are named ({some(columns)}) but {file.where} has "
+            f"{rows.shape[1]} columns of predictions. {explain_classes(files, columns)}"
+        )
+    small = rows.size * rows.dtype.itemsize <= IN_MEMORY_BYTES
+    if small and client is None and not is_array(rows):
+        rows, in_memory = file.values(columns), True
+    shared = None if client is None else cluster_rows(as_proba(rows, file), file, client)
+    try:
+        if rows.shape[1] < 2:
+            raise ValueError(
+                f"{file.where} has one column of predictions; give one column per class."
+            )
+        proba = as_proba(rows, file) if shared is None else shared
+        checked = check_proba(proba, name=file.where, tables=True)
+    except ValueError as error:
+        raise ValueError(_say_what_is_wrong(error, rows, file, columns, files)) from None
+    # half precision is converted in blocks
+    return replace(checked, values=whole(checked.values)) if in_memory else checked
+
+
+def as_proba(rows: Rows, file: PredictionFile) -> Rows:
+    """Return rows of logits as probabilities."""
+    return map_blocks(Softmax(file.where), rows, rows.shape[1]) if file.kind == "logits" else rows
+
+
+def _say_what_is_wrong(
+    error: ValueError,
+    rows: Rows,
+    file: PredictionFile,
+    columns: Columns,
+    files: Sequence[PredictionFile],
+) -> str:
+    """Say why predictions are wrong: other classes, empty cells, perhaps logits."""
+    if columns is not None and len({frozenset(each.names or columns) for each in files}) > 1:
+        with suppress(ValueError):  # all numbers of each file make probabilities: they are classes
+            for each in files:
+                every = as_proba(each.rows(each.names), each)
+                check_proba(every, name=each.where, tables=True)
+            return say_different(files)
+    hint = ""
+    if 0 not in rows.shape:
+        missing, first, negative = zip(*map_reduce(_count_faults, rows), strict=True)
+        if n := sum(missing):
+            return (
+                f"{file.where} has no prediction in {n:,} of {rows.shape[0]:,} rows, first in "
+                f"{file.place(min(first))}; fill in the empty cells, or leave out such rows with "
+                "--drop-missing."
+            )
+        if any(negative) and file.kind == "proba":
+            hint = "Add --logits if these are logits. "
+    return f"{error} {hint}{explain_classes(files, columns)}".strip()
+
+
+def _count_faults(block: Block, rows: slice) -> list[tuple[int, int, bool]]:
+    """Count rows that lack numbers, and tell which is the first and whether any is negative."""
+    empty = np.flatnonzero(np.isnan(np.asarray(block)).any(axis=1))
+    first = rows.start + int(empty[0]) if empty.size else sys.maxsize
+    return [(empty.size, first, bool((block < 0).any()))]
+
+
+# Labels
+
+
+def lacks(raw: NDArray[Any]) -> Mask:
+    """Tell which cells hold nothing."""
+    return np.fromiter(
+        (is_missing(value) or (isinstance(value, str) and not value.strip()) for value in raw),
+        bool,
+        raw.size,
+    )
+
+
+def lacks_numbers(file: PredictionFile, columns: Columns) -> Mask:
+    """Tell which rows have an empty cell among their predictions."""
+    found: Mask = np.isnan(file.values(columns)).any(axis=1)  # type: ignore[assignment]
+    return found
+
+
+def has_label(raw: NDArray[Any], classes: Labels) -> Mask:
+    """Tell which rows have a label: no empty cell, and no -1 where that is no class."""
+    nothing = ("",) if "-1" in classes else ("", "-1", "-1.0")
+    cells = raw.astype(object)
+    return ~np.fromiter((is_missing(v) or str(v) in nothing for v in cells), bool, raw.size)
+
+
+def names_of(labels: Labels | None) -> tuple[str, ...]:
+    """Return the distinct labels as text."""
+    if labels is None:
+        return ()
+    return tuple(name for name in np.unique(as_text(labels)).tolist() if name)
+
+
+def require_labels(raw: NDArray[Any], file: PredictionFile, where: str) -> None:
+    """Refuse labels that are missing; say how many, and where the first is."""
+    empty = np.flatnonzero(lacks(raw))
+    if empty.size:
+        raise ValueError(
+            f"{where} has no label in {empty.size:,} of {raw.size:,} rows, first in "
+            f"{file.place(int(empty[0]))}; fill in the empty cells, or leave out such rows with "
+            "--drop-missing."
+        )
+
+
+def text_labels(raw: NDArray[Any], n_rows: int | None, where: str) -> Labels:
+    """Check labels, one per row, and turn them into text."""
+    labels = as_text(read_labels(raw, n_rows, where))
+    empty = np.flatnonzero(labels == "")
+    if empty.size:
+        raise ValueError(
+            f"{where} has no label at row {empty[0]} ({empty.size} missing); drop these rows."
+        )
+    return labels
+
+
+def match_labels(
+    labels: Labels, classes: Labels, where: str, files: Sequence[PredictionFile] = ()
+) -> Labels:
+    """Refuse labels that are no class; 1.0 may stand for the class "1".
+
+    `files` are those whose columns named the classes.
+    """
+    strange = np.setdiff1d(labels, classes)
+    if not strange.size:
+        return labels
+    with suppress(ValueError):  # tables write whole numbers beside missing ones with a point
+        numbers = as_text(labels.astype(np.float64))
+        if np.isin(numbers, classes).all():
+            return numbers
+    hint = misspelt(classes.tolist(), np.unique(labels).tolist())
+    if files and not hint:
+        hint = explain_classes(files, classes.tolist())
+    raise ValueError(
+        f"{where} has labels that are not among the classes: {some(strange.tolist())}; the "
+        f"classes are {some(classes.tolist(), 20)}. {hint}".rstrip()
+    )
+
+
+def say_no_labels(file: PredictionFile) -> str:
+    """Say that a validation file has no labels, and where they may be."""
+    keys = f" (it has {some(file.header)})" if file.header and not file.is_table else ""
+    return (
+        f"{file.where} has no labels (column or key {file.label_column!r}){keys}; name them with "
+        f"--label-column, or a file of them with --labels.{label_hint(file)}"
+    )
+
+
+def label_hint(file: PredictionFile) -> str:
+    """Suggest a column of labels: spelt alike, called as labels often are, or full of classes."""
+    lower = {name.lower(): name for name in reversed(file.header)}
+    found = get_close_matches(str(file.label_column), file.header, 1)
+    found += [lower[name] for name in LABEL_NAMES if name in lower]
+    numeric = list(file.names or ())
+    for name in file.header if file.is_table else ():
+        cells = None if name in numeric or not name else file.vector(name)
+        classes = () if cells is None else names_of(cells[:HEAD_ROWS])
+        with suppress(ValueError):
+            if len(classes) > 1 and match_columns(numeric, classes) is not None:
+                found.append(name)
+    found = [name for name in found if name != file.label_column]
+    return f" Did you mean --label-column {found[0]}?" if found else ""
+
+
+def read_cells(file: PredictionFile, column: str) -> NDArray[Any]:
+    """Read the column of the decisions."""
+    raw = file.vector(column)
+    if raw is None:
+        raise ValueError(
+            f"{file.where} has no column {column!r}; name the column of the decisions with "
+            "--predicted-column."
+        )
+    return raw
+
+
+def read_decided(file: PredictionFile, column: str) -> tuple[Labels, str]:
+    """Read decisions as text, and say where they are from."""
+    where = f"{column!r} in {file.where}"
+    return text_labels(read_labels(read_cells(file, column), None, where), None, where), where

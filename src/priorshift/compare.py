@@ -1,0 +1,758 @@
+"""Compare estimators on the same data, with or without target labels, and simulate shifts."""
+
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from priorshift._results import Backend, make_frame, refuse_nan
+from priorshift._typing import Floats, Indices, Vector
+from priorshift.adapt import Goal, GoalName, cheapest, priors_from_predictions, total_variation
+from priorshift.border import (
+    Block,
+    Predictions,
+    Rows,
+    check_count,
+    check_indices,
+    check_positive,
+    check_priors,
+    check_proba,
+    column_of,
+    dense,
+    encode_labels,
+    in_class_order,
+    known_labels,
+    map_reduce,
+    ordered,
+    read_labels,
+    take_rows,
+)
+from priorshift.estimators import (
+    FIRST,
+    NoAdaptation,
+    PriorEstimate,
+    available_estimators,
+    get_estimator,
+    traits_of,
+)
+from priorshift.text import (
+    html_paragraphs,
+    html_table,
+    listed,
+    movers,
+    number,
+    plain,
+    short_percent,
+    text_table,
+)
+
+__all__ = [
+    "SHIFTS",
+    "Comparison",
+    "MethodResult",
+    "Scores",
+    "ShiftTask",
+    "compare",
+    "long_tail",
+    "score",
+    "shifted_tasks",
+]
+
+Progress = Callable[[Sequence[str]], Iterable[str]]
+"""Wraps the methods while they run, as `tqdm.tqdm` or `rich.progress.track` do."""
+
+CLOSE, SHARE = 0.05, 0.25
+"""Methods agree if they are this close, or this share of what they say moved."""
+
+HARDLY = 0.02
+"""Share of cases in other classes up to which the class balance hardly changed."""
+
+FAR = 1.5
+"""Factor from the median of all methods beyond which one disagrees."""
+
+COLUMNS = {
+    "moved": "share of the cases that belong to other classes than before",
+    "differs": "by which factor, from the median of all methods, on the class where it is "
+    "farthest off; shares below 1% do not count",
+    "accuracy": "right decisions of adapted predictions, by the target's labels",
+    "balanced": "the same, averaged over classes",
+    "log loss": "of adapted predictions, lower is better",
+    "cost": "per row, of the cheapest decisions by adapted predictions, lower is better",
+    "L1 error": "of the priors against the target's labels, lower is better; none for a method "
+    "that uses them",
+    "time": "of fitting and estimating",
+    "status": "certified: a proven optimum; stationary: one of possibly several; direct: a formula",
+}
+"""What the columns of the table mean."""
+
+BEST = {
+    "accuracy": ("is most accurate", "{:.1%}", 1),
+    "balanced_accuracy": ("has the best balanced accuracy", "{:.1%}", 1),
+    "log_loss": ("has the least log loss", "{:.3f}", -1),
+    "cost": ("costs least per row", "{:.3g}", -1),
+}
+"""By goal: what is said of the best method, how its score is written, and whether more is better.
+
+The goals are names of `Scores`.
+"""
+
+
+# Scores
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Hold the quality of adapted predictions and of the priors they were adapted to.
+
+    Attributes
+    ----------
+    accuracy : float
+        Share of correct decisions.
+    balanced_accuracy : float
+        Mean recall over the classes that occur in the target.
+    log_loss : float
+        Mean of -log(probability of the true class), in nats. As in scikit-learn, probabilities
+        are at least the smallest step of float64.
+    l1_error : float or None
+        Sum over classes of `abs(estimated - true prior)`, from 0 (perfect) to 2 (worst). None for
+        a method that used the labels.
+    cost : float or None
+        Mean cost of the decisions of least expected cost; None where errors have no costs.
+    """
+
+    accuracy: float
+    balanced_accuracy: float
+    log_loss: float
+    l1_error: float | None
+    cost: float | None = None
+
+    def __post_init__(self) -> None:
+        refuse_nan(self)
+
+
+def score(y_proba: ArrayLike, y: ArrayLike, priors: Any, *, classes: ArrayLike) -> Scores:
+    r"""Score adapted predictions and estimated priors against labels.
+
+    Parameters
+    ----------
+    y_proba : array-like of shape (n_samples, n_classes)
+        Adapted probabilities.
+    y : array-like of shape (n_samples,)
+        The target's labels.
+    priors : array-like of shape (n_classes,) or mapping
+        Priors estimated for the target.
+    classes : array-like of shape (n_classes,)
+        Class names in the order of the columns.
+
+    Examples
+    --------
+    >>> from priorshift.compare import score
+    >>> score([[0.8, 0.2], [0.4, 0.6]], [0, 1], [0.6, 0.4], classes=[0, 1])
+    Scores(accuracy=1.0, balanced_accuracy=1.0, log_loss=0.366..., l1_error=0.199..., cost=None)
+    """
+    names = read_labels(classes, name="classes")
+    values = in_class_order(check_proba(y_proba, classes=names), names)
+    index = encode_labels(read_labels(y, values.shape[0]), names)
+    estimated = check_priors(priors, names, "priors")
+    hits, loss, _ = _judged(values, index, None)
+    return _scores(hits, loss, index, estimated)
+
+
+def score_adapted(
+    estimate: PriorEstimate, rows: Rows, index: Indices, costs: Vector | None = None
+) -> Scores:
+    """Adapt clean rows and score them against true column numbers, block by block."""
+    hits, loss, paid = map_reduce(_AdaptedBlock(estimate, index, costs), dense(rows))
+    found = _scores(hits, loss, index, estimate.priors)
+    return found if costs is None else replace(found, cost=paid / index.size)
+
+
+@dataclass(frozen=True)
+class _AdaptedBlock:
+    """Adapt a block of rows, and count its hits, its loss and its cost."""
+
+    estimate: PriorEstimate
+    index: Indices
+    costs: Vector | None
+
+    def __call__(self, block: Block, rows: slice) -> tuple[Vector, float, float]:
+        adapted = self.estimate.adapt(Predictions.from_checked(block))
+        return _judged(adapted, self.index[rows], self.costs)
+
+
+def _judged(values: Floats, index: Indices, costs: Vector | None) -> tuple[Vector, float, float]:
+    """Count correct decisions per class, sum -log(probability of the true class), and costs."""
+    n_classes = values.shape[1]
+    hits = np.bincount(index[values.argmax(axis=1) == index], minlength=n_classes)
+    of_truth = values[np.arange(index.size), index].astype(np.float64)
+    loss = -np.log(of_truth.clip(min=np.finfo(np.float64).eps)).sum()
+    paid = 0.0 if costs is None else float(costs[index, cheapest(values, costs)].sum())
+    return hits.astype(np.float64), float(loss), paid
+
+
+def _scores(hits: Vector, loss: float, index: Indices, priors: Vector) -> Scores:
+    counts = np.bincount(index, minlength=priors.size)
+    present = counts > 0
+    return Scores(
+        accuracy=float(hits.sum() / index.size),
+        balanced_accuracy=float((hits[present] / counts[present]).mean()),
+        log_loss=float(loss / index.size),
+        l1_error=float(np.abs(priors - counts / index.size).sum()),
+    )
+
+
+# Comparisons
+
+
+@dataclass(frozen=True, eq=False)
+class MethodResult:
+    """Hold the result of one method, or the reason why it failed.
+
+    Attributes
+    ----------
+    method : str
+        Name, as in `available_estimators()`.
+    estimate : PriorEstimate or None
+        None if the method rejected the data.
+    error : str or None
+        Why it rejected them.
+    seconds : float
+        Time of fitting and estimating.
+    warnings : tuple of str
+        Messages of the warnings that it raised.
+    disagreement : float or None
+        Largest factor between its share of a class and the median of all methods', over the classes
+        that matter: 1 if it is the median. None for "na", which estimates nothing, and if no other
+        method succeeded.
+    disagrees_on : object
+        The class of that factor.
+    scores : Scores or None
+        None without target labels.
+    """
+
+    method: str
+    estimate: PriorEstimate | None
+    error: str | None
+    seconds: float
+    warnings: tuple[str, ...] = ()
+    disagreement: float | None = None
+    disagrees_on: Any = None
+    scores: Scores | None = None
+
+
+class Disagreement(NamedTuple):
+    """Which method is farthest from the median of all, on which class, and how many are far."""
+
+    ratio: float
+    method: str
+    name: Any
+    share: float
+    median: float
+    n_methods: int
+    """Methods whose share of some class is more than 1.5 times the median, or less."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """Hold the results of several methods on the same validation and target data.
+
+    Attributes
+    ----------
+    results : tuple of MethodResult
+        One per method, in the order in which they ran.
+    classes : ndarray of shape (n_classes,)
+        Class names.
+    truth : ndarray of shape (n_classes,) or None
+        Label frequencies of the target, if its labels were given.
+    goal : {"accuracy", "balanced_accuracy", "log_loss", "cost"}
+        What the conclusion judges methods by.
+    """
+
+    results: tuple[MethodResult, ...]
+    classes: NDArray[Any]
+    truth: Vector | None = None
+    goal: str = "accuracy"
+
+    @property
+    def estimates(self) -> dict[str, PriorEstimate]:
+        """The methods that succeeded, by name."""
+        return {r.method: r.estimate for r in self.results if r.estimate is not None}
+
+    @property
+    def disagreement(self) -> Disagreement | None:
+        """The method farthest from the others; None where there are no two to compare."""
+        judged = [r for r in self.results if r.disagreement is not None and r.estimate is not None]
+        if len(judged) < 2:
+            return None
+        odd = max(judged, key=lambda r: r.disagreement or 0.0)
+        k = int(np.flatnonzero(self.classes == odd.disagrees_on)[0])
+        shares = [r.estimate.priors[k] for r in judged if r.estimate is not None]
+        own = 0.0 if odd.estimate is None else float(odd.estimate.priors[k])
+        far = sum((r.disagreement or 0.0) > FAR for r in judged)
+        ratio = odd.disagreement or 1.0
+        return Disagreement(ratio, odd.method, odd.disagrees_on, own, float(np.median(shares)), far)
+
+    @property
+    def conclusion(self) -> str:
+        """Whether the main methods agree, on what, and which was best."""
+        first: dict[str, PriorEstimate] = {}
+        every: dict[str, PriorEstimate] = {}
+        for method, estimate in self.estimates.items():
+            if traits_of(method).outputs != "ignored":
+                every[method] = estimate
+                if method in FIRST:
+                    first.setdefault(FIRST[method], estimate)
+        chosen = dict(sorted(first.items())) or every
+        if not chosen:
+            return "No method has an answer: each row says why."
+        return " ".join(filter(None, [_in_agreement(chosen, self.classes), self._best()]))
+
+    def _best(self) -> str:
+        """Say which method was best by the goal, where the target has labels."""
+        scored = {
+            r.method: getattr(r.scores, self.goal)
+            for r in self.results
+            if r.scores is not None and r.scores.l1_error is not None  # it did not see the labels
+        }
+        if not scored:
+            return ""
+        said, form, sign = BEST[self.goal]
+        best = max(scored, key=lambda name: sign * scored[name])
+        said = f"By the target's labels {best} {said}: {form.format(scored[best])}"
+        plain = [value for name, value in scored.items() if traits_of(name).outputs == "ignored"]
+        return f"{said}, against {form.format(plain[0])} without adapting." if plain else f"{said}."
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Meaning of each column of the table, except the method's name."""
+        header, _ = self.table()
+        return {name: COLUMNS[name] for name in header[1:]}
+
+    @property
+    def score_names(self) -> tuple[str, ...]:
+        """What methods are scored by: names of `Scores`, with the cost where errors have one."""
+        names = [field.name for field in fields(Scores)]
+        return tuple(name for name in names if name != "cost" or self.goal == "cost")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values for JSON; vectors become mappings from class to number."""
+        names = self.classes.tolist()
+        methods = []
+        for r in self.results:
+            estimate = None if r.estimate is None else r.estimate.to_dict()
+            shown = ("priors", "status", "gap", "n_iter", "condition_number")
+            found = {name: None if estimate is None else estimate[name] for name in shown}
+            scores = r.scores and {name: getattr(r.scores, name) for name in self.score_names}
+            methods.append(
+                {
+                    "method": r.method,
+                    **found,
+                    "disagreement": r.disagreement,
+                    "disagrees_on": plain(r.disagrees_on),
+                    "seconds": r.seconds,
+                    "scores": scores,
+                    "warnings": list(r.warnings),
+                    "error": r.error,
+                }
+            )
+        truth = None if self.truth is None else self.truth.tolist()
+        return {
+            "classes": names,
+            "truth": None if truth is None else dict(zip(names, truth, strict=True)),
+            "methods": methods,
+            "conclusion": self.conclusion,
+        }
+
+    def to_frame(self, backend: Backend = "pandas") -> Any:
+        """Return one row per method, as a frame of the named library."""
+        columns: dict[str, Any] = {
+            "method": [r.method for r in self.results],
+            "status": [r.estimate and r.estimate.status for r in self.results],
+            "gap": [r.estimate and r.estimate.gap for r in self.results],
+            "disagreement": [r.disagreement for r in self.results],
+            "seconds": [r.seconds for r in self.results],
+        }
+        if self.truth is not None:
+            for name in self.score_names:
+                columns[name] = [r.scores and getattr(r.scores, name) for r in self.results]
+        columns["error"] = [r.error for r in self.results]
+        return make_frame(columns, backend)
+
+    def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Return header and rows as text, for terminals and pages."""
+        scored = self.truth is not None
+        cost = ("cost",) if self.goal == "cost" else ()
+        scores = ("accuracy", "balanced", "log loss", *cost, "L1 error") if scored else ()
+        header = ("method", "moved", "differs", *scores, "time", "status")
+        rows: list[tuple[str, ...]] = []
+        for r in self.results:
+            if r.estimate is None:
+                rows.append((r.method, *[""] * (len(header) - 2), f"refused: {r.error}"))
+                continue
+            written: list[str] = []
+            if r.scores is not None:
+                s = r.scores
+                written = [f"{s.accuracy:.1%}", f"{s.balanced_accuracy:.1%}", f"{s.log_loss:.3f}"]
+                written += [f"{s.cost:.3g}"] if s.cost is not None else []
+                written += ["" if s.l1_error is None else f"{s.l1_error:.3f}"]
+            differs = "" if r.disagreement is None else f"{number(r.disagreement, 2)}×"
+            moved, took = f"{r.estimate.total_variation:.1%}", f"{r.seconds:.3f} s"
+            rows.append((r.method, moved, differs, *written, took, r.estimate.status))
+        return header, rows
+
+    def __repr__(self) -> str:
+        """Show one line per method."""
+        header, rows = self.table()
+        title = f"Comparison of {len(rows)} methods, {self.classes.size} classes"
+        return "\n".join([title, *text_table([header, *rows]), self.conclusion])
+
+    def _repr_html_(self) -> str:
+        header, rows = self.table()
+        title = f"of {len(rows)} methods, {self.classes.size} classes"
+        table, said = html_table(rows, header), html_paragraphs([self.conclusion])
+        return f"<div><strong>Comparison</strong> {title}{table}{said}</div>"
+
+
+def compare(
+    y_proba_val: ArrayLike,
+    y_val: ArrayLike,
+    y_proba_target: ArrayLike | Rows,
+    y_target: ArrayLike | None = None,
+    *,
+    methods: Sequence[str] | None = None,
+    source_priors: Any = None,
+    source_label_priors: Any = None,
+    classes: ArrayLike | None = None,
+    costs: Any = None,
+    goal: GoalName = "accuracy",
+    progress: Progress | None = None,
+) -> Comparison:
+    """Run many methods on the same data.
+
+    Parameters
+    ----------
+    y_proba_val : array-like of shape (n_val, n_classes)
+        Predicted probabilities on validation.
+    y_val : array-like of shape (n_val,)
+        Validation labels.
+    y_proba_target : array-like or Table of shape (n_target, n_classes)
+        Predicted probabilities on the target; a table is never loaded into memory as a whole.
+    y_target : array-like of shape (n_target,), optional
+        Target labels, if you have some. Use None or NaN for unknown labels, or -1 if that is not a
+        class. Every method is then scored on the labelled rows, and PPI, which uses the labels, is
+        included. If some labels are unknown, EM with labels uses the others too.
+    methods : sequence of str, optional
+        Names of methods; by default all that can run on the data.
+    source_priors, source_label_priors, classes
+        As for `PriorEstimator.fit`.
+    costs, goal
+        What adapting should improve, as for `assess`. Auto decides by it, and the conclusion names
+        the method that is best by it.
+    progress : callable, optional
+        Wraps the methods while they run, such as `tqdm.tqdm`.
+
+    Examples
+    --------
+    >>> from priorshift.datasets import load_fashion_lt
+    >>> from priorshift.compare import compare
+    >>> data = load_fashion_lt()
+    >>> comparison = compare(
+    ...     data.y_proba_val,
+    ...     data.y_val,
+    ...     data.y_proba_target,
+    ...     data.y_target,
+    ...     methods=["na", "scm-l"],
+    ...     source_priors=data.source_priors,
+    ...     classes=data.classes,
+    ... )
+    >>> before, after = (result.scores.accuracy for result in comparison.results)
+    >>> after > before
+    True
+    """
+    if methods is None:
+        methods = available_estimators(target_labels=y_target is not None)
+    if isinstance(methods, str) or not isinstance(methods, Iterable):
+        raise ValueError(f"methods must be a list of names, such as ['scm-l']; got {methods!r}.")
+    names = list(dict.fromkeys(methods))
+    if not names:
+        raise ValueError("methods is empty; name at least one, or leave it out for all.")
+    for name in names:
+        get_estimator(name)  # refuse a wrong name before anything runs
+    given = {
+        "source_priors": source_priors,
+        "source_label_priors": source_label_priors,
+        "classes": classes,
+    }
+    # refuse bad data here, once; what a single method refuses is in its row
+    y_proba_val, y_val = column_of(y_proba_val, y_val, "y_val", "y_proba_val")
+    y_proba_target, y_target = column_of(y_proba_target, y_target, "y_target", "y_proba_target")
+    validation = check_proba(
+        y_proba_val,
+        "y_proba_val",
+        tables=True,
+        classes=classes,
+        labels=read_labels(y_val, None, "y_val"),
+    )
+    settled = NoAdaptation().fit(validation, y_val, **given).classes_
+    aim = Goal.of(costs, goal, settled)
+    target = check_proba(y_proba_target, tables=True, classes=settled)
+    target = ordered(target, settled, "y_proba_target")
+    labelled, index = known_labels(y_target, settled, target.shape[0])
+    truth = np.bincount(index, minlength=settled.size) / index.size if index.size else None
+    rows = target.values
+    if 0 < index.size < rows.shape[0]:
+        rows = take_rows(rows, labelled)
+    results = []
+    for name in names if progress is None else progress(names):
+        method, wants = get_estimator(name), traits_of(name).target_labels
+        if "goal" in method.get_params():  # it decides by itself what to do
+            method.set_params(costs=costs, goal=goal)
+        # what labels are used for, all of them judge
+        used = wants == "required" or (wants == "used" and 0 < index.size < target.shape[0])
+        labels: dict[str, Any] = {"y_target": y_target} if used else {}
+        estimate, error, scores = None, None, None
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            start = time.perf_counter()
+            try:
+                fitted = method.fit(validation, y_val, **given)
+                estimate = fitted.estimate(target, **labels)
+            except ValueError as refusal:
+                error = str(refusal)
+            seconds = time.perf_counter() - start
+        notes = tuple(dict.fromkeys(str(warning.message) for warning in caught))
+        if index.size and estimate is not None:
+            with warnings.catch_warnings():  # they are already in the method's row
+                warnings.simplefilter("ignore")
+                scores = score_adapted(estimate, rows, index, aim.costs)
+            if used:
+                scores = replace(scores, l1_error=None)  # no label judges what it was used for
+        results.append(MethodResult(method.name, estimate, error, seconds, notes, scores=scores))
+    return Comparison(tuple(_with_disagreement(results, settled)), settled, truth, aim.name)
+
+
+def _with_disagreement(results: list[MethodResult], classes: NDArray[Any]) -> list[MethodResult]:
+    """Add how far each method is from the median of all, on the class where it is farthest.
+
+    Classes matter from a share of 1% on, or of many classes from twice the average share on; a
+    share of less than a fifth of that counts as a fifth.
+    """
+    said = {
+        r.method: r.estimate.priors
+        for r in results
+        if r.estimate is not None and traits_of(r.method).outputs != "ignored"
+    }
+    if len(said) < 2:
+        return results
+    least = min(0.01, 2 / classes.size)
+    floored = np.maximum(list(said.values()), least / 5)
+    median = np.median(floored, axis=0)
+    factor = np.where(median >= least, np.maximum(floored / median, median / floored), 1.0)
+    farthest = dict(zip(said, factor, strict=True))
+    return [
+        replace(r, disagreement=float(far.max()), disagrees_on=classes[far.argmax()])
+        if (far := farthest.get(r.method)) is not None
+        else r
+        for r in results
+    ]
+
+
+def _in_agreement(chosen: dict[str, PriorEstimate], classes: NDArray[Any]) -> str:
+    """Say how far the methods are apart and, where they agree, what the first of them found."""
+    priors = np.array([estimate.priors for estimate in chosen.values()])
+    names, first = listed(list(chosen)), next(iter(chosen.values()))
+    shares, source, moved = first.priors, first.source_priors, first.total_variation
+    apart = float(total_variation(priors[:, None], priors[None]).max())
+    agree = "says" if len(chosen) == 1 else "agree"
+    if apart <= max(CLOSE, SHARE * moved):
+        if moved <= HARDLY:
+            return f"{names} {agree}: the class balance hardly changed."
+        k = int(movers(shares - source, 1)[0])
+        how = "grew" if shares[k] > source[k] else "fell"
+        return (
+            f"{names} {agree}: about {moved:.0%} of the cases belong to other classes than before; "
+            f"{classes[k]} {how} most, from {short_percent(source[k])} to "
+            f"{short_percent(shares[k])}."
+        )
+    k = int(np.ptp(priors, axis=0).argmax())
+    low, high = short_percent(priors[:, k].min()), short_percent(priors[:, k].max())
+    return (
+        f"{names} disagree about {apart:.0%} of the cases, most on {classes[k]}: {low} to {high}. "
+        "Do not rely on one of them alone."
+    )
+
+
+# Simulated shifts
+
+SHIFTS = ("none", "uniform", "lt100", "lt100rev", "lt10perm", "dir0.3", "dir3")
+"""The shifts that `shifted_tasks` simulates; `target_priors` explains them."""
+
+
+@dataclass(frozen=True, eq=False)
+class ShiftTask:
+    """Hold validation and target predictions of one simulated shift; labels are column numbers.
+
+    Attributes
+    ----------
+    family : str
+        Name of the classifier.
+    shift : str
+        How the target priors were chosen, one of `SHIFTS`.
+    y_proba_val, y_val : ndarray
+        Validation.
+    y_proba_target, y_target : ndarray
+        Target; use its labels for scoring only.
+    source_priors, source_label_priors : ndarray of shape (n_classes,)
+        Mean prediction and label frequencies of the training set.
+    """
+
+    family: str
+    shift: str
+    y_proba_val: Floats
+    y_val: Indices
+    y_proba_target: Floats
+    y_target: Indices
+    source_priors: Vector
+    source_label_priors: Vector
+
+    @property
+    def name(self) -> str:
+        """Unique name of the task."""
+        sizes = f"n{self.y_target.size}/v{self.y_val.size}"
+        return f"{self.family}/{self.shift}/{sizes}"
+
+    @property
+    def given(self) -> Mapping[str, Any]:
+        """Arguments of `PriorEstimator.fit` besides the data."""
+        return {
+            "source_priors": self.source_priors,
+            "source_label_priors": self.source_label_priors,
+            "classes": np.arange(self.source_priors.size),
+        }
+
+
+def long_tail(n_classes: int, imbalance: float) -> Vector:
+    """Return priors that fall geometrically; the first is `imbalance` times the last.
+
+    Examples
+    --------
+    >>> from priorshift.compare import long_tail
+    >>> long_tail(3, 4.0).round(3)
+    array([0.571, 0.286, 0.143])
+    """
+    check_count(n_classes, "n_classes", least=2)
+    priors = check_positive(imbalance, "imbalance") ** (-np.arange(n_classes) / (n_classes - 1))
+    return priors / priors.sum()
+
+
+def target_priors(source: Vector, rng: np.random.Generator) -> dict[str, Vector]:
+    """Return the target priors of every shift.
+
+    No shift; uniform; long-tailed 100:1 in the order of the classes and in reverse; long-tailed
+    10:1 in a random order; draws from Dirichlet distributions with concentration 0.3 (sparse) and
+    3 (dense).
+    """
+    K = source.size
+    return {
+        "none": source,
+        "uniform": np.full(K, 1 / K),
+        "lt100": long_tail(K, 100.0),
+        "lt100rev": long_tail(K, 100.0)[::-1].copy(),
+        "lt10perm": long_tail(K, 10.0)[rng.permutation(K)],
+        "dir0.3": rng.dirichlet(np.full(K, 0.3)),
+        "dir3": rng.dirichlet(np.full(K, 3.0)),
+    }
+
+
+def shifted_tasks(
+    family: str,
+    validation: tuple[ArrayLike, ArrayLike],
+    pool: tuple[ArrayLike, ArrayLike],
+    *,
+    train: tuple[ArrayLike, ArrayLike] | None = None,
+    sizes: Sequence[int] = (4000, 500),
+    val_caps: Sequence[int | None] = (None, 10),
+    random_state: int = 0,
+) -> Iterator[ShiftTask]:
+    """Draw targets from a labelled pool under each of `SHIFTS`.
+
+    Parameters
+    ----------
+    family : str
+        Name of the classifier.
+    validation, pool, train : tuple of (y_proba, y)
+        Predictions, with labels as column numbers 0..K-1. Without `train`, validation is assumed to
+        have the class shares of the training set.
+    sizes : sequence of int
+        Number of rows of the targets.
+    val_caps : sequence of int or None
+        Largest number of validation rows per class; None uses all rows.
+    random_state : int
+
+    Yields
+    ------
+    ShiftTask
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from priorshift.compare import shifted_tasks
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(3, size=600)
+    >>> y_proba = 0.7 * np.eye(3)[y] + 0.1
+    >>> tasks = list(shifted_tasks("toy", (y_proba, y), (y_proba, y), sizes=[100]))
+    >>> len(tasks), tasks[0].name
+    (14, 'toy/none/n100/v600')
+    """
+    y_proba_val, y_val = _checked(validation)
+    y_proba_pool, y_pool = _checked(pool)
+    K = y_proba_val.shape[1]
+    rng = np.random.default_rng([random_state, K, y_pool.size])
+    y_proba_train, y_train = (y_proba_val, y_val) if train is None else _checked(train)
+    source = np.maximum(priors_from_predictions(y_proba_train), 1e-6)
+    source, label_priors = source / source.sum(), np.bincount(y_train, minlength=K) / y_train.size
+    available = np.bincount(y_pool, minlength=K) > 0
+    for cap in val_caps:
+        kept = np.arange(y_val.size) if cap is None else _capped(y_val, cap, rng)
+        for shift, priors in target_priors(label_priors, rng).items():
+            possible = np.where(available, priors, 0.0)
+            for size in sizes:
+                rows = draw_rows(y_pool, possible / possible.sum(), size, rng)
+                yield ShiftTask(
+                    family,
+                    shift,
+                    y_proba_val[kept],
+                    y_val[kept],
+                    y_proba_pool[rows],
+                    y_pool[rows],
+                    source,
+                    label_priors,
+                )
+
+
+def draw_rows(y: Indices, priors: Vector, size: int, rng: np.random.Generator) -> Indices:
+    """Draw rows whose labels follow `priors`, without replacement if there are enough rows."""
+    wanted = rng.multinomial(size, priors)
+    parts = []
+    for k in np.flatnonzero(wanted):
+        rows = np.flatnonzero(y == k)
+        parts.append(rng.choice(rows, wanted[k], replace=wanted[k] > rows.size))
+    return rng.permutation(np.concatenate(parts))
+
+
+def _checked(part: tuple[ArrayLike, ArrayLike]) -> tuple[Floats, Indices]:
+    values = check_proba(part[0]).values
+    return values, check_indices(part[1], *values.shape)
+
+
+def _capped(y: Indices, cap: int, rng: np.random.Generator) -> Indices:
+    """Keep at most `cap` rows per class."""
+    order = rng.permutation(y.size)
+    _, start, count = np.unique(np.sort(y[order]), return_index=True, return_counts=True)
+    by_class = order[np.argsort(y[order], kind="stable")]
+    rank = np.arange(y.size) - np.repeat(start, count)
+    return np.sort(by_class[rank < cap])

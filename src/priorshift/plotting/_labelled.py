@@ -1,0 +1,603 @@
+"""Displays of labelled predictions: confusion matrix, calibration, and what decisions cost."""
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtri
+
+from priorshift._results import Backend, make_frame
+from priorshift._typing import Floats, Indices, Labels, Mask, Vector
+from priorshift.adapt import cheapest, check_costs, prior_ratio
+from priorshift.border import (
+    check_choice,
+    check_classes,
+    check_count,
+    check_priors,
+    check_proba,
+    encode_labels,
+    in_class_order,
+    read_labels,
+    row_blocks,
+    settle_classes,
+    some,
+)
+from priorshift.counts import Confusion, Decision
+from priorshift.evidence import HISTOGRAM_EDGES, Reliability, calibration_error
+from priorshift.intervals import wilson_bounds
+from priorshift.plotting.style import (
+    BLUE,
+    GREY,
+    VERMILLION,
+    WIDTH,
+    Display,
+    bare,
+    draw_heatmap,
+    ink,
+    share_axis,
+    thinned,
+    write_cells,
+    write_head,
+    write_title,
+)
+from priorshift.solvers import condition_number
+from priorshift.text import short_percent, shorten
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def read_labelled(
+    y_proba: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None
+) -> tuple[Floats, Indices, Labels]:
+    """Check predictions and labels; return rows in class order, column numbers, and the classes.
+
+    The classes are those given, a frame's header or the labels.
+
+    Examples
+    --------
+    >>> y_proba, y, classes = read_labelled([[0.9, 0.1], [0.4, 0.6]], ["cat", "dog"])
+    >>> y.tolist(), classes.tolist()
+    ([0, 1], ['cat', 'dog'])
+    """
+    predictions = check_proba(y_proba)
+    labels = read_labels(y, predictions.values.shape[0])
+    names = settle_classes(predictions, labels, classes)
+    return in_class_order(predictions, names), encode_labels(labels, names), names
+
+
+class ConfusionDisplay(Display):
+    r"""Show how the samples of each class are classified.
+
+    .. math:: C_{ik} = P(\text{decision } i \mid \text{class } k)
+
+    Columns are true classes and sum to 1; rows are decisions.
+
+    Parameters
+    ----------
+    conditional : array-like of shape (n_classes, n_classes)
+        C, with columns that sum to 1.
+    classes : array-like of shape (n_classes,)
+        Class names.
+    seen : array-like of shape (n_classes,), optional
+        Which classes have samples; the columns of the others are hatched. By default, all classes
+        whose column does not sum to 0.
+    decision : {"hard", "soft"}, default="hard"
+        Whether decisions are the most probable class, or the probabilities themselves.
+
+    Attributes
+    ----------
+    ax_, figure_, im_ : Axes, Figure and AxesImage
+        Set by `plot`.
+
+    Examples
+    --------
+    >>> from priorshift.plotting import ConfusionDisplay
+    >>> display = ConfusionDisplay([[0.8, 0.2], [0.2, 0.8]], ["cat", "dog"])
+    >>> round(display.condition_number, 3)
+    1.667
+    """
+
+    FEW, MAX_TEXTS, MAX_NAMES = 4, 12, 30
+    """Classes up to which cells are large, cells hold numbers, and all are named on the axes."""
+
+    MAX_CELLS = 200
+    """Cells a side; more would be smaller than a pixel, so classes are grouped."""
+
+    def __init__(
+        self,
+        conditional: ArrayLike,
+        classes: ArrayLike,
+        *,
+        seen: ArrayLike | None = None,
+        decision: Decision = "hard",
+    ) -> None:
+        check_choice(decision, ("hard", "soft"), "decision")
+        self.decision, self.conditional = decision, np.asarray(conditional, dtype=np.float64)
+        if self.conditional.ndim != 2 or self.conditional.shape[0] != self.conditional.shape[1]:
+            raise ValueError(
+                "conditional must be square, decisions by true classes; got shape "
+                f"{self.conditional.shape}."
+            )
+        total = self.conditional.sum(axis=0)
+        fine = (np.isclose(total, 1, atol=1e-3) | (total == 0)) & (self.conditional >= 0).all(0)
+        if not fine.all():
+            at = int(fine.argmin())
+            raise ValueError(
+                "the columns of conditional must be distributions, or 0 for a class without "
+                f"samples; column {at} sums to {total[at]:.6g}. Divide each column of counts by "
+                "its sum."
+            )
+        self.classes = check_classes(classes, self.conditional.shape[1])
+        has_samples: Mask = self.conditional.max(axis=0) > 0
+        self.seen: Mask = has_samples if seen is None else np.asarray(seen, dtype=bool)
+        if self.seen.shape != has_samples.shape or not self.seen.any():
+            raise ValueError(
+                f"seen must say for each of {has_samples.size} classes whether it has samples, "
+                f"and one must have some; got shape {self.seen.shape}."
+            )
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y: ArrayLike,
+        y_proba: ArrayLike,
+        *,
+        classes: ArrayLike | None = None,
+        ax: "Axes | None" = None,
+    ) -> Self:
+        """Plot the confusion matrix of a labelled validation set.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_samples,)
+            Labels.
+        y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+            Predicted probabilities; 1-D is the probability of the second class.
+        classes : array-like of shape (n_classes,), optional
+            Class names in the order of the columns; by default the column names of a frame, or the
+            sorted labels.
+        ax : matplotlib Axes, optional
+            Axes to plot on; by default those of a new pyplot figure.
+        """
+        values, codes, names = read_labelled(y_proba, y, classes)
+        confusion = Confusion.from_arrays(values, codes, decision="hard")
+        return cls.from_confusion(confusion, names, ax=ax)
+
+    @classmethod
+    def from_confusion(
+        cls, confusion: Confusion, classes: ArrayLike, *, ax: "Axes | None" = None
+    ) -> Self:
+        """Plot a confusion matrix, such as the `confusion_` of a fitted estimator."""
+        display = cls(
+            confusion.conditional, classes, seen=confusion.seen, decision=confusion.decision
+        )
+        return display.plot(ax)
+
+    @property
+    def condition_number(self) -> float:
+        """Condition number over the classes seen: the larger, the more noise is amplified."""
+        return condition_number(self.conditional[:, self.seen])
+
+    def figsize(self) -> tuple[float, float]:
+        """Return the inches a figure needs."""
+        if self.classes.size > self.FEW:
+            return WIDTH, WIDTH - 1.2
+        return 6.0, 4.8 if _fit_side_by_side(self._names()[1]) else 5.6
+
+    def plot(self, ax: "Axes | None" = None) -> Self:
+        """Plot the matrix, with numbers if they fit.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+        """
+        ax = self._axes(ax, self.figsize(), "compressed")
+        cells, group = pool(self.conditional, self.seen, self.MAX_CELLS)
+        self.im_ = draw_heatmap(ax, cells, largest=1.0, label="share of the true class")
+        if self.classes.size <= self.MAX_TEXTS:
+            texts = np.where(np.isnan(cells), "", np.char.mod("%.0f", 100 * np.nan_to_num(cells)))
+            write_cells(ax, self.im_, texts, fontsize=12 if self.classes.size <= self.FEW else 9)
+        unseen = np.isnan(cells[0])
+        if unseen.any():
+            ax.broken_barh(
+                [(k - 0.5, 1) for k in np.flatnonzero(unseen)],
+                (-0.5, unseen.size),
+                facecolor="none",
+                edgecolor=GREY,
+                linewidth=0,
+                hatch="////",
+                label="not in validation",
+            )
+        K = self.classes.size
+        at, names = self._names()
+        places = (at + 0.5) / group - 0.5
+        rotation = 0 if _fit_side_by_side(names) else 90
+        ax.set_xticks(places, names, rotation=rotation, parse_math=False)
+        ax.set_yticks(places, names, parse_math=False)
+        ax.set_xlabel("true class")
+        ax.set_ylabel(f"decision ({self.decision})")
+        small = 8 if self.MAX_TEXTS < K <= self.MAX_NAMES else None
+        ax.tick_params(length=0 if K <= self.MAX_NAMES else 3, labelsize=small)
+        bare(ax)
+        notes = [f"condition number {self.condition_number:.3g}"]
+        if K <= self.MAX_TEXTS:
+            notes.append("numbers in %")
+        if group > 1:
+            notes.append(f"a cell is {group} x {group} classes")
+        if not self.seen.all():
+            # in a group, those that were not seen may hide behind those that were
+            hatched = " (hatched)" if group == 1 else ""
+            notes[-1] += f"\n{int((~self.seen).sum()):,} not in validation{hatched}"
+        write_title(ax, "Confusion matrix", "; ".join(notes))
+        return self
+
+    def frame(self, backend: Backend = "pandas") -> Any:
+        """Return one row per cell (decision, class, share), as a frame of the named library."""
+        K = self.classes.size
+        columns = {
+            "decision": np.repeat(self.classes, K),
+            "true_class": np.tile(self.classes, K),
+            "share": np.where(self.seen, self.conditional, np.nan).ravel(),
+        }
+        return make_frame(columns, backend)
+
+    def _names(self) -> tuple[Indices, list[str]]:
+        """Return which classes the axes name, and how."""
+        K = self.classes.size
+        at = np.arange(K) if K <= self.MAX_NAMES else thinned(K, 12)
+        longest = 16 if K <= self.MAX_TEXTS or K > self.MAX_NAMES else 12
+        return at, [shorten(label, longest) for label in self.classes[at]]
+
+
+def _fit_side_by_side(names: list[str]) -> bool:
+    return max(map(len, names)) * len(names) <= 36  # turned if they are longer
+
+
+def pool(conditional: Vector, seen: Mask, most: int) -> tuple[Vector, int]:
+    """Merge neighbouring classes until there are at most `most`; return the cells and group size.
+
+    A cell of the result is the chance that a sample of the group's classes, all of them alike,
+    gets a decision of the other group; NaN where no class of the group was seen.
+    """
+    K = seen.size
+    group = -(-K // most)
+    starts = np.arange(0, K, group)
+    sums = np.add.reduceat(np.add.reduceat(conditional * seen, starts, axis=0), starts, axis=1)
+    n_seen = np.add.reduceat(seen.astype(np.float64), starts)
+    return np.divide(sums, n_seen, out=np.full_like(sums, np.nan), where=n_seen > 0), group
+
+
+class ReliabilityDisplay(Display):
+    r"""Show how often predictions with a confidence of, for example, 80 % are right.
+
+    For each bin of confidence (the largest probability of a row), the plot shows the share of
+    correct predictions with its 95 % Wilson interval, and a histogram of confidence below. The
+    expected calibration error weights the bins by their number of samples,
+
+    .. math:: \text{ECE} = \sum_b \frac{n_b}{n} |\text{accuracy}_b - \text{confidence}_b|.
+
+    Parameters
+    ----------
+    confidence : array-like of shape (n_bins,)
+        Mean confidence of each bin.
+    accuracy : array-like of shape (n_bins,)
+        Share of correct predictions in each bin.
+    counts : array-like of shape (n_bins,)
+        Number of samples in each bin.
+    histogram : array-like of shape (40,)
+        Number of samples in 40 bins of equal width from 0 to 1.
+    n_classes : int
+        Confidence is never below 1 / n_classes.
+
+    Attributes
+    ----------
+    ax_, figure_, histogram_ax_ : Axes, Figure and Axes
+        Set by `plot`.
+
+    Examples
+    --------
+    >>> from priorshift.plotting import ReliabilityDisplay
+    >>> display = ReliabilityDisplay([0.6, 0.9], [0.5, 0.9], [100, 300], [0] * 39 + [400], 2)
+    >>> round(display.ece, 3)
+    0.025
+    """
+
+    LEVEL = 0.95
+    STRIP = 0.3
+    """Height of the histogram's strip below the diagram, as a share of the diagram's."""
+
+    histogram_ax_: "Axes"
+
+    def __init__(
+        self,
+        confidence: ArrayLike,
+        accuracy: ArrayLike,
+        counts: ArrayLike,
+        histogram: ArrayLike,
+        n_classes: int,
+    ) -> None:
+        self.confidence = np.asarray(confidence, dtype=np.float64)
+        self.accuracy = np.asarray(accuracy, dtype=np.float64)
+        self.counts = np.asarray(counts, dtype=np.float64)
+        self.histogram = np.asarray(histogram, dtype=np.float64)
+        self.n_classes = check_count(n_classes, "n_classes", 2)
+        if not self.confidence.shape == self.accuracy.shape == self.counts.shape:
+            raise ValueError(
+                "confidence, accuracy and counts must have one number per bin each; got shapes "
+                f"{self.confidence.shape}, {self.accuracy.shape} and {self.counts.shape}."
+            )
+        if not self.counts.size or self.counts.min() < 1:
+            raise ValueError("every bin must have samples; leave out those that are empty.")
+        if self.histogram.size != HISTOGRAM_EDGES.size - 1:
+            raise ValueError(
+                f"histogram must count samples in {HISTOGRAM_EDGES.size - 1} bins of equal width "
+                f"from 0 to 1; got {self.histogram.size}."
+            )
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y: ArrayLike,
+        y_proba: ArrayLike,
+        *,
+        classes: ArrayLike | None = None,
+        ax: "Axes | None" = None,
+    ) -> Self:
+        """Plot the reliability of labelled predictions.
+
+        Parameters
+        ----------
+        y, y_proba, classes, ax
+            As for `ConfusionDisplay.from_predictions`.
+        """
+        values, codes, names = read_labelled(y_proba, y, classes)
+        return cls.from_reliability(Reliability.of(values, codes), names.size).plot(ax)
+
+    @classmethod
+    def from_reliability(cls, found: Reliability, n_classes: int) -> Self:
+        """Hold the bins that were counted, without drawing."""
+        return cls(found.confidence, found.accuracy, found.rows, found.histogram, n_classes)
+
+    @property
+    def ece(self) -> float:
+        """Expected calibration error."""
+        return calibration_error(self.confidence, self.accuracy, self.counts)
+
+    @property
+    def interval(self) -> Vector:
+        """Wilson interval of each bin's accuracy, shape (n_bins, 2)."""
+        z = float(ndtri(0.5 + self.LEVEL / 2))
+        return np.column_stack(wilson_bounds(self.accuracy, self.counts, z)).clip(0, 1)
+
+    def figsize(self) -> tuple[float, float]:
+        """Return the inches a figure needs."""
+        return 5.2, 5.8
+
+    def plot(self, ax: "Axes | None" = None) -> Self:
+        """Plot the diagram, with the histogram as a strip at the bottom of the same axes.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+        """
+        ax = self._axes(ax, self.figsize())
+        lowest = np.floor(10 / self.n_classes) / 10
+        ax.plot([lowest, 1], [lowest, 1], "--", color=GREY, lw=1.2, label="perfectly calibrated")
+        errors = np.abs(self.interval.T - self.accuracy)
+        ax.errorbar(
+            self.confidence,
+            self.accuracy,
+            yerr=errors,
+            fmt="o-",
+            color=BLUE,
+            ms=5,
+            lw=1.5,
+            elinewidth=1.2,
+            capsize=2.5,
+            label=f"bins of equal count, {self.LEVEL:.0%} interval",
+        )
+        ax.set_xlim(lowest, 1.01)
+        ax.set_ylim(-self.STRIP, 1.02)
+        ax.set_yticks(np.linspace(0, 1, 6))
+        share_axis(ax.xaxis)
+        share_axis(ax.yaxis)
+        ax.set_xlabel("confidence")
+        ax.set_ylabel("share of right predictions", y=(0.5 + self.STRIP) / (1.02 + self.STRIP))
+        ax.grid(alpha=0.3)
+        bare(ax, "bottom")
+        # below 0 of the diagram, where nothing else is: no layout can cut it off
+        strip = ax.inset_axes((0, 0, 1, 0.8 * self.STRIP / (1.02 + self.STRIP)))
+        strip.stairs(self.histogram, HISTOGRAM_EDGES, fill=True, color=GREY)
+        strip.set_xlim(ax.get_xlim())
+        strip.set_ylim(0, 1.05 * self.histogram.max())
+        strip.set_xticks([])
+        strip.set_yticks([self.histogram.max()], [f"{int(self.histogram.max()):,}"])
+        strip.tick_params(length=0)
+        strip.set_facecolor("none")
+        strip.annotate(
+            "samples",
+            (0, 1),
+            xytext=(4, -2),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            va="top",
+            fontsize="small",
+            color=ink(),
+        )
+        bare(strip, "bottom")
+        self.histogram_ax_ = strip
+        accuracy, confidence = (
+            float(np.average(of, weights=self.counts)) for of in (self.accuracy, self.confidence)
+        )
+        write_head(
+            ax,
+            f"Reliability: calibration error {short_percent(self.ece)}",
+            f"accuracy {short_percent(accuracy)}, mean confidence {short_percent(confidence)}, "
+            f"{int(self.counts.sum()):,} samples",
+        )
+        return self
+
+    def frame(self, backend: Backend = "pandas") -> Any:
+        """Return one row per bin, as a frame of the named library."""
+        columns = {
+            "confidence": self.confidence,
+            "accuracy": self.accuracy,
+            "lower": self.interval[:, 0],
+            "upper": self.interval[:, 1],
+            "n_samples": self.counts.astype(np.intp),
+        }
+        return make_frame(columns, backend)
+
+
+class CostDisplay(Display):
+    r"""Show the expected cost per case against the prevalence of one class, before and after.
+
+    Under prior shift, the mean cost of a decision rule on each class does not change. If
+    :math:`c_k` is the mean cost on validation rows of class k, the expected cost at priors p is
+    :math:`\sum_k p_k c_k`. Decisions from unadapted predictions are the same at every prevalence;
+    decisions from adapted predictions depend on it. The other classes keep their proportions.
+
+    Parameters
+    ----------
+    prevalence : array-like of shape (n_points,)
+        Shares of the class.
+    before, after : array-like of shape (n_points,)
+        Expected cost per case, with unadapted and with adapted predictions.
+    name : str
+        The class.
+    source : float, optional
+        Its share in the training data.
+
+    Examples
+    --------
+    >>> from priorshift.plotting import CostDisplay
+    >>> display = CostDisplay([0.0, 0.5, 1.0], [0.1, 0.3, 0.5], [0.0, 0.3, 0.0], "ill", source=0.5)
+    >>> display.saved.round(2)
+    array([0.1, 0. , 0.5])
+    """
+
+    def __init__(
+        self,
+        prevalence: ArrayLike,
+        before: ArrayLike,
+        after: ArrayLike,
+        name: str,
+        *,
+        source: float | None = None,
+    ) -> None:
+        values = (np.asarray(one, dtype=np.float64) for one in (prevalence, before, after))
+        self.prevalence, self.before, self.after = values
+        if not self.prevalence.shape == self.before.shape == self.after.shape:
+            raise ValueError("prevalence, before and after must have one number per point each.")
+        self.name, self.source = name, source
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y: ArrayLike,
+        y_proba: ArrayLike,
+        costs: Any = None,
+        *,
+        positive_class: Any = None,
+        source_priors: Any = None,
+        classes: ArrayLike | None = None,
+        ax: "Axes | None" = None,
+    ) -> Self:
+        """Work out the costs from labelled validation predictions, and plot.
+
+        Parameters
+        ----------
+        y, y_proba
+            Labels and predicted probabilities of validation; every class must occur.
+        costs : array-like of shape (n_classes, n_classes) or mapping, optional
+            As for `priorshift.decide`; by default every error costs 1.
+        positive_class : object, optional
+            The class whose prevalence varies; by default the last.
+        source_priors : array-like of shape (n_classes,) or mapping, optional
+            Priors the classifier was trained with; by default the mean prediction.
+        classes, ax
+            As for `ConfusionDisplay.from_predictions`.
+        """
+        rows, index, names = read_labelled(y_proba, y, classes)
+        size = np.bincount(index, minlength=names.size)
+        if not size.all():
+            raise ValueError(
+                f"validation has no row of class {some(names[size == 0].tolist())}, so nothing "
+                "says what decisions on it cost; add such rows."
+            )
+        source = rows.mean(axis=0) if source_priors is None else source_priors
+        source = check_priors(source, names, "source_priors")
+        known = list(map(str, names.tolist()))
+        if positive_class is not None and str(positive_class) not in known:
+            raise ValueError(
+                f"positive_class={positive_class!r} is no class; the classes are "
+                f"{some(names.tolist())}."
+            )
+        k = names.size - 1 if positive_class is None else known.index(str(positive_class))
+        matrix = check_costs(costs, names, names.size)
+        stakes = 1 - np.eye(names.size) if matrix is None else matrix
+        prevalence = np.linspace(0, 1, 101)
+        others = np.where(np.arange(names.size) == k, 0.0, source)
+        others /= max(others.sum(), np.finfo(np.float64).tiny)
+        priors = np.outer(1 - prevalence, others)
+        priors[:, k] += prevalence
+
+        def cost(p: Vector, at: Vector) -> float:
+            ratio, total = prior_ratio(p, source), np.zeros(names.size)
+            for part in row_blocks(*rows.shape):
+                decided = cheapest(rows[part] * ratio, matrix)
+                total += np.bincount(index[part], stakes[index[part], decided], names.size)
+            return float(at @ (total / size))
+
+        before = [cost(source, p) for p in priors[[0, -1]]]  # the same rule: linear in prevalence
+        after = [cost(p, p) for p in priors]
+        line = (1 - prevalence) * before[0] + prevalence * before[1]
+        return cls(prevalence, line, after, str(names[k]), source=float(source[k])).plot(ax)
+
+    @property
+    def saved(self) -> Vector:
+        """Savings per case from adapting, at each prevalence."""
+        return self.before - self.after
+
+    def figsize(self) -> tuple[float, float]:
+        """Return the inches a figure needs."""
+        return WIDTH, 4.2
+
+    def plot(self, ax: "Axes | None" = None) -> Self:
+        """Plot both costs, and mark the prevalence in the training data.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        self
+        """
+        ax = self._axes(ax, self.figsize())
+        ax.plot(self.prevalence, self.before, "--", color=VERMILLION, label="unadapted")
+        ax.plot(self.prevalence, self.after, color=BLUE, label="adapted")
+        ax.fill_between(self.prevalence, self.after, self.before, color=BLUE, alpha=0.12, lw=0)
+        if self.source is not None:
+            ax.axvline(self.source, color="0.5", lw=1, ls=":", label="in training")
+        share_axis(ax.xaxis)
+        ax.set_xlim(0, 1)
+        ax.set_ylim(bottom=min(0.0, float(self.after.min())))
+        ax.set_xlabel(f"prevalence of {self.name}")
+        ax.set_ylabel("expected cost per case")
+        ax.grid(alpha=0.3)
+        ax.legend(frameon=False, fontsize="small")
+        bare(ax, "bottom", "left")
+        most = int(self.saved.argmax())
+        write_title(
+            ax,
+            "What decisions cost",
+            f"adapting saves most at {self.prevalence[most]:.0%}: {self.saved[most]:.2g} per case",
+        )
+        return self
+
+    def frame(self, backend: Backend = "pandas") -> Any:
+        """Return one row per prevalence, as a frame of the named library."""
+        columns = {"prevalence": self.prevalence, "before": self.before, "after": self.after}
+        return make_frame(columns, backend)

@@ -1,0 +1,970 @@
+"""Displays of class shares: before and after, by group, by method, over time, by sample size."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.spatial.distance import cdist
+
+from priorshift._results import Backend, make_frame
+from priorshift._typing import Indices, Vector
+from priorshift.adapt import prior_ratio, total_variation
+from priorshift.border import (
+    NO_PRIOR,
+    as_generator,
+    check_choice,
+    check_classes,
+    check_count,
+    check_positive,
+    check_priors,
+    check_proba,
+    in_class_order,
+    some,
+)
+from priorshift.estimators import PriorEstimate, PriorEstimator, traits_of
+from priorshift.exceptions import ConvergenceWarning, PriorShiftWarning
+from priorshift.groups import GroupEstimates, read_groups
+from priorshift.monitor import MonitorHistory, PriorMonitor
+from priorshift.plotting.style import (
+    BLUE,
+    GREY,
+    SERIES_COLOURS,
+    VERMILLION,
+    WIDTH,
+    Display,
+    bare,
+    by,
+    draw_heatmap,
+    farthest,
+    frame_rows,
+    ink,
+    label_time,
+    literally,
+    name_ends,
+    positions,
+    runs,
+    series_style,
+    share_axis,
+    thinned_steps,
+    times,
+    write_beside,
+    write_cells,
+    write_head,
+    write_title,
+)
+from priorshift.text import NOTHING, movers, short_percent, shorten
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+
+Kind = Literal["auto", "priors", "distance"]
+
+
+class PriorsDisplay(Display):
+    """Show how class priors moved from source to target, one row per class.
+
+    Parameters
+    ----------
+    priors : array-like of shape (n_classes,)
+        Target priors.
+    source_priors : array-like of shape (n_classes,)
+    classes : array-like of shape (n_classes,)
+        Class names.
+    interval : array-like of shape (n_classes, 2), optional
+        Lower and upper bounds of the target priors.
+    unseen_classes : tuple, default=()
+        Classes without validation samples; their names are marked with a star.
+    method : str, optional
+        Name of the estimator, for the title.
+
+    Examples
+    --------
+    >>> from priorshift.plotting import PriorsDisplay
+    >>> display = PriorsDisplay([0.2, 0.8], [0.5, 0.5], ["cat", "dog"])
+    >>> display.frame("polars")["ratio"].to_list()
+    [0.4, 1.6]
+    """
+
+    MAX_CLASSES = 20
+
+    def __init__(
+        self,
+        priors: ArrayLike,
+        source_priors: ArrayLike,
+        classes: ArrayLike,
+        *,
+        interval: ArrayLike | None = None,
+        unseen_classes: tuple[Any, ...] = (),
+        method: str | None = None,
+    ) -> None:
+        self.classes = check_classes(classes, np.size(priors))
+        check_priors(priors, self.classes, "priors")
+        check_priors(source_priors, self.classes, "source_priors")
+        self.priors = np.asarray(priors, dtype=np.float64)
+        self.source_priors = np.asarray(source_priors, dtype=np.float64)
+        self.interval = None if interval is None else np.asarray(interval, dtype=np.float64)
+        if self.interval is not None and (
+            self.interval.shape != (self.priors.size, 2)
+            or not (self.interval[:, 0] <= self.interval[:, 1]).all()
+        ):
+            raise ValueError(
+                "interval must have a lower and an upper bound per class, shape "
+                f"({self.priors.size}, 2); got shape {self.interval.shape}, or a lower bound above "
+                "its upper one."
+            )
+        self.unseen_classes, self.method = unseen_classes, method
+
+    @classmethod
+    def from_estimate(cls, estimate: PriorEstimate, *, ax: "Axes | None" = None) -> Self:
+        """Plot an estimate.
+
+        Parameters
+        ----------
+        estimate : PriorEstimate
+            Its `interval` is shown if it has one.
+        ax : matplotlib Axes, optional
+            Axes to plot on; by default those of a new pyplot figure.
+        """
+        display = cls(
+            estimate.priors,
+            estimate.source_priors,
+            estimate.classes,
+            interval=estimate.interval,
+            unseen_classes=estimate.unseen_classes,
+            method=estimate.method,
+        )
+        return display.plot(ax)
+
+    def figsize(self) -> tuple[float, float]:
+        """Return the inches a figure needs."""
+        return WIDTH, 1.5 + 0.26 * min(self.priors.size, self.MAX_CLASSES)
+
+    def plot(self, ax: "Axes | None" = None) -> Self:
+        """Plot the classes that moved most, at most 20, with gains above losses.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Axes to plot on; by default those of a new pyplot figure.
+        """
+        rows = self.movers()
+        ax = self._axes(ax, self.figsize())
+        y = np.arange(rows.size)
+        before, after = self.source_priors[rows], self.priors[rows]
+        change = after - before
+        gains, losses = change > NOTHING, change < -NOTHING
+        colours = np.where(gains, BLUE, VERMILLION).tolist()
+        if self.interval is not None:
+            lower, upper = self.interval[rows].T
+            ax.hlines(y, lower, upper, colors=ink(), lw=7, alpha=0.2, label="interval")
+        ax.hlines(y, before, after, colors=colours, lw=2)
+        ax.plot(before, y, "o", mfc="none", mec=ink(), ms=6, mew=1.3, clip_on=False, label="source")
+        for which, marker, size, colour, label in (
+            (gains, ">", 8, BLUE, "target (gained)"),
+            (losses, "<", 8, VERMILLION, "target (lost)"),
+            (~(gains | losses), "o", 4, GREY, "unmoved"),
+        ):
+            if which.any():
+                x = after[which]
+                ax.plot(x, y[which], marker, color=colour, ms=size, clip_on=False, label=label)
+        starred = {str(label) for label in self.unseen_classes}
+        names = [shorten(c) + (" *" if str(c) in starred else "") for c in self.classes[rows]]
+        frame_rows(ax, names, "class prior" + ("   (* class not in validation)" * bool(starred)))
+        ratio = prior_ratio(self.priors, self.source_priors)
+        known = self.source_priors > NO_PRIOR
+        write_beside(ax, [times(ratio[k]) if known[k] else "new" for k in rows])
+        write_head(ax, f"Class priors{by(self.method)}", self.summary())
+        return self
+
+    def frame(self, backend: Backend = "pandas") -> Any:
+        """Return one row per class, in class order, as a frame of the named library."""
+        columns = {
+            "class": self.classes,
+            "source_prior": self.source_priors,
+            "prior": self.priors,
+            "change": self.priors - self.source_priors,
+            "ratio": prior_ratio(self.priors, self.source_priors),
+        }
+        if self.interval is not None:
+            columns |= {"lower": self.interval[:, 0], "upper": self.interval[:, 1]}
+        return make_frame(columns, backend)
+
+    def movers(self) -> Indices:
+        """Return the positions of the classes that moved most, from largest gain to loss."""
+        change = self.priors - self.source_priors
+        chosen = farthest(np.abs(change), self.MAX_CLASSES)
+        return chosen[np.argsort(-change[chosen], kind="stable")]
+
+    def summary(self) -> str:
+        """Summarise the changes over all classes."""
+        change = self.priors - self.source_priors
+        gained, lost = int((change > NOTHING).sum()), int((change < -NOTHING).sum())
+        moved = float(total_variation(self.priors, self.source_priors))
+        text = (
+            f"{gained:,} of {change.size:,} classes gained, {lost:,} lost; "
+            f"total variation {short_percent(moved)}"
+        )
+        others = np.setdiff1d(np.arange(change.size), self.movers())
+        if others.size:
+            before, after = self.source_priors[others].sum(), self.priors[others].sum()
+            text += (
+                f"\nnot shown: {others.size:,} that moved less, "
+                f"{short_percent(before)} before and {short_percent(after)} after"
+            )
+        return text
+
+
+class GroupsDisplay(Display):
+    """Show how class priors differ between groups, one row per group.
+
+    Parameters
+    ----------
+    priors : array-like of shape (n_groups, n_classes)
+        Target priors of each group.
+    groups : array-like of shape (n_groups,)
+        Group labels.
+    classes : array-like of shape (n_classes,)
+        Class names.
+    pooled : array-like of shape (n_classes,)
+        Priors that small groups are pooled towards, shown as one line per class.
+    n : array-like of shape (n_groups,), optional
+        Number of rows in each group, shown next to it.
+    interval : array-like of shape (n_groups, n_classes, 2), optional
+        Lower and upper bounds.
+    method : str, optional
+        Name of the estimator, for the title.
+
+    Examples
+    --------
+    >>> from priorshift.plotting import GroupsDisplay
+    >>> display = GroupsDisplay([[0.2, 0.8], [0.6, 0.4]], ["n", "s"], ["cat", "dog"], [0.4, 0.6])
+    >>> display.frame("polars")["prior"].to_list()
+    [0.2, 0.8, 0.6, 0.4]
+    """
+
+    MAX_GROUPS, MAX_CLASSES = 20, 4
+    """Beyond these, the groups that moved most are drawn, and the classes that vary most."""
+
+    def __init__(
+        self,
+        priors: ArrayLike,
+        groups: ArrayLike,
+        classes: ArrayLike,
+        pooled: ArrayLike,
+        *,
+        n: ArrayLike | None = None,
+        interval: ArrayLike | None = None,
+        method: str | None = None,
+    ) -> None:
+        self.groups = read_groups(groups)
+        self.classes = check_classes(classes, np.size(pooled))
+        check_priors(pooled, self.classes, "pooled")
+        self.pooled = np.asarray(pooled, dtype=np.float64)
+        shape = (self.groups.size, self.classes.size)
+        self.priors = np.asarray(priors, dtype=np.float64)
+        self.interval = None if interval is None else np.asarray(interval, dtype=np.float64)
+        for name, array, needed in (
+            ("priors", self.priors, shape),
+            ("interval", self.interval, (*shape, 2)),
+        ):
+            if array is not None and array.shape != needed:
+                raise ValueError(
+                    f"{name} has shape {array.shape} where {needed} is needed: groups first, then "
+                    "classes."
+                )
+        self.n = None if n is None else np.asarray(n)
+        self.method = method
+
+    @classmethod
+    def from_estimates(cls, estimates: GroupEstimates, *, ax: "Axes | None" = None) -> Self:
+        """Plot the estimates of groups.
+
+        Parameters
+        ----------
+        estimates : GroupEstimates
+            Its `interval` is shown if it has one.
+        ax : matplotlib Axes, optional
+            Axes to plot on; by default those of a new pyplot figure.
+        """
+        display = cls(
+            estimates.priors,
+            estimates.groups,
+            estimates.classes,
+            estimates.pooled.priors,
+            n=estimates.n,
+            interval=estimates.interval,
+            method=estimates.method,
+        )
+        return display.plot(ax)
+
+    def figsize(self) -> tuple[float, float]:
+        """Return the inches a figure needs."""
+        row = max(0.26, 0.09 * min(self.classes.size, self.MAX_CLASSES))
+        return WIDTH, 1.6 + row * min(self.groups.size, self.MAX_GROUPS)
+
+    def plot(self, ax: "Axes | None" = None) -> Self:
+        """Plot the 20 groups that moved most, in order, with the four classes that vary most.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+        """
+        rows, columns = self.movers(), self.varying()
+        ax = self._axes(ax, self.figsize())
+        for at, k in enumerate(columns):
+            style = series_style(at)
+            # side by side
+            offset = 0.0 if columns.size == 1 else 0.3 * (2 * at / (columns.size - 1) - 1)
+            y = np.arange(rows.size) + offset
+            ax.axvline(self.pooled[k], color=style["color"], lw=1, ls=":", alpha=0.8)
+            if self.interval is not None:
+                lower, upper = self.interval[rows, k].T
+                ax.hlines(y, lower, upper, colors=style["color"], lw=1.5, alpha=0.6)
+            label = shorten(self.classes[k], 12)
+            ax.plot(self.priors[rows, k], y, ls="none", ms=5, clip_on=False, label=label, **style)
+        names = [shorten(group, 18) for group in self.groups[rows]]
+        frame_rows(ax, names, "class prior   (dotted: pooled)", parted=True)
+        if self.n is not None:
+            write_beside(ax, [f"n = {int(n):,}" for n in self.n[rows]])
+        write_head(ax, f"Class priors of groups{by(self.method)}", self.summary())
+        return self
+
+    def frame(self, backend: Backend = "pandas") -> Any:
+        """Return one row per group and class, as a frame of the named library."""
+        G, K = self.priors.shape
+        columns = {
+            "group": np.repeat(self.groups, K),
+            "class": np.tile(self.classes, G),
+            "prior": self.priors.ravel(),
+            "pooled_prior": np.tile(self.pooled, G),
+        }
+        if self.n is not None:
+            columns["n"] = np.repeat(self.n, K)
+        if self.interval is not None:
+            lower, upper = self.interval[..., 0], self.interval[..., 1]
+            columns |= {"lower": lower.ravel(), "upper": upper.ravel()}
+        return make_frame(columns, backend)
+
+    def movers(self) -> Indices:
+        """Return the positions of the groups farthest from the pooled priors, in order."""
+        return farthest(total_variation(self.priors, self.pooled), self.MAX_GROUPS)
+
+    def varying(self) -> Indices:
+        """Return the positions of the classes that differ most between groups, in order."""
+        return farthest(np.abs(self.priors - self.pooled).mean(axis=0), self.MAX_CLASSES)
+
+    def summary(self) -> str:
+        """Summarise all groups, and which of them are shown."""
+        G, K = self.priors.shape
+        middle = short_percent(float(np.median(total_variation(self.priors, self.pooled))))
+        text = (
+            f"{G:,} {'group' if G == 1 else 'groups'}, {K:,} classes; "
+            f"median total variation from pooled {middle}"
+        )
+        shown = [f"the {self.MAX_GROUPS:,} groups that moved most"] if self.MAX_GROUPS < G else []
+        shown += (
+            [f"the {self.MAX_CLASSES:,} classes that vary most"] if self.MAX_CLASSES < K else []
+        )
+        return f"{text}\nshown: {', '.join(shown)}" if shown else text
+
+
+class ComparisonDisplay(Display):
+    r"""Show whether methods agree.
+
+    With few methods and classes, it shows the priors themselves: one row per class, one marker per
+    method. With many, it shows the total variation distance between every two methods,
+
+    .. math:: \tfrac12 \sum_k |p_k - p'_k|,
+
+    the share of samples that the two methods put into different classes. The true priors, if
+    given, appear as a line or as an additional method.
+
+    Parameters
+    ----------
+    priors : array-like of shape (n_methods, n_classes)
+    methods : sequence of str
+        Names of the methods.
+    classes : array-like of shape (n_classes,)
+        Class names.
+    truth : array-like of shape (n_classes,) or mapping, optional
+        True priors of the target.
+
+    Examples
+    --------
+    >>> from priorshift.plotting import ComparisonDisplay
+    >>> priors = [[0.25, 0.75], [0.5, 0.5]]
+    >>> ComparisonDisplay(priors, ["em", "cm"], ["cat", "dog"]).distances
+    array([[0.  , 0.25],
+           [0.25, 0.  ]])
+    """
+
+    MAX_DOTS = 60
+    """Number of dots that readers can distinguish; beyond it, "auto" shows distances."""
+
+    MAX_CLASSES = 12
+    FAR_APART = 0.25
+    """A distance up to this never gets the brightest colour: methods that agree look similar."""
+
+    def __init__(
+        self,
+        priors: ArrayLike,
+        methods: Sequence[str],
+        classes: ArrayLike,
+        *,
+        truth: Any = None,
+    ) -> None:
+        self.priors = np.asarray(priors, dtype=np.float64)
+        self.methods = tuple(map(str, methods))
+        if self.priors.ndim != 2 or self.priors.shape[0] != len(self.methods) or not self.methods:
+            raise ValueError(
+                f"priors must have one row for each of {len(self.methods)} methods, and there "
+                f"must be at least one; got shape {self.priors.shape}."
+            )
+        self.classes = check_classes(classes, self.priors.shape[1])
+        self.truth = None if truth is None else check_priors(truth, self.classes, "truth")
+
+    @classmethod
+    def from_estimates(
+        cls,
+        estimates: Mapping[str, PriorEstimate],
+        *,
+        truth: Any = None,
+        ax: "Axes | None" = None,
+    ) -> Self:
+        """Plot estimates of the same target by several methods.
+
+        Parameters
+        ----------
+        estimates : mapping from str to PriorEstimate
+            By name, such as the `estimates` of a `Comparison`.
+        truth : array-like of shape (n_classes,) or mapping, optional
+            True priors of the target.
+        ax : matplotlib Axes, optional
+            Axes to plot on; by default those of a new pyplot figure.
+        """
+        if not estimates:
+            raise ValueError("estimates is empty; give at least one.")
+        classes = next(iter(estimates.values())).classes
+        priors = []
+        for name, estimate in estimates.items():
+            by_name = dict(zip(map(str, estimate.classes.tolist()), estimate.priors, strict=True))
+            if set(by_name) != set(map(str, classes.tolist())):
+                raise ValueError(
+                    f"estimates must be of the same classes: {name!r} has "
+                    f"{some(estimate.classes.tolist())}, the first has {some(classes.tolist())}."
+                )
+            priors.append([by_name[str(label)] for label in classes.tolist()])
+        return cls(priors, tuple(estimates), classes, truth=truth).plot(ax)
+
+    @property
+    def distances(self) -> Vector:
+        """Total variation distance between every two methods."""
+        return 0.5 * cdist(self.priors, self.priors, "cityblock")
+
+    def frame(self, backend: Backend = "pandas") -> Any:
+        """Return one row per method and class, as a frame of the named library."""
+        n_methods = len(self.methods)
+        columns = {
+            "method": np.repeat(self.methods, self.classes.size),
+            "class": np.tile(self.classes, n_methods),
+            "prior": self.priors.ravel(),
+        }
+        if self.truth is not None:
+            columns["truth"] = np.tile(self.truth, n_methods)
+        return make_frame(columns, backend)
+
+    def figsize(self, kind: Kind = "auto") -> tuple[float, float]:
+        """Return the inches a figure needs."""
+        n_methods = len(self.methods) + (self.truth is not None)
+        if self._resolve(kind) == "distance":
+            side = 2.6 + 0.36 * n_methods
+            return max(side + 0.6, 4.5), max(side, 3.6)
+        n_rows = min(self.classes.size, self.MAX_CLASSES)
+        return WIDTH, 1.2 + max(n_rows * max(0.3, 0.11 * n_methods), 0.22 * n_methods)
+
+    def plot(self, ax: "Axes | None" = None, *, kind: Kind = "auto") -> Self:
+        """Plot priors by class and method, or distances between methods.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+        kind : {"auto", "priors", "distance"}, default="auto"
+            "auto" plots priors if there are at most 60 of them; of more than 12 classes, those on
+            which the methods differ most.
+        """
+        check_choice(kind, ("auto", "priors", "distance"), "kind")
+        figsize = self.figsize(kind)
+        if self._resolve(kind) == "distance":
+            self._draw_distances(self._axes(ax, figsize, "compressed"))
+        else:
+            # all classes in order, or those whose priors differ most
+            rows = np.arange(self.classes.size)
+            if rows.size > self.MAX_CLASSES:
+                rows = movers(np.ptp(self._with_truth()[1], axis=0), self.MAX_CLASSES)
+            self._draw_priors(self._axes(ax, figsize), rows)
+        return self
+
+    def _resolve(self, kind: Kind) -> Kind:
+        return (
+            ("priors" if self.priors.size <= self.MAX_DOTS else "distance")
+            if kind == "auto"
+            else kind
+        )
+
+    def _with_truth(self) -> tuple[list[str], Vector]:
+        """Return names and priors of the methods, the truth first if it is known."""
+        if self.truth is None:
+            return list(self.methods), self.priors
+        return ["truth", *self.methods], np.vstack([self.truth, self.priors])
+
+    def _draw_priors(self, ax: "Axes", rows: Indices) -> None:
+        y, n_methods = np.arange(rows.size), len(self.methods)
+        if self.truth is not None:
+            ax.vlines(self.truth[rows], y - 0.45, y + 0.45, colors=ink(), lw=2, label="truth")
+        offsets = np.linspace(-0.32, 0.32, n_methods) if n_methods > 1 else np.zeros(1)
+        for m, name in enumerate(self.methods):
+            x, style = self.priors[m, rows], series_style(m)
+            ax.plot(x, y + offsets[m], ls="", ms=6, clip_on=False, label=shorten(name), **style)
+        frame_rows(ax, [shorten(label) for label in self.classes[rows]], "class prior", parted=True)
+        legend = ax.legend(
+            loc="upper left", bbox_to_anchor=(1, 1), frameon=False, borderaxespad=0.2
+        )
+        literally(legend)
+        shown = f"; the {rows.size} on which methods differ most"
+        self._write_title(ax, shown if rows.size < self.classes.size else "")
+
+    def _draw_distances(self, ax: "Axes") -> None:
+        """Draw every two methods' distance, nearest to the truth (or to all others) first."""
+        names, priors = self._with_truth()
+        distances = 0.5 * cdist(priors, priors, "cityblock")
+        nearness = distances.mean(axis=0) if self.truth is None else distances[0]
+        order = np.argsort(nearness, kind="stable")
+        if self.truth is not None:  # a method may be right
+            order = np.concatenate([[0], order[order != 0]])
+        cells = distances[np.ix_(order, order)]
+        np.fill_diagonal(cells, np.nan)
+        largest = max(float(np.nanmax(cells, initial=0.0)), self.FAR_APART)
+        image = draw_heatmap(ax, cells, largest=largest, label="total variation distance")
+        legible = 72 * ax.bbox.width / ax.figure.dpi >= 22 * order.size  # points a cell
+        if legible:
+            texts = np.where(np.isnan(cells), "", np.char.mod("%.1f", 100 * np.nan_to_num(cells)))
+            write_cells(ax, image, texts, fontsize=8)
+        shown = [shorten(names[m], 14) for m in order]
+        ax.set_xticks(np.arange(order.size), shown, rotation=90, parse_math=False)
+        ax.set_yticks(np.arange(order.size), shown, parse_math=False)
+        ax.tick_params(length=0)
+        bare(ax)
+        self._write_title(ax, "; numbers in %" if legible else "")
+
+    def _write_title(self, ax: "Axes", more: str) -> None:
+        """Name the two methods that differ most, of those that estimate anything."""
+        plural = "s" if len(self.methods) > 1 else ""
+        title = f"{len(self.methods)} method{plural}, {self.classes.size:,} classes{more}"
+        judged = [m for m, name in enumerate(self.methods) if traits_of(name).outputs != "ignored"]
+        if len(judged) > 1:
+            distances = self.distances[np.ix_(judged, judged)]
+            pair = np.unravel_index(np.argmax(distances), distances.shape)
+            one, other = (shorten(self.methods[judged[m]]) for m in pair)
+            title += f"\nfurthest apart: {one} and {other}, by {short_percent(distances[pair])}"
+        write_title(ax, "Agreement of methods", title)
+
+
+class MonitorDisplay(Display):
+    """Show class priors over time, one line per class, with the alarms.
+
+    A circle at the left, in the colour of its class, marks the source prior, if known.
+
+    Parameters
+    ----------
+    priors : array-like of shape (n_steps, n_classes)
+        Estimated priors at each step.
+    source_priors : array-like of shape (n_classes,) or None
+    classes : array-like of shape (n_classes,)
+        Class names.
+    time : sequence of length n_steps, optional
+        Time of each step: numbers, or dates as ISO text. By default, steps are numbered.
+    raised : array-like of bool of shape (n_steps,), optional
+        Steps at which an alarm was raised.
+    alarm : array-like of bool of shape (n_steps,), optional
+        Steps at which an alarm is on.
+    method : str, optional
+        Name of the estimator, for the title.
+
+    Examples
+    --------
+    >>> from priorshift.plotting import MonitorDisplay
+    >>> display = MonitorDisplay([[0.5, 0.5], [0.2, 0.8]], [0.5, 0.5], ["cat", "dog"])
+    >>> display.frame("polars")["prior:dog"].to_list()
+    [0.5, 0.8]
+    """
+
+    MAX_CLASSES = 8
+
+    def __init__(
+        self,
+        priors: ArrayLike,
+        source_priors: ArrayLike | None,
+        classes: ArrayLike,
+        *,
+        time: Any = None,
+        raised: ArrayLike | None = None,
+        alarm: ArrayLike | None = None,
+        method: str | None = None,
+    ) -> None:
+        self.priors = np.asarray(priors, dtype=np.float64)
+        if self.priors.ndim != 2 or not self.priors.size or not np.isfinite(self.priors).all():
+            raise ValueError(
+                "priors must be finite, of shape (n_steps, n_classes), with at least one step; got "
+                f"shape {self.priors.shape}."
+            )
+        n_steps, K = self.priors.shape
+        self.classes = check_classes(classes, K)
+        self.source_priors = (
+            None
+            if source_priors is None
+            else check_priors(source_priors, self.classes, "source_priors")
+        )
+        self.numbered = time is None
+        self.time = tuple(range(n_steps)) if time is None else tuple(time)
+        self.raised = np.asarray(np.zeros(n_steps) if raised is None else raised, dtype=bool)
+        self.alarm = self.raised if alarm is None else np.asarray(alarm, dtype=bool)
+        for name, given in (("time", self.time), ("raised", self.raised), ("alarm", self.alarm)):
+            if np.shape(given)[:1] != (n_steps,):
+                raise ValueError(
+                    f"{name} must have {n_steps} entries, one per step; got shape "
+                    f"{np.shape(given)}."
+                )
+        self.method = method
+
+    @classmethod
+    def from_monitor(
+        cls, monitor: PriorMonitor | MonitorHistory, *, ax: "Axes | None" = None
+    ) -> Self:
+        """Plot what a monitor has seen.
+
+        Parameters
+        ----------
+        monitor : PriorMonitor or MonitorHistory
+        ax : matplotlib Axes, optional
+            Axes to plot on; by default those of a new pyplot figure.
+        """
+        return cls.of_history(monitor).plot(ax)
+
+    @classmethod
+    def of_history(cls, monitor: PriorMonitor | MonitorHistory) -> Self:
+        """Read the numbers of a monitor, without drawing."""
+        history = monitor.history if isinstance(monitor, PriorMonitor) else monitor
+        known = all(when is not None for when in history.time)
+        display = cls(
+            history.priors,
+            history.source_priors,
+            history.classes,
+            time=history.time if known else None,
+            raised=history.raised,
+            alarm=history.alarm,
+            method=history.method,
+        )
+        if not known:
+            display.time = tuple(history.index.tolist())
+        return display
+
+    def figsize(self) -> tuple[float, float]:
+        """Return the inches a figure needs."""
+        return WIDTH, 4.4
+
+    def plot(self, ax: "Axes | None" = None) -> Self:
+        """Plot the classes that moved most, at most eight.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+        """
+        chosen = self.movers()
+        ax = self._axes(ax, self.figsize())
+        when = positions(self.time)
+        shown, start = thinned_steps(when.size), self.source_priors
+        for at, k in enumerate(chosen):
+            ax.plot(
+                when[shown],
+                self.priors[shown, k],
+                ls="-" if at < len(SERIES_COLOURS) else "--",
+                markevery=[-1],
+                ms=6,
+                clip_on=False,
+                **series_style(at),
+            )
+        highest = float(self.priors[:, chosen].max())
+        if start is not None:
+            ax.scatter(
+                [when[0]] * chosen.size,
+                start[chosen],
+                s=36,
+                marker="o",
+                facecolors="none",
+                edgecolors=[series_style(at)["color"] for at in range(chosen.size)],
+                linewidths=1.5,
+                clip_on=False,
+                label="source",
+            )
+            highest = max(highest, float(start[chosen].max()))
+        ax.set_ylim(0, 1.08 * highest)
+        if self.raised.any():
+            top = ax.get_xaxis_transform()
+            ax.vlines(
+                when[self.raised], 0, 1, transform=top, colors=VERMILLION, lw=1.2, ls=(0, (4, 3))
+            )
+            ax.plot(
+                when[self.raised],
+                np.full(int(self.raised.sum()), 0.98),  # the legend stands above 1
+                ls="none",
+                marker="v",
+                color=VERMILLION,
+                ms=8,
+                transform=top,
+                clip_on=False,
+                label="alarm raised",
+            )
+        label = "alarm stands"
+        for first, last in runs(self.alarm):
+            ax.axvspan(when[first], when[last], color=VERMILLION, alpha=0.12, lw=0, label=label)
+            label = f"_{label}"  # one entry of the legend for all of them
+        names = [shorten(label) for label in self.classes[chosen]]
+        name_ends(ax, names, when[-1], self.priors[-1, chosen])
+        share_axis(ax.yaxis)
+        ax.set_ylabel("class prior")
+        label_time(ax, self.time, numbered=self.numbered)
+        ax.grid(axis="y", alpha=0.3)
+        ax.set_axisbelow(True)
+        bare(ax, "bottom")
+        write_head(ax, f"Class priors over time{by(self.method)}", self.summary())
+        return self
+
+    def frame(self, backend: Backend = "pandas") -> Any:
+        """Return one row per step, as a frame of the named library."""
+        columns: dict[str, Any] = {
+            "time": list(self.time),
+            "alarm": self.alarm,
+            "raised": self.raised,
+        }
+        names = [f"prior:{name}" for name in self.classes.tolist()]
+        return make_frame(columns | dict(zip(names, self.priors.T, strict=True)), backend)
+
+    def movers(self) -> Indices:
+        """Return the positions of the classes farthest from the source at some step, in order.
+
+        Where the source is not known, those farthest from where they began.
+        """
+        start = self.priors[0] if self.source_priors is None else self.source_priors
+        return farthest(np.abs(self.priors - start).max(axis=0), self.MAX_CLASSES)
+
+    def summary(self) -> str:
+        """Summarise the number of steps and alarms, and what is not shown."""
+        n_steps, n_alarms = self.priors.shape[0], int(self.raised.sum())
+        alarms = "no alarm" if not n_alarms else f"{n_alarms} alarm{'s' if n_alarms > 1 else ''}"
+        steps = "1 step" if n_steps == 1 else f"{n_steps:,} steps"
+        text = f"{steps}, {alarms}"
+        if self.source_priors is not None:
+            distance = float(total_variation(self.priors[-1], self.source_priors))
+            text += f"; total variation at the end {short_percent(distance)}"
+        hidden = self.classes.size - min(self.classes.size, self.MAX_CLASSES)
+        return text + (f"\nnot shown: {hidden:,} classes that moved less" if hidden else "")
+
+
+class SampleSizeDisplay(Display):
+    r"""Show how far estimates from fewer target samples are from the estimate from all samples.
+
+    Random subsets of n of the N rows give estimates whose L1 distance to the full one decreases as
+
+    .. math:: d(n) \approx c \sqrt{1/n - 1/N},
+
+    so an estimate from n rows has an error of about :math:`c / \sqrt n` from sampling the target
+    alone (the error from validation is additional), and an error of t needs :math:`(c / t)^2` rows.
+
+    Parameters
+    ----------
+    sizes : array-like of shape (n_sizes,)
+        Numbers of rows of the subsets.
+    distances : array-like of shape (n_sizes, n_repeats)
+        L1 distance of each subset's priors to those of the whole target.
+    n_target : int
+        Number of rows of the whole target.
+    method : str, optional
+        Name of the estimator, for the title.
+
+    Examples
+    --------
+    >>> from priorshift.plotting import SampleSizeDisplay
+    >>> display = SampleSizeDisplay([100, 200], [[0.3], [0.2]], n_target=400)
+    >>> display.samples_needed(0.1) > 400
+    True
+    """
+
+    BAND = (0.1, 0.9)
+    """Quantiles of the repeats that the band spans."""
+
+    FITTED = 0.1
+    """Sizes from this share of the largest on count for the law: very small ones are biased."""
+
+    def __init__(
+        self, sizes: ArrayLike, distances: ArrayLike, n_target: int, *, method: str | None = None
+    ) -> None:
+        self.n_target = check_count(n_target, "n_target", 2)
+        self.sizes = _check_sizes(sizes, self.n_target)
+        self.distances, self.method = np.asarray(distances, dtype=np.float64), method
+        if self.distances.ndim != 2 or self.distances.shape[0] != self.sizes.size:
+            raise ValueError(
+                f"distances must have shape ({self.sizes.size}, n_repeats), one row per size; got "
+                f"{self.distances.shape}."
+            )
+
+    @classmethod
+    def from_predictions(
+        cls,
+        estimator: PriorEstimator,
+        y_proba: ArrayLike,
+        *,
+        sizes: Sequence[int] | None = None,
+        n_repeats: int = 10,
+        random_state: int | np.random.Generator | None = 0,
+        tolerance: float = 0.05,
+        ax: "Axes | None" = None,
+    ) -> Self:
+        """Estimate on random subsets of the target, and plot.
+
+        Parameters
+        ----------
+        estimator : PriorEstimator
+            A fitted estimator.
+        y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+            Predicted probabilities on the target.
+        sizes : sequence of int, optional
+            Numbers of rows of the subsets, each less than n_samples; by default eight sizes, up to
+            a quarter of the rows.
+        n_repeats : int, default=10
+            Number of subsets of each size. By default, they have about five times as many rows as
+            the target in total, and take about five times as long.
+        random_state : None, int or Generator, default=0
+        tolerance : float, default=0.05
+            The L1 error for which the plot states the number of rows needed.
+        ax : matplotlib Axes, optional
+            Axes to plot on; by default those of a new pyplot figure.
+        """
+        full = estimator.estimate(y_proba)
+        rows = in_class_order(check_proba(y_proba), full.classes)
+        n_target = check_count(rows.shape[0], "the number of rows of y_proba", 4)
+        smallest = max(1, min(50, n_target // 16))
+        by_default = np.geomspace(smallest, n_target // 4, 8).round().astype(np.intp)
+        chosen = _check_sizes(by_default if sizes is None else sizes, n_target)
+        check_count(n_repeats, "n_repeats")
+        rng = as_generator(random_state)
+        distances = np.zeros((chosen.size, n_repeats))
+        with warnings.catch_warnings():
+            # the full estimate has said it already, and once is enough
+            warnings.simplefilter("ignore", PriorShiftWarning)
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            for cell in np.ndindex(*distances.shape):
+                subset = rng.choice(n_target, chosen[cell[0]], replace=False, shuffle=False)
+                priors = estimator.estimate(rows[subset]).priors
+                distances[cell] = np.abs(priors - full.priors).sum()
+        display = cls(chosen, distances, n_target, method=full.method)
+        return display.plot(ax, tolerance=tolerance)
+
+    @property
+    def median(self) -> Vector:
+        """Median distance at each size."""
+        return np.median(self.distances, axis=1)
+
+    @property
+    def scale(self) -> float:
+        """The c of the law above, from the larger sizes."""
+        large = self.sizes >= self.FITTED * self.sizes.max()
+        unit = np.sqrt(1 / self.sizes - 1 / self.n_target)
+        return float(np.median(self.median[large] / unit[large]))
+
+    def samples_needed(self, tolerance: float = 0.05) -> float:
+        """Return the number of rows for an L1 error of `tolerance` from sampling the target."""
+        return float(np.ceil((self.scale / check_positive(tolerance, "tolerance")) ** 2))
+
+    def figsize(self) -> tuple[float, float]:
+        """Return the inches a figure needs."""
+        return WIDTH, 4.4
+
+    def plot(self, ax: "Axes | None" = None, *, tolerance: float = 0.05) -> Self:
+        """Plot median and band of the distances, and the error to expect with more rows.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+        tolerance : float, default=0.05
+            The L1 error for which the plot states the number of rows needed.
+        """
+        needed = self.samples_needed(tolerance)
+        ax = self._axes(ax, self.figsize())
+        lower, upper = np.quantile(self.distances, self.BAND, axis=1)
+        band = f"{self.BAND[1] - self.BAND[0]:.0%} of the subsets"
+        ax.fill_between(self.sizes, lower, upper, color=BLUE, alpha=0.25, lw=0, label=band)
+        ax.plot(self.sizes, self.median, "o-", color=BLUE, label="median distance")
+        ends = np.array([max(self.FITTED * self.sizes.max(), self.sizes.min()), self.n_target])
+        if 0 < needed <= 10 * self.n_target:
+            ends[1] = max(ends[1], needed)
+            ax.plot([needed], [tolerance], "D", color=VERMILLION, ms=7, label="samples needed")
+        errors = self.scale / np.sqrt(ends)
+        ax.plot(ends, errors, "--", color=VERMILLION, label="error to expect")
+        ax.set_xscale("log")
+        said = "every subset gives the same priors"
+        if self.distances.any():
+            ax.set_yscale("log")
+            _plain_ticks(ax.yaxis, "{:g}")
+            at_hand = self.scale / np.sqrt(self.n_target)
+            said = (  # two digits: it is not known any better
+                f"L1 error to expect at {self.n_target:,} samples: {at_hand:.2g}; "
+                f"{tolerance:g} needs about {int(float(f'{needed:.1e}')):,}"
+            )
+        else:  # an estimate that never moves has nothing to take the log of
+            ax.set_ylim(0, 2 * tolerance)
+        _plain_ticks(ax.xaxis, "{:,.0f}")
+        ax.set_xlabel("target samples")
+        ax.set_ylabel("L1 distance of priors")
+        ax.grid(alpha=0.3)
+        ax.legend(frameon=False, fontsize="small")
+        bare(ax, "bottom", "left")
+        write_title(ax, f"How the estimate{by(self.method)} settles", said)
+        return self
+
+    def frame(self, backend: Backend = "pandas") -> Any:
+        """Return one row per size, as a frame of the named library."""
+        lower, upper = np.quantile(self.distances, self.BAND, axis=1)
+        columns = {
+            "n_samples": self.sizes,
+            "median_distance": self.median,
+            "lower": lower,
+            "upper": upper,
+            "expected_error": self.scale / np.sqrt(self.sizes),
+        }
+        return make_frame(columns, backend)
+
+
+def _plain_ticks(axis: "Axis", form: str) -> None:
+    """Write 1, 2, 5, 10 and so on (1, 10, 100 of many) as numbers along a logarithmic axis."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    low, high = axis.get_view_interval()
+    near = high <= 2000 * low
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)) if near else LogLocator(numticks=6))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: form.format(value)))
+    axis.set_minor_locator(NullLocator())
+
+
+def _check_sizes(sizes: Any, n_target: int) -> Indices:
+    values = np.atleast_1d(np.asarray(sizes))
+    if values.dtype.kind not in "iu" or values.ndim != 1 or not values.size:
+        raise ValueError(f"sizes must be whole numbers of rows; got {sizes!r}.")
+    if values.min() < 1 or values.max() >= n_target:
+        raise ValueError(
+            f"sizes must be at least 1 and less than the {n_target} rows of the target; got "
+            f"{values.min()} to {values.max()}."
+        )
+    return np.unique(values).astype(np.intp)
