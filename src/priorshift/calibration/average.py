@@ -2,10 +2,15 @@ r"""Many calibrators, averaged: what Auto adapts, and what each fold left out te
 
 Candidates are the original outputs, the same brought from equal class priors to the source's (as
 models need that were trained with class weights), and along a path of ridges a temperature with a
-bias per class, and a matrix of slopes. Each is fitted to all rows and, five times, without a fold. With :math:`\ell_c` the nats of the labels out
-of fold, candidate c has the weight
+bias per class, and a matrix of slopes. Each is fitted to all rows and, five times, without a fold.
+With :math:`\ell_c` the nats of the labels out of fold, and :math:`\pi_c` a prior weight, candidate
+c has the weight
 
-.. math:: w_c \propto \exp(-\ell_c).
+.. math:: w_c \propto \pi_c \exp(-\ell_c).
+
+Each of them paid on one half of the pools of the quality tables or on both; a temperature alone, a
+slope per class and stronger ridges paid on neither (`python -m lab quality --ablation` takes
+today's away one by one). Prior weights were chosen on every other pool, in the order of names.
 """
 
 from collections.abc import Iterator, Sequence
