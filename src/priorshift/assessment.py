@@ -884,7 +884,7 @@ def _gather(
     }
     own = estimate.decision
     if own is not None and own["goal"] == goal.name and groups is None:
-        expected = Gain(own["expected_gain"], own["expected_gain_se"])  # one gain, one number
+        expected = Gain(own["full_gain"], own["full_gain_se"])  # one gain, one number
         promises["adapt"] = promises["adapt"]._replace(prior=expected)
     strata = evidence.Strata(evidence.rows_that_differ(goal, target), data.labelled, data.y_target)
     measured, ppi = _measure(data, target, strata, level, goal)
