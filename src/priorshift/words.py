@@ -387,6 +387,8 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     "cases), so they do not decide.",
     "calibrated_first": "{changed:.0%} of the decisions change; probabilities are calibrated "
     "first.",
+    "half_way": "In full it would be too uncertain: they are adapted half the way, by the square "
+    "root of the ratio of priors.",
     "mismatch": "Note: {text}",
     # what do labels of the target say?
     "measured": _measured,

@@ -38,7 +38,7 @@ from priorshift.files import PredictionFile
 
 Columns = tuple[str, ...] | None
 
-IN_MEMORY_BYTES = 2**27
+IN_MEMORY_BYTES = 2**29
 """Size of predictions up to which they are read at once: everything is quicker then."""
 
 

@@ -373,7 +373,10 @@ def read_groups(
             f"in row {int(absent.argmax())}."
         )
     if values.dtype == object:
-        values = values.astype(str) if not _all_numbers(values) else values.astype(np.float64)
+        try:
+            values = values.astype(np.float64 if _all_numbers(values) else str)
+        except ValueError:
+            raise ValueError(f"{name} must hold one name, number or date per row.") from None
     names, encoded = np.unique(values, return_inverse=True)
     in_time = values.dtype.kind in "iufMm" or (
         values.dtype.kind in "US" and all(fullmatch(DATE, str(name)) for name in names)
