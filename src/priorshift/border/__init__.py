@@ -85,7 +85,6 @@ from priorshift.border.rows import (
     map_blocks,
     map_reduce,
     require_array,
-    sample_in_memory,
     sample_rows,
     sample_sentence,
     slices,

@@ -474,9 +474,9 @@ def is_sparse(rows: Any) -> TypeGuard["SparseTable"]:
     return isinstance(rows, SparseTable) or issparse(rows)
 
 
-def is_wide(rows: Any, n_classes: int = DENSE_CLASSES) -> bool:
+def is_wide(rows: Any, n_classes: int | None = None) -> bool:
     """Tell whether rows list few of so many classes that a matrix of them by them is too large."""
-    return rows.shape[1] > n_classes and is_sparse(rows)
+    return rows.shape[1] > (n_classes or DENSE_CLASSES) and is_sparse(rows)
 
 
 def dense(rows: Rows) -> Rows:
