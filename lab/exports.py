@@ -32,7 +32,8 @@ Way = tuple[str, Callable[[np.ndarray], Callable[[], Any]], Callable[[Any], np.n
 def made() -> tuple[ps.Adapter, np.ndarray]:
     """Return Auto's adapter and the rows to adapt."""
     data = ps.datasets.load_fashion_lt()
-    shift = ps.Auto().fit(data.y_proba_val, data.y_val).estimate(data.y_proba_target)
+    auto = ps.Auto().fit(data.y_proba_val, data.y_val, classes=data.classes)
+    shift = auto.estimate(data.y_proba_target)
     y_proba = np.asarray(data.y_proba_target, np.float64)
     rows = y_proba[np.arange(N_ROWS) % len(y_proba)]
     rows[:100] = np.eye(rows.shape[1])[np.arange(100) % rows.shape[1]]

@@ -24,7 +24,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lab.show import head, parse, row
+from lab.show import markdown, parse
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "priorshift"
@@ -38,6 +38,7 @@ ROOMS = {
             "tests/estimators/test_counts.py",
             "tests/estimators/test_counts_source.py",
             "tests/estimators/test_base_known_rates.py",
+            "tests/estimators/test_confusion_likelihood.py",
         ),
     ),
     "verdict": (
@@ -96,17 +97,17 @@ class Mutant(NamedTuple):
 def main(arguments: list[str] | None = None) -> int:
     """Print the share of killed mutants of each room, and those that survive."""
     options = parse(__doc__, arguments, rooms=tuple(ROOMS), sample=40, seed=0, seconds=20.0)
-    head("Mutants that tests notice", "room", "drawn", "killed", "share")
-    survivors: list[Mutant] = []
+    shares = []
     for room in options.rooms:
         drawn = draw(room, options.sample, options.seed)
         left = hunt(room, drawn, options.seconds)
         killed = len(drawn) - len(left)
-        row(room, len(drawn), killed, f"{killed / max(len(drawn), 1):.0%}")
-        survivors += left
-    for mutant in survivors:
-        where = f"{mutant.path.relative_to(ROOT)}:{mutant.lines[-1]}"
-        print(f"\n{where}\n  {mutant.before}\n  {mutant.after}")
+        shares.append((room, len(drawn), killed, f"{killed / max(len(drawn), 1):.0%}"))
+        print(f"\n{room}: {killed} of {len(drawn)} killed; these survive:", flush=True)
+        for mutant in left:
+            where = f"{mutant.path.relative_to(ROOT)}:{mutant.lines[-1]}"
+            print(f"{where}\n  {mutant.before}\n  {mutant.after}", flush=True)
+    print("\n" + markdown(("room", "drawn", "killed", "share"), shares))
     return 0
 
 
@@ -295,6 +296,7 @@ def run_tests(
             silent = os.open(os.devnull, os.O_WRONLY)
             os.dup2(silent, 1)
             os.dup2(silent, 2)
+            os.chdir(ROOT)
             sys.path.insert(0, str(library.parent))
             os.environ["PYTHONPATH"] = str(library.parent)
             for name in [name for name in sys.modules if name.split(".")[0] == "priorshift"]:

@@ -14,6 +14,7 @@ from priorshift.verdict import (
     Kind,
     Promise,
     judge,
+    judge_gain,
     labels_to_settle,
 )
 
@@ -150,3 +151,50 @@ def test_fewer_labels_settle_a_larger_gain():
     assert labels_to_settle(0.02, 0.1) > labels_to_settle(0.04, 0.1) > labels_to_settle(0.5, 0.1)
     assert labels_to_settle(0.0, 0.1) == labels_to_settle(WORTH, 0.1)
     assert labels_to_settle(0.9, 0.01) == 30
+
+
+def test_a_reading_is_the_mixture_of_two():
+    """Mean and variance of a gain that is drawn from either reading."""
+    promise = Promise(NONE, Gain(-0.02, 0.03), NONE, Gain(0.06, 0.01))
+    for weight in (0.0, 0.3, 1.0):
+        means, errors = np.array([promise.covariate, promise.prior]).T
+        mean = np.average(means, weights=[1 - weight, weight])
+        second = np.average(errors**2 + means**2, weights=[1 - weight, weight])
+        found = promise.read(weight, 0.02)
+        assert found.mean == pytest.approx(mean)
+        assert found.error == pytest.approx(np.sqrt(second - mean**2 + 0.02**2))
+
+
+def test_the_users_word_and_no_shift():
+    assert rule(IDLE, IDLE, HALF, assumed=True, shifted=False).why == "no_shift"
+    assert rule(IDLE, IDLE, HALF, assumed=True, shifted=True).why == "assumed_leave"
+    assert rule(IDLE, HINGES, HALF, assumed=True, shifted=False).action == "adapt"
+
+
+def test_calibrating_comes_first_only_if_adapting_may_gain_much_more():
+    unsure = EXPLAINED._replace(amplification=5.0)
+
+    def why(least, kind=unsure):
+        return rule(HELPS, Promise(DOWN, DOWN, UP, Gain(least + CAUTION * 0.01, 0.01)), kind).why
+
+    assert why(UP.mean + WORTH + 1e-9) == "calibrate_first"
+    assert why(UP.mean + WORTH - 1e-9) == "calibrate"
+    assert why(0.3, HALF) == "calibrate"  # prior shift is ruled out
+
+
+@pytest.mark.parametrize(
+    ("mean", "error", "shifted", "expected"),
+    [
+        (0.05, 0.01, True, ("adapt", "adapt", "helps")),
+        (0.05, 0.01, False, ("adapt", "adapt", "helps")),
+        (0.005, 0.001, True, ("adapt", "adapt", "helps")),
+        (0.005, 0.001, False, ("leave", "none", "no_shift")),
+        (-0.05, 0.01, True, ("leave", "none", "no_gain")),
+        (0.0, 0.9 * WORTH / SURE, True, ("leave", "none", "no_gain")),
+        (0.0, 1.1 * WORTH / SURE, True, ("unclear", "none", "unsure")),
+        (0.02, 0.05, True, ("unclear", "none", "unsure")),
+    ],
+)
+def test_a_gain_under_prior_shift(mean, error, shifted, expected):
+    assert judge_gain(Gain(mean, error), shifted=shifted)[:3] == expected
+    assert judge_gain(Gain(mean, error), shifted=shifted, obstacle="x").verdict == "unclear"

@@ -22,8 +22,7 @@ import priorshift as ps
 from lab.paper.distributions import distribution, largest_sample
 from lab.paper.families import held_out, plankton, read_votes, votes_as_logits
 from lab.paper.outputs import Part, StoredOutputs
-from lab.paper.runs import OUTPUTS
-from lab.pools import DATA
+from lab.pools import DATA, OUTPUTS, require_data
 from lab.show import markdown, mean_and_error, parse
 from priorshift.files import write_text
 
@@ -50,14 +49,15 @@ N_DRAWS = 10
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the parts that are asked for and have data."""
-    options = parse(__doc__, arguments, data=DATA, runs=OUTPUTS, only=PARTS, plots=25, output=Path)
+    only = {"nargs": "+", "choices": PARTS}
+    options = parse(__doc__, arguments, data=DATA, runs=OUTPUTS, only=only, plots=25, output=Path)
     warnings.simplefilter("ignore", UserWarning)
-    asked = set(options.only)
-    if asked - {"web"} and not options.data.is_dir():
-        print(f"{options.data} is absent: only the part 'web' can be run.", file=sys.stderr)
-        asked &= {"web"}
-        if not asked:
-            sys.exit(1)
+    asked = set(options.only or PARTS)
+    if options.only is None and not options.data.is_dir():
+        print(f"{options.data} is absent: only the part 'web' is run.", file=sys.stderr)
+        asked = {"web"}
+    for part in sorted(asked - {"web"}):
+        require_data(part, options.data)
     parts = []
     if "web" in asked:
         parts += ["## A long tail with wrong labels, and a known uniform target"]
@@ -120,7 +120,7 @@ def web_table(folder: Path) -> str:
     """Show what the paper's recipe for web images gains: BCTS on clean validation, then adapt."""
     paths = sorted(folder.rglob("*-noise*.npz"))
     if not paths:
-        return f"There is no network with label noise in {folder}."
+        raise ValueError(f"web needs networks with label noise, and {folder} has none: see --runs.")
     networks = [StoredOutputs.load(path) for path in paths]
     columns = ["unadapted", "trained priors by labels", "gain", "by predictions", "gain"]
     rows = []

@@ -242,6 +242,8 @@ def main(arguments: list[str] | None = None) -> None:
     """Print the tables of the documentation from a folder of results."""
     folder = Path(parse(__doc__, arguments, folder_of_results={}).folder_of_results)
     paths = sorted(folder.glob("*-table?.csv"))
+    if not paths:
+        raise ValueError(f"{folder} has no tables: `python -m lab reproduction` writes them.")
     settings = by_setting(read_records(paths))
     parts = [f"# {len(paths)} tables"]
     for title, methods in ACCURACIES.items():

@@ -75,10 +75,8 @@ def main(arguments: list[str] | None = None) -> None:
         there = shown * (operations / (1e12 * options.gpu) + reading / options.gpu_cores)
         count = [f"{one.n_images:,}", n_epochs, one.n_networks]
         rows.append([one.name, recipe.network, *count, hours(here), hours(there)])
-    cores = f"hours, {options.cores} cores"
-    print(
-        markdown(["source", "network", "images", "epochs", "networks", cores, "hours, GPU"], rows)
-    )
+    header = ["source", "network", "images", "epochs", "networks"]
+    print(markdown([*header, f"hours, {options.cores} cores", "hours, GPU"], rows))
     print(f"\nOne core, milliseconds per image: decoding {1000 * decoding:.2f}", end="")
     for network, (seconds, operations) in kinds.items():
         print(f", {network} {1000 * seconds:.2f} ({operations / 1e9:.2f} 10^9 operations)", end="")

@@ -1,13 +1,14 @@
 """The paper's tables on stored outputs of real networks, and what becomes of its claims.
 
-    python -m lab reproduction [--data ../shared/data] [--runs FOLDER] [--only [NAME ...]]
+    python -m lab reproduction [--data ../shared/data] [--runs lab/outputs] [--only [NAME ...]]
         [--seeds 5] [--experiments tables supplement samples inconsistent convergence sensitivity]
         [--output FOLDER]
 
 Everything has three columns: the paper's text, the code that its authors released, and certified.
 
-`--runs` names a folder of npz files as `python -m lab benchmark` takes them, such as `lab/outputs`;
-`--only` without names leaves out `../shared/data`. Everything is printed as Markdown, and written
+`--runs` names a folder of npz files as `python -m lab benchmark` takes them; `--only` takes some
+data sets or networks, and without names all networks of `--runs`. Where `../shared/data` is absent,
+its part is left out, unless `--only` asks for it. Everything is printed as Markdown, and written
 into the output folder together with every single result as CSV.
 """
 
@@ -25,7 +26,7 @@ from lab.paper.distributions import SUPPLEMENT
 from lab.paper.families import FAMILIES, Family
 from lab.paper.outputs import StoredOutputs
 from lab.paper.tables import TABLES
-from lab.pools import DATA
+from lab.pools import DATA, OUTPUTS, require_data
 from lab.show import parse
 from priorshift.files import write_text
 
@@ -42,22 +43,28 @@ def main(arguments: list[str] | None = None) -> None:
         __doc__,
         arguments,
         data=DATA,
-        runs=Path,
+        runs=OUTPUTS,
         only=only,
         seeds=5,
         experiments=EXPERIMENTS,
         output=Path("reproduction"),
     )
-    networks = grouped(options.runs.rglob("*.npz")) if options.runs else {}
+    networks = grouped(options.runs.rglob("*.npz"))
     known, named = {*FAMILIES, *networks}, set(options.only or ())
     if named - known:
-        sys.exit(f"--only knows {', '.join(known)}, not {', '.join(sorted(named - known))}.")
+        sys.exit(
+            f"--only knows {', '.join(sorted(known))}, not {', '.join(sorted(named - known))}."
+        )
+    networks = {name: paths for name, paths in networks.items() if not named or name in named}
     families = [name for name in FAMILIES if options.only is None or name in named]
-    if families and not options.data.is_dir():
-        print(f"{options.data} is absent: nothing but --runs can be reproduced.", file=sys.stderr)
+    if named:
+        for name in families:
+            require_data(name, options.data)
+    elif families and not options.data.is_dir():
+        print(f"{options.data} is absent: nothing but --runs is reproduced.", file=sys.stderr)
         families = []
     if not families and not networks:
-        sys.exit("there is nothing to reproduce: name outputs by --data or --runs.")
+        sys.exit(f"there is nothing to reproduce in {options.runs}: name outputs by --runs.")
     options.output.mkdir(parents=True, exist_ok=True)
     for name in families:
         family = FAMILIES[name]
@@ -67,12 +74,10 @@ def main(arguments: list[str] | None = None) -> None:
             outputs = [replace(one, network="the same") for one in outputs]
         reproduce(name, family, outputs, 1 if family.splits else n_runs, options)
     for name, paths in networks.items():
-        if not named & set(networks) or name in named:
-            outputs = [replace(StoredOutputs.load(path), name=name) for path in paths]
-            target = "LT" if "-UNI" in name else "UNI"
-            title = f"{name} -> {target}"
-            family = Family(title, "Trained here.", None, (target,), supplement=True)
-            reproduce(name, family, outputs, options.seeds, options)
+        outputs = [replace(StoredOutputs.load(path), name=name) for path in paths]
+        target = "LT" if "-UNI" in name else "UNI"
+        family = Family(f"{name} -> {target}", "Trained here.", None, (target,), supplement=True)
+        reproduce(name, family, outputs, options.seeds, options)
     verdicts = verdicts_as_markdown(options.output)
     write_text(options.output / "verdicts.md", verdicts + "\n")
     print(verdicts)

@@ -93,6 +93,11 @@ def main(arguments: list[str] | None = None) -> None:
             if networks.stored and path is not None:
                 store(path, options.output / f"{path.stem}-{seed}.npz")
     table = as_csv(options.trained)
+    if table.count("\n") < 2:
+        sys.exit(
+            f"there is no finished network in {options.trained}: name the images by "
+            "--fashion-mnist and --cifar-10."
+        )
     write_text(options.output / "networks.csv", table)
     print(table, end="")
 

@@ -28,7 +28,7 @@ from priorshift.estimators import (
     register_estimator,
     registry,
 )
-from priorshift.estimators.ppi import labels_needed
+from priorshift.estimators.labelled import labels_needed
 from priorshift.estimators.registry import *  # noqa: F403
 from priorshift.evidence import (
     AssumptionTest,

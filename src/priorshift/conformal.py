@@ -18,8 +18,10 @@ with observed shares and estimated priors, the guarantee holds up to their error
 with standard errors, and the sets account for it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -82,50 +84,6 @@ def _cumulate(block: Vector, parts: Vector) -> Vector:
     scores = np.empty_like(block)
     np.put_along_axis(scores, order, np.where(parts == 1, upto, above + parts * (upto - above)), 1)
     return scores
-
-
-@dataclass(frozen=True, eq=False)
-class Ladder:
-    """Weighted scores in ascending order, group after group, each group of total weight 1."""
-
-    scores: Vector
-    steps: Vector
-    """Cumulated weight."""
-    before: Vector
-    """Cumulated weight before the group of each class."""
-    one: Vector
-    """Weight that a new sample of each class would have; infinite if validation lacks it."""
-
-    @classmethod
-    def of_target(cls, scores: Vector, y: Indices, weight: Vector, priors: Vector) -> Self:
-        """Put all classes into one group, each with its target prior as total weight."""
-        counts = np.bincount(y, weight, priors.size)
-        # a class that validation lacks is in every set and needs no share of the weight
-        share = priors / priors[counts > 0].sum()
-        one = np.zeros(priors.size)
-        with np.errstate(divide="ignore"):
-            np.divide(share, counts, out=one, where=share > 0)
-        order = np.argsort(scores, kind="stable")
-        steps = np.cumsum((weight * one[y])[order])
-        return cls(scores[order], steps, np.zeros(priors.size), one)
-
-    @classmethod
-    def of_classes(cls, scores: Vector, y: Indices, weight: Vector, n_classes: int) -> Self:
-        """Make every class its own group."""
-        counts = np.bincount(y, weight, n_classes)
-        seen = (counts > 0).astype(np.float64)
-        with np.errstate(divide="ignore"):
-            one = 1 / counts
-        order = np.lexsort((scores, y))
-        steps = np.cumsum((weight * one[y])[order])
-        return cls(scores[order], steps, np.cumsum(seen) - seen, one)
-
-    def quantiles(self, level: float) -> Vector:
-        """Return the quantile per class, with a new sample of the class added at infinity."""
-        reach = level * (1 + self.one)
-        within = reach <= 1 + ROUNDING
-        at = np.searchsorted(self.steps, self.before + np.where(within, reach, 0.0) - ROUNDING)
-        return np.where(within, self.scores[np.minimum(at, self.scores.size - 1)], np.inf)
 
 
 class ConformalSets(BaseEstimator):
@@ -258,13 +216,22 @@ class ConformalSets(BaseEstimator):
         parts, scores = self._random_parts(y.size, stream=0), np.empty(y.size)
         for rows, block in _scores(adapt_scored(values, names, *priors), self.score, parts):
             scores[rows] = np.take_along_axis(block, y[rows, None], axis=1)[:, 0]
+        counts, weights, before = np.bincount(y, weight, names.size), None, np.zeros(names.size)
+        if self.per_class:  # every class is a group of its own, of total weight 1
+            seen, share = (counts > 0).astype(np.float64), np.ones(names.size)
+            order, before = np.lexsort((scores, y)), np.cumsum(seen) - seen
+        else:  # one group, in which each class has its target prior as total weight
+            weights = _class_weights(target_priors, y, weight)
+            # a class that validation lacks is in every set and needs no share of the weight
+            share = target_priors / target_priors[counts > 0].sum()
+            order = np.argsort(scores, kind="stable")
+        one = np.zeros(names.size)  # what a new sample would weigh; infinite without validation
+        with np.errstate(divide="ignore"):
+            np.divide(share, counts, out=one, where=share > 0)
         # set all attributes at once, so that a failed fit changes nothing
-        if self.per_class:
-            self.weights_ = None
-            self._ladder = Ladder.of_classes(scores, y, weight, names.size)
-        else:
-            self.weights_ = _class_weights(target_priors, y, weight)
-            self._ladder = Ladder.of_target(scores, y, weight, target_priors)
+        self.weights_, self._scores = weights, scores[order]
+        self._steps, self._before = np.cumsum((weight * one[y])[order]), before
+        self._one = one
         self.classes_, self.n_features_in_, self.target_priors_ = names, names.size, target_priors
         self._priors = priors
         return self
@@ -275,7 +242,11 @@ class ConformalSets(BaseEstimator):
         The score is minus the probability ("lac"), or the sum of probabilities ("aps").
         """
         check_is_fitted(self)
-        return self._ladder.quantiles(check_level(confidence_level, "confidence_level"))
+        # the quantile per class, with a new sample of the class added at infinity
+        reach = check_level(confidence_level, "confidence_level") * (1 + self._one)
+        within = reach <= 1 + ROUNDING
+        at = np.searchsorted(self._steps, self._before + np.where(within, reach, 0.0) - ROUNDING)
+        return np.where(within, self._scores[np.minimum(at, self._scores.size - 1)], np.inf)
 
     def predict_set(self, y_proba: ArrayLike, confidence_level: float = 0.9) -> Mask:
         """Predict the sets.

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.special import log_softmax, softmax
 
 import priorshift as ps
+from priorshift.adapt import total_variation
 
 quick = settings(max_examples=60)
 
@@ -393,3 +394,9 @@ def test_priors_from_predictions_are_the_mean():
     assert from_float32.dtype == np.float64
     np.testing.assert_allclose(from_float32, y_proba.mean(axis=0), atol=1e-7)
     np.testing.assert_allclose(ps.priors_from_predictions([0.2, 0.4]), [0.7, 0.3])
+
+
+def test_the_distance_between_priors_is_half_the_sum_of_differences(rng):
+    one, other = rng.dirichlet(np.ones(4), (2, 5))
+    assert total_variation(one, other) == pytest.approx(np.maximum(one - other, 0).sum(axis=1))
+    assert total_variation(np.array([1.0, 0.0]), np.array([0.0, 1.0])) == 1

@@ -95,3 +95,11 @@ def test_large_but_reasonable_statements():
         assert len(text) <= _exports.MOST_CHARACTERS
         sums = re.split(r"[(),]", text)
         assert max(part.count(" + ") for part in sums) < 2 * _exports.CHUNK
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"), [(None, "got None"), (["a", "a"], "give each its own")]
+)
+def test_columns_that_are_no_names_are_refused(columns, said):
+    with pytest.raises(ValueError, match=said):
+        ps.Adapter(["a", "b"], [0.5, 0.5], [0.5, 0.5]).to_sql("t", columns)

@@ -14,6 +14,8 @@ import priorshift as ps
 from priorshift.cli import _adapt
 from priorshift.files import _base, open_predictions
 
+pytestmark = pytest.mark.usefixtures("no_verdict")
+
 assert_close = partial(np.testing.assert_allclose, rtol=0)
 """Numbers in CSV have twelve digits."""
 
@@ -143,6 +145,7 @@ def test_float32_parquet_stays_float32(data, files, ok, tmp_path):
 # Where it goes
 
 
+@pytest.mark.usefixtures("verdict")
 @pytest.mark.parametrize("more", [(), ("--output", "-")])
 def test_csv_goes_to_stdout(data, both, ok, more):
     result = ok("adapt", *both, *more)
@@ -258,6 +261,7 @@ def test_a_terminal_shows_the_first_rows_only(data, both, ok, monkeypatch):
     assert ok("adapt", *both, "--output", "-").stdout == piped
 
 
+@pytest.mark.usefixtures("verdict")
 @pytest.mark.parametrize("command", ["assess", "estimate", "adapt", "groups"])
 def test_every_command_warns_of_source_priors_that_validation_contradicts(
     data, write, ok, command, tmp_path

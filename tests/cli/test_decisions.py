@@ -10,6 +10,8 @@ from click.testing import CliRunner
 import priorshift as ps
 from priorshift.cli import main
 
+pytestmark = pytest.mark.usefixtures("no_verdict")
+
 VERDICTS = np.array(["bad", "fair", "good"])
 JUDGE = np.array([[0.8, 0.1, 0.05], [0.15, 0.8, 0.15], [0.05, 0.1, 0.8]])
 WRITERS = {
@@ -57,6 +59,7 @@ def run(*arguments):
     return CliRunner().invoke(main, list(arguments))
 
 
+@pytest.mark.usefixtures("verdict")
 def test_estimate(files, frames):
     validation, target = frames
     done = run("estimate", *files, "--confidence-level", "0.95", "--json")

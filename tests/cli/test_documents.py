@@ -15,6 +15,8 @@ from priorshift.cli import _console
 from priorshift.cli._console import show_table
 from priorshift.compare import compare
 
+pytestmark = pytest.mark.usefixtures("no_verdict")
+
 assert_close = partial(np.testing.assert_allclose, rtol=0)
 """Numbers in CSV have twelve digits."""
 
@@ -148,6 +150,7 @@ def test_methods_may_be_chosen(both, ask):
     assert all(method["scores"] is None for method in answer["methods"])
 
 
+@pytest.mark.usefixtures("verdict")
 def test_a_comparison_is_shown_to_a_person(data, files, write, ok):
     named = ("--validation", files[0], "--target", write("t.csv", data.y_proba, data.y))
     result = ok("compare", *named)

@@ -11,6 +11,8 @@ import pytest
 
 import priorshift as ps
 
+pytestmark = pytest.mark.usefixtures("no_verdict")
+
 SCHEMA = json.loads(
     resources("priorshift").joinpath("schemas/output-2.schema.json").read_text(encoding="utf-8")
 )

@@ -10,6 +10,7 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 
 import priorshift as ps
+from priorshift.border import rows
 from priorshift.calibration import CalibrationAverage
 from priorshift.estimators import auto as auto_module
 from priorshift.intervals import IntervalRequest
@@ -538,7 +539,7 @@ def test_weights_are_repeated_rows_nearly(simulation, rng):
 def test_a_large_target_is_judged_by_a_sample(simulation, rng, monkeypatch):
     auto = ps.Auto().fit(*simulation.draw(simulation.source_priors, 500, rng))
     y_proba = simulation.draw(TARGET, 4000, rng)[0].astype(np.float32)
-    monkeypatch.setattr(auto_module, "SMALL_BYTES", 1000)
+    monkeypatch.setattr(rows, "SAMPLE_NUMBERS", 1000)
     shift = auto.estimate(y_proba)
     assert shift.decision["rows_looked_at"] < 4000
     assert "of the target's 4,000 rows" in shift.decision["sentence"]
@@ -593,11 +594,13 @@ def test_intervals_that_it_has_not_are_refused(simulation, rng):
         auto.estimate(y_proba_val, confidence_level=0.9, interval_method="bayesian")
 
 
-@pytest.mark.parametrize(("n_val", "thin"), [(400, True), (600, False)])
-def test_thin_validation_is_said(rng, n_val, thin):
-    K = 60
+@pytest.mark.parametrize(
+    ("K", "n_val", "thin"), [(60, 400, True), (60, 600, False), (20, 90, False)]
+)
+def test_thin_validation_is_said(rng, K, n_val, thin):
     y = np.arange(n_val) % K
     val = 0.3 * rng.dirichlet(np.ones(K), n_val) + 0.7 * np.eye(K)[y]
     target = 0.3 * rng.dirichlet(np.ones(K), 300) + 0.7 * np.eye(K)[rng.integers(K, size=300)]
     shift = ps.Auto().fit(val, y).estimate(target)
     assert any("validation is thin, 400 rows for 60 classes" in c for c in shift.cautions) == thin
+    assert thin or not any("thin" in caution for caution in shift.cautions)

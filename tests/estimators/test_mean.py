@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from scipy.stats import norm
+from scipy.stats import t as student
 
 import priorshift as ps
 from priorshift.estimators.mean import CalibratedMean
@@ -74,3 +76,27 @@ def test_it_needs_labels_and_all_of_validation():
         CalibratedMean().partial_fit([[0.5, 0.5]], [0])
     with pytest.raises(ValueError, match="needs validation labels"):
         CalibratedMean().fit([[0.5, 0.5]])
+
+
+@pytest.mark.parametrize("estimand", ["population", "sample"])
+def test_the_interval_by_hand(estimand):
+    rng = np.random.default_rng(3)
+    val, y, _ = covariate_shift(rng, 400, 0.0)
+    target, *_ = covariate_shift(rng, 300, 0.5)
+    fitted = CalibratedMean(random_state=0).fit(val, y)
+    found = fitted.estimate(target, confidence_level=0.9, estimand=estimand)
+    one = fitted._calibration.average.apply(target)
+    variance = one.var(axis=0) if estimand == "population" else (one * (1 - one)).mean(axis=0)
+    folds = np.array([fold.apply(target).mean(axis=0) for fold in fitted._calibration.folds])
+    F = len(folds)
+    jackknife = 2 * (F - 1) * folds.var(axis=0)
+    half = np.sqrt(norm.ppf(0.95) ** 2 * variance / 300 + student.ppf(0.95, F - 1) ** 2 * jackknife)
+    assert F == 5
+    assert found.interval == pytest.approx(found.priors[:, None] + np.outer(half, [-1, 1]))
+    assert found.standard_error == pytest.approx(np.sqrt(variance / 300 + jackknife))
+
+
+def test_one_row_of_validation_bounds_nothing():
+    fitted = CalibratedMean().fit([[0.8, 0.2, 0.0]], [0], classes=[0, 1, 2])
+    found = fitted.estimate(np.eye(3), confidence_level=0.95)
+    assert found.interval == pytest.approx(np.tile([0.0, 1.0], (3, 1)))

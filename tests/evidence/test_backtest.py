@@ -142,3 +142,16 @@ def test_groups_that_cannot_be_are_refused():
         ps.backtest(P, y, [1, 2, np.nan, 2])
     with pytest.raises(ValueError, match="at least two"):
         ps.backtest(P, y, ["a"] * 4)
+
+
+def test_groups_that_are_no_names_are_refused():
+    odd = np.empty(300, dtype=object)
+    odd[:] = [["a"], ["b"], "c"] * 100
+    with pytest.raises(ValueError, match="groups must hold one name, number or date per row"):
+        ps.backtest(np.full((300, 2), 0.5), np.arange(300) % 2, odd)
+
+
+def test_rows_that_make_one_group_are_refused():
+    y_proba, y = np.full((120, 2), 0.5), np.arange(120) % 2
+    with pytest.raises(ValueError, match="at least two of 100 rows; all 120 rows make one"):
+        ps.backtest(y_proba, y, np.arange(120) % 4)

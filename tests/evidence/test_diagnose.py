@@ -284,3 +284,10 @@ def test_the_gain_is_what_the_method_itself_expects(drawn):
     (moved,) = (one.numbers["moved"] for one in found.facts if one.name == "shifted")
     assert moved == found.estimate.total_variation
     assert found.shift_test.effect_size is None
+
+
+@pytest.mark.parametrize("row", [(0.4, 0.1, 0.5), (0.0, 1.0 - 1e-12, 1e-12)])
+def test_a_decision_that_validation_never_made_tells_nothing(row):
+    val, y = np.tile([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], (20, 1)), np.tile([0, 1], 20)
+    found = ps.expected_accuracy(val, y, np.tile(row, (30, 1)), classes=[0, 1, 2])
+    assert 0 <= found.low <= found.value <= found.high <= 1

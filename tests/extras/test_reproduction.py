@@ -328,10 +328,8 @@ def test_a_list_of_your_own_is_trained(tmp_path, rng, capsys):
             pixels = rng.integers(0, 256, (20, 30, 3), np.uint8)
             pillow.fromarray(pixels).save(tmp_path / line.split()[0])
     output = tmp_path / "trained"
-    train(
-        ["--dataset", "list", "--data", str(tmp_path), "--epochs", "1", "--learning-rate", "0.01"]
-        + ["--output", str(output)]
-    )
+    options = f"--dataset list --data {tmp_path} --epochs 1 --learning-rate 0.01 --output {output}"
+    train(options.split())
     outputs = StoredOutputs.load(output / "seed-0" / "list-own.npz")
     np.testing.assert_array_equal(np.bincount(outputs.train.y), [2, 2])  # half validates
     record = json.loads((output / "seed-0" / "list-own.json").read_text())

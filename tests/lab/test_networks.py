@@ -83,6 +83,13 @@ def test_finished_networks_are_found_and_listed(trained, tmp_path, monkeypatch, 
     assert capsys.readouterr().out == (output / "networks.csv").read_text("utf-8")
 
 
+def test_without_images_nothing_is_listed_or_written(run, tmp_path):
+    found = run("networks", "--trained", tmp_path / "none", "--output", tmp_path)
+    assert found.exit_code == 1
+    assert "name the images by --fashion-mnist and --cifar-10" in found.stderr
+    assert not (tmp_path / "networks.csv").exists()
+
+
 def test_a_wrong_name_is_refused(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["networks", "--only", "mnist"])
     with pytest.raises(SystemExit):

@@ -8,7 +8,7 @@ from scipy.optimize import approx_fprime
 
 from priorshift.border import threads
 from priorshift.solvers import Mixture, Solution, maximise
-from priorshift.solvers._mixture import factorise
+from priorshift.solvers._mixture import Mixtures, factorise
 
 
 def draw(rng, n=60, K=5):
@@ -187,3 +187,13 @@ def test_an_infinite_entry_of_a_hessian_leaves_a_step():
     """A row that is next to impossible overflows; the step is then that of the diagonal alone."""
     step = factorise(np.array([[np.inf, 1.0], [1.0, 2.0]]), np.ones(2))(np.ones(2))
     np.testing.assert_allclose(step, [0, 1 / 3])
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_rows_next_to_impossible_warn_of_nothing(shared):
+    """A mixture that underflows has no finite Hessian, which no gap certifies."""
+    A = np.array([[1e-200, 0.0], [0.5, 0.5]])
+    many = Mixtures.of(A if shared else A[None], np.ones((1, 2)))
+    _, slope = many.evaluate(np.array([[1e-200, 1.0]]))
+    assert not np.isfinite(many.hessian(np.array([[1e-200, 1.0]]))).all()
+    assert slope.shape == (1, 2)

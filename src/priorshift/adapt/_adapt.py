@@ -1,5 +1,7 @@
 """Adapt predictions to known class priors, and compute the priors a classifier was trained with."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from functools import partial
 from typing import Any

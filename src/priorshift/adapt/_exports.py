@@ -736,7 +736,7 @@ def _named(names: list[list[str]], values: list[list[str]]) -> dict[str, str]:
 
 def _names(names: Any, what: str) -> list[str]:
     """Check names of columns: strings, each once."""
-    listed = [names] if isinstance(names, str) else list(names)
+    listed = list(names) if isinstance(names, Iterable) and not isinstance(names, str) else [names]
     for name in listed:
         if not isinstance(name, str) or not name or "\0" in name:
             raise ValueError(f"{what} must be names of columns; got {name!r}.")

@@ -8,6 +8,8 @@ with the class shares of the target, either by weighting samples with
 or by drawing rows of each class in proportion to its prior.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -8,6 +8,8 @@ are drawn, the predictions are adapted to each, and the bounds are quantiles:
 .. math:: \text{adapted}^{(b)}_k = \frac{f_k\, p^{(b)}_k / s_k}{\sum_j f_j\, p^{(b)}_j / s_j}.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 

@@ -24,8 +24,8 @@ from priorshift.border.rows import (
     Rows,
     Table,
     as_table,
+    judged_rows,
     map_reduce,
-    sample_in_memory,
     take_rows,
 )
 from priorshift.border.sparse import DenseBlocks, SparseBlock, SparseTable, is_sparse
@@ -526,7 +526,7 @@ class Predictions:
         """Return an array as it is, and of a table some rows drawn at random, always the same."""
         if not isinstance(self.values, Table):
             return self
-        return Predictions.from_checked(sample_in_memory(self.values))
+        return Predictions.from_checked(judged_rows(self.values))
 
     @property
     def shape(self) -> tuple[int, int]:

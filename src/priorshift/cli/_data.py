@@ -254,7 +254,8 @@ class Data:
         if found is not None and not (uses_labels and not named):
             estimate, kind = found.estimate, asked.get("interval_method", "auto")
             # of all rows, and nothing taken away by a verdict to leave predictions alone
-            complete = found.rows_looked_at == found.n_target
+            # or of the sample that a method which decides by itself looks at as well
+            complete = found.rows_looked_at == found.n_target or estimate.decision is not None
             complete &= estimate.strength > 0 or estimate.decision is not None
             if complete and not asked:
                 return _without_interval(estimate)

@@ -75,14 +75,13 @@ def read_rows(
     small = rows.size * rows.dtype.itemsize <= IN_MEMORY_BYTES
     if small and client is None and not is_array(rows):
         rows, in_memory = file.values(columns), True
-    proba = as_proba(rows, file)
-    if client is not None:
-        proba = cluster_rows(proba, file, client)
+    shared = None if client is None else cluster_rows(as_proba(rows, file), file, client)
     try:
         if rows.shape[1] < 2:
             raise ValueError(
                 f"{file.where} has one column of predictions; give one column per class."
             )
+        proba = as_proba(rows, file) if shared is None else shared
         checked = check_proba(proba, name=file.where, tables=True)
     except ValueError as error:
         raise ValueError(_say_what_is_wrong(error, rows, file, columns, files)) from None
@@ -118,7 +117,8 @@ def _say_what_is_wrong(
                 f"{file.place(min(first))}; fill in the empty cells, or leave out such rows with "
                 "--drop-missing."
             )
-        hint = "Add --logits if these are logits. " if any(negative) else ""
+        if any(negative) and file.kind == "proba":
+            hint = "Add --logits if these are logits. "
     return f"{error} {hint}{explain_classes(files, columns)}".strip()
 
 

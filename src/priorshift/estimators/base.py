@@ -1,5 +1,7 @@
 """PriorEstimator: what all methods share, from validation and target to a PriorEstimate."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self

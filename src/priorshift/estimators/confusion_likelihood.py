@@ -27,6 +27,8 @@ instead of those of one class. The strength s, in samples, is the one that makes
 held-out rows most likely.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from functools import reduce
 from operator import add

@@ -10,6 +10,8 @@ with q the calibrated probabilities. It is also the first step of EM from the so
 readings of one target start alike, and prior shift goes on to the end of the road.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -154,6 +156,11 @@ class CalibratedMean(PriorEstimator):
     ) -> PriorInterval:
         if request.method not in ("auto", "asymptotic"):
             return super()._interval(y_proba, found, request)
+        if len(self._calibration.folds) < 2:  # nothing tells how wrong the calibrator is
+            everything = np.ones_like(found.priors)
+            return PriorInterval.around(
+                found.priors, 0 * everything, everything, everything, "asymptotic"
+            )
         some = sample_rows(y_proba, min(y_proba.shape[0], JACKKNIFE_ROWS))
         one = np.asarray(self._calibration.average.apply(some), np.float64)
         spread = one * (1 - one) if request.estimand == "sample" else (one - one.mean(axis=0)) ** 2

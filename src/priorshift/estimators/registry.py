@@ -26,10 +26,9 @@ from priorshift.estimators.confusion_likelihood import (
 )
 from priorshift.estimators.em import EM, MAP, MAPLS, CalibratedEM
 from priorshift.estimators.inversion import BBSE, BBSES, CM, SCM, NoAdaptation
+from priorshift.estimators.labelled import PPI, SemiSupervisedEM
 from priorshift.estimators.least_squares import ELSA, GLS, RLLS
 from priorshift.estimators.mean import CalibratedMean
-from priorshift.estimators.ppi import PPI
-from priorshift.estimators.semi_supervised import SemiSupervisedEM
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.text import brief
 

@@ -46,6 +46,9 @@ from priorshift.text import percent
 DOUBT = 0.5
 """How uncertain a correction for optimism is, as a share of it."""
 
+LEAST_RATE = 1e-100
+"""Rates of decisions whose inverse can be squared."""
+
 N_RESAMPLES = 40
 LARGEST_STRETCH = 2.0
 """How much standard errors may stretch the resampled moves: those of an unconstrained solution can
@@ -202,8 +205,9 @@ def resample(
         q = y_proba_target.mean(axis=0, dtype=np.float64)
         columns = (one[:, seen] for one in reweighted_columns(y_proba, y, list(weights)))
         stack, drawn_q = np.array([C, *columns]), np.maximum([q, *(q + noise)], 0.0)
-        # decisions that validation never made tell nothing
-        problems = Mixtures.of(stack, M * np.where(stack.any(axis=2), drawn_q, 0.0))
+        # a decision that no class leads to tells nothing, as one that every class leads to
+        stack = np.where(stack.max(axis=2, keepdims=True) > LEAST_RATE, stack, 1.0)
+        problems = Mixtures.of(stack, M * drawn_q)
         centre, *solved = maximise(problems, tol=SOLVED).value
         moves[:, seen] = solved - centre
     else:

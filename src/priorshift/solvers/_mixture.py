@@ -346,10 +346,11 @@ class Mixtures:
         r"""Return :math:`A^T \mathrm{diag}(w/(Ap)^2) A` of each group: (G, K, K)."""
         G, K = p.shape
         u = self._mix(p)
-        curvature = np.divide(self.weights, u**2, out=np.zeros_like(u), where=self.weights > 0)
-        if self.outer is not None:
-            return (curvature @ self.outer).reshape(G, K, K)
-        return np.swapaxes(self.A, -1, -2) @ (self.A * curvature[:, :, None])
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # as in `evaluate`
+            curvature = np.divide(self.weights, u**2, out=np.zeros_like(u), where=self.weights > 0)
+            if self.outer is not None:
+                return (curvature @ self.outer).reshape(G, K, K)
+            return np.swapaxes(self.A, -1, -2) @ (self.A * curvature[:, :, None])
 
     def _mix(self, p: Vector) -> Vector:
         return p @ self.A.T if self.A.ndim == 2 else (self.A @ p[:, :, None])[:, :, 0]

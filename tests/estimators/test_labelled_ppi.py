@@ -10,7 +10,7 @@ from scipy.stats import norm as normal
 
 import priorshift as ps
 from priorshift.border import ArrayTable
-from priorshift.estimators.ppi import FEW_LABELS, exact_bounds
+from priorshift.estimators.labelled import FEW_LABELS, exact_bounds
 
 CLASSES = ["a", "b", "c"]
 P = np.array([0.5, 0.3, 0.2])
