@@ -478,7 +478,8 @@ def is_sparse(rows: Any) -> TypeGuard[SparseTable]:
 
 def is_wide(rows: Any, n_classes: int | None = None) -> bool:
     """Tell whether rows list few of so many classes that a matrix of them by them is too large."""
-    return rows.shape[1] > (n_classes or DENSE_CLASSES) and is_sparse(rows)
+    many = rows.shape[1] > (n_classes or DENSE_CLASSES)
+    return many and (isinstance(rows, SparseBlock) or is_sparse(rows))
 
 
 def dense(rows: Rows) -> Rows:
