@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from priorshift._typing import Floats, Labels, Vector, are_numbers
-from priorshift.adapt._adapt import classes_named, prior_ratio, reweight
-from priorshift.adapt._resampling import RandomState
+from priorshift.adapt._adapt import RandomState, classes_named, prior_ratio, reweight
 from priorshift.border import (
     as_array,
     as_generator,
