@@ -19,7 +19,15 @@ from scipy.sparse import csr_array
 
 from priorshift._typing import NUMBERS, Floats, Indices, Labels, Mask, Vector, float_type
 from priorshift.border.columns import HEAD_ROWS, Frame, among_others, class_columns, misspelt
-from priorshift.border.rows import Block, Rows, Table, as_table, map_reduce, take_rows
+from priorshift.border.rows import (
+    Block,
+    Rows,
+    Table,
+    as_table,
+    judged_rows,
+    map_reduce,
+    take_rows,
+)
 from priorshift.border.sparse import DenseBlocks, SparseBlock, SparseTable, is_sparse
 from priorshift.border.tensors import TensorTable, has_array_api, is_tensor, to_numpy
 from priorshift.exceptions import argument, missing
@@ -510,6 +518,12 @@ class Predictions:
         if self.decided is not None:
             return Predictions.from_decisions(self.decided[rows], self.shape[1])
         return replace(self, values=take_rows(self.values, rows))
+
+    def in_memory(self) -> "Predictions":
+        """Return an array as it is, and of a table some rows drawn at random, always the same."""
+        if not isinstance(self.values, Table):
+            return self
+        return Predictions.from_checked(judged_rows(self.values))
 
     @property
     def shape(self) -> tuple[int, int]:
