@@ -17,6 +17,7 @@ from priorshift.exceptions import missing
 from priorshift.files import _base
 from priorshift.files._arrow_rows import ArrowRows, ColumnTable, ParquetRows, StreamRows, stacked
 from priorshift.files._base import ADAPTED, Copy, PredictionFile, order_of, require_distinct
+from priorshift.text import brief
 
 Write = Callable[[Any], None]
 """Writes a record batch."""
@@ -149,8 +150,8 @@ class ArrowTable(PredictionFile):
             kind = self.schema.field(name).type
             if not _is_numeric(kind):
                 raise ValueError(
-                    f"column {name!r} of {self.where} holds {kind}, not numbers; name the columns "
-                    "of predictions, or store it as numbers."
+                    f"column {brief(name)} of {self.where} holds {kind}, not numbers; name the "
+                    "columns of predictions, or store it as numbers."
                 )
         return wanted
 
