@@ -118,7 +118,7 @@ def print_level(name: str, K: int, sizes: list[int], streams: Iterator[list[np.n
 def p_values(stream: list[np.ndarray], K: int) -> Iterator[float]:
     """Yield the p-value after every batch of decisions; the first batch is validation."""
     validation, *batches = stream
-    monitor = ps.PriorMonitor(online="window", window=1, max_history=1, random_state=0)
+    monitor = ps.PriorMonitor(online="window", window=1, random_state=0)
     labels = np.arange(validation.size) % K  # of every class some: alarms do not look at them
     monitor.fit(y_pred=validation, y=labels, classes=np.arange(K))
     for batch in batches:

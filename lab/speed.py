@@ -1,17 +1,19 @@
 """Speed and memory of the core, as ratios to reference implementations in the same run.
 
-    python -m lab speed [--quick] [--classes 10 100 365 1000]
+    python -m lab speed [--quick] [--classes 10 100 365 1000] [--tables assess start]
 
 `--quick` takes 10 and 100 classes only, and one repeat.
 """
 
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 
@@ -23,6 +25,17 @@ from lab.worlds import Task, simulate
 from priorshift.solvers import Mixture, maximise, project_simplex
 
 SIZES = {10: (2000, 10_000), 100: (5000, 10_000), 365: (7300, 36_500), 1000: (20_000, 50_000)}
+ASSESS_SIZES = {
+    2: (1000, 5000),
+    10: (2000, 10_000),
+    100: (5000, 10_000),
+    365: (7300, 10_000),
+    1000: (8000, 3000),
+}
+"""Rows of validation and target that a verdict is timed on."""
+
+TABLES = ("assess", "confusion", "em", "small", "auto", "memory", "peers", "start")
+OF_TASKS = {"confusion", "memory", "peers"}
 SMALL_CLASSES = (2, 5, 10, 26, 100)
 SMALL_ROWS = (500, 1000, 2000, 5000)
 N_BAGS = 3
@@ -36,18 +49,47 @@ KINDS = {"uniform": {}, "sparse": {"target": "sparse"}, "weak classifier": {"str
 
 def main(arguments: list[str] | None = None) -> None:
     """Run every comparison and print tables."""
-    options = parse(__doc__, arguments, quick=False, classes=tuple(SIZES))
+    options = parse(__doc__, arguments, quick=False, classes=tuple(SIZES), tables=TABLES)
     classes = [10, 100] if options.quick else options.classes
     repeats = 1 if options.quick else 5
     warnings.simplefilter("ignore", ps.PriorShiftWarning)
-    tasks = {K: simulate(K, *SIZES[K]) for K in classes}
-    confusion_table(tasks, repeats)
-    em_table(classes, repeats)
-    small_table([K for K in SMALL_CLASSES if not options.quick or K <= 10], 3 * repeats)
-    auto_table([2, 10, 100] if options.quick else list(AUTO_SIZES), repeats)
-    memory_table(tasks)
-    peer_table(tasks)
-    import_time(3 if options.quick else 7)
+    tasks = {K: simulate(K, *SIZES[K]) for K in classes} if set(options.tables) & OF_TASKS else {}
+    runs: dict[str, Callable[[], None]] = {
+        "assess": partial(assess_table, [2, 10, 100] if options.quick else [*ASSESS_SIZES]),
+        "confusion": partial(confusion_table, tasks, repeats),
+        "em": partial(em_table, classes, repeats),
+        "small": partial(
+            small_table, [K for K in SMALL_CLASSES if not options.quick or K <= 10], 3 * repeats
+        ),
+        "auto": partial(auto_table, [2, 10, 100] if options.quick else [*AUTO_SIZES], repeats),
+        "memory": partial(memory_table, tasks),
+        "peers": partial(peer_table, tasks),
+        "start": partial(start_table, 3 if options.quick else 7),
+    }
+    for table in options.tables:
+        runs[table]()
+
+
+def assess_table(classes: list[int]) -> None:
+    """CPU time of a whole assessment beside Auto's fit and estimate, on outputs too sure."""
+    title = "`assess` beside Auto: CPU time, and the whole verdict over fit and estimate"
+    columns = ("fit", "estimate", "with interval", "assess", "assess / (fit + estimate)")
+    head(title, "K", "validation + target", *columns)
+    for K in classes:
+        task = simulate(K, *ASSESS_SIZES[K])
+        val, target, names = too_sure(task.y_proba_val), too_sure(task.y_proba), task.classes
+        fitted = ps.Auto().fit(val, task.y_val, classes=names)
+        calls = [
+            partial(ps.Auto().fit, val, task.y_val, classes=names),
+            partial(fitted.estimate, target),
+            partial(fitted.estimate, target, 0.95),
+            partial(ps.assess, val, task.y_val, target, classes=names),
+        ]
+        seconds = np.array([[cpu_time(call) for call in calls] for _ in range(3 if K < 365 else 1)])
+        fit, estimate, bounded, whole = np.median(seconds, axis=0)
+        times = map(duration, (fit, estimate, bounded, whole))
+        sizes = " + ".join(f"{n:,}" for n in ASSESS_SIZES[K])
+        row(K, sizes, *times, f"{whole / (fit + estimate):.2f}")
 
 
 def confusion_table(tasks: dict[int, Task], repeats: int) -> None:
@@ -259,15 +301,34 @@ class Target:
         self.y_proba_target, self.source_priors = task.y_proba, task.source_priors
 
 
-def import_time(repeats: int) -> None:
-    """Time of importing all of priorshift beside that of scikit-learn's base module."""
-    statements = ("from priorshift import EM", "import sklearn.base")
-    calls = [
-        partial(subprocess.run, [sys.executable, "-c", each], check=True) for each in statements
-    ]
-    ours, base = fastest(repeats, *calls)
-    print(f"\n`import priorshift` takes {ours / base:.2f} times `import sklearn.base` "
-          f"({duration(base)}).")  # fmt: skip
+def start_table(repeats: int) -> None:
+    """Time of starting: the library, help, and a command on 1,000 rows, beside scikit-learn's."""
+    names = ["cat", "dog", "owl"]
+    task = simulate(3, 1000, 1000)
+    with tempfile.TemporaryDirectory() as folder:
+        files = []
+        for part, y_proba, y in (("a", task.y_proba_val, task.y_val), ("b", task.y_proba, task.y)):
+            files.append(str(Path(folder) / f"{part}.csv"))
+            lines = [",".join([*names, "label"])]
+            lines += [
+                ",".join([*(f"{cell:.6f}" for cell in cells), names[label]])
+                for cells, label in zip(normalised(y_proba).tolist(), y, strict=True)
+            ]
+            Path(files[-1]).write_text("\n".join(lines))
+        words = {
+            "`import sklearn.linear_model`": ["-c", "import sklearn.linear_model"],
+            "`from priorshift import EM`": ["-c", "from priorshift import EM"],
+            "`priorshift --help`": ["-m", "priorshift", "--help"],
+            "`priorshift assess` on 1,000 + 1,000 rows": ["-m", "priorshift", "assess", *files],
+        }
+        quiet = {"check": True, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        calls = [
+            partial(subprocess.run, [sys.executable, *each], **quiet) for each in words.values()
+        ]
+        seconds = fastest(repeats, *calls)
+    head("Start-up, beside scikit-learn's own", "what", "time", "ratio")
+    for what, one in zip(words, seconds, strict=True):
+        row(what, duration(one), f"{one / seconds[0]:.2f}")
 
 
 def reference_ascent(

@@ -12,6 +12,7 @@ import priorshift as ps
 from lab.verdicts import judge, right, simulate, table
 from priorshift import assessment
 from priorshift.border import ArrayTable
+from priorshift.border import rows as border_rows
 
 K = 3
 MEANS = np.array([[0.0, 0.0], [2.0, 0.5], [0.5, 2.5]])
@@ -222,7 +223,7 @@ def test_an_estimator_may_be_given(shifted):
 
 def test_a_target_read_in_blocks_is_assessed_by_a_sample(shifted, monkeypatch):
     y_proba_val, y_val, y_proba, y = shifted
-    monkeypatch.setattr(assessment, "SAMPLE_NUMBERS", 1500 * K)
+    monkeypatch.setattr(border_rows, "SAMPLE_NUMBERS", 1500 * (K + border_rows.PER_ROW))
     found = ps.assess(y_proba_val, y_val, ArrayTable(y_proba), y_target=y)
     assert found.rows_looked_at < 1500 < found.n_target == 3000
     assert found.measured.n_labelled == found.rows_looked_at
@@ -232,7 +233,7 @@ def test_a_target_read_in_blocks_is_assessed_by_a_sample(shifted, monkeypatch):
 
 def test_a_large_array_is_assessed_by_a_sample(shifted, monkeypatch):
     y_proba_val, y_val, y_proba, y = shifted
-    monkeypatch.setattr(assessment, "SAMPLE_NUMBERS", 1500 * K)
+    monkeypatch.setattr(border_rows, "SAMPLE_NUMBERS", 1500 * (K + border_rows.PER_ROW))
     found = ps.assess(y_proba_val, y_val, y_proba, y_target=y)
     again = ps.assess(y_proba_val, y_val, ArrayTable(y_proba), y_target=y)
     assert found.to_dict() == again.to_dict()
@@ -394,3 +395,71 @@ def test_ppi_can_be_the_method_of_an_assessment(shifted):
     assert found.estimate.interval_method == "prediction-powered"
     with pytest.raises(ValueError, match="needs labels of some rows"):
         ps.assess(y_proba_val, y_val, y_proba, method="ppi")
+
+
+def test_a_judge_that_drifted_is_said_first(rng):
+    """Three verdicts and two classes: the fit can fail, and then no share can be trusted."""
+    errors = np.array([[0.75, 0.10, 0.15], [0.05, 0.85, 0.10]])
+    drifted = np.array([[0.55, 0.10, 0.35], [0.02, 0.90, 0.08]])
+    names = np.array(["fail", "pass", "unsure"])
+
+    def draw(n, share, errors):
+        truth = (rng.random(n) < share).astype(int)
+        return names[(rng.random(n)[:, None] > errors[truth].cumsum(axis=1)).sum(axis=1)], truth
+
+    y_pred_val, truth = draw(400, 0.6, errors)
+    given = {"y_pred_val": y_pred_val, "y_val": names[truth]}
+    same = ps.assess(**given, y_pred_target=draw(3000, 0.4, errors)[0])
+    assert same.verdict == "leave"
+    assert "nothing says that they err otherwise" in same.reasons[1]
+    assert not any("diagnostics" in reason for reason in same.reasons)
+    y_pred_target, truth = draw(3000, 0.4, drifted)
+    found = ps.assess(**given, y_pred_target=y_pred_target)
+    assert (found.verdict, found.action) == ("unclear", "none")
+    assert found.sentence.startswith("Unclear: the decisions err otherwise than on validation")
+    assert found.reasons[0].startswith("The decisions fit no mixture")
+    labels = np.where(np.arange(3000) < 300, names[truth], None)
+    labelled = ps.assess(**given, y_pred_target=y_pred_target, y_target=labels)
+    assert labelled.verdict == "leave"  # labels settle it
+    assert labelled.shares_to_report.method == "ppi"
+
+
+@pytest.mark.parametrize("method", ["auto", "scm-l"])
+def test_one_sample_is_one_number_everywhere(shifted, monkeypatch, method):
+    """Verdict, test and estimate speak of the same rows of a large target."""
+    y_proba_val, y_val, y_proba, _ = shifted
+    monkeypatch.setattr(border_rows, "SAMPLE_NUMBERS", 1500 * (K + border_rows.PER_ROW))
+    monkeypatch.setattr(assessment, "MOST_NUMBERS", 1500 * (K + border_rows.PER_ROW))
+    found = ps.assess(y_proba_val, y_val, y_proba, method=method)
+    n = found.rows_looked_at
+    assert n < 1500
+    assert found.estimate.n_target == found.shift_test.n_target == n
+    assert found.calibrated_mean.n_target == found.diagnostics.n_target == n
+    assert f"All of this rests on {n:,} of the target's 3,000 rows" in " ".join(found.reasons)
+    if method == "auto":  # it looks at the same rows by itself
+        alone = ps.Auto().fit(y_proba_val, y_val).estimate(y_proba)
+        np.testing.assert_allclose(alone.priors, found.estimate.priors)
+        assert alone.n_target == n
+
+
+def test_three_rows_are_too_few_to_tell():
+    """Not that predictions and labels do not belong together."""
+    y_proba_val = np.array([[0.6, 0.4], [0.7, 0.3], [0.4, 0.6]])
+    target = np.array([[0.9, 0.1], [0.3, 0.7]] * 30)
+    found = ps.assess(y_proba_val, np.array([0, 1, 0]), target)
+    assert found.sentence == ("Unclear: validation has too few rows to tell. Label more of them.")
+    assert found.reasons[0].startswith("Validation has 3 rows, which is too few to tell")
+
+
+def test_training_rows_as_validation_are_said_first(rng):
+    """A model that knows its training rows by heart is sure of them, and less so of new ones."""
+    from sklearn.ensemble import RandomForestClassifier
+
+    y = rng.integers(0, 3, 1800)
+    X = rng.standard_normal((1800, 4)) + 1.2 * np.eye(3, 4)[y]
+    train, fresh, target = np.split(np.arange(1800), 3)
+    model = RandomForestClassifier(40, random_state=0).fit(X[train], y[train])
+    y_proba = model.predict_proba(X[target])
+    known, new = (ps.assess(model.predict_proba(X[at]), y[at], y_proba) for at in (train, fresh))
+    assert known.reasons[0].startswith("The validation rows look as if the model was trained on")
+    assert not new.say("seen_before")

@@ -355,3 +355,17 @@ def test_arrays_need_no_frame_library():
         "print(ps.SCML().fit(P, [0, 1]).estimate(P).priors.round(3))\n"
     )
     assert run_python(code).stdout.strip() == "[0.5 0.5]"
+
+
+def test_signatures_are_short_enough_to_read():
+    """help(ps.decide) names types as the source does, not as NumPy spells them out."""
+    shown = {}
+    for name in ps.__all__:
+        found = getattr(ps, name)
+        made = {name: found} if inspect.isfunction(found) else {}
+        if inspect.isclass(found):
+            methods = inspect.getmembers(found, inspect.isfunction)
+            made = {f"{name}.{key}": method for key, method in methods if key[0] != "_"}
+        shown |= {key: str(inspect.signature(one)) for key, one in made.items()}
+    assert "decide" in shown
+    assert [key for key, said in shown.items() if "numpy._typing" in said or "dtype[" in said] == []

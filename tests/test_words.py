@@ -4,7 +4,16 @@ import string
 
 import pytest
 
-from priorshift.words import ADVICE, SENTENCES, Headline, change, fact, headline, say
+from priorshift.words import (
+    ADVICE,
+    SENTENCES,
+    Headline,
+    change,
+    fact,
+    headline,
+    say,
+    say_backtest,
+)
 
 FACTS = (
     fact("no_information", n=3000, z=0.3, least=4.0),
@@ -19,6 +28,10 @@ FACTS = (
         "if_prior_shift", goal="accuracy", value=0.05, low=0.01, high=0.09, level=0.95, changed=0.1
     ),
     fact("if_covariate_shift", goal="cost", value=0.5, low=-0.1, high=1.1, level=0.9, changed=0.2),
+    fact("few_rows", n=3, least=30),
+    fact("seen_before", accuracy=0.99, expected=0.97, confidence=0.8),
+    fact("errs_alike", p_value=0.4),
+    fact("drifted", p_value=0.005),
     fact("history", text="On your 9 past groups adapting would have lost 3.1 points."),
     fact("moved_further", moved=0.4),
     fact("shifted", p_value=0.001, moved=None),
@@ -113,3 +126,9 @@ def test_what_should_fall_is_said_to_fall(goal):
 
 def test_points_are_signed():
     assert change("accuracy", -0.031, 0.12) == "−3.1 to +12 points"
+
+
+def test_one_past_group_is_not_counted():
+    off = {"prior_shift": 0.14, "calibrated_mean": 0.02, "unchanged": 0.05}
+    said = say_backtest(1, 1, 4, "accuracy", {"calibrate": 0.004, "adapt": -0.031}, off)
+    assert said.startswith("On your past group adapting would have lost")

@@ -591,7 +591,6 @@ def monitor(world: World) -> Any:
         half_life=world.number((0.1, 5.0), 0.05),
         unit=pick(rng, ("batches", "rows")),
         alarm_level=world.number((0.05, 0.5), 0.05),
-        max_history=world.number((1, 100), 0.05),
         random_state=world.seed(),
     )
     made.fit(world.val(), world.labels(), **world.source())

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 BENCHMARK = """Run an experiment of the paper on stored outputs; print its table, write its files.
 
   --data FILE                 an npz with train_logits, train_y, val_logits, val_y, test_logits,
-                              test_y; repeat the option for several classifiers
+                              test_y; several files are several classifiers
   --target-distribution NAME  class distribution of the target; may be repeated [default: UNI]
   --target-priors FILE        priors of the target: a CSV with the columns class (0 to K - 1) and
                               prior, or a list of `path label` that they are counted from, such as
@@ -66,7 +66,7 @@ def benchmark(arguments: list[str] | None = None) -> None:
         BENCHMARK,
         arguments,
         experiment={"choices": tuple(EXPERIMENTS)},
-        data={"type": existing, "action": "append", "default": []},
+        data={"type": existing, "action": "extend", "nargs": "+", "default": []},
         target_distribution={"action": "append", "choices": targets, "default": []},
         target_priors={"type": existing, "action": "append", "default": []},
         lists={"type": existing, "action": "append", "default": []},

@@ -154,14 +154,16 @@ def target_priors(target: str | Path, n_classes: int) -> Vector:
         return distribution(target, n_classes)
     if target.suffix == ".csv":
         classes, values = _read_columns(target)
+        fits = np.array_equal(np.sort(classes), np.arange(n_classes))
     else:
         classes, values = np.unique(read_list(target)[1], return_counts=True)
-    if not np.array_equal(np.sort(classes), np.arange(n_classes)):
+        fits = classes[-1] < n_classes
+    if not fits:
         raise ValueError(
             f"{target} should give a prior to each class from 0 to {n_classes - 1} once, as the "
-            f"outputs have {n_classes} columns; it has {classes.size} rows or classes."
+            f"outputs have {n_classes} columns."
         )
-    priors = np.empty(n_classes)
+    priors = np.zeros(n_classes)
     priors[classes] = values
     return priors / priors.sum()
 

@@ -1,3 +1,3 @@
 """The version of priorshift, kept here and nowhere else."""
 
-__version__ = "0.9.0"
+__version__ = "1.0.0rc1"

@@ -4,6 +4,8 @@ Estimators, tests and labels give numbers; `priorshift.verdict` turns numbers in
 `priorshift.words` turns facts into sentences. Here both are called.
 """
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -26,6 +28,7 @@ from priorshift.border import (
     check_level,
     check_proba,
     column_of,
+    draw_judged_rows,
     encode_labels,
     is_named,
     known_labels,
@@ -34,6 +37,7 @@ from priorshift.border import (
     read_decisions,
     read_labels,
     settle_classes,
+    warn_if_adapted,
     warn_of_missing_names,
     whole,
 )
@@ -73,6 +77,7 @@ from priorshift.evidence import (
     promise,
     read_groups,
     replay,
+    require_decisions,
     rows_that_differ,
     shares_by_history,
     shares_by_labels,
@@ -91,9 +96,6 @@ FEW_ROWS = 30
 
 LABELS = 40
 """Labels of the target to ask for where a verdict is unclear."""
-
-SAMPLE_NUMBERS = 10_000_000
-"""Rows times classes of the target that are assessed: of a larger one a sample."""
 
 MOST_CLASSES, MOST_CLASSES_OF_ASSUMPTION = 500, 200
 """Classes beyond which the tests take too long."""
@@ -180,7 +182,7 @@ class Assessment:
     shift_test: ShiftTest | None
     assumption_test: AssumptionTest | None
     diagnostics: Diagnostics | None
-    measured: "Measured | None"
+    measured: Measured | None
     ppi: PriorEstimate | None
     kind: Kind
     unexplained: float
@@ -462,7 +464,7 @@ def assess(
     check_level(confidence_level, "confidence_level")
     given = {"source_priors": source_priors, "source_label_priors": source_label_priors}
     if y_pred_val is not None or y_pred_target is not None:
-        _require_pair(y_pred_val, y_pred_target, y_val, y_proba_val, y_proba_target)
+        require_decisions(y_pred_val, y_pred_target, y_val, y_proba_val, y_proba_target)
         classes, decided, _ = read_decisions(y_pred_val, y_val, classes)  # type: ignore[arg-type]
         y_proba_val = Predictions.from_decisions(decided, classes.size)
         y_proba_target = as_decisions(y_pred_target, classes)
@@ -524,18 +526,6 @@ def assess(
     )
 
 
-def _require_pair(
-    y_pred_val: Any, y_pred_target: Any, y_val: Any, y_proba_val: Any, y_proba_target: Any
-) -> None:
-    """Refuse decisions of one part only, or with probabilities beside them."""
-    if y_proba_val is not None or y_proba_target is not None:
-        raise ValueError("y_proba and y_pred are two ways to give the same; pass one of them.")
-    if y_pred_val is None or y_pred_target is None or y_val is None:
-        raise ValueError(
-            "an assessment of decisions needs y_pred_val, y_val and y_pred_target; one is missing."
-        )
-
-
 def weigh(
     estimate: PriorEstimate,
     y_proba_val: ArrayLike,
@@ -583,13 +573,13 @@ random_state
     return _weigh(data, estimate, given, confidence_level, seed, mean=mean)
 
 
-def _fit_mean(data: "Data", given: dict[str, Any]) -> CalibratedMean:
+def _fit_mean(data: Data, given: dict[str, Any]) -> CalibratedMean:
     labels = data.classes[data.y_val]
     return CalibratedMean().fit(data.y_proba_val, labels, classes=data.classes, **given)
 
 
 def _weigh(
-    data: "Data",
+    data: Data,
     estimate: PriorEstimate,
     given: dict[str, Any],
     level: float,
@@ -606,7 +596,7 @@ def _weigh(
     with _collected() as told:
         numbers = _gather(data, estimate, level, goal, mean, groups)
         test, untested = _test(data, given, seed)
-    estimate, obstacle = numbers.estimate, _obstacle(data, estimate)
+    estimate, obstacle = numbers.estimate, _obstacle(data, estimate, test)
     near = past if past is not None and past.reaches(numbers.moved) else None
     shifted = None if test is None else test.rejected
     ruling = _rule(data, numbers, goal, shifted, near, assumed, obstacle)
@@ -614,7 +604,7 @@ def _weigh(
     before, after = numbers.before, _score_after(data, numbers, gain.value, goal)
     report = _report(data, numbers, ruling, near, assumed, level)
     if data.decided_shares is not None:
-        said = _headline_of_decisions(report, data.decided_shares)
+        said = _headline_of_decisions(report, data.decided_shares, ruling.verdict == "unclear")
     else:
         said = headline(
             ruling.why,
@@ -777,33 +767,27 @@ def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, clas
     validation = check_proba(y_proba_val, "y_proba_val", classes=classes, labels=labels)
     labels = read_labels(labels, validation.values.shape[0], "y_val")
     names = settle_classes(validation, labels, classes)
+    validation = ordered(validation, names, "y_proba_val")
+    warn_if_adapted(y_proba_target, "y_proba_target")
     target = check_proba(y_proba_target, "y_proba_target", tables=True, classes=names)
     if is_named(y_proba_val):
         warn_of_missing_names(y_proba_target, names, "y_proba_target")
     target = ordered(target, names, "y_proba_target")
     n, K = target.shape
-    index = draw_rows(n, K)
+    index = draw_judged_rows(n, K)
     target = target.take(index)
     known, truth = known_labels(y_target, names, n)
     position = np.searchsorted(index, known)
     kept = (position < index.size) & (index[np.minimum(position, index.size - 1)] == known)
     return Data(
         names,
-        ordered(validation, names, "y_proba_val"),
+        validation,
         encode_labels(labels, names, "y_val"),
         target,
         position[kept],
         truth[kept],
         n,
     )
-
-
-def draw_rows(n: int, n_classes: int) -> Indices:
-    """Draw the rows of a large target to look at, the same every time; drawn twice counts once."""
-    n_rows = max(1, SAMPLE_NUMBERS // n_classes)
-    if n_rows >= n:
-        return np.arange(n)
-    return np.unique(np.random.default_rng(0).integers(n, size=n_rows))
 
 
 def is_fitted(estimator: Any) -> bool:
@@ -899,7 +883,8 @@ def _gather(
     try:
         diagnostics = diagnose(*rows, estimate, confidence_level=level)
     except ValueError as error:
-        missing = (fact("no_diagnostics", error=str(error)),)
+        if data.decided_shares is None:  # of decisions, it is about adapting them
+            missing = (fact("no_diagnostics", error=str(error)),)
     scores = _scores(data, estimate, level, goal, diagnostics)
     before, after, _ = scores or (None, None, None)
     if fitted is None:
@@ -1143,6 +1128,8 @@ def _report(
     if mean is None:  # decisions: what labels say where they contradict the estimate, or know more
         if ppi is None or ppi.interval is None or ppi.standard_error is None:
             return estimate
+        if ruling.why == "drifted":
+            return ppi
         low, high = ppi.interval.T
         if ((estimate.priors < low) | (estimate.priors > high)).any():
             return ppi
@@ -1190,7 +1177,9 @@ def _rule(
     Without a test, what the method decided tells whether the class balance changed.
     """
     if data.decided_shares is not None:
-        return Ruling("leave", "none", "decisions", Gain(0.0, 0.0))
+        why, gain = "decisions" if obstacle is None else obstacle.name, Gain(0.0, 0.0)
+        lost = obstacle is not None and numbers.ppi is None
+        return Ruling("unclear" if lost else "leave", "none", why, gain)
     decided = numbers.estimate.decision
     if shifted is None:
         shifted = decided is None or decided["reason"] != "no_shift"
@@ -1206,15 +1195,18 @@ def _rule(
     )
 
 
-def _obstacle(data: Data, estimate: PriorEstimate) -> Fact | None:
+def _obstacle(data: Data, estimate: PriorEstimate, test: ShiftTest | None = None) -> Fact | None:
     """Say why nothing can be judged, if so: inputs that do not fit, or an unknown class."""
     values, y = data.y_proba_val.values, data.y_val
     if data.decided_shares is not None:
-        return None
+        found = None if test is None else test.assumption
+        return found.fact_of_decisions() if found is not None and found.rejected else None
     if (said := order_in_words(values, y, data.classes)) is not None:
         return fact("columns_swapped", text=said)
     z, least = label_information(values, y), least_information(y.size)
     if z is not None and z < least:
+        if y.size < FEW_ROWS:
+            return fact("few_rows", n=y.size, least=FEW_ROWS)
         return fact("no_information", n=y.size, z=z, least=least)
     unknown = _unknown_classes(estimate)
     return fact("unknown_class", n=len(unknown)) if unknown else None
@@ -1258,10 +1250,16 @@ def _facts(
 ) -> Iterator[Fact]:
     """List what the verdict rests on."""
     estimate, mean, labels = numbers.estimate, numbers.mean, numbers.measured
+    if mean is not None:
+        yield from _seen_before(data, estimate.priors)
     if test is not None:  # how far it changed is what the estimate says, as everywhere
         yield test.fact((report if mean is None else estimate).total_variation)
     if mean is None:
-        yield fact("by_decisions", n_target=data.n_target)
+        found = None if test is None else test.assumption
+        if found is None:
+            yield fact("by_decisions", n_target=data.n_target)
+        elif not found.rejected:  # else it was said first
+            yield found.fact_of_decisions()
     else:
         yield from _facts_of_kind(data, numbers, test, assumed)
         full = numbers.promises["adapt"]
@@ -1290,6 +1288,22 @@ def _facts(
     decided = estimate.decision
     if decided is not None and decided["mismatch"] is not None:
         yield fact("mismatch", text=decided["mismatch"])
+
+
+def _seen_before(data: Data, priors: Vector) -> Iterator[Fact]:
+    """Say that the model seems to have been trained on validation, if so.
+
+    Nearly all of validation is right, and the model is less sure of the target, by five points,
+    than of validation's classes at the target's shares: new rows are harder than known ones.
+    """
+    val, y, K = data.y_proba_val.values, data.y_val, priors.size
+    rows, accuracy = np.bincount(y, minlength=K), float((val.argmax(axis=1) == y).mean())
+    sure = np.bincount(y, val.max(axis=1), K) / np.maximum(rows, 1)
+    shares = np.where(rows > 0, priors, 0.0)
+    expected = float(shares @ sure / max(shares.sum(), 1e-12))
+    confidence = float(data.y_proba_target.values.max(axis=1).mean())
+    if accuracy >= 0.98 and expected - confidence >= 0.05:
+        yield fact("seen_before", accuracy=accuracy, expected=expected, confidence=confidence)
 
 
 def _facts_of_kind(
@@ -1323,7 +1337,7 @@ def _advice(data: Data, numbers: Numbers) -> Iterator[Fact]:
     yield fact("label_rows", n=min(LABELS, data.n_target), more=numbers.measured is not None)
 
 
-def _headline_of_decisions(report: PriorEstimate, decided: Vector) -> Headline:
+def _headline_of_decisions(report: PriorEstimate, decided: Vector, drifted: bool) -> Headline:
     """Say that decisions stay, and which shares to report in place of their counts."""
     shares, K, vague = report.priors, decided.size, None
     if (k := vaguest_share(report)) is not None and report.interval is not None:
@@ -1331,4 +1345,4 @@ def _headline_of_decisions(report: PriorEstimate, decided: Vector) -> Headline:
     few = K <= MOST_NAMED
     which = np.arange(K) if few else movers(shares - decided, MOST_NAMED - 1)
     named = [(report.classes[k], float(shares[k]), float(decided[k])) for k in which]
-    return decisions_headline(named, all_named=few, vague=vague)
+    return decisions_headline(named, all_named=few, vague=vague, drifted=drifted)

@@ -18,6 +18,8 @@ with observed shares and estimated priors, the guarantee holds up to their error
 with standard errors, and the sets account for it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Literal, Self

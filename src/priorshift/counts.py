@@ -4,6 +4,8 @@ Each is a sum over rows, so you can count parts of the data separately, in any o
 machine, and add the results with `+`. Decisions are hard (argmax) or soft (the probabilities).
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -88,7 +90,7 @@ class DecisionCounts:
     @classmethod
     def from_arrays(
         cls, y_proba: Rows, *, decision: Decision, sample_weight: RowWeight = None
-    ) -> "DecisionCounts":
+    ) -> DecisionCounts:
         """Count the decisions of clean probabilities."""
         check_choice(decision, ("hard", "soft"), "decision")
         y_proba = check_matrix(y_proba)
@@ -102,7 +104,7 @@ class DecisionCounts:
     @classmethod
     def from_decisions(
         cls, decided: Indices, n_classes: int, sample_weight: Vector | None = None
-    ) -> "DecisionCounts":
+    ) -> DecisionCounts:
         """Count decisions that are given as column numbers, without any probabilities.
 
         Examples
@@ -124,7 +126,7 @@ class DecisionCounts:
             )
         return self.counts / total
 
-    def __add__(self, other: "DecisionCounts") -> "DecisionCounts":
+    def __add__(self, other: DecisionCounts) -> DecisionCounts:
         _require_same_kind(self, other)
         return DecisionCounts(
             self.counts + other.counts, self.decision, self.n_samples + other.n_samples
@@ -185,7 +187,7 @@ class Confusion:
         *,
         decision: Decision,
         sample_weight: Vector | None = None,
-    ) -> "Confusion":
+    ) -> Confusion:
         """Count clean probabilities by labels given as column indices."""
         check_choice(decision, ("hard", "soft"), "decision")
         y_proba = check_matrix(y_proba)
@@ -201,7 +203,7 @@ class Confusion:
     @classmethod
     def _of_labels(
         cls, counts: Any, y: Indices, decision: Decision, weight: Vector | None
-    ) -> "Confusion":
+    ) -> Confusion:
         """Add the weight of each class to counts of labelled samples."""
         of_class = partial(np.bincount, y, minlength=counts.shape[1])
         squares = None if weight is None else of_class(weights=weight**2).astype(np.float64)
@@ -211,7 +213,7 @@ class Confusion:
     @classmethod
     def from_decisions(
         cls, decided: Indices, y: Indices, n_classes: int, sample_weight: Vector | None = None
-    ) -> "Confusion":
+    ) -> Confusion:
         """Count decisions by labels, both given as column numbers, without any probabilities.
 
         With very many classes, the counts stay sparse.
@@ -228,7 +230,7 @@ class Confusion:
         return cls._of_labels(counts, y, "hard", sample_weight)
 
     @classmethod
-    def from_counts(cls, matrix: Any, classes: Any = None) -> "Confusion":
+    def from_counts(cls, matrix: Any, classes: Any = None) -> Confusion:
         """Use a confusion matrix that you have: rows are decisions, columns true classes.
 
         This is the transpose of scikit-learn's matrix:
@@ -264,7 +266,7 @@ class Confusion:
         n_positive: int | None = None,
         n_negative: int | None = None,
         classes: Any = None,
-    ) -> "Confusion":
+    ) -> Confusion:
         """Use the known error rates of a test for two classes, negative and positive.
 
         Parameters
@@ -354,7 +356,7 @@ class Confusion:
         """Return J = C diag(priors), by default at the class balance of the samples."""
         return self.conditional * (self.class_frequencies if priors is None else priors)
 
-    def __add__(self, other: "Confusion") -> "Confusion":
+    def __add__(self, other: Confusion) -> Confusion:
         _require_same_kind(self, other)
         even = self.squares is None and other.squares is None
         return Confusion(

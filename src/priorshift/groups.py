@@ -35,6 +35,8 @@ within class k on validation. A small group cannot show its own spread, so the o
 used. Pooling leaves less of it, as if the group had more rows; validation's noise stays.
 """
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -163,7 +165,7 @@ class GroupCounts:
         decision: Decision,
         sample_weight: ArrayLike | None = None,
         covariance: bool = True,
-    ) -> "GroupCounts":
+    ) -> GroupCounts:
         """Count decisions by group.
 
         Parameters
@@ -190,7 +192,7 @@ class GroupCounts:
         """Return the counts of all groups together."""
         return DecisionCounts(self.counts.sum(axis=0), self.decision, int(self.n_rows.sum()))
 
-    def __add__(self, other: "GroupCounts") -> "GroupCounts":
+    def __add__(self, other: GroupCounts) -> GroupCounts:
         K, others = self.counts.shape[1], other.counts.shape[1]
         if self.decision != other.decision or others != K:
             raise ValueError(
@@ -376,7 +378,7 @@ class Pool:
     @classmethod
     def of(
         cls, pooling: float | Literal["auto"], counts: GroupCounts, C: Vector, priors: Vector
-    ) -> "Pool":
+    ) -> Pool:
         """Find the axes for a confusion matrix and the whole's priors, and choose v."""
         if counts.second is None:
             raise ValueError(
@@ -576,7 +578,7 @@ class GroupEstimates(FrozenArrays):
         pool: Pool | None,
         whole: PriorEstimate,
         pooled: PriorEstimate,
-    ) -> "GroupEstimates":
+    ) -> GroupEstimates:
         """Put together what was solved for the informative groups; None: all are like `whole`.
 
         The other groups get the pooled priors, with a warning.

@@ -4,6 +4,8 @@
 fold, calibrated, in the order of the classes.
 """
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
@@ -68,7 +70,7 @@ class Target:
     batches: tuple[Floats, ...] = ()
 
     @classmethod
-    def of(cls, y_proba: Floats, estimator: PriorEstimator) -> "Target":
+    def of(cls, y_proba: Floats, estimator: PriorEstimator) -> Target:
         """Keep the part of a batch that the estimator needs."""
         check_source_mass(
             estimator.source_priors_,
@@ -81,7 +83,7 @@ class Target:
         decision = estimator.confusion_.decision
         return cls(DecisionCounts.from_arrays(y_proba, decision=decision))
 
-    def __add__(self, other: "Target") -> "Target":
+    def __add__(self, other: Target) -> Target:
         if self.counts is None or other.counts is None:
             return Target(None, self.batches + other.batches)
         return Target(self.counts + other.counts)
@@ -93,7 +95,7 @@ class Target:
         return estimator.estimate_counts(self.counts)
 
 
-def _predicts_proba(classifier: "PriorAdaptedClassifier") -> bool:
+def _predicts_proba(classifier: PriorAdaptedClassifier) -> bool:
     getattr(getattr(classifier, "estimator_", classifier.estimator), "predict_proba")  # noqa: B009
     return True  # or the inner estimator's own AttributeError says why not
 

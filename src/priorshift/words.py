@@ -11,6 +11,7 @@ from priorshift.exceptions import argument
 from priorshift.text import (
     listed,
     numbers,
+    percent,
     percents,
     plural,
     quoted,
@@ -147,6 +148,8 @@ def headline(
             "the columns of the predictions seem to be in another order than the classes. Put them "
             "right before anything else.",
         )
+    if why == "few_rows":
+        return Headline("Unclear", "validation has too few rows to tell. Label more of them.")
     if why == "no_information":
         return Headline(
             "Unclear",
@@ -203,6 +206,7 @@ def decisions_headline(
     *,
     all_named: bool,
     vague: tuple[Any, float, float] | None,
+    drifted: bool = False,
 ) -> Headline:
     """Say that decisions stay as they are, and which shares to report.
 
@@ -213,7 +217,15 @@ def decisions_headline(
         Whether these are all classes.
     vague : (class, low, high), optional
         A share that is too vague to report.
+    drifted : bool
+        Whether decisions err otherwise than on validation, and no labels help.
     """
+    if drifted:
+        return Headline(
+            "Unclear",
+            "the decisions err otherwise than on validation, so neither their counts nor corrected "
+            "shares can be trusted. Label some target rows, drawn at random.",
+        )
     if vague is not None:
         name, low, high = vague
         return Headline(
@@ -260,8 +272,9 @@ def say_backtest(
 
     few = f" {n_groups} groups are too few for a verdict." if n_groups < fewest else ""
     mean, prior, same = (off[one] for one in ("calibrated_mean", "prior_shift", "unchanged"))
+    groups = "past group" if n == 1 else plural(n, "past group")
     return (
-        f"On your {plural(n, 'past group')} adapting would have {did(gains['adapt'])}{unit} and "
+        f"On your {groups} adapting would have {did(gains['adapt'])}{unit} and "
         f"calibrating alone would have {did(gains['calibrate'])}; the mean of calibrated "
         f"probabilities was off by {100 * mean:.0f} points, the prior-shift estimate by "
         f"{100 * prior:.0f}, unchanged shares by {100 * same:.0f}.{few}"
@@ -326,6 +339,16 @@ def _measured(goal: Aim, n: int, before: float, after: float) -> str:
 SENTENCES: dict[str, str | Callable[..., str]] = {
     # do validation's predictions and labels belong together?
     "columns_swapped": "Before anything else: {text}",
+    "seen_before": lambda accuracy, expected, confidence: (
+        "The validation rows look as if the model was trained on them: it is right on "
+        f"{percent(accuracy)} of them, and surer of them than of the target ({percent(expected)} "
+        f"expected, {percent(confidence)} found). Use rows that it has not seen; expected accuracy "
+        "and verdict are worth little otherwise."
+    ),
+    "few_rows": lambda n, least: (
+        f"Validation has {plural(n, 'row')}, which is too few to tell what its predictions are "
+        f"worth: label {least} or more."
+    ),
     "no_information": "Validation's predictions fit its {n:,} labels no better than shuffled "
     "labels (z = {z:.1f}; at least {least:.2g} where they belong together). Are the rows in "
     "another order, or do the labels come from another file or column?",
@@ -350,6 +373,10 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     "repeated": _repeated,
     "by_decisions": "The correction assumes that the {n_target:,} decisions err as often as on "
     "validation. Decisions alone cannot show whether they do; labels of some target rows can.",
+    "errs_alike": "The decisions fit a mixture of the classes as validation shows them (p = "
+    "{p_value:.2f}): nothing says that they err otherwise than there.",
+    "drifted": "The decisions fit no mixture of the classes as validation shows them (p = "
+    "{p_value:.3f}): they err otherwise than on validation, so corrected shares are wrong too.",
     # what does adapting gain?
     "if_prior_shift": _promised("each class looks as it did", tell_changed=True),
     "if_covariate_shift": _promised("predictions mean what they did and other cases came"),

@@ -128,6 +128,20 @@ def test_repeated_rows_are_said(rng):
     assert not any("repeated rows" in reason for reason in found.reasons)
 
 
+def test_a_class_without_a_column_is_named_with_the_column_that_may_be_meant():
+    """As on the command line."""
+    pandas = pytest.importorskip("pandas")
+    y = ["cat", "dog"] * 20
+    frame = pandas.DataFrame({"cat": [0.9, 0.2] * 20, "dog": [0.1, 0.8] * 20})
+    typo = frame.rename(columns={"dog": "dgo"})
+    said = r"y_proba_target has no column 'dog'; it has 'cat', 'dgo'.*Did you mean 'dgo'\?"
+    with pytest.raises(ValueError, match=said):
+        ps.assess(frame, y, typo)
+    said = r"y_proba_val has no column 'dgo'; it has 'cat', 'dog'.*Did you mean 'dog'\?"
+    with pytest.raises(ValueError, match=said):
+        ps.assess(frame, y, frame, classes=["cat", "dgo"])
+
+
 # Tables that belong together: see find_class_columns
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import priorshift as ps
 from priorshift.border import ArrayTable, Table, map_reduce, slices, take_rows, watched
-from priorshift.estimators import auto as auto_module
+from priorshift.border import rows as rows_module
 from priorshift.estimators import em
 
 NAMES = ps.available_estimators()
@@ -91,9 +91,7 @@ def test_a_class_that_validation_lacks(simulate, name, known):
 @pytest.mark.parametrize("table", [True, False])
 def test_auto_judges_by_a_sample_of_many_rows(simulate, monkeypatch, table):
     y_proba_val, y_val, y_proba, _ = simulate
-    monkeypatch.setattr(auto_module, "SAMPLE_NUMBERS", 1000 * K)
-    monkeypatch.setattr(auto_module, "SMALL_BYTES", 1000 * K * 8)
-    monkeypatch.setattr(auto_module, "ROW_BYTES", 0)
+    monkeypatch.setattr(rows_module, "SAMPLE_NUMBERS", 1000 * (K + rows_module.PER_ROW))
     y_proba = y_proba.astype(np.float32)
     auto = ps.Auto().fit(y_proba_val, y_val)
     shift = auto.estimate(Chapters(y_proba, [700]) if table else y_proba)

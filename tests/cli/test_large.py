@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 from rich.progress import Progress
 
-from priorshift import assessment
 from priorshift.border import rows
 from priorshift.cli import _adapt, _console, _read
 from priorshift.cli._console import PassBar
-from priorshift.estimators import auto
 from priorshift.files import PredictionFile
 
 FORMATS = ["npy", "parquet", "arrow", "feather"]
@@ -121,7 +119,7 @@ def test_tests_on_all_rows_of_a_table_that_is_not_so_large(named, ask):
 
 @pytest.mark.usefixtures("large", "blank_figures")
 def test_what_needs_rows_in_memory_takes_a_sample_and_says_so(named, ok, monkeypatch, tmp_path):
-    monkeypatch.setattr(rows, "SAMPLE_NUMBERS", 180)
+    monkeypatch.setattr(rows, "SAMPLE_NUMBERS", 60 * (3 + rows.PER_ROW))
     monkeypatch.setattr(rows, "FEWEST_ROWS", 10)
     sentence = r"(\d+) of the target's 200 rows, drawn at random \(seed 0\)\."
     words = named("parquet")
@@ -138,7 +136,6 @@ def test_what_needs_rows_in_memory_takes_a_sample_and_says_so(named, ok, monkeyp
         assert lower <= found["priors"][name] <= upper
     result = ok("estimate", *words, "--method", "scm-l", "--confidence-level", "0.9", "--json")
     assert "drawn at random" not in result.stderr  # its interval needs counts alone
-    monkeypatch.setattr(assessment, "SAMPLE_NUMBERS", 180)
     ok("report", *words, "--output", tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert re.search("All of this rests on .* rows, drawn at random", page)
@@ -210,7 +207,8 @@ def test_the_bar_of_adapt_counts_all_rows_of_a_target_that_was_sampled(
     monkeypatch.setattr(
         _adapt, "progress", lambda what, total: totals.append(total) or progress(what, total)
     )
-    monkeypatch.setattr(auto, "SAMPLE_NUMBERS", 120)
+    monkeypatch.setattr(rows, "SAMPLE_NUMBERS", 60 * (3 + rows.PER_ROW))
+    monkeypatch.setattr(rows, "FEWEST_ROWS", 10)
     output = ("--output", tmp_path / "o.parquet")
     ok("adapt", *named("parquet"), "--method", "auto", *output)
     assert totals == [200]

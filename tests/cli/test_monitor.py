@@ -3,13 +3,19 @@
 import json
 import os
 from functools import partial
+from importlib.resources import files as resources
 
+import jsonschema
 import numpy as np
 import pytest
 
 from priorshift.cli import _console, _data
 from priorshift.cli._monitor import held
 from priorshift.monitor import PriorMonitor, cut_windows
+
+SCHEMA = json.loads(
+    resources("priorshift").joinpath("schemas/output-2.schema.json").read_text(encoding="utf-8")
+)
 
 BEFORE, AFTER = np.array([0.5, 0.3, 0.2]), np.array([0.1, 0.2, 0.7])
 
@@ -149,7 +155,7 @@ def test_one_line_a_window_goes_to_stdout(folder, ok):
 def test_a_narrow_terminal_names_fewer_classes(folder, ok, monkeypatch):
     monkeypatch.setattr(_console, "PIPE_WIDTH", 75)
     for line in ok("monitor", *folder).stdout.splitlines()[:-1]:
-        assert line.count("%") == 2  # of the shift and of one class
+        assert line.count("%") == 2  # of one class: followed, and alone
         assert len(line) <= 75
 
 
@@ -284,3 +290,39 @@ def test_a_damaged_state_is_told_in_a_sentence(folder, ok, refuse, tmp_path):
     state.write_bytes(state.read_bytes()[:-100])
     found = refuse(1, "monitor", *folder, "--state", state)
     assert "is not a saved monitor, or is damaged" in found
+
+
+def test_followed_and_own_shares_are_both_shown_and_named(folder, ok):
+    done = ok("monitor", *folder, "--online", "window", "--json")
+    last = steps_of(done)[4]  # the first day after the change
+    assert last["own_priors"]["cow"] > last["priors"]["cow"] + 0.3
+    line = ok("monitor", *folder, "--online", "window").stdout.splitlines()[4]
+    followed, own = 100 * last["priors"]["cow"], 100 * last["own_priors"]["cow"]
+    assert f"cow {followed:.1f}% (own {own:.1f}%)" in line
+    assert "(own) in this window alone" in " ".join(ok("monitor", *folder).stderr.split())
+
+
+def test_an_acknowledgement_is_said(folder, ok, run, tmp_path):
+    state = ("--state", tmp_path / "state.json")
+    raised = next(
+        s["time"] for s in steps_of(ok("monitor", *folder, *state, "--json")) if s["raised"]
+    )
+    done = ok("monitor", *folder, *state, "--acknowledge")
+    assert f"The alarm raised at {raised} is acknowledged" in " ".join(done.stderr.split())
+    assert done.stdout == (
+        f"No alarm stands after 8 windows: the last one, raised at {raised}, was acknowledged.\n"
+    )
+    again = ok("monitor", *folder, *state, "--acknowledge")
+    assert "There is no alarm to acknowledge" in again.stderr
+
+
+def test_json_without_a_new_window_is_a_summary(folder, ok, tmp_path):
+    state = ("--state", tmp_path / "state.json")
+    steps = steps_of(ok("monitor", *folder, *state, "--json"))
+    raised = next(step["time"] for step in steps if step["raised"])
+    (found,) = steps_of(ok("monitor", *folder, *state, "--json"))
+    jsonschema.Draft202012Validator(SCHEMA).validate(found)
+    assert (found["alarm"], found["raised_at"], found["windows"]) == (True, raised, 8)
+    (found,) = steps_of(ok("monitor", *folder, *state, "--json", "--acknowledge"))
+    assert (found["alarm"], found["raised_at"]) == (False, raised)
+    jsonschema.Draft202012Validator(SCHEMA).validate(steps[0])

@@ -45,3 +45,76 @@ def test_errors_say_what_to_do(run):
     done = run("prevalence", "--positives", 1, "--n", 2, "--sensitivity", 0.5, "--specificity", 0.5)
     assert done.exit_code == 1
     assert "must sum to more than 1" in " ".join(done.stderr.split())
+
+
+def test_rates_are_given_as_counted(ok, run):
+    counts = ["--sensitivity", "90/100", "--specificity", "190/200"]
+    given = GIVEN[:5]
+    assert ok(*given, *counts).stdout == ok(*GIVEN, *SIZES).stdout
+    done = run(*given, *counts, "--sensitivity-n", 100)
+    assert done.exit_code == 2
+    assert "drop --sensitivity-n" in " ".join(done.stderr.split())
+    for wrong in ("1.2", "5/4", "1/0", "many"):
+        done = run(*given, "--sensitivity", wrong, "--specificity", "0.9")
+        assert done.exit_code == 2
+        assert "two counts such as 130/157" in " ".join(done.stderr.split())
+
+
+def test_the_interval_is_named(ok):
+    assert "(Wilson's, mapped through exact error rates)" in ok(*GIVEN).stdout
+    done = ok(*GIVEN, *SIZES)
+    assert "(score interval, with the errors of the rates)" in done.stdout
+    assert "score interval" in json.loads(ok(*GIVEN, *SIZES, "--json").stdout)["interval_by"]
+
+
+def test_fewer_positives_than_mistakes_are_doubted(ok):
+    few = ["prevalence", "--positives", 12, "--n", 1000, "--specificity", "0.95"]
+    said = " ".join(ok(*few, "--sensitivity", "0.9").stderr.split())
+    assert "fewer than the 5.00% that are by mistake" in said
+    assert "Do these error rates hold" in said
+    nearly = ["prevalence", "--positives", 48, "--n", 1000, "--specificity", "0.95"]
+    said = " ".join(ok(*nearly, "--sensitivity", "0.9").stderr.split())
+    assert "That may be chance." in said
+    many = ["prevalence", "--positives", 990, "--n", 1000, "--specificity", "0.95"]
+    assert "more than the 90.0%" in " ".join(ok(*many, "--sensitivity", "0.9").stderr.split())
+
+
+def test_a_table_of_groups_comes_back_pooled(ok, run, tmp_path):
+    path = tmp_path / "by_age.csv"
+    path.write_text("age;tested;pos\n0-19;150;2\n60-79;30;4\n80+;600;60\n", encoding="utf-8")
+    rates = ["--sensitivity", "130/157", "--specificity", "368/371"]
+    asked = ["prevalence", path, "--positives", "pos", "--n", "tested", *rates]
+    found = json.loads(ok(*asked, "--json").stdout)
+    jsonschema.Draft202012Validator(SCHEMA).validate(found)
+    old = found["groups"][1]
+    assert [group["group"] for group in found["groups"]] == ["0-19", "60-79", "80+"]
+    alone = json.loads(ok(*asked, "--pooling", "none", "--json").stdout)["groups"][1]
+    assert alone["prevalence"] > old["prevalence"] > found["prevalence"]  # drawn to the others
+    assert alone["high"] - alone["low"] > old["high"] - old["low"]
+    known = ps.Confusion.from_rates(
+        sensitivity=130 / 157, specificity=368 / 371, n_positive=157, n_negative=371
+    )
+    one = ps.CML().fit(confusion=known).estimate_counts([26, 4])
+    assert alone["prevalence"] == pytest.approx(one.priors[1])
+    assert "Prevalence by age (95 % interval" in ok(*asked).stdout
+    ok(*asked, "--output", tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_text().startswith("group;n;positives;prevalence;low;high")
+    done = run("prevalence", path, *rates)
+    assert "name it with --positives" in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ("a,1,2\na,1,2", "more than once"),
+        ("a,3,2", "3 positives of 2 results"),
+        ("a,x,2", "whole numbers"),
+        ("a,0,0", "at least 1"),
+    ],
+)
+def test_bad_tables_of_groups_are_refused(run, tmp_path, rows, says):
+    path = tmp_path / "groups.csv"
+    path.write_text(f"group,positives,n\n{rows}\n", encoding="utf-8")
+    done = run("prevalence", path, "--sensitivity", "0.9", "--specificity", "0.9")
+    assert done.exit_code == 1
+    assert says in " ".join(done.stderr.split())

@@ -10,6 +10,7 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 
 import priorshift as ps
+from priorshift.border import rows
 from priorshift.calibration import CalibrationAverage
 from priorshift.estimators import auto as auto_module
 from priorshift.intervals import IntervalRequest
@@ -538,7 +539,7 @@ def test_weights_are_repeated_rows_nearly(simulation, rng):
 def test_a_large_target_is_judged_by_a_sample(simulation, rng, monkeypatch):
     auto = ps.Auto().fit(*simulation.draw(simulation.source_priors, 500, rng))
     y_proba = simulation.draw(TARGET, 4000, rng)[0].astype(np.float32)
-    monkeypatch.setattr(auto_module, "SMALL_BYTES", 1000)
+    monkeypatch.setattr(rows, "SAMPLE_NUMBERS", 1000)
     shift = auto.estimate(y_proba)
     assert shift.decision["rows_looked_at"] < 4000
     assert "of the target's 4,000 rows" in shift.decision["sentence"]

@@ -276,3 +276,61 @@ def test_a_large_target_is_tested_on_a_part(simulate, rng, monkeypatch):
     test = check_assumption(f, y, 0.6 * g + 0.4 / 3, random_state=0)
     assert test.rejected
     assert test.n_target == 4000
+
+
+# Decisions only
+
+ERRORS = np.array([[0.75, 0.10, 0.15], [0.05, 0.85, 0.10]])
+DRIFTED = np.array([[0.55, 0.10, 0.35], [0.02, 0.90, 0.08]])
+VERDICTS = np.array(["fail", "pass", "unsure"])
+
+
+def judge(n, share, errors, rng, n_kinds=3):
+    """Draw verdicts and the truth, a share of which passes."""
+    truth = (rng.random(n) < share).astype(int)
+    verdict = (rng.random(n)[:, None] > errors[truth].cumsum(axis=1)).sum(axis=1)
+    return VERDICTS[np.minimum(verdict, n_kinds - 1)], VERDICTS[truth]
+
+
+def test_a_judge_with_a_third_verdict_is_tested_at_its_level():
+    rejected = 0
+    for seed in range(80):
+        rng = np.random.default_rng(seed)
+        y_pred_val, y_val = judge(200, 0.6, ERRORS, rng)
+        y_pred_target, _ = judge(600, 0.3, ERRORS, rng)
+        test = check_assumption(
+            y_pred_val=y_pred_val, y_val=y_val, y_pred_target=y_pred_target, random_state=seed
+        )
+        assert test.degrees_of_freedom == 1
+        rejected += test.rejected
+    assert rejected <= 10  # of 80 at 5 %: more with a chance of 0.2 %
+
+
+def test_a_judge_that_drifted_is_noticed():
+    rng = np.random.default_rng(0)
+    y_pred_val, y_val = judge(400, 0.6, ERRORS, rng)
+    y_pred_target, _ = judge(3000, 0.4, DRIFTED, rng)
+    test = check_assumption(y_pred_val=y_pred_val, y_val=y_val, y_pred_target=y_pred_target)
+    assert test.rejected
+    assert test.sentence.startswith("The decisions fit no mixture")
+
+
+def test_as_many_verdicts_as_classes_tell_only_outside_all_mixtures():
+    rng = np.random.default_rng(0)
+    y_pred_val, y_val = judge(400, 0.6, ERRORS, rng, n_kinds=2)
+    for share, says in ((0.4, False), (0.005, True)):  # 10 % of the failures are passed
+        y_pred_target = np.where(rng.random(3000) < (share if says else 0.4), "pass", "fail")
+        test = check_assumption(y_pred_val=y_pred_val, y_val=y_val, y_pred_target=y_pred_target)
+        assert test.rejected is says
+        assert (test.p_value is not None) is says
+    assert (
+        "cannot show"
+        in check_assumption(y_pred_val=y_pred_val, y_val=y_val, y_pred_target=y_pred_val).sentence
+    )
+
+
+def test_decisions_are_given_for_both_sides():
+    with pytest.raises(ValueError, match="one is missing"):
+        check_assumption(y_pred_val=["a", "b"], y_val=["a", "b"])
+    with pytest.raises(ValueError, match="pass one of them"):
+        check_assumption([[1.0, 0.0]], [0], y_pred_val=["a"], y_pred_target=["a"])

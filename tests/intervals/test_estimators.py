@@ -426,3 +426,37 @@ def test_five_thousand_negatives_are_negative(name):
         np.zeros(5000), confidence_level=0.95, interval_method="bootstrap", random_state=0
     )
     np.testing.assert_allclose(shift.interval, boots.interval, atol=1e-3)
+
+
+@pytest.mark.parametrize("method", ["cm-l", "scm-l", "em", "em-bcts", "auto"])
+@pytest.mark.parametrize("interval", ["auto", "bootstrap", "bayesian"])
+@pytest.mark.filterwarnings("ignore::priorshift.exceptions.PriorShiftWarning")
+def test_intervals_of_two_classes_are_mirror_images(method, interval, rng):
+    """What one class gains the other loses; so it is where a third verdict is never true."""
+
+    def draw(n, share):
+        y = (rng.random(n) < share).astype(int)
+        p = 1 / (1 + np.exp(-2 * (2 * y - 1 + rng.standard_normal(n))))
+        return np.column_stack([1 - p, p]), y
+
+    def verdicts(y_proba):
+        return np.where(np.abs(y_proba[:, 0] - 0.5) < 0.2, 2, y_proba.argmax(axis=1))
+
+    asked = {"confidence_level": 0.95, "random_state": 0, "n_resamples": 60}
+    checked = 0
+    for n, m, share in ((300, 500, 0.2), (40, 60, 0.02), (50, 40, 0.999)):
+        (f, y), (g, _) = draw(n, 0.5), draw(m, share)
+        for three in (False, True):
+            est = ps.get_estimator(method)
+            try:
+                if three:
+                    fitted = est.fit(y_pred=verdicts(f), y=y, classes=[0, 1, 2])
+                    found = fitted.estimate(y_pred=verdicts(g), interval_method=interval, **asked)
+                else:
+                    found = est.fit(f, y).estimate(g, interval_method=interval, **asked)
+            except ValueError:  # the method has none, or needs probabilities
+                continue
+            checked += 1
+            low, high = found.interval[0]
+            np.testing.assert_allclose(found.interval[1], [1 - high, 1 - low], atol=2e-5)
+    assert checked or interval == "bayesian"

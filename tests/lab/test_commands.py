@@ -6,6 +6,8 @@ from functools import partial
 import numpy as np
 import pytest
 
+from lab.paper.trials import target_priors
+
 K = 3
 
 
@@ -57,7 +59,7 @@ def test_targets_and_classifiers_may_be_several(invoke, outputs, tmp_path):
     other = tmp_path / "other.npz"
     other.write_bytes(outputs.read_bytes())
     found = invoke(
-        *("inconsistent", "--data", outputs, "--data", other, "--quick"),
+        *("inconsistent", "--data", outputs, other, "--quick"),
         *("--target-distribution", "UNI", "--target-distribution", "D5"),
         *("--output", tmp_path / "new"),
     )
@@ -83,6 +85,13 @@ def test_target_priors_from_files(invoke, outputs, tmp_path):
     }
     assert len(rows["mine"]) == 6
     assert rows["mine"] == rows["Tail_train"]  # the same priors, the same seeds
+
+
+def test_classes_that_a_list_lacks_are_absent_from_the_target(outputs, tmp_path):
+    (tmp_path / "test.txt").write_text("a.jpg 2\nb.jpg 0\nc.jpg 2\n")
+    np.testing.assert_allclose(target_priors(tmp_path / "test.txt", 3), [1 / 3, 0, 2 / 3])
+    with pytest.raises(ValueError, match="from 0 to 1 once, as the outputs have 2 columns"):
+        target_priors(tmp_path / "test.txt", 2)
 
 
 @pytest.mark.parametrize(

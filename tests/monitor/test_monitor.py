@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import priorshift as ps
-from priorshift.monitor import PriorMonitor, describe
+from priorshift.monitor import PriorMonitor, _monitor, describe
 from priorshift.report import render_monitor_report
 
 SOURCE, TARGET = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.3, 0.5])
@@ -97,8 +97,9 @@ def test_binary_frames_and_names_are_understood(rng):
     np.testing.assert_array_equal(one.priors, monitor.estimate().priors)
 
 
-def test_history_is_what_the_steps_were(world, validation):
-    monitor = fitted(validation, max_history=np.int64(4))
+def test_history_is_what_the_steps_were(world, validation, monkeypatch):
+    monkeypatch.setattr(_monitor, "MAX_HISTORY", 4)
+    monitor = fitted(validation)
     steps = [monitor.update(world(SOURCE, 50)[0], time=date(2026, 1, t + 1)) for t in range(6)]
     history = monitor.history
     assert len(history) == 4
@@ -193,7 +194,6 @@ def test_a_batch_that_is_refused_changes_nothing(world, validation):
         ({"window": 0}, "window must be a whole number"),
         ({"half_life": -1}, "half_life must be a finite number above 0"),
         ({"alarm_level": 1}, "alarm_level must be above 0 and below 1"),
-        ({"max_history": 0}, "max_history must be a whole number"),
     ],
 )
 def test_bad_parameters_are_refused(parameters, message, validation):
@@ -301,3 +301,19 @@ def test_a_monitor_of_known_rates_says_what_it_cannot_use():
     figure = ps.plotting.MonitorDisplay.from_monitor(monitor)
     assert "total variation" not in figure.summary()
     assert figure.ax_.get_ylim()[1] > 0
+
+
+def test_a_batch_has_an_estimate_of_its_own(world, validation):
+    """The followed shares lag behind a change; those of the batch alone do not."""
+    monitor = fitted(validation, online="window", window=10)
+    for _ in range(9):
+        monitor.update(world(SOURCE, 400)[0])
+    batch = world(TARGET, 400)[0]
+    step = monitor.update(batch)
+    alone = monitor.estimator_.estimate(batch)
+    np.testing.assert_allclose(step.own_priors, alone.priors, atol=1e-6)
+    np.testing.assert_array_equal(monitor.history.own_priors[-1], step.own_priors)
+    lag, own = (np.abs(one - TARGET).sum() for one in (step.priors, step.own_priors))
+    assert lag > 2 * own
+    assert step.to_dict()["own_priors"]["bee"] == step.own_priors[1]
+    assert monitor.history.to_frame()["own_prior:bee"].iloc[-1] == step.own_priors[1]

@@ -125,6 +125,7 @@ def test_long_streams_show_their_last_steps(read):
         time=(None,) * n,
         n_samples=np.full(n, 10),
         priors=rng.dirichlet([5, 5], n),
+        own_priors=rng.dirichlet([5, 5], n),
         log_e_value=np.zeros(n),
         p_value=np.ones(n),
         alarm=np.zeros(n, bool),

@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import priorshift as ps
-from priorshift.border import ArrayTable, rows, sample_in_memory
+from priorshift.border import ArrayTable, judged_rows, rows
 from priorshift.compare import compare, score
 from priorshift.report import render_report
 from priorshift.report._facts import gather
@@ -55,16 +55,16 @@ def test_rows_without_a_class_left_are_told_of_once():
 
 
 def test_samples_are_rows_of_the_table_and_the_same_every_time(rng, monkeypatch):
-    monkeypatch.setattr(rows, "SAMPLE_NUMBERS", 300)
+    monkeypatch.setattr(rows, "SAMPLE_NUMBERS", 100 * (3 + rows.PER_ROW))
     monkeypatch.setattr(rows, "FEWEST_ROWS", 10)
     values = np.column_stack([np.arange(1000.0), rng.random((1000, 2))])
-    sample = sample_in_memory(ArrayTable(values))
+    sample = judged_rows(ArrayTable(values))
     drawn = sample[:, 0].astype(int)
     assert 80 < drawn.size <= 100
     assert (np.diff(drawn) > 0).all()
     np.testing.assert_array_equal(sample, values[drawn])
     assert abs(drawn.mean() - 500) < 100
-    np.testing.assert_array_equal(sample_in_memory(ArrayTable(values)), sample)
+    np.testing.assert_array_equal(judged_rows(ArrayTable(values)), sample)
 
 
 def test_comparisons_take_tables(target, simulate, rng):

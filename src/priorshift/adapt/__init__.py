@@ -10,12 +10,15 @@ training data instead. An `Adapter` is an adaptation that you can save and expor
 """
 
 from priorshift.adapt._adapt import (
+    RandomState,
     adapt_proba,
     prior_ratio,
     priors_from_labels,
     priors_from_predictions,
     renormalise,
     reweight,
+    sample_indices,
+    sample_weights,
     total_variation,
 )
 from priorshift.adapt._adapter import Adapter
@@ -29,5 +32,4 @@ from priorshift.adapt._costs import (
     decide,
     log_savings,
 )
-from priorshift.adapt._resampling import RandomState, sample_indices, sample_weights
 from priorshift.adapt._uncertain import ProbaInterval, adapt_proba_interval

@@ -8,6 +8,8 @@ saved as JSON (`schemas/adapter-1.schema.json`); nothing is pickled. `_exports` 
 formula for ONNX, PyTorch and SQL.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -37,8 +39,10 @@ from priorshift.border import (
     check_source_mass,
     in_class_order,
     like_input,
+    mark_adapted,
     require_keys,
     some,
+    warn_if_adapted,
 )
 from priorshift.calibration import (
     Calibration,
@@ -135,8 +139,9 @@ class Adapter(FrozenArrays):
 
         `strength` is a share of the adapter's own.
         """
+        warn_if_adapted(y_proba)
         how = partial(self._adapt, from_logits=from_logits, strength=strength)
-        return apply_to(how, y_proba)
+        return mark_adapted(apply_to(how, y_proba), changed=self.strength * strength > 0)
 
     def _adapt(self, y_proba: Any, *, from_logits: bool, strength: float) -> Any:
         predictions = check_outputs(
@@ -180,7 +185,7 @@ class Adapter(FrozenArrays):
         values = in_class_order(predictions, self.classes)
         return self.classes[cheapest(values, self.costs)]
 
-    def with_costs(self, costs: Any) -> "Adapter":
+    def with_costs(self, costs: Any) -> Adapter:
         """Return the same adapter with costs for `decide`, as in the parameter `costs`."""
         return replace(self, costs=costs)
 
@@ -198,7 +203,7 @@ class Adapter(FrozenArrays):
         }
 
     @classmethod
-    def from_dict(cls, found: Any) -> "Adapter":
+    def from_dict(cls, found: Any) -> Adapter:
         """Create an adapter from the output of `to_dict`; reject anything against the schema."""
         _check_version(found)
         keys = [of.name for of in fields(cls)]
@@ -245,7 +250,7 @@ class Adapter(FrozenArrays):
         return text
 
     @classmethod
-    def from_json(cls, source: str | PathLike[str]) -> "Adapter":
+    def from_json(cls, source: str | PathLike[str]) -> Adapter:
         """Create an adapter from JSON; reject anything against the schema.
 
         Parameters

@@ -8,6 +8,8 @@ p has the expected cost
 and the best decision minimises it. Abstaining, if allowed, has a cost too.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -234,7 +236,7 @@ class Goal:
     stakes: Vector | None = None
 
     @classmethod
-    def of(cls, costs: Any, goal: Any, classes: Labels) -> "Goal":
+    def of(cls, costs: Any, goal: Any, classes: Labels) -> Goal:
         """Check what the user asked for."""
         check_choice(goal, GOALS, "goal")
         if costs is None:
@@ -251,7 +253,7 @@ class Goal:
             )
         return cls("cost", matrix, matrix)
 
-    def at(self, priors: Vector) -> "Goal":
+    def at(self, priors: Vector) -> Goal:
         """Return the goal with its stakes at these priors of the target.
 
         Balanced accuracy is accuracy where an error on class k weighs :math:`1 / (K p_k)`.

@@ -8,6 +8,8 @@ are drawn, the predictions are adapted to each, and the bounds are quantiles:
 .. math:: \text{adapted}^{(b)}_k = \frac{f_k\, p^{(b)}_k / s_k}{\sum_j f_j\, p^{(b)}_j / s_j}.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -16,8 +18,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from priorshift._typing import Floats, Labels, Vector, are_numbers
-from priorshift.adapt._adapt import classes_named, prior_ratio, reweight
-from priorshift.adapt._resampling import RandomState
+from priorshift.adapt._adapt import RandomState, classes_named, prior_ratio, reweight
 from priorshift.border import (
     as_array,
     as_generator,

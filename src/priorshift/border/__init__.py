@@ -5,6 +5,7 @@ Behind it, probabilities are a float32 or float64 matrix `(n_samples, n_classes)
 once: see `Predictions`. Their type follows one rule: see `float_type`.
 """
 
+from priorshift.border.adapted import mark_adapted, warn_if_adapted
 from priorshift.border.check import (
     HEAD_ROWS,
     SUM_TOLERANCE,
@@ -79,13 +80,14 @@ from priorshift.border.rows import (
     Fold,
     Rows,
     Table,
+    draw_judged_rows,
     head,
     in_blocks,
     is_array,
+    judged_rows,
     map_blocks,
     map_reduce,
     require_array,
-    sample_in_memory,
     sample_rows,
     sample_sentence,
     slices,

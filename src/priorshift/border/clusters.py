@@ -19,7 +19,7 @@ import numpy as np
 
 from priorshift._typing import Floats, are_numbers, float_type
 from priorshift.border.rows import Blocks, Done, Fold, Table, add, own, slices, table_kind
-from priorshift.border.threads import row_slices, single_threaded_blas
+from priorshift.border.threads import row_blocks, row_slices, single_threaded_blas
 
 MOST_HELD = 2**30
 """Bytes up to which chunks are kept in this process, if there is no cluster to keep them."""
@@ -32,6 +32,9 @@ RESULT = "partition int, found binary, error string"
 
 NUMBERS = frozenset({"float", "double", "byte", "short", "integer", "long"})
 COUNTED_ROWS = 2**16
+
+PACKED, PACKED_BYTES = "width int, rows binary", 2**22
+"""What Spark keeps of the rows: matrices as bytes, of about this size."""
 
 
 @table_kind
@@ -297,8 +300,8 @@ class SparkTable(Table):
         holds all of them as an array, as `pyspark.ml.functions.vector_to_array` makes it, in the
         order of the classes.
     cache : bool, default=False
-        Whether Spark keeps these columns between passes, until you call `release`. Otherwise every
-        pass computes them again.
+        Whether Spark keeps the rows between passes, as arrays, until you call `release`. Otherwise
+        every pass computes the columns again and turns them into arrays, which takes longer.
 
     Examples
     --------
@@ -320,7 +323,7 @@ class SparkTable(Table):
         # mapInArrow cannot resolve names with points
         self.frame = selected.toDF(*(f"c{at}" for at in range(len(chosen))))
         if cache:
-            self.frame = self.frame.cache()
+            self.frame = self.frame.mapInArrow(_Packing(self.dtype), PACKED).cache()
         self._n_rows: Mapping[int, int] = {}
         extents = self._run(_Pass(_extent, None, COUNTED_ROWS, self.dtype))
         self._n_rows = {partition: int(n_rows) for partition, (n_rows, _) in extents}
@@ -357,7 +360,7 @@ class SparkTable(Table):
         return [result for _, result in found]
 
     def release(self) -> None:
-        """Let Spark drop the columns that it keeps."""
+        """Let Spark drop the rows that it keeps."""
         self.frame.unpersist()
 
     def _run(self, task: "_Pass") -> list[tuple[int, Any]]:
@@ -407,26 +410,56 @@ class _Pass:
     def _blocks(self, batches: Iterator[Any], partition: int) -> Blocks:
         first, expected = (0, None) if self.extents is None else self.extents.get(partition, (0, 0))
         row = first
-        for block in _of_size(map(self._matrix, batches), self.n_rows):
+        for block in _of_size(_matrices(batches, self.dtype), self.n_rows):
             rows = slice(row, row + block.shape[0])
             yield rows, block
             row = rows.stop
         if expected is not None and row - first != expected:
             raise ValueError(_changed("rows"))
 
-    def _matrix(self, batch: Any) -> Floats:
-        """Copy a batch's columns, or its one column of arrays, into a matrix."""
+
+@dataclass(frozen=True)
+class _Packing:
+    """Turns the Arrow batches of one partition into matrices, as bytes."""
+
+    dtype: np.dtype[Any]
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        def packed(width: int, rows: list[bytes]) -> Any:
+            columns = [pa.array([width] * len(rows), pa.int32()), pa.array(rows, pa.binary())]
+            return pa.record_batch(columns, names=["width", "rows"])
+
+        try:
+            for matrix in _matrices(batches, self.dtype):
+                n, width = matrix.shape
+                parts = row_blocks(n, width, 8 * PACKED_BYTES // self.dtype.itemsize)
+                yield packed(width, [np.ascontiguousarray(matrix[one]).tobytes() for one in parts])
+        except ValueError as error:  # passes raise it
+            yield packed(0, [str(error).encode()])
+
+
+def _matrices(batches: Iterator[Any], dtype: np.dtype[Any]) -> Iterator[Floats]:
+    """Yield the rows of Arrow batches: packed, in one column of arrays, or in a column a class."""
+    for batch in batches:
         first = batch.column(0)
-        if hasattr(first, "flatten") and hasattr(first.type, "value_type"):
+        if batch.schema.names == ["width", "rows"]:
+            for width, rows in zip(first.to_pylist(), batch.column(1), strict=True):
+                if not width:
+                    raise ValueError(rows.as_py().decode())
+                yield np.frombuffer(rows.as_buffer(), dtype).reshape(-1, width)
+        elif hasattr(first, "flatten") and hasattr(first.type, "value_type"):
             lengths = np.unique(first.value_lengths().to_numpy(zero_copy_only=False))
             if lengths.size > 1 or np.isnan(lengths).any():
                 raise ValueError(_ragged(lengths.tolist()))
-            values = first.flatten().to_numpy(zero_copy_only=False).astype(self.dtype, copy=False)
-            return values.reshape(batch.num_rows, -1)
-        values = np.empty((batch.num_rows, batch.num_columns), self.dtype)
-        for at, column in enumerate(batch.columns):
-            values[:, at] = column.to_numpy(zero_copy_only=False)  # a null becomes NaN
-        return values
+            values = first.flatten().to_numpy(zero_copy_only=False).astype(dtype, copy=False)
+            yield values.reshape(batch.num_rows, -1)
+        else:
+            values = np.empty((batch.num_rows, batch.num_columns), dtype)
+            for at, column in enumerate(batch.columns):
+                values[:, at] = column.to_numpy(zero_copy_only=False)  # a null becomes NaN
+            yield values
 
 
 def _of_size(matrices: Iterator[Floats], n_rows: int) -> Iterator[Floats]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from numbers import Real
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -182,6 +183,18 @@ def in_class_order(predictions: Predictions, classes: Labels, name: str = "y_pro
     return ordered(predictions, classes, name).values
 
 
+def _name_missing(columns: list[str], classes: list[str], name: str) -> str:
+    """Say which class has no column, and which column may be meant for it."""
+    missing = [label for label in classes if label not in columns]
+    others = [column for column in columns if column not in classes]
+    close = get_close_matches(missing[0], others, 1)
+    hint = f"Did you mean {close[0]!r}? Rename it" if close else "Rename the columns"
+    return (
+        f"{name} has no column {some(missing)}; it has {some(columns)}, which are not the classes. "
+        f"{hint}, or pass a plain array whose columns are in class order."
+    )
+
+
 def ordered(predictions: Predictions, classes: Labels, name: str = "y_proba") -> Predictions:
     """Return predictions with columns in the order of `classes`, matched by name where possible."""
     values, names = predictions.values, predictions.names
@@ -203,11 +216,7 @@ def ordered(predictions: Predictions, classes: Labels, name: str = "y_proba") ->
             )
         return predictions
     if not same:
-        raise ValueError(
-            f"the columns of {name} ({some(names)}) are not the classes "
-            f"({some(classes.tolist())}); rename them, or pass a plain array whose columns are in "
-            "class order."
-        )
+        raise ValueError(_name_missing(list(at), [str(label) for label in classes.tolist()], name))
     order = [at[str(label)] for label in classes.tolist()]
     if order == list(range(len(order))):
         return predictions

@@ -7,6 +7,8 @@ applies a kernel to blocks and adds up what the kernel returns. What cannot be c
 block uses a sample of rows in memory.
 """
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -37,8 +39,9 @@ Done = Callable[[int], None]
 READ_ROWS = 2**14
 """Rows that are copied at once when a part of a table is read into an array."""
 
-SAMPLE_NUMBERS, FEWEST_ROWS, SAMPLE_SEED = 10_000_000, 1000, 0
-"""Rows times classes of a sample, its fewest rows, and where its random numbers start."""
+SAMPLE_NUMBERS, SAMPLE_SEED, FEWEST_ROWS, PER_ROW = 10_000_000, 0, 1000, 10
+"""Numbers of a sample, where its random numbers start, its fewest rows, and numbers that work on a
+row takes beside those of its classes."""
 
 
 class Table(ABC):
@@ -68,7 +71,7 @@ class Table(ABC):
         return False
 
     @classmethod
-    def of(cls, values: Any, name: str = "y_proba") -> "Table":
+    def of(cls, values: Any, name: str = "y_proba") -> Table:
         """Make a table of values that it recognises; errors call them `name`."""
         raise NotImplementedError
 
@@ -104,13 +107,13 @@ class Table(ABC):
             values[rows.start - part.start : rows.stop - part.start] = block
         return values
 
-    def columns(self, order: Sequence[int]) -> "Table":
+    def columns(self, order: Sequence[int]) -> Table:
         """Return the columns in another order."""
         names = None if self.names is None else tuple(self.names[at] for at in order)
         shape = (self.shape[0], len(order))
         return MappedTable(self, _Columns(tuple(order)), shape, self.dtype, names)
 
-    def map(self, function: Callable[[Floats], Floats]) -> "Table":
+    def map(self, function: Callable[[Floats], Floats]) -> Table:
         """Return a table of the same shape; a function is applied to its blocks."""
         return MappedTable(self, function, self.shape, self.dtype, self.names)
 
@@ -487,17 +490,26 @@ def sample_rows(data: Rows, n_rows: int, random_state: int = 0) -> Floats:
     return take_rows(data, np.unique(np.random.default_rng(random_state).integers(n, size=n_rows)))
 
 
-def sample_in_memory(table: Table) -> Floats:
-    """Return all rows of a small table, otherwise a random sample of them, the same every time.
+def draw_judged_rows(n_rows: int, n_classes: int) -> Indices:
+    """Return the rows of a target that judgements rest on: all, or one random sample of them.
+
+    It is the same sample whoever asks, so that all that is said of a target is of the same rows.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from priorshift.border import ArrayTable
-    >>> sample_in_memory(ArrayTable(np.ones((5, 2)))).shape
-    (5, 2)
+    >>> draw_judged_rows(5, 2)
+    array([0, 1, 2, 3, 4])
     """
-    return sample_rows(table, max(FEWEST_ROWS, SAMPLE_NUMBERS // table.shape[1]), SAMPLE_SEED)
+    most = max(FEWEST_ROWS, SAMPLE_NUMBERS // (n_classes + PER_ROW))
+    if most >= n_rows:
+        return np.arange(n_rows)
+    return np.unique(np.random.default_rng(SAMPLE_SEED).integers(n_rows, size=most))
+
+
+def judged_rows(data: Rows) -> Floats:
+    """Return the rows that judgements rest on, in memory: see `draw_judged_rows`."""
+    index = draw_judged_rows(*data.shape)
+    return whole(data) if index.size == data.shape[0] else take_rows(data, index)
 
 
 def sample_sentence(what: str, n_rows: int, n_all: int) -> str:

@@ -8,6 +8,8 @@ product with A is a product with S and a sum, so nothing is ever made dense. Sca
 selected rows and columns, and sums by label have the same form.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
@@ -79,7 +81,7 @@ class SparseBlock:
         return self.csr.dtype
 
     @property
-    def T(self) -> "SparseBlock":  # noqa: N802
+    def T(self) -> SparseBlock:  # noqa: N802
         """Return the transpose."""
         if self.base is None:
             return SparseBlock(self.csr.T.tocsr())
@@ -105,7 +107,7 @@ class SparseBlock:
         rest = x @ self.base
         return product + (rest * self._trend if x.ndim == 1 else np.outer(rest, self._trend))
 
-    def _gram(self, other: "SparseBlock") -> Vector:
+    def _gram(self, other: SparseBlock) -> Vector:
         """Multiply two blocks into an array: for few classes only."""
         product = (self.csr @ other.csr).toarray()
         if other.base is not None:
@@ -114,7 +116,7 @@ class SparseBlock:
             product += np.outer(self.base, self._trend @ other)
         return product
 
-    def __mul__(self, factor: Floats) -> "SparseBlock":
+    def __mul__(self, factor: Floats) -> SparseBlock:
         """Scale columns by a vector, or rows by a column vector."""
         csr, base, trend = self.csr, self.base, self.trend
         if factor.ndim == 2:
@@ -125,11 +127,11 @@ class SparseBlock:
             trend = None if base is None else self._trend * factor
         return SparseBlock(with_data(csr, csr.data * of_entry), base, trend)
 
-    def __truediv__(self, factor: Floats) -> "SparseBlock":
+    def __truediv__(self, factor: Floats) -> SparseBlock:
         """Divide columns by a vector."""
         return self * (1 / factor)
 
-    def __add__(self, other: "SparseBlock") -> "SparseBlock":
+    def __add__(self, other: SparseBlock) -> SparseBlock:
         """Add a block with the same kind of rest: sums or counts of more rows."""
         csr = csr_array(self.csr + other.csr)
         if self.base is None or other.base is None:
@@ -141,7 +143,7 @@ class SparseBlock:
         assert np.array_equal(self.base, other.base)
         return SparseBlock(csr, self.base, self._trend + other._trend)
 
-    def __getitem__(self, key: Any) -> "SparseBlock":
+    def __getitem__(self, key: Any) -> SparseBlock:
         rows, columns = key if isinstance(key, tuple) else (key, None)
         block = self._rows(rows)
         if columns is None:
@@ -152,7 +154,7 @@ class SparseBlock:
         trend = None if block.trend is None else block.trend[columns]
         return SparseBlock(csr_array(block.csr[:, columns]), block.base, trend)
 
-    def _rows(self, rows: Any) -> "SparseBlock":
+    def _rows(self, rows: Any) -> SparseBlock:
         if isinstance(rows, slice):
             start, stop, step = rows.indices(self.shape[0])
             if step == 1:
@@ -160,7 +162,7 @@ class SparseBlock:
         base = None if self.base is None else self.base[rows]
         return SparseBlock(csr_array(self.csr[rows]), base, self.trend)
 
-    def _stretch(self, start: int, stop: int) -> "SparseBlock":
+    def _stretch(self, start: int, stop: int) -> SparseBlock:
         """Return consecutive rows without copying their scores."""
         csr = self.csr
         first, end = csr.indptr[start], csr.indptr[stop]
@@ -169,7 +171,7 @@ class SparseBlock:
         part = csr_array(parts, shape=(stop - start, self.shape[1]))
         return SparseBlock(part, base, self.trend)
 
-    def astype(self, dtype: Any, copy: bool = True) -> "SparseBlock":
+    def astype(self, dtype: Any, copy: bool = True) -> SparseBlock:
         """Convert."""
         base = None if self.base is None else self.base.astype(dtype, copy=copy)
         trend = None if self.trend is None else self.trend.astype(dtype, copy=copy)
@@ -198,7 +200,7 @@ class SparseBlock:
         base, trend = self.base.astype(np.float64), self._trend
         return listed + 2 * trend * (csr.T @ base) + trend**2 * float(base @ base)
 
-    def sum_by(self, label: Indices, n_labels: int, weight: Vector | None = None) -> "SparseBlock":
+    def sum_by(self, label: Indices, n_labels: int, weight: Vector | None = None) -> SparseBlock:
         """Sum the rows of each label, into one row per label."""
         data = np.ones(label.size) if weight is None else np.asarray(weight, np.float64)
         of_label = csr_array((data, label, np.arange(label.size + 1)), shape=(label.size, n_labels))
@@ -351,7 +353,7 @@ class SparseTable(Table):
         return issparse(values)
 
     @classmethod
-    def of(cls, values: Any, name: str = "y_proba") -> "SparseTable":
+    def of(cls, values: Any, name: str = "y_proba") -> SparseTable:
         """Read a SciPy sparse matrix or array; what it does not list is 0."""
         if values.ndim != 2 or not are_numbers(values.dtype):
             raise ValueError(
@@ -376,7 +378,7 @@ class SparseTable(Table):
         everything = slice(0, self.shape[0])
         return [fold(counted(self.blocks(everything, n_rows), done))]
 
-    def columns(self, order: Sequence[int]) -> "SparseTable":
+    def columns(self, order: Sequence[int]) -> SparseTable:
         """Return the columns in another order."""
         names = None if self.names is None else tuple(self.names[at] for at in order)
         return SparseTable(self.whole[:, list(order)], names)
@@ -449,7 +451,7 @@ class SparseTable(Table):
         """Return about how many rows have so many scores."""
         return n_scores // max(1, self.n_scores // self.shape[0])
 
-    def _like(self, whole: SparseBlock) -> "SparseTable":
+    def _like(self, whole: SparseBlock) -> SparseTable:
         """Return another table of the same kind."""
         table = object.__new__(type(self))
         SparseTable.__init__(table, whole, self.names)
@@ -469,7 +471,7 @@ class DenseBlocks(Table):
             yield rows, block.toarray()
 
 
-def is_sparse(rows: Any) -> TypeGuard["SparseTable"]:
+def is_sparse(rows: Any) -> TypeGuard[SparseTable]:
     """Tell whether rows list only some of their classes."""
     return isinstance(rows, SparseTable) or issparse(rows)
 

@@ -12,6 +12,8 @@ is never worse than the identity. A constant in `b` changes nothing, so the bias
 without validation samples is not identified: it keeps bias 0 and the scale of the best temperature.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Self
 
@@ -289,7 +291,7 @@ def _unit(z: Vector) -> float:
     return float(np.exp(np.log(spread).mean())) if spread.size else 1.0
 
 
-def _settled_ridges(calibrator: "BCTS | VectorScaling") -> tuple[tuple[float, ...], int]:
+def _settled_ridges(calibrator: BCTS | VectorScaling) -> tuple[tuple[float, ...], int]:
     ridges = ridges_of(calibrator.ridge)
     return ridges, check_count(calibrator.cv, "cv", least=2) if len(ridges) > 1 else 1
 

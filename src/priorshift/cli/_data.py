@@ -30,12 +30,12 @@ from priorshift.border import (
     explain_classes,
     find_class_columns,
     is_array,
+    judged_rows,
     misspelt,
     read_decisions,
     read_joined,
     read_labels,
     rounding,
-    sample_in_memory,
     sample_sentence,
     settle_classes,
     some,
@@ -257,7 +257,8 @@ class Data:
         if found is not None and not (uses_labels and not named):
             estimate, kind = found.estimate, asked.get("interval_method", "auto")
             # of all rows, and nothing taken away by a verdict to leave predictions alone
-            complete = found.rows_looked_at == found.n_target
+            # or of the sample that a method which decides by itself looks at as well
+            complete = found.rows_looked_at == found.n_target or estimate.decision is not None
             complete &= estimate.strength > 0 or estimate.decision is not None
             if complete and not asked:
                 return _without_interval(estimate)
@@ -351,7 +352,7 @@ def sample_of(rows: Predictions, what: str) -> Predictions:
     """Return an array as it is, and rows drawn from a table; tell what they are for."""
     if is_array(rows.values):
         return rows
-    sample = sample_in_memory(rows.values)
+    sample = judged_rows(rows.values)
     if sentence := sample_sentence(what, sample.shape[0], rows.shape[0]):
         note(sentence)
     return Predictions.from_checked(sample)

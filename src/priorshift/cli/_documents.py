@@ -130,7 +130,7 @@ def show_priors(shift: PriorEstimate) -> None:
     show_table(title, *priors_table(shift, SHOWN_CLASSES))
     gap = "" if shift.gap is None else f", gap {shift.gap:.2g}"
     note(
-        f"{STATUS_IN_WORDS[shift.status]}{gap}; {shift.n_target} target rows; source priors: "
+        f"{STATUS_IN_WORDS[shift.status]}{gap}; {shift.n_target:,} target rows; source priors: "
         f"{shift.source_priors_from}."
     )
     if shift.interval is not None:

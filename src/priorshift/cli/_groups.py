@@ -9,8 +9,8 @@ import click
 import numpy as np
 
 from priorshift._typing import Floats, Labels
-from priorshift.assessment import Assessment, adapting, draw_rows
-from priorshift.border import as_text, is_array
+from priorshift.assessment import Assessment, adapting
+from priorshift.border import as_text, draw_judged_rows, is_array
 from priorshift.cli import _options as options
 from priorshift.cli._console import busy, note, progress, say, show_table
 from priorshift.cli._data import CONFIDENCE_LEVEL, Data, open_data, read_group_column
@@ -134,21 +134,6 @@ def _as_dict(found: GroupEstimates, verdicts: Verdicts, group_column: str) -> di
     }
 
 
-def _read_pooling(_: click.Context, param: click.Parameter, value: str) -> float | str | None:
-    """Read `auto`, `none`, or a number of rows."""
-    if value in ("auto", "none"):
-        return None if value == "none" else value
-    try:
-        rows = float(value)
-    except ValueError:
-        rows = np.nan
-    if not rows >= 0:
-        raise click.BadParameter(
-            f"{value!r} is neither auto, none, nor a number of rows.", param=param
-        )
-    return rows
-
-
 @command(
     "groups validation.csv target.csv --group-column part",
 )
@@ -160,15 +145,7 @@ def _read_pooling(_: click.Context, param: click.Parameter, value: str) -> float
     help="Column, or array of an npz, with the group of each target row.",
 )
 @options.method_option(lambda traits: traits.batch is not None)
-@click.option(
-    "--pooling",
-    callback=_read_pooling,
-    default="auto",
-    show_default=True,
-    metavar="auto|none|ROWS",
-    help="How far small groups are drawn to the others: as the data support, not at all, or as if "
-    "so many more rows of every group followed the pooled priors.",
-)
+@options.pooling_option
 @options.confidence_option
 @click.option(
     "--adapt",
@@ -266,7 +243,7 @@ def _judge(
             found = _estimate(data, found.method, labels, pooling, CONFIDENCE_LEVEL)
     y_proba, y, index = data.rows, data.target_labels(), np.arange(labels.size)
     if not is_array(y_proba.values):
-        index = draw_rows(labels.size, found.classes.size)
+        index = draw_judged_rows(labels.size, found.classes.size)
         y_proba = y_proba.take(index)
     codes = np.unique(labels, return_inverse=True)[1][index]
     by_group = np.argsort(codes, kind="stable")

@@ -38,7 +38,7 @@ from priorshift.monitor import ONLINE, PERIODS, MonitorStep, PriorMonitor, cut_w
 from priorshift.plotting import MonitorDisplay
 from priorshift.plotting.style import require_matplotlib
 from priorshift.report import require_packages, write_monitor_report
-from priorshift.text import movers, percent
+from priorshift.text import movers, percent, plural
 from priorshift.verdict import Verdict
 
 Window = tuple[Any, Predictions, Labels | None]
@@ -194,11 +194,9 @@ def _resumed(saved: PriorMonitor, data: Data, settings: dict[str, Any]) -> Prior
 
 COLUMNS = (
     "Per window: time, rows, shift (distance from the source priors), alarm, verdict (whether to "
-    "adapt the window), and the shares of the classes that moved most."
+    "adapt the window), and the class that moved most, with its share followed over the windows "
+    "so far, and (own) in this window alone."
 )
-
-NAMED = 2
-"""Classes that a line names: those that moved most; one where the terminal is narrow."""
 
 
 @contextmanager
@@ -216,7 +214,7 @@ def remembered(told: list[str]) -> Iterator[None]:
 
 
 def tell(step: MonitorStep, verdict: Verdict | None, followed: PriorMonitor, as_json: bool) -> None:
-    """Print a window: JSON, or a line with its time, rows, shift, alarm, and what moved most."""
+    """Print a window: JSON, or a line, without the shift where the terminal is narrow."""
     change, distance = step.priors - followed.source_priors_, step.estimate.total_variation
     if as_json:
         more = {"method": step.estimate.method, "online": followed.online}
@@ -227,25 +225,48 @@ def tell(step: MonitorStep, verdict: Verdict | None, followed: PriorMonitor, as_
         f"{step.time!s:<12} {step.n_samples:>7,} rows  shift {percent(distance):>6}  "
         f"{describe(step):<20} {verdict or '-':<7} "
     )
-    most = movers(change, NAMED)
-    moved = [f"{followed.classes_[k]} {percent(step.priors[k])}" for k in most]
-    if len(line) + len(", ".join(moved)) > stdout().width:
-        line, moved = " ".join(line.split()) + "  ", moved[:1]
-    tell_line(line + ", ".join(moved))
+    k = movers(change, 1)[0]
+    moved = f"{followed.classes_[k]} {percent(step.priors[k])} (own {percent(step.own_priors[k])})"
+    if len(line + moved) > stdout().width:
+        line = f"{step.time} {step.n_samples:,} rows {describe(step)} {verdict or '-'}  "
+    tell_line(line + moved)
+
+
+def raised_at(followed: PriorMonitor) -> Any:
+    """Return the time of the last window that raised an alarm, None if none did."""
+    raised = np.flatnonzero(followed.history.raised)
+    return followed.history.time[raised[-1]] if raised.size else None
 
 
 def conclusion(followed: PriorMonitor, verdict: Verdict | None) -> str:
     """Say what all windows show, and the verdict on the last."""
-    history = followed.history
-    n_windows = len(history)
-    said = f"No alarm in {n_windows} windows: no change of the class priors is shown."
-    if n_windows == 1:
-        said = "No alarm in 1 window: no change of the class priors is shown."
+    when, windows = raised_at(followed), plural(len(followed.history), "window")
+    since = "" if when is None else f", raised at {when}"
     if followed.alarm_:
-        raised = np.flatnonzero(history.raised)
-        since = f", raised at {history.time[raised[-1]]}" if raised.size else ""
         said = f"An alarm stands{since}: the class priors have changed."
+    elif when is not None:
+        said = f"No alarm stands after {windows}: the last one{since}, was acknowledged."
+    else:
+        said = f"No alarm in {windows}: no change of the class priors is shown."
     return said if verdict is None else f"{said} Verdict on the last window: {verdict}."
+
+
+def summary(followed: PriorMonitor) -> str:
+    """Return where the stream stands, as JSON, for a run that met no new window."""
+    standing = {"alarm": followed.alarm_, "raised_at": raised_at(followed)}
+    return document("monitor", None, **standing, windows=followed.n_batches_)
+
+
+def acknowledge_alarm(followed: PriorMonitor) -> None:
+    """End an alarm, and say so."""
+    told = "There is no alarm to acknowledge; the test starts again."
+    if followed.alarm_:
+        told = (
+            f"The alarm raised at {raised_at(followed)} is acknowledged: from now on, what came "
+            "since is normal."
+        )
+    followed.acknowledge()
+    note(told)
 
 
 def write(followed: PriorMonitor, output: Path | None, plot: Path | None, **about: Any) -> None:
@@ -351,22 +372,26 @@ def monitor(
     with held(state) as saved, remembered(told), opened(request, saved) as data:
         followed = begun(data, saved, settings)
         if acknowledge:
-            followed.acknowledge()
+            acknowledge_alarm(followed)
         windows, done = windows_of(data, request, time_column, every), False
         try:
             verdicts = data.verdicts()
             verdict: Verdict | None = None
-            for number, (step, verdict) in enumerate(follow(followed, windows, verdicts)):
-                if not number and not as_json:
+            n_new = 0
+            for step, verdict in follow(followed, windows, verdicts):
+                if not n_new and not as_json:
                     note(COLUMNS)
                 tell(step, verdict, followed, as_json)
+                n_new += 1
             done = True
         finally:  # what was told is kept, even if the next window is bad
             if state is not None and (done or followed.n_batches_):
                 followed.save(state)
     if verdicts is not None and not verdicts.budget:
         note("The last windows have no verdict: it would take too long.")
-    if len(followed.history) and not as_json:
+    if as_json and not n_new:
+        emit(json.dumps(json.loads(summary(followed)), ensure_ascii=False) + "\n")
+    elif len(followed.history) and not as_json:
         say(conclusion(followed, verdict))
     write(followed, output, plot, command=command, title=title, warnings=told)
     if fail_on_shift and followed.alarm_:

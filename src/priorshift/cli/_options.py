@@ -1,5 +1,6 @@
 """Options that commands share, and what they say together."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
@@ -425,3 +426,29 @@ def html_option(what: str, default: Path | None = None) -> Decorator:
 
 
 title_option: Decorator = click.option("--title", help="Heading of the report.")
+
+
+def read_pooling(_: click.Context, param: click.Parameter, value: str) -> float | str | None:
+    """Read `auto`, `none`, or a number of rows."""
+    if value in ("auto", "none"):
+        return None if value == "none" else value
+    try:
+        rows = float(value)
+    except ValueError:
+        rows = math.nan
+    if not rows >= 0:
+        raise click.BadParameter(
+            f"{value!r} is neither auto, none, nor a number of rows.", param=param
+        )
+    return rows
+
+
+pooling_option = click.option(
+    "--pooling",
+    callback=read_pooling,
+    default="auto",
+    show_default=True,
+    metavar="auto|none|ROWS",
+    help="How far small groups are drawn to the others: as the data support, not at all, or as if "
+    "so many more rows of every group followed the pooled priors.",
+)

@@ -1,96 +1,268 @@
 """priorshift prevalence and priorshift plan: a share from counts, and the labels that one needs."""
 
+import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
+from scipy.stats import binom
 
-from priorshift._typing import Labels
-from priorshift.border import encode_labels
-from priorshift.cli._console import emit, note, say
+from priorshift._typing import Indices, Labels
+from priorshift.border import as_text, encode_labels, some
+from priorshift.cli._console import emit, note, say, show_table
 from priorshift.cli._data import CONFIDENCE_LEVEL, open_data
-from priorshift.cli._documents import check_suffix, document, hand_out, priors_as_csv
-from priorshift.cli._errors import Command, command
-from priorshift.cli._options import INPUT, SHARE, Request, defaulted, json_option, output_option
+from priorshift.cli._documents import check_suffix, csv_like, document, hand_out, priors_as_csv
+from priorshift.cli._errors import command
+from priorshift.cli._options import (
+    INPUT,
+    SHARE,
+    Request,
+    defaulted,
+    json_option,
+    output_option,
+    pooling_option,
+)
 from priorshift.cli._priors import read_priors
 from priorshift.counts import Confusion
-from priorshift.estimators import CML, PriorEstimate
+from priorshift.estimators import CML
 from priorshift.estimators.labelled import LabelsNeeded, labels_needed
-from priorshift.text import percent
+from priorshift.files import PredictionFile, open_predictions
+from priorshift.groups import GroupCounts, estimate_groups
+from priorshift.text import percent, printable
 
-RATE = click.FloatRange(0, 1)
 SIZE = click.IntRange(1)
 
 
-@click.command(
-    cls=Command,
-    epilog="\b\nExample:\n"
-    "  priorshift prevalence --positives 120 --n 1000 --sensitivity 0.9 --specificity 0.95 "
-    "--sensitivity-n 100 --specificity-n 200",
+class Rate(click.ParamType):  # type: ignore[type-arg]
+    """A share such as 0.9, or the two counts that it was measured by, such as 130/157."""
+
+    name = "rate"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[float, int | None]:
+        """Return the share, and what it was measured on if that is known."""
+        counts, rate = re.fullmatch(r"(\d+)/(\d+)", value), -1.0
+        with suppress(ValueError, ZeroDivisionError):
+            rate = int(counts[1]) / int(counts[2]) if counts else float(value)
+        if not 0 <= rate <= 1:
+            said = f"{value!r} is neither a share from 0 to 1 nor two counts such as 130/157."
+            self.fail(said, param, ctx)
+        return rate, int(counts[2]) if counts else None
+
+
+@command(
+    "prevalence --positives 120 --n 1000 --sensitivity 90/100 --specificity 190/200",
+    ("prevalence by_age.csv --sensitivity 90/100 --specificity 190/200",),
 )
-@click.option("--positives", type=click.IntRange(0), required=True, help="Positive test results.")
-@click.option("--n", type=SIZE, required=True, help="All test results.")
+@click.argument("file", type=INPUT, required=False)
 @click.option(
-    "--sensitivity", type=RATE, required=True, help="Share of true positives that the test finds."
+    "--positives",
+    metavar="COUNT|NAME",
+    help="Positive results; of a FILE of groups their column [default there: positives].",
 )
 @click.option(
-    "--specificity", type=RATE, required=True, help="Share of true negatives that it clears."
+    "--n", metavar="COUNT|NAME", help="All results; of a FILE their column [default there: n]."
 )
-@click.option("--sensitivity-n", type=SIZE, help="True positives that this was measured on.")
-@click.option("--specificity-n", type=SIZE, help="True negatives that this was measured on.")
+@click.option(
+    "--group-column", metavar="NAME", help="Groups of a FILE [default: its first column]."
+)
+@click.option(
+    "--sensitivity",
+    type=Rate(),
+    required=True,
+    metavar="RATE|FOUND/ILL",
+    help="Share of true positives that the test finds: 0.9, or 90/100 as counted.",
+)
+@click.option(
+    "--specificity",
+    type=Rate(),
+    required=True,
+    metavar="RATE|CLEARED/HEALTHY",
+    help="Share of true negatives that it clears.",
+)
+@click.option("--sensitivity-n", type=SIZE, help="True positives that a RATE was measured on.")
+@click.option("--specificity-n", type=SIZE, help="True negatives that a RATE was measured on.")
+@pooling_option
 @defaulted("--confidence-level", SHARE, 0.95, "Of the interval.")
 @output_option("Write a .json or .csv file instead of printing.")
 @json_option
 def prevalence(
-    positives: int,
-    n: int,
-    sensitivity: float,
-    specificity: float,
+    file: Path | None,
+    positives: str | None,
+    n: str | None,
+    group_column: str | None,
+    sensitivity: tuple[float, int | None],
+    specificity: tuple[float, int | None],
     sensitivity_n: int | None,
     specificity_n: int | None,
+    pooling: Any,
     confidence_level: float,
     output: Path | None,
     as_json: bool,
 ) -> None:
     """Estimate a prevalence from test results and the known error rates of the test.
 
-    With --sensitivity-n and --specificity-n the interval carries the uncertainty of the rates;
-    without them, the rates are exact.
+    FILE is a table with one line per group, such as an age group: its name, the positive results
+    and all results. Small groups are pooled. Rates as counts, or with --sensitivity-n and
+    --specificity-n, put their uncertainty into the interval; without, they are exact.
     """
     check_suffix(output, as_json)
-    if positives > n:
-        raise click.UsageError(f"--positives is {positives} but --n is {n}; n counts all results.")
+    for rate, size, name in (
+        (sensitivity, sensitivity_n, "sensitivity"),
+        (specificity, specificity_n, "specificity"),
+    ):
+        if rate[1] is not None and size is not None:
+            raise click.UsageError(f"--{name} {rate[1]} has its count already; drop --{name}-n.")
     known = Confusion.from_rates(
-        sensitivity=sensitivity,
-        specificity=specificity,
-        n_positive=sensitivity_n,
-        n_negative=specificity_n,
+        sensitivity=sensitivity[0],
+        specificity=specificity[0],
+        n_positive=sensitivity[1] or sensitivity_n,
+        n_negative=specificity[1] or specificity_n,
         classes=["negative", "positive"],
     )
-    shift = CML().fit(confusion=known).estimate_counts([n - positives, positives], confidence_level)
+    column, names, counts = _results(file, positives, n, group_column)
+    estimator = CML().fit(confusion=known)
+    shift = estimator.estimate_counts(counts.sum(axis=0), confidence_level)
     low, high = shift.interval[1].tolist()  # type: ignore[index]
-    contents = {
+    contents: dict[str, Any] = {
         "prevalence": float(shift.priors[1]),
         "prevalence_interval": [low, high],
-        "apparent_prevalence": positives / n,
+        "apparent_prevalence": float(counts[:, 1].sum() / counts.sum()),
+        "interval_by": WILSON if known.exact else SCORE,
     }
-    text = {
-        ".json": document("prevalence", None, **contents, **shift.to_dict()),
-        ".csv": priors_as_csv(shift),
-    }
-    hand_out(text, output, as_json, lambda: _show_prevalence(shift, low, high, positives / n))
+    text = {".csv": priors_as_csv(shift)}
+    rows: list[tuple[Any, ...]] = []
+    if file is not None:
+        of_groups = GroupCounts(
+            *(names, "hard", counts.sum(axis=1), counts.sum(axis=1).astype(np.float64)),
+            *(counts.astype(np.float64), np.diag(counts.sum(axis=0)).astype(np.float64)),
+        )
+        found = estimate_groups(
+            estimator, of_groups, pooling=pooling, confidence_level=confidence_level
+        )
+        bounds = found.interval[:, 1].tolist()  # type: ignore[index]
+        shares, weight = found.priors[:, 1].tolist(), found.weight.tolist()
+        rows = [
+            (*of_group, low, high, own)
+            for *of_group, (low, high), own in zip(
+                *(names.tolist(), counts.sum(axis=1).tolist(), counts[:, 1].tolist()),
+                *(shares, bounds, weight),
+                strict=True,
+            )
+        ]
+        contents["groups"] = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+        contents["pooling"] = None if np.isinf(found.pooling) else found.pooling
+        text[".csv"] = csv_like(open_predictions(file), COLUMNS, rows)
+    text[".json"] = document("prevalence", None, **contents, **shift.to_dict())
+
+    def show() -> None:
+        level = f"{100 * confidence_level:g} %"
+        if rows:
+            title = f"Prevalence by {column} ({level} interval: {contents['interval_by']})"
+            header = (column, "results", "positive", "prevalence", "interval", "weight")
+            table = [
+                (str(name), f"{m:,}", f"{k:,}", percent(p), f"{percent(a)} to {percent(b)}", w)
+                for name, m, k, p, a, b, w in ((*row[:6], f"{row[6]:.2f}") for row in rows)
+            ]
+            show_table(title, header, table)
+            note("weight: how far a group keeps its own estimate; the rest comes from all groups.")
+        all_of_them = "All groups together: prevalence" if rows else "Prevalence"
+        say(
+            f"{all_of_them} {percent(float(shift.priors[1]))}, {level} interval {percent(low)} to "
+            f"{percent(high)} ({contents['interval_by']}); "
+            f"{percent(contents['apparent_prevalence'])} of the results are positive."
+        )
+        for caution in shift.cautions:
+            note(f"{caution[0].upper()}{caution[1:]} Give rates as counts, such as 130/157.")
+
+    hand_out(text, output, as_json, show)
+    _caution(names, counts, sensitivity[0], specificity[0])
 
 
-def _show_prevalence(shift: PriorEstimate, low: float, high: float, apparent: float) -> None:
-    """Print the prevalence, its interval, and what it was before."""
-    level = f"{100 * (shift.confidence_level or 0):g} %"
-    say(
-        f"Prevalence {percent(float(shift.priors[1]))}, {level} interval {percent(low)} to "
-        f"{percent(high)}; {percent(apparent)} of the results are positive."
-    )
-    for caution in shift.cautions:
-        note(f"{caution[0].upper()}{caution[1:]} Give --sensitivity-n and --specificity-n.")
+WILSON = "Wilson's, mapped through exact error rates"
+SCORE = "score interval, with the errors of the rates"
+
+UNLIKELY = 0.05
+"""Chance below which results do not fit the error rates."""
+
+COLUMNS = ("group", "n", "positives", "prevalence", "low", "high", "weight")
+"""Of a table of groups."""
+
+
+def _results(
+    file: Path | None, positives: str | None, n: str | None, group_column: str | None
+) -> tuple[str, Labels, Indices]:
+    """Return what groups are called, their names, and negative and positive results of each."""
+    if file is None:
+        given = {"--positives": positives, "--n": n}
+        for name, value in given.items():
+            if value is None or not value.isdecimal():
+                raise click.UsageError(f"{name} must be a count, or give a FILE of groups.")
+        column, names, where = "group", np.array(["all"]), "--positives and --n"
+        tested, found = np.array([int(n or 0)]), np.array([int(positives or 0)])
+    else:
+        table, where = open_predictions(file), str(file)
+        column = group_column or table.header[0]
+        names = as_text(_column(table, column, "--group-column"))
+        found, tested = (
+            _counted(_column(table, name, option), f"column {name!r} of {where}")
+            for name, option in ((positives or "positives", "--positives"), (n or "n", "--n"))
+        )
+        unique, times = np.unique(names, return_counts=True)
+        if (times > 1).any():
+            raise ValueError(
+                f"{where} has group {some(unique[times > 1].tolist())} more than once; add their "
+                "counts up, or name another --group-column."
+            )
+    wrong = np.flatnonzero((found > tested) | (tested < 1))
+    if wrong.size:
+        at, refusal = int(wrong[0]), click.UsageError if file is None else ValueError
+        raise refusal(
+            f"{where}: group {some([names[at].item()])} has {found[at]} positives of {tested[at]} "
+            "results; n counts all results, the negative ones too, and is at least 1."
+        )
+    return column, names, np.column_stack([tested - found, found])
+
+
+def _column(table: PredictionFile, name: str, option: str) -> Any:
+    values = table.vector(name)
+    if values is None:
+        raise ValueError(
+            f"{table.where} has no column {name!r}, but {some(list(table.header))}; name it with "
+            f"{option}."
+        )
+    return values
+
+
+def _counted(values: Any, where: str) -> Indices:
+    """Read whole numbers."""
+    for at, value in enumerate(as_text(values).tolist()):
+        if not value.strip().isdecimal():
+            raise ValueError(f"{where} has {value!r} at row {at}; counts are whole numbers.")
+    return as_text(values).astype(np.int64)
+
+
+def _caution(names: Labels, counts: Indices, sensitivity: float, specificity: float) -> None:
+    """Say where there are fewer positives than mistakes alone give, or more than all cases do."""
+    n, k = counts.sum(axis=1), counts[:, 1]
+    least, most = 1 - specificity, sensitivity
+    fewer, more = binom.cdf(k, n, least), binom.sf(k - 1, n, most)
+    for which, chance, what, end in (
+        (k < n * least, fewer, f"fewer than the {percent(least)} that are by mistake", 0),
+        (k > n * most, more, f"more than the {percent(most)} of all cases that the test finds", 1),
+    ):
+        for at in np.flatnonzero(which):
+            group = "" if names.size == 1 else f"{printable(str(names[at]))}: "
+            doubt = "Do these error rates hold for these people?"
+            if chance[at] > UNLIKELY:
+                doubt = "That may be chance."
+            note(
+                f"{group}{percent(k[at] / n[at])} of the results are positive, {what}, so the "
+                f"estimate by itself is {end}. {doubt}"
+            )
 
 
 @command("plan --width 0.04 --validation validation.csv")

@@ -76,7 +76,9 @@ def _estimate(data: Data, method: str) -> PriorEstimate:
     found = data.assess(method)
     if found is None:
         return data.estimate(method)
-    if found.rows_looked_at == found.n_target and not data.request.interval:
+    # a method that decides by itself looks at the same rows
+    same = found.rows_looked_at == found.n_target or found.estimate.decision is not None
+    if same and not data.request.interval:
         return found.estimate
     shift = following(data.estimate(method), found.action)
     return shift if shift.interval is not None else with_bounds(shift, found.estimate)

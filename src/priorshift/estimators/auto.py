@@ -14,6 +14,8 @@ moments of calibrated outputs; the gain is as uncertain as these readings contra
 as fits without each fold do.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
@@ -29,7 +31,7 @@ from priorshift.border import (
     Rows,
     check_count,
     check_positive,
-    is_array,
+    judged_rows,
     row_blocks,
     sample_rows,
     some,
@@ -89,14 +91,6 @@ JACKKNIFE_ROWS = 5000
 
 MOMENTS_SHARE = 0.2
 """Share of an interval's error that belongs to the moments of calibrated outputs."""
-
-SMALL_BYTES = 2**24
-SAMPLE_NUMBERS = 25_000_000
-ROW_BYTES = 40
-"""Shares are judged on a calibrated float32 copy of the target, with some numbers more per row: of
-all rows if that is small or at most half as large as they are, else of a sample that is half as
-large together with its copy, and of at most so many numbers of a table."""
-
 
 THIN_ROWS, MANY_CLASSES = 10, 50
 """Validation rows per class below which, with so many classes, intervals may be too narrow."""
@@ -378,12 +372,12 @@ class Auto(PriorEstimator):
     def _estimate_within(
         self, y_proba: Rows, dense: Rows, request: IntervalRequest
     ) -> tuple[PriorEstimate, PriorInterval]:
-        known = self._shares(_looked_at(y_proba))
+        known = self._shares(judged_rows(y_proba))
         found = self._estimate(y_proba, known)
         return found, self._interval(dense, found, request, known)
 
     def _estimate(self, y_proba: Rows, known: tuple[Shares, Floats] | None = None) -> PriorEstimate:
-        n_target, y_proba = y_proba.shape[0], _looked_at(y_proba)
+        n_target, y_proba = y_proba.shape[0], judged_rows(y_proba)
         shares, calibrated = known or self._shares(y_proba)
         gain = expected_gain(
             shares.priors,
@@ -468,7 +462,7 @@ class Auto(PriorEstimator):
             return super()._interval(y_proba, found, request)
         if request.method == "bayesian":
             raise ValueError("Auto has no Bayesian interval; use CM-M or SCM-M for a posterior.")
-        looked_at = _looked_at(y_proba)
+        looked_at = judged_rows(y_proba)
         shares, calibrated = known or self._shares(looked_at)
         spread = self._spread_of_maps(looked_at, shares.priors)
         sizes = looked_at.shape[0], len(self._calibration.folds)
@@ -607,14 +601,3 @@ class Auto(PriorEstimator):
             f"validation is thin, {n:,} rows for {K:,} classes: intervals and the expected gain "
             f"may be too sure. Label at least {THIN_ROWS} rows per class.",
         )
-
-
-def _looked_at(y_proba: Rows) -> Floats:
-    """Return the rows that shares are judged by: all, or a sample where they are too many."""
-    n, K = y_proba.shape
-    if not is_array(y_proba):
-        return sample_rows(y_proba, min(n, max(1, SAMPLE_NUMBERS // K)))
-    most = max(SMALL_BYTES, y_proba.nbytes // 2)
-    if n * (4 * K + ROW_BYTES) <= most:
-        return y_proba
-    return sample_rows(y_proba, max(1, most // ((4 + y_proba.itemsize) * K + ROW_BYTES)))

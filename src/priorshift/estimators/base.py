@@ -1,5 +1,7 @@
 """PriorEstimator: what all methods share, from validation and target to a PriorEstimate."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
@@ -321,7 +323,8 @@ class PriorEstimator(BaseEstimator):
         )
         rows = evidence.rows if self._keeps_rows else None
         evidence = replace(evidence, rows=rows, named=False)  # batches may be frames or not
-        return self._settle(evidence if before is None else before + evidence)
+        evidence = evidence if before is None else before + evidence
+        return self._settle(evidence, partial=True)
 
     def _classes_without_rows(self, source_priors: Any, classes: ArrayLike | None) -> Labels:
         """Name the classes where there is no validation set, only source priors."""
@@ -343,8 +346,10 @@ class PriorEstimator(BaseEstimator):
         """
         return {}, evidence.counts
 
-    def _settle(self, evidence: Evidence) -> Self:
+    def _settle(self, evidence: Evidence, *, partial: bool = False) -> Self:  # noqa: ARG002
         """Set all fitted attributes together, so that a failed fit changes nothing.
+
+        `partial` says that more batches may follow.
 
         The priors trained under are known by mean prediction (p^f, the ratio's denominator) and by
         labels (p^N).

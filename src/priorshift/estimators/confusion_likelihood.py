@@ -27,6 +27,8 @@ instead of those of one class. The strength s, in samples, is the one that makes
 held-out rows most likely.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from functools import reduce
 from operator import add
@@ -104,10 +106,11 @@ class CML(PriorEstimator):
     ) -> None:
         self.tol, self.max_iter, self.solver = tol, max_iter, solver
 
-    def _settle(self, evidence: Evidence) -> Self:
-        super()._settle(evidence)
+    def _settle(self, evidence: Evidence, *, partial: bool = False) -> Self:
+        super()._settle(evidence, partial=partial)
         # once for all targets: at many classes it costs as much as one step of the solver
-        self._singular = is_singular(self._columns[:, self.confusion_.seen])
+        columns = None if partial else self._columns[:, self.confusion_.seen]
+        self._singular = None if columns is None else is_singular(columns)
         return self
 
     def _estimate_counts(self, target: TargetCounts) -> PriorEstimate:
@@ -118,7 +121,8 @@ class CML(PriorEstimator):
         _report_impossible(problem, float(counts.sum()))
         start = target.among_seen(self.source_priors_)
         solution = self._maximise(problem, start, self._published)
-        condition = self._condition(C, seen, singular=self._singular)
+        singular = is_singular(C) if self._singular is None else self._singular
+        condition = self._condition(C, seen, singular=singular)
         return self._result_of(target, target.complete(solution.value), solution, **condition)
 
     def _priors_of_groups(self, counts: Vector) -> Solutions:

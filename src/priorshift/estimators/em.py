@@ -8,6 +8,8 @@ posteriors on validation first. The same problem with one row per decision is in
 `confusion_likelihood`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace

@@ -30,6 +30,7 @@ from priorshift.border import (
     read_decisions,
     read_labels,
     settle_classes,
+    warn_if_adapted,
     warn_of_missing_names,
     whole,
 )
@@ -148,6 +149,7 @@ def _labelled_rows(
 def read_target(method: "PriorEstimator", y_proba: Any) -> Any:
     """Check predictions on the target; return them in class order, as the method takes them."""
     classes = method.classes_
+    warn_if_adapted(y_proba)
     predictions = check_proba(y_proba, tables=True, tensors=method._takes_tensors, classes=classes)
     if method._evidence.named:
         warn_of_missing_names(y_proba, classes, "y_proba")

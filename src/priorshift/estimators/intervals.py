@@ -121,7 +121,20 @@ def interval_by_likelihood(
             mle = maximise(problem, tol=MLE_TOL, start=found.priors).value
         noise = _noise_of(estimator)
         bounds = likelihood_interval(problem, mle, found.priors, request, source, noise)
-    return replace(bounds, caution=_caution_of_calibration(estimator))
+    rows = estimator._validation
+    if rows is None or rows.y is None:
+        return bounds
+    labels = estimator._given.best_labels
+    refuted = refute_calibration(rows.y_proba, rows.y, rows.sample_weight, labels)
+    if refuted is None:
+        return bounds
+    caution = (
+        f"{refuted.say(estimator.classes_)}. The interval of {estimator.name} assumes that they "
+        "are and may miss the truth far more often than it says: use Auto or em-bcts, which "
+        "calibrate, or SCM-L, which needs no calibration."
+    )
+    warn_user(caution, PriorShiftWarning)
+    return replace(bounds, caution=caution)
 
 
 def interval_by_resampling(
@@ -193,7 +206,15 @@ def _of_counts(
     if request.method in ("auto", "asymptotic"):
         _warn_if_weak(estimator, decisions.votes)
     bounds = decisions.interval(found.priors[seen], request)
-    return bounds if seen.all() else _with_unseen(bounds, estimator)
+    if seen.all():
+        return bounds
+    interval, error = np.zeros((seen.size, 2)), np.zeros(seen.size)
+    interval[seen], error[seen] = bounds.interval, bounds.standard_error
+    caution = (
+        f"validation has no sample of class {some(estimator.classes_[~seen].tolist())}: its share "
+        "is taken to be 0, and its interval does not allow for more."
+    )
+    return replace(bounds, interval=interval, standard_error=error, draws=None, caution=caution)
 
 
 def votes_of_validation(estimator: "PriorEstimator") -> Votes:
@@ -206,18 +227,6 @@ def votes_of_validation(estimator: "PriorEstimator") -> Votes:
     return Votes.of(
         estimator.confusion_, rows.y_proba[:1], rows.y_proba, rows.labels, rows.sample_weight
     )
-
-
-def _with_unseen(bounds: PriorInterval, estimator: "PriorEstimator") -> PriorInterval:
-    """Add classes that validation lacks to an interval: their share is taken to be 0."""
-    seen = estimator.confusion_.seen
-    interval, error = np.zeros((seen.size, 2)), np.zeros(seen.size)
-    interval[seen], error[seen] = bounds.interval, bounds.standard_error
-    caution = (
-        f"validation has no sample of class {some(estimator.classes_[~seen].tolist())}: its share "
-        "is taken to be 0, and its interval does not allow for more."
-    )
-    return replace(bounds, interval=interval, standard_error=error, draws=None, caution=caution)
 
 
 def _temperature(estimator: "PriorEstimator", rows: Validation) -> CalibrationMap:
@@ -257,24 +266,6 @@ def _by_resampling_moments(
     centre = solve_linear(estimator.confusion_.conditional, q)
     draws = bootstrap_draws(replicate, request.n_resamples, request.rng)
     return bootstrap_interval(draws, centre, found.priors, y_proba.shape[0], request)
-
-
-def _caution_of_calibration(estimator: "PriorEstimator") -> str | None:
-    """Say, and warn, that the labels of validation refute what this interval assumes."""
-    rows = estimator._validation
-    if rows is None or rows.y is None:
-        return None
-    source = estimator._given.best_labels
-    found = refute_calibration(rows.y_proba, rows.y, rows.sample_weight, source)
-    if found is None:
-        return None
-    caution = (
-        f"{found.say(estimator.classes_)}. The interval of {estimator.name} assumes that they are "
-        "and may miss the truth far more often than it says: use Auto or em-bcts, which calibrate, "
-        "or SCM-L, which needs no calibration."
-    )
-    warn_user(caution, PriorShiftWarning)
-    return caution
 
 
 def _noise_of(estimator: "PriorEstimator") -> SourceNoise | None:
@@ -338,18 +329,12 @@ def _by_resampling_rows(
             counts = ValidationCounts.of(drawn, decision=estimator.decision, needs_soft=needs_soft)
             replica._settle(replace(estimator._evidence, counts=counts, rows=drawn))
         times = poisson_weights(n, rng)
-        if warm:
-            return _maximum(replica, y_proba, times, found.priors)
+        if warm:  # from near the answer, and uncopied
+            scale = prior_ratio(np.ones(K), replica.source_priors_)
+            alpha = replica._hyper_prior
+            problem = Mixture.of(y_proba, scale=scale, weights=times, alpha=alpha)
+            return maximise(problem, tol=RESAMPLE_TOL, start=found.priors).value
         return replica._estimate(y_proba[np.repeat(np.arange(n), times.astype(np.intp))]).priors
 
     draws = bootstrap_draws(replicate, request.n_resamples, request.rng)
     return bootstrap_interval(draws, found.priors, found.priors, n, request)
-
-
-def _maximum(
-    estimator: "PriorEstimator", y_proba: Floats, weights: Vector, start: Vector
-) -> Vector:
-    """Maximise the posterior likelihood of weighted rows, from near the answer and uncopied."""
-    scale = prior_ratio(np.ones_like(start), estimator.source_priors_)
-    problem = Mixture.of(y_proba, scale=scale, weights=weights, alpha=estimator._hyper_prior)
-    return maximise(problem, tol=RESAMPLE_TOL, start=start).value

@@ -20,6 +20,8 @@ is 0 where predictions say nothing, which leaves the labels alone (PPI++).
 `SemiSupervisedEM` supposes prior shift instead, and counts known labels as what they are.
 """
 
+from __future__ import annotations
+
 from copy import copy
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, Self
@@ -193,7 +195,7 @@ class _Sums(NamedTuple):
     ff: Vector
     yf: Vector
 
-    def squares(self, weight: Vector, other: "_Sums") -> Vector:
+    def squares(self, weight: Vector, other: _Sums) -> Vector:
         r"""Return the sum of :math:`(a - \bar a)^2` for :math:`a = y - \lambda f`.
 
         The mean is that under other weights of rows.

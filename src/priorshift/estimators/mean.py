@@ -10,6 +10,8 @@ with q the calibrated probabilities. It is also the first step of EM from the so
 readings of one target start alike, and prior shift goes on to the end of the road.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from typing import Any, Self
 

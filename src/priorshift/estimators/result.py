@@ -1,5 +1,7 @@
 """PriorEstimate: what an estimator found, and how to use it."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
@@ -212,7 +214,7 @@ class PriorEstimate(FrozenArrays):
             return "adapt"
         return "none" if self.calibrator is None else "calibrate"
 
-    def with_action(self, action: Action) -> "PriorEstimate":
+    def with_action(self, action: Action) -> PriorEstimate:
         """Return the same estimate, whose `adapt` does this and nothing else, whatever was decided.
 
         Parameters
@@ -290,7 +292,7 @@ class PriorEstimate(FrozenArrays):
             low, high = odds[at - 1], odds[at]
         return float(expit(np.interp(wanted, reached, odds)))
 
-    def with_interval(self, bounds: PriorInterval, request: IntervalRequest) -> "PriorEstimate":
+    def with_interval(self, bounds: PriorInterval, request: IntervalRequest) -> PriorEstimate:
         """Return the same estimate with an interval, and how it was asked for."""
         return replace(
             self,
@@ -410,7 +412,7 @@ class PriorEstimate(FrozenArrays):
         return named
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> "PriorEstimate":
+    def from_dict(cls, found: Mapping[str, Any]) -> PriorEstimate:
         """Make an estimate again of what `to_dict` returned, also after a trip through JSON.
 
         Examples

@@ -8,7 +8,7 @@ from priorshift.evidence._actions import (
     shares_by_reading,
     ungated,
 )
-from priorshift.evidence._assumption import check_assumption
+from priorshift.evidence._assumption import check_assumption, require_decisions
 from priorshift.evidence._backtest import (
     FEWEST_GROUPS,
     Backtest,
@@ -77,6 +77,7 @@ __all__ = [
     "read_groups",
     "read_samples",
     "replay",
+    "require_decisions",
     "rows_that_differ",
     "shares_by_history",
     "shares_by_labels",

@@ -12,20 +12,42 @@ over all decisions (4 numbers) they notice what changes every class alike, such 
 also with many classes; the mean rank within each decision (one number per class) notices a change
 of few classes. The statistic adds the mean squares of both.
 
+Decisions without probabilities are all equally sure. With more kinds of decisions than classes,
+such as a judge's *unsure*, q = C p has more equations than unknowns, and how far q is from every
+mixture is the statistic. With as many, only a q outside all mixtures tells: fewer positives than a
+test gives by mistake.
+
 Noise e of the mean probabilities moves the estimated priors by :math:`\Delta p = R\, e`, least
 squares with a spread of p, so the deviation of a function answers a row x with
 :math:`\varphi(x) - f(x) \cdot R^T E[\varphi]`. Draws give these answers random signs.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
 from priorshift._typing import Indices, Vector
-from priorshift.border import as_generator, check_level, check_resamples
-from priorshift.evidence._deviations import Deviations, Power, draw_signed, group_size, p_value
+from priorshift.border import (
+    Predictions,
+    as_decisions,
+    as_generator,
+    check_level,
+    check_resamples,
+    read_decisions,
+)
+from priorshift.evidence._deviations import (
+    Deviations,
+    Power,
+    draw_noise,
+    draw_signed,
+    group_size,
+    p_value,
+)
 from priorshift.evidence._results import AssumptionTest
 from priorshift.evidence._samples import (
     MOST_DECIMALS,
@@ -34,7 +56,7 @@ from priorshift.evidence._samples import (
     read_samples,
     without_repeats,
 )
-from priorshift.solvers import simplex_least_squares
+from priorshift.solvers import nearest_mixtures, simplex_least_squares
 
 N_RESAMPLES = 199
 MOST_ROWS = 50_000
@@ -44,7 +66,7 @@ MOST_ENTRIES = 2 * 10**7
 LEAST_ROWS = 5
 """Rows of a decision, on either side, for it to be compared by itself."""
 
-LEAST_WORTH = 100.0
+LEAST_WORTH, LEAST_WORTH_OF_DECISIONS = 100.0, 60.0
 """Effective validation rows below which there is no test."""
 
 BORROWED = 10.0
@@ -58,11 +80,13 @@ N_SOLVES = 2
 
 
 def check_assumption(
-    y_proba_val: ArrayLike,
-    y_val: ArrayLike,
-    y_proba_target: ArrayLike,
+    y_proba_val: ArrayLike | None = None,
+    y_val: ArrayLike | None = None,
+    y_proba_target: ArrayLike | None = None,
     classes: ArrayLike | None = None,
     *,
+    y_pred_val: ArrayLike | None = None,
+    y_pred_target: ArrayLike | None = None,
     alpha: float = 0.05,
     n_resamples: int = N_RESAMPLES,
     random_state: int | np.random.Generator | None = None,
@@ -76,6 +100,9 @@ def check_assumption(
     ----------
     y_proba_val, y_val, y_proba_target, classes, alpha, random_state
         As for `detect_shift`; validation may have any class balance.
+    y_pred_val, y_pred_target : array-like of shape (n_val,) and (n_target,), optional
+        Decisions instead of probabilities. They can be checked where there are more kinds of them
+        than classes.
     n_resamples : int, default=199
         Draws of the null distribution; each estimates the priors again.
 
@@ -93,7 +120,13 @@ def check_assumption(
     """
     alpha = check_level(alpha)
     n_resamples = check_resamples(n_resamples, alpha)
-    samples, notes = at_one_precision(read_samples(y_proba_val, y_val, y_proba_target, classes))
+    if y_pred_val is not None or y_pred_target is not None:
+        require_decisions(y_pred_val, y_pred_target, y_val, y_proba_val, y_proba_target)
+        classes, decided, _ = read_decisions(y_pred_val, y_val, classes)  # type: ignore[arg-type]
+        y_proba_val = Predictions.from_decisions(decided, classes.size)
+        y_proba_target = as_decisions(y_pred_target, classes)
+    given = read_samples(y_proba_val, y_val, y_proba_target, classes)  # type: ignore[arg-type]
+    samples, notes = at_one_precision(given)
     return assumption_of(samples, alpha, n_resamples, as_generator(random_state), notes)
 
 
@@ -107,8 +140,10 @@ def assumption_of(
     """Run the test on clean samples of one precision."""
     part, *repeated = without_repeats(_at_most(samples, rng))
     found = _Comparison.of(part) if _enough(part) else None
-    answer = None
-    if found is not None and found.features.compared.size and found.worth >= LEAST_WORTH:
+    answer: tuple[float, float, int, float | None] | None = None
+    if found is not None and _are_decisions(samples):
+        answer = _compare_decisions(found, alpha, n_resamples, rng)
+    elif found is not None and found.features.compared.size and found.worth >= LEAST_WORTH:
         answer = _compare(found, alpha, n_resamples, rng)
     statistic, chance, n_directions, detectable = answer or (0.0, None, 0, None)
     return AssumptionTest(
@@ -126,7 +161,26 @@ def assumption_of(
         n_repeated_val=repeated[0],
         n_repeated_target=repeated[1],
         notes=notes,
+        of_decisions=samples.validation.decided is not None,
     )
+
+
+def require_decisions(
+    y_pred_val: Any, y_pred_target: Any, y_val: Any, y_proba_val: Any, y_proba_target: Any
+) -> None:
+    """Refuse decisions of one part only, or with probabilities beside them."""
+    if y_proba_val is not None or y_proba_target is not None:
+        raise ValueError("y_proba and y_pred are two ways to give the same; pass one of them.")
+    if y_pred_val is None or y_pred_target is None or y_val is None:
+        raise ValueError(
+            "an assessment of decisions needs y_pred_val, y_val and y_pred_target; one is missing."
+        )
+
+
+def _are_decisions(samples: Samples) -> bool:
+    """Tell whether every row of both sides is certain of one class."""
+    sides = (samples.y_proba_val, samples.y_proba_target)
+    return all(bool((side.max(axis=1) == 1).all()) for side in sides)
 
 
 def _at_most(samples: Samples, rng: np.random.Generator) -> Samples:
@@ -156,7 +210,7 @@ class Features:
     """Decisions that are compared one by one."""
 
     @classmethod
-    def of(cls, samples: Samples) -> "Features":
+    def of(cls, samples: Samples) -> Features:
         """Compute the functions, validation first."""
         rows = np.concatenate([samples.y_proba_val, samples.y_proba_target], dtype=np.float64)
         n, K = samples.n_val, rows.shape[1]
@@ -236,7 +290,7 @@ class _Comparison:
     """Of the estimated priors."""
 
     @classmethod
-    def of(cls, samples: Samples) -> "_Comparison":
+    def of(cls, samples: Samples) -> _Comparison:
         """Estimate the priors from mean probabilities, weighted by their noise at the priors."""
         seen = samples.class_counts > 0
         priors = seen / np.count_nonzero(seen)
@@ -331,6 +385,30 @@ def _compare(
     n_directions = int(np.count_nonzero(scale.any(axis=0)))
     chance = p_value(squares[1:], float(squares[0]))
     return float(squares[0]), chance, n_directions, power.detectable(most=0.5)
+
+
+def _compare_decisions(
+    found: _Comparison, alpha: float, n_resamples: int, rng: np.random.Generator
+) -> tuple[float, float, int, None] | None:
+    """Return statistic, p-value and degrees of freedom of the distance from every mixture.
+
+    None where there are too few rows, or where decisions would fit whatever they are.
+    """
+    if found.worth < LEAST_WORTH_OF_DECISIONS:
+        return None
+    seen, p = found.samples.class_counts > 0, found.priors
+    deviations = Deviations.of(found.samples, "soft", p)
+    C, W = deviations.C[:, seen], deviations.whitener
+    noise = draw_noise(found.samples, "soft", p, n_resamples, rng)
+    b = W.T @ np.vstack([deviations.q, C @ p[seen] + noise]).T
+    A = W.T @ C
+    squares = ((b - A @ nearest_mixtures(A, b, p[seen])) ** 2).sum(axis=0)
+    chance = p_value(squares[1:], float(squares[0]))
+    made = (deviations.q > 0) | (C > 0).any(axis=1)
+    spare = int(np.count_nonzero(made)) - int(np.count_nonzero(seen))
+    if spare < 1 and chance > alpha:
+        return None
+    return float(squares[0]), chance, max(spare, 1), None
 
 
 def _scales(deviations: Vector, n_pooled: int) -> Vector:

@@ -8,6 +8,8 @@ differ more than rows do, so the mean gain over J groups is bounded by Student's
 .. math:: \bar g \pm t_{J - 1} \sqrt{\frac{1}{J (J - 1)} \sum_j (g_j - \bar g)^2}.
 """
 
+from __future__ import annotations
+
 import warnings
 from dataclasses import dataclass
 from re import fullmatch
@@ -211,7 +213,7 @@ class Backtest:
         ]
         return "\n".join([self.sentence, *lines])
 
-    def plot(self, ax: "Axes | None" = None) -> "Axes":
+    def plot(self, ax: Axes | None = None) -> Axes:
         """Plot what calibrating and adapting gained on each group, with Matplotlib."""
         if ax is None:
             try:

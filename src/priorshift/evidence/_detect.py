@@ -9,6 +9,8 @@ classes moved that clearly did; its upper end assumes that all did, because nois
 shift of few classes.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -362,7 +364,7 @@ class _Again:
     @classmethod
     def of(
         cls, samples: Samples, decision: Decision, deviations: Deviations, rng: np.random.Generator
-    ) -> "_Again":
+    ) -> _Again:
         """Solve the weighted least squares, and draw noise."""
         seen = samples.class_counts > 0
         sure = np.sqrt((deviations.whitener**2).sum(axis=0))

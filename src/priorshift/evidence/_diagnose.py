@@ -5,6 +5,8 @@ Confusable classes: for classes a and b the decisions differ by :math:`\Delta = 
 Delta is not significantly above 0, given how many samples of both there are.
 """
 
+from __future__ import annotations
+
 from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any

@@ -1,5 +1,7 @@
 """ShiftTest and AssumptionTest: what the tests found, in numbers and in sentences."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from html import escape
@@ -87,6 +89,8 @@ class AssumptionTest(_Finding):
         Repeated rows of a side that was drawn with replacement: each counts once.
     notes : tuple of str
         What the user should know of the inputs.
+    of_decisions : bool
+        Whether there were decisions without probabilities.
     """
 
     statistic: float
@@ -103,6 +107,7 @@ class AssumptionTest(_Finding):
     n_repeated_val: int = 0
     n_repeated_target: int = 0
     notes: tuple[str, ...] = ()
+    of_decisions: bool = False
 
     @property
     def rejected(self) -> bool:
@@ -116,7 +121,9 @@ class AssumptionTest(_Finding):
 
     def facts(self) -> Iterator[Fact]:
         """List what was found."""
-        if self.p_value is None:
+        if self.of_decisions:
+            yield self.fact_of_decisions()
+        elif self.p_value is None:
             yield fact("few_to_check", n_val=self.n_val, n_target=self.n_target)
         elif self.rejected:
             yield fact("looks_different", p_value=self.p_value)
@@ -125,6 +132,12 @@ class AssumptionTest(_Finding):
             yield fact("balance_explains", p_value=self.p_value, least=least)
         if self.n_repeated_val or self.n_repeated_target:
             yield fact("repeated", n_val=self.n_repeated_val, n_target=self.n_repeated_target)
+
+    def fact_of_decisions(self) -> Fact:
+        """Return whether decisions err as they did, as far as they tell."""
+        if self.p_value is None:
+            return fact("by_decisions", n_target=self.n_target)
+        return fact("drifted" if self.rejected else "errs_alike", p_value=self.p_value)
 
     def _rows(self) -> list[tuple[str, str]]:
         p_value = "-" if self.p_value is None else f"{self.p_value:.4g}"

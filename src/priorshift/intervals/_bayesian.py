@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
-from priorshift._typing import Indices, Vector
+from priorshift._typing import Indices, Mask, Vector
 from priorshift.border import as_generator, map_rows
 from priorshift.intervals._interval import IntervalRequest, PriorInterval
 
@@ -177,10 +177,10 @@ def _maximum(model: _Cells, alpha: Vector, C: Vector, rng: np.random.Generator) 
 def credible_interval(draws: Vector, priors: Vector, request: IntervalRequest) -> PriorInterval:
     r"""Return the interval that holds each prior with the asked probability.
 
-    It leaves out as much below as above, unless the posterior piles up at 0; then it is
-    :math:`[0, b]`. It is not the shortest interval, because the shortest of few draws holds less
-    of the posterior than of the draws; for the same reason the j-th of n draws stands for a
-    probability of :math:`j / (n + 1)`.
+    It leaves out as much below as above, unless the posterior piles up at 0 or at 1; then it is
+    :math:`[0, b]` or :math:`[a, 1]`. It is not the shortest interval, because the shortest of few
+    draws holds less of the posterior than of the draws; for the same reason the j-th of n draws
+    stands for a probability of :math:`j / (n + 1)`.
 
     Simultaneous: that share of the draws is inside the intervals of all classes at once.
 
@@ -201,13 +201,20 @@ def credible_interval(draws: Vector, priors: Vector, request: IntervalRequest) -
 
 
 def _bounds(draws: Vector, level: float) -> tuple[Vector, Vector]:
-    """Return the bounds of each column; from 0 where draws are denser at 0 than at b."""
+    """Return the bounds of each column; from 0, or to 1, where draws pile up there alone."""
     tail = (1 - level) / 2
-    lower, upper, most = np.quantile(draws, [tail, 1 - tail, level], axis=0, method="weibull")
-    at_zero = (draws <= SLICE * most).sum(axis=0)
+    lower, upper = np.quantile(draws, [tail, 1 - tail], axis=0, method="weibull")
+    (at_zero, most), (at_one, rest) = _piled_up(draws, level), _piled_up(1 - draws, level)
+    from_zero, to_one = at_zero & ~at_one, at_one & ~at_zero
+    lower = np.where(from_zero, 0.0, np.where(to_one, 1 - rest, lower))
+    return lower, np.where(to_one, 1.0, np.where(from_zero, most, upper))
+
+
+def _piled_up(draws: Vector, level: float) -> tuple[Mask, Vector]:
+    """Tell where draws are denser at 0 than at the end b of [0, b]; return b."""
+    most = np.quantile(draws, level, axis=0, method="weibull")
     at_most = ((draws > (1 - SLICE) * most) & (draws <= most)).sum(axis=0)
-    from_zero = at_zero >= at_most
-    return np.where(from_zero, 0.0, lower), np.where(from_zero, most, upper)
+    return (draws <= SLICE * most).sum(axis=0) >= at_most, most
 
 
 def _joint_level(draws: Vector, level: float) -> float:

@@ -8,8 +8,7 @@ from priorshift._typing import Mask, Vector
 from priorshift.intervals._bayesian import credible_interval, posterior_draws
 from priorshift.intervals._bootstrap import bootstrap_draws, bootstrap_interval
 from priorshift.intervals._interval import IntervalRequest, PriorInterval
-from priorshift.intervals._votes import Votes
-from priorshift.solvers import solve_linear
+from priorshift.intervals._votes import Votes, unmixing
 
 JEFFREYS = 0.5
 """Hyper-prior of the target priors. A larger one says that no class is rare: of classes below 1 %
@@ -67,11 +66,12 @@ class HardDecisions:
         q, n_target = self.target / self.target.sum(), int(np.rint(self.target.sum()))
 
         def replicate(rng: np.random.Generator) -> Vector:
-            drawn = rng.multinomial(sizes, columns.T).T / sizes
-            return solve_linear(drawn, rng.multinomial(n_target, q) / n_target)
+            drawn, found = rng.multinomial(sizes, columns.T).T / sizes, rng.multinomial(n_target, q)
+            return unmixing(drawn, found / n_target, n_target) @ found / n_target
 
         draws = bootstrap_draws(replicate, request.n_resamples, request.rng)
-        return bootstrap_interval(draws, solve_linear(columns, q), priors, n_target, request)
+        centre = unmixing(columns, q, n_target) @ q
+        return bootstrap_interval(draws, centre, priors, n_target, request)
 
     def _credible(self, priors: Vector, request: IntervalRequest) -> PriorInterval:
         r"""Draw from the joint posterior of priors and confusion matrix.

@@ -129,7 +129,7 @@ class Votes:
         """
         n, n_target = validation.sum(axis=0), float(target.sum())
         C, q = validation / n, target / n_target
-        B = _invert(_joined(C, model, n), q, n_target)
+        B = unmixing(_joined(C, model, n), q, n_target)
         powers, tempered = (B, B**2, B**3), model if tempered is None else tempered
         own, modelled = (np.array([(b @ columns).T for b in powers]) for columns in (C, tempered))
         mean, square = (b @ q for b in powers[:2])
@@ -237,11 +237,17 @@ class _Score:
 
 
 def _others(shares: Vector) -> Vector:
-    """Return by class m (rows) how the other classes share what m leaves, equally if all have 0."""
-    others = np.tile(shares, (shares.size, 1))
-    np.fill_diagonal(others, 0)
+    """Return by class m (rows) how the other classes share 1, equally if all have 0.
+
+    Parameters
+    ----------
+    shares : ndarray of shape (K,) or (K, K)
+        Of each class; a row per m where they differ.
+    """
+    K = shares.shape[-1]
+    others = np.where(np.eye(K) > 0, 0.0, shares)
     total = others.sum(axis=1, keepdims=True)
-    equal = (1 - np.eye(shares.size)) / max(shares.size - 1, 1)
+    equal = (1 - np.eye(K)) / max(K - 1, 1)
     return np.where(total > 0, others / np.maximum(total, np.finfo(np.float64).tiny), equal)
 
 
@@ -312,12 +318,26 @@ def _moments_by_class(
     return own, model
 
 
-def _invert(C: Vector, q: Vector, n_target: float) -> Vector:
-    """Return C^-1; with more decisions than classes, the least squares weighted by 1 / q."""
+def unmixing(C: Vector, q: Vector, n_target: float) -> Vector:
+    r"""Return B with B C = I, so that shares are B q.
+
+    With more kinds of decisions than classes these are least squares weighted by 1 / q. Votes then
+    sum to 1 only if they are made to, along :math:`G 1` with :math:`G = (C^T W C)^{-1}`. So the
+    votes of two classes mirror each other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> C = np.array([[0.7, 0.1], [0.1, 0.7], [0.2, 0.2]])
+    >>> unmixing(C, np.array([0.3, 0.4, 0.3]), 100.0).sum(axis=0).round(9)
+    array([1., 1., 1.])
+    """
     if C.shape[0] == C.shape[1]:
         return invert(C)
     scale = 1 / np.sqrt(q + 1 / n_target)
-    return invert(C * scale[:, None]) * scale
+    root = invert(C * scale[:, None])
+    B, along = root * scale, root @ root.sum(axis=0)
+    return B + np.outer(along / along.sum(), 1 - B.sum(axis=0))
 
 
 def _joined(C: Vector, model: Vector, n: Vector) -> Vector:
@@ -345,8 +365,6 @@ def _central_moments(own: Vector, model: Vector, n: Vector) -> tuple[Vector, Vec
 
 def _unseen_mistakes(mean_votes: Vector, n: Vector) -> Vector:
     """Return the variance that a fraction of one mistake adds, where the model expects it."""
-    wrong = np.maximum(mean_votes, 0)
-    np.fill_diagonal(wrong, 0)
-    wrong /= np.maximum(wrong.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    wrong = _others(np.maximum(mean_votes, 0))
     np.fill_diagonal(wrong, 1)
     return wrong * (MISTAKES / (n + MISTAKES))[:, None]

@@ -2,7 +2,7 @@
 
 from priorshift.monitor._monitor import PriorMonitor
 from priorshift.monitor._past import ONLINE
-from priorshift.monitor._steps import MonitorHistory, MonitorStep, describe
+from priorshift.monitor._steps import MonitorHistory, MonitorStep, Record, describe
 from priorshift.monitor._windows import PERIODS, cut_windows
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "MonitorHistory",
     "MonitorStep",
     "PriorMonitor",
+    "Record",
     "cut_windows",
     "describe",
 ]

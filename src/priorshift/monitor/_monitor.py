@@ -1,5 +1,7 @@
 """PriorMonitor: follow the class priors of a stream of batches."""
 
+from __future__ import annotations
+
 import os
 from collections import deque
 from pathlib import Path
@@ -31,6 +33,9 @@ from priorshift.estimators.inputs import count_decisions
 from priorshift.monitor._alarm import Alarm, source_decisions
 from priorshift.monitor._past import ONLINE, Online, Past, Unit
 from priorshift.monitor._steps import MonitorHistory, MonitorStep, Record, plain_time
+
+MAX_HISTORY = 10_000
+"""Steps that a history keeps."""
 
 
 class PriorMonitor(BaseEstimator):
@@ -65,8 +70,6 @@ class PriorMonitor(BaseEstimator):
         that many rows.
     alarm_level : float, default=0.05
         Chance of a false alarm, over all time.
-    max_history : int, default=10000
-        Steps that `history` keeps.
     random_state : None, int or numpy.random.Generator, optional
         Breaks ties in the test behind the alarm, and draws the reference from validation if you
         pass `source_label_priors`.
@@ -131,13 +134,11 @@ class PriorMonitor(BaseEstimator):
         half_life: float = 5.0,
         unit: Unit = "batches",
         alarm_level: float = 0.05,
-        max_history: int = 10_000,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
         self.estimator = estimator
         self.online, self.window, self.half_life, self.unit = online, window, half_life, unit
-        self.alarm_level, self.max_history = alarm_level, max_history
-        self.random_state = random_state
+        self.alarm_level, self.random_state = alarm_level, random_state
 
     def fit(
         self,
@@ -224,6 +225,7 @@ class PriorMonitor(BaseEstimator):
         hard, counts = self._count(y_pred, y_proba)
         past = self._past.add(counts.counts)
         estimate = self._estimate_from(past, self.online)
+        own = self.estimator_.estimate_counts(counts)
         adapted = None
         if adapt and y_proba is not None and self.source_priors_ is not None:
             adapted = estimate.adapt(y_proba)
@@ -233,6 +235,7 @@ class PriorMonitor(BaseEstimator):
             time=when,
             n_samples=hard.n_samples,
             estimate=estimate,
+            own=own,
             y_proba=adapted,
             log_e_value=alarm.log_e_value,
             log_threshold=alarm.threshold,
@@ -242,7 +245,7 @@ class PriorMonitor(BaseEstimator):
         )
         # all at once, so that a refused batch changes nothing
         self._past, self._alarm = past, alarm
-        self._records.append(Record.of(step))
+        self._records.append(Record._make(getattr(step, name) for name in Record._fields))
         return step
 
     def _count(self, y_pred: Any, y_proba: Any) -> tuple[DecisionCounts, DecisionCounts]:
@@ -293,7 +296,7 @@ class PriorMonitor(BaseEstimator):
 
     @property
     def history(self) -> MonitorHistory:
-        """The last `max_history` steps."""
+        """The last steps, at most 10,000."""
         check_is_fitted(self)
         return MonitorHistory.of(
             self._records,
@@ -318,7 +321,7 @@ class PriorMonitor(BaseEstimator):
         return save_monitor(self, path)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "PriorMonitor":
+    def load(cls, path: str | os.PathLike[str]) -> PriorMonitor:
         """Read a saved monitor; it continues exactly where it was.
 
         Parameters
@@ -335,7 +338,6 @@ class PriorMonitor(BaseEstimator):
         check_choice(self.unit, ("batches", "rows"), "unit")
         check_count(self.window, "window")
         check_positive(self.half_life, "half_life")
-        check_count(self.max_history, "max_history")
         check_level(self.alarm_level, "alarm_level")
 
     def _begin(self, estimator: PriorEstimator, reference: Vector, seed: int) -> Self:
@@ -345,7 +347,7 @@ class PriorMonitor(BaseEstimator):
         self.source_priors_, self.n_features_in_ = estimator._denominator, K
         self._past = Past.empty(K, window=self.window, half_life=self.half_life, unit=self.unit)
         self._alarm = Alarm.against(reference, float(-np.log(self.alarm_level)), seed)
-        self._records = deque(maxlen=int(self.max_history))
+        self._records = deque(maxlen=MAX_HISTORY)
         return self
 
     def _estimate_from(self, past: Past, online: Online) -> PriorEstimate:

@@ -7,8 +7,6 @@ code wrote, so shapes, types and ranges are checked too before a monitor is made
 import math
 import os
 import warnings
-from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from priorshift._typing import Vector
+from priorshift._typing import Labels
 from priorshift._version import __version__
 from priorshift.border import check_choice, check_classes, check_priors, some
 from priorshift.counts import DecisionCounts
@@ -35,7 +33,7 @@ from priorshift.files import (
 )
 from priorshift.monitor._alarm import Alarm
 from priorshift.monitor._e_process import n_scores
-from priorshift.monitor._monitor import PriorMonitor
+from priorshift.monitor._monitor import MAX_HISTORY, PriorMonitor
 from priorshift.monitor._past import DyadicPools, Fading, LeadingHistory, Past, Window
 from priorshift.monitor._steps import Record, plain_time
 
@@ -46,7 +44,7 @@ VERSION = 1
 Arrays = dict[str, NDArray[Any]]
 Header = dict[str, Any]
 
-HISTORY = ("index", "n_samples", "priors", "log_e_value", "p_value", "alarm", "raised")
+HISTORY = tuple(name for name in Record._fields if name != "time")
 ALARM = ("threshold", "seed", "run", "log_e_value", "largest")
 
 PARTS = ("predicted", "confusion", "soft")
@@ -121,14 +119,9 @@ def _monitor_of(header: Header, arrays: Arrays) -> PriorMonitor:
         since=arrays["alarm.since"],
         **header["alarm"],
     )
-    # priors stay arrays; the rest become Python numbers again
-    columns = {
-        name: arrays[f"history.{name}"] if name == "priors" else arrays[f"history.{name}"].tolist()
-        for name in HISTORY
-    }
-    steps = zip(header["times"], *columns.values(), strict=True)
-    records = (Record(time=time, **dict(zip(HISTORY, step, strict=True))) for time, *step in steps)
-    monitor._records = deque(records, maxlen=params["max_history"])
+    columns = {name: arrays[f"history.{name}"] for name in HISTORY} | {"time": header["times"]}
+    steps = zip(*(columns[name] for name in Record._fields), strict=True)
+    monitor._records.extend(map(Record._make, steps))
     return monitor
 
 
@@ -247,171 +240,154 @@ def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
+LAYOUT: dict[str, tuple[str, str, float]] = {
+    "classes": ("biufUSM", "K", -LARGEST),
+    "source_priors": ("f", "K", 0),
+    "source_label_priors": ("f", "K", 0),
+    "predicted.counts": ("f", "K", 0),
+    "leading.starts": ("i", "L", 0),
+    "leading.sums": ("f", "LK", 0),
+    "leading.n_batches": ("i", "", 0),
+    "leading.log_weights": ("f", "L", -LARGEST),
+    "leading.last": ("f", "K", 0),
+    "window.counts": ("f", "WK", 0),
+    "fading.pooled": ("f", "K", 0),
+    "alarm.starts": ("i", "A", 0),
+    "alarm.sums": ("f", "AS", -LARGEST),
+    "alarm.n_batches": ("i", "", 0),
+    "alarm.before": ("f", "K", 0),
+    "alarm.since": ("f", "K", 0),
+    "history.index": ("i", "N", 0),
+    "history.n_samples": ("i", "N", 1),
+    "history.priors": ("f", "NK", 0),
+    "history.own_priors": ("f", "NK", 0),
+    "history.log_e_value": ("f", "N", -LARGEST),
+    "history.p_value": ("f", "N", 0),
+    "history.alarm": ("b", "N", 0),
+    "history.raised": ("b", "N", 0),
+}
+"""Kind, lengths and least value of each array: a letter is the same length wherever it stands. K
+classes, L and A pools, W batches in the window, S scores and their rows, N steps of the history."""
+
+LAYOUT |= {
+    f"{part}.{name}": ("f", shape, 0)
+    for part in ("confusion", "soft")
+    for name, shape in (("counts", "KK"), ("class_weights", "K"), ("squares", "K"))
+}
+
+
 def check_state(header: Header, arrays: Arrays) -> None:
     """Refuse, with a ValueError or a KeyError, a monitor that is not whole and sound."""
-    state = _State(header, arrays)
-    state.check_estimator()
-    state.check_past()
-    state.check_alarm()
-    state.check_history()
-    strange = arrays.keys() - state.looked_at
-    _require(not strange, f"it has {some(sorted(strange))}, which no monitor has")
+    if strange := sorted(arrays.keys() - LAYOUT.keys()):
+        raise ValueError(f"it has {some(strange)}, which no monitor has")
+    times, n_batches = header["times"], _whole(header["n_batches"], "n_batches")
+    _require(type(times) is list, "'times' is no list")
+    K = arrays["classes"].size
+    lengths = {"K": K, "S": n_scores(K) + 1, "N": len(times)}
+    for name, array in arrays.items():
+        _check_array(name, array, lengths)
+    classes = check_classes(arrays["classes"], K)
+    _check_estimator(_mapping(header["estimator"], "estimator"), arrays, classes)
+    _check_past(header["squares"], arrays, n_batches)
+    _check_alarm(_mapping(header["alarm"], "the alarm"), arrays, n_batches)
+    _check_history(times, arrays, n_batches)
 
 
-class _State:
-    """The parts of a file, each read together with the checks it must pass."""
+def _check_array(name: str, array: NDArray[Any], lengths: dict[str, int]) -> None:
+    """Check kind, shape and range; note lengths that are not known yet."""
+    kinds, shape, least = LAYOUT[name]
+    fits = array.ndim == len(shape) and all(
+        lengths.setdefault(letter, n) == n for letter, n in zip(shape, array.shape, strict=True)
+    )
+    narrow = array.dtype.kind in "fi" and array.dtype.itemsize < 4  # sums would overflow
+    _require(
+        fits and array.dtype.kind in kinds and not narrow,
+        f"'{name}' has the shape {array.shape} and the type {array.dtype}",
+    )
+    if len(kinds) == 1 and kinds in "fi":  # sums of finite numbers this small are finite too
+        sound = bool((np.abs(array) <= LARGEST).all()) and bool((array >= least).all())
+        _require(sound, f"'{name}' has a number below {least:g}, too large or not finite")
 
-    def __init__(self, header: Header, arrays: Arrays) -> None:
-        self.header, self.arrays = header, arrays
-        self.looked_at: set[str] = set()
-        classes = self._array("classes", "biufUSM", None)
-        self.classes = check_classes(classes, classes.size)
-        self.K = self.classes.size
-        self.n_batches = _whole(header["n_batches"], "n_batches")
-        self.params = _mapping(header["params"], "the parameters")
 
-    def check_estimator(self) -> None:
-        """Check the fitted estimator."""
-        named = _mapping(self.header["estimator"], "estimator")
-        method = named["method"]
-        _require(
-            method in available_estimators(),
-            f"its method {method!r} is not registered here; import the module that registers it",
-        )
-        _require(get_estimator(method).fit_is_counts, f"a fit of {method!r} is more than counts")
-        _mapping(named["params"], "the parameters of the method")
-        given = named["given"]
-        _require(
-            type(given) is list and [type(known) for known in given] == [bool, bool],
-            "'given' is not two booleans",
-        )
-        _require(type(named["source_priors_from"]) is str, "'source_priors_from' is not text")
-        for name in ("source_priors", "source_label_priors"):
-            check_priors(self._counts(name, self.K), self.classes, name)
-        self._check_counts_kept(_mapping(named["evidence"], "the counts"))
+def _check_estimator(named: Header, arrays: Arrays, classes: Labels) -> None:
+    method, given = named["method"], named["given"]
+    _require(
+        method in available_estimators(),
+        f"its method {method!r} is not registered here; import the module that registers it",
+    )
+    _require(get_estimator(method).fit_is_counts, f"a fit of {method!r} is more than counts")
+    _mapping(named["params"], "the parameters of the method")
+    two = type(given) is list and [type(known) for known in given] == [bool, bool]
+    _require(two, "'given' is not two booleans")
+    _require(type(named["source_priors_from"]) is str, "'source_priors_from' is not text")
+    for name in ("source_priors", "source_label_priors"):
+        check_priors(arrays[name], classes, name)
+    kept = _mapping(named["evidence"], "the counts")
+    _require("predicted" in kept and "confusion" in kept, "it has no confusion matrix")
+    for name, (decision, n_samples) in kept.items():
+        check_choice(name, PARTS, "a part of the counts")
+        check_choice(decision, ("hard", "soft"), f"the decisions of {name}")
+        _whole(n_samples, f"the rows of {name}")
+        weights = "predicted.counts" if name == "predicted" else f"{name}.class_weights"
+        some_of_each = arrays[weights].any() if name == "predicted" else arrays[weights].all()
+        _require(bool(some_of_each), f"'{weights}' counts nothing")
 
-    def _check_counts_kept(self, kept: dict[str, Any]) -> None:
-        _require("predicted" in kept and "confusion" in kept, "it has no confusion matrix")
-        for name, described in kept.items():
-            check_choice(name, PARTS, "a part of the counts")
-            decision, n_samples = described
-            check_choice(decision, ("hard", "soft"), f"the decisions of {name}")
-            _whole(n_samples, f"the rows of {name}")
-            if name == "predicted":
-                _some(self._counts(f"{name}.counts", self.K), f"{name}.counts")
-            else:
-                self._counts(f"{name}.counts", self.K, self.K)
-                weights = self._counts(f"{name}.class_weights", self.K)
-                _require(bool((weights > 0).all()), f"'{name}' lacks a class")
-                if f"{name}.squares" in self.arrays:
-                    self._counts(f"{name}.squares", self.K)
 
-    def check_past(self) -> None:
-        """Check what is kept of the batches so far."""
-        sums = self._pools("leading", self.n_batches, self.K, self._counts)
-        _some(sums, "leading.sums")
-        weights = self._numbers("leading.log_weights", len(sums))
-        _require(bool((weights <= 1e-9).all()), "'leading.log_weights' has a weight above 1")
-        squares = self.header["squares"]
-        _require(_is_finite(squares) and squares >= 0, "'squares' is not a number of at least 0")
-        last, pooled = self._counts("leading.last", self.K), self._counts("fading.pooled", self.K)
-        window = self._counts("window.counts", None, self.K)
-        _require(bool(window.shape[0]) == bool(self.n_batches), "the window has lost its batches")
-        if self.n_batches:
-            for name, counts in (("last", last), ("pooled", pooled), ("window.counts", window)):
-                _some(counts, name)
+def _check_past(squares: Any, arrays: Arrays, n_batches: int) -> None:
+    _check_pools(arrays, "leading", n_batches)
+    _require(int(arrays["leading.n_batches"]) == n_batches, "'leading' has lost batches")
+    weights = arrays["leading.log_weights"]
+    _require(bool((weights <= 1e-9).all()), "'leading.log_weights' has a weight above 1")
+    _require(_is_finite(squares) and squares >= 0, "'squares' is not a number of at least 0")
+    window = arrays["window.counts"]
+    _require(bool(window.shape[0]) == bool(n_batches), "the window has lost its batches")
+    if n_batches:  # rows are divided by their sums
+        for name in ("leading.sums", "leading.last", "fading.pooled", "window.counts"):
+            _require(bool((arrays[name].sum(axis=-1) > 0).all()), f"'{name}' counts nothing")
 
-    def check_alarm(self) -> None:
-        """Check the sequential test."""
-        alarm = _mapping(self.header["alarm"], "the alarm")
-        for name in ("threshold", "log_e_value", "largest"):
-            _require(_is_finite(alarm[name]), f"the alarm's {name} is not a finite number")
-        _require(alarm["threshold"] > 0, "the alarm's threshold is not above 0")
-        _require(
-            alarm["largest"] >= max(0.0, alarm["log_e_value"]),
-            "the alarm's largest evidence is less than its last",
-        )
-        _whole(alarm["seed"], "the seed", LARGEST_SEED)
-        _whole(alarm["run"], "run")
-        self._pools("alarm", None, n_scores(self.K) + 1, self._numbers)
-        for name in ("alarm.before", "alarm.since"):
-            self._counts(name, self.K)
 
-    def check_history(self) -> None:
-        """Check the steps that are kept."""
-        times = self.header["times"]
-        _require(type(times) is list, "'times' is no list")
-        for time in times:
-            plain_time(time)
-        n = len(times)
-        _whole(self.params["max_history"], "max_history")
-        _require(n <= self.n_batches, f"the history has {n} steps of {self.n_batches} batches")
-        index = self._array("history.index", "i", (n,))
-        expected = np.arange(self.n_batches - n, self.n_batches)
-        _require(np.array_equal(index, expected), "'history.index' does not count the batches")
-        rows = self._array("history.n_samples", "i", (n,))
-        _require(bool((rows > 0).all()), "'history.n_samples' has a batch without rows")
-        totals = self._counts("history.priors", n, self.K).sum(axis=1)
-        _require(bool((abs(totals - 1) <= SUM_TOLERANCE).all()), "'history.priors' do not sum to 1")
-        self._numbers("history.log_e_value", n)
-        p_values = self._counts("history.p_value", n)
-        _require(bool((p_values <= 1).all()), "'history.p_value' has one above 1")
-        for name in ("alarm", "raised"):
-            self._array(f"history.{name}", "b", (n,))
+def _check_alarm(alarm: Header, arrays: Arrays, n_batches: int) -> None:
+    for name in ("threshold", "log_e_value", "largest"):
+        _require(_is_finite(alarm[name]), f"the alarm's {name} is not a finite number")
+    _require(alarm["threshold"] > 0, "the alarm's threshold is not above 0")
+    _require(
+        alarm["largest"] >= max(0.0, alarm["log_e_value"]),
+        "the alarm's largest evidence is less than its last",
+    )
+    _whole(alarm["seed"], "the seed", LARGEST_SEED)
+    _whole(alarm["run"], "run")
+    _check_pools(arrays, "alarm", n_batches)
 
-    def _pools(
-        self, name: str, n_batches: int | None, width: int, read: Callable[..., Vector]
-    ) -> Vector:
-        seen = int(self._array(f"{name}.n_batches", "i", ()))
-        _require(
-            0 <= seen <= self.n_batches and n_batches in (None, seen),
-            f"'{name}.n_batches' is not the number of batches",
-        )
-        starts = self._array(f"{name}.starts", "i", None)
-        rising = np.diff(starts, prepend=-1) > 0
-        _require(
-            bool(rising.all()) and bool((starts < seen).all()) and (seen == 0 or starts[:1] == [0]),
-            f"'{name}.starts' are not batches in their order",
-        )
-        return read(f"{name}.sums", starts.size, width)
 
-    def _counts(self, name: str, *shape: int | None) -> Vector:
-        """Return numbers of at least 0."""
-        values = self._numbers(name, *shape)
-        _require(bool((values >= 0).all()), f"'{name}' has a number below 0")
-        return values
+def _check_pools(arrays: Arrays, name: str, n_batches: int) -> None:
+    seen, starts = int(arrays[f"{name}.n_batches"]), arrays[f"{name}.starts"]
+    _require(seen <= n_batches, f"'{name}.n_batches' is not the number of batches")
+    rising = bool((np.diff(starts, prepend=-1) > 0).all()) and bool((starts < seen).all())
+    _require(
+        rising and (seen == 0 or starts[:1] == [0]),
+        f"'{name}.starts' are not batches in their order",
+    )
 
-    def _numbers(self, name: str, *shape: int | None) -> Vector:
-        """Return finite numbers, small enough that their sums are finite too."""
-        values = self._array(name, "f", shape)
-        finite = bool((np.abs(values) <= LARGEST).all())
-        _require(finite, f"'{name}' has a number that is too large or not finite")
-        return values
 
-    def _array(self, name: str, kinds: str, shape: tuple[int | None, ...] | None) -> NDArray[Any]:
-        """Return an array of one of the given kinds; None allows any length, or any vector."""
-        array = self.arrays[name]
-        self.looked_at.add(name)
-        wanted = (None,) if shape is None else shape
-        fits = array.ndim == len(wanted) and all(
-            m in (None, n) for n, m in zip(array.shape, wanted, strict=True)
-        )
-        narrow = array.dtype.kind in "fi" and array.dtype.itemsize < 4  # sums would overflow
-        _require(
-            fits and array.dtype.kind in kinds and not narrow,
-            f"'{name}' has the shape {array.shape} and the type {array.dtype}",
-        )
-        return array
+def _check_history(times: list[Any], arrays: Arrays, n_batches: int) -> None:
+    for time in times:
+        plain_time(time)
+    n = len(times)
+    _require(n <= min(n_batches, MAX_HISTORY), f"the history has {n} steps of {n_batches} batches")
+    expected = np.arange(n_batches - n, n_batches)
+    _require(
+        np.array_equal(arrays["history.index"], expected),
+        "'history.index' does not count the batches",
+    )
+    for name in ("history.priors", "history.own_priors"):
+        off = np.abs(arrays[name].sum(axis=1) - 1)
+        _require(bool((off <= SUM_TOLERANCE).all()), f"'{name}' do not sum to 1")
+    _require(bool((arrays["history.p_value"] <= 1).all()), "'history.p_value' has one above 1")
 
 
 def _mapping(value: Any, name: str) -> dict[str, Any]:
     _require(type(value) is dict, f"{name} is not a mapping")
     return dict(value)
-
-
-def _some(counts: Vector, name: str) -> None:
-    """Require a sum above 0 in every row, because rows are divided by their sums."""
-    _require(bool((counts.sum(axis=-1) > 0).all()), f"'{name}' counts nothing")
 
 
 def _whole(value: Any, name: str, most: int = LARGEST) -> int:

@@ -1,9 +1,11 @@
 """MonitorStep: what a monitor knows after a batch; MonitorHistory: all steps, as arrays."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +20,9 @@ Time = str | int | float | None
 """The time of a step as it is kept: dates become ISO text."""
 
 LEAST_P = 1e-300
+
+KINDS = {"index": np.intp, "n_samples": np.intp, "alarm": np.bool_, "raised": np.bool_}
+"""Types of the columns of a history that are not float64."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -34,6 +39,8 @@ class MonitorStep:
         Rows of the batch.
     estimate : PriorEstimate
         The present priors, from this batch and those before it as far as they count.
+    own : PriorEstimate
+        The priors of this batch by its rows alone: noisier, but nothing of the past is in them.
     y_proba : ndarray or None
         The batch's probabilities, adapted to those priors.
     log_e_value : float
@@ -52,6 +59,7 @@ class MonitorStep:
     time: Time
     n_samples: int
     estimate: PriorEstimate
+    own: PriorEstimate
     y_proba: NDArray[Any] | None
     log_e_value: float
     log_threshold: float
@@ -67,20 +75,18 @@ class MonitorStep:
         """The present estimate of the priors, in the order of the classes."""
         return self.estimate.priors
 
+    @property
+    def own_priors(self) -> Vector:
+        """The priors of this batch by its rows alone."""
+        return self.own.priors
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON, without the adapted probabilities."""
-        priors = dict(zip(self.estimate.classes.tolist(), self.priors.tolist(), strict=True))
-        return {
-            "index": self.index,
-            "time": self.time,
-            "n_samples": self.n_samples,
-            "priors": priors,
-            "log_e_value": self.log_e_value,
-            "log_threshold": self.log_threshold,
-            "p_value": self.p_value,
-            "alarm": self.alarm,
-            "raised": self.raised,
-        }
+        names = self.estimate.classes.tolist()
+        named = {name: getattr(self, name) for name in (*Record._fields, "log_threshold")}
+        for name in ("priors", "own_priors"):
+            named[name] = dict(zip(names, named[name].tolist(), strict=True))
+        return named
 
     def __repr__(self) -> str:
         when = f"{self.index}" if self.time is None else f"{self.index}, {self.time}"
@@ -123,23 +129,18 @@ def plain_time(time: Any) -> Time:
     raise ValueError(f"time must be text, a finite number or a date; got {brief(time)}.")
 
 
-@dataclass(frozen=True, eq=False)
-class Record:
+class Record(NamedTuple):
     """What a history keeps of a step: no rows, no solver."""
 
-    index: int
+    index: int  # type: ignore[assignment]
     time: Time
     n_samples: int
     priors: Vector
+    own_priors: Vector
     log_e_value: float
     p_value: float
     alarm: bool
     raised: bool
-
-    @classmethod
-    def of(cls, step: MonitorStep) -> "Record":
-        """Copy the fields from a step."""
-        return cls(**{field.name: getattr(step, field.name) for field in fields(cls)})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -159,7 +160,8 @@ class MonitorHistory:
     time : tuple
         As given to `update`; dates as ISO text.
     n_samples : ndarray of shape (n_steps,)
-    priors : ndarray of shape (n_steps, n_classes)
+    priors, own_priors : ndarray of shape (n_steps, n_classes)
+        Present estimate after each batch, and that of the batch alone.
     log_e_value, p_value : ndarray of shape (n_steps,)
     alarm, raised : ndarray of bool of shape (n_steps,)
         See `MonitorStep`.
@@ -174,6 +176,7 @@ class MonitorHistory:
     time: tuple[Time, ...]
     n_samples: Indices
     priors: Vector
+    own_priors: Vector
     log_e_value: Vector
     p_value: Vector
     alarm: Mask
@@ -183,30 +186,22 @@ class MonitorHistory:
         refuse_nan(self)
 
     @classmethod
-    def of(cls, records: Iterable[Record], **about: Any) -> "MonitorHistory":
+    def of(cls, records: Iterable[Record], **about: Any) -> MonitorHistory:
         """Turn records into arrays."""
-        kept = list(records)
+        columns = zip(*records, strict=True)
+        found: dict[str, Any] = dict.fromkeys(Record._fields, ())
+        found |= zip(Record._fields, columns, strict=False)
         K = about["classes"].size
-        return cls(
-            **about,
-            index=np.array([record.index for record in kept], dtype=np.intp),
-            time=tuple(record.time for record in kept),
-            n_samples=np.array([record.n_samples for record in kept], dtype=np.intp),
-            priors=np.array([record.priors for record in kept]).reshape(-1, K),
-            log_e_value=np.array([record.log_e_value for record in kept], dtype=np.float64),
-            p_value=np.array([record.p_value for record in kept], dtype=np.float64),
-            alarm=np.array([record.alarm for record in kept], dtype=bool),
-            raised=np.array([record.raised for record in kept], dtype=bool),
-        )
+        for name in Record._fields:
+            if name != "time":
+                shape = (-1, K) if "priors" in name else (-1,)
+                found[name] = np.array(found[name], KINDS.get(name, np.float64)).reshape(shape)
+        return cls(**about, **found)
 
     def records(self) -> list[Record]:
         """Return the steps as records again."""
-        columns = (
-            *(self.index.tolist(), self.time, self.n_samples.tolist(), self.priors),
-            *(self.log_e_value.tolist(), self.p_value.tolist()),
-            *(self.alarm.tolist(), self.raised.tolist()),
-        )
-        return [Record(*values) for values in zip(*columns, strict=True)]
+        columns = (getattr(self, name) for name in Record._fields)
+        return list(map(Record._make, zip(*columns, strict=True)))
 
     def __len__(self) -> int:
         return len(self.time)
@@ -219,20 +214,20 @@ class MonitorHistory:
         return total_variation(self.priors, self.source_priors)
 
     def to_frame(self, backend: Backend = "pandas") -> Any:
-        """Return a frame of the named library, one row per step; priors are `prior:<class>`."""
+        """Return a frame of the named library, one row per step.
+
+        Priors are `prior:<class>`, those of the batch alone `own_prior:<class>`.
+        """
         columns: dict[str, Any] = {
-            "index": self.index,
-            "time": list(self.time),
-            "n_samples": self.n_samples,
-            "log_e_value": self.log_e_value,
-            "p_value": self.p_value,
-            "alarm": self.alarm,
-            "raised": self.raised,
+            name: getattr(self, name) for name in Record._fields if "priors" not in name
         }
+        columns["time"] = list(self.time)
         if self.source_priors is not None:
             columns["total_variation"] = self.total_variation
-        names = [f"prior:{name}" for name in self.classes.tolist()]
-        return make_frame(columns | dict(zip(names, self.priors.T, strict=True)), backend)
+        for name, shares in (("prior", self.priors), ("own_prior", self.own_priors)):
+            of_class = [f"{name}:{label}" for label in self.classes.tolist()]
+            columns |= dict(zip(of_class, shares.T, strict=True))
+        return make_frame(columns, backend)
 
     def __repr__(self) -> str:
         raised = self.index[self.raised].tolist()

@@ -87,9 +87,6 @@ class Facts:
         How many target rows to label for intervals of a full width.
     what_if : WhatIf or None
         Of two classes: what any other share would mean.
-    seen_before : dict or None
-        Signs that the model was trained on validation: the share of it decided rightly, and how
-        sure the model should be, and is, of the target.
     """
 
     estimate: PriorEstimate
@@ -113,7 +110,6 @@ class Facts:
     decided: Vector | None = None
     plans: list[dict[str, Any]] = field(default_factory=list)
     what_if: "WhatIf | None" = None
-    seen_before: dict[str, float] | None = None
 
     @property
     def adapts(self) -> bool:
@@ -215,9 +211,7 @@ def gather(
         if target.decided is not None:
             facts.decided = np.bincount(target.decided, minlength=classes.size) / facts.n_target
         else:
-            sure = _count_target(facts, target.values, label_target)
-            if facts.reliability is not None:
-                facts.seen_before = _seen_before(val.values, label_val, sure, estimate)  # type: ignore[union-attr]
+            _count_target(facts, target.values, label_target)
     if label_target is None and estimated:
         facts.plans = plan_labels(
             estimate if facts.decided is None else facts.shown, facts.confusion
@@ -281,27 +275,9 @@ def _count_validation(facts: Facts, val: Predictions, y: Indices) -> None:
     facts.observed = hard.class_frequencies
 
 
-def _seen_before(
-    val: Floats, y: Any, confidence: float, estimate: PriorEstimate
-) -> dict[str, float] | None:
-    """Return signs that the model was trained on validation, if there are any.
-
-    Nearly all of validation is right, and the model is less sure of the target, by five points,
-    than of validation's classes at the target's shares: new rows are harder than known ones.
-    """
-    accuracy, K = float((val.argmax(axis=1) == y).mean()), estimate.classes.size
-    rows = np.bincount(y, minlength=K)
-    sure = np.bincount(y, val.max(axis=1), K) / np.maximum(rows, 1)
-    shares = np.where(rows > 0, estimate.priors, 0.0)
-    expected = float(shares @ sure / max(shares.sum(), 1e-12))
-    if accuracy < 0.98 or expected - confidence < 0.05:
-        return None
-    return {"accuracy": accuracy, "expected": expected, "confidence": confidence}
-
-
 @dataclass(frozen=True)
 class _Routes:
-    """Count a block's rows by decision before and after adapting, and add up their confidence."""
+    """Count a block's rows by decision before and after adapting."""
 
     estimate: PriorEstimate
     goal: Goal
@@ -309,19 +285,15 @@ class _Routes:
     def __call__(self, block: Block, _: slice) -> Any:
         adapted = self.estimate.adapt(Predictions.from_checked(block))
         before, after = self.goal.decide(block), self.goal.decide(adapted)
-        routes = csr_array((np.ones(before.size), (before, after)), shape=(block.shape[1],) * 2)
-        return routes, float(block.max(axis=1).sum(dtype=np.float64))
+        return csr_array((np.ones(before.size), (before, after)), shape=(block.shape[1],) * 2)
 
 
-def _count_target(facts: Facts, rows: Any, label: Indices | None) -> float:
-    """Count what adapting does to the target; return the mean confidence.
-
-    As if adapted, whatever was decided: a reader asks what would change.
-    """
+def _count_target(facts: Facts, rows: Any, label: Indices | None) -> None:
+    """Count what adapting does to the target, whatever was decided: a reader asks what would be."""
     full, K = adapting(facts.estimate), facts.estimate.classes.size
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found, sure = map_reduce(_Routes(full, facts.goal), dense(rows))
+        found = map_reduce(_Routes(full, facts.goal), dense(rows))
     messages = [warning.message for warning in caught]
     kept = [told.n_kept for told in messages if isinstance(told, KeptRowsWarning)]
     facts.warnings += tuple(str(m) for m in messages if not isinstance(m, KeptRowsWarning))
@@ -349,7 +321,6 @@ def _count_target(facts: Facts, rows: Any, label: Indices | None) -> float:
                 score_adapted(full, rows, label, facts.goal.costs),
             )
         facts.truth = np.bincount(label, minlength=K) / label.size
-    return float(sure / rows.shape[0])
 
 
 def plan_labels(estimate: PriorEstimate, confusion: Confusion | None) -> list[dict[str, Any]]:

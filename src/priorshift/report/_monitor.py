@@ -11,7 +11,7 @@ import numpy as np
 from priorshift.adapt import prior_ratio
 from priorshift.estimators import Reference, traits_of
 from priorshift.files import write_text
-from priorshift.monitor import MonitorHistory, PriorMonitor, describe
+from priorshift.monitor import MonitorHistory, PriorMonitor, Record, describe
 from priorshift.plotting import MonitorDisplay
 from priorshift.plotting.style import BLUE, VERMILLION, bare, label_time, positions, thinned_steps
 from priorshift.report._figures import WIDE, draw_svg, report_style
@@ -110,7 +110,7 @@ def render_monitor_report(
         }
     traits = traits_of(history.method)
     papers = (GUIDE, traits.reference, BABY if history.online == "flh-ftl" else None)
-    series = ("index", "n_samples", "priors", "log_e_value", "p_value", "alarm", "raised")
+    series = tuple(name for name in Record._fields if name != "time")
     data = {
         "method": history.method,
         "online": history.online,
@@ -137,6 +137,8 @@ def render_monitor_report(
         steps=steps,
         step_names=[(_name_of(history, record.index), record.index) for record in steps],
         moved_most=[f"{names[k]} {points(change[k])}" for change, k in moved],
+        followed=[record.priors[k] for record, (_, k) in zip(steps, moved, strict=True)],
+        alone=[record.own_priors[k] for record, (_, k) in zip(steps, moved, strict=True)],
         described=[describe(record) for record in steps],
         shifted=history.total_variation[last][::-1],
         ratio=prior_ratio(history.priors[-1], source),

@@ -272,7 +272,7 @@ def judge_checks(facts: Facts) -> dict[str, tuple[str, str]]:
         if found.diagnostics is not None:
             few = found.diagnostics.effective_sample_size < FEW_ROWS
             lights["sample"] = ("care", "Few rows") if few else ("good", "Enough rows")
-            if facts.seen_before is not None:
+            if found.say("seen_before"):
                 lights["sample"] = "poor", "Seen before?"
     if facts.reliability is not None:
         error, off = facts.reliability.error, miscalibrated(facts)

@@ -14,7 +14,8 @@ EM's steps are extrapolated in pairs (SQUAREM, Varadhan and Roland, 2008), never
 likelihood. Where Newton's matrix is too large or its steps do not help, the interior point of
 `_interior_point` takes over; for very many classes it forms no matrix. Many problems at once take
 its steps from the start, with one batch of K x K systems per step; the few that rounding stops
-early are solved alone.
+early are solved alone. Groups may share their rows, such as a confusion matrix, or each have their
+own, such as posteriors (`maximise_by_group`).
 """
 
 from dataclasses import fields
