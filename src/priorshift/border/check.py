@@ -328,7 +328,7 @@ def check_numbers(
 def require_keys(found: Any, names: tuple[str, ...], what: str) -> None:
     """Refuse a mapping that lacks a key, or has one that is unknown."""
     if not isinstance(found, Mapping):
-        raise ValueError(f"{what} must be an object with {', '.join(names)}; got {found!r}.")
+        raise ValueError(f"{what} must be an object with {', '.join(names)}; got {brief(found)}.")
     for title, keys in (
         ("lacks", set(names) - set(found)),
         ("has the unknown", set(found) - set(names)),
@@ -374,7 +374,7 @@ def check_count(value: int, name: str, least: int = 1) -> int:
 def check_level(level: float, name: str = "alpha") -> float:
     """Check a level: above 0 and below 1."""
     if not 0 < check_fraction(level, name) < 1:
-        raise ValueError(f"{name} must be above 0 and below 1; got {level!r}.")
+        raise ValueError(f"{name} must be above 0 and below 1; got {brief(level)}.")
     return float(level)
 
 
@@ -445,7 +445,7 @@ def check_alpha(alpha: Any, n_classes: int) -> Vector:
             f"type {values.dtype}."
         )
     if not (np.isfinite(values) & (values > 0)).all():
-        raise ValueError(f"alpha must be finite and above 0; got {alpha!r}.")
+        raise ValueError(f"alpha must be finite and above 0; got {brief(alpha)}.")
     return np.broadcast_to(values.astype(np.float64), (n_classes,))
 
 
