@@ -884,7 +884,7 @@ def _gather(
     }
     own = estimate.decision
     if own is not None and own["goal"] == goal.name and groups is None:
-        expected = Gain(own["expected_gain"], own["expected_gain_se"])  # one gain, one number
+        expected = Gain(own["full_gain"], own["full_gain_se"])  # one gain, one number
         promises["adapt"] = promises["adapt"]._replace(prior=expected)
     strata = evidence.Strata(evidence.rows_that_differ(goal, target), data.labelled, data.y_target)
     measured, ppi = _measure(data, target, strata, level, goal)
@@ -1285,7 +1285,9 @@ def _facts_of_kind(
     kind = numbers.kind
     if numbers.explained is not None:
         if kind.explained is None:
-            yield fact("nothing_changed", n_val=data.y_val.size, n_target=data.n_target)
+            noticed = test is not None and test.rejected
+            sizes = {"n_val": data.y_val.size, "n_target": data.n_target}
+            yield fact("little_changed" if noticed else "nothing_changed", **sizes)
         else:
             size = {"share": kind.explained, "low": kind.low, "high": kind.high}
             yield fact("explained", **size)
