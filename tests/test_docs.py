@@ -67,3 +67,17 @@ def test_pages_quote_what_commands_print(page, outputs, files):
 def test_there_is_something_to_test():
     assert len(PAGES) >= 9
     assert len(GALLERY) >= 6
+
+
+def test_the_table_of_methods_takes_what_quality_prints():
+    refresh = runpy.run_path(str(ROOT / "docs" / "measured.py"))["refresh"]
+    page = "means over 420 tasks\n| `em` | a | b | c | d | +0.00 |\n| `em-bcts` | a | b | c | d | |"
+    rows = "| em | +1.25 | 3.40 | -6.5 | 0.1 |\n| em-bcts | -2.00 | 1.0 | -9.0 | 0.25 |\n"
+    printed = f"| em | +9.99 | 9.9 | 9.9 |\n\n**All 140 tasks**\n\n{rows}"
+    assert refresh(page, printed).splitlines() == [
+        "means over 140 tasks",
+        "| `em` | a | b | c | d | +1.25, 0.1 |",
+        "| `em-bcts` | a | b | c | d | -2.00, 0.25 |",
+    ]
+    with pytest.raises(ValueError, match="no table of all tasks"):
+        refresh(page, rows)

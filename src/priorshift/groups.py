@@ -511,7 +511,7 @@ def check_pooling(pooling: Any) -> Pooling:
     if not number or not float(pooling) >= 0:
         raise ValueError(
             "pooling must be 'auto', None, or a number of rows, at least 0, that the pooled "
-            f"priors count for; got {pooling!r}."
+            f"priors count for; got {brief(pooling)}."
         )
     return float(pooling)
 
