@@ -146,8 +146,9 @@ bench-clusters: .venv-extras/.stamp ## measure Dask and Spark here, and fit the 
 networks: .venv-extras/.stamp ## train the networks of the reproduction, hours of one processor core (FASHION=, CIFAR= folders, ONLY=)
 	.venv-extras/bin/python -m lab networks $(if $(FASHION),--fashion-mnist $(FASHION)) $(if $(CIFAR),--cifar-10 $(CIFAR)) $(if $(ONLY),--only $(ONLY))
 
-reproduction: .venv/.stamp ## run the paper's tables and applications on stored outputs (../shared/data)
-	$(BIN)/python -m lab reproduction --output reproduction
+reproduction: .venv/.stamp ## run the paper's tables and claims on our own networks; docs/reproduction.md has the other commands
+	$(BIN)/python -m lab reproduction --seeds 3 --experiments tables --only --output reproduction
+	$(BIN)/python -m lab summary reproduction
 	$(BIN)/python -m lab applications
 
 leaderboard: .venv-peers/.stamp ## judge ours beside QuaPy, mlquantify and the usual recipes (EVERY=)
