@@ -13,11 +13,15 @@ def inside(name: str, value: Any) -> AbstractContextManager[Any]:
     return patch(f"priorshift.{name}", value)
 
 
-def only_families(*kept: str) -> AbstractContextManager[Any]:
-    """Let Auto fit these families of maps beside temperatures, and no others."""
-    families = import_module("priorshift.calibration.average")._families
-    few = lambda K: ((name, each) for name, each in families(K) if name in kept)  # noqa: E731
-    return inside("calibration.average._families", few)
+def without(*words: str) -> AbstractContextManager[Any]:
+    """Leave out candidate maps whose names have one of these words; the rest are fitted as ever."""
+    fit = import_module("priorshift.calibration.average")._all_candidates
+
+    def fewer(*given: Any) -> list[Any]:
+        named = [(f"{one.fitted.name},".split(), one) for one in fit(*given)]
+        return [one for name, one in named if not set(words) & {w.strip(",") for w in name}]
+
+    return inside("calibration.average._all_candidates", fewer)
 
 
 def likeliest(_: Any, start: Any, *__: Any) -> tuple[Any, Any, int, bool]:
@@ -33,10 +37,14 @@ def always(*_: Any) -> Any:
 
 VARIANTS: dict[str, AbstractContextManager[Any]] = {
     "Auto": nullcontext(),
-    "temperatures only": only_families(),
-    "temperatures and biases": only_families("bcts"),
-    "no balanced candidates": inside("calibration.average.BALANCED", np.inf),
-    "no matrices above no floor": inside("calibration.average.WEAK_RIDGES", ()),
+    "no temperature with biases": without("bcts"),
+    "no matrices": without("ms"),
+    "no matrices above no floor": without("floor"),
+    "no balanced candidate": inside("calibration.average.BALANCED", np.inf),
+    "no ridge of 100": without("100"),
+    "no ridge of 10": without("10"),
+    "no ridge of 1": without("1"),
+    "no ridge of 0.1": without("0.1"),
     "no shrinkage of shares": inside("estimators.shares._posterior", likeliest),
     "no jackknife: a row counts as one": inside(
         "estimators.shares._jackknife", lambda _, noise: np.zeros_like(noise)
@@ -44,6 +52,10 @@ VARIANTS: dict[str, AbstractContextManager[Any]] = {
     "shares of the population": inside("estimators.shares._realised", lambda _, priors, __: priors),
     "shares from calibrated outputs only": inside("estimators.auto.LEAST_RAW", 1.0),
     "one reading of the shares": inside("estimators.auto.LEAST_SHARE", 1.0),
+    "a gate that overlooks the spread over maps": inside(
+        "estimators.auto._variance", lambda values, _: 0.0 * values[0]
+    ),
+    "in full or not at all": inside("estimators.auto.STRENGTHS", (1.0,)),
     "always adapt": inside("estimators.auto.Auto._judge", always),
 }
 """The first is Auto as it is."""

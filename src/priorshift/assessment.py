@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtrc
 
+from priorshift import evidence
 from priorshift._typing import Indices, Labels, Vector
 from priorshift.adapt import Goal, GoalName
 from priorshift.border import (
@@ -49,41 +50,6 @@ from priorshift.estimators import (
     as_estimator,
 )
 from priorshift.estimators.counts import GIVEN
-from priorshift.evidence import (
-    FEWEST_GROUPS,
-    AssumptionTest,
-    Backtest,
-    Diagnostics,
-    Expected,
-    Explained,
-    ShiftTest,
-    Strata,
-    Target,
-    act_on_target,
-    act_on_validation,
-    amplification,
-    detect_shift,
-    diagnose,
-    draw_rows_to_label,
-    expected_score,
-    explain,
-    fit_mean,
-    hedge_shares,
-    is_shifted,
-    label_information,
-    least_information,
-    measure_gains,
-    measure_shares,
-    promise,
-    read_groups,
-    replay,
-    require_decisions,
-    rows_that_differ,
-    shares_by_history,
-    shares_by_labels,
-    shares_by_reading,
-    ungated,
-)
 from priorshift.exceptions import argument
 from priorshift.text import movers, plain
 from priorshift.verdict import WELL, WORTH, Action, Gain, Kind, Promise, Ruling, Verdict, judge
@@ -177,25 +143,25 @@ class Assessment:
     action: Action
     headline: Headline
     facts: tuple[Fact, ...]
-    gain: Expected
+    gain: evidence.Expected
     estimate: PriorEstimate
-    shift_test: ShiftTest | None
-    assumption_test: AssumptionTest | None
-    diagnostics: Diagnostics | None
+    shift_test: evidence.ShiftTest | None
+    assumption_test: evidence.AssumptionTest | None
+    diagnostics: evidence.Diagnostics | None
     measured: Measured | None
     ppi: PriorEstimate | None
     kind: Kind
     unexplained: float
     calibrated_mean: PriorEstimate | None
     shares_to_report: PriorEstimate
-    backtest: Backtest | None
+    backtest: evidence.Backtest | None
     n_val: int
     n_target: int
     rows_looked_at: int
     warnings: tuple[str, ...] = ()
     goal: Literal["accuracy", "balanced_accuracy", "log_loss", "cost"] = "accuracy"
-    score_before: Expected | None = None
-    score_after: Expected | None = None
+    score_before: evidence.Expected | None = None
+    score_after: evidence.Expected | None = None
     costs: Vector | None = None
     decided_shares: Vector | None = None
     _full: PriorEstimate | None = None
@@ -226,12 +192,12 @@ class Assessment:
         return Goal(self.goal, self.costs, self.costs)
 
     @property
-    def accuracy_before(self) -> Expected | None:
+    def accuracy_before(self) -> evidence.Expected | None:
         """Expected accuracy on the target of predictions as they are."""
         return None if self.diagnostics is None else self.diagnostics.accuracy_before
 
     @property
-    def accuracy_after(self) -> Expected | None:
+    def accuracy_after(self) -> evidence.Expected | None:
         """Expected accuracy on the target after adapting; None for decisions."""
         if self.diagnostics is None or self.decided_shares is not None:
             return None
@@ -278,9 +244,9 @@ class Assessment:
             )
         rows = check_proba(y_proba, tables=True, classes=self.estimate.classes)
         values = whole(ordered(rows, self.estimate.classes).values)
-        target = act_on_target(self._full, self.calibrated_mean, values)
+        target = evidence.act_on_target(self._full, self.calibrated_mean, values)
         goal = self.judged_by.at(self.estimate.priors)
-        return draw_rows_to_label(goal, target, n, random_state)
+        return evidence.draw_rows_to_label(goal, target, n, random_state)
 
     def adapt(self, y_proba: ArrayLike, **options: Any) -> NDArray[Any]:
         """Do what `action` says: adapt predictions, or return them as they are.
@@ -366,9 +332,9 @@ class Measured:
     """
 
     n_labelled: int
-    before: Expected
-    after: Expected
-    gain: Expected
+    before: evidence.Expected
+    after: evidence.Expected
+    gain: evidence.Expected
     expected_before: float | None = None
     p_value: float | None = None
 
@@ -464,7 +430,7 @@ def assess(
     check_level(confidence_level, "confidence_level")
     given = {"source_priors": source_priors, "source_label_priors": source_label_priors}
     if y_pred_val is not None or y_pred_target is not None:
-        require_decisions(y_pred_val, y_pred_target, y_val, y_proba_val, y_proba_target)
+        evidence.require_decisions(y_pred_val, y_pred_target, y_val, y_proba_val, y_proba_target)
         classes, decided, _ = read_decisions(y_pred_val, y_val, classes)  # type: ignore[arg-type]
         y_proba_val = Predictions.from_decisions(decided, classes.size)
         y_proba_target = as_decisions(y_pred_target, classes)
@@ -489,10 +455,10 @@ def assess(
         if data.decided_shares is None:
             rows, labels = data.y_proba_val, data.classes[data.y_val]
             if groups_val is not None:
-                groups, names, in_time = read_groups(
+                groups, names, in_time = evidence.read_groups(
                     groups_val, data.y_val.size, None, argument("groups_val")
                 )
-                past = replay(
+                past = evidence.replay(
                     rows.values,
                     data.y_val,
                     groups,
@@ -504,8 +470,8 @@ def assess(
                     random_state,
                     given,
                 )
-            mean = fit_mean(fitted, rows, labels, groups=groups, **given)
-            if past is not None and past.n_groups < FEWEST_GROUPS:
+            mean = evidence.fit_mean(fitted, rows, labels, groups=groups, **given)
+            if past is not None and past.n_groups < evidence.FEWEST_GROUPS:
                 groups = None  # too few to tell how groups differ: rows count
     found = _weigh(
         data,
@@ -588,7 +554,7 @@ def _weigh(
     *,
     mean: CalibratedMean | None = None,
     groups: Indices | None = None,
-    past: Backtest | None = None,
+    past: evidence.Backtest | None = None,
     assumed: bool = False,
 ) -> Assessment:
     """Gather the evidence about an estimate, rule on it, and say why."""
@@ -600,7 +566,7 @@ def _weigh(
     near = past if past is not None and past.reaches(numbers.moved) else None
     shifted = None if test is None else test.rejected
     ruling = _rule(data, numbers, goal, shifted, near, assumed, obstacle)
-    gain = Expected.of(*ruling.gain, level, (-1.0, 1.0) if goal.in_points else None)
+    gain = evidence.Expected.of(*ruling.gain, level, (-1.0, 1.0) if goal.in_points else None)
     before, after = numbers.before, _score_after(data, numbers, gain.value, goal)
     report = _report(data, numbers, ruling, near, assumed, level)
     if data.decided_shares is not None:
@@ -721,7 +687,7 @@ class Verdicts:
                 self._obstacles.append(_obstacle(data, estimate))
             (obstacle,) = self._obstacles
             with suppress(ValueError):  # too few rows
-                shifted = is_shifted(
+                shifted = evidence.is_shifted(
                     *rows, self.source_label_priors, classes=data.classes, random_state=0
                 )
             return _rule(data, numbers, ACCURACY, shifted, None, False, obstacle).verdict
@@ -843,15 +809,15 @@ class Numbers(NamedTuple):
 
     estimate: PriorEstimate
     mean: PriorEstimate | None
-    explained: Explained | None
+    explained: evidence.Explained | None
     kind: Kind
     promises: dict[Action, Promise]
     """What actions gain by validation and predictions."""
     changed: float
     """Share of the decisions that adapting in full changes."""
-    diagnostics: Diagnostics | None
-    before: Expected | None
-    after: Expected | None
+    diagnostics: evidence.Diagnostics | None
+    before: evidence.Expected | None
+    after: evidence.Expected | None
     """The goal's score by validation, before and after adapting."""
     measured: Measured | None
     gains: dict[Action, Gain] | None
@@ -877,18 +843,18 @@ def _gather(
     groups: Indices | None,
 ) -> Numbers:
     """Work out what actions should gain under either reading, and what labels say of them."""
-    diagnostics: Diagnostics | None = None
+    diagnostics: evidence.Diagnostics | None = None
     missing: tuple[Fact, ...] = ()
     rows = data.y_proba_val, data.classes[data.y_val], data.y_proba_target
     try:
-        diagnostics = diagnose(*rows, estimate, confidence_level=level)
+        diagnostics = evidence.diagnose(*rows, estimate, confidence_level=level)
     except ValueError as error:
         if data.decided_shares is None:  # of decisions, it is about adapting them
             missing = (fact("no_diagnostics", error=str(error)),)
     scores = _scores(data, estimate, level, goal, diagnostics)
     before, after, _ = scores or (None, None, None)
     if fitted is None:
-        nothing = Target(*[data.y_proba_target.values] * 3)
+        nothing = evidence.Target(*[data.y_proba_target.values] * 3)
         measured, ppi = _measure(data, nothing, None, level, goal)
         zero = Gain(0.0, 0.0)
         none = Promise(zero, zero, zero, zero, 0.0)
@@ -899,24 +865,28 @@ def _gather(
     mean = fitted.estimate(data.y_proba_target, level)
     if estimate.decision is not None:
         estimate = replace(estimate, calibration=mean.calibrator)
-    target = act_on_target(estimate, mean, data.y_proba_target.values)
-    validation = act_on_validation(estimate, fitted, data.y_proba_val.values, data.y_val, groups)
-    shares = shares_by_reading(estimate, mean)
+    target = evidence.act_on_target(estimate, mean, data.y_proba_target.values)
+    validation = evidence.act_on_validation(
+        estimate, fitted, data.y_proba_val.values, data.y_val, groups
+    )
+    shares = evidence.shares_by_reading(estimate, mean)
     explained = None
-    ratio = amplification(shares.estimate, shares.mean, shares.before)
+    ratio = evidence.amplification(shares.estimate, shares.mean, shares.before)
     kind = Kind(1.0, 1.0, 1.0, ratio)  # nothing speaks against prior shift
     if data.classes.size <= MOST_CLASSES:
-        explained = explain(validation.y_proba, data.y_val, target.y_proba, shares.before, level)
+        explained = evidence.explain(
+            validation.y_proba, data.y_val, target.y_proba, shares.before, level
+        )
         kind = Kind(explained.value, *(explained.interval or (0.0, 1.0)), ratio)
     promises: dict[Action, Promise] = {
-        "calibrate": promise(goal, validation, target, shares, adapts=False),
-        "adapt": promise(goal, validation, target, shares, adapts=True),
+        "calibrate": evidence.promise(goal, validation, target, shares, adapts=False),
+        "adapt": evidence.promise(goal, validation, target, shares, adapts=True),
     }
     own = estimate.decision
     if own is not None and own["goal"] == goal.name and groups is None:
-        expected = Gain(own["expected_gain"], own["expected_gain_se"])  # one gain, one number
+        expected = Gain(own["full_gain"], own["full_gain_se"])  # one gain, one number
         promises["adapt"] = promises["adapt"]._replace(prior=expected)
-    strata = Strata(rows_that_differ(goal, target), data.labelled, data.y_target)
+    strata = evidence.Strata(evidence.rows_that_differ(goal, target), data.labelled, data.y_target)
     measured, ppi = _measure(data, target, strata, level, goal)
     told = measured is not None and strata.tell
     return Numbers(
@@ -930,8 +900,8 @@ def _gather(
         before,
         after,
         measured,
-        measure_gains(goal, target, strata) if told else None,
-        None if measured is None else measure_shares(target.calibrated, strata),
+        evidence.measure_gains(goal, target, strata) if told else None,
+        None if measured is None else evidence.measure_shares(target.calibrated, strata),
         ppi,
         missing,
     )
@@ -942,8 +912,8 @@ def _scores(
     estimate: PriorEstimate,
     level: float,
     goal: Goal,
-    diagnostics: Diagnostics | None,
-) -> tuple[Expected, Expected, Expected] | None:
+    diagnostics: evidence.Diagnostics | None,
+) -> tuple[evidence.Expected, evidence.Expected, evidence.Expected] | None:
     """Return the goal's score to expect on the target, before and after adapting, and the gain.
 
     Per class as on validation, weighted by the estimated shares; in balanced accuracy all classes
@@ -964,7 +934,7 @@ def _scores(
     shares = seen / seen.sum() if balanced else priors / priors.sum()
     adapted = adapting(estimate).adapt(Predictions.from_checked(rows))
     before, after = (
-        expected_score(goal.scores(y, one), y, shares, noise, level, goal.bounds)
+        evidence.expected_score(goal.scores(y, one), y, shares, noise, level, goal.bounds)
         for one in (rows, adapted)
     )
     if goal.by_decisions:
@@ -972,10 +942,10 @@ def _scores(
     else:
         saved = goal.scores(y, rows) - goal.scores(y, adapted)
     most = max(goal.scale, float(np.abs(saved).max(initial=0.0)))
-    return before, after, expected_score(saved, y, priors, noise, level, (-most, most))
+    return before, after, evidence.expected_score(saved, y, priors, noise, level, (-most, most))
 
 
-def _score_after(data: Data, numbers: Numbers, gain: float, goal: Goal) -> Expected | None:
+def _score_after(data: Data, numbers: Numbers, gain: float, goal: Goal) -> evidence.Expected | None:
     """Return the score before plus the gain by all evidence, with an interval as by validation.
 
     None for decisions, which cannot be adapted.
@@ -987,7 +957,7 @@ def _score_after(data: Data, numbers: Numbers, gain: float, goal: Goal) -> Expec
 
 
 def _measure(
-    data: Data, target: Target, strata: Strata | None, level: float, goal: Goal
+    data: Data, target: evidence.Target, strata: evidence.Strata | None, level: float, goal: Goal
 ) -> tuple[Measured | None, PriorEstimate | None]:
     """Measure the goal on labelled rows of the target, before adapting and after, and the shares.
 
@@ -997,7 +967,7 @@ def _measure(
     if n < 2:
         return None, None
     if strata is None:
-        strata = Strata(np.zeros(len(target.y_proba), bool), data.labelled, y)
+        strata = evidence.Strata(np.zeros(len(target.y_proba), bool), data.labelled, y)
     weight = _chances(strata)
     before, after = (goal.scores(y, one[data.labelled]) for one in (target.y_proba, target.adapted))
     if goal.name == "balanced_accuracy":  # every class that occurs weighs the same
@@ -1006,9 +976,9 @@ def _measure(
         before, after = before * scale, after * scale
     least, most = goal.bounds
 
-    def mean(scores: Vector, low: float, high: float) -> Expected:
+    def mean(scores: Vector, low: float, high: float) -> evidence.Expected:
         value, variance = strata.mean(scores, 0.5)
-        return Expected.of(float(value), float(np.sqrt(variance)), level, (low, high))
+        return evidence.Expected.of(float(value), float(np.sqrt(variance)), level, (low, high))
 
     saved = after - before if goal.in_points else before - after
     gain = mean(saved, least - most, most - least)
@@ -1034,7 +1004,7 @@ def _measure(
     return Measured(n, *bounds, gain, promised, p_value), ppi
 
 
-def _chances(strata: Strata) -> Vector:
+def _chances(strata: evidence.Strata) -> Vector:
     """Return 1 over each label's chance of being asked for; 1 where labels were drawn alike.
 
     Labels drawn at random fall on changed rows as often as rows are changed.
@@ -1082,7 +1052,7 @@ def compare_recall(
 
 def _test(
     data: Data, given: dict[str, Any], seed: Any
-) -> tuple[ShiftTest | None, tuple[Fact, ...]]:
+) -> tuple[evidence.ShiftTest | None, tuple[Fact, ...]]:
     """Test for a shift and for nothing but a shift, where that does not take too long.
 
     Of a side that is too large, a random part is tested.
@@ -1099,7 +1069,7 @@ def _test(
             labels = labels[rows] if at == 0 else labels
     many = sum(side.shape[0] for side in sides) * (K + 10) > MANY_NUMBERS
     try:
-        test = detect_shift(
+        test = evidence.detect_shift(
             sides[0],
             labels,
             sides[1],
@@ -1119,7 +1089,7 @@ def _report(
     data: Data,
     numbers: Numbers,
     ruling: Ruling,
-    past: Backtest | None,
+    past: evidence.Backtest | None,
     assumed: bool,
     level: float,
 ) -> PriorEstimate:
@@ -1136,9 +1106,9 @@ def _report(
         error = estimate.standard_error
         return ppi if error is None or error.mean() > ppi.standard_error.mean() else estimate
     if past is not None and past.gains is not None and not assumed:
-        reading = shares_by_history(estimate, mean, past, level)
+        reading = evidence.shares_by_history(estimate, mean, past, level)
     else:
-        reading = hedge_shares(
+        reading = evidence.hedge_shares(
             estimate,
             mean,
             numbers.kind,
@@ -1149,7 +1119,7 @@ def _report(
         )
     if numbers.shares is None:
         return reading
-    return shares_by_labels(reading, *numbers.shares, level)
+    return evidence.shares_by_labels(reading, *numbers.shares, level)
 
 
 def vaguest_share(estimate: PriorEstimate) -> int | None:
@@ -1168,7 +1138,7 @@ def _rule(
     numbers: Numbers,
     goal: Goal,
     shifted: bool | None,
-    past: Backtest | None,
+    past: evidence.Backtest | None,
     assumed: bool,
     obstacle: Fact | None,
 ) -> Ruling:
@@ -1195,7 +1165,9 @@ def _rule(
     )
 
 
-def _obstacle(data: Data, estimate: PriorEstimate, test: ShiftTest | None = None) -> Fact | None:
+def _obstacle(
+    data: Data, estimate: PriorEstimate, test: evidence.ShiftTest | None = None
+) -> Fact | None:
     """Say why nothing can be judged, if so: inputs that do not fit, or an unknown class."""
     values, y = data.y_proba_val.values, data.y_val
     if data.decided_shares is not None:
@@ -1203,7 +1175,7 @@ def _obstacle(data: Data, estimate: PriorEstimate, test: ShiftTest | None = None
         return found.fact_of_decisions() if found is not None and found.rejected else None
     if (said := order_in_words(values, y, data.classes)) is not None:
         return fact("columns_swapped", text=said)
-    z, least = label_information(values, y), least_information(y.size)
+    z, least = evidence.label_information(values, y), evidence.least_information(y.size)
     if z is not None and z < least:
         if y.size < FEW_ROWS:
             return fact("few_rows", n=y.size, least=FEW_ROWS)
@@ -1219,7 +1191,7 @@ def _unknown_classes(estimate: PriorEstimate) -> list[Any]:
 
 def adapting(estimate: PriorEstimate) -> PriorEstimate:
     """Return an estimate that adapts, whatever it decided."""
-    return ungated(estimate)
+    return evidence.ungated(estimate)
 
 
 def following(
@@ -1240,10 +1212,10 @@ def following(
 def _facts(
     data: Data,
     numbers: Numbers,
-    test: ShiftTest | None,
+    test: evidence.ShiftTest | None,
     report: PriorEstimate,
-    past: Backtest | None,
-    near: Backtest | None,
+    past: evidence.Backtest | None,
+    near: evidence.Backtest | None,
     assumed: bool,
     goal: Goal,
     level: float,
@@ -1264,7 +1236,7 @@ def _facts(
         yield from _facts_of_kind(data, numbers, test, assumed)
         full = numbers.promises["adapt"]
         for name, gain in (("if_prior_shift", full.prior), ("if_covariate_shift", full.covariate)):
-            bounds = asdict(Expected.of(*gain, level))
+            bounds = asdict(evidence.Expected.of(*gain, level))
             yield fact(name, goal=goal.name, **bounds, level=level, changed=numbers.changed)
     if past is not None:
         yield fact("history", text=past.sentence)
@@ -1307,13 +1279,15 @@ def _seen_before(data: Data, priors: Vector) -> Iterator[Fact]:
 
 
 def _facts_of_kind(
-    data: Data, numbers: Numbers, test: ShiftTest | None, assumed: bool
+    data: Data, numbers: Numbers, test: evidence.ShiftTest | None, assumed: bool
 ) -> Iterator[Fact]:
     """Say how much a change of class balance explains, and how far the readings are apart."""
     kind = numbers.kind
     if numbers.explained is not None:
         if kind.explained is None:
-            yield fact("nothing_changed", n_val=data.y_val.size, n_target=data.n_target)
+            noticed = test is not None and test.rejected
+            sizes = {"n_val": data.y_val.size, "n_target": data.n_target}
+            yield fact("little_changed" if noticed else "nothing_changed", **sizes)
         else:
             size = {"share": kind.explained, "low": kind.low, "high": kind.high}
             yield fact("explained", **size)

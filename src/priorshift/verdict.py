@@ -36,7 +36,7 @@ Action = Literal["none", "calibrate", "adapt"]
 """What is done to predictions: "leave" goes with none, "adapt" with calibrate or adapt, "unclear"
 with none or calibrate."""
 
-CAUTION = 1.2
+CAUTION = 1.1
 """Standard errors that a gain by the estimate must exceed."""
 
 MEASURED = 1.1

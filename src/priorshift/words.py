@@ -366,6 +366,8 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     "of all rows.",
     "explained": "A change of class balance explains {share:.0%} of what changed in the "
     "predictions ({low:.0%} to {high:.0%}).",
+    "little_changed": "From {n_val:,} validation rows to {n_target:,} of the target, the change is "
+    "too small to tell how much of it a new class balance explains.",
     "nothing_changed": "From {n_val:,} validation rows to {n_target:,} of the target, the "
     "predictions changed no more than chance does.",
     "assumed": "You say that each class looks as it did. The verdict takes your word for it, "
@@ -385,6 +387,8 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     "cases), so they do not decide.",
     "calibrated_first": "{changed:.0%} of the decisions change; probabilities are calibrated "
     "first.",
+    "half_way": "In full it would be too uncertain: they are adapted half the way, by the square "
+    "root of the ratio of priors.",
     "mismatch": "Note: {text}",
     # what do labels of the target say?
     "measured": _measured,

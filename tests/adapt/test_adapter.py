@@ -358,6 +358,7 @@ def adapters(draw):
     labels = draw(st.sampled_from([texts, st.integers(-(2**63), 2**63 - 1), finite]))
     classes = draw(st.lists(labels, min_size=K, max_size=K, unique_by=(str, lambda label: label)))
     vectors = st.lists(finite, min_size=K, max_size=K).map(np.array)
+    moderate = st.lists(st.floats(-1e100, 1e100), min_size=K, max_size=K).map(np.array)
 
     def priors():
         weights = np.array(draw(st.lists(st.floats(1e-9, 1), min_size=K, max_size=K)))
@@ -376,7 +377,7 @@ def adapters(draw):
         priors(),
         calibration=CalibrationAverage(tuple(maps), weights) if maps else None,
         strength=draw(st.floats(0, 1)),
-        costs=draw(st.none() | st.tuples(*[vectors] * K).map(np.array)),
+        costs=draw(st.none() | st.tuples(*[moderate] * K).map(np.array)),
         provenance=draw(st.dictionaries(texts, notes | st.dictionaries(texts, notes), max_size=3)),
     )
 

@@ -260,7 +260,7 @@ def test_duplicate_classes(classes):
 def test_frames_whose_header_is_not_the_classes():
     est = ps.SCML().fit(pd.DataFrame(VALID, columns=list("abc")), list("abcabc"))
     message = complaint(est.estimate, pd.DataFrame(VALID, columns=list("abd")))
-    assert_says(message, "columns of y_proba", "'d'", "'c'", "rename them")
+    assert_says(message, "y_proba has no column 'c'", "'d'", "Rename the columns")
 
 
 # Labels
@@ -273,7 +273,7 @@ names = np.array(["a", "b", "c"])
     [
         (["a", "b", "c", "z", "a", "z"], ["'z' at position 3", "2 such", "Pass classes= with"]),
         ([0, 1, 2, 0, 1, 2], ["'0' at position 0", "6 such"]),
-        (np.array([0.0, 1, 2, 0, 1, 2]), ["different types", "same names in both"]),
+        (np.array([0.0, 1, 2, 0, 1, 2]), ["'0' at position 0", "6 such"]),
         (["a", "b"], ["2 labels", "6 rows", "one label per row"]),
         ([], ["empty", "at least one label"]),
         (["a", "b", None, "a", None, "c"], ["position 2", "2 missing", "drop these rows"]),

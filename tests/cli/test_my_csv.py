@@ -58,3 +58,10 @@ def test_the_suggestion_is_what_the_guide_says(tmp_path, monkeypatch, refuse):
     write(SHAPES[0], tmp_path)
     line = refuse(1, "assess", "--validation", "validation.csv", "--target", "target.csv")
     assert line.endswith("Did you mean --label-column y_true?")
+
+
+def test_a_column_of_few_values_is_suggested_for_labels(tmp_path, refuse):
+    rows = "".join(f"{i},{i / 37 % 1:.4f},{'yes' if i % 3 else 'no'}\n" for i in range(60))
+    (tmp_path / "val.csv").write_text("txn,score,is_fraud\n" + rows, encoding="utf-8")
+    said = refuse(1, "assess", tmp_path / "val.csv", tmp_path / "val.csv")
+    assert "Did you mean --label-column is_fraud?" in said

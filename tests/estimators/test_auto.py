@@ -240,7 +240,7 @@ def test_the_second_reading_is_scm_m_of_calibrated_outputs_with_shrunk_columns(
     y_proba_val, y_val = simulation.draw(simulation.source_priors, 60, rng)
     y_proba, _ = simulation.draw(TARGET, 500, rng)
     auto = ps.Auto().fit(y_proba_val, y_val, classes=np.arange(K))
-    shares, calibrated = auto._shares(y_proba)
+    shares, calibrated, *_ = auto._read(y_proba)
     outputs, source = auto.calibrate_validation().astype(float), auto._balance.priors
     columns = np.empty((K, K))
     omega = (source / (np.bincount(y_val) / y_val.size))[y_val]
@@ -258,7 +258,7 @@ def test_the_second_reading_is_scm_m_of_calibrated_outputs_with_shrunk_columns(
     found = auto._moments(calibrated)
     np.testing.assert_allclose(found, expected, atol=1e-3)
     monkeypatch.setattr(auto_module, "LEAST_SHARE", 1.0)  # the first reading alone
-    first, _ = auto._shares(y_proba)
+    first = auto._shares(y_proba, calibrated)
     share = first.priors @ (15 / (15 + np.bincount(y_val))) / 2
     np.testing.assert_allclose(
         shares.priors, first.priors + share * (found - first.priors), atol=1e-9
@@ -294,13 +294,32 @@ def test_few_rows_promise_no_more_than_they_can_keep():
     assert np.mean(gains) > 0.015
 
 
-@pytest.mark.parametrize(("gain", "adapts"), [(0.125, True), (0.115, False)])
-def test_the_gain_must_exceed_the_caution_of_assess(simulation, rng, monkeypatch, gain, adapts):
+@pytest.mark.parametrize(
+    ("full", "half", "strength"),
+    [(0.115, 0.2, 1.0), (0.105, 0.115, 0.5), (0.105, 0.1, 0.0), (0.3, 0.1, 1.0)],
+)
+def test_a_gain_must_exceed_the_caution_of_assess(
+    simulation, rng, monkeypatch, full, half, strength
+):
+    """In full, or else half the way; what `adapt` then does is what was judged."""
     y_proba_val, y_val = simulation.draw(simulation.source_priors, 300, rng)
     y_proba, _ = simulation.draw(TARGET, 300, rng)
     auto = ps.Auto().fit(y_proba_val, y_val)
-    monkeypatch.setattr(auto_module, "expected_gain", lambda *_: auto_module.Gain(gain, 0.1, 0.2))
-    assert auto.estimate(y_proba).decision["adapt"] is adapts
+    gains = {1.0: auto_module.Gain(full, 0.1, 0.2), 0.5: auto_module.Gain(half, 0.1, 0.2)}
+    monkeypatch.setattr(auto_module, "expected_gain", lambda *_, strength, **__: gains[strength])
+    shift = auto.estimate(y_proba)
+    decision = shift.decision
+    assert shift.strength == decision["strength"] == strength
+    assert decision["adapt"] is (strength > 0)
+    assert decision["expected_gain"] == (half if strength == 0.5 else full)
+    assert (decision["full_gain"], decision["full_gain_se"]) == (full, 0.1)
+    assert ("half the way" in decision["sentence"]) is (strength == 0.5)
+    assert shift.with_action("adapt").strength == 1
+    if strength:
+        calibrated = shift.with_action("calibrate").adapt(y_proba)
+        adapted = calibrated * shift.ratio**strength
+        adapted /= adapted.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(shift.adapt(y_proba), adapted, atol=1e-9)
 
 
 def test_too_few_samples_change_no_decision(simulation, rng):

@@ -93,7 +93,7 @@ def test_columns_of_a_frame(judged, dtype):
     assert_allclose(found.priors, expected)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ["cm-l", "joint"])  # others have the same counts and bounds
 def test_intervals_cover(method):
     rng, held = np.random.default_rng(5), np.zeros(3)
     truth, n_trials = np.array([0.1, 0.6, 0.3]), 100

@@ -7,6 +7,7 @@ from scipy.stats import norm, t
 
 from priorshift.estimators.auto import (
     MODEL_SAMPLES,
+    Belief,
     Sample,
     Target,
     decide,
@@ -272,6 +273,46 @@ def test_the_gain_is_that_of_fresh_labels(simulation, rng):
     real = (decide(y_proba, TARGET / source) == y).mean() - (y_proba.argmax(axis=1) == y).mean()
     assert gain.mean == pytest.approx(real, abs=3 * gain.standard_error)
     assert 0 < gain.standard_error < 0.02
+
+
+def test_half_the_way_gains_what_fresh_labels_say(simulation, rng):
+    y_proba_val, y_val = simulation.draw(simulation.source_priors, 4000, rng)
+    y_proba, y = simulation.draw(TARGET, 4000, rng)
+    source, target = simulation.source_priors, Target(y_proba, y_proba)
+    sample = Sample(y_proba_val, y_proba_val.argmax(axis=1), y_val, np.ones(y_val.size))
+    half, full = (
+        expected_gain(TARGET, np.zeros((K, K)), source, sample, target, strength=strength)
+        for strength in (0.5, 1.0)
+    )
+    new = decide(y_proba, np.sqrt(TARGET / source))
+    real = (new == y).mean() - (y_proba.argmax(axis=1) == y).mean()
+    assert half.mean == pytest.approx(real, abs=3 * half.standard_error)
+    assert 0 < half.changed < full.changed
+    assert 0 < half.mean < full.mean
+
+
+def test_the_gain_is_as_uncertain_as_maps_differ_in_it():
+    """Rows of no class of validation: the model's account alone counts, by each map's own."""
+    y_proba = np.array([[0.6, 0.4], [0.9, 0.1], [0.2, 0.8]])
+    sample = Sample(y_proba[:0], np.zeros(0, int), np.zeros(0, int), np.ones(0))
+    priors, source, target = np.array([0.25, 0.75]), np.full(2, 0.5), Target(y_proba, y_proba)
+    sharp = y_proba**3 / (y_proba**3).sum(axis=1, keepdims=True)
+    beliefs = [Belief(0.75, priors, y_proba), Belief(0.25, np.array([0.5, 0.5]), sharp)]
+    given = (priors, np.zeros((2, 2)), source, sample, target)
+    alone, alike, apart = (
+        expected_gain(*given, part=target, beliefs=by) for by in ((), beliefs[:1] * 2, beliefs)
+    )
+    assert alone == alike
+    # the first row alone changes, from the first class to the second
+    gains = []
+    for one in beliefs:
+        posterior = one.y_proba * one.priors / source
+        posterior /= posterior.sum(axis=1, keepdims=True)
+        mass = posterior.sum(axis=0)
+        gains.append(one.priors @ (posterior[0] / mass * [-1, 1]))
+    spread = 0.75 * 0.25 * (gains[0] - gains[1]) ** 2
+    assert apart.mean == alone.mean == pytest.approx(gains[0])
+    assert apart.standard_error**2 == pytest.approx(alone.standard_error**2 + spread)
 
 
 def test_weights_are_repeated_rows():

@@ -215,7 +215,7 @@ DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @DTYPES
 @STRENGTHS
 @pytest.mark.parametrize("target", ["dirichlet", "uniform", "sparse"])
-@pytest.mark.parametrize(("K", "n"), [(2, 2000), (2, 20_000), (10, 20_000), (100, 6000)])
+@pytest.mark.parametrize(("K", "n"), [(2, 2000), (10, 10_000), (100, 4500)])
 def test_posteriors_are_certified_in_double_precision(
     posterior_problem, K, n, target, spread, dtype
 ):
@@ -462,6 +462,6 @@ def test_few_classes_take_few_of_newtons_steps(posterior_problem, route, spread,
 def test_the_interior_point_takes_over_where_newtons_steps_fail(
     monkeypatch, posterior_problem, alpha
 ):
-    monkeypatch.setattr(_certified, "held", lambda p, new: p)  # no step gets anywhere
+    monkeypatch.setattr(_certified, "factorise", lambda H, d: np.zeros_like)  # leads nowhere
     problem, plain = posterior_problem(20, 1000, spread=0.5, alpha=alpha)
     check(maximise(problem, tol=1e-6), plain, 1e-6)

@@ -88,7 +88,7 @@ def scipy_maximum(C: np.ndarray, n: np.ndarray, alpha: float) -> float:
 @pytest.mark.parametrize("alpha", [1.0, 3.0])
 @pytest.mark.parametrize("counts", COUNTS)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("K", [2, 10, 40])
+@pytest.mark.parametrize("K", [40])  # 2 and 10 are in test_certified
 def test_mixture_reaches_scipys_maximum(K, kind, counts, alpha):
     rng = np.random.default_rng([K, KINDS.index(kind), COUNTS.index(counts)])
     C = confusion(kind, K, rng)
@@ -127,7 +127,10 @@ SIZES += [(500, "diagonal"), (250, "singular"), (250, "sparse")]
 @pytest.mark.parametrize(
     ("K", "kind", "alpha"),
     # alpha 1 and 2000 classes are in test_certified: there SciPy's maximum takes long
-    [*[(*size, alpha) for size in SIZES for alpha in (1.0, 3.0)], (2000, "diagonal", 3.0)],
+    [
+        *[(*size, 1.0) for size in SIZES],
+        *[(100, "flat", 3.0), (250, "singular", 3.0), (2000, "diagonal", 3.0)],
+    ],
 )
 def test_many_classes_reach_scipys_maximum(K, kind, alpha):
     rng = np.random.default_rng(K)
@@ -142,7 +145,7 @@ def test_many_classes_reach_scipys_maximum(K, kind, alpha):
 @pytest.mark.parametrize("alpha", [1.0, 3.0])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("spread", [0.3, 1.5], ids=["weak", "strong"])
-@pytest.mark.parametrize(("K", "n"), [(2, 3000), (20, 3000), (100, 8000), (300, 5000)])
+@pytest.mark.parametrize(("K", "n"), [(2, 3000), (100, 5000), (300, 4000)])
 def test_posterior_problem_is_certified_in_double_precision(
     simulate, rng, K, n, spread, dtype, alpha
 ):
@@ -161,14 +164,14 @@ def test_posterior_problem_is_certified_in_double_precision(
     gradient = step(solution.value)[1]
     assert gradient.max() - (w.sum() + K * (alpha - 1)) <= 0.01 + 1e-6
     p = np.full(K, 1 / K)
-    for _ in range(100):
+    for _ in range(50):
         p = step(p)[0]
     assert objective(solution.value, rows, w, alpha) >= objective(p, rows, w, alpha) - 0.01
 
 
-@pytest.mark.parametrize("penalty", [1e-4, 2e-3, 0.02, 0.3])
+@pytest.mark.parametrize("penalty", [1e-4, 2e-3, 0.3])
 @pytest.mark.parametrize("kind", ["diagonal", "flat", "singular", "sparse"])
-@pytest.mark.parametrize("K", [2, 10, 60])
+@pytest.mark.parametrize("K", [60])  # fewer are in test_least_squares
 def test_regularised_ratio_reaches_cvxpys_minimum(K, kind, penalty):
     rng = np.random.default_rng([K, KINDS.index(kind)])
     C = confusion(kind, K, rng)

@@ -7,7 +7,6 @@ once: see `Predictions`. Their type follows one rule: see `float_type`.
 
 from priorshift.border.adapted import mark_adapted, warn_if_adapted
 from priorshift.border.check import (
-    HEAD_ROWS,
     SUM_TOLERANCE,
     Predictions,
     as_array,
@@ -36,8 +35,7 @@ from priorshift.border.check import (
     require_keys,
     rounding,
 )
-from priorshift.border.clusters import DaskTable, SparkTable, apply_to
-from priorshift.border.columns import (
+from priorshift.border.classes import (
     NO_PRIOR,
     as_decisions,
     check_classes,
@@ -46,29 +44,34 @@ from priorshift.border.columns import (
     check_source_mass,
     classes_of_labels,
     classes_of_priors,
-    common_classes,
     encode_labels,
-    explain_classes,
-    find_class_columns,
     in_class_order,
     is_named,
     known_labels,
     like_input,
-    match_table,
     order_in_words,
     ordered,
     read_decisions,
     read_labels,
-    say_different,
     settle_classes,
     warn_of_missing_names,
 )
-from priorshift.border.frames import among_others, match_columns, misspelt
+from priorshift.border.clusters import DaskTable, SparkTable, apply_to
+from priorshift.border.columns import (
+    HEAD_ROWS,
+    are_whole,
+    as_text,
+    common_classes,
+    explain_classes,
+    find_class_columns,
+    match_columns,
+    match_table,
+    misspelt,
+    say_different,
+)
 from priorshift.border.join import (
     LABEL_NAMES,
     Columns,
-    are_whole,
-    as_text,
     join_labels,
     read_joined,
 )

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
 from priorshift._typing import NUMBERS, Floats, Indices, Labels, Mask, Vector, float_type
-from priorshift.border.frames import Frame, among_others, class_columns, misspelt
+from priorshift.border.columns import HEAD_ROWS, Frame, among_others, class_columns, misspelt
 from priorshift.border.rows import Block, Rows, Table, as_table, map_reduce, take_rows
 from priorshift.border.sparse import DenseBlocks, SparseBlock, SparseTable, is_sparse
 from priorshift.border.tensors import TensorTable, has_array_api, is_tensor, to_numpy
@@ -29,9 +29,6 @@ SUM_TOLERANCE = 1e-3
 """How far a row of probabilities, or a vector of priors, may sum from 1."""
 
 PERCENT = 100.0
-
-HEAD_ROWS = 1000
-"""Rows that tell whether columns are all classes."""
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
 """Sums of weights that can be squared without overflow or underflow."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from priorshift._typing import Indices, Labels
 from priorshift.border.check import as_labels
+from priorshift.border.columns import as_text
 from priorshift.exceptions import PriorShiftWarning, argument, missing, warn_user
 from priorshift.text import brief, some
 
@@ -27,9 +28,6 @@ LABEL_NAMES = (
 
 EXAMPLES = 3
 """Keys that an error shows."""
-
-LARGEST_WHOLE = 2.0**53
-"""The largest number up to which float64 holds every whole number."""
 
 
 class Columns(NamedTuple):
@@ -183,20 +181,6 @@ def match_rows(keys: Any, others: Any, where: str, elsewhere: str) -> Indices:
         )
     order = np.argsort(present)
     return order[np.searchsorted(present, wanted, sorter=order)]
-
-
-def as_text(labels: np.ndarray[Any, Any]) -> Labels:
-    """Turn labels into text, whole numbers without a point: 2.0 is the class "2"."""
-    if labels.dtype.kind == "f" and are_whole(labels):
-        labels = labels.astype(np.int64)
-    if labels.dtype.kind == "S":
-        return np.char.decode(labels, "utf-8")
-    return labels.astype(str)
-
-
-def are_whole(numbers: np.ndarray[Any, np.dtype[np.floating[Any]]]) -> bool:
-    """Tell whether all floats are whole numbers, small enough to differ from their neighbours."""
-    return bool(np.all(numbers == np.round(numbers)) and np.all(np.abs(numbers) <= LARGEST_WHOLE))
 
 
 def _columns(frame: Any, where: str) -> Columns:

@@ -1,12 +1,16 @@
 r"""Many calibrators, averaged: what Auto adapts, and what each fold left out tells of it.
 
-Candidates are the original outputs, a temperature, either of them brought from equal class
-priors to the source's (as models need that were trained with class weights), and along a path of
-ridges a bias per class and a matrix of slopes (a slope per class where classes are many). Each is
-fitted to all rows and, five times, without a fold. With :math:`\ell_c` the nats of the labels out
-of fold, candidate c has the weight
+Candidates are the original outputs, the same brought from equal class priors to the source's (as
+models need that were trained with class weights), and along a path of ridges a temperature with a
+bias per class, and a matrix of slopes. Each is fitted to all rows and, five times, without a fold.
+With :math:`\ell_c` the nats of the labels out of fold, and :math:`\pi_c` a prior weight, candidate
+c has the weight
 
-.. math:: w_c \propto \exp(-\ell_c).
+.. math:: w_c \propto \pi_c \exp(-\ell_c).
+
+Each of them paid on one half of the pools of the quality tables or on both; a temperature alone, a
+slope per class and stronger ridges paid on neither (`python -m lab quality --ablation` takes
+today's away one by one). Prior weights were chosen on every other pool, in the order of names.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,29 +21,35 @@ import numpy as np
 
 from priorshift._typing import Floats, Indices, Mask, Vector
 from priorshift.border import row_blocks, single_threaded_blas
-from priorshift.calibration.crossfit import along_ridges, by_fold, out_of_fold
+from priorshift.calibration.crossfit import along_ridges, by_fold
 from priorshift.calibration.fitting import Penalty, fit_temperature
 from priorshift.calibration.floors import FLOORS, best_floor, floored_likelihood, map_above
 from priorshift.calibration.likelihood import Family, LabelLikelihood, ScoreMap, rebalance
 from priorshift.calibration.maps import TINY, CalibrationAverage, CalibrationMap
 
-RIDGES = (1e3, 1e2, 1e1, 1e0, 1e-1)
-WEAK_RIDGES = RIDGES[2:]
-"""Penalties on biases, and on slopes in units of the spread of log-probabilities; without a floor
-only weak ones, as strong ones leave a temperature, which needs it."""
+RIDGES = (1e2, 1e1, 1e0, 1e-1)
+"""Penalties on biases, and on slopes in units of the spread of log-probabilities. The first is for
+matrices above a floor alone."""
+
+BIASES, MATRIX = Family("shared", bias=True), Family("matrix", bias=True)
 
 MATRIX_CLASSES = 40
-VECTOR_CLASSES = 400
-"""Most classes for which a matrix of slopes, or a slope per class, is fitted."""
+"""Most classes for which a matrix of slopes is fitted."""
 
 BALANCED = 0.1
 """Source priors whose logarithms differ by no more count as equal."""
 
+FITTED = 1 / 14
+"""Prior weight of each candidate that has parameters; those without share the rest."""
+
 LEAST_WEIGHT = 0.005
 """A candidate of less weight is dropped."""
 
-GTOL, MAX_ITER = 0.05, 50
-"""Largest gradient, in square roots of nats, at which a fit ends, and its most iterations."""
+GTOL, FTOL = 0.05, 1e-6
+MATRIX_GTOL, MATRIX_FTOL = 0.1, 1e-4
+MAX_ITER = 50
+"""Largest gradient, in square roots of nats, and relative step down at which a fit ends, and its
+most iterations. What is left of a matrix then is far below the noise of its nats out of fold."""
 
 
 class Candidate(NamedTuple):
@@ -145,33 +155,31 @@ def _all_candidates(
     def settle(floors: Sequence[Vector]) -> _Setting:
         found = best_floor(y_proba, y, weight, offset, floors, list(biases.values()))
         likelihood = floored_likelihood(y_proba, y, weight, offset, found.floor, scale=found.slope)
-        outside = [likelihood.on([r for r in folds if r is not fold] or [fold]) for fold in folds]
-        return _Setting(likelihood, outside, found.slope, found.floor, biases)
+        return _Setting(likelihood, found.slope, found.floor)
 
     floors = [share * K * label_priors for share in FLOORS]
-    families = list(_families(K))
     setting = settle(floors)
-    candidates = list(_temperatures(setting, folds))
-    candidates += _paths(setting, folds, families, RIDGES, candidates)
-    if setting.floor.any() and "ms" in dict(families):
-        del setting  # its likelihood is as large as validation, and so is the next one
-        setting = settle(floors[:1])
-        candidates += _paths(setting, folds, families[-1:], WEAK_RIDGES, candidates, ", no floor")
+    candidates = []
+    for name, bias in biases.items():
+        same = ScoreMap(np.full(K, 1 / setting.scale), bias)
+        nats = setting.likelihood.value(same)
+        candidates.append(setting.candidate(f"{name}none", same, [same] * len(folds), nats))
+    candidates += _path(setting, folds, "bcts", BIASES, RIDGES[1:], candidates)
+    if 2 < K <= MATRIX_CLASSES:
+        candidates += _path(setting, folds, "ms", MATRIX, RIDGES, candidates)
+        if setting.floor.any():
+            del setting  # its likelihood is as large as validation, and so is the next one
+            setting = settle(floors[:1])
+            candidates += _path(setting, folds, "ms", MATRIX, RIDGES[1:], candidates, ", no floor")
     return candidates
 
 
 class _Setting(NamedTuple):
-    """The likelihood in which slopes are about 1, the scale that made them so, and the floor.
-
-    `outside` is the likelihood without each fold. `biases` take outputs to the source priors: from
-    these, and from equal ones.
-    """
+    """The likelihood in which slopes are about 1, the scale that made them so, and the floor."""
 
     likelihood: LabelLikelihood
-    outside: list[LabelLikelihood]
     scale: float
     floor: Vector
-    biases: dict[str, Vector]
 
     def candidate(
         self, name: str, fitted: ScoreMap, without: Sequence[ScoreMap], nats: float
@@ -180,53 +188,29 @@ class _Setting(NamedTuple):
         above = [map_above(name, at, self.scale, self.floor) for at in (fitted, *without)]
         return Candidate(above[0], tuple(above[1:]), nats)
 
-    def temperatures(self, bias: Vector) -> list[ScoreMap]:
-        """Fit a temperature to all rows, and without each fold."""
-        likelihoods = (self.likelihood, *self.outside)
-        return [fit_temperature(one, bias=bias, prior=1.0, tol=1e-3).map for one in likelihoods]
 
-
-def _temperatures(setting: _Setting, folds: Sequence[slice]) -> Iterator[Candidate]:
-    """Keep the outputs unchanged, or fit a temperature, from either balance."""
-    likelihood, K = setting.likelihood, setting.floor.size
-    for name, bias in setting.biases.items():
-        same = ScoreMap(np.full(K, 1 / setting.scale), bias)
-        yield setting.candidate(f"{name}none", same, [same] * len(folds), likelihood.value(same))
-        fitted, *without = setting.temperatures(bias)
-        nats = out_of_fold(likelihood, without, folds)
-        yield setting.candidate(f"{name}ts", fitted, without, nats)
-
-
-def _paths(
+def _path(
     setting: _Setting,
     folds: Sequence[slice],
-    families: Sequence[tuple[str, Family]],
+    name: str,
+    family: Family,
     ridges: Sequence[float],
     others: Sequence[Candidate],
     suffix: str = "",
 ) -> Iterator[Candidate]:
-    """Fit families along the ridges."""
-    likelihood, K = setting.likelihood, setting.floor.size
-    least = min(other.nats for other in others)
-    spread = _spread(likelihood)
+    """Fit a family along the ridges, from a temperature."""
+    likelihood, spread = setting.likelihood, _spread(setting.likelihood)
     penalties = [Penalty(ridge, ridge * spread, 1.0) for ridge in ridges]
-    start, *starts = setting.temperatures(np.zeros(K))
-    how = {"starts": starts, "gtol": GTOL, "ftol": 1e-6, "max_iter": MAX_ITER}
-    for name, family in families:
-        for found in along_ridges(likelihood, family, start, penalties, folds, least=least, **how):
-            label = f"{name} {found.ridge:g}{suffix}"
-            yield setting.candidate(label, found.fitted, found.folds, found.nats)
-            least = min(least, found.nats)
-
-
-def _families(n_classes: int) -> Iterator[tuple[str, Family]]:
-    yield "bcts", Family("shared", bias=True)
-    if n_classes == 2:
-        return  # more slopes add little to two classes
-    if n_classes <= MATRIX_CLASSES:
-        yield "ms", Family("matrix", bias=True)
-    elif n_classes <= VECTOR_CLASSES:
-        yield "vs", Family("vector", bias=True)
+    parts, matrix = [likelihood], family == MATRIX
+    if matrix:  # which is fitted without each fold by itself
+        parts += [likelihood.on([r for r in folds if r is not fold] or [fold]) for fold in folds]
+    start, *starts = (fit_temperature(part, prior=1.0, tol=1e-3).map for part in parts)
+    gtol, ftol = (MATRIX_GTOL, MATRIX_FTOL) if matrix else (GTOL, FTOL)
+    how = {"starts": starts, "gtol": gtol, "ftol": ftol, "max_iter": MAX_ITER}
+    least = min(other.nats for other in others)
+    for found in along_ridges(likelihood, family, start, penalties, folds, least=least, **how):
+        label = f"{name} {found.ridge:g}{suffix}"
+        yield setting.candidate(label, found.fitted, found.folds, found.nats)
 
 
 def _spread(likelihood: LabelLikelihood) -> float:
@@ -237,9 +221,9 @@ def _spread(likelihood: LabelLikelihood) -> float:
 
 
 def _weights(nats: Vector, plain: Mask) -> Vector:
-    """Return weights of candidates; those without parameters have half of the prior weight."""
-    log_prior = -np.log(np.where(plain, plain.sum(), (~plain).sum()))
-    score = log_prior - nats
+    """Return weights of candidates; those without parameters are `plain`."""
+    rest = (1 - FITTED * (~plain).sum()) / plain.sum()
+    score = np.log(np.where(plain, rest, FITTED)) - nats
     weights = np.exp(score - score.max())
     weights /= weights.sum()
     weights[weights < LEAST_WEIGHT] = 0.0

@@ -112,6 +112,7 @@ def _understand(paths: Sequence[Path], request: options.Request) -> list[Underst
     hidden = None
     if known is None:
         hidden = next((at for at, file in enumerate(opened) if label_hint(file)), None)
+    labelled = hidden if validation is None else validation
     try:
         files, columns = by_class(opened, names_of(known), request)
         columns = columns or common_classes(files)
@@ -120,7 +121,7 @@ def _understand(paths: Sequence[Path], request: options.Request) -> list[Underst
             raise
         raise ValueError(say_no_labels(opened[hidden])) from None
     found = [
-        _understand_file(file, raw, request, known, columns, files, is_target=at != validation)
+        _understand_file(file, raw, request, known, columns, files, is_target=at != labelled)
         for at, (file, raw) in enumerate(zip(files, labels, strict=True))
     ]
     if hidden is None or (len(found) == 1 and not found[hidden].problem):
@@ -198,7 +199,8 @@ def _understand_file(
     stored = [column] if column is not None else file.stored_names(columns) or classes.tolist()
     if raw is None:
         text = np.array([])
-        remarks.append(f"No labels: there is no {file.label_column!r}.{label_hint(file)}")
+        hint = "" if is_target else label_hint(file)
+        remarks.append(f"No labels: there is no {file.label_column!r}.{hint}")
     of_classes = dict(zip(classes.tolist()[-len(stored) :], stored, strict=False))
     shown = problem is None and column is None
     if n_rows is None:

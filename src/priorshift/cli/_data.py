@@ -565,7 +565,7 @@ def by_class(
         views = (ClassView.of(file, None, renormalise=renormalise) for file in opened)
         return tuple(views), chosen
     far = rounding(len(known)) if renormalise and known else SUM_TOLERANCE
-    found = find_class_columns(opened, known, columns, positive, far)
+    found = find_class_columns(opened, known, far, columns, positive)
     if found.remark:
         note(found.remark)
     files = tuple(

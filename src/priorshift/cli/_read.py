@@ -38,7 +38,7 @@ from priorshift.files import PredictionFile
 
 Columns = tuple[str, ...] | None
 
-IN_MEMORY_BYTES = 2**27
+IN_MEMORY_BYTES = 2**29
 """Size of predictions up to which they are read at once: everything is quicker then."""
 
 
@@ -215,19 +215,28 @@ def say_no_labels(file: PredictionFile) -> str:
     )
 
 
+FEW_VALUES = 20
+"""Different values that a column of labels may have in the first rows."""
+
+
 def label_hint(file: PredictionFile) -> str:
-    """Suggest a column of labels: spelt alike, called as labels often are, or full of classes."""
+    """Suggest a column of labels: spelt alike, called as labels often are, or full of classes.
+
+    Else the only column of few different values.
+    """
     lower = {name.lower(): name for name in reversed(file.header)}
     found = get_close_matches(str(file.label_column), file.header, 1)
     found += [lower[name] for name in LABEL_NAMES if name in lower]
-    numeric = list(file.names or ())
+    numeric, few = list(file.names or ()), []
     for name in file.header if file.is_table else ():
-        cells = None if name in numeric or not name else file.vector(name)
+        cells = file.vector(name) if name else None
         classes = () if cells is None else names_of(cells[:HEAD_ROWS])
+        few += [name] if 1 < len(classes) <= FEW_VALUES else []
         with suppress(ValueError):
-            if len(classes) > 1 and match_columns(numeric, classes) is not None:
+            matched = name not in numeric and match_columns(numeric, classes)
+            if len(classes) > 1 and matched:
                 found.append(name)
-    found = [name for name in found if name != file.label_column]
+    found = [name for name in found if name != file.label_column] or few * (len(few) == 1)
     return f" Did you mean --label-column {found[0]}?" if found else ""
 
 

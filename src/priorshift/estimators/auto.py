@@ -8,14 +8,18 @@ gain is
 .. math:: G = \sum_k p_k d_k.
 
 Few samples of a class say little, so 20 more join them, as the target's own posteriors expect them.
-The variance has two parts: that of the differences, and that of the priors. Where validation has
-few rows of the classes it rests on, the priors are read twice, from the likelihood and from the
-moments of calibrated outputs; the gain is as uncertain as these readings contradict each other, and
-as fits without each fold do.
+The variance has three parts: that of the differences, that of the priors, and that of the gains
+that each of the averaged maps would expect. Where validation has few rows of the classes it rests
+on, the priors are read twice, from the likelihood and from the moments of calibrated outputs; the
+gain is as uncertain as these readings contradict each other, and as fits without each fold do.
+
+Where adapting in full is too uncertain, half the way may still help: with the square root of the
+ratio of priors, decisions change less, and rest less on the shares.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
@@ -86,8 +90,13 @@ MOMENTS_TOL = 1e-4
 """Hyper-prior of the second reading, as in MAP and SCM-M: two more rows of each class. And how many
 nats it may be from the best."""
 
+STRENGTHS = (1.0, 0.5)
+"""Powers of the ratio of priors that are tried in turn, until adapting is expected to help."""
+
 JACKKNIFE_ROWS = 5000
-"""Rows of the target that are calibrated again without each fold."""
+MAP_NUMBERS = 1_000_000
+"""Rows of the target that are calibrated again without each fold; numbers of a table of them that
+each of the averaged maps calibrates by itself."""
 
 MOMENTS_SHARE = 0.2
 """Share of an interval's error that belongs to the moments of calibrated outputs."""
@@ -132,6 +141,35 @@ class Target(NamedTuple):
     calibrated: Floats
 
 
+class Belief(NamedTuple):
+    """What one of the averaged maps says of some rows of the target, and its weight."""
+
+    weight: float
+    priors: Vector
+    y_proba: Floats
+
+
+class Reading(NamedTuple):
+    """The target as Auto reads it: shares, calibrated outputs, and some rows by each map."""
+
+    shares: Shares
+    calibrated: Floats
+    sample: Target
+    beliefs: tuple[Belief, ...]
+
+    @property
+    def spread(self) -> Vector:
+        """The variance of shares over maps."""
+        return np.asarray(_variance([one.priors for one in self.beliefs], self.beliefs))
+
+
+def _variance(values: Any, beliefs: Sequence[Belief]) -> Any:
+    """Return the variance of what each map says, by the weights of maps."""
+    weights = [one.weight for one in beliefs]
+    mean = np.average(values, axis=0, weights=weights)
+    return np.average((np.asarray(values) - mean) ** 2, axis=0, weights=weights)
+
+
 def expected_gain(
     priors: Vector,
     noise: Vector,
@@ -139,19 +177,38 @@ def expected_gain(
     sample: Sample,
     target: Target,
     goal: Goal = ACCURACY,
+    *,
+    strength: float = 1.0,
+    part: Target | None = None,
+    beliefs: Sequence[Belief] = (),
 ) -> Gain:
-    """Return what adapting to `priors` gains; `noise` is their covariance."""
-    ratio, goal = prior_ratio(priors, source_priors), goal.at(priors)
+    """Return what adapting to `priors` gains; `noise` is their covariance.
+
+    The ratio of priors is raised to `strength`. `beliefs` are what each of the averaged maps says
+    of a part of the target.
+    """
+    full, goal = prior_ratio(priors, source_priors), goal.at(priors)
+    ratio = full**strength
     K, y, weight = priors.size, sample.y, sample.weight
     difference = _saved(sample, ratio, goal)
-    size = np.bincount(y, weight, K)
-    model = _modelled(target, ratio, goal)
-    n = size + MODEL_SAMPLES
-    d = (np.bincount(y, weight * difference, K) + MODEL_SAMPLES * model.mean) / n
+    saved = np.bincount(y, weight * difference, K)
+    model = _modelled(target, ratio, goal, target.calibrated, full)
+    n = np.bincount(y, weight, K) + MODEL_SAMPLES
+    d = (saved + MODEL_SAMPLES * model.mean) / n
     square = (np.bincount(y, weight * difference**2, K) + MODEL_SAMPLES * model.square) / n
     variance = float((priors**2 * np.maximum(square - d**2, 0.0) / n).sum())
-    if goal.name != "balanced_accuracy":  # in which classes count alike, whatever their shares
+    by_shares = goal.name != "balanced_accuracy"  # in which classes count alike
+    if by_shares:
         variance += float(d @ noise @ d)
+    gains = []
+    for one in beliefs:
+        assert part is not None
+        new = prior_ratio(one.priors, source_priors)
+        account = _modelled(part, ratio, goal, one.y_proba, new).mean
+        shares = one.priors if by_shares else priors
+        gains.append(float(shares @ ((saved + MODEL_SAMPLES * account) / n)))
+    if gains:
+        variance += float(_variance(gains, beliefs))
     return Gain(float(priors @ d), float(np.sqrt(variance)), model.changed)
 
 
@@ -194,7 +251,10 @@ class _Modelled(NamedTuple):
         return log_savings(target.y_proba[rows], _adapted(target.calibrated[rows], self.ratio))
 
 
-def _modelled(target: Target, ratio: Vector, goal: Goal) -> _Modelled:
+def _modelled(
+    target: Target, ratio: Vector, goal: Goal, y_proba: Floats, believed: Vector
+) -> _Modelled:
+    """Expect what `ratio` changes from posteriors: calibrated outputs times the believed ratio."""
     n, K = target.calibrated.shape
     old = decide(target.y_proba, np.ones(K), goal)
     new = decide(target.calibrated, ratio, goal)
@@ -203,9 +263,9 @@ def _modelled(target: Target, ratio: Vector, goal: Goal) -> _Modelled:
     nothing, mean, square, mass = np.zeros((4, K))
     model = _Modelled(nothing, nothing, changed.size / n, ratio, rows, old[rows], new[rows])
     for block in row_blocks(n, K):
-        mass += _adapted(target.calibrated[block], ratio).sum(axis=0)
+        mass += _adapted(y_proba[block], believed).sum(axis=0)
     for part in row_blocks(rows.size, K):
-        adapted = _adapted(target.calibrated[rows[part]], ratio)
+        adapted = _adapted(y_proba[rows[part]], believed)
         saved = model.savings(target, part, goal)
         mean += np.einsum("ij,ij->j", adapted, saved)
         square += np.einsum("ij,ij,ij->j", adapted, saved, saved)
@@ -222,17 +282,17 @@ def _adapted(y_proba: Any, ratio: Vector) -> Vector:
 class Auto(PriorEstimator):
     r"""Calibrate, estimate, and adapt only where that is expected to help.
 
-    1. Outputs are calibrated by an average of maps: as they came, a temperature, a bias per class,
-       and a matrix of slopes (a slope per class above 40 classes), each with several penalties.
-       Weights are their likelihoods out of fold. Without source priors, validation's own class
-       balance is the source's, so a model that was trained with class weights or on resampled
-       data is simply one that needs a bias per class.
+    1. Outputs are calibrated by an average of maps: as they came, a temperature with a bias per
+       class, and up to 40 classes a matrix of slopes, each with several penalties. Weights are
+       their likelihoods out of fold. Without source priors, validation's own class balance is the
+       source's, so a model that was trained with class weights or on resampled data is simply one
+       that needs a bias per class.
     2. The priors are the posterior mean from calibrated outputs, shrunk towards the source priors
        or the uniform ones as far as the evidence supports. Five more fits, each without a fold,
        say how uncertain the calibrator is: the less certain, the less the target's rows count.
     3. Under prior shift the accuracy on each class is the same on validation and target. So the
        gain over no adaptation is known without target labels, with a standard error; predictions
-       are adapted only if it exceeds `caution` standard errors.
+       are adapted only if it exceeds `caution` standard errors, in full or else half the way.
 
     `priors` are the best estimate of the target's class shares, adapted or not. Where Auto does
     not adapt, `adapt` leaves predictions as they are; `with_action` calibrates or adapts them all
@@ -240,7 +300,7 @@ class Auto(PriorEstimator):
 
     Parameters
     ----------
-    caution : float, default=1.2
+    caution : float, default=1.1
         Standard errors by which adapting must be expected to help, as in `assess`.
     cv : int, default=5
         Folds for calibrating validation out of fold.
@@ -372,31 +432,54 @@ class Auto(PriorEstimator):
     def _estimate_within(
         self, y_proba: Rows, dense: Rows, request: IntervalRequest
     ) -> tuple[PriorEstimate, PriorInterval]:
-        known = self._shares(judged_rows(y_proba))
+        known = self._read(judged_rows(y_proba))
         found = self._estimate(y_proba, known)
         return found, self._interval(dense, found, request, known)
 
-    def _estimate(self, y_proba: Rows, known: tuple[Shares, Floats] | None = None) -> PriorEstimate:
+    def _estimate(self, y_proba: Rows, known: Reading | None = None) -> PriorEstimate:
         n_target, y_proba = y_proba.shape[0], judged_rows(y_proba)
-        shares, calibrated = known or self._shares(y_proba)
-        gain = expected_gain(
-            shares.priors,
-            shares.noise + shares.doubt,
-            self._balance.priors,
-            self._sample(),
-            Target(y_proba, calibrated),
-            self._goal,
-        )
-        ruling = self._judge(shares, gain)
-        return self._explained(shares, gain, ruling, (y_proba.shape[0], n_target))
+        read, sample = known or self._read(y_proba), self._sample()
+        gains: dict[float, Gain] = {}
+        for strength in STRENGTHS:
+            gains[strength] = expected_gain(
+                read.shares.priors,
+                read.shares.noise + read.shares.doubt,
+                self._balance.priors,
+                sample,
+                Target(y_proba, read.calibrated),
+                self._goal,
+                strength=strength,
+                part=read.sample,
+                beliefs=read.beliefs,
+            )
+            if self._ruling(read.shares, gains[strength]).action == "adapt":
+                break
+        else:
+            strength = 1.0
+        ruling = self._judge(read.shares, gains[strength])
+        return self._explained(read.shares, gains, strength, ruling, (y_proba.shape[0], n_target))
 
-    def _shares(self, y_proba: Floats) -> tuple[Shares, Floats]:
-        """Estimate shares from calibrated outputs and, as far as these are right, raw ones."""
-        source, calibration = self._balance.priors, self._calibration
-        calibrated = np.empty(y_proba.shape, np.float32)
+    def _read(self, y_proba: Floats) -> Reading:
+        """Estimate shares from calibrated outputs, and what each map would say by itself."""
+        average, calibrated = self._calibration.average, np.empty(y_proba.shape, np.float32)
         for rows in row_blocks(*y_proba.shape):
             block = y_proba[rows].astype(np.float32, copy=False)
-            calibrated[rows] = calibration.average.apply(block)
+            calibrated[rows] = average.apply(block)
+        shares = self._shares(y_proba, calibrated)
+        n, K = y_proba.shape
+        some = sample_rows(y_proba, min(n, JACKKNIFE_ROWS, max(1, MAP_NUMBERS // K)))
+        some = some.astype(np.float32)
+        part = Target(some, average.apply(some))
+        beliefs = []
+        for weight, one in zip(average.weights, average.maps, strict=True):
+            by_map = one.apply(some)
+            priors = likeliest_shares(by_map, self._balance.priors, shares.priors)
+            beliefs.append(Belief(weight, priors, by_map))
+        return Reading(shares, calibrated, part, tuple(beliefs))
+
+    def _shares(self, y_proba: Floats, calibrated: Floats) -> Shares:
+        """Estimate shares from calibrated outputs and, as far as these are right, raw ones."""
+        source, calibration = self._balance.priors, self._calibration
         some = sample_rows(y_proba, min(y_proba.shape[0], JACKKNIFE_ROWS)).astype(np.float32)
         shares = estimate_shares(
             calibrated, source, (without.apply(some) for without in calibration.folds)
@@ -415,7 +498,7 @@ class Auto(PriorEstimator):
             saw_all = bool(self.confusion_.seen.all())
             other = self._moments(calibrated) if saw_all else shares.priors
             shares = shares.contradicted(other, share)
-        return shares, calibrated
+        return shares
 
     def _moments(self, calibrated: Floats) -> Vector:
         """Estimate shares by the mean calibrated outputs, of classes and target, as SCM-M does."""
@@ -451,7 +534,7 @@ class Auto(PriorEstimator):
         y_proba: Rows,
         found: PriorEstimate,
         request: IntervalRequest,
-        known: tuple[Shares, Floats] | None = None,
+        known: Reading | None = None,
     ) -> PriorInterval:
         """Bound shares by all that is uncertain about them, or by moments if these say more.
 
@@ -463,18 +546,17 @@ class Auto(PriorEstimator):
         if request.method == "bayesian":
             raise ValueError("Auto has no Bayesian interval; use CM-M or SCM-M for a posterior.")
         looked_at = judged_rows(y_proba)
-        shares, calibrated = known or self._shares(looked_at)
-        spread = self._spread_of_maps(looked_at, shares.priors)
+        shares, calibrated, *_ = known = known or self._read(looked_at)
         sizes = looked_at.shape[0], len(self._calibration.folds)
         if not self.confusion_.seen.all():  # moments cannot tell of a class without labels
-            return share_interval(found.priors, shares, spread, None, *sizes, request)
+            return share_interval(found.priors, shares, known.spread, None, *sizes, request)
         votes = self._votes(calibrated)
         error = 1 - request.confidence_level
         ours, theirs = (
             replace(request, confidence_level=1 - share * error)
             for share in (1 - MOMENTS_SHARE, MOMENTS_SHARE)
         )
-        bounds = share_interval(found.priors, shares, spread, votes, *sizes, ours)
+        bounds = share_interval(found.priors, shares, known.spread, votes, *sizes, ours)
         return bounds.narrower(votes.interval(found.priors, theirs))
 
     def _votes(self, calibrated: Floats) -> Votes:
@@ -494,16 +576,6 @@ class Auto(PriorEstimator):
             sample_weight=weight[calibration.order],
         )
 
-    def _spread_of_maps(self, y_proba: Floats, start: Vector) -> Vector:
-        """Return the variance of shares over the maps that are averaged."""
-        some = sample_rows(y_proba, min(y_proba.shape[0], JACKKNIFE_ROWS)).astype(np.float32)
-        average = self._calibration.average
-        found = [
-            likeliest_shares(one.apply(some), self._balance.priors, start) for one in average.maps
-        ]
-        mean = np.average(found, axis=0, weights=average.weights)
-        return np.asarray(np.average((found - mean) ** 2, axis=0, weights=average.weights))
-
     def _soft_decisions(self) -> tuple[SCML, CalibrationAverage]:
         """Return SCM-L fitted on calibrated outputs, and what calibrates them, to solve groups."""
         calibration, (_, labels, weight) = self._calibration, self._rows()
@@ -516,11 +588,15 @@ class Auto(PriorEstimator):
         )
         return soft, calibration.average
 
-    def _judge(self, shares: Shares, gain: Gain) -> Ruling:
-        """Rule whether to adapt; warn of a class that nothing is known of."""
+    def _ruling(self, shares: Shares, gain: Gain) -> Ruling:
+        """Rule whether to adapt."""
         expected = GainToJudge(gain.mean, gain.standard_error)
         moved, worth = self._moved(shares), WORTH * self._goal.scale
-        ruling = judge_gain(expected, shifted=moved, caution=self.caution, worth=worth)
+        return judge_gain(expected, shifted=moved, caution=self.caution, worth=worth)
+
+    def _judge(self, shares: Shares, gain: Gain) -> Ruling:
+        """Rule whether to adapt; warn of a class that nothing is known of."""
+        ruling = self._ruling(shares, gain)
         unknown = self._unknown_classes()
         if ruling.action != "adapt" or not unknown:
             return ruling
@@ -530,7 +606,7 @@ class Auto(PriorEstimator):
             f"are left alone. Give {argument('source_priors')}.",
             PriorShiftWarning,
         )
-        return judge_gain(expected, shifted=True, obstacle="unknown_class")
+        return judge_gain(ruling.gain, shifted=True, obstacle="unknown_class")
 
     def _moved(self, shares: Shares) -> bool:
         """Tell whether shares differ from the source's beyond noise, all classes together."""
@@ -544,9 +620,15 @@ class Auto(PriorEstimator):
         return [] if given else self.classes_[~self.confusion_.seen].tolist()
 
     def _explained(
-        self, shares: Shares, gain: Gain, ruling: Ruling, rows: tuple[int, int]
+        self,
+        shares: Shares,
+        gains: dict[float, Gain],
+        strength: float,
+        ruling: Ruling,
+        rows: tuple[int, int],
     ) -> PriorEstimate:
         """Return the estimate with what was decided; `rows` looked at, and of the target."""
+        gain = gains[strength]
         status: Status = "stationary" if shares.converged else "not_converged"
         solution = Solution(shares.priors, status, None, shares.n_iter)
         unseen = tuple(self.classes_[~self.confusion_.seen].tolist())
@@ -563,6 +645,8 @@ class Auto(PriorEstimator):
         told = [str(said)]
         if adapts:
             told.append(say(fact("calibrated_first", changed=gain.changed)))
+        if adapts and strength < 1:
+            told.append(say(fact("half_way")))
         if self._mismatch is not None:
             told.append(say(fact("mismatch", text=self._mismatch)))
         if rows[0] < rows[1]:
@@ -573,6 +657,9 @@ class Auto(PriorEstimator):
             "unknown_classes": unknown,
             "expected_gain": float(gain.mean),
             "expected_gain_se": float(gain.standard_error),
+            "strength": strength if adapts else 0.0,
+            "full_gain": float(gains[1.0].mean),
+            "full_gain_se": float(gains[1.0].standard_error),
             "changed_decisions": float(gain.changed),
             "calibration": average.name if adapts else "none",
             "calibration_weights": weights if adapts else {},
@@ -583,13 +670,14 @@ class Auto(PriorEstimator):
             "goal": self._goal.name,
             "sentence": " ".join(told),
         }
-        return replace(
+        found = replace(
             result,
             source_priors_from=self._balance.words,
             calibration=average,
             decision=decision,
             cautions=(*result.cautions, *self._thin_validation()),
         ).with_action(ruling.action)
+        return replace(found, strength=strength) if adapts else found
 
     def _thin_validation(self) -> tuple[str, ...]:
         """Say that validation is too small for what is derived from it, where it is."""

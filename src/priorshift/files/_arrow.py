@@ -16,7 +16,14 @@ from priorshift.border import LockFree, Rows, row_slices
 from priorshift.exceptions import missing
 from priorshift.files import _base
 from priorshift.files._arrow_rows import ArrowRows, ColumnTable, ParquetRows, StreamRows, stacked
-from priorshift.files._base import ADAPTED, Copy, PredictionFile, order_of, require_distinct
+from priorshift.files._base import (
+    ADAPTED,
+    Copy,
+    PredictionFile,
+    order_of,
+    require_distinct,
+    stack,
+)
 
 Write = Callable[[Any], None]
 """Writes a record batch."""
@@ -65,8 +72,7 @@ class ArrowTable(PredictionFile):
     def values(self, names: Sequence[str] | None) -> Floats:
         """Read the predictions."""
         wanted = self._wanted(names)
-        blocks = [_matrix(batch, wanted) for batch in self._batches(wanted)]
-        return np.concatenate(blocks) if blocks else np.empty((0, len(wanted)))
+        return stack((_matrix(batch, wanted) for batch in self._batches(wanted)), len(wanted))
 
     def rows(self, names: Sequence[str] | None = None) -> Rows:
         """Return the predictions as a table that decodes a few rows at a time."""

@@ -3,12 +3,13 @@
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
+import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._typing import Floats
@@ -238,6 +239,17 @@ class Copy:
     def written(self, n_rows: int, parts: tuple[tuple[int, int], ...] = ()) -> None:
         """Record that the first `n_rows` are written."""
         self.partial.save(lambda: Mark(n_rows, self.stream.tell(), parts), self.keep)
+
+
+def stack(blocks: Iterable[Floats], n_columns: int) -> Floats:
+    """Join blocks of rows, which are not held beside the result: it grows in place."""
+    found: Floats = np.empty((0, n_columns))
+    for block in blocks:
+        n = len(found)
+        found = found if n else found.astype(block.dtype)
+        found.resize((n + len(block), n_columns), refcheck=False)
+        found[n:] = block
+    return found
 
 
 def order_of(wanted: Sequence[str], present: Sequence[str], where: str) -> list[int]:

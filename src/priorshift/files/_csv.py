@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from priorshift._typing import Floats
 from priorshift.border import LockFree
 from priorshift.files import _base
-from priorshift.files._base import Copy, PredictionFile, order_of, require_distinct
+from priorshift.files._base import Copy, PredictionFile, order_of, require_distinct, stack
 from priorshift.files._csv_arrow import GIVE_UP, read_text, to_csv, to_numbers, to_rows
 from priorshift.text import csv_cells, is_safe_csv
 
@@ -102,12 +102,8 @@ class CsvFile(PredictionFile):
     def values(self, names: Sequence[str] | None) -> Floats:
         """Read the predictions."""
         columns = order_of(names or self.names, self.header, self.where)
-        found = np.empty((0, len(columns)))
-        for block in self._parts(columns):
-            numbers, n = self._numbers(block, columns), len(found)
-            found.resize((n + len(numbers), len(columns)), refcheck=False)  # without a copy
-            found[n:] = numbers
-        return found
+        blocks = (self._numbers(block, columns) for block in self._parts(columns))
+        return stack(blocks, len(columns))
 
     def head(self, n_rows: int, names: Sequence[str] | None = None) -> Floats:
         """Read the first rows."""

@@ -13,43 +13,16 @@ from priorshift.files._base import Copy, PredictionFile, order_of
 
 
 @dataclass(frozen=True)
-class ClassView(PredictionFile):
-    """A file whose columns are called by their classes.
-
-    Everything else (labels, other columns, how it is written) is that of the file.
-
-    Attributes
-    ----------
-    file : PredictionFile
-    columns : mapping from class to column, or None
-        None leaves the columns as the file has them.
-    binary : pair of str or None
-        The negative and the positive class, if the only column holds the probability of the latter.
-    renormalise : bool
-        Whether rows are divided by their sums.
-    """
+class FileView(PredictionFile):
+    """A file read in another way; what a view does not say of itself is what the file says."""
 
     file: PredictionFile = None  # type: ignore[assignment]
-    columns: Mapping[str, str] | None = None
-    binary: tuple[str, str] | None = None
-    renormalise: bool = False
 
     @classmethod
-    def of(
-        cls,
-        file: PredictionFile,
-        columns: Mapping[str, str] | None = None,
-        *,
-        binary: tuple[str, str] | None = None,
-        renormalise: bool = False,
-    ) -> PredictionFile:
-        """Return a file as it is meant: itself, if that changes nothing."""
-        if columns is not None and dict(columns) == {name: name for name in file.names or ()}:
-            columns = None
-        if columns is None and binary is None and not renormalise:
-            return file
-        about = (file.path, file.label_column, file.kind, file.title, file.ignored, file.bounded)
-        return cls(*about, file, columns, binary, renormalise)
+    def around(cls, file: PredictionFile, *about: Any) -> PredictionFile:
+        """Return a view of a file."""
+        common = (file.path, file.label_column, file.kind, file.title, file.ignored, file.bounded)
+        return cls(*common, file, *about)
 
     @property
     def is_table(self) -> bool:
@@ -64,14 +37,12 @@ class ClassView(PredictionFile):
     @property
     def names(self) -> tuple[str, ...] | None:
         """The classes."""
-        if self.binary is not None:
-            return self.binary
-        return self.file.names if self.columns is None else tuple(self.columns)
+        return self.file.names
 
     @property
     def single(self) -> bool:
-        """Whether there is still a class missing."""
-        return self.binary is None and self.file.single
+        """Whether there is one column of predictions only."""
+        return self.file.single
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -98,20 +69,9 @@ class ClassView(PredictionFile):
         """Whether `rewrite` can continue what an earlier run began."""
         return self.file.resumable
 
-    def values(self, names: Sequence[str] | None) -> Floats:
-        """Read the predictions, one column per class."""
-        return self._function(names)(self.file.values(self.stored_names(names)))
-
-    def rows(self, names: Sequence[str] | None = None) -> Rows:
-        """Return the predictions as the file does, in blocks where it can."""
-        rows, function = self.file.rows(self.stored_names(names)), self._function(names)
-        if function.changes_nothing:
-            return rows
-        return map_blocks(function, rows, rows.shape[1] if self.binary is None else 2)
-
-    def head(self, n_rows: int, names: Sequence[str] | None = None) -> Floats:
-        """Read the predictions of the first rows only."""
-        return self._function(names)(self.file.head(n_rows, self.stored_names(names)))
+    def stored_names(self, names: Sequence[str] | None) -> Sequence[str] | None:
+        """Return what the file itself calls the columns of some classes."""
+        return self.file.stored_names(names)
 
     def labels(self) -> NDArray[Any] | None:
         """Read the labels."""
@@ -128,6 +88,71 @@ class ClassView(PredictionFile):
     def place(self, row: int) -> str:
         """Name a row as a reader of the file finds it."""
         return self.file.place(row)
+
+
+@dataclass(frozen=True)
+class ClassView(FileView):
+    """A file whose columns are called by their classes.
+
+    Everything else (labels, other columns, how it is written) is that of the file.
+
+    Attributes
+    ----------
+    file : PredictionFile
+    columns : mapping from class to column, or None
+        None leaves the columns as the file has them.
+    binary : pair of str or None
+        The negative and the positive class, if the only column holds the probability of the latter.
+    renormalise : bool
+        Whether rows are divided by their sums.
+    """
+
+    columns: Mapping[str, str] | None = None
+    binary: tuple[str, str] | None = None
+    renormalise: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        file: PredictionFile,
+        columns: Mapping[str, str] | None = None,
+        *,
+        binary: tuple[str, str] | None = None,
+        renormalise: bool = False,
+    ) -> PredictionFile:
+        """Return a file as it is meant: itself, if that changes nothing."""
+        if columns is not None and dict(columns) == {name: name for name in file.names or ()}:
+            columns = None
+        if columns is None and binary is None and not renormalise:
+            return file
+        return cls.around(file, columns, binary, renormalise)
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The classes."""
+        if self.binary is not None:
+            return self.binary
+        return self.file.names if self.columns is None else tuple(self.columns)
+
+    @property
+    def single(self) -> bool:
+        """Whether there is still a class missing."""
+        return self.binary is None and self.file.single
+
+    def values(self, names: Sequence[str] | None) -> Floats:
+        """Read the predictions, one column per class."""
+        return self._function(names)(self.file.values(self.stored_names(names)))
+
+    def rows(self, names: Sequence[str] | None = None) -> Rows:
+        """Return the predictions as the file does, in blocks where it can."""
+        rows, function = self.file.rows(self.stored_names(names)), self._function(names)
+        if function.changes_nothing:
+            return rows
+        return map_blocks(function, rows, rows.shape[1] if self.binary is None else 2)
+
+    def head(self, n_rows: int, names: Sequence[str] | None = None) -> Floats:
+        """Read the predictions of the first rows only."""
+        return self._function(names)(self.file.head(n_rows, self.stored_names(names)))
 
     def _rewrite(self, copy: Copy) -> None:
         around = _Around(self._function(copy.names), copy.function)
@@ -190,7 +215,7 @@ class _Around:
 
 
 @dataclass(frozen=True)
-class KeptRows(PredictionFile):
+class KeptRows(FileView):
     """A file without some of its rows, in memory; a copy with new predictions has all of them.
 
     Attributes
@@ -199,7 +224,6 @@ class KeptRows(PredictionFile):
     kept : ndarray of bool, of shape (n_rows of the file,)
     """
 
-    file: PredictionFile = None  # type: ignore[assignment]
     kept: Mask = None  # type: ignore[assignment]
 
     @classmethod
@@ -207,47 +231,7 @@ class KeptRows(PredictionFile):
         """Return a file without the rows that are not kept: itself, if all are."""
         if kept.all():
             return file
-        about = (file.path, file.label_column, file.kind, file.title, file.ignored, file.bounded)
-        return cls(*about, file, kept)
-
-    @property
-    def is_table(self) -> bool:
-        """Whether columns have names."""
-        return self.file.is_table
-
-    @property
-    def header(self) -> Sequence[str]:
-        """Names of all columns, as the file has them."""
-        return self.file.header
-
-    @property
-    def names(self) -> tuple[str, ...] | None:
-        """The classes."""
-        return self.file.names
-
-    @property
-    def single(self) -> bool:
-        """Whether there is one column of predictions only."""
-        return self.file.single
-
-    @property
-    def delimiter(self) -> str:
-        """What separates the cells of CSV."""
-        return getattr(self.file, "delimiter", ",")
-
-    @property
-    def decimal_comma(self) -> bool:
-        """Whether the numbers of CSV have a decimal comma."""
-        return getattr(self.file, "decimal_comma", False)
-
-    @property
-    def resumable(self) -> bool:
-        """Whether `rewrite` can continue what an earlier run began."""
-        return self.file.resumable
-
-    def stored_names(self, names: Sequence[str] | None) -> Sequence[str] | None:
-        """Return what the file itself calls the columns of some classes."""
-        return self.file.stored_names(names)
+        return cls.around(file, kept)
 
     def values(self, names: Sequence[str] | None) -> Floats:
         """Read the predictions of the rows that are kept."""

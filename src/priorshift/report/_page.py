@@ -246,7 +246,12 @@ def judge_checks(facts: Facts) -> dict[str, tuple[str, str]]:
         else:
             lights["shift"] = "care", "Too few rows"
         if facts.decided is not None:
+            fit = found.assumption_test
             lights["assumption"] = "unknown", "Cannot tell"
+            if fit is not None and fit.p_value is not None:
+                lights["assumption"] = (
+                    ("poor", "Drifted") if fit.rejected else ("good", "As before")
+                )
         elif found.explained is None:
             known = bool(found.say("nothing_changed"))
             lights["assumption"] = ("good", "No change") if known else ("unknown", "Not measured")

@@ -1,0 +1,602 @@
+"""The classes: their names and order, the labels that are known, decisions, and class priors."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
+
+from priorshift._typing import NUMBERS, Floats, Indices, Labels, Mask, Vector
+from priorshift.border.check import (
+    SUM_TOLERANCE,
+    Predictions,
+    as_array,
+    as_float,
+    as_labels,
+    as_mapping,
+    is_missing,
+    require_unique,
+)
+from priorshift.border.columns import NEGATIVE_NAMES, POSITIVE_NAMES, as_text
+from priorshift.border.rows import Block, Rows, Table, map_reduce
+from priorshift.border.sparse import SparseTable
+from priorshift.exceptions import PriorShiftWarning, argument, warn_user
+from priorshift.text import brief, some
+
+NO_PRIOR = 1e-30
+"""A prior up to this counts as 0: dividing by it would be meaningless."""
+
+LEAST_BESIDE_REST = 1e-10
+"""Smallest source prior for rows that spread a rest: listed scores are stored as differences."""
+
+FAR_HIGHER, SURE = 0.2, 4.0
+"""Another order of columns is worth a warning if it raises accuracy and mean recall by the first,
+and accuracy by so many standard errors too."""
+
+FEW_ROWS, FEW_PER_CLASS = 500, 5
+"""Rows that show, in most cases, that no other order of columns can be far better."""
+
+ORDER_ROWS, MOST_ORDERED = 20_000, 1000
+"""Rows that are used to find another order, and classes up to which that is quick."""
+
+NEGLIGIBLE_MASS = 1e-6
+"""A predicted probability up to this does not contradict a source prior of 0."""
+
+MISSING_NUMBER = -1
+
+
+def settle_classes(
+    predictions: Predictions,
+    labels: Labels | None = None,
+    classes: ArrayLike | None = None,
+    positive_class: Any = None,
+) -> Labels:
+    """Name the columns: by `classes`, otherwise by a frame's header, otherwise by the labels.
+
+    Without `classes` or a header, the sorted labels name the columns if there are exactly K of
+    them; otherwise integer labels stand for columns 0..K-1.
+    """
+    n_columns = predictions.values.shape[1]
+    if positive_class is not None:
+        return _binary_classes(predictions, labels, classes, positive_class)
+    if classes is not None:
+        return check_classes(classes, n_columns)
+    if predictions.names is not None and not are_positions(predictions.names):
+        return np.asarray(predictions.names)
+    if labels is None:
+        return np.arange(n_columns)
+    found = np.unique(labels)
+    if predictions.binary and not set(found.tolist()) <= {0, 1} and found.tolist() != [-1, 1]:
+        raise ValueError(
+            "y_proba is 1-D and the labels do not say which class it is the probability of; pass "
+            "classes=[negative, positive] (fit also accepts positive_class=)."
+        )
+    if found.size == n_columns:
+        return found
+    if found.dtype.kind in "iub" and found.size and found[0] >= 0 and found[-1] < n_columns:
+        return np.arange(n_columns)
+    raise ValueError(
+        f"y has {found.size} distinct labels but y_proba has {n_columns} columns, so the columns "
+        "cannot be named; pass classes= in the order of the columns."
+    )
+
+
+def check_classes(classes: ArrayLike, n_columns: int) -> Labels:
+    """Check the names of the columns: as many as columns, each once."""
+    named = as_labels(classes, "classes")
+    if named.size != n_columns:
+        raise ValueError(
+            f"classes has {named.size} entries but y_proba has {n_columns} columns; name every "
+            "column once, in order."
+        )
+    require_unique(named.tolist(), "classes")
+    return named
+
+
+def classes_of_priors(priors: Any, classes: ArrayLike | None = None) -> Labels:
+    """Name the classes if there are only priors: by `classes`, otherwise by sorted keys."""
+    priors = as_mapping(priors)
+    if isinstance(priors, Real):  # the prior of the positive class
+        return check_classes(np.arange(2) if classes is None else classes, 2)
+    if not isinstance(priors, Mapping) and as_array(priors, "source_priors").ndim != 1:
+        raise ValueError(
+            f"source_priors must be a vector or a mapping, one prior per class; got {priors!r}."
+        )
+    if classes is None:
+        classes = np.unique(list(priors)) if isinstance(priors, Mapping) else np.arange(len(priors))
+    return check_classes(classes, len(priors))
+
+
+def classes_of_labels(labels: Labels, classes: ArrayLike | None = None) -> Labels:
+    """Name the classes if there are only labels: by `classes`, otherwise sorted."""
+    if classes is None:
+        return np.unique(labels)
+    named = read_labels(classes, name="classes")
+    require_unique(named.tolist(), "classes")
+    return named
+
+
+def read_decisions(
+    y_pred: ArrayLike, y: ArrayLike | None = None, classes: ArrayLike | None = None
+) -> tuple[Labels, Indices, Indices | None]:
+    """Read decisions, and labels if there are any; return classes and both as positions in them.
+
+    Without `classes`, the sorted decisions and labels name the classes.
+
+    Examples
+    --------
+    >>> read_decisions(["good", "bad", "good"], ["good", "good", "bad"])
+    (array(['bad', 'good'], dtype='<U4'), array([1, 0, 1]), array([1, 1, 0]))
+    """
+    decided = read_labels(y_pred, name="y_pred")
+    labels = None if y is None else as_labels(y, "y")
+    if labels is not None and labels.size != decided.size:
+        raise ValueError(
+            f"y has {labels.size} labels but y_pred has {decided.size} decisions; give one of "
+            "each per row."
+        )
+    if classes is None:
+        both = [decided] if labels is None else [decided, labels]
+        if len({each.dtype.kind == "U" for each in both}) == 2:
+            raise ValueError(
+                f"y_pred and y have different types (y_pred: {some(decided[:3].tolist())}; y: "
+                f"{some(both[1][:3].tolist())}); use the same names in both."
+            )
+        names = np.unique(np.concatenate(both))
+    else:
+        names = classes_of_labels(decided, classes)
+    if names.size < 2:
+        raise ValueError(
+            f"y_pred and y know one class only ({some(names.tolist())}); name all classes with "
+            "classes=."
+        )
+    found = encode_labels(decided, names, "y_pred")
+    return names, found, None if labels is None else encode_labels(labels, names)
+
+
+def as_decisions(y_pred: Any, classes: Labels) -> Predictions:
+    """Read decisions for `classes` as rows that can go wherever predictions go.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> as_decisions(["b", "a"], np.array(["a", "b"])).decided
+    array([1, 0])
+    """
+    _, decided, _ = read_decisions(y_pred, classes=classes)
+    return Predictions.from_decisions(decided, classes.size)
+
+
+def in_class_order(predictions: Predictions, classes: Labels, name: str = "y_proba") -> Any:
+    """Return the values of `ordered`: an array or a table."""
+    return ordered(predictions, classes, name).values
+
+
+def ordered(predictions: Predictions, classes: Labels, name: str = "y_proba") -> Predictions:
+    """Return predictions with columns in the order of `classes`, matched by name where possible."""
+    values, names = predictions.values, predictions.names
+    if values.shape[1] != classes.size:
+        raise ValueError(
+            f"{name} has {values.shape[1]} columns but there are {classes.size} classes "
+            f"({some(classes.tolist())}); give one column per class."
+        )
+    if names is None or list(names) == classes.tolist():
+        return predictions
+    at = {str(column): i for i, column in enumerate(names)}
+    same = set(at) == {str(label) for label in classes.tolist()}
+    if are_positions(names):
+        if same:
+            raise ValueError(
+                f"the columns of {name} are numbered 0..{classes.size - 1} but the classes are in "
+                f"the order {some(classes.tolist())}: are these names or positions? Name the "
+                "columns, or pass a plain array in class order."
+            )
+        return predictions
+    if not same:
+        wanted = [str(label) for label in classes.tolist()]
+        missing = [label for label in wanted if label not in at]
+        close = get_close_matches(missing[0], [column for column in at if column not in wanted], 1)
+        hint = f"Did you mean {close[0]!r}? Rename it" if close else "Rename the columns"
+        raise ValueError(
+            f"{name} has no column {some(missing)}; it has {some(list(at))}, which are not the "
+            f"classes. {hint}, or pass a plain array whose columns are in class order."
+        )
+    order = [at[str(label)] for label in classes.tolist()]
+    if order == list(range(len(order))):
+        return predictions
+    values = values.columns(order) if isinstance(values, Table) else values[:, order]
+    return replace(predictions, values=values, names=tuple(classes.tolist()))
+
+
+def like_input(predictions: Predictions, adapted: Any, classes: Labels) -> Any:
+    """Return new probabilities, whose columns are `classes`, in the kind and order of the input.
+
+    A frame gets them in its own columns, and keeps its index and all other columns; for 1-D input
+    it is the positive class's column.
+    """
+    frame, names = predictions.frame, predictions.names
+    if predictions.binary:
+        adapted = adapted[:, 1].copy() if isinstance(adapted, np.ndarray) else adapted[:, 1]
+    if frame is None:
+        return adapted
+    at = {str(label): i for i, label in enumerate(classes.tolist())}
+    if names is not None and at.keys() == set(map(str, names)):
+        adapted = adapted[:, [at[str(column)] for column in names]]
+    return frame.with_numbers(adapted)
+
+
+def read_labels(y: ArrayLike, n_samples: int | None = None, name: str = "y") -> Labels:
+    """Read labels as a 1-D array, one per row of the predictions if there are any."""
+    labels = as_labels(y, name)
+    if labels.size == 0:
+        raise ValueError(f"{name} is empty; give at least one label.")
+    if n_samples is not None and labels.size != n_samples:
+        raise ValueError(
+            f"{name} has {labels.size} labels but there are {n_samples} rows of predictions; give "
+            "one label per row."
+        )
+    return labels
+
+
+def encode_labels(labels: Labels, classes: Labels, name: str = "y") -> Indices:
+    """Turn labels into indices of `classes`."""
+    if classes.dtype.kind == "U" and labels.dtype.kind in "iubf":
+        labels = as_text(labels)  # a table's header is text even where its labels are numbers
+    if (classes.dtype.kind == "U") != (labels.dtype.kind == "U"):
+        raise ValueError(
+            f"{name} and classes have different types ({name}: {some(labels[:3].tolist())}; "
+            f"classes: {some(classes.tolist())}); use the same names in both."
+        )
+    order = np.argsort(classes)
+    nearest = np.searchsorted(classes, labels, sorter=order).clip(max=classes.size - 1)
+    indices = order[nearest]
+    unknown = np.flatnonzero(classes[indices] != labels)
+    if unknown.size:
+        raise ValueError(
+            f"{name} has a label outside classes: {brief(labels[unknown[0]].item())} at position "
+            f"{unknown[0]} ({unknown.size} such labels); classes are {some(classes.tolist())}. "
+            "Pass classes= with every label, in the order of the columns."
+        )
+    return indices.astype(np.intp, copy=False)
+
+
+def _binary_classes(
+    predictions: Predictions, labels: Labels | None, classes: Any, positive_class: Any
+) -> Labels:
+    """Order two classes as [negative, positive]."""
+    if not predictions.binary:
+        raise ValueError("positive_class is for 1-D y_proba; name matrix columns with classes=.")
+    known = labels if classes is None else check_classes(classes, 2)
+    others = [] if known is None else [c for c in np.unique(known).tolist() if c != positive_class]
+    if len(others) != 1:
+        raise ValueError(
+            f"positive_class={brief(positive_class)} leaves {len(others)} other classes "
+            f"({some(others)}) where one is needed; pass classes=[negative, positive]."
+        )
+    return np.asarray([others[0], positive_class])
+
+
+def are_positions(names: tuple[Any, ...]) -> bool:
+    """Tell whether a header is the 0..K-1 that pandas gives columns without names."""
+    return list(map(repr, names)) == list(map(repr, range(len(names))))
+
+
+def check_indices(y: ArrayLike, n_samples: int, n_classes: int) -> Indices:
+    """Check labels that are column numbers already."""
+    index = read_labels(y, n_samples)
+    if index.dtype.kind not in "iu":
+        raise ValueError(f"y must hold column numbers 0..{n_classes - 1}; got {index.dtype}.")
+    bad = np.flatnonzero((index < 0) | (index >= n_classes))
+    if bad.size:
+        raise ValueError(
+            f"y must hold column numbers 0..{n_classes - 1}; got {index[bad[0]]} at position "
+            f"{bad[0]} ({bad.size} such labels)."
+        )
+    return index.astype(np.intp, copy=False)
+
+
+def check_priors(priors: Any, classes: Labels, name: str) -> Vector:
+    """Check class priors: an array in class order, or a mapping from class to prior.
+
+    A pandas Series counts as a mapping, because `value_counts` sorts by frequency. Of two classes,
+    one number is the prior of the positive class, the last of `classes`.
+    """
+    priors = as_mapping(priors, name)
+    if isinstance(priors, Real) and not isinstance(priors, bool | np.bool_):
+        priors = _both_priors(as_float(priors), classes, name)
+    if isinstance(priors, Mapping):
+        priors = _from_mapping(priors, classes, name)
+    values = as_array(priors, name)
+    if values.dtype.kind not in NUMBERS or values.ndim != 1 or values.size != classes.size:
+        raise ValueError(
+            f"{name} must be {classes.size} numbers, one per class ({some(classes.tolist())}); got "
+            f"an array of shape {values.shape} and type {values.dtype}."
+        )
+    values = values.astype(np.float64)
+    bad = np.flatnonzero(~np.isfinite(values) | (values < 0))
+    if bad.size:
+        raise ValueError(
+            f"{name} must be finite and at least 0; got {values[bad[0]]} for class "
+            f"{brief(classes[bad[0]].item())} (position {bad[0]})."
+        )
+    with np.errstate(over="ignore"):
+        total = values.sum()
+    if abs(total - 1) > SUM_TOLERANCE:
+        raise ValueError(
+            f"{name} must sum to 1 (tolerance {SUM_TOLERANCE}) but sums to {total:.6g}; if these "
+            "are counts, divide them by their sum."
+        )
+    values[values <= NO_PRIOR] = 0
+    return values / values.sum()
+
+
+def _both_priors(prior: float, classes: Labels, name: str) -> list[float]:
+    """Return the priors of two classes, given that of the positive one, which comes last."""
+    names = classes.tolist()
+    if classes.size != 2:
+        raise ValueError(
+            f"{name} is a single number ({prior:g}), the prior of the positive class of two, but "
+            f"there are {classes.size} classes ({some(names)}); give one prior per class."
+        )
+    first, last = (str(each).strip().lower() for each in names)
+    numbers = classes.dtype.kind in "iufb"
+    if names[0] > names[1] if numbers else first in POSITIVE_NAMES and last in NEGATIVE_NAMES:
+        raise ValueError(
+            f"{name} is a single number ({prior:g}), the prior of the positive class, which should "
+            f"come last, but the classes are in the order {some(names)}; say which is which: "
+            f"{{{brief(names[0])}: ..., {brief(names[1])}: ...}}."
+        )
+    if not 0 <= prior <= 1:
+        raise ValueError(
+            f"{name} is a single number, the prior of the positive class ({brief(names[1])}); it "
+            f"must be in [0, 1], but is {prior:g}."
+        )
+    return [1 - prior, prior]
+
+
+def check_source_mass(
+    source_priors: Vector,
+    outputs: Rows,
+    classes: Labels,
+    *,
+    from_logits: bool = False,
+    origin: str = "given",
+) -> None:
+    """Refuse a source prior of 0 for a class that the classifier predicts.
+
+    `origin` says in words where the source priors come from, if they were not given.
+    """
+    if isinstance(outputs, SparseTable) and not outputs.exact:
+        _require_room_for_rest(source_priors, outputs.whole.trend, classes)
+    absent = np.flatnonzero(source_priors <= NO_PRIOR)
+    if not absent.size:
+        return
+    largest = _largest_mass(outputs, absent, from_logits)
+    if largest.max() > NEGLIGIBLE_MASS:
+        at = int(np.argmax(largest))
+        k = absent[at]
+        where = f"class {brief(classes[k].item())} (position {k}), yet y_proba gives it up to"
+        if origin == "given":
+            raise ValueError(
+                f"{argument('source_priors')} is 0 for {where} {largest[at]:.3g}; a classifier "
+                "cannot predict a class it was never trained on. Give the class its share of the "
+                "training data."
+            )
+        raise ValueError(
+            f"the source prior ({origin}) is 0 for {where} {largest[at]:.3g}: validation does not "
+            "show how often the classifier predicts it where it was trained. Pass "
+            f"{argument('source_priors', 'source_priors=')} with the class's share of the training "
+            "data, or validate on rows for which the classifier predicts the class."
+        )
+
+
+def _require_room_for_rest(source_priors: Vector, trend: Floats | None, classes: Labels) -> None:
+    """Refuse source priors that rounding would lose in what sparse rows spread.
+
+    Rows that were adapted spread their rest unevenly: by the trend.
+    """
+    present, room = source_priors > NO_PRIOR, source_priors
+    if trend is not None:
+        even = np.divide(
+            source_priors,
+            trend,
+            out=np.full_like(source_priors, np.inf),
+            where=present & (trend > 0),
+        )
+        room = np.minimum(source_priors, even / even.max(where=np.isfinite(even), initial=NO_PRIOR))
+    tiny = np.flatnonzero(present & (room < LEAST_BESIDE_REST))
+    if tiny.size:
+        raise ValueError(
+            f"source_priors is {source_priors[tiny[0]]:.3g} for class "
+            f"{brief(classes[tiny[0]].item())} (position {tiny[0]}), which rounding loses in what "
+            "rows of a TopK spread over the classes that they do not list; pass an array "
+            "(toarray()), rest='drop', or larger source priors."
+        )
+
+
+def _from_mapping(priors: Mapping[Any, Any], classes: Labels, name: str) -> list[Any]:
+    by_name = {str(label): value for label, value in priors.items()}
+    wanted = [str(label) for label in classes.tolist()]
+    if set(by_name) != set(wanted):
+        raise ValueError(
+            f"{name} names the classes {some(list(priors))} but the classes are "
+            f"{some(classes.tolist())}; give each class its prior."
+        )
+    return [by_name[label] for label in wanted]
+
+
+def _largest_mass(outputs: Rows, columns: Indices, from_logits: bool) -> Vector:
+    """Return the largest probability in each of the columns, in one pass."""
+    found = map_reduce(_LargestMass(columns, from_logits), outputs)
+    return np.max(found, axis=0)
+
+
+@dataclass(frozen=True)
+class _LargestMass:
+    """Returns the largest probability of some columns in a block."""
+
+    columns: Indices
+    from_logits: bool
+
+    def __call__(self, block: Block, rows: slice) -> list[Vector]:  # noqa: ARG002
+        if self.from_logits:
+            with np.errstate(over="ignore"):  # logits further apart than floats reach
+                block = softmax(block.astype(np.float64), axis=1)
+        block = block[:, self.columns]
+        largest = block.max(axis=0)
+        return [largest if isinstance(largest, np.ndarray) else largest.toarray().ravel()]
+
+
+def known_labels(
+    y_target: Any, classes: Labels, n: int, unlabelled: Any = None
+) -> tuple[Indices, Indices]:
+    """Return which rows have a label, and these labels as positions in `classes`.
+
+    None and NaN mean that the label is unknown, and so does -1 unless it is a class; `unlabelled`
+    names something else that means it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from priorshift.border import known_labels
+    >>> known_labels([None, "b", "a"], np.array(["a", "b"]), 3)
+    (array([1, 2]), array([1, 0]))
+    >>> known_labels([-1, 1, 0], np.array([0, 1]), 3)
+    (array([1, 2]), array([1, 0]))
+    """
+    nothing = np.zeros(0, dtype=np.intp)
+    if y_target is None:
+        return nothing, nothing
+    labels = _as_objects(y_target)
+    if labels.shape != (n,):
+        raise ValueError(
+            f"y_target has shape {labels.shape} but there are {n} rows of predictions; "
+            "give one entry per row, and None where the label is unknown."
+        )
+    rows = np.flatnonzero(_is_known(labels, classes, unlabelled))
+    if not rows.size:
+        return nothing, nothing
+    known = read_labels(labels[rows], name="the labelled part of y_target")
+    if known.dtype.kind == "f" and classes.dtype.kind in "iu" and (known % 1 == 0).all():
+        known = known.astype(np.int64)  # a column with NaN holds its whole numbers as floats
+    return rows, encode_labels(known, classes, "the labelled part of y_target")
+
+
+def _is_known(labels: NDArray[np.object_], classes: Labels, unlabelled: Any) -> Mask:
+    if unlabelled is not None:
+        return np.fromiter((label != unlabelled for label in labels), bool, labels.size)
+    known = ~np.fromiter((is_missing(label) for label in labels), bool, labels.size)
+    if classes.dtype.kind in "iuf" and MISSING_NUMBER not in classes.tolist():
+        known &= np.fromiter((_differs(label) for label in labels), bool, labels.size)
+    return known
+
+
+def _differs(label: Any) -> bool:
+    return isinstance(label, str) or is_missing(label) or label != MISSING_NUMBER
+
+
+def _as_objects(y_target: Any) -> NDArray[np.object_]:
+    """Return labels as Python objects, so that None and NaN survive next to strings."""
+    values = y_target.to_numpy() if hasattr(y_target, "to_numpy") else y_target
+    return as_array(values, "y_target", object)
+
+
+# Guards: columns that are probably in another order than the classes
+
+
+def order_in_words(values: Any, y: Indices | None, classes: Labels) -> str | None:
+    """Say in which order the columns seem to be, if validation's accuracy is far higher then.
+
+    In most cases, a few rows rule that out. Otherwise the order is found on half of each class's
+    rows and judged on the rest, so that chance finds none. Both accuracy and mean recall must
+    rise: where a model prefers one class, accuracy alone may rise.
+    """
+    if y is None or not isinstance(values, np.ndarray) or classes.size > MOST_ORDERED or y.size < 2:
+        return None
+    few = max(FEW_ROWS, FEW_PER_CLASS * classes.size)
+    if not _could_gain(*_decisions(values, y, few), classes.size):
+        return None
+    truth, decided = _decisions(values, y, ORDER_ROWS)
+    order = _better_order(truth, decided, classes.size)
+    if order is None:
+        return None
+    before, after = ((decided == truth).mean(), (decided == order[truth]).mean())
+    names = classes[np.argsort(order)].tolist()
+    return (
+        "the columns seem to be in another order than the classes: accuracy on validation is "
+        f"{before:.0%}, but {after:.0%} if the columns were {some(names)}. Check classes= and the "
+        "header."
+    )
+
+
+def _decisions(values: Floats, y: Indices, n_rows: int) -> tuple[Indices, Indices]:
+    """Return labels and decisions, of rows spread over all of them where there are too many."""
+    if y.size <= n_rows:
+        return y, values.argmax(axis=1)
+    rows = np.arange(n_rows) * (y.size - 1) // (n_rows - 1)
+    return y[rows], values[rows].argmax(axis=1)
+
+
+def _could_gain(truth: Indices, decided: Indices, n_classes: int) -> bool:
+    """Tell whether another order of columns could be far better.
+
+    No order gains more than giving each class the column that is decided for most often.
+    """
+    n_right = np.count_nonzero(decided == truth)
+    least = n_right + FAR_HIGHER * truth.size
+    if least > truth.size:
+        return False
+    return bool(_confusion(truth, decided, n_classes).max(axis=1).sum() >= least)
+
+
+def _confusion(truth: Indices, decided: Indices, n_classes: int) -> Indices:
+    counts = np.bincount(truth * n_classes + decided, minlength=n_classes**2)
+    return counts.reshape(n_classes, n_classes)
+
+
+def _better_order(truth: Indices, decided: Indices, n_classes: int) -> Indices | None:
+    """Return the column of each class under which decisions are right far more often, if any."""
+    from scipy.optimize import linear_sum_assignment  # heavy, and rarely needed
+
+    by_class = np.argsort(truth, kind="stable")  # so that both halves have each class
+    first, second = (
+        _confusion(truth[half], decided[half], n_classes)
+        for half in (by_class[::2], by_class[1::2])
+    )
+    recall = first / np.maximum(first.sum(axis=1, keepdims=True), 1)
+    # classes without rows keep their columns where they can
+    order: Indices = linear_sum_assignment(recall + 1e-9 * np.eye(n_classes), maximize=True)[1]
+    n, each = second.sum(axis=1), np.arange(n_classes)
+    gain = second[each, order] - second[each, each]
+    moved = np.where(order == each, 0, second[each, order] + second[each, each]).sum()
+    sure = gain.sum() > SURE * np.sqrt(moved) and gain.sum() >= FAR_HIGHER * n.sum()
+    balanced = (gain[n > 0] / n[n > 0]).mean() >= FAR_HIGHER if n.any() else False
+    return order if sure and balanced else None
+
+
+def is_named(y_proba: Any) -> bool:
+    """Tell whether predictions are a frame with names, rather than numbers, for its columns."""
+    if isinstance(y_proba, Predictions):
+        return y_proba.frame is not None and not are_positions(y_proba.names or ())
+    if isinstance(y_proba, np.ndarray | list | tuple | Table) or hasattr(y_proba, "collect"):
+        return False  # a lazy frame, which has to be collected, is refused where it is read
+    # Arrow's `columns` are the data
+    names = getattr(y_proba, "column_names", getattr(y_proba, "columns", None))
+    return names is not None and not callable(names) and not are_positions(tuple(names))
+
+
+def warn_of_missing_names(given: Any, classes: Labels, name: str) -> None:
+    """Warn of an array after a fit on a frame, as scikit-learn does: its order cannot be checked.
+
+    `given` is the input as it came; predictions that were checked before have been warned of.
+    """
+    if isinstance(given, np.ndarray | list | tuple) and np.ndim(given[:1]) == 2:
+        warn_user(
+            f"{name} has no column names, but a frame came before it; its columns are taken to be "
+            f"in the order {some(classes.tolist())}. Pass a frame to match them by name.",
+            PriorShiftWarning,
+        )
