@@ -214,13 +214,13 @@ class Features:
         """Compute the functions, validation first."""
         rows = np.concatenate([samples.y_proba_val, samples.y_proba_target], dtype=np.float64)
         n, K = samples.n_val, rows.shape[1]
-        predicted = rows.argmax(axis=1)
-        ordered = np.partition(rows, K - 2, axis=1)
-        top, second, rest = (
-            ordered[:, -1].round(MOST_DECIMALS),
-            ordered[:, -2],
-            ordered[:, :-1].sum(axis=1),
-        )
+        predicted, at_row = rows.argmax(axis=1), np.arange(len(rows))
+        largest = rows[at_row, predicted]
+        rest = np.maximum(rows.sum(axis=1) - largest, 0.0)
+        rows[at_row, predicted] = -1.0
+        second = rows.max(axis=1)
+        rows[at_row, predicted] = largest
+        top = largest.round(MOST_DECIMALS)
         # rounded, so that equal values are equal in every precision; nothing is left next to 1
         runner_up = np.divide(
             second, rest, out=np.ones_like(rest), where=(top < 1) & (rest > 0)

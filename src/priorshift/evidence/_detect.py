@@ -38,7 +38,7 @@ from priorshift.evidence._deviations import (
     draw_permutations,
     p_value,
 )
-from priorshift.evidence._results import AssumptionTest, ShiftTest
+from priorshift.evidence._results import ShiftTest
 from priorshift.evidence._samples import (
     Samples,
     at_one_precision,
@@ -145,6 +145,10 @@ def detect_shift(
     if effect:
         priors, distance, interval = estimate_effect(samples, decision, deviations, alpha, rng)
         interval = interval if chance <= alpha else (0.0, interval[1])
+    found = None
+    if assumption:  # with fewer resamples where the level allows
+        enough = max(N_RESAMPLES, int(np.ceil(1 / alpha)))
+        found = assumption_of(samples, alpha, min(n_resamples, enough), rng, rounded)
     return ShiftTest(
         statistic=deviations.statistic,
         p_value=chance,
@@ -163,7 +167,7 @@ def detect_shift(
         classes=samples.classes,
         source_label_priors=null,
         priors=priors,
-        assumption=_check(samples, alpha, n_resamples, rng, rounded) if assumption else None,
+        assumption=found,
         notes=notes + rounded + _repeats(samples),
     )
 
@@ -217,18 +221,6 @@ def _drawn(
     if permute:
         return draw_permutations(samples, decision, n_resamples, rng) @ deviations.whitener
     return draw_noise(samples, decision, deviations.priors, n_resamples, rng) @ deviations.whitener
-
-
-def _check(
-    samples: Samples,
-    alpha: float,
-    n_resamples: int,
-    rng: np.random.Generator,
-    notes: tuple[str, ...],
-) -> AssumptionTest:
-    """Test the assumption, with fewer resamples where the level allows: each is costly."""
-    enough = max(N_RESAMPLES, int(np.ceil(1 / alpha)))
-    return assumption_of(samples, alpha, min(n_resamples, enough), rng, notes)
 
 
 def _repeats(samples: Samples) -> tuple[str, ...]:

@@ -44,7 +44,7 @@ ENTRIES = 2**22
 GROUPS, GROUPS_PER_CLASS = 1000, 10
 """Random groups that many rows are drawn by, at least."""
 
-LEAST_PART, PER_GROUPING = 20, 100
+LEAST_PART, PER_GROUPING = 20, 250
 """Groups to exchange: at least so many of the smaller side, as those that are not full stay; rows
 are grouped anew after so many draws."""
 
