@@ -227,6 +227,7 @@ def test_a_source_prior_that_the_rest_would_drown_is_refused(prior):
         )
 
 
+@pytest.mark.filterwarnings("ignore:y_proba was adapted already:priorshift.PriorShiftWarning")
 def test_a_rest_that_was_adapted_drowns_larger_source_priors():
     """Its trend has the factor 1 / prior already; to estimate again would square it."""
     listed = csr_array(np.array([[0, 1], [0, 1], [1, 1e-20], [0, 1e-30], [1, 0], [0, 0.5]]))
