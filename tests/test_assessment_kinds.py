@@ -172,6 +172,18 @@ def test_other_goals(goal, prior):
     assert told.action != "adapt" or goal == "log_loss"  # rare classes count alike: leave
 
 
+def test_balanced_accuracy_counts_classes_alike_on_validation_and_on_labels():
+    rng = np.random.default_rng(4)
+    P_val, y_val = by_class(rng, 300, [0.6, 0.3, 0.1])
+    P, y = by_class(rng, 200, [0.1, 0.2, 0.7])
+    given = {"goal": "balanced_accuracy", "method": "scm-l", "random_state": 0}
+    found = ps.assess(P_val, y_val, P, y_target=y, **given)
+    for score, rows, labels in ((found.score_before, P_val, y_val), (found.measured.before, P, y)):
+        recalls = [accuracy(rows[labels == k], labels[labels == k]) for k in range(3)]
+        assert score.value == pytest.approx(np.mean(recalls), abs=1e-3)
+        assert abs(np.mean(recalls) - accuracy(rows, labels)) > 0.02
+
+
 def test_it_is_told_in_plain_values_and_pickles(prior):
     found = ps.assess(*prior[:3], groups_val=np.arange(3000) // 600, random_state=0)
     told = json.loads(json.dumps(found.to_dict()))

@@ -311,3 +311,74 @@ def test_weightings_counted_in_one_pass_are_those_counted_one_by_one(at_once, mo
     for C, weight in zip(found, weights, strict=True):
         alone = ps.Confusion.from_arrays(y_proba, y, decision="soft", sample_weight=weight)
         np.testing.assert_array_equal(C, alone.conditional)
+
+
+def test_a_gram_matrix_equals_a_plain_loop(monkeypatch):
+    y_proba, y = random_samples(40, 3)
+    weight = np.random.default_rng(1).exponential(size=40)
+    centre = np.random.default_rng(2).dirichlet(np.ones(3), 3).T
+    monkeypatch.setattr(statistics, "GRAM_BYTES", 8 * 3 * 7)  # several blocks
+    for given_centre, labels in ((0.0, None), (centre[:, 0], None), (centre, y)):
+        for given_weight in (None, weight):
+            expected = np.zeros((3, 3))
+            for i, row in enumerate(y_proba):
+                away = row - (centre[:, y[i]] if labels is not None else given_centre)
+                expected += (1.0 if given_weight is None else weight[i]) * np.outer(away, away)
+            found = statistics.weighted_gram(y_proba, given_weight, given_centre, labels)
+            assert found == pytest.approx(expected)
+
+
+@every_decision
+def test_what_a_classifier_predicts_for_itself_equals_a_plain_loop(decision):
+    y_proba, _ = random_samples(30, 4, seed=3)
+    y_proba[:, 3] = 0  # a class that is never predicted counts as always recognised
+    y_proba /= np.maximum(y_proba.sum(axis=1, keepdims=True), 1e-9)
+    weight = np.random.default_rng(4).exponential(size=30)
+    sums = np.zeros((4, 4))
+    for w, row in zip(weight, y_proba, strict=True):
+        sums += w * np.outer(one_decision(row, decision), row)
+    mass = sums.sum(axis=0)
+    expected = np.where(mass > 0, sums / np.where(mass > 0, mass, 1), np.eye(4))
+    assert statistics.model_columns(y_proba, weight, decision) == pytest.approx(expected)
+
+
+def test_columns_are_shrunk_by_as_many_samples():
+    y_proba, y = random_samples(30, 3, seed=5)
+    counted = ps.Confusion.from_arrays(y_proba, y, decision="hard")
+    model = np.full((3, 3), 1 / 3)
+    n = np.bincount(y, minlength=3)
+    expected = (n * counted.conditional + 7 * model) / (n + 7)
+    assert statistics.shrunk_columns(counted, model, 7.0) == pytest.approx(expected)
+    unseen = ps.Confusion(np.zeros((3, 3)), np.zeros(3), "hard", 0)
+    assert not statistics.shrunk_columns(unseen, model, 0.0).any()
+
+
+def test_weighted_samples_are_worth_fewer():
+    """Kish: a column of weights w is worth (sum w)^2 / sum w^2 samples."""
+    y_proba, y = random_samples(50, 3, seed=6)
+    weight = np.random.default_rng(7).exponential(size=50)
+    counted = ps.Confusion.from_arrays(y_proba, y, decision="hard", sample_weight=weight)
+    worth = [weight[y == k].sum() ** 2 / (weight[y == k] ** 2).sum() for k in range(3)]
+    assert counted.sizes == pytest.approx(worth)
+    assert counted.in_samples() == pytest.approx(counted.conditional * worth)
+    even = ps.Confusion.from_arrays(y_proba, y, decision="hard")
+    assert even.sizes == pytest.approx(np.bincount(y))
+    both = counted + even
+    squares = [(weight[y == k] ** 2).sum() + (y == k).sum() for k in range(3)]
+    assert both.squares == pytest.approx(squares)
+    assert both.n_samples == 100
+    assert (even + even).squares is None
+
+
+def test_rates_of_a_test_by_hand():
+    known = ps.Confusion.from_rates(sensitivity=0.9, specificity=0.7)
+    assert known.exact
+    assert known.conditional == pytest.approx(np.array([[0.7, 0.1], [0.3, 0.9]]))
+    study = ps.Confusion.from_rates(sensitivity=0.9, specificity=0.7, n_positive=50, n_negative=20)
+    assert not study.exact
+    assert study.sizes == pytest.approx([20, 50])
+    assert study.in_samples() == pytest.approx(np.array([[14, 5], [6, 45]]))
+    assert study.n_samples == 70
+    for rates in ({"sensitivity": 0.4, "specificity": 0.6}, {"sensitivity": 0, "specificity": 1}):
+        with pytest.raises(ValueError, match="must sum to more than 1"):
+            ps.Confusion.from_rates(**rates)

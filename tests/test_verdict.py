@@ -143,8 +143,8 @@ def test_verdicts_scale_with_the_goal():
         assert one[:3] == rule(*scaled(10.0), kind, measured=ten, worth=10 * WORTH)[:3]
 
 
-def test_labels_need_not_be_as_sure_as_estimates():
-    assert MEASURED < CAUTION < SURE
+def test_labels_need_be_no_surer_than_estimates():
+    assert MEASURED <= CAUTION < SURE
 
 
 def test_fewer_labels_settle_a_larger_gain():

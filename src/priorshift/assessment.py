@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtrc
 
-from priorshift import evidence
+import priorshift.evidence as evidence  # the package itself is lazy
 from priorshift._typing import Indices, Labels, Vector
 from priorshift.adapt import Goal, GoalName
 from priorshift.border import (

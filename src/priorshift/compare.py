@@ -40,6 +40,7 @@ from priorshift.estimators import (
     traits_of,
 )
 from priorshift.text import (
+    brief,
     html_paragraphs,
     html_table,
     listed,
@@ -476,7 +477,9 @@ def compare(
     if methods is None:
         methods = available_estimators(target_labels=y_target is not None)
     if isinstance(methods, str) or not isinstance(methods, Iterable):
-        raise ValueError(f"methods must be a list of names, such as ['scm-l']; got {methods!r}.")
+        raise ValueError(
+            f"methods must be a list of names, such as ['scm-l']; got {brief(methods)}."
+        )
     names = list(dict.fromkeys(methods))
     if not names:
         raise ValueError("methods is empty; name at least one, or leave it out for all.")

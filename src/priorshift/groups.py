@@ -511,7 +511,7 @@ def check_pooling(pooling: Any) -> Pooling:
     if not number or not float(pooling) >= 0:
         raise ValueError(
             "pooling must be 'auto', None, or a number of rows, at least 0, that the pooled "
-            f"priors count for; got {pooling!r}."
+            f"priors count for; got {brief(pooling)}."
         )
     return float(pooling)
 
@@ -1199,8 +1199,8 @@ def _require_batch(estimator: PriorEstimator) -> None:
     if estimator.batch != "counts":
         raise ValueError(
             f"{estimator!r} cannot pool groups, nor use weights, intervals or counts for them; use "
-            "a method such as SCM-L, CM-L, SCM, BBSE, EM, MAP or Auto, or pass pooling=None and "
-            "rows in memory to estimate each group by itself."
+            "a method such as SCM-L, CM-L, SCM, BBSE, EM, MAP or Auto, or estimate each group by "
+            f"itself: {argument('pooling=none', 'pooling=None')}, with rows in memory."
         )
     seen = estimator.confusion_.seen
     if not seen.all():

@@ -109,84 +109,29 @@ def headline(
     """
     aim = Goal(goal)
     mean, low, high = gain
-    span = change(goal, low, high)
-    by, _, what = why.rpartition("_")
-    verb = "rise" if aim.in_points else "fall"
     size = short_points(mean).lstrip("+") + " points" if aim.in_points else f"{mean:.3g}"
     how = f"by about {size}"
     if why in ("helps", "assumed_adapt") and scores is not None:
         before, after = (percents if aim.in_points else numbers)(*scores)
         how = f"from about {before} to {after}"
-    if why in ("helps", "assumed_adapt"):
-        changed = "the class balance has changed, and " if shifted else ""
-        return Headline("Adapt", f"{changed}{aim.word} should {verb} {how} ({span}).")
-    if why in ("calibrate", "assumed_calibrate"):
-        return Headline(
-            "Adapt",
-            f"calibrating alone pays, whichever way the target changed: {aim.word} should {verb} "
-            f"{how} ({span}).",
-        )
-    if by in BY and what in ACTS:
-        return Headline("Adapt", f"{BY[by]}, {ACTS[what]} makes {aim.word} {verb} {how} ({span}).")
-    if by in BY and what == "leave":
-        return Headline(LEAVE, f"{BY[by]}, there is nothing to gain ({aim.word} {span}).")
-    if by in BY:
-        return Headline(
-            "Unclear", f"{BY[by]}, adapting may still help or harm ({aim.word} {span})."
-        )
-    if why == "no_shift":
-        return Headline(LEAVE, "there is no evidence that the class balance changed.")
-    if why == "no_gain":
-        most = max(0.0, high)
-        much = f"gain {short_points(max(0.001, most)).lstrip('+')} points of {aim.word}"
-        if not aim.in_points:
-            much = f"lower {aim.word} by {most:.2g}"
-        return Headline(LEAVE, f"the predictions changed, but adapting would {much} at most.")
-    if why == "columns_swapped":
-        return Headline(
-            "Unclear",
-            "the columns of the predictions seem to be in another order than the classes. Put them "
-            "right before anything else.",
-        )
-    if why == "few_rows":
-        return Headline("Unclear", "validation has too few rows to tell. Label more of them.")
-    if why == "no_information":
-        return Headline(
-            "Unclear",
-            "on validation, the predictions say nothing about the labels. Check that both have the "
-            "same row order and belong together.",
-        )
-    if why == "unknown_class":
-        first, *others = unknown or ["?"]
-        more = f" and {plural(len(others), 'other')}" if others else ""
-        return Headline(
-            "Unclear",
-            f"validation has no row of class {quoted(str(first))}{more}, so adapting to the new "
-            "class balance would be a guess.",
-        )
-    if why == "more_changed":
-        return Headline(
-            "Unclear",
-            "more than the class balance changed. The target looks different within its classes, "
-            "so adapting may help or harm.",
-        )
-    if why == "hinges":
-        return Headline(
-            "Unclear",
-            "it hinges on what changed. If each class looks as it did, adapting helps; if other "
-            "cases came, it harms. Predictions alone cannot tell.",
-        )
-    if why == "calibrate_first":
-        return Headline(
-            "Unclear",
-            f"calibrating pays whichever way the target changed ({aim.word} {span}), and is done. "
-            "Adapting in full may gain more, or harm.",
-        )
-    return Headline(
-        "Unclear",
-        "the predictions changed, but adapting may help or harm. "
-        f"{aim.word.capitalize()} would change by {span}.",
-    )
+    most = f"gain {short_points(max(0.001, high)).lstrip('+')} points of {aim.word}"
+    first, *others = unknown or ["?"]
+    by, _, what = why.rpartition("_")
+    if why not in HEADLINES and by in BY:
+        why = f"by_{what}" if what in ("adapt", "calibrate", "leave") else "by"
+    lead, rest = HEADLINES.get(why, HEADLINES["unclear"])
+    words = {
+        "word": aim.word,
+        "Word": aim.word.capitalize(),
+        "should": f"should {'rise' if aim.in_points else 'fall'} {how}",
+        "makes": f"makes {aim.word} {'rise' if aim.in_points else 'fall'} {how}",
+        "span": change(goal, low, high),
+        "changed": "the class balance has changed, and " if shifted else "",
+        "most": most if aim.in_points else f"lower {aim.word} by {max(0.0, high):.2g}",
+        "unknown": quoted(str(first)) + (f" and {plural(len(others), 'other')}" if others else ""),
+        "by": BY.get(by, ""),
+    }
+    return Headline(lead, rest.format(**words))
 
 
 BY = {
@@ -196,9 +141,62 @@ BY = {
 }
 """What a verdict rests on, in words."""
 
-ACTS = {"calibrate": "calibrating alone", "adapt": "adapting"}
-
 LEAVE = "Leave the predictions as they are"
+
+HEADLINES = {
+    "helps": ("Adapt", "{changed}{word} {should} ({span})."),
+    "assumed_adapt": ("Adapt", "{changed}{word} {should} ({span})."),
+    "calibrate": (
+        "Adapt",
+        "calibrating alone pays, whichever way the target changed: {word} {should} ({span}).",
+    ),
+    "assumed_calibrate": (
+        "Adapt",
+        "calibrating alone pays, whichever way the target changed: {word} {should} ({span}).",
+    ),
+    "by_adapt": ("Adapt", "{by}, adapting {makes} ({span})."),
+    "by_calibrate": ("Adapt", "{by}, calibrating alone {makes} ({span})."),
+    "by_leave": (LEAVE, "{by}, there is nothing to gain ({word} {span})."),
+    "by": ("Unclear", "{by}, adapting may still help or harm ({word} {span})."),
+    "no_shift": (LEAVE, "there is no evidence that the class balance changed."),
+    "no_gain": (LEAVE, "the predictions changed, but adapting would {most} at most."),
+    "columns_swapped": (
+        "Unclear",
+        "the columns of the predictions seem to be in another order than the classes. Put them "
+        "right before anything else.",
+    ),
+    "few_rows": ("Unclear", "validation has too few rows to tell. Label more of them."),
+    "no_information": (
+        "Unclear",
+        "on validation, the predictions say nothing about the labels. Check that both have the "
+        "same row order and belong together.",
+    ),
+    "unknown_class": (
+        "Unclear",
+        "validation has no row of class {unknown}, so adapting to the new class balance would be a "
+        "guess.",
+    ),
+    "more_changed": (
+        "Unclear",
+        "more than the class balance changed. The target looks different within its classes, so "
+        "adapting may help or harm.",
+    ),
+    "hinges": (
+        "Unclear",
+        "it hinges on what changed. If each class looks as it did, adapting helps; if other cases "
+        "came, it harms. Predictions alone cannot tell.",
+    ),
+    "calibrate_first": (
+        "Unclear",
+        "calibrating pays whichever way the target changed ({word} {span}), and is done. Adapting "
+        "in full may gain more, or harm.",
+    ),
+    "unclear": (
+        "Unclear",
+        "the predictions changed, but adapting may help or harm. {Word} would change by {span}.",
+    ),
+}
+"""By reason: what to do, and why."""
 
 
 def decisions_headline(
@@ -403,8 +401,8 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     "predictions mean what they did; report {report:.1%}, with its interval.",
     # what would help?
     "unknown_class": lambda n: (
-        f"Add validation rows of the {plural(n, 'missing class', 'missing classes')}, or give "
-        f"{argument('source_priors')}."
+        f"Add validation rows of {'the missing class' if n == 1 else f'the {n} missing classes'}, "
+        f"or give {argument('source_priors')}."
     ),
     "more_validation": lambda label, n, n_val: (
         f"Validation is small: class {shorten(label)} has {n} of {n_val:,} rows. More labelled "

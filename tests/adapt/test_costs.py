@@ -272,3 +272,11 @@ def test_a_threshold_is_tuned_inside_or_around(rng):
     inside.adapt(X_target)
     adapted = COSTS[y_target, inside.predict(X_target)].mean()
     assert adapted < COSTS[y_target, tuned.predict(X_target)].mean()
+
+
+def test_names_of_any_length_are_cut_in_messages():
+    long = "x" * 10_000
+    for costs in ({(long + "y", "b"): 1}, {(long, long): "much"}, {long: 1}):
+        with pytest.raises(ValueError, match="costs") as refused:
+            ps.decide([[0.5, 0.5]], costs, classes=[long, "b"])
+        assert len(str(refused.value)) < 400

@@ -5,10 +5,23 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import priorshift as ps
-from priorshift.border import ArrayTable, Table, map_reduce, slices, take_rows, watched
+from priorshift.border import (
+    ArrayTable,
+    Table,
+    check_proba,
+    in_blocks,
+    map_reduce,
+    require_array,
+    slices,
+    sum_by,
+    take_rows,
+    watched,
+)
 from priorshift.border import rows as rows_module
+from priorshift.border.rows import as_table
 from priorshift.estimators import em
 
 NAMES = ps.available_estimators()
@@ -234,3 +247,47 @@ def test_a_pass_can_be_watched(rng):
     map_reduce(lambda block, rows: 0, table)
     assert sum(done for _, done in heard) == 2000
     assert {n_rows for n_rows, _ in heard} == {2000}
+
+
+# Whatever rows are, they have the same methods
+
+
+KINDS = {"array": np.asarray, "table": ArrayTable, "sparse": lambda P: as_table(csr_array(P))}
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sums_by_label_are_those_of_a_loop(kind, weighted, rng):
+    P, y = rng.dirichlet(np.ones(4), 60), rng.integers(3, size=60)
+    weight = rng.exponential(size=60) if weighted else None
+    oracle = np.zeros((3, 4))
+    for i in range(60):
+        oracle[y[i]] += P[i] * (1.0 if weight is None else weight[i])
+    np.testing.assert_allclose(sum_by(kind(P), y, 3, weight), oracle, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_rows_are_taken_as_what_they_are(kind, rng):
+    P = rng.dirichlet(np.ones(3), 20)
+    checked = check_proba(kind(P), tables=True)
+    for at in (np.arange(20), rng.permutation(20)[:5], np.array([3])):
+        some = np.sort(at)
+        np.testing.assert_allclose(np.asarray(checked.take(some).values), P[some])
+    np.testing.assert_allclose(np.asarray(checked.in_memory().values), P)
+
+
+def test_all_rows_of_an_array_are_not_copied(rng):
+    checked = check_proba(rng.dirichlet(np.ones(3), 20))
+    assert checked.take(np.arange(20)) is checked
+    assert checked.in_memory() is checked
+    turned = checked.take(np.arange(20)[::-1])
+    np.testing.assert_array_equal(turned.values, checked.values[::-1])
+
+
+def test_rows_in_any_order_are_an_array():
+    P = np.full((4, 2), 0.5)
+    assert require_array(P, "no") is P
+    with pytest.raises(ValueError, match="give an array"):
+        require_array(ArrayTable(P), "give an array")
+    assert in_blocks(P, 8) is P
+    assert [block.tolist() for _, block in in_blocks(P, 7).blocks(slice(0, 4), 4)] == [P.tolist()]

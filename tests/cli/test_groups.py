@@ -216,7 +216,8 @@ def test_clear_errors(data, files, write, named, refuse, tmp_path):
     assert "is empty at row 0 (1 such rows)" in message
     missing = write("h.parquet", data.y_proba, site=[None, *SITES[1:].tolist()])
     assert "no label at position 0" in refuse(1, *start, missing, "--group-column", "site")
-    assert "'rlls' is not one of 'auto', 'cm'" in refuse(2, "groups", *named, "--method", "rlls")
+    assert "'ppi' is not one of 'na', 'auto'" in refuse(2, "groups", *named, "--method", "ppi")
+    assert "estimate each group by itself" in refuse(1, "groups", *named, "--method", "rlls")
     assert "neither auto, none" in refuse(2, "groups", *named, "--pooling", "much")
     assert "must end with .csv" in refuse(2, "groups", *named, "--adapt", tmp_path / "o.npz")
     assert "scm-l needs --validation" in refuse(2, "groups", *named[2:])
@@ -314,3 +315,10 @@ def test_a_table_read_in_blocks_has_the_same_verdicts(two_sites, ask, monkeypatc
     monkeypatch.setattr(_base, "BLOCK_ROWS", 64)
     blocks = ask(*named)
     assert [e["verdict"] for e in blocks["groups"]] == [e["verdict"] for e in whole["groups"]]
+
+
+def test_any_method_estimates_each_group_by_itself(named, ask):
+    """A stranger's method needs no batch solver: --pooling none is enough."""
+    found = ask("groups", *named, "--method", "rlls", "--pooling", "none")
+    assert found["method"] == "rlls"
+    assert all(group["weight"] == 1 for group in found["groups"])

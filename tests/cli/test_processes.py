@@ -393,3 +393,10 @@ def test_commands_do_not_wait_for_pandas():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("module", ["assessment", "cli._assess", "evidence", "monitor", "groups"])
+def test_a_module_can_be_the_first_to_be_imported(module):
+    """The package is lazy: a module that asks it for another one would meet itself half made."""
+    command = [sys.executable, "-c", f"import priorshift.{module}"]
+    assert subprocess.run(command, check=False, capture_output=True).stderr == b""

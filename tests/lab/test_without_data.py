@@ -16,6 +16,7 @@ import pytest
         ("applications --runs absent --only web", "absent has none: see --runs"),
         ("summary absent", "absent has no tables: `python -m lab reproduction`"),
         ("networks --trained absent --output outputs", "no finished network in absent"),
+        ("monitor --part delay --data absent", "delay needs stored outputs"),
         ("fashion-lt --images absent", "dataset-fashion-mnist"),
         ("train --dataset list --data .", "train.txt is missing"),
     ],

@@ -51,6 +51,7 @@ from priorshift.calibration import (
     calibration_from_dict,
 )
 from priorshift.files import read_json, require_file, sign, verify, write_json, write_text
+from priorshift.text import brief
 
 SCHEMA_VERSION = 1
 """Raised when a field of the JSON changes its meaning, comes or goes; see schemas/."""
@@ -359,7 +360,7 @@ def _check_provenance(found: Any, where: str) -> Any:
             {name: _check_provenance(v, f"{where}.{name}") for name, v in found.items()}
         )
     if where == "provenance":
-        raise ValueError(f"provenance must be a mapping; got {found!r}.")
+        raise ValueError(f"provenance must be a mapping; got {brief(found)}.")
     plain = found.item() if isinstance(found, np.generic) else found
     if plain is not None and type(plain) not in (str, bool, int, float):
         raise ValueError(f"{where} must be a string, number, boolean, null or mapping of these.")

@@ -158,7 +158,7 @@ def _from_pairs(costs: Mapping[Any, Any], classes: Labels | None, n_classes: int
     for pair, cost in costs.items():
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise ValueError(
-                f"costs as a mapping have keys (true class, decision); got {pair!r}. Write "
+                f"costs as a mapping have keys (true class, decision); got {brief(pair)}. Write "
                 "{('sick', 'healthy'): 10}."
             )
         unknown = [name for name in pair if str(name) not in place]
@@ -167,7 +167,7 @@ def _from_pairs(costs: Mapping[Any, Any], classes: Labels | None, n_classes: int
                 f"costs name the class {some(unknown)}, but the classes are {some(names)}; pass "
                 "classes= if these are the names of columns."
             )
-        matrix[place[str(pair[0])], place[str(pair[1])]] = _finite(cost, f"costs[{pair!r}]")
+        matrix[place[str(pair[0])], place[str(pair[1])]] = _finite(cost, f"costs[{brief(pair)}]")
     return matrix
 
 

@@ -24,6 +24,7 @@ from priorshift._typing import Labels, Vector
 from priorshift.border import check_choice, some
 from priorshift.calibration import TINY, CalibrationMap
 from priorshift.files import atomic_file
+from priorshift.text import brief
 
 if TYPE_CHECKING:
     from priorshift.adapt._adapter import Adapter
@@ -569,7 +570,7 @@ def to_sql(
         raise ValueError(f"keep names {some(sorted(repeated))}, which is adapted; leave it out.")
     parts = table.split(".") if isinstance(table, str) else list(table)
     if not parts or not all(parts):
-        raise ValueError(f"table must be a name, such as 'predictions'; got {table!r}.")
+        raise ValueError(f"table must be a name, such as 'predictions'; got {brief(table)}.")
     length, text = TERM * sum(one.slope.size for one, _ in maps), ""
     if length <= MOST_CHARACTERS:
         statement = _Statement(DIALECTS[dialect], kept, tuple(names))
@@ -739,7 +740,7 @@ def _names(names: Any, what: str) -> list[str]:
     listed = list(names) if isinstance(names, Iterable) and not isinstance(names, str) else [names]
     for name in listed:
         if not isinstance(name, str) or not name or "\0" in name:
-            raise ValueError(f"{what} must be names of columns; got {name!r}.")
+            raise ValueError(f"{what} must be names of columns; got {brief(name)}.")
     if len(set(listed)) < len(listed):
         raise ValueError(f"{what} names a column twice: {some(listed)}; give each its own.")
     return listed

@@ -19,7 +19,15 @@ from scipy.sparse import csr_array
 
 from priorshift._typing import NUMBERS, Floats, Indices, Labels, Mask, Vector, float_type
 from priorshift.border.columns import HEAD_ROWS, Frame, among_others, class_columns, misspelt
-from priorshift.border.rows import Block, Rows, Table, as_table, map_reduce, take_rows
+from priorshift.border.rows import (
+    Block,
+    Rows,
+    Table,
+    as_table,
+    judged_rows,
+    map_reduce,
+    take_rows,
+)
 from priorshift.border.sparse import DenseBlocks, SparseBlock, SparseTable, is_sparse
 from priorshift.border.tensors import TensorTable, has_array_api, is_tensor, to_numpy
 from priorshift.exceptions import argument, missing
@@ -320,7 +328,7 @@ def check_numbers(
 def require_keys(found: Any, names: tuple[str, ...], what: str) -> None:
     """Refuse a mapping that lacks a key, or has one that is unknown."""
     if not isinstance(found, Mapping):
-        raise ValueError(f"{what} must be an object with {', '.join(names)}; got {found!r}.")
+        raise ValueError(f"{what} must be an object with {', '.join(names)}; got {brief(found)}.")
     for title, keys in (
         ("lacks", set(names) - set(found)),
         ("has the unknown", set(found) - set(names)),
@@ -366,7 +374,7 @@ def check_count(value: int, name: str, least: int = 1) -> int:
 def check_level(level: float, name: str = "alpha") -> float:
     """Check a level: above 0 and below 1."""
     if not 0 < check_fraction(level, name) < 1:
-        raise ValueError(f"{name} must be above 0 and below 1; got {level!r}.")
+        raise ValueError(f"{name} must be above 0 and below 1; got {brief(level)}.")
     return float(level)
 
 
@@ -437,7 +445,7 @@ def check_alpha(alpha: Any, n_classes: int) -> Vector:
             f"type {values.dtype}."
         )
     if not (np.isfinite(values) & (values > 0)).all():
-        raise ValueError(f"alpha must be finite and above 0; got {alpha!r}.")
+        raise ValueError(f"alpha must be finite and above 0; got {brief(alpha)}.")
     return np.broadcast_to(values.astype(np.float64), (n_classes,))
 
 
@@ -510,6 +518,12 @@ class Predictions:
         if self.decided is not None:
             return Predictions.from_decisions(self.decided[rows], self.shape[1])
         return replace(self, values=take_rows(self.values, rows))
+
+    def in_memory(self) -> "Predictions":
+        """Return an array as it is, and of a table some rows drawn at random, always the same."""
+        if not isinstance(self.values, Table):
+            return self
+        return Predictions.from_checked(judged_rows(self.values))
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -104,7 +104,8 @@ def classes_of_priors(priors: Any, classes: ArrayLike | None = None) -> Labels:
         return check_classes(np.arange(2) if classes is None else classes, 2)
     if not isinstance(priors, Mapping) and as_array(priors, "source_priors").ndim != 1:
         raise ValueError(
-            f"source_priors must be a vector or a mapping, one prior per class; got {priors!r}."
+            "source_priors must be a vector or a mapping, one prior per class; got "
+            f"{brief(priors)}."
         )
     if classes is None:
         classes = np.unique(list(priors)) if isinstance(priors, Mapping) else np.arange(len(priors))

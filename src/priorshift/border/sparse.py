@@ -476,9 +476,10 @@ def is_sparse(rows: Any) -> TypeGuard[SparseTable]:
     return isinstance(rows, SparseTable) or issparse(rows)
 
 
-def is_wide(rows: Any, n_classes: int = DENSE_CLASSES) -> bool:
+def is_wide(rows: Any, n_classes: int | None = None) -> bool:
     """Tell whether rows list few of so many classes that a matrix of them by them is too large."""
-    return rows.shape[1] > n_classes and is_sparse(rows)
+    many = rows.shape[1] > (n_classes or DENSE_CLASSES)
+    return many and (isinstance(rows, SparseBlock) or is_sparse(rows))
 
 
 def dense(rows: Rows) -> Rows:

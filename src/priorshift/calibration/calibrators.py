@@ -179,13 +179,7 @@ class _Calibrator(BaseEstimator):
 
     def predict_log_proba(self, y_proba: ArrayLike) -> Vector:
         """Return calibrated log-probabilities, with arguments and shape as in `predict_proba`."""
-        check_is_fitted(self, "_map")
-        if is_tensor(y_proba):
-            return self._predict_tensor(y_proba, log=True)
-        scores = self._z(self._outputs(y_proba))
-        scores *= self._map.slope
-        scores += self._map.bias
-        return _log_softmax(scores)
+        return self._predict(y_proba, log=True)
 
     def predict_proba(self, y_proba: ArrayLike) -> Vector:
         """Return calibrated probabilities.
@@ -201,11 +195,7 @@ class _Calibrator(BaseEstimator):
             Probabilities, with columns in the order of `classes_`. A tensor gives a tensor on the
             same device.
         """
-        if is_tensor(y_proba):
-            check_is_fitted(self, "_map")
-            return self._predict_tensor(y_proba, log=False)
-        proba = self.predict_log_proba(y_proba)
-        return np.exp(proba, out=proba)
+        return self._predict(y_proba, log=False)
 
     def _outputs(self, y_proba: Any, **how: Any) -> Predictions:
         """Check probabilities, or logits; warn of logits that look like probabilities."""
@@ -222,8 +212,15 @@ class _Calibrator(BaseEstimator):
     def _name(self) -> str:
         return "logits" if self.logits else "y_proba"
 
-    def _predict_tensor(self, y_proba: Any, *, log: bool) -> Any:
-        """Calibrate a tensor on its device; return one of its own type."""
+    def _predict(self, y_proba: Any, *, log: bool) -> Any:
+        """Calibrate outputs; a tensor on its device, into one of its own type."""
+        check_is_fitted(self, "_map")
+        if not is_tensor(y_proba):
+            scores = self._z(self._outputs(y_proba))
+            scores *= self._map.slope
+            scores += self._map.bias
+            proba = _log_softmax(scores)
+            return proba if log else np.exp(proba, out=proba)
         outputs = self._outputs(y_proba, tensors=True)
         table: TensorTable = in_class_order(outputs, self.classes_, self._name)
         xp, blocks = table.xp, []

@@ -62,6 +62,7 @@ TEXT = (".csv", ".tsv")
     help="Add a column of this name with the decision on each row: the likeliest class or, with "
     "--costs, the cheapest.",
 )
+@options.assume_option
 @options.overwrite_option
 @options.json_option
 def adapt(
@@ -83,7 +84,7 @@ def adapt(
             n_rows, n_changed, heads = _rewrite(data, plan, partial, decision_column)
         if only_head and heads is not None:
             _show_head(*heads, n_rows, data.classes.tolist())
-    summary = f"{n_changed} of {n_rows} decisions changed."
+    summary = f"{n_changed:,} of {n_rows:,} decisions changed."
     note(summary if file is None else f"Wrote {file}: {summary}")
     if only_head:
         note("Nothing is written yet: name a file with --output, or write --output - for stdout.")

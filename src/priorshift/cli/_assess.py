@@ -45,11 +45,7 @@ from priorshift.text import csv_table
     help="Column of validation with the month, site or other group of each row: the verdict then "
     "rests on what would have helped in these groups.",
 )
-@click.option(
-    "--assume-prior-shift",
-    is_flag=True,
-    help="You vouch that each class looks as it did and only the class balance changed.",
-)
+@options.assume_option
 @click.option(
     "--rows-to-label",
     type=options.OutputPath(".csv"),

@@ -20,7 +20,6 @@ from priorshift._typing import Labels, Mask, Vector
 from priorshift.adapt import Adapter
 from priorshift.assessment import Assessment, Verdicts, assess, following
 from priorshift.border import (
-    SAMPLE_SEED,
     SUM_TOLERANCE,
     Predictions,
     are_whole,
@@ -29,8 +28,6 @@ from priorshift.border import (
     common_classes,
     explain_classes,
     find_class_columns,
-    is_array,
-    judged_rows,
     misspelt,
     read_decisions,
     read_joined,
@@ -273,13 +270,11 @@ class Data:
                 )
             if labels is not None:
                 return estimator.estimate(self.rows, random_state=0, y_target=labels, **asked)
-        if not asked or is_array(self.rows.values):
+        if not asked or not estimator.needs_rows:
             return estimator.estimate(self.rows, random_state=0, **asked)
-        if not estimator.needs_rows:
-            return estimator.estimate(self.rows, random_state=SAMPLE_SEED, **asked)
         sample = sample_of(self.rows, "The interval is that of")  # wider than that of all rows
-        bounds = estimator.estimate(sample, random_state=SAMPLE_SEED, **asked)
-        return with_bounds(estimator.estimate(self.rows), bounds)
+        bounds = estimator.estimate(sample, random_state=0, **asked)
+        return bounds if sample is self.rows else with_bounds(estimator.estimate(self.rows), bounds)
 
     def _known(self) -> PriorEstimate:
         """Return the priors that the user gave."""
@@ -350,12 +345,10 @@ def _estimate_in(adapter: Adapter, classes: Labels) -> PriorEstimate:
 
 def sample_of(rows: Predictions, what: str) -> Predictions:
     """Return an array as it is, and rows drawn from a table; tell what they are for."""
-    if is_array(rows.values):
-        return rows
-    sample = judged_rows(rows.values)
+    sample = rows.in_memory()
     if sentence := sample_sentence(what, sample.shape[0], rows.shape[0]):
         note(sentence)
-    return Predictions.from_checked(sample)
+    return sample
 
 
 # Files

@@ -85,6 +85,7 @@ OPTIONS = {
     "rows_to_label": "--rows-to-label todo.csv",
     "labels_by_row": "--target-labels todo.csv",
     "interval_method": "--interval-method",
+    "pooling=none": "--pooling none",
     "interval_method=asymptotic": "--interval-method asymptotic",
     "interval_method=bootstrap": "--interval-method bootstrap",
 }

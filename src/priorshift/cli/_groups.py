@@ -10,7 +10,7 @@ import numpy as np
 
 from priorshift._typing import Floats, Labels
 from priorshift.assessment import Assessment, adapting
-from priorshift.border import as_text, draw_judged_rows, is_array
+from priorshift.border import as_text, draw_judged_rows
 from priorshift.cli import _options as options
 from priorshift.cli._console import busy, note, progress, say, show_table
 from priorshift.cli._data import CONFIDENCE_LEVEL, Data, open_data, read_group_column
@@ -144,7 +144,7 @@ def _as_dict(found: GroupEstimates, verdicts: Verdicts, group_column: str) -> di
     metavar="NAME",
     help="Column, or array of an npz, with the group of each target row.",
 )
-@options.method_option(lambda traits: traits.batch is not None)
+@options.method_option(lambda traits: traits.target_labels != "required")
 @options.pooling_option
 @options.confidence_option
 @click.option(
@@ -241,10 +241,8 @@ def _judge(
     if found.interval is None:
         with suppress(ValueError):  # standard errors, where the method has any
             found = _estimate(data, found.method, labels, pooling, CONFIDENCE_LEVEL)
-    y_proba, y, index = data.rows, data.target_labels(), np.arange(labels.size)
-    if not is_array(y_proba.values):
-        index = draw_judged_rows(labels.size, found.classes.size)
-        y_proba = y_proba.take(index)
+    index, y = draw_judged_rows(labels.size, found.classes.size), data.target_labels()
+    y_proba = data.rows.take(index)
     codes = np.unique(labels, return_inverse=True)[1][index]
     by_group = np.argsort(codes, kind="stable")
     ends = np.searchsorted(codes[by_group], np.arange(len(found) + 1))

@@ -452,3 +452,9 @@ pooling_option = click.option(
     help="How far small groups are drawn to the others: as the data support, not at all, or as if "
     "so many more rows of every group followed the pooled priors.",
 )
+
+assume_option = click.option(
+    "--assume-prior-shift",
+    is_flag=True,
+    help="You vouch that each class looks as it did and only the class balance changed.",
+)

@@ -17,7 +17,6 @@ from priorshift.adapt import prior_ratio
 from priorshift.border import (
     DENSE_CLASSES,
     Rows,
-    SparseBlock,
     dense,
     is_wide,
     require_array,
@@ -88,7 +87,7 @@ def interval_by_counts(
     request: IntervalRequest,
 ) -> PriorInterval:
     """Bound priors by counts of hard decisions on the target."""
-    if isinstance(estimator.confusion_.counts, SparseBlock):
+    if is_wide(estimator.confusion_.counts):
         _refuse_many(estimator, estimator.classes_.size)
     if counts.decision != "hard":
         raise ValueError(

@@ -24,6 +24,7 @@ from priorshift.files._base import (
     require_distinct,
     stack,
 )
+from priorshift.text import brief
 
 Write = Callable[[Any], None]
 """Writes a record batch."""
@@ -155,8 +156,8 @@ class ArrowTable(PredictionFile):
             kind = self.schema.field(name).type
             if not _is_numeric(kind):
                 raise ValueError(
-                    f"column {name!r} of {self.where} holds {kind}, not numbers; name the columns "
-                    "of predictions, or store it as numbers."
+                    f"column {brief(name)} of {self.where} holds {kind}, not numbers; name the "
+                    "columns of predictions, or store it as numbers."
                 )
         return wanted
 

@@ -14,6 +14,7 @@ from priorshift._results import Backend, make_frame, refuse_nan
 from priorshift._typing import Indices, Mask, Vector
 from priorshift.adapt import total_variation
 from priorshift.estimators import PriorEstimate
+from priorshift.text import brief
 
 Time = str | int | float | None
 """The time of a step as it is kept: dates become ISO text."""
@@ -125,7 +126,7 @@ def plain_time(time: Any) -> Time:
         return time
     if isinstance(time, float) and np.isfinite(time):
         return time
-    raise ValueError(f"time must be text, a finite number or a date; got {time!r}.")
+    raise ValueError(f"time must be text, a finite number or a date; got {brief(time)}.")
 
 
 class Record(NamedTuple):
