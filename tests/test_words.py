@@ -70,7 +70,7 @@ def test_a_fact_becomes_a_sentence_with_its_numbers(told):
     said = say(told)
     assert said[0] in string.ascii_uppercase + string.digits
     assert said.endswith((".", "?"))
-    assert any(letter.isdigit() for letter in said)
+    assert any(letter.isdigit() for letter in said) or not told.numbers
     assert len(said) < 300
     for token in ("{", "}", "None", "nan"):
         assert token not in said.replace("a{b}", "")
