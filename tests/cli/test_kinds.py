@@ -102,3 +102,15 @@ def test_backtest(files, tmp_path):
     run("backtest", validation, "--group-column", "month", "--unordered", "--output", out)
     assert len(out.read_text().splitlines()) == 7
     assert "--group-column" in run("backtest", validation, code=2).stderr
+
+
+def test_rows_to_label_of_an_npz_have_the_arrays_that_are_columns(files, tmp_path):
+    validation, _, truth = files
+    rng, target, todo = np.random.default_rng(1), tmp_path / "t.npz", tmp_path / "todo.csv"
+    risk, site = rng.beta(2, 1, truth.size), rng.choice(["a", "b"], truth.size)
+    np.savez(target, y_proba=np.column_stack([risk, 1 - risk]), classes=NAMES, site=site)
+    run("assess", validation, target, "--rows-to-label", todo)
+    with todo.open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert list(rows[0]) == ["row", "site", "label"]
+    assert all(row["site"] == site[int(row["row"]) - 1] for row in rows)

@@ -179,7 +179,7 @@ def test_an_error_names_the_row_and_comes_without_sparks_traceback(frame):
 
 
 def test_a_frame_that_changes_between_passes_is_found_out(table, monkeypatch):
-    monkeypatch.setattr(table, "frame", table.frame.limit(1000))
+    monkeypatch.setattr(table, "frame", table.frame.limit(1))
     with pytest.raises(ValueError, match=r"gave other (rows|partitions) than when .*cache=True"):
         map_reduce(lambda block, rows: 0, table)
 

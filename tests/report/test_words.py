@@ -323,3 +323,24 @@ def test_training_rows_as_validation_are_noticed(page_of):
         text = page_of(estimate, **given).texts["sample"]
         assert ("look as if the model was trained on them" in text) == noticed
         assert ("Seen before?" in text) == noticed
+
+
+@pytest.mark.filterwarnings("ignore::priorshift.exceptions.PriorShiftWarning")
+def test_decisions_that_can_be_checked_are_not_called_uncheckable(tmp_path):
+    """A third verdict tells whether a judge still errs as it did."""
+    rng = np.random.default_rng(0)
+    before = np.array([[0.75, 0.10, 0.15], [0.05, 0.85, 0.10]])
+    after = np.array([[0.55, 0.10, 0.35], [0.02, 0.90, 0.08]])
+    names = np.array(["fail", "pass", "unsure"])
+
+    def draw(n, share, errors):
+        truth = (rng.random(n) < share).astype(int)
+        return names[(rng.random(n)[:, None] > errors[truth].cumsum(axis=1)).sum(axis=1)], truth
+
+    y_pred, truth = draw(400, 0.6, before)
+    for errors, said in ((before, "decisions fit the errors"), (after, "decisions do not fit")):
+        target = draw(3000, 0.4, errors)[0]
+        found = ps.assess(y_pred_val=y_pred, y_val=names[truth], y_pred_target=target)
+        page = found.report(tmp_path / "page.html").read_text(encoding="utf-8")
+        assert said in page
+        assert ">cannot tell<" not in page

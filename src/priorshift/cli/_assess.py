@@ -97,13 +97,14 @@ def assess(
 def _write_rows(data: Data, found: Assessment, n: int, path: Path) -> None:
     """Write rows to label: their numbers from 1, the target's columns, and an empty label."""
     rows = found.rows_to_label(data.rows, n=n, random_state=0)
-    names = [name for name in data.target.header if name != "label"]
-    columns = [(rows + 1).tolist()]
-    for name in names:
+    columns = {"row": (rows + 1).tolist()}
+    for name in data.target.header:
         cells = data.target.vector(name)
-        columns.append([""] * rows.size if cells is None else cells[rows].tolist())
-    lines = zip(*columns, [""] * rows.size, strict=True)
-    write_text(path, csv_table(["row", *names, "label"], lines))
+        # an npz also has arrays that are no columns
+        if name != "label" and cells is not None and cells.shape == (data.rows.shape[0],):
+            columns[name] = cells[rows].tolist()
+    columns["label"] = [""] * rows.size
+    write_text(path, csv_table(list(columns), zip(*columns.values(), strict=True)))
     note(
         f"Wrote {rows.size} rows to label to {path}. Fill in the column label, and run the same "
         f"command with --target-labels {path}."

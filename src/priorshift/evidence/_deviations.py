@@ -51,7 +51,7 @@ are grouped anew after so many draws."""
 ROUNDING = 1e-10
 """Relative size up to which a variance is 0: such directions are left out."""
 
-WANTED_POWER, N_HALVINGS = 0.8, 20
+WANTED_POWER, N_HALVINGS = 0.8, 12
 """How often a detectable departure is detected, and the halvings that find its size."""
 
 
@@ -103,7 +103,9 @@ def whiten(covariance: Vector, n_rows: int, least: float = 0.0) -> Vector:
 
 def random_signs(n_draws: int, n_rows: int, rng: np.random.Generator) -> Vector:
     """Draw -1 or 1 with equal chances, (n_draws, n_rows)."""
-    return np.where(rng.random((n_draws, n_rows), dtype=np.float32) < 0.5, -1.0, 1.0)
+    n = n_draws * n_rows
+    bits = np.unpackbits(np.frombuffer(rng.bytes(-(-n // 8)), np.uint8), count=n)
+    return np.where(bits, 1.0, -1.0).reshape(n_draws, n_rows)
 
 
 def class_scales(samples: Samples, priors: Vector) -> Vector:
