@@ -286,7 +286,7 @@ def labels_to_settle(gain: float, changed: float) -> int:
     Examples
     --------
     >>> labels_to_settle(0.04, 0.1)
-    261
+    236
     """
     four_in_five = 0.8416212335729143  # quantile of the normal distribution
     needed = (CAUTION + four_in_five) ** 2 * changed / max(abs(gain), WORTH) ** 2
