@@ -273,12 +273,6 @@ def test_em_and_map_adapt_to_the_iterate_before():
     assert released("em", task, max_iter=2).estimate(task.target).adapts_to is not None
 
 
-def test_an_estimate_of_an_earlier_version_can_be_read():
-    plain = ps.EM().fit(source_priors=[0.5, 0.5]).estimate([[0.9, 0.1]]).to_dict()
-    assert plain.pop("adapts_to") is None
-    assert ps.PriorEstimate.from_dict(plain).adapts_to is None
-
-
 @pytest.mark.parametrize("method", ["cm-m", "scm-m"])
 def test_a_prior_of_0_ends_the_ascent_at_the_iterate_before(method):
     """One target sample and a far start: the hyper-prior's gradient leads out of the simplex."""
