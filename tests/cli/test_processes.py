@@ -6,6 +6,7 @@ import os
 import re
 import runpy
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from priorshift.cli._errors import unwind_when_terminated
 from priorshift.files import _base
 
 STYLE = re.compile(r"\x1b\[[0-9;]+m")
+EXAMPLES = Path(__file__).parents[2] / "examples"
 COMMAND = Path(sys.executable).with_name("priorshift")
 posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals and terminals")
 
@@ -277,6 +279,7 @@ def fill_in_labels(folder):
 @pytest.mark.parametrize("name", sorted(set(main.list_commands(None)) - {"demo"}))
 def test_every_example_of_the_help_runs(demo_folder, ok, monkeypatch, name):
     monkeypatch.chdir(demo_folder)
+    shutil.copy(EXAMPLES / "by_age.csv", demo_folder)
     for words in examples(name):
         if "--target-labels" in words:
             fill_in_labels(demo_folder)
