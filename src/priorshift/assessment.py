@@ -874,7 +874,7 @@ def _gather(
     ratio = evidence.amplification(shares.estimate, shares.mean, shares.before)
     kind = Kind(1.0, 1.0, 1.0, ratio)  # nothing speaks against prior shift
     if data.classes.size <= MOST_CLASSES:
-        explained = evidence.explain(
+        explained = evidence.explain_by_priors(
             validation.y_proba, data.y_val, target.y_proba, shares.before, level
         )
         kind = Kind(explained.value, *(explained.interval or (0.0, 1.0)), ratio)

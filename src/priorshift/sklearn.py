@@ -51,7 +51,7 @@ from priorshift.border import (
 )
 from priorshift.counts import DecisionCounts
 from priorshift.estimators import Auto, PriorEstimate, PriorEstimator
-from priorshift.evidence import explain
+from priorshift.evidence import explain_by_priors
 from priorshift.exceptions import PriorShiftWarning, warn_user
 from priorshift.verdict import REFUTED
 
@@ -419,7 +419,7 @@ class PriorAdaptedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         if not isinstance(self.estimator, FrozenEstimator):
             return  # other models than `estimator_` made the out-of-fold predictions
         before = np.bincount(rows.y, minlength=K) / rows.y.size
-        found = explain(rows.y_proba, rows.y, y_proba, before)
+        found = explain_by_priors(rows.y_proba, rows.y, y_proba, before)
         if found.value is not None and found.interval[1] < REFUTED:  # type: ignore[index]
             warn_user(
                 f"a change of class balance explains only {found.value:.0%} of what changed in "

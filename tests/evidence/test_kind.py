@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from priorshift.evidence import amplification, explain
+from priorshift.evidence import amplification, explain_by_priors
 
 MEANS = np.array([[1.5, 0.0], [0.0, 1.5], [-1.0, -1.0]])
 EVEN = np.full(3, 1 / 3)
@@ -24,7 +24,7 @@ def by_class(rng, n, shares):
 def test_prior_shift_is_explained(shares):
     rng = np.random.default_rng(0)
     P, y = by_class(rng, 3000, EVEN)
-    found = [explain(P, y, by_class(rng, 2000, shares)[0], EVEN) for _ in range(20)]
+    found = [explain_by_priors(P, y, by_class(rng, 2000, shares)[0], EVEN) for _ in range(20)]
     assert np.mean([one.value for one in found]) > 0.93
     assert np.mean([one.interval[1] >= 0.99 for one in found]) > 0.85
     assert np.mean([one.unexplained for one in found]) < 0.06
@@ -35,7 +35,7 @@ def test_a_shift_within_classes_is_not():
     P, y = by_class(rng, 3000, EVEN)
     y_target = rng.choice(3, 2000)
     moved = classifier(1.8 * MEANS[y_target] + 0.5 * rng.normal(size=(2000, 2)))
-    found = explain(P, y, moved, EVEN)
+    found = explain_by_priors(P, y, moved, EVEN)
     assert found.value < 0.3
     assert found.interval[1] < 0.5
     assert found.unexplained > 0.1
@@ -46,7 +46,7 @@ def test_no_change_is_none_about_as_often_as_noise_allows():
     values = []
     for _ in range(60):
         P, y = by_class(rng, 800, EVEN)
-        values.append(explain(P, y, by_class(rng, 700, EVEN)[0], EVEN).value)
+        values.append(explain_by_priors(P, y, by_class(rng, 700, EVEN)[0], EVEN).value)
     assert np.mean([value is None for value in values]) > 0.9
 
 
@@ -58,7 +58,7 @@ def test_noise_is_taken_off():
     changed = []
     for _ in range(80):
         i, j = rng.integers(200_000, size=500), rng.integers(200_000, size=500)
-        changed.append(explain(reference[i], label[i], pool[j], EVEN).changed)
+        changed.append(explain_by_priors(reference[i], label[i], pool[j], EVEN).changed)
     assert np.mean(changed) < 0.01  # never below 0; about .02 with the noise in it
 
 
@@ -72,10 +72,10 @@ def test_the_interval_holds_what_large_samples_show():
     def validation(n):
         return by_class(rng, n, EVEN)
 
-    truth = explain(*validation(50_000), target(50_000), EVEN).value
+    truth = explain_by_priors(*validation(50_000), target(50_000), EVEN).value
     held = []
     for _ in range(40):
-        low, high = explain(*validation(1500), target(1200), EVEN).interval
+        low, high = explain_by_priors(*validation(1500), target(1200), EVEN).interval
         held.append(low <= truth <= high)
     assert np.mean(held) > 0.85
 
@@ -86,9 +86,9 @@ def test_order_of_rows_and_classes_does_not_matter():
     T, _ = by_class(rng, 700, [0.2, 0.2, 0.6])
     turned = np.array([2, 0, 1])
     back = np.argsort(turned)
-    one = explain(P, y, T, EVEN)
+    one = explain_by_priors(P, y, T, EVEN)
     rows = rng.permutation(900)
-    other = explain(P[rows][:, turned], back[y[rows]], T[::-1][:, turned], EVEN)
+    other = explain_by_priors(P[rows][:, turned], back[y[rows]], T[::-1][:, turned], EVEN)
     assert other.value == pytest.approx(one.value, abs=1e-6)
     assert other.interval == pytest.approx(one.interval, abs=1e-6)
 
@@ -99,9 +99,9 @@ def test_two_classes_a_missing_class_and_ties():
     score = np.round(1 / (1 + np.exp(-rng.normal(2 * y - 1))), 1)  # a few values only
     P = np.column_stack([1 - score, score])
     target = np.concatenate([P[y == 1][:800], P[y == 0][:100]])
-    assert explain(P, y, target, np.full(2, 0.5)).value > 0.9
+    assert explain_by_priors(P, y, target, np.full(2, 0.5)).value > 0.9
     three = np.column_stack([P, np.zeros(len(P))])
-    found = explain(three, y, three[:900], np.array([0.5, 0.5, 0.0]))
+    found = explain_by_priors(three, y, three[:900], np.array([0.5, 0.5, 0.0]))
     assert found.value is None
 
 

@@ -1,4 +1,7 @@
-r"""Which kind of shift: the share of what changed that a change of class balance explains.
+r"""Prior or covariate shift? The share of what changed that a change of class balance explains.
+
+This is what `assess` judges the kind of shift by; `check_assumption` (`_assumption.py`) is the test
+of prior shift alone, with a p-value.
 
 Predictions are counted in bins of decision and confidence. H is the distribution over bins of each
 class on validation, t that of the target, and :math:`\pi` the class balance that counts as before.
@@ -64,7 +67,7 @@ class Explained:
     unexplained: float
 
 
-def explain(
+def explain_by_priors(
     y_proba_val: Floats,
     y_val: Indices,
     y_proba_target: Floats,
@@ -91,7 +94,7 @@ def explain(
     >>> score = 1 / (1 + np.exp(-rng.normal(2 * y - 1)))
     >>> P = np.column_stack([1 - score, score])
     >>> target = np.concatenate([P[y == 0][:300], P[y == 1][:1500]])
-    >>> explain(P, y, target, np.full(2, 0.5)).value > 0.95
+    >>> explain_by_priors(P, y, target, np.full(2, 0.5)).value > 0.95
     True
     """
     step = -(-len(y_val) // MOST_ROWS)
