@@ -106,8 +106,8 @@ def page(results: list[Result], n_tasks: int, seconds: float) -> Iterator[str]:
     families = list(dict.fromkeys(r.task.family for r in results))
     yield f"{n_tasks} tasks on {len(families)} classifiers, {seconds:.0f} s: {', '.join(families)}."
     many = [r for r in results if r.who.most_classes > FEW]
-    natural = [r for r in many if r.task.shift == NATURAL]
-    simulated = [r for r in many if r.task.shift != NATURAL]
+    natural = [r for r in many if r.task.shift.startswith(NATURAL)]
+    simulated = [r for r in many if not r.task.shift.startswith(NATURAL)]
     for title, found in {"Simulated shifts": simulated, "Natural shifts": natural}.items():
         if found:
             n_found = len({r.task.name for r in found})

@@ -55,7 +55,7 @@ def natural_tasks(folder: Path) -> Iterator[ShiftTask]:
         labels = np.bincount(target.y_val, minlength=K) / target.y_val.size
         data = target.y_proba_val, target.y_val, target.y_proba, target.y
         source = target.y_proba_val.mean(axis=0)
-        yield ShiftTask(f"{target.name} {at}", NATURAL, *data, source, labels)
+        yield ShiftTask(target.name, f"{NATURAL} {at}", *data, source, labels)
 
 
 class Done(NamedTuple):

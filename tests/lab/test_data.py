@@ -104,7 +104,7 @@ def test_the_command_stores_pools_and_a_manifest(packages, tmp_path, monkeypatch
     assert np.bincount(trained)[0] > 5 * np.bincount(trained)[1], "the tail is long"
     assert len({task.family for task in zoo_tasks(tmp_path)}) == 2
     assert [one.name for one in targets(tmp_path / "natural")][-2:] == ["rodents-rf"] * 2
-    assert next(natural_tasks(tmp_path / "natural")).shift == "natural"
+    assert next(natural_tasks(tmp_path / "natural")).shift == "natural 0"
 
     data.main(["--folder", str(tmp_path), "--part", "uci"])
     again = {row["pool"]: row for row in data.read_manifest(tmp_path / "MANIFEST.csv")}
