@@ -85,6 +85,16 @@ def test_few_rows_are_said_to_be_few():
     assert any("Validation is small" in one for one in found.reasons)
 
 
+@pytest.mark.parametrize("assume", [True, False])
+def test_a_single_row_tells_nothing_of_the_target(shifted, assume):
+    y_proba_val, y_val, y_proba, _ = shifted
+    known = {"classes": range(K), "assume_prior_shift": assume}
+    found = ps.assess(y_proba_val, y_val, y_proba[:1], **known)
+    assert found.verdict == "unclear"
+    assert "the target has too few rows" in found.sentence
+    assert ps.assess(y_proba_val, y_val, y_proba[:10], **known).sentence != found.sentence
+
+
 def test_a_class_that_nothing_is_known_of_is_unclear(shifted):
     y_proba_val, y_val, y_proba, _ = shifted
     kept = y_val != 2

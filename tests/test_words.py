@@ -29,6 +29,7 @@ FACTS = (
     ),
     fact("if_covariate_shift", goal="cost", value=0.5, low=-0.1, high=1.1, level=0.9, changed=0.2),
     fact("few_rows", n=3, least=30),
+    fact("few_target_rows", n=1, least=10),
     fact("little_changed", n_val=1200, n_target=900),
     fact("seen_before", accuracy=0.99, expected=0.97, confidence=0.8),
     fact("errs_alike", p_value=0.4),

@@ -60,6 +60,9 @@ ACCURACY = Goal("accuracy")
 FEW_ROWS = 30
 """Validation rows, at the estimated priors, below which an answer rests on few."""
 
+FEWEST_TARGET_ROWS = 10
+"""Target rows below which nothing is said of what changed."""
+
 LABELS = 40
 """Labels of the target to ask for where a verdict is unclear."""
 
@@ -1173,6 +1176,8 @@ def _obstacle(
     if data.decided_shares is not None:
         found = None if test is None else test.assumption
         return found.fact_of_decisions() if found is not None and found.rejected else None
+    if data.n_target < FEWEST_TARGET_ROWS:
+        return fact("few_target_rows", n=data.n_target, least=FEWEST_TARGET_ROWS)
     if (said := order_in_words(values, y, data.classes)) is not None:
         return fact("columns_swapped", text=said)
     z, least = evidence.label_information(values, y), evidence.least_information(y.size)

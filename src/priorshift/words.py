@@ -166,6 +166,7 @@ HEADLINES = {
         "right before anything else.",
     ),
     "few_rows": ("Unclear", "validation has too few rows to tell. Label more of them."),
+    "few_target_rows": ("Unclear", "the target has too few rows to tell. Collect more of them."),
     "no_information": (
         "Unclear",
         "on validation, the predictions say nothing about the labels. Check that both have the "
@@ -346,6 +347,10 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     "few_rows": lambda n, least: (
         f"Validation has {plural(n, 'row')}, which is too few to tell what its predictions are "
         f"worth: label {least} or more."
+    ),
+    "few_target_rows": lambda n, least: (
+        f"The target has {plural(n, 'row')}, which is too few to tell what changed: collect "
+        f"{least} or more."
     ),
     "no_information": "Validation's predictions fit its {n:,} labels no better than shuffled "
     "labels (z = {z:.1f}; at least {least:.2g} where they belong together). Are the rows in "

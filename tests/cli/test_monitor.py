@@ -176,6 +176,19 @@ def test_a_state_goes_on_where_it_was(folder, stream, ok, tmp_path):
     assert PriorMonitor.load(state).n_batches_ == 8
 
 
+def test_week_10_comes_after_week_9_also_for_a_saved_state(stream, write, ok, tmp_path):
+    validation, days = stream
+    (tmp_path / "weeks").mkdir()
+    asked = "monitor", "--validation", validation, "--target", tmp_path / "weeks", "--json"
+    asked = *asked, "--state", tmp_path / "state.json"
+    for number in (8, 9):
+        write(f"weeks/week{number}.csv", days[0])
+    assert [step["time"] for step in steps_of(ok(*asked))] == ["week8.csv", "week9.csv"]
+    for number in (10, 11):
+        write(f"weeks/week{number}.csv", days[-1])
+    assert [step["time"] for step in steps_of(ok(*asked))] == ["week10.csv", "week11.csv"]
+
+
 def test_what_was_told_is_saved_though_a_later_window_is_bad(folder, run, write, tmp_path):
     write("days/2026-05-04.csv", np.full((3, 3), 0.9))
     result = run("monitor", *folder, "--json", "--state", tmp_path / "state.json")

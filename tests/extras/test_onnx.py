@@ -228,7 +228,7 @@ def test_files_and_named_outputs(tmp_path):
     )
     assert one.SerializeToString() == other.SerializeToString()
     again = adapter.append_to_onnx(one)  # twice is the ratio squared
-    wanted = adapter(adapter(pipeline.predict_proba(X)))
+    wanted = adapter(adapter(pipeline.predict_proba(X)).copy())  # a copy counts as new
     np.testing.assert_allclose(run(again, X)[1], wanted, rtol=0, atol=CLOSE)
 
 

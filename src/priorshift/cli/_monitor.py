@@ -1,6 +1,7 @@
 """priorshift monitor."""
 
 import json
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -57,13 +58,25 @@ def read_every(
     raise click.BadParameter(f"{value!r} is neither one of {', '.join(PERIODS)} nor rows.")
 
 
+def by_number(name: str) -> list[str | int]:
+    """Return what sorts names as people do: week9 before week10, dates as they are.
+
+    Examples
+    --------
+    >>> sorted(["week10", "week9", "week1"], key=by_number)
+    ['week1', 'week9', 'week10']
+    """
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
+
+
 def files_of(folder: Path) -> list[Path]:
     """Return the files of predictions in a folder, in the order of their names."""
-    files = sorted(
+    found = [
         path
         for path in folder.iterdir()
         if path.is_file() and suffix_of(path) in SUFFIXES and not path.name.startswith(".")
-    )
+    ]
+    files = sorted(found, key=lambda path: by_number(path.name))
     if not files:
         raise ValueError(
             f"{folder} has no file of predictions; their names end with {', '.join(SUFFIXES)}."
@@ -136,14 +149,20 @@ def follow(
     times = followed.history.time
     last, skipped = (times[-1] if times else None), 0
     for time, y_proba, y in windows:
-        # names and dates sort as text, numbers as numbers
-        if last is not None and isinstance(time, str) == isinstance(last, str) and time <= last:
+        if last is not None and _is_seen(time, last):
             skipped += 1
             continue
         step = followed.update(y_proba.values, time=time, adapt=False)
         yield step, _judged(followed, step, y_proba, y, verdicts)
     if skipped:
         note(f"Left out {skipped} windows up to {last}, which --state has seen.")
+
+
+def _is_seen(time: Any, last: Any) -> bool:
+    """Tell whether a window is not after the last one; names and numbers do not compare."""
+    if isinstance(time, str) and isinstance(last, str):
+        return by_number(time) <= by_number(last)
+    return isinstance(time, str) == isinstance(last, str) and bool(time <= last)
 
 
 def _judged(
