@@ -461,7 +461,8 @@ def test_three_rows_are_too_few_to_tell():
     assert found.reasons[0].startswith("Validation has 3 rows, which is too few to tell")
 
 
-def test_training_rows_as_validation_are_said_first(rng):
+@pytest.mark.parametrize("assumed", [False, True])
+def test_training_rows_as_validation_are_said_first(rng, assumed):
     """A model that knows its training rows by heart is sure of them, and less so of new ones."""
     from sklearn.ensemble import RandomForestClassifier
 
@@ -470,6 +471,24 @@ def test_training_rows_as_validation_are_said_first(rng):
     train, fresh, target = np.split(np.arange(1800), 3)
     model = RandomForestClassifier(40, random_state=0).fit(X[train], y[train])
     y_proba = model.predict_proba(X[target])
-    known, new = (ps.assess(model.predict_proba(X[at]), y[at], y_proba) for at in (train, fresh))
+    known, new = (
+        ps.assess(model.predict_proba(X[at]), y[at], y_proba, assume_prior_shift=assumed)
+        for at in (train, fresh)
+    )
     assert known.reasons[0].startswith("The validation rows look as if the model was trained on")
+    assert (known.verdict, known.action) == ("unclear", "none")
+    assert "trained on them" in known.sentence
     assert not new.say("seen_before")
+    labels = ps.assess(model.predict_proba(X[train]), y[train], y_proba, y_target=y[target])
+    assert labels.sentence.startswith("Leave the predictions as they are: by the labels")
+    assert labels.reasons[0] == known.reasons[0]  # said all the same
+
+
+def test_a_first_group_of_a_few_rows_says_nothing_of_the_others(shifted):
+    """What stands in the way of one verdict is not remembered for the next."""
+    y_proba_val, y_val, y_proba, _ = shifted
+    fitted, verdicts = ps.SCML().fit(y_proba_val, y_val), assessment.Verdicts(y_proba_val, y_val)
+    few, many = y_proba[:5], y_proba
+    assert verdicts.on(fitted.estimate(few), few) == "unclear"
+    alone = assessment.Verdicts(y_proba_val, y_val).on(fitted.estimate(many), many)
+    assert verdicts.on(fitted.estimate(many), many) == alone == "adapt"

@@ -565,7 +565,7 @@ def _weigh(
     with _collected() as told:
         numbers = _gather(data, estimate, level, goal, mean, groups)
         test, untested = _test(data, given, seed)
-    estimate, obstacle = numbers.estimate, _obstacle(data, estimate, test)
+    estimate, obstacle = numbers.estimate, _obstacle(data, numbers, test)
     near = past if past is not None and past.reaches(numbers.moved) else None
     shifted = None if test is None else test.rejected
     ruling = _rule(data, numbers, goal, shifted, near, assumed, obstacle)
@@ -657,7 +657,6 @@ class Verdicts:
         self.validation = check_proba(y_proba_val, "y_proba_val"), y_val
         self.source_label_priors, self.budget = source_label_priors, budget
         self._mean: CalibratedMean | None = None
-        self._obstacles: list[Fact | None] = []
 
     def on(
         self, estimate: PriorEstimate, y_proba: ArrayLike, y: ArrayLike | None = None
@@ -686,13 +685,11 @@ class Verdicts:
                 self._mean = _fit_mean(data, {"source_label_priors": self.source_label_priors})
             numbers = _gather(data, estimate, 0.95, ACCURACY, self._mean, None)
             shifted: bool | None = None
-            if not self._obstacles:  # validation is the same for all
-                self._obstacles.append(_obstacle(data, estimate))
-            (obstacle,) = self._obstacles
             with suppress(ValueError):  # too few rows
                 shifted = evidence.is_shifted(
                     *rows, self.source_label_priors, classes=data.classes, random_state=0
                 )
+            obstacle = _obstacle(data, numbers)
             return _rule(data, numbers, ACCURACY, shifted, None, False, obstacle).verdict
 
 
@@ -1169,7 +1166,7 @@ def _rule(
 
 
 def _obstacle(
-    data: Data, estimate: PriorEstimate, test: evidence.ShiftTest | None = None
+    data: Data, numbers: Numbers, test: evidence.ShiftTest | None = None
 ) -> Fact | None:
     """Say why nothing can be judged, if so: inputs that do not fit, or an unknown class."""
     values, y = data.y_proba_val.values, data.y_val
@@ -1185,8 +1182,10 @@ def _obstacle(
         if y.size < FEW_ROWS:
             return fact("few_rows", n=y.size, least=FEW_ROWS)
         return fact("no_information", n=y.size, z=z, least=least)
-    unknown = _unknown_classes(estimate)
-    return fact("unknown_class", n=len(unknown)) if unknown else None
+    if unknown := _unknown_classes(numbers.estimate):
+        return fact("unknown_class", n=len(unknown))
+    # labels of the target measure what is gained, whatever validation is worth
+    return _seen_before(data, numbers.estimate.priors) if numbers.gains is None else None
 
 
 def _unknown_classes(estimate: PriorEstimate) -> list[Any]:
@@ -1227,8 +1226,8 @@ def _facts(
 ) -> Iterator[Fact]:
     """List what the verdict rests on."""
     estimate, mean, labels = numbers.estimate, numbers.mean, numbers.measured
-    if mean is not None:
-        yield from _seen_before(data, estimate.priors)
+    if numbers.gains is not None and (seen := _seen_before(data, estimate.priors)) is not None:
+        yield seen
     if test is not None:  # how far it changed is what the estimate says, as everywhere
         yield test.fact((report if mean is None else estimate).total_variation)
     if mean is None:
@@ -1267,7 +1266,7 @@ def _facts(
         yield fact("mismatch", text=decided["mismatch"])
 
 
-def _seen_before(data: Data, priors: Vector) -> Iterator[Fact]:
+def _seen_before(data: Data, priors: Vector) -> Fact | None:
     """Say that the model seems to have been trained on validation, if so.
 
     Nearly all of validation is right, and the model is less sure of the target, by five points,
@@ -1279,8 +1278,9 @@ def _seen_before(data: Data, priors: Vector) -> Iterator[Fact]:
     shares = np.where(rows > 0, priors, 0.0)
     expected = float(shares @ sure / max(shares.sum(), 1e-12))
     confidence = float(data.y_proba_target.values.max(axis=1).mean())
-    if accuracy >= 0.98 and expected - confidence >= 0.05:
-        yield fact("seen_before", accuracy=accuracy, expected=expected, confidence=confidence)
+    if accuracy < 0.98 or expected - confidence < 0.05:
+        return None
+    return fact("seen_before", accuracy=accuracy, expected=expected, confidence=confidence)
 
 
 def _facts_of_kind(

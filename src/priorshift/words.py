@@ -172,6 +172,11 @@ HEADLINES = {
         "on validation, the predictions say nothing about the labels. Check that both have the "
         "same row order and belong together.",
     ),
+    "seen_before": (
+        "Unclear",
+        "the validation rows look as if the model was trained on them, so they cannot tell what "
+        "adapting gains. Use rows that it has not seen, or label some of the target.",
+    ),
     "unknown_class": (
         "Unclear",
         "validation has no row of class {unknown}, so adapting to the new class balance would be a "
@@ -341,8 +346,8 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     "seen_before": lambda accuracy, expected, confidence: (
         "The validation rows look as if the model was trained on them: it is right on "
         f"{percent(accuracy)} of them, and surer of them than of the target ({percent(expected)} "
-        f"expected, {percent(confidence)} found). Use rows that it has not seen; expected accuracy "
-        "and verdict are worth little otherwise."
+        f"expected, {percent(confidence)} found). Use rows that it has not seen, or label some of "
+        "the target: what validation promises is worth little."
     ),
     "few_rows": lambda n, least: (
         f"Validation has {plural(n, 'row')}, which is too few to tell what its predictions are "
