@@ -13,6 +13,7 @@ from lab.verdicts import judge, right, simulate, table
 from priorshift import assessment
 from priorshift.border import ArrayTable
 from priorshift.border import rows as border_rows
+from priorshift.text import percent
 
 K = 3
 MEANS = np.array([[0.0, 0.0], [2.0, 0.5], [0.5, 2.5]])
@@ -492,3 +493,33 @@ def test_a_first_group_of_a_few_rows_says_nothing_of_the_others(shifted):
     assert verdicts.on(fitted.estimate(few), few) == "unclear"
     alone = assessment.Verdicts(y_proba_val, y_val).on(fitted.estimate(many), many)
     assert verdicts.on(fitted.estimate(many), many) == alone == "adapt"
+
+
+@pytest.mark.parametrize("wrong", ["swapped", "adapted"])
+def test_no_word_is_taken_for_a_target_that_no_class_balance_explains(wrong):
+    data = ps.datasets.load_fashion_lt()
+    y_proba_val, y_val, y_proba = data.y_proba_val, data.y_val, data.y_proba_target[::3]
+    assess = {"assume_prior_shift": True, "classes": data.classes}
+    honest = ps.assess(y_proba_val, y_val, y_proba, **assess)
+    assert honest.verdict == "adapt"
+    spoilt = np.roll(y_proba, 1, axis=1) if wrong == "swapped" else honest.adapt(y_proba).copy()
+    found = ps.assess(y_proba_val, y_val, spoilt, **assess)
+    assert (found.verdict, found.action) == ("unclear", "none")
+    assert found.sentence.startswith("Unclear: you say that each class looks as it did, but no")
+    assert found.reasons[0].startswith("You say that each class looks as it did, but up to")
+    assert not found.say("assumed")  # the word is not taken
+
+
+def test_the_table_and_the_sentence_show_the_share_to_report():
+    rng = np.random.default_rng(3)
+    (y_proba_val, y_val), (y_proba, _) = draw(rng, 800, SOURCE), draw(rng, 900, TARGET, moved=-0.5)
+    found = ps.assess(y_proba_val, NAMES[y_val], y_proba, classes=NAMES)
+    report = found.shares_to_report
+    assert found.verdict == "unclear"
+    k = int(np.abs(found.estimate.priors - found.calibrated_mean.priors).argmax())
+    share, low, high = map(percent, (report.priors[k], *report.interval[k].tolist()))
+    assert f"; report {share} (95% interval {low} to {high})." in found.say("readings")
+    (row,) = (line for line in repr(found).splitlines() if line.startswith(f"  {NAMES[k]} "))
+    assert f"{low} to {high}" in row
+    assert share in found._repr_html_().partition("Class shares to report")[2]
+    np.testing.assert_array_equal(report.source_priors, found.estimate.source_priors)
