@@ -243,3 +243,31 @@ def test_a_name_must_be_one_to_type(name):
 def test_only_estimators_are_registered(thing):
     with pytest.raises(ValueError, match="subclass of PriorEstimator"):
         ps.register_estimator(thing)
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [(np.ones(3) / 3, "_estimate must return an estimate, such as self._result"), (None, "0 th")],
+)
+def test_a_method_that_fails_is_a_row_and_the_others_go_on(monkeypatch, rng, returned, said):
+    monkeypatch.setattr(registry, "_ESTIMATORS", dict(registry._ESTIMATORS))
+
+    @ps.register_estimator
+    class Own(ps.PriorEstimator):
+        """Returns what it should not."""
+
+        name, summary = "own", "returns what it should not"
+
+        def _estimate(self, y_proba):
+            if returned is None:
+                raise IndexError("no 0 th row")
+            return returned
+
+    y = rng.integers(3, size=90)
+    y_proba = 0.7 * np.eye(3)[y] + 0.3 * rng.dirichlet(np.ones(3), y.size)
+    failed, other = compare(y_proba, y, y_proba, methods=["own", "scm-l"]).results
+    assert said in failed.error
+    assert other.error is None
+    if returned is not None:
+        with pytest.raises(ValueError, match=said):
+            Own().fit(y_proba, y).estimate(y_proba)

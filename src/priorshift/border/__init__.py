@@ -38,6 +38,7 @@ from priorshift.border.check import (
 from priorshift.border.classes import (
     NO_PRIOR,
     as_decisions,
+    by_case,
     check_classes,
     check_indices,
     check_priors,
