@@ -30,14 +30,12 @@ from priorshift.border import (
     check_proba,
     column_of,
     draw_judged_rows,
-    encode_labels,
     is_named,
     known_labels,
     order_in_words,
     ordered,
     read_decisions,
-    read_labels,
-    settle_classes,
+    read_labelled,
     warn_if_adapted,
     warn_of_missing_names,
     whole,
@@ -458,20 +456,12 @@ def assess(
         if data.decided_shares is None:
             rows, labels = data.y_proba_val, data.classes[data.y_val]
             if groups_val is not None:
-                groups, names, in_time = evidence.read_groups(
+                grouped = evidence.read_groups(
                     groups_val, data.y_val.size, None, argument("groups_val")
                 )
+                groups, y = grouped[0], data.y_val
                 past = evidence.replay(
-                    rows.values,
-                    data.y_val,
-                    groups,
-                    names,
-                    data.classes,
-                    in_time,
-                    method,
-                    aimed,
-                    random_state,
-                    given,
+                    rows, y, grouped, data.classes, method, aimed, random_state, **given
                 )
             mean = evidence.fit_mean(fitted, rows, labels, groups=groups, **given)
             if past is not None and past.n_groups < evidence.FEWEST_GROUPS:
@@ -730,16 +720,13 @@ class Data:
 
 
 def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, classes: Any) -> Data:
-    y_proba_val, y_val = column_of(y_proba_val, y_val, "y_val", "y_proba_val")
+    names, validation, y = read_labelled(
+        y_proba_val, y_val, classes, name="y_proba_val", label_name="y_val"
+    )
     y_proba_target, y_target = column_of(y_proba_target, y_target, "y_target", "y_proba_target")
-    labels = read_labels(y_val, None, "y_val")
-    validation = check_proba(y_proba_val, "y_proba_val", classes=classes, labels=labels)
-    labels = read_labels(labels, validation.values.shape[0], "y_val")
-    names = settle_classes(validation, labels, classes)
-    validation = ordered(validation, names, "y_proba_val")
     warn_if_adapted(y_proba_target, "y_proba_target")
     target = check_proba(y_proba_target, "y_proba_target", tables=True, classes=names)
-    if is_named(y_proba_val):
+    if is_named(validation):
         warn_of_missing_names(y_proba_target, names, "y_proba_target")
     target = ordered(target, names, "y_proba_target")
     n, K = target.shape
@@ -748,15 +735,7 @@ def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, clas
     known, truth = known_labels(y_target, names, n)
     position = np.searchsorted(index, known)
     kept = (position < index.size) & (index[np.minimum(position, index.size - 1)] == known)
-    return Data(
-        names,
-        validation,
-        encode_labels(labels, names, "y_val"),
-        target,
-        position[kept],
-        truth[kept],
-        n,
-    )
+    return Data(names, validation, y, target, position[kept], truth[kept], n)
 
 
 def is_fitted(estimator: Any) -> bool:

@@ -52,6 +52,7 @@ from priorshift.border.classes import (
     order_in_words,
     ordered,
     read_decisions,
+    read_labelled,
     read_labels,
     settle_classes,
     warn_of_missing_names,
