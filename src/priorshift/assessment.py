@@ -24,7 +24,6 @@ from priorshift._typing import Indices, Labels, Vector
 from priorshift.adapt import Goal, GoalName
 from priorshift.border import (
     Predictions,
-    as_decisions,
     check_count,
     check_level,
     check_proba,
@@ -34,7 +33,6 @@ from priorshift.border import (
     known_labels,
     order_in_words,
     ordered,
-    read_decisions,
     read_labelled,
     warn_if_adapted,
     warn_of_missing_names,
@@ -431,10 +429,10 @@ def assess(
     check_level(confidence_level, "confidence_level")
     given = {"source_priors": source_priors, "source_label_priors": source_label_priors}
     if y_pred_val is not None or y_pred_target is not None:
-        evidence.require_decisions(y_pred_val, y_pred_target, y_val, y_proba_val, y_proba_target)
-        classes, decided, _ = read_decisions(y_pred_val, y_val, classes)  # type: ignore[arg-type]
-        y_proba_val = Predictions.from_decisions(decided, classes.size)
-        y_proba_target = as_decisions(y_pred_target, classes)
+        decided = (y_pred_val, y_val, y_pred_target, classes)
+        classes, y_proba_val, y_proba_target = evidence.as_rows(
+            *decided, y_proba_val, y_proba_target
+        )
     data = _read(y_proba_val, y_val, y_proba_target, y_target, classes)
     if data.decided_shares is not None and method == "auto":
         method = "cm-l"

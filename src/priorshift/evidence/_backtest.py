@@ -26,6 +26,7 @@ from priorshift.border import (
     Predictions,
     as_array,
     as_generator,
+    is_missing,
     read_labelled,
     some,
 )
@@ -350,15 +351,18 @@ def read_groups(
     values = as_array(groups, name)
     if values.ndim != 1 or values.shape[0] != n:
         raise ValueError(f"{name} must have one entry per row, {n}; got shape {values.shape}.")
-    absent = _absent(values)
+    absent = values != values  # NaN and NaT
+    if values.dtype == object:
+        absent = np.array([is_missing(value) for value in values.tolist()], bool)
     if absent.any():
         raise ValueError(
             f"{name} must name the group of every row; {int(absent.sum())} are missing, the first "
             f"in row {int(absent.argmax())}."
         )
     if values.dtype == object:
+        numbers = all(isinstance(value, int | float | np.number) for value in values.tolist())
         try:
-            values = values.astype(np.float64 if _all_numbers(values) else str)
+            values = values.astype(np.float64 if numbers else str)
         except ValueError:
             raise ValueError(f"{name} must hold one name, number or date per row.") from None
     names, encoded = np.unique(values, return_inverse=True)
@@ -369,20 +373,6 @@ def read_groups(
         raise ValueError(f"{name} must be at least two; got {some(names.tolist())} alone.")
     shown = [f"{name:g}" if values.dtype.kind == "f" else str(name) for name in names]
     return encoded.astype(np.intp), shown, in_time if ordered is None else bool(ordered)
-
-
-def _absent(values: Any) -> Any:
-    if values.dtype.kind == "f":
-        return np.isnan(values)
-    if values.dtype.kind in "Mm":
-        return np.isnat(values)
-    if values.dtype == object:
-        return np.array([value is None or value != value for value in values.tolist()])
-    return np.zeros(values.shape, bool)
-
-
-def _all_numbers(values: Any) -> bool:
-    return all(isinstance(value, int | float | np.number) for value in values.tolist())
 
 
 def _pool(groups: Indices, names: list[str]) -> tuple[Indices, list[str]]:
