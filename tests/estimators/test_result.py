@@ -358,7 +358,7 @@ def test_repr_shows_the_interval_and_what_it_is():
     ]
     assert len({len(line) for line in lines[1:5]}) == 1  # aligned
     assert lines[5].strip() == (
-        "90 % interval of the share in the population, for each class, by resampling validation "
+        "90% interval of the share in the population, for each class, by resampling validation "
         "and target"
     )
 
@@ -404,7 +404,7 @@ def test_html_shows_the_same_rows():
 
 def test_html_shows_the_bounds():
     html = make(**BOUNDS)._repr_html_()
-    assert "<th>target</th><th>points</th><th>ratio</th><th>90 % interval</th>" in html
+    assert "<th>target</th><th>points</th><th>ratio</th><th>90% interval</th>" in html
     assert "<td>50.0%</td><td>+33.3</td><td>3.00</td><td>40.0% to 60.0%</td>" in html
     assert "interval" not in make()._repr_html_()
 
