@@ -47,9 +47,11 @@ from priorshift.text import (
     movers,
     number,
     plain,
+    quoted,
     short_percent,
     text_table,
 )
+from priorshift.words import by_other_goals
 
 __all__ = [
     "SHIFTS",
@@ -325,7 +327,15 @@ class Comparison:
         best = max(scored, key=lambda name: sign * scored[name])
         said = f"By the target's labels {best} {said}: {form.format(scored[best])}"
         plain = [value for name, value in scored.items() if traits_of(name).outputs == "ignored"]
-        return f"{said}, against {form.format(plain[0])} without adapting." if plain else f"{said}."
+        said += f", against {form.format(plain[0])} without adapting." if plain else "."
+        if self.goal == "accuracy" and self.truth is not None and self.classes.size == 2:
+            always, other = self.truth.max(), self.classes[self.truth.argmin()]
+            if scored[best] <= always:  # it holds where one class is rare
+                said += (
+                    f" Never answering {quoted(str(other))} is right as often or more often: "
+                    f"{form.format(always)}. Judge {by_other_goals()}."
+                )
+        return said
 
     @property
     def columns(self) -> dict[str, str]:

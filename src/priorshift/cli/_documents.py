@@ -122,16 +122,22 @@ def threshold_in_words(shift: PriorEstimate, costs: Any = None) -> list[str]:
     return [say_fact(fact("threshold", label=shift.classes[1], cut=cut, raw=raw))]
 
 
-def show_priors(shift: PriorEstimate, title: str = "") -> None:
-    """Print the priors before and after, the largest movers first where there are many."""
+def show_priors(shift: PriorEstimate, n_rows: int | None, title: str = "") -> None:
+    """Print the priors before and after, the largest movers first where there are many.
+
+    `n_rows` are all of the target's: an estimate may rest on a sample of them.
+    """
     title, K = title or f"Priors by {shift.method}", shift.classes.size
     if K > SHOWN_CLASSES:
         title += f": the {SHOWN_CLASSES} of {K} classes that moved most"
     show_table(title, *priors_table(shift, SHOWN_CLASSES))
     gap = "" if shift.gap is None else f", gap {shift.gap:.2g}"
+    of, drawn = "", ""
+    if n_rows is not None and shift.n_target < n_rows:
+        of, drawn = f"of {n_rows:,} ", ", drawn at random"
     note(
-        f"{STATUS_IN_WORDS[shift.status]}{gap}; {shift.n_target:,} target rows; source priors: "
-        f"{shift.source_priors_from}."
+        f"{STATUS_IN_WORDS[shift.status]}{gap}; {shift.n_target:,} {of}target rows{drawn}; source "
+        f"priors: {shift.source_priors_from}."
     )
     if shift.interval is not None:
         note(f"{shift.interval_in_words()}.")
