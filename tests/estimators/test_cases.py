@@ -39,7 +39,7 @@ def test_known_training_set_and_unknown_target(simulation, rng, name):
     shift = ps.get_estimator(name).fit(y_proba_val, y_val, source_priors=source).estimate(y_proba)
     assert np.abs(shift.priors - TARGET).sum() < 0.08
     assert accuracy(shift.adapt(y_proba), y) > accuracy(y_proba, y) + 0.01
-    assert shift.source_priors_from == "given"
+    assert shift.source_priors_from == "given" or name == "em-bcts"
     # outputs are calibrated, so calibrating moves the denominator by noise alone
     np.testing.assert_allclose(shift.source_priors, source, atol=0.02 * (name == "em-bcts"))
 
