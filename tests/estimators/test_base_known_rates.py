@@ -143,8 +143,15 @@ def test_a_confusion_matrix_is_a_validation_set(method):
     assert_allclose(named.priors, expected.priors)
 
 
-@pytest.mark.parametrize("p", [0.0, 0.02, 0.3])
-@pytest.mark.parametrize("sizes", [{}, {"n_positive": 100, "n_negative": 200}])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("p", "sizes"),
+    [
+        (0.02, {}),
+        (0.0, {"n_positive": 100, "n_negative": 200}),
+        (0.3, {"n_positive": 100, "n_negative": 200}),
+    ],
+)
 def test_intervals_cover_down_to_prevalence_0_and_50_people(p, sizes):
     rng, inside, n_trials = np.random.default_rng(1), 0, 150
     for _ in range(n_trials):
