@@ -28,6 +28,7 @@ from priorshift.border.check import (
     check_resamples,
     check_rounded,
     check_sample_weight,
+    check_square,
     check_table,
     column_of,
     divided_by_sums,

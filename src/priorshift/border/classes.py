@@ -309,6 +309,9 @@ def encode_labels(labels: Labels, classes: Labels, name: str = "y") -> Indices:
             f"{name} and classes have different types ({name}: {some(labels[:3].tolist())}; "
             f"classes: {some(classes.tolist())}); use the same names in both."
         )
+    numbered = labels.dtype.kind in "iu" and np.array_equal(classes, np.arange(classes.size))
+    if numbered and labels.min(initial=0) >= 0 and labels.max(initial=0) < classes.size:
+        return labels.astype(np.intp)  # they are indices already
     order = np.argsort(classes)
     nearest = np.searchsorted(classes, labels, sorter=order).clip(max=classes.size - 1)
     indices = order[nearest]
