@@ -554,8 +554,8 @@ def compare(
 def _with_disagreement(results: list[MethodResult], classes: NDArray[Any]) -> list[MethodResult]:
     """Add how far each method is from the median of all, on the class where it is farthest.
 
-    Classes matter from a share of 1% on, or of many classes from twice the average share on; a
-    share of less than a fifth of that counts as a fifth.
+    Classes matter from a share of 1% on, or of many classes from twice the average share on, or
+    where one method says five times that; a share of less than a fifth of it counts as a fifth.
     """
     said = {
         r.method: r.estimate.priors
@@ -567,7 +567,8 @@ def _with_disagreement(results: list[MethodResult], classes: NDArray[Any]) -> li
     least = min(0.01, 2 / classes.size)
     floored = np.maximum(list(said.values()), least / 5)
     median = np.median(floored, axis=0)
-    factor = np.where(median >= least, np.maximum(floored / median, median / floored), 1.0)
+    matters = (median >= least) | (floored.max(axis=0) >= 5 * least)
+    factor = np.where(matters, np.maximum(floored / median, median / floored), 1.0)
     farthest = dict(zip(said, factor, strict=True))
     return [
         replace(r, disagreement=float(far.max()), disagrees_on=classes[far.argmax()])

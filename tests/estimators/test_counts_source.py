@@ -90,8 +90,8 @@ def test_a_mismatch_names_the_class_that_is_furthest_off():
     found = mismatch_of(np.array([0.4, 0.3, 0.3]), np.array([0.9, 0.08, 0.02]), 1000)
     assert found.column == 0
     assert found.say(np.array(["a", "b", "c"])) == (
-        "predictions on validation contradict its labels (class a: 40 % predicted on average, "
-        "90 % of the labels), as after training with class weights or on undersampled data, or "
+        "predictions on validation contradict its labels (class a: 40.0% predicted on average, "
+        "90.0% of the labels), as after training with class weights or on undersampled data, or "
         "where outputs are far from calibrated"
     )
 
