@@ -147,16 +147,6 @@ def test_one_column_of_binary_probabilities(
     np.testing.assert_allclose(new[:, 0], shift.adapt(p), atol=1e-9)
 
 
-def test_one_column_named_after_its_class(binary, write, ask):
-    p_val, y, p = binary
-    text = np.array(["well", "ill"])[y]
-    validation = write("v.csv", p_val[:, None], text, classes=["p_ill"])
-    target = write("t.csv", p[:, None], classes=["p_ill"])
-    answer = ask("estimate", "--validation", validation, "--target", target)["priors"]
-    shift = ps.SCML().fit(p_val, y).estimate(p)
-    assert answer == pytest.approx(dict(zip(["well", "ill"], shift.priors.tolist(), strict=True)))
-
-
 def test_one_column_that_nothing_explains(binary, write, refuse):
     p_val, y, p = binary
     validation = write("v.csv", p_val[:, None], np.array(["a", "b"])[y], classes=["proba"])
@@ -192,12 +182,6 @@ def test_a_column_of_labels_is_suggested(data, write, refuse, column):
     validation = write("v.csv", data.y_proba_val, data.y_val, label_column=column)
     line = refuse(1, "estimate", "--validation", validation, "--target", validation)
     assert line.endswith(f"Did you mean --label-column {column}?")
-
-
-def test_keys_of_labels_are_suggested(data, write, refuse):
-    validation = write("v.npz", data.y_proba_val, data.y_val, label_column="y_true")
-    line = refuse(1, "estimate", "--validation", validation, "--target", validation)
-    assert line.endswith("Did you mean --label-column y_true?")
 
 
 def as_text(data, mark, decimal):
@@ -287,16 +271,6 @@ def test_priors_name_the_classes_where_there_are_no_labels(data, write, ask):
     answer = ask("estimate", "--target", target, "--source-priors", priors, "--method", "em")
     em = ps.EM().fit(source_priors=[0.5, 0.3, 0.2], classes=data.classes).estimate(data.y_proba)
     assert answer["priors"] == pytest.approx(em.to_dict()["priors"])
-
-
-def test_predictions_on_the_training_set_may_have_a_prefix(data, named, write, ask):
-    files = named(data, [f"p_{name}" for name in data.classes])
-    training = write(
-        "training.csv", data.y_proba_val, classes=[f"q_{name}" for name in data.classes]
-    )
-    answer = ask("estimate", *files, "--source-priors", training)
-    mean = data.y_proba_val.mean(axis=0)
-    assert list(answer["source_priors"].values()) == pytest.approx(mean.tolist())
 
 
 def test_a_saved_monitor_finds_its_classes_again(data, named, write, ok, tmp_path):
