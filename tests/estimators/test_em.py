@@ -52,8 +52,7 @@ def slsqp(A, weights, alpha):
 
 
 @pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize("K", [2, 10, 40])
-@pytest.mark.parametrize("spread", [0.4, 2.0], ids=["weak", "strong"])
+@pytest.mark.parametrize(("K", "spread"), [(2, 2.0), (10, 0.4), (40, 2.0)])
 def test_certified_maximum_is_at_least_scipys(simulate, rng, name, K, spread):
     simulation = simulate(K, spread=spread)
     y_proba_val, y_val = simulation.draw(np.full(K, 1 / K), 40 * K, rng)
@@ -138,8 +137,8 @@ def test_decisions_never_seen_on_validation_are_reported():
         cml.estimate(np.eye(3)[[2, 2]])
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 200])
-@pytest.mark.parametrize("kind", [ps.MAP, ps.CMM, ps.SCMM])
+@pytest.mark.parametrize("n", [1, 3, 200])
+@pytest.mark.parametrize("kind", [ps.MAP, ps.CMM])
 def test_the_papers_ascent_takes_alpha_below_1(kind, n, rng):
     y_val = np.arange(60) % 4
     y_proba_val = 0.4 * np.eye(4)[y_val] + 0.6 * rng.dirichlet(np.ones(4), 60)

@@ -1,6 +1,5 @@
 """GroupsDisplay: one row a group, one colour and marker a class."""
 
-
 import numpy as np
 import pandas as pd
 import pytest
