@@ -103,16 +103,6 @@ def test_numbers_as_labels_match_a_numbered_header(write, estimate, labels, suff
     }
 
 
-def test_floats_name_classes_of_plain_arrays(data, write, estimate):
-    y = np.searchsorted(data.classes, data.y_val)
-    target = write("t.npy", data.y_proba)
-    whole = estimate(write("v.npz", data.y_proba_val, y * 1.0, classes=None), target)
-    assert list(whole) == ["0", "1", "2"]
-    halves = estimate(write("v.npz", data.y_proba_val, y + 0.5, classes=None), target)
-    assert list(halves) == ["0.5", "1.5", "2.5"]
-    assert list(whole.values()) == list(halves.values()) == list(expected(data).values())
-
-
 def test_the_index_that_pandas_writes_is_ignored(data, write, estimate):
     more = {"": range(300)}
     validation = write("v.csv", data.y_proba_val, data.y_val, **more)
@@ -173,30 +163,12 @@ def test_different_classes_are_an_error_that_shows_both(
     assert "are not those of" in line
 
 
-def test_a_class_that_one_file_lacks_is_an_error_that_shows_both(data, write, refuse):
-    validation = write("v.csv", data.y_proba_val, data.y_val)
-    two = data.y_proba[:, :2] / data.y_proba[:, :2].sum(axis=1, keepdims=True)
-    target = write("t.csv", two, classes=("ant", "bee"))
-    line = refuse(1, "estimate", "--validation", validation, "--target", target)
-    assert line == (
-        f"the classes of {validation} ('ant', 'bee', 'cow') are not those of {target} ('ant', "
-        "'bee'); rename the columns, or choose with --class-columns."
-    )
-
-
 def test_other_columns_do_not_hide_a_bad_row(data, write, refuse):
     validation = write("v.csv", data.y_proba_val * 2, data.y_val)
     target = write("t.csv", data.y_proba, age=range(200))
     line = refuse(1, "estimate", "--validation", validation, "--target", target)
     assert line.startswith(f"row 0 of {validation} sums to 2, not 1")
     assert f"Numeric only in {target}: 'age'." in line
-
-
-def test_logits_tell_which_columns_were_left_out(data, write, ok):
-    validation = write("v.csv", np.log(data.y_proba_val), data.y_val)
-    target = write("t.csv", np.log(data.y_proba), age=range(200))
-    result = ok("estimate", "--validation", validation, "--target", target, "--logits", "--json")
-    assert f"Numeric only in {target}: 'age'." in result.stderr
 
 
 def test_labels_outside_the_classes(data, write, files, refuse):
@@ -215,13 +187,6 @@ def test_labels_missing_from_validation(data, write, files, refuse):
     validation = write("v.parquet", data.y_proba_val, np.array([None, *data.y_val[1:]]))
     line = refuse(1, "estimate", "--validation", validation, "--target", files[1])
     assert "has no label in 1 of 300 rows, first in row 0" in line
-
-
-def test_labels_of_another_length(data, write, refuse, tmp_path):
-    np.save(tmp_path / "l.npy", data.y_val[:-1])
-    validation, target = write("v.npy", data.y_proba_val), write("t.npy", data.y_proba)
-    named = ("--validation", validation, "--target", target, "--labels", tmp_path / "l.npy")
-    assert "has 299 labels but there are 300 rows" in refuse(1, "estimate", *named)
 
 
 NAMES = ("two words", "a,b", 'q"q', "x=y", "žluťoučký 🐎", "[bold]:cat:", "<b>")
