@@ -82,19 +82,6 @@ def test_empty_tables(content, files, refuse, tmp_path):
     assert str(tmp_path / "e.csv") in line
 
 
-@pytest.mark.parametrize("name", ["x.parquet", "x.arrow", "x.npz", "x.npy", "x.csv"])
-def test_rubbish(name, files, refuse, tmp_path):
-    (tmp_path / name).write_bytes(b"\x80\x81rubbish" * 50)
-    line = refuse(1, "estimate", "--validation", files[0], "--target", tmp_path / name)
-    assert line.startswith(str(tmp_path / name))
-
-
-def test_an_unknown_suffix(files, refuse, tmp_path):
-    (tmp_path / "x.txt").write_text("a,b\n")
-    line = refuse(1, "estimate", "--validation", files[0], "--target", tmp_path / "x.txt")
-    assert "x.txt has an unknown suffix (.txt); use one of .csv, .csv.gz, .tsv, .parquet" in line
-
-
 def test_logits_that_are_not_announced(data, write, files, refuse):
     target = write("t.csv", np.log(data.y_proba))
     line = refuse(1, "estimate", "--validation", files[0], "--target", target)
@@ -138,11 +125,6 @@ def test_devices_take_every_format(data, files, write, ok, suffix):
     ok("adapt", "--validation", files[0], "--target", target, "--output", os.devnull)
 
 
-@pytest.mark.parametrize("command", ["estimate", "assess", "compare"])
-def test_devices_take_documents(both, ok, command):
-    ok(command, *both, "--output", os.devnull)
-
-
 def test_columns_that_are_no_numbers(files, refuse, tmp_path):
     (tmp_path / "t.csv").write_text('ant,bee,cow\n"0,5","0,5","0,0"\n')
     line = refuse(1, "estimate", "--validation", files[0], "--target", tmp_path / "t.csv")
@@ -153,12 +135,6 @@ def test_columns_that_were_chosen_badly_are_not_called_different(both, refuse):
     line = refuse(1, "estimate", *both, "--class-columns", "ant,bee")
     assert "sums to" in line
     assert "are not those of" not in line
-
-
-def test_other_encodings(files, refuse, tmp_path):
-    (tmp_path / "t.csv").write_text("né,bee,cow\n1,0,0\n", encoding="latin-1")
-    line = refuse(1, "estimate", "--validation", files[0], "--target", tmp_path / "t.csv")
-    assert line.endswith("; save it as UTF-8.")
 
 
 def test_messages_name_options_rather_than_arguments():
