@@ -9,7 +9,7 @@ import click
 import numpy as np
 from scipy.stats import binom
 
-from priorshift._typing import Indices, Labels
+from priorshift._typing import Indices, Labels, Mask
 from priorshift.border import as_text, encode_labels, some
 from priorshift.cli._console import emit, note, say, show_table
 from priorshift.cli._data import CONFIDENCE_LEVEL, open_data
@@ -30,13 +30,13 @@ from priorshift.estimators import CML
 from priorshift.estimators.labelled import LabelsNeeded, labels_needed
 from priorshift.files import PredictionFile, open_predictions
 from priorshift.groups import GroupCounts, estimate_groups
-from priorshift.text import percent, printable
+from priorshift.text import at_level, percent, printable
 
 SIZE = click.IntRange(1)
 
 
 class Rate(click.ParamType):  # type: ignore[type-arg]
-    """A share such as 0.9, or the two counts that it was measured by, such as 130/157."""
+    """A share such as 0.9 or 90%, or the two counts that it was measured by, such as 130/157."""
 
     name = "rate"
 
@@ -46,7 +46,10 @@ class Rate(click.ParamType):  # type: ignore[type-arg]
         """Return the share, and what it was measured on if that is known."""
         counts, rate = re.fullmatch(r"(\d+)/(\d+)", value), -1.0
         with suppress(ValueError, ZeroDivisionError):
-            rate = int(counts[1]) / int(counts[2]) if counts else float(value)
+            if counts:
+                rate = int(counts[1]) / int(counts[2])
+            else:
+                rate = float(value.removesuffix("%")) / (100 if value.endswith("%") else 1)
         if not 0 <= rate <= 1:
             said = f"{value!r} is neither a share from 0 to 1 nor two counts such as 130/157."
             self.fail(said, param, ctx)
@@ -159,9 +162,9 @@ def prevalence(
     text[".json"] = document("prevalence", None, **contents, **shift.to_dict())
 
     def show() -> None:
-        level = f"{100 * confidence_level:g} %"
+        interval = at_level(confidence_level)
         if rows:
-            title = f"Prevalence by {column} ({level} interval: {contents['interval_by']})"
+            title = f"Prevalence by {column} ({interval}: {contents['interval_by']})"
             header = (column, "results", "positive", "prevalence", "interval", "weight")
             table = [
                 (str(name), f"{m:,}", f"{k:,}", percent(p), f"{percent(a)} to {percent(b)}", w)
@@ -171,7 +174,7 @@ def prevalence(
             note("weight: how far a group keeps its own estimate; the rest comes from all groups.")
         all_of_them = "All groups together: prevalence" if rows else "Prevalence"
         say(
-            f"{all_of_them} {percent(float(shift.priors[1]))}, {level} interval {percent(low)} to "
+            f"{all_of_them} {percent(float(shift.priors[1]))}, {interval} {percent(low)} to "
             f"{percent(high)} ({contents['interval_by']}); "
             f"{percent(contents['apparent_prevalence'])} of the results are positive."
         )
@@ -187,6 +190,9 @@ SCORE = "score interval, with the errors of the rates"
 
 UNLIKELY = 0.05
 """Chance below which results do not fit the error rates."""
+
+TOTALS = ("total", "totals", "all", "sum", "overall", "")
+"""How a row of sums is called, in small letters."""
 
 COLUMNS = ("group", "n", "positives", "prevalence", "low", "high", "weight")
 """Of a table of groups."""
@@ -217,6 +223,8 @@ def _results(
                 f"{where} has group {some(unique[times > 1].tolist())} more than once; add their "
                 "counts up, or name another --group-column."
             )
+        rows = _without_total(names, tested, found)
+        names, tested, found = names[rows], tested[rows], found[rows]
     wrong = np.flatnonzero((found > tested) | (tested < 1))
     if wrong.size:
         at, refusal = int(wrong[0]), click.UsageError if file is None else ValueError
@@ -225,6 +233,15 @@ def _results(
             "results; n counts all results, the negative ones too, and is at least 1."
         )
     return column, names, np.column_stack([tested - found, found])
+
+
+def _without_total(names: Labels, tested: Indices, found: Indices) -> Mask:
+    """Tell which rows are groups: not one called total whose counts are those of the others."""
+    called = np.isin(np.char.lower(names), TOTALS)
+    sums = (2 * tested == tested.sum()) & (2 * found == found.sum())
+    for name in names[called & sums]:
+        note(f"Left out row {printable(str(name))!r}: its counts are the sum of the others.")
+    return ~(called & sums)
 
 
 def _column(table: PredictionFile, name: str, option: str) -> Any:
@@ -346,8 +363,8 @@ def _named(text: str) -> Any:
 
 
 def _show_plan(found: LabelsNeeded, width: float, level: float) -> None:
-    points = f"plus or minus {50 * width:g} points"
-    say(f"Label {found:,} target rows, drawn at random: {points} at {100 * level:g} % confidence.")
+    points = f"plus or minus {50 * width:g} points at {at_level(level, 'confidence')}"
+    say(f"Label {found:,} target rows, drawn at random: {points}.")
     if found.with_predictions is not None:
         say(
             f"With predictions on many more rows, {found.with_predictions:,} labels do: "

@@ -15,17 +15,13 @@ from priorshift._typing import Floats, Indices, Labels, Mask, Vector
 from priorshift.border import (
     Predictions,
     check_proba,
-    column_of,
-    encode_labels,
     in_class_order,
     is_named,
-    ordered,
-    read_labels,
+    read_labelled,
     row_blocks,
-    settle_classes,
     warn_of_missing_names,
 )
-from priorshift.counts import Confusion, Decision, DecisionCounts
+from priorshift.counts import Confusion, DecisionCounts
 
 
 @dataclass(frozen=True)
@@ -58,23 +54,26 @@ class Samples:
         """Rows of the target."""
         return self.y_proba_target.shape[0]
 
-    def counted(self, decision: Decision) -> Confusion:
-        """Count validation's decisions by class, once for these checked predictions."""
+    @property
+    def confusion(self) -> Confusion:
+        """Validation's soft decisions by class, counted once for these checked predictions."""
 
         def count() -> Confusion:
-            return Confusion.from_arrays(self.y_proba_val, self.y_val, decision=decision)
+            return Confusion.from_arrays(self.y_proba_val, self.y_val, decision="soft")
 
-        key = ("confusion", decision)
+        key = ("confusion", "soft")
         return self.validation.once(self.y_proba_val, key, (self.y_val, None), count)
 
-    def confusion(self, decision: Decision) -> Vector:
-        """Return C, a column of 0 for a class that validation lacks."""
-        conditional: Vector = self.counted(decision).conditional
+    @property
+    def C(self) -> Vector:  # noqa: N802
+        """Mean prediction by class, a column of 0 for a class that validation lacks."""
+        conditional: Vector = self.confusion.conditional
         return conditional
 
-    def frequencies(self, decision: Decision) -> Vector:
-        """Return q, the share of each decision in the target."""
-        return DecisionCounts.from_arrays(self.y_proba_target, decision=decision).frequencies
+    @property
+    def q(self) -> Vector:
+        """Mean prediction of the target."""
+        return DecisionCounts.from_arrays(self.y_proba_target, decision="soft").frequencies
 
     def effective_size(self, priors: Vector) -> float:
         """Return how many draws from the mixture C p the validation set is worth."""
@@ -98,21 +97,14 @@ def read_samples(
     classes: ArrayLike | None = None,
 ) -> Samples:
     """Check predictions and labels; at least two target rows and two rows of some class."""
-    y_proba_val, y_val = column_of(y_proba_val, y_val, "y_val", "y_proba_val")
-    labels = read_labels(y_val, None, "y_val")
-    validation = check_proba(y_proba_val, "y_proba_val", classes=classes, labels=labels)
-    labels = read_labels(labels, validation.values.shape[0], "y_val")
-    names = settle_classes(validation, labels, classes)
+    names, validation, y = read_labelled(
+        y_proba_val, y_val, classes, name="y_proba_val", label_name="y_val"
+    )
     target = check_proba(y_proba_target, "y_proba_target", classes=names)
-    if is_named(y_proba_val):
+    if is_named(validation):
         warn_of_missing_names(y_proba_target, names, "y_proba_target")
     target = in_class_order(target, names, "y_proba_target")
-    samples = Samples(
-        names,
-        ordered(validation, names, "y_proba_val"),
-        encode_labels(labels, names, "y_val"),
-        target,
-    )
+    samples = Samples(names, validation, y, target)
     if samples.n_target < 2:
         raise ValueError(
             f"y_proba_target has {samples.n_target} rows, which show no spread; give at least 2."
@@ -124,17 +116,11 @@ def read_samples(
     return samples
 
 
-def decision_blocks(y_proba: Floats, decision: Decision) -> Iterator[tuple[slice, Vector]]:
-    """Yield blocks of decisions as float64 rows: the probabilities, or 1 for the argmax."""
+def float_blocks(y_proba: Floats) -> Iterator[tuple[slice, Vector]]:
+    """Yield blocks of rows, copied to float64."""
     n, K = y_proba.shape
     for rows in row_blocks(n, K, 2**23):
-        block = y_proba[rows]
-        if decision == "soft":
-            yield rows, block.astype(np.float64)
-        else:
-            chosen = np.zeros(block.shape)
-            chosen[np.arange(block.shape[0]), block.argmax(axis=1)] = 1.0
-            yield rows, chosen
+        yield rows, y_proba[rows].astype(np.float64)
 
 
 # One precision ----------------------------------------------------------------------------------
