@@ -58,6 +58,12 @@ def mnist(model: str, folder: Path = DATA) -> Pool:
         return normalised(z[f"{model}__probs"]), z["y"].astype(int)
 
 
+def own_network(name: str, part: str) -> Pool:
+    """Return what a network that we trained says of a part of its images."""
+    with np.load(OUTPUTS / f"{name}.npz") as z:
+        return softmax(z[f"{part}_logits"].astype(np.float64)), z[f"{part}_y"].astype(int)
+
+
 def bundled() -> tuple[Pool, Pool, np.ndarray]:
     """Return validation, target and source priors of the data that come with the library."""
     data = load_fashion_lt()
@@ -80,11 +86,7 @@ def network_tasks() -> Iterator[ShiftTask]:
     val, target, _ = bundled()
     yield from shifted_tasks("fashion_lt", val, target)
     for file in sorted(OUTPUTS.glob("*-0.npz")):
-        with np.load(file) as z:
-            train, val, test = (
-                (softmax(z[f"{part}_logits"].astype(np.float64)), z[f"{part}_y"].astype(int))
-                for part in ("train", "val", "test")
-            )
+        train, val, test = (own_network(file.stem, part) for part in ("train", "val", "test"))
         yield from shifted_tasks(file.stem.removesuffix("-0"), val, test, train=train)
 
 
@@ -180,6 +182,4 @@ def unseen_pools(folder: Path) -> dict[str, Pool]:
         kept = ("val",) if file.startswith("uci") else ("val", "test")  # there another model tests
         parts = zip(*(stored(folder / file, part) for part in kept), strict=True)
         found[name] = tuple(map(np.concatenate, parts))
-    with np.load(OUTPUTS / "cifar-10-LT450-0.npz") as z:
-        logits, y = z["test_logits"].astype(np.float64), z["test_y"].astype(int)
-    return found | {"CIFAR-10-LT450": (softmax(logits), y)}
+    return found | {"CIFAR-10-LT450": own_network("cifar-10-LT450-0", "test")}

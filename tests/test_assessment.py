@@ -13,7 +13,7 @@ from lab.verdicts import judge, right, simulate, table
 from priorshift import assessment
 from priorshift.border import ArrayTable
 from priorshift.border import rows as border_rows
-from priorshift.text import percent
+from priorshift.text import number, percent
 
 K = 3
 MEANS = np.array([[0.0, 0.0], [2.0, 0.5], [0.5, 2.5]])
@@ -523,3 +523,36 @@ def test_the_table_and_the_sentence_show_the_share_to_report():
     assert f"{low} to {high}" in row
     assert share in found._repr_html_().partition("Class shares to report")[2]
     np.testing.assert_array_equal(report.source_priors, found.estimate.source_priors)
+
+
+def test_results_show_themselves_in_a_notebook_and_to_displays(shifted, found):
+    from matplotlib.figure import Figure
+
+    from priorshift.compare import compare
+    from priorshift.plotting import ComparisonDisplay, PriorsDisplay
+
+    y_proba_val, y_val, y_proba, _ = shifted
+    display = PriorsDisplay.from_estimate(found, ax=Figure().subplots())
+    np.testing.assert_array_equal(display.priors, found.shares_to_report.priors)
+    compared = compare(y_proba_val, y_val, y_proba, methods=["em", "cm-l"])
+    shown = ComparisonDisplay.from_estimates(compared, ax=Figure().subplots())
+    assert list(shown.methods) == ["em", "cm-l"]
+    monitor = ps.PriorMonitor(ps.SCML()).fit(y_proba_val, y_val)
+    step = monitor.update(y_proba[:500], time="<may>")
+    for result in (step, monitor.history):
+        assert "&lt;may&gt;" in result._repr_html_()
+        assert percent(step.priors[0]) in result._repr_html_()
+    known = ps.Confusion.from_rates(sensitivity=0.9, specificity=0.8, classes=["<no>", "yes"])
+    assert "<th>&lt;no&gt;</th><th>yes</th>" in known._repr_html_()
+    assert "<tr><td>yes</td><td>10.0%</td><td>90.0%</td></tr>" in known._repr_html_()
+    assert str(found.gain) in found.gain._repr_html_()
+
+
+def test_a_gain_in_cost_is_no_percentage(shifted):
+    y_proba_val, y_val, y_proba, y = shifted
+    costs = [[0, 1, 5], [5, 0, 1], [20, 1, 0]]
+    found = ps.assess(y_proba_val, y_val, y_proba, costs=costs, y_target=y)
+    for one in (found.gain, found.score_before, found.score_after, found.measured.gain):
+        assert "%" not in str(one)
+        assert str(one).startswith(number(one.value))
+    assert "%" in str(found.accuracy_before)

@@ -524,8 +524,11 @@ def compare(
             try:
                 fitted = method.fit(validation, y_val, **given)
                 estimate = fitted.estimate(target, **labels)
-            except ValueError as refusal:
-                error = str(refusal)
+            except Exception as refusal:
+                known = type(method).__module__.startswith("priorshift.")
+                if known and not isinstance(refusal, ValueError):
+                    raise
+                error = str(refusal) or type(refusal).__name__
             seconds = time.perf_counter() - start
         notes = tuple(dict.fromkeys(str(warning.message) for warning in caught))
         if index.size and estimate is not None:

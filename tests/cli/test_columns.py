@@ -163,7 +163,7 @@ def test_one_column_that_nothing_explains(binary, write, refuse):
     files = ("--validation", validation, "--target", write("t.csv", p[:, None], classes=["proba"]))
     line = refuse(1, "estimate", *files)
     assert "nothing says of which class" in line
-    assert line.endswith("--positive-class b.")
+    assert line.endswith("--positive-class a or b.")
     many = write(
         "w.csv", p_val[:, None], np.array(["a", "b", "c"])[np.arange(y.size) % 3], classes=["proba"]
     )
@@ -330,3 +330,32 @@ def test_a_misspelt_column_of_validation_is_named(data, write, refuse):
     target = write("t.csv", data.y_proba, classes=wrong)
     said = refuse(1, "assess", "--validation", validation, "--target", target)
     assert said.endswith("There is no column 'prob_horse'. Did you mean 'prob_hores'?")
+
+
+def test_either_class_may_be_the_positive_one(binary, write, refuse):
+    y_val, p_val, p = binary[1], binary[0], binary[2]
+    validation = write(
+        "v.csv", p_val[:, None], np.array(["legit", "fraud"])[y_val], classes=["score"]
+    )
+    target = write("t.csv", p[:, None], classes=["score"])
+    assert refuse(1, "assess", validation, target).endswith("--positive-class fraud or legit.")
+
+
+def test_costs_name_the_other_class(binary, write, ok, refuse):
+    target = write("t.csv", binary[2][:, None], classes=["score"])
+    known = (
+        "--positive-class",
+        "fraud",
+        "--source-priors",
+        "fraud=.5",
+        "--known-priors",
+        "fraud=.1",
+    )
+    decided = ok("adapt", target, *known, "--costs", "fraud:legit=20", "--decision-column", "d")
+    assert {line.rpartition(",")[2] for line in decided.stdout.splitlines()[1:]} == {
+        "fraud",
+        "legit",
+    }
+    known = ("--source-priors", "fraud=.5,legit=.5", *known[-2:], *known[:2])
+    said = refuse(1, "adapt", target, *known, "--costs", "fraud:ok=20")
+    assert said.endswith("use these names, or give others: --class-columns.")

@@ -142,7 +142,7 @@ def test_decisions_never_seen_on_validation_are_reported():
     ("params", "message"),
     [
         ({"alpha": -1.0}, "alpha must be finite and above 0"),
-        ({"alpha": [1.0, 2.0, 3.0]}, "alpha must be one number or 2"),
+        ({"alpha": [1.0, 2.0, 3.0]}, "one number or 2: one for all, or one per class"),
         ({"tol": 0.0}, "tol must be"),
         ({"max_iter": 0}, "max_iter must be"),
         ({"solver": "newton"}, "solver must be one of 'certified', 'paper'"),

@@ -261,6 +261,7 @@ def test_minus_one_is_unknown_where_it_is_no_class():
     np.testing.assert_array_equal(est.estimate(y_proba, y_target=[0, -1, -1]).priors, expected)
 
 
+@pytest.mark.slow
 def test_intervals_cover_with_labels(rng):
     """A calibrated classifier: labels make intervals narrower, and they hold the truth."""
     trials, hits, widths = 25, 0, np.zeros(2)

@@ -235,7 +235,7 @@ def test_what_would_be_seen_grows_with_the_rows(simulate, rng):
 
 @pytest.mark.slow
 def test_level_under_a_shift_of_priors_and_power_beyond_it(simulate):
-    world, n = simulate(3), 200
+    world, n = simulate(3), 120
     rejected = np.zeros(2)
     for seed in range(n):
         rng = np.random.default_rng([seed, 8])

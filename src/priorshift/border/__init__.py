@@ -29,6 +29,7 @@ from priorshift.border.check import (
     check_resamples,
     check_rounded,
     check_sample_weight,
+    check_square,
     check_table,
     column_of,
     divided_by_sums,
@@ -39,6 +40,7 @@ from priorshift.border.check import (
 from priorshift.border.classes import (
     NO_PRIOR,
     as_decisions,
+    by_case,
     check_classes,
     check_indices,
     check_priors,

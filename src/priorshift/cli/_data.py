@@ -41,7 +41,7 @@ from priorshift.border import Columns as TableColumns
 from priorshift.cli._console import note
 from priorshift.cli._dask import connect
 from priorshift.cli._options import Request, was_typed
-from priorshift.cli._priors import names_in_pairs, read_costs, read_priors
+from priorshift.cli._priors import names_in_costs, names_in_pairs, read_costs, read_priors
 from priorshift.cli._read import (
     Columns,
     has_label,
@@ -458,7 +458,7 @@ def _read_probabilities(
     known = names_of(None if raw is None else raw[~lacks(raw)]) or request.known_classes
     if not known:  # priors as NAME=VALUE name classes too
         given = (request.source_priors, request.source_label_priors, request.known_priors)
-        known = max(map(names_in_pairs, given), key=len)
+        known = max((*map(names_in_pairs, given), names_in_costs(request.costs)), key=len)
     files, columns = by_class(opened, known, request)
     columns = columns or common_classes(files)
     if columns is not None and set(request.known_classes) <= set(columns):

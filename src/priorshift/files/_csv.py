@@ -29,6 +29,9 @@ Rows = list[list[str]]
 SAMPLE_ROWS = 1000
 """Rows read to decide whether a column is numeric."""
 
+TEXT_ROWS = 16_384
+"""Rows in memory at once: text takes several times the memory of its numbers."""
+
 LARGE_BYTES = 2**23
 """Size from which on a file is worth importing PyArrow."""
 
@@ -150,9 +153,9 @@ class CsvFile(PredictionFile):
                         if added is not None:
                             rows = [[*row, cell] for row, cell in zip(rows, added, strict=True)]
                         writer.writerows(map(csv_cells, rows))
-                    else:
-                        stream.write(text)
                     stream.flush()
+                    if text is not None:
+                        stream.buffer.write(text)
                     copy.written(start + len(block))
                 start += len(block)
 
@@ -271,6 +274,7 @@ class CsvFile(PredictionFile):
         Missing cells are null in tables, unless all text is to be kept.
         """
         n_blocks, n_read, stored = 0, 0, self.path.stat().st_size
+        n_rows = min(TEXT_ROWS, _base.BLOCK_ROWS)
 
         def advance(n_bytes: int) -> None:
             nonlocal n_read
@@ -280,7 +284,7 @@ class CsvFile(PredictionFile):
 
         if stored >= LARGE_BYTES and not any("\n" in name for name in self._first_line):
             missing = [] if keep else [how(cell) for cell in MISSING for how in SPELLINGS]
-            about = len(self.header), columns, self.delimiter, missing, _base.BLOCK_ROWS, advance
+            about = len(self.header), columns, self.delimiter, missing, n_rows, advance
             with (
                 suppress(*GIVE_UP),
                 gzip.open(self.path) if self._compressed else self.path.open("rb") as stream,
@@ -289,7 +293,7 @@ class CsvFile(PredictionFile):
                     yield table
                     n_blocks += 1
                 return
-        yield from islice(self._blocks(_base.BLOCK_ROWS), n_blocks, None)
+        yield from islice(self._blocks(n_rows), n_blocks, None)
 
     def _numbers(self, block: Any, columns: list[int]) -> Floats:
         """Turn cells into numbers; those that are missing are NaN."""
