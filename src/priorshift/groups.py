@@ -64,11 +64,9 @@ from priorshift.border import (
     as_decisions,
     check_choice,
     check_count,
-    check_fraction,
     check_outputs,
     check_positive,
     check_proba,
-    check_sample_weight,
     check_source_mass,
     column_of,
     dense,
@@ -169,9 +167,7 @@ class GroupCounts:
         """
         check_choice(decision, ("hard", "soft"), "decision")
         values = check_proba(y_proba, tables=True).values
-        return count_groups(
-            values, *encode_groups(read_groups(groups, values.shape[0])), decision
-        )
+        return count_groups(values, *encode_groups(read_groups(groups, values.shape[0])), decision)
 
     def total(self) -> DecisionCounts:
         """Return the counts of all groups together."""
