@@ -72,16 +72,6 @@ def test_estimates_are_those_of_files_in_memory(named, ask, request, suffix, met
     assert_alike(ask(*words), expected)
 
 
-@pytest.mark.parametrize("suffix", ["npy", "parquet"])
-def test_logits(data, files, write, ask, request, suffix):
-    validation = write("v.csv", np.log(data.y_proba_val), data.y_val)
-    target = write(f"target.{suffix}", np.log(data.y_proba))
-    words = ("estimate", "--validation", validation, "--target", target, "--logits")
-    expected = ask(*words)
-    request.getfixturevalue("large")
-    assert_alike(ask(*words), expected)
-
-
 @pytest.mark.parametrize("suffix", ["parquet", "arrow"])
 def test_comparisons_are_those_of_files_in_memory(data, named, ask, request, suffix):
     chosen = ("--method", "na", "--method", "em", "--method", "scm-l")

@@ -1,7 +1,6 @@
 """Methods side by side: their scores, how far they agree, and how that is shown."""
 
 import json
-import sys
 import time
 from dataclasses import astuple
 from itertools import count
@@ -337,12 +336,6 @@ def test_as_a_frame(comparison, backend):
     assert frame["accuracy"].to_list() == [0.75, 0.75, None]
     assert frame["l1_error"].to_list() == [0.125, 0.125, None]
     assert frame["error"].to_list() == [None, None, "<b>no</b>"]
-
-
-def test_frames_need_narwhals(comparison, monkeypatch):
-    monkeypatch.setitem(sys.modules, "narwhals", None)
-    with pytest.raises(ImportError, match="pip install narwhals pyarrow"):
-        comparison.to_frame()
 
 
 def test_as_plain_values(comparison):

@@ -129,17 +129,6 @@ def test_decisions_are_one_hot_rows(rng):
         ppi.estimate(y_proba, y_pred=named, y_target=y_target)
 
 
-def test_equal_weights_are_no_weights(rng):
-    y_proba, y_target, _, _ = target(rng)
-    found = estimate(y_proba, y_target, confidence_level=0.95)
-    for weight in (np.ones(3000), np.full(3000, 7.0)):
-        again = estimate(y_proba, y_target, confidence_level=0.95, sample_weight=weight)
-        assert again.interval == pytest.approx(found.interval, abs=1e-10)
-    weight[y_target == None] = np.nan  # noqa: E711 - those of rows without a label do not matter
-    again = estimate(y_proba, y_target, confidence_level=0.95, sample_weight=weight)
-    assert again.interval == pytest.approx(found.interval, abs=1e-10)
-
-
 # Few labels
 
 

@@ -11,12 +11,11 @@ from priorshift._version import __version__
 from priorshift.adapt import binary_cut
 from priorshift.assessment import Assessment
 from priorshift.cli._console import emit, note, say, show_table
-from priorshift.cli._options import is_file
 from priorshift.compare import Comparison
 from priorshift.estimators import PriorEstimate
 from priorshift.estimators.result import columns_of, priors_table
 from priorshift.exceptions import PriorShiftWarning, warn_user
-from priorshift.files import PredictionFile, write_text
+from priorshift.files import PredictionFile, is_device, write_text
 from priorshift.text import csv_table
 from priorshift.words import fact
 from priorshift.words import say as say_fact
@@ -50,7 +49,7 @@ def document(command: str, verdict: str | None, **contents: Any) -> str:
 def check_suffix(output: Path | None, as_json: bool) -> None:
     """Refuse a file that is neither JSON nor CSV, before any work is done."""
     suffixes = (".json",) if as_json else (".json", ".csv")
-    if output is None or str(output) == "-" or not is_file(output):
+    if output is None or str(output) == "-" or is_device(output):
         return
     if output.suffix.lower() not in suffixes:
         raise click.BadParameter(
