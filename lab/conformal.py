@@ -26,7 +26,7 @@ def main(arguments: list[str] | None = None) -> None:
     score = {"default": "lac", "choices": ("lac", "aps", "randomised-aps")}
     options = parse(__doc__, arguments, data=POOLS, level=0.9, score=score)
     warnings.simplefilter("ignore", ps.PriorShiftWarning)
-    require_data("conformal", options.data / "uci")
+    require_data("conformal", options.data, "uci")
     letter = stored(options.data / "uci" / "letter.npz", "val")
     train, test = (own_network("cifar-10-LT450-0", part) for part in ("train", "test"))
     val, target, source = bundled()

@@ -30,13 +30,15 @@ HELD_OUT = (*TEXTS, "cifar100 wide_resnet", "cifar10lt wideresnet28", "mnist XGB
 """Classifiers looked at last: only the final choices for Auto were made after seeing them."""
 
 
-def require_data(what: str, folder: Path) -> None:
-    """End the command with a sentence where the outputs are absent."""
-    if not folder.is_dir():
+def require_data(what: str, folder: Path, *parts: str) -> None:
+    """End the command with a sentence where outputs are absent: of a folder, or of some parts."""
+    needed = [folder / part for part in parts] or [folder]
+    absent = next((place for place in needed if not any(place.glob("*.npz"))), None)
+    if absent is not None:
         remedy = (
-            "`make data` builds it" if POOLS in (folder, *folder.parents) else "name it by --data"
+            "`make data` builds it" if POOLS in (absent, *absent.parents) else "name it by --data"
         )
-        sys.exit(f"{what} needs stored outputs, and there is no folder {folder}: {remedy}.")
+        sys.exit(f"{what} needs stored outputs, and there are none in {absent}: {remedy}.")
 
 
 def network(file: str, net: str, part: str, folder: Path = DATA) -> Pool:

@@ -556,3 +556,20 @@ def test_a_gain_in_cost_is_no_percentage(shifted):
         assert "%" not in str(one)
         assert str(one).startswith(number(one.value))
     assert "%" in str(found.accuracy_before)
+
+
+def test_accuracy_says_little_of_a_rare_class(rng):
+    """Always answering no is shown beside it, by `assess` and by `compare`."""
+    from priorshift.compare import compare
+
+    y_val, y = (rng.random(n) < share for n, share in ((3000, 0.2), (3000, 0.02)))
+    y_proba_val, y_proba = (0.2 + 0.1 * rng.random(one.size) + 0.2 * one for one in (y_val, y))
+    found = ps.assess(y_proba_val, y_val.astype(int), y_proba)
+    share = found.shares_to_report.priors[1]
+    assert share < 0.05
+    assert f"are “1”, so always answering “0” is right in {1 - share:.0%}" in found.say("rare")
+    assert 'goal="log_loss"' in found.say("rare")
+    assert not ps.assess(y_proba_val, y_val.astype(int), y_proba, goal="log_loss").say("rare")
+    noise = np.full(y.size, 0.3)
+    never = compare(y_proba_val, y_val.astype(int), noise, y.astype(int), methods=["na", "em"])
+    assert "Never answering “1” is right as often or more often: 98" in never.conclusion

@@ -53,7 +53,9 @@ def outputs():
             return start(command, folder)
         with contextlib.chdir(folder), warnings.catch_warnings():
             warnings.simplefilter("default")
-            done = CliRunner(env={"COLUMNS": "100", "NO_COLOR": "1"}).invoke(main, words)
+            done = CliRunner(env={"COLUMNS": "100", "NO_COLOR": "1"}).invoke(
+                main, words, prog_name="priorshift"
+            )
         return subprocess.CompletedProcess(command, done.exit_code, done.stdout, done.stderr)
 
     loaded["refresh"].__globals__["execute"] = loaded["execute"] = execute

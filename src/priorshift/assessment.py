@@ -85,6 +85,9 @@ MANY_NUMBERS, MOST_NUMBERS = 2_000_000, 10_000_000
 MOST_NAMED = 3
 """Classes that a sentence on decisions names."""
 
+RARE = 0.05
+"""Share of one of two classes below which accuracy says little."""
+
 TOO_WIDE = 0.5
 """Width of an interval from which on nobody should report its share: a judgement, not a fit."""
 
@@ -1279,6 +1282,10 @@ def _facts(
         known = {"label": str(data.classes[k]), "report": float(report.priors[k])}
         known |= {"mean": float(mean.priors[k]), "prior": float(estimate.priors[k])}
         yield fact("readings", **known, low=low, high=high, level=level)
+        if data.classes.size == 2 and goal.name == "accuracy" and report.priors.min() < RARE:
+            label, other = data.classes[np.argsort(report.priors)].tolist()
+            share = float(report.priors.min())
+            yield fact("rare", label=str(label), other=str(other), share=share)
     decided = estimate.decision
     if decided is not None and decided["mismatch"] is not None:
         yield fact("mismatch", text=decided["mismatch"])

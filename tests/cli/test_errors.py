@@ -13,6 +13,7 @@ import priorshift as ps
 from priorshift.cli import _estimate
 from priorshift.cli._errors import OPTIONS
 from priorshift.exceptions import argument, use_names
+from priorshift.files import open_predictions
 from priorshift.text import percent
 
 pytestmark = pytest.mark.usefixtures("no_verdict")
@@ -52,6 +53,24 @@ def test_a_pipe_is_refused_and_not_waited_for(suffix, files, refuse, tmp_path):
     assert line.startswith(f"{pipe} is a pipe or a device")
     line = refuse(1, "estimate", *both, "--labels", pipe)
     assert line.startswith(f"{pipe} is a pipe or a device")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there is no /dev/fd")
+@pytest.mark.parametrize("suffix", [".csv", ".npy", ".npz", ".parquet", ".arrow"])
+def test_a_descriptor_or_a_device_may_have_any_name(suffix, files, data, write, ok, tmp_path):
+    """As /dev/stdout has, be it a pipe or a file that the shell opened."""
+    words = "--validation", files[0], "--target", write(f"t{suffix}", data.y_proba)
+    ok("adapt", *words, "--output", tmp_path / f"o{suffix}")
+    with (tmp_path / "shell").open("wb") as stream:
+        stream.write(b"before ")
+        stream.flush()
+        ok("adapt", *words, "--output", f"/dev/fd/{stream.fileno()}")
+    written = (tmp_path / "shell").read_bytes()
+    assert written.startswith(b"before ")
+    (tmp_path / f"again{suffix}").write_bytes(written.removeprefix(b"before "))
+    whole, again = (open_predictions(tmp_path / f"{name}{suffix}") for name in ("o", "again"))
+    np.testing.assert_array_equal(whole.values(None), again.values(None))
+    ok("adapt", *words, "--output", os.devnull)
 
 
 def test_an_unknown_method_is_bad_usage(both, refuse):

@@ -138,6 +138,14 @@ def test_rows_are_sorted_by_time_and_values_may_be_numbers():
     assert cut_windows(0, 5) == []
 
 
+def test_the_day_comes_first_where_dots_are_written():
+    found = cut_windows(["31.12.2025", "1.2.2026", "15.01.2026"], "value")
+    assert [rows.tolist() for _, rows in found] == [[0], [2], [1]]
+    assert cut_windows(["31.12.2025 10:00", "01.02.2026 09:30"], "month")[1][0] == "2026-02"
+    with pytest.raises(ValueError, match="whether the day or the month comes first"):
+        cut_windows(["05/06/2025", "12/31/2025"], "value")
+
+
 def test_time_zones_are_brought_to_utc():
     times = np.array(["2026-05-01T23:30:00-02:00", "2026-05-02T00:30:00Z"])
     windows = cut_windows(times, "hour")

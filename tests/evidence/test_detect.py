@@ -431,6 +431,7 @@ def test_a_class_that_validation_lacks_is_left_out(data):
         ({"alpha": 1.5}, "alpha must be a number"),
         ({"alternative": -1}, "alternative must be"),
         ({"n_resamples": 10}, "n_resamples must be a whole number of at least 19"),
+        ({"n_resamples": 10**9}, "n_resamples must be at most 1000000; got 1000000000"),
         ({"y_proba_target": np.full((1, 4), 0.25)}, "at least 2"),
         ({"y_proba_target": np.full((3, 3), 1 / 3)}, "y_proba_target has 3 columns"),
         ({"y_val": np.zeros(3, dtype=int)}, "y_val has 3 labels"),
