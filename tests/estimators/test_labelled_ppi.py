@@ -430,7 +430,10 @@ def test_labels_needed_takes_what_there_is(rng):
         ({"width": 0.1, "confidence_level": 1.5}, "confidence_level"),
         ({"width": 0.1, "priors": [0.5, 0.6]}, "must sum to 1"),
         ({"width": 0.1, "confusion": [1, 2]}, "2 x 2: a row per decision"),
-        ({"width": 0.1, "confusion": [[1, 0], [0, -1]]}, r"at least 0; got -1.0 at position \(1, 1\)"),
+        (
+            {"width": 0.1, "confusion": [[1, 0], [0, -1]]},
+            r"at least 0; got -1.0 at position \(1, 1\)",
+        ),
         ({"width": 0.1, "priors": [1.0], "confusion": np.eye(2)}, "one prior per class"),
     ],
 )
