@@ -13,6 +13,7 @@ from priorshift.cli import _data, _read
 from priorshift.files import _base, open_predictions
 from priorshift.groups import estimate_groups
 
+pytestmark = pytest.mark.usefixtures("no_verdict")
 assert_close = partial(np.testing.assert_allclose, rtol=0)
 """Numbers in CSV have twelve digits."""
 
@@ -37,8 +38,9 @@ def named(data, files, write):
     return "--validation", files[0], "--target", target, "--group-column", "site"
 
 
-@pytest.mark.parametrize("suffix", FORMATS)
-@pytest.mark.parametrize("method", ["scm-l", "em", "cm-m"])
+@pytest.mark.parametrize(
+    ("suffix", "method"), [*zip(FORMATS, ["scm-l", "em", "cm-m", "em", "scm-l"], strict=True)]
+)
 def test_json_is_what_the_library_computes(data, files, write, ask, suffix, method):
     target = write(f"t.{suffix}", data.y_proba, site=SITES)
     answer = ask(
@@ -138,20 +140,6 @@ def test_large_files_are_read_in_blocks(data, files, write, ask, monkeypatch, su
         np.testing.assert_allclose(priors, expected(data, method).priors)
 
 
-def test_logits_are_adapted_as_probabilities(data, write, ok):
-    validation = write("v.csv", np.log(data.y_proba_val) + 2, data.y_val)
-    target = write("t.csv", np.log(data.y_proba), site=SITES)
-    output = target.with_name("o.csv")
-    ok(
-        *("groups", "--validation", validation, "--target", target, "--logits"),
-        *("--group-column", "site", "--adapt", output),
-    )
-    adapted = expected(data).adapt(data.y_proba, SITES)
-    np.testing.assert_allclose(
-        open_predictions(output).values(["ant", "bee", "cow"]), adapted, atol=1e-9
-    )
-
-
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_a_column_of_numbers_is_no_class(data, write, ask, suffix):
     weeks = np.arange(200) % 4
@@ -195,15 +183,6 @@ def test_em_needs_no_validation(data, write, ask):
     np.testing.assert_allclose(priors, found.priors)
 
 
-def test_stdin(data, files, write, ask):
-    target = write("t.csv", data.y_proba, site=SITES)
-    answer = ask(
-        *("groups", "--validation", files[0], "--target", "-", "--group-column", "site"),
-        input=target.read_bytes(),
-    )
-    assert len(answer["groups"]) == 3
-
-
 def test_clear_errors(data, files, write, named, refuse, tmp_path):
     start = ("groups", "--validation", files[0], "--target")
     message = refuse(1, *start, files[1], "--group-column", "site")
@@ -223,12 +202,6 @@ def test_clear_errors(data, files, write, named, refuse, tmp_path):
     assert "scm-l needs --validation" in refuse(2, "groups", *named[2:])
 
 
-def test_help_shows_an_example(ok):
-    shown = ok("groups", "--help").stdout
-    assert "--group-column part" in shown
-    assert "auto|none|ROWS" in shown
-
-
 def test_a_class_is_no_group(both, refuse):
     line = refuse(1, "groups", *both, "--group-column", "ant")
     assert "are not those of" not in line
@@ -239,7 +212,7 @@ def test_a_class_is_no_group(both, refuse):
 
 
 @pytest.fixture
-def two_sites(write):
+def two_sites(write, verdict):
     """One site as validation is, and one with another class balance."""
     rng = np.random.default_rng(0)
 

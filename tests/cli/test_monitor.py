@@ -17,6 +17,7 @@ SCHEMA = json.loads(
     resources("priorshift").joinpath("schemas/output-2.schema.json").read_text(encoding="utf-8")
 )
 
+pytestmark = pytest.mark.usefixtures("no_verdict")
 BEFORE, AFTER = np.array([0.5, 0.3, 0.2]), np.array([0.1, 0.2, 0.7])
 
 
@@ -62,7 +63,7 @@ def test_every_file_of_a_folder_is_a_window(folder, ok, stream):
     assert steps[-1]["priors"]["cow"] == pytest.approx(0.7, abs=0.1)
 
 
-def test_every_window_has_a_verdict(folder, ok, tmp_path, ask):
+def test_every_window_has_a_verdict(verdict, folder, ok, tmp_path, ask):
     steps = steps_of(ok("monitor", *folder, "--json"))
     assert steps[-1]["verdict"] == "adapt"
     assert "adapt" not in [step["verdict"] for step in steps[:4]]
@@ -72,7 +73,7 @@ def test_every_window_has_a_verdict(folder, ok, tmp_path, ask):
     assert " adapt " in ok("monitor", *folder).stdout.splitlines()[-2]
 
 
-def test_people_get_a_header_and_a_conclusion_and_machines_do_not(folder, ok, tmp_path):
+def test_people_get_a_header_and_a_conclusion_and_machines_do_not(verdict, folder, ok, tmp_path):
     result = ok("monitor", *folder)
     assert "Per window: time, rows, shift" in result.stderr
     *windows, last = result.stdout.splitlines()
@@ -91,7 +92,7 @@ def test_people_get_a_header_and_a_conclusion_and_machines_do_not(folder, ok, tm
     assert calm.startswith("No alarm in 2 windows: no change of the class priors is shown.")
 
 
-def test_windows_beyond_the_budget_have_no_verdict(folder, run, monkeypatch):
+def test_windows_beyond_the_budget_have_no_verdict(verdict, folder, run, monkeypatch):
     monkeypatch.setattr(_data, "Verdicts", partial(_data.Verdicts, budget=2 * 620 * 13))
     result = run("monitor", *folder, "--json")
     verdicts = [step["verdict"] for step in steps_of(result)]
@@ -137,19 +138,18 @@ def test_rows_are_sorted_by_time_and_values_may_be_numbers():
     assert cut_windows(0, 5) == []
 
 
+def test_the_day_comes_first_where_dots_are_written():
+    found = cut_windows(["31.12.2025", "1.2.2026", "15.01.2026"], "value")
+    assert [rows.tolist() for _, rows in found] == [[0], [2], [1]]
+    assert cut_windows(["31.12.2025 10:00", "01.02.2026 09:30"], "month")[1][0] == "2026-02"
+    with pytest.raises(ValueError, match="whether the day or the month comes first"):
+        cut_windows(["05/06/2025", "12/31/2025"], "value")
+
+
 def test_time_zones_are_brought_to_utc():
     times = np.array(["2026-05-01T23:30:00-02:00", "2026-05-02T00:30:00Z"])
     windows = cut_windows(times, "hour")
     assert [time for time, _ in windows] == ["2026-05-02T00", "2026-05-02T01"]
-
-
-def test_one_line_a_window_goes_to_stdout(folder, ok):
-    *lines, _ = ok("monitor", *folder).stdout.splitlines()
-    assert len(lines) == 8
-    assert all("120 rows" in line for line in lines)
-    assert "no alarm" in lines[0]
-    assert any("alarm, p = " in line for line in lines[4:])
-    assert "the alarm stands" in lines[-1]
 
 
 def test_a_narrow_terminal_names_fewer_classes(folder, ok, monkeypatch):
@@ -169,9 +169,7 @@ def test_a_state_goes_on_where_it_was(folder, stream, ok, tmp_path):
         day.rename(tmp_path / "days" / day.name)
     again = ok("monitor", "--target", tmp_path / "days", "--json", "--state", state)
     steps = first + steps_of(again)
-    assert {step["verdict"] for step in whole} <= {"adapt", "leave", "unclear"}
-    assert {step.pop("verdict") for step in steps[5:]} == {None}  # without validation
-    assert [step | {"verdict": None} for step in steps] == [s | {"verdict": None} for s in whole]
+    assert steps == whole
     assert "Left out 5 windows up to 2026-05-05.csv" in again.stderr
     assert PriorMonitor.load(state).n_batches_ == 8
 
@@ -204,16 +202,6 @@ def test_no_state_is_left_where_nothing_was_told(table, run, tmp_path):
     assert result.exit_code == 1
     assert "no column 'nope'; name the column of the times with --time-column" in result.stderr
     assert not state.exists()
-
-
-def test_half_precision_is_cut_too(stream, ok, tmp_path):
-    validation, days = stream
-    half = tmp_path / "half.npy"
-    np.save(half, np.concatenate(days[:2]).astype(np.float16))
-    steps = steps_of(
-        ok("monitor", "--validation", validation, "--target", half, "--every", 80, "--json")
-    )
-    assert [step["n_samples"] for step in steps] == [80, 80, 80]
 
 
 def test_a_standing_alarm_fails_if_asked_for_and_can_be_acknowledged(folder, run, ok, tmp_path):
@@ -295,14 +283,6 @@ def test_a_link_as_state_is_refused(folder, ok, refuse, tmp_path):
     (tmp_path / ".new.json.lock").symlink_to(state)
     assert "symbolic links" in refuse(1, "monitor", *folder, "--state", tmp_path / "new.json")
     assert state.read_bytes() == before
-
-
-def test_a_damaged_state_is_told_in_a_sentence(folder, ok, refuse, tmp_path):
-    state = tmp_path / "state.json"
-    ok("monitor", *folder, "--state", state)
-    state.write_bytes(state.read_bytes()[:-100])
-    found = refuse(1, "monitor", *folder, "--state", state)
-    assert "is not a saved monitor, or is damaged" in found
 
 
 def test_followed_and_own_shares_are_both_shown_and_named(folder, ok):

@@ -105,22 +105,12 @@ def test_killed_runs_go_on_and_write_the_same_bytes(data, files, write, ok, tmp_
 def test_a_run_killed_while_it_joins_parquet_goes_on(data, files, write, ok, tmp_path):
     target, new = write("t.parquet", data.y_proba), tmp_path / "new.parquet"
     words = ("adapt", "--validation", files[0], "--method", "em", "--target", target, "--output")
-    for _ in range(2):
-        assert killed((*words, new), where="joining") == [-signal.SIGKILL]
-        assert not new.exists()
+    assert killed((*words, new), (*words, new), where="joining") == [-signal.SIGKILL] * 2
+    assert not new.exists()
     assert "Going on after row" in ok(*words, new).stderr
     ok(*words, tmp_path / "whole.parquet")
     assert new.read_bytes() == (tmp_path / "whole.parquet").read_bytes()
     assert not list(tmp_path.glob(".*"))
-
-
-@posix
-@pytest.mark.slow
-@pytest.mark.usefixtures("small")
-def test_a_terminated_run_of_a_large_file_goes_on_as_well(both, ok, tmp_path):
-    words = ("adapt", *both, "--output", tmp_path / "new.csv")
-    assert killed(words, name="SIGTERM") == [128 + signal.SIGTERM]
-    assert "Going on after row 100" in ok(*words, "--method", "auto").stderr
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from priorshift.files import _base, _csv, open_predictions
+from priorshift.files import _base, _csv, _csv_arrow, open_predictions
 from priorshift.text import safe_csv
 
 
@@ -194,6 +194,16 @@ def test_a_bad_cell_is_named_by_its_line_in_the_file(make, monkeypatch):
         make("a,b\n" + "1,0\n" * 3 + "1,x\n").values(["a", "b"])
 
 
+def test_percent_signs_are_called_by_their_name(make):
+    table = make("id,a,b\n7,85%,15%\n8,12.5%,87.5 %\n")
+    assert table.names == ("id", "a", "b")  # classes, though not yet numbers
+    said = (
+        r"t\.csv: cells carry percent signs \(4 such cells in 2 rows\): line 2, column 'a' .*0.85"
+    )
+    with pytest.raises(ValueError, match=said):
+        table.values(["a", "b"])
+
+
 def test_a_failing_block_is_named(make, monkeypatch):
     monkeypatch.setattr(_base, "BLOCK_ROWS", 2)
 
@@ -318,3 +328,23 @@ def test_formulas_are_quoted_on_demand(tmp_path):
         head, *rows = copy.read_text().splitlines()
         assert head == first
         assert [row.split(",")[2] for row in rows] == cells
+
+
+def test_a_line_longer_than_a_chunk_is_read_by_pyarrow(make, reader, monkeypatch):
+    """Chunks are small, so that little is held; more columns make them larger."""
+    if reader != "PyArrow":
+        pytest.skip("the csv module reads lines")
+    monkeypatch.setattr(_csv_arrow, "CHUNK_BYTES", 64)
+    monkeypatch.setattr(_csv_arrow, "CELL_BYTES", 64)
+    found = []
+
+    def watched(*arguments):
+        for table in _csv_arrow.read_text(*arguments):
+            found.append(len(table))
+            yield table
+
+    monkeypatch.setattr(_csv, "read_text", watched)
+    names = [f"c{k}" for k in range(40)]
+    file = make("\n".join([",".join(names), *[",".join(["0.025000000000"] * 40)] * 9]))
+    assert file.values(None).shape == (9, 40)
+    assert found == [9]

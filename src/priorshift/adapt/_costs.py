@@ -31,6 +31,7 @@ from priorshift.border import (
     map_reduce,
     some,
 )
+from priorshift.exceptions import argument
 from priorshift.text import brief
 
 REJECTED = -1
@@ -157,8 +158,8 @@ def _from_pairs(costs: Mapping[Any, Any], classes: Labels | None, n_classes: int
         unknown = [name for name in pair if str(name) not in place]
         if unknown:
             raise ValueError(
-                f"costs name the class {some(unknown)}, but the classes are {some(names)}; pass "
-                "classes= if these are the names of columns."
+                f"costs name the class {some(unknown)}, but the classes are {some(names)}; use "
+                f"these names, or give others: {argument('class_columns', 'classes=')}."
             )
         matrix[place[str(pair[0])], place[str(pair[1])]] = _finite(cost, f"costs[{brief(pair)}]")
     return matrix

@@ -44,6 +44,9 @@ LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
 
 MOST_COUNT = 2**63 - 1
 
+MOST_DRAWS = 10**6
+"""Random draws of an interval or a test: more of them take hours and tell no more."""
+
 ONE_HOT_NUMBERS = 2**24
 """Rows times classes up to which decisions are spread out in memory where rows are needed."""
 
@@ -358,12 +361,12 @@ def as_float(number: Any) -> float:
         return np.inf if number > 0 else -np.inf
 
 
-def check_count(value: int, name: str, least: int = 1) -> int:
-    """Check a whole number of at least `least`."""
+def check_count(value: int, name: str, least: int = 1, most: int = MOST_COUNT) -> int:
+    """Check a whole number of at least `least`, and at most `most`."""
     if not isinstance(value, Integral) or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}; got {brief(value)}.")
-    if value > MOST_COUNT:
-        raise ValueError(f"{name} must be at most {MOST_COUNT}; got {brief(value)}.")
+    if value > most:
+        raise ValueError(f"{name} must be at most {most}; got {brief(value)}.")
     return int(value)
 
 
@@ -388,9 +391,8 @@ def as_generator(random_state: Any) -> np.random.Generator:
 
 def check_resamples(n_resamples: int, alpha: float) -> int:
     """Check that there are enough draws for a p-value as small as the level."""
-    return check_count(
-        n_resamples, argument("n_resamples"), least=int(np.ceil(1 / alpha - 1e-9)) - 1
-    )
+    least = int(np.ceil(1 / alpha - 1e-9)) - 1
+    return check_count(n_resamples, argument("n_resamples"), least, max(least, MOST_DRAWS))
 
 
 def check_counts(counts: Any) -> Vector:

@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from priorshift.adapt import GOALS, GoalName
 from priorshift.cli._errors import SHIFTED
 from priorshift.estimators import PriorEstimator, available_estimators, traits_of
-from priorshift.files import suffix_of
+from priorshift.files import is_device, suffix_of
 from priorshift.intervals import INTERVAL_METHODS
 from priorshift.text import safe_csv
 
@@ -42,20 +42,15 @@ class OutputPath(click.Path):
             return path
         if not path.parent.is_dir():
             self.fail(f"there is no folder {path.parent}.", param, ctx)
-        if self.suffixes and is_file(path) and path.suffix.lower() not in self.suffixes:
+        if self.suffixes and not is_device(path) and path.suffix.lower() not in self.suffixes:
             self.fail(f"{path} must end with {' or '.join(self.suffixes)}.", param, ctx)
         return path
-
-
-def is_file(path: Path) -> bool:
-    """Tell whether a path is, or will be, a file: a pipe or a device may have any name."""
-    return not path.exists() or path.is_file()
 
 
 def check_copy(request: "Request", output: Path, option: str, *, overwrite: bool) -> None:
     """Refuse a copy of the target in another format, or in the place of a file that is read."""
     suffix = target_suffix(request.target)
-    if is_file(output) and suffix_of(output) != suffix:
+    if not is_device(output) and suffix_of(output) != suffix:
         raise click.BadParameter(
             f"{output} must end with {suffix}, as the target does.", param_hint=f"'{option}'"
         )
@@ -167,6 +162,18 @@ def add(*options: Decorator) -> Decorator:
     return to
 
 
+labels_options: Decorator = add(
+    click.option(
+        "--labels", type=INPUT, help="Labels of validation, if they are in a file of their own."
+    ),
+    click.option(
+        "--key",
+        metavar="NAME",
+        help="Column that tells which row of --labels belongs to which of --validation "
+        "[default: the one that both have; if there is none, row by row].",
+    ),
+)
+
 column_options: Decorator = add(
     click.option("--logits", is_flag=True, help="Predictions are logits, not probabilities."),
     click.option(
@@ -230,15 +237,7 @@ def data_options(validation: str, *, folder: bool = False) -> Decorator:
             type=click.Path(exists=True, dir_okay=folder, allow_dash=True, path_type=Path),
             help=target if folder else "Unlabelled predictions.",
         ),
-        click.option(
-            "--labels", type=INPUT, help="Labels of validation, if they are in a file of their own."
-        ),
-        click.option(
-            "--key",
-            metavar="NAME",
-            help="Column that tells which row of --labels belongs to which of --validation "
-            "[default: the one that both have; if there is none, row by row].",
-        ),
+        labels_options,
         column_options,
         click.option(
             "--source-priors",

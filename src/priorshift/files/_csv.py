@@ -29,6 +29,9 @@ Rows = list[list[str]]
 SAMPLE_ROWS = 1000
 """Rows read to decide whether a column is numeric."""
 
+TEXT_ROWS = 16_384
+"""Rows in memory at once: text takes several times the memory of its numbers."""
+
 LARGE_BYTES = 2**23
 """Size from which on a file is worth importing PyArrow."""
 
@@ -69,7 +72,7 @@ class CsvFile(PredictionFile):
         return tuple(
             name
             for name, cells in zip(self.header, self._sample, strict=True)
-            if self.may_be_class(name) and self._are_numbers(cells)
+            if self.may_be_class(name) and self._are_numbers(cells, percent=True)
         )
 
     @LockFree
@@ -150,9 +153,9 @@ class CsvFile(PredictionFile):
                         if added is not None:
                             rows = [[*row, cell] for row, cell in zip(rows, added, strict=True)]
                         writer.writerows(map(csv_cells, rows))
-                    else:
-                        stream.write(text)
                     stream.flush()
+                    if text is not None:
+                        stream.buffer.write(text)
                     copy.written(start + len(block))
                 start += len(block)
 
@@ -271,6 +274,7 @@ class CsvFile(PredictionFile):
         Missing cells are null in tables, unless all text is to be kept.
         """
         n_blocks, n_read, stored = 0, 0, self.path.stat().st_size
+        n_rows = min(TEXT_ROWS, _base.BLOCK_ROWS)
 
         def advance(n_bytes: int) -> None:
             nonlocal n_read
@@ -280,7 +284,7 @@ class CsvFile(PredictionFile):
 
         if stored >= LARGE_BYTES and not any("\n" in name for name in self._first_line):
             missing = [] if keep else [how(cell) for cell in MISSING for how in SPELLINGS]
-            about = len(self.header), columns, self.delimiter, missing, _base.BLOCK_ROWS, advance
+            about = len(self.header), columns, self.delimiter, missing, n_rows, advance
             with (
                 suppress(*GIVE_UP),
                 gzip.open(self.path) if self._compressed else self.path.open("rb") as stream,
@@ -289,7 +293,7 @@ class CsvFile(PredictionFile):
                     yield table
                     n_blocks += 1
                 return
-        yield from islice(self._blocks(_base.BLOCK_ROWS), n_blocks, None)
+        yield from islice(self._blocks(n_rows), n_blocks, None)
 
     def _numbers(self, block: Any, columns: list[int]) -> Floats:
         """Turn cells into numbers; those that are missing are NaN."""
@@ -323,6 +327,11 @@ class CsvFile(PredictionFile):
         n_rows = len({line for line, _ in found})
         more = f" ({len(found)} such cells in {n_rows} rows)" if len(found) > 1 else ""
         said = "; ".join(where for _, where in found[:SHOWN_CELLS])
+        if any(where.endswith("%'") for _, where in found):
+            return (
+                f"{self.where}: cells carry percent signs{more}: {said}; write shares from 0 to 1, "
+                "0.85 instead of 85%."
+            )
         return f"{self.where}: {said}, not a number{more}; repair them, or drop these rows."
 
     def place(self, row: int) -> str:
@@ -348,9 +357,11 @@ class CsvFile(PredictionFile):
                 if number != was and number == number:
                     row[at] = repr(number).replace(".", mark)
 
-    def _are_numbers(self, cells: Sequence[str]) -> bool:
-        """Tell whether cells are numbers, some of them perhaps missing."""
+    def _are_numbers(self, cells: Sequence[str], *, percent: bool = False) -> bool:
+        """Tell whether cells are numbers, some perhaps missing, or all with a sign of percent."""
         filled = [cell for cell in cells if not _is_missing(cell)]
+        if percent and all(cell.rstrip().endswith("%") for cell in filled):
+            filled = [cell.rstrip()[:-1] for cell in filled]
         if self.decimal_comma:
             filled = list(map(_pointed, filled))
         return bool(filled) and all(map(_is_number, filled))

@@ -1,8 +1,8 @@
 """Displays of class shares: before and after, by group, by method, over time, by sample size."""
 
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -59,6 +59,8 @@ from priorshift.text import NOTHING, movers, short_percent, shorten
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
+
+    from priorshift.assessment import Assessment
 
 Kind = Literal["auto", "priors", "distance"]
 
@@ -118,16 +120,19 @@ class PriorsDisplay(Display):
         self.unseen_classes, self.method = unseen_classes, method
 
     @classmethod
-    def from_estimate(cls, estimate: PriorEstimate, *, ax: "Axes | None" = None) -> Self:
+    def from_estimate(
+        cls, estimate: "PriorEstimate | Assessment", *, ax: "Axes | None" = None
+    ) -> Self:
         """Plot an estimate.
 
         Parameters
         ----------
-        estimate : PriorEstimate
-            Its `interval` is shown if it has one.
+        estimate : PriorEstimate or Assessment
+            Its `interval` is shown if it has one; of an assessment, the shares to report.
         ax : matplotlib Axes, optional
             Axes to plot on; by default those of a new pyplot figure.
         """
+        estimate = cast("PriorEstimate", getattr(estimate, "shares_to_report", estimate))
         display = cls(
             estimate.priors,
             estimate.source_priors,
@@ -429,7 +434,7 @@ class ComparisonDisplay(Display):
     @classmethod
     def from_estimates(
         cls,
-        estimates: Mapping[str, PriorEstimate],
+        estimates: Any,
         *,
         truth: Any = None,
         ax: "Axes | None" = None,
@@ -438,13 +443,14 @@ class ComparisonDisplay(Display):
 
         Parameters
         ----------
-        estimates : mapping from str to PriorEstimate
-            By name, such as the `estimates` of a `Comparison`.
+        estimates : mapping from str to PriorEstimate, or Comparison
+            Estimates by name.
         truth : array-like of shape (n_classes,) or mapping, optional
             True priors of the target.
         ax : matplotlib Axes, optional
             Axes to plot on; by default those of a new pyplot figure.
         """
+        estimates = getattr(estimates, "estimates", estimates)
         if not estimates:
             raise ValueError("estimates is empty; give at least one.")
         classes = next(iter(estimates.values())).classes
