@@ -139,9 +139,10 @@ def prevalence(
     text = {".csv": priors_as_csv(shift)}
     rows: list[tuple[Any, ...]] = []
     if file is not None:
-        numbers = counts.astype(np.float64)
-        second = np.diag(numbers.sum(axis=0))
-        of_groups = GroupCounts(names, "hard", counts.sum(axis=1), numbers, second)
+        of_groups = GroupCounts(
+            *(names, "hard", counts.sum(axis=1), counts.sum(axis=1).astype(np.float64)),
+            *(counts.astype(np.float64), np.diag(counts.sum(axis=0)).astype(np.float64)),
+        )
         found = estimate_groups(
             estimator, of_groups, pooling=pooling, confidence_level=confidence_level
         )
