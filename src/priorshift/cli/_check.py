@@ -164,7 +164,7 @@ def _understand_file(
 ) -> Understood:
     """Say how a file is read; `known` are labels, `classes` of decisions those of validation."""
     column, where = request.predicted_column, f"{file.label_column!r} in {file.where}"
-    n_rows, problem, remarks = None, None, list(file.remarks)
+    n_rows, problem, remarks = None, None, list(file.stored.remarks)
     text, decided = np.array([]), np.array([])
     try:
         if column is not None:

@@ -63,7 +63,7 @@ from priorshift.estimators import (
     get_estimator,
     traits_of,
 )
-from priorshift.files import ClassView, KeptRows, PredictionFile, open_predictions
+from priorshift.files import PredictionFile, open_predictions
 from priorshift.groups import read_groups
 from priorshift.solvers import ADVICE
 
@@ -416,11 +416,11 @@ def open_file(path: Path, request: Request) -> PredictionFile:
         ignored=request.not_classes,
         bounded=not request.any_size,
     )
-    for remark in file.remarks:
+    for remark in file.stored.remarks:
         note(remark)
-    if file.adapted is not None:
+    if file.stored.adapted is not None:
         note(
-            f"Warning: {file.where} was adapted already, by priorshift {file.adapted}: its "
+            f"Warning: {file.where} was adapted already, by priorshift {file.stored.adapted}: its "
             "predictions follow other priors than the classifier's. Use the predictions that it "
             "was made from."
         )
@@ -523,7 +523,7 @@ def _drop_missing(
         without_missing(file, missing(file), raw if at == 0 and len(files) > 1 else None)
         for at, file in enumerate(files)
     ]
-    if raw is not None and isinstance(kept[0], KeptRows):
+    if raw is not None and kept[0].kept is not None:
         raw = raw[kept[0].kept]
     return tuple(kept), raw
 
@@ -539,7 +539,7 @@ def without_missing(
     if counts:
         n = np.count_nonzero(left_out)
         note(f"{file.where}: left out {n:,} of {left_out.size:,} rows: {', '.join(counts)}.")
-    return KeptRows.of(file, ~left_out)
+    return file.without(left_out)
 
 
 # Columns
@@ -555,15 +555,13 @@ def by_class(
     chosen, columns, positive = _chosen_columns(request, opened[0].header)
     renormalise = request.renormalise
     if chosen is not None:
-        views = (ClassView.of(file, None, renormalise=renormalise) for file in opened)
-        return tuple(views), chosen
+        return tuple(file.meant(renormalise=renormalise) for file in opened), chosen
     far = rounding(len(known)) if renormalise and known else SUM_TOLERANCE
     found = find_class_columns(opened, known, far, columns, positive)
     if found.remark:
         note(found.remark)
     files = tuple(
-        ClassView.of(
-            file,
+        file.meant(
             names if file.is_table else None,
             binary=found.binary,
             renormalise=renormalise and found.binary is None,

@@ -85,8 +85,9 @@ def csv_like(
     file: PredictionFile | None, header: Sequence[str], rows: Iterable[Sequence[Any]]
 ) -> str:
     """Return rows as CSV, with the separator and the decimals of a file that is CSV as well."""
-    comma = getattr(file, "decimal_comma", False)
-    delimiter = getattr(file, "delimiter", ",")
+    stored = None if file is None else file.stored
+    comma = getattr(stored, "decimal_comma", False)
+    delimiter = getattr(stored, "delimiter", ",")
 
     def cell(value: Any) -> Any:
         if not isinstance(value, float):
