@@ -13,6 +13,7 @@ from lab.verdicts import judge, right, simulate, table
 from priorshift import assessment
 from priorshift.border import ArrayTable
 from priorshift.border import rows as border_rows
+from priorshift.text import percent
 
 K = 3
 MEANS = np.array([[0.0, 0.0], [2.0, 0.5], [0.5, 2.5]])
@@ -461,7 +462,8 @@ def test_three_rows_are_too_few_to_tell():
     assert found.reasons[0].startswith("Validation has 3 rows, which is too few to tell")
 
 
-def test_training_rows_as_validation_are_said_first(rng):
+@pytest.mark.parametrize("assumed", [False, True])
+def test_training_rows_as_validation_are_said_first(rng, assumed):
     """A model that knows its training rows by heart is sure of them, and less so of new ones."""
     from sklearn.ensemble import RandomForestClassifier
 
@@ -470,6 +472,54 @@ def test_training_rows_as_validation_are_said_first(rng):
     train, fresh, target = np.split(np.arange(1800), 3)
     model = RandomForestClassifier(40, random_state=0).fit(X[train], y[train])
     y_proba = model.predict_proba(X[target])
-    known, new = (ps.assess(model.predict_proba(X[at]), y[at], y_proba) for at in (train, fresh))
+    known, new = (
+        ps.assess(model.predict_proba(X[at]), y[at], y_proba, assume_prior_shift=assumed)
+        for at in (train, fresh)
+    )
     assert known.reasons[0].startswith("The validation rows look as if the model was trained on")
+    assert (known.verdict, known.action) == ("unclear", "none")
+    assert "trained on them" in known.sentence
     assert not new.say("seen_before")
+    labels = ps.assess(model.predict_proba(X[train]), y[train], y_proba, y_target=y[target])
+    assert labels.sentence.startswith("Leave the predictions as they are: by the labels")
+    assert labels.reasons[0] == known.reasons[0]  # said all the same
+
+
+def test_a_first_group_of_a_few_rows_says_nothing_of_the_others(shifted):
+    """What stands in the way of one verdict is not remembered for the next."""
+    y_proba_val, y_val, y_proba, _ = shifted
+    fitted, verdicts = ps.SCML().fit(y_proba_val, y_val), assessment.Verdicts(y_proba_val, y_val)
+    few, many = y_proba[:5], y_proba
+    assert verdicts.on(fitted.estimate(few), few) == "unclear"
+    alone = assessment.Verdicts(y_proba_val, y_val).on(fitted.estimate(many), many)
+    assert verdicts.on(fitted.estimate(many), many) == alone == "adapt"
+
+
+@pytest.mark.parametrize("wrong", ["swapped", "adapted"])
+def test_no_word_is_taken_for_a_target_that_no_class_balance_explains(wrong):
+    data = ps.datasets.load_fashion_lt()
+    y_proba_val, y_val, y_proba = data.y_proba_val, data.y_val, data.y_proba_target[::3]
+    assess = {"assume_prior_shift": True, "classes": data.classes}
+    honest = ps.assess(y_proba_val, y_val, y_proba, **assess)
+    assert honest.verdict == "adapt"
+    spoilt = np.roll(y_proba, 1, axis=1) if wrong == "swapped" else honest.adapt(y_proba).copy()
+    found = ps.assess(y_proba_val, y_val, spoilt, **assess)
+    assert (found.verdict, found.action) == ("unclear", "none")
+    assert found.sentence.startswith("Unclear: you say that each class looks as it did, but no")
+    assert found.reasons[0].startswith("You say that each class looks as it did, but up to")
+    assert not found.say("assumed")  # the word is not taken
+
+
+def test_the_table_and_the_sentence_show_the_share_to_report():
+    rng = np.random.default_rng(3)
+    (y_proba_val, y_val), (y_proba, _) = draw(rng, 800, SOURCE), draw(rng, 900, TARGET, moved=-0.5)
+    found = ps.assess(y_proba_val, NAMES[y_val], y_proba, classes=NAMES)
+    report = found.shares_to_report
+    assert found.verdict == "unclear"
+    k = int(np.abs(found.estimate.priors - found.calibrated_mean.priors).argmax())
+    share, low, high = map(percent, (report.priors[k], *report.interval[k].tolist()))
+    assert f"; report {share} (95% interval {low} to {high})." in found.say("readings")
+    (row,) = (line for line in repr(found).splitlines() if line.startswith(f"  {NAMES[k]} "))
+    assert f"{low} to {high}" in row
+    assert share in found._repr_html_().partition("Class shares to report")[2]
+    np.testing.assert_array_equal(report.source_priors, found.estimate.source_priors)

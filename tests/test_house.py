@@ -17,7 +17,7 @@ MOST_LEVELS = 3
 ROOT = Path(__file__).parents[1]
 SOURCE, TESTS = ROOT / "src" / "priorshift", ROOT / "tests"
 
-TESTED_TOGETHER = {"cases", "oracles", "rows", "traits"}
+TESTED_TOGETHER = {"cases", "rows", "traits"}
 """Test files about several modules of their package at once."""
 
 

@@ -13,12 +13,12 @@ from priorshift.cli import main
 from priorshift.compare import compare
 from priorshift.estimators import registry
 from priorshift.solvers import Solution
+from tests.methods import ROADS
 
-METHODS = ps.available_estimators()
 K = 3
 
 
-@pytest.fixture(params=METHODS)
+@pytest.fixture(params=ROADS)
 def pair(request, monkeypatch):
     """The class of a method, and a stranger's subclass of it that changes nothing but the name."""
     monkeypatch.setattr(registry, "_ESTIMATORS", dict(registry._ESTIMATORS))
@@ -130,16 +130,15 @@ def test_groups(pair, data, pooling):
     assert (found is not None) == (pooling is None or pair[0]().batch is not None)
 
 
-@pytest.mark.parametrize("level", [None, 0.9])
-def test_groups_from_counts(pair, data, level):
+def test_groups_from_counts(pair, data):
     groups = np.repeat(["north", "south", "west"], [60, 50, 10])
 
     def estimate(cls):
         est = fitted(cls, data)
         decision = est.confusion_.decision if est.counts_suffice else "soft"
         counts = ps.GroupCounts.from_arrays(data["y_proba"], groups, decision=decision)
-        found = ps.estimate_groups(est, counts, confidence_level=level)
-        return found.priors, found.weight, *(() if level is None else (found.interval,))
+        found = ps.estimate_groups(est, counts, confidence_level=0.9)
+        return found.priors, found.weight, found.interval
 
     found = assert_same(pair, estimate)
     traits = pair[0]()

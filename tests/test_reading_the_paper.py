@@ -4,6 +4,7 @@ import argparse
 import importlib
 import re
 import shlex
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -52,9 +53,8 @@ def test_every_row_of_every_table_has_commands():
     assert sum("| Table 5 |" in row for row in rows) == 3
 
 
-@pytest.mark.parametrize("label", LABELS)
-def test_every_label_has_a_row(label):
-    assert sum(f"`{label}`" in row for row in ROWS) == 1
+def test_every_label_has_a_row():
+    assert [label for label in LABELS if sum(f"`{label}`" in row for row in ROWS) != 1] == []
 
 
 @pytest.mark.parametrize(("title", "n"), [("Equations", 26), ("Tables", 8), ("Figures", 7)])
@@ -87,20 +87,19 @@ NAMES = {n for n in NAMES if n.startswith(("priorshift.", "lab.", "ps."))}
 CALLS = {span for span in SPANS if re.match(r"(ps\.)?[A-Z]\w*(\.\w+)*\(", span)}
 
 
-@pytest.mark.parametrize("name", sorted(NAMES))
-def test_every_name_exists(name):
-    if name == "priorshift.torch_sampler.PriorSampler":
-        pytest.importorskip("torch")
-    resolve(re.sub(r"^ps\.", "priorshift.", name))
+def test_every_name_exists():
+    needs_torch = set() if find_spec("torch") else {"priorshift.torch_sampler.PriorSampler"}
+    for name in NAMES - needs_torch:
+        resolve(re.sub(r"^ps\.", "priorshift.", name))
 
 
-@pytest.mark.parametrize("call", sorted(CALLS))
-def test_every_call_is_one_that_its_class_accepts(call):
-    name, arguments = re.match(r"(?:ps\.)?([\w.]+)\((.*)\)", call).groups()
-    made = resolve(f"priorshift.{name}")
-    options = dict(pair.split("=") for pair in re.findall(r"\w+=[^,]+", arguments))
-    if isinstance(made, type):
-        made(**{key: eval(value) for key, value in options.items()})
+def test_every_call_is_one_that_its_class_accepts():
+    for call in CALLS:
+        name, arguments = re.match(r"(?:ps\.)?([\w.]+)\((.*)\)", call).groups()
+        made = resolve(f"priorshift.{name}")
+        options = dict(pair.split("=") for pair in re.findall(r"\w+=[^,]+", arguments))
+        if isinstance(made, type):
+            made(**{key: eval(value) for key, value in options.items()})
 
 
 def test_there_is_something_to_check():

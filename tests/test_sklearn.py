@@ -958,3 +958,22 @@ def test_costs_must_fit_the_classes_when_fitting(rng):
     )
     with pytest.raises(ValueError, match=r"one column per class here \(3\); got 4"):
         model.fit(X, y)
+
+
+@pytest.mark.parametrize("wrap_in", ["plain", "pipeline", "search", "frozen"])
+def test_known_priors_of_a_model_with_class_weights_need_its_own(wrap_in):
+    """Its mean prediction is not the balance that it believes in, and Auto alone corrects that."""
+    weighted = LogisticRegression(class_weight="balanced")
+    model = {
+        "plain": weighted,
+        "pipeline": make_pipeline(StandardScaler(), weighted),
+        "search": GridSearchCV(LogisticRegression(), {"class_weight": ["balanced"]}, cv=2),
+        "frozen": FrozenEstimator(clone(weighted).fit(X, Y)),
+    }[wrap_in]
+    clf = PriorAdaptedClassifier(model, cv=2).fit(X, Y)
+    with pytest.warns(ps.PriorShiftWarning, match=r"class_weight='balanced', so .*0.333 each"):
+        clf.set_target_priors(TARGET)
+    clf.set_target_priors(clf.source_priors_)  # undone, in silence
+    for mended in ({"source_priors": np.full(3, 1 / 3)}, {"calibrator": ps.BCTS()}):
+        clf = PriorAdaptedClassifier(model, cv=2, **mended).fit(X, Y).set_target_priors(TARGET)
+        np.testing.assert_allclose(clf.predict_proba(X_TARGET).mean(axis=0), TARGET, atol=0.03)

@@ -2,7 +2,6 @@
 
 import pytest
 from sklearn.linear_model import LogisticRegression
-from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
@@ -12,13 +11,6 @@ from priorshift.sklearn import PriorAdaptedClassifier
 
 CLASSIFIERS = [
     PriorAdaptedClassifier(LogisticRegression()),
-    PriorAdaptedClassifier(
-        LogisticRegression(),
-        prior_estimator=ps.SCML(),
-        calibrator=ps.TemperatureScaling(),
-        cv=3,
-    ),
-    PriorAdaptedClassifier(GaussianNB(), prior_estimator=ps.EM(), cv=2),
     PriorAdaptedClassifier(
         DecisionTreeClassifier(random_state=0),
         prior_estimator=ps.RLLS(),

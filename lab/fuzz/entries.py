@@ -481,10 +481,8 @@ def detect_shift(world: World) -> Any:
     """Test for a shift."""
     rng = world.rng
     options = {
-        "decision": pick(rng, ("soft", "hard")),
         "alpha": world.number((0.01, 0.05), 0.1),
         "alternative": world.number((0.05, 0.1, 0.5), 0.1),
-        "resampling": pick(rng, ("auto", "permutation", "bootstrap")),
         "n_resamples": pick(rng, (1, 0, -1, "x") if chance(rng, world.often(0.2)) else (99,)),
         "assumption": chance(rng, 0.2),
         "random_state": world.seed(),
@@ -517,7 +515,7 @@ def diagnose(world: World) -> Any:
     made.fit(world.y_proba_val, world.labels(), **world.source())
     found = made.estimate(world.y_proba, pick(rng, (None, None, 0.9)), 0)
     given = pick(rng, (None, "x", made)) if chance(rng, 0.05) else found
-    options = {"decision": pick(rng, ("soft", "hard")), **world.classes()}
+    options = {**world.classes()}
     options["confidence_level"] = world.number((0.5, 0.95), 0.1)
     return ps.diagnose(world.val(), world.labels(), world.target(), given, **options)
 

@@ -53,7 +53,16 @@ from priorshift.estimators.counts import GIVEN
 from priorshift.exceptions import argument
 from priorshift.text import movers, plain
 from priorshift.verdict import WELL, WORTH, Action, Gain, Kind, Promise, Ruling, Verdict, judge
-from priorshift.words import ADVICE, Fact, Headline, decisions_headline, fact, headline, say
+from priorshift.words import (
+    ADVICE,
+    TO_REPORT,
+    Fact,
+    Headline,
+    decisions_headline,
+    fact,
+    headline,
+    say,
+)
 
 ACCURACY = Goal("accuracy")
 
@@ -62,6 +71,11 @@ FEW_ROWS = 30
 
 FEWEST_TARGET_ROWS = 10
 """Target rows below which nothing is said of what changed."""
+
+TOO_UNLIKE = 0.3
+"""Share of the target that looks like no mixture of classes, from which on the user's word that
+each class looks as it did is not taken: most targets have more once their columns are swapped or
+they were adapted before, and hardly any natural one does."""
 
 LABELS = 40
 """Labels of the target to ask for where a verdict is unclear."""
@@ -305,15 +319,15 @@ class Assessment:
         }
 
     def __repr__(self) -> str:
-        """Show the verdict, the reasons, and the classes that moved."""
+        """Show the verdict, the reasons, and the shares to report."""
         reasons = "\n".join(f"  - {reason}" for reason in self.reasons)
-        return f"{self.sentence}\n{reasons}\n{self.estimate!r}"
+        return f"{self.sentence}\n{reasons}\n{TO_REPORT}:\n{self.shares_to_report.in_text()}"
 
     def _repr_html_(self) -> str:
         reasons = "".join(f"<li>{escape(reason)}</li>" for reason in self.reasons)
         return (
             f"<div><p><strong>{escape(self.sentence)}</strong></p><ul>{reasons}</ul>"
-            f"{self.estimate._repr_html_()}</div>"
+            f"<strong>{TO_REPORT}</strong>{self.shares_to_report.in_html()}</div>"
         )
 
 
@@ -565,13 +579,20 @@ def _weigh(
     with _collected() as told:
         numbers = _gather(data, estimate, level, goal, mean, groups)
         test, untested = _test(data, given, seed)
-    estimate, obstacle = numbers.estimate, _obstacle(data, estimate, test)
+    estimate, obstacle = numbers.estimate, _obstacle(data, numbers, test, assumed)
+    assumed = assumed and obstacle is None
     near = past if past is not None and past.reaches(numbers.moved) else None
     shifted = None if test is None else test.rejected
     ruling = _rule(data, numbers, goal, shifted, near, assumed, obstacle)
     gain = evidence.Expected.of(*ruling.gain, level, (-1.0, 1.0) if goal.in_points else None)
     before, after = numbers.before, _score_after(data, numbers, gain.value, goal)
     report = _report(data, numbers, ruling, near, assumed, level)
+    if estimate.source_priors is not None:  # one "before" for all readings
+        report = replace(
+            report,
+            source_priors=estimate.source_priors,
+            source_priors_from=estimate.source_priors_from,
+        )
     if data.decided_shares is not None:
         said = _headline_of_decisions(report, data.decided_shares, ruling.verdict == "unclear")
     else:
@@ -657,7 +678,6 @@ class Verdicts:
         self.validation = check_proba(y_proba_val, "y_proba_val"), y_val
         self.source_label_priors, self.budget = source_label_priors, budget
         self._mean: CalibratedMean | None = None
-        self._obstacles: list[Fact | None] = []
 
     def on(
         self, estimate: PriorEstimate, y_proba: ArrayLike, y: ArrayLike | None = None
@@ -686,13 +706,11 @@ class Verdicts:
                 self._mean = _fit_mean(data, {"source_label_priors": self.source_label_priors})
             numbers = _gather(data, estimate, 0.95, ACCURACY, self._mean, None)
             shifted: bool | None = None
-            if not self._obstacles:  # validation is the same for all
-                self._obstacles.append(_obstacle(data, estimate))
-            (obstacle,) = self._obstacles
             with suppress(ValueError):  # too few rows
                 shifted = evidence.is_shifted(
                     *rows, self.source_label_priors, classes=data.classes, random_state=0
                 )
+            obstacle = _obstacle(data, numbers)
             return _rule(data, numbers, ACCURACY, shifted, None, False, obstacle).verdict
 
 
@@ -1169,7 +1187,7 @@ def _rule(
 
 
 def _obstacle(
-    data: Data, estimate: PriorEstimate, test: evidence.ShiftTest | None = None
+    data: Data, numbers: Numbers, test: evidence.ShiftTest | None = None, assumed: bool = False
 ) -> Fact | None:
     """Say why nothing can be judged, if so: inputs that do not fit, or an unknown class."""
     values, y = data.y_proba_val.values, data.y_val
@@ -1185,8 +1203,18 @@ def _obstacle(
         if y.size < FEW_ROWS:
             return fact("few_rows", n=y.size, least=FEW_ROWS)
         return fact("no_information", n=y.size, z=z, least=least)
-    unknown = _unknown_classes(estimate)
-    return fact("unknown_class", n=len(unknown)) if unknown else None
+    if unknown := _unknown_classes(numbers.estimate):
+        return fact("unknown_class", n=len(unknown))
+    if numbers.gains is not None:  # labels of the target tell, whatever validation is worth
+        return None
+    if (seen := _seen_before(data, numbers.estimate.priors)) is not None:
+        return seen
+    found, kind = None if test is None else test.assumption, numbers.kind
+    unlike = 0.0 if numbers.explained is None else numbers.explained.unexplained
+    surely = kind.refuted or (found is not None and found.rejected)
+    if not assumed or kind.explained is None or unlike < TOO_UNLIKE or not surely:
+        return None
+    return fact("assumed_wrongly", unlike=min(unlike, 1.0), share=kind.explained)
 
 
 def _unknown_classes(estimate: PriorEstimate) -> list[Any]:
@@ -1227,8 +1255,8 @@ def _facts(
 ) -> Iterator[Fact]:
     """List what the verdict rests on."""
     estimate, mean, labels = numbers.estimate, numbers.mean, numbers.measured
-    if mean is not None:
-        yield from _seen_before(data, estimate.priors)
+    if numbers.gains is not None and (seen := _seen_before(data, estimate.priors)) is not None:
+        yield seen
     if test is not None:  # how far it changed is what the estimate says, as everywhere
         yield test.fact((report if mean is None else estimate).total_variation)
     if mean is None:
@@ -1260,14 +1288,17 @@ def _facts(
             yield fact("not_as_on_validation", p_value=labels.p_value, promised=promised)
     if mean is not None:
         k = int(np.abs(estimate.priors - mean.priors).argmax())
+        assert report.interval is not None
+        low, high = report.interval[k].tolist()
         known = {"label": str(data.classes[k]), "report": float(report.priors[k])}
-        yield fact("readings", mean=float(mean.priors[k]), prior=float(estimate.priors[k]), **known)
+        known |= {"mean": float(mean.priors[k]), "prior": float(estimate.priors[k])}
+        yield fact("readings", **known, low=low, high=high, level=level)
     decided = estimate.decision
     if decided is not None and decided["mismatch"] is not None:
         yield fact("mismatch", text=decided["mismatch"])
 
 
-def _seen_before(data: Data, priors: Vector) -> Iterator[Fact]:
+def _seen_before(data: Data, priors: Vector) -> Fact | None:
     """Say that the model seems to have been trained on validation, if so.
 
     Nearly all of validation is right, and the model is less sure of the target, by five points,
@@ -1279,8 +1310,9 @@ def _seen_before(data: Data, priors: Vector) -> Iterator[Fact]:
     shares = np.where(rows > 0, priors, 0.0)
     expected = float(shares @ sure / max(shares.sum(), 1e-12))
     confidence = float(data.y_proba_target.values.max(axis=1).mean())
-    if accuracy >= 0.98 and expected - confidence >= 0.05:
-        yield fact("seen_before", accuracy=accuracy, expected=expected, confidence=confidence)
+    if accuracy < 0.98 or expected - confidence < 0.05:
+        return None
+    return fact("seen_before", accuracy=accuracy, expected=expected, confidence=confidence)
 
 
 def _facts_of_kind(

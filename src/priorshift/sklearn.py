@@ -49,10 +49,12 @@ from priorshift.border import (
     read_labels,
     some,
 )
+from priorshift.calibration import TemperatureScaling
 from priorshift.counts import DecisionCounts
 from priorshift.estimators import Auto, PriorEstimate, PriorEstimator
 from priorshift.evidence import explain_by_priors
 from priorshift.exceptions import PriorShiftWarning, warn_user
+from priorshift.text import brief
 from priorshift.verdict import REFUTED
 
 MOST_CLASSES = 500
@@ -335,8 +337,10 @@ class PriorAdaptedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             Arrays are in the order of `classes_`.
         """
         check_is_fitted(self)
-        names = self.prior_estimator_.classes_
-        return self._follow(check_priors(target_priors, names, "target_priors"))
+        priors = check_priors(target_priors, self.prior_estimator_.classes_, "target_priors")
+        if not np.allclose(priors, self.source_priors_):
+            self._warn_of_class_weights()
+        return self._follow(priors)
 
     @available_if(_predicts_proba)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Any:
@@ -425,6 +429,25 @@ class PriorAdaptedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
                 f"a change of class balance explains only {found.value:.0%} of what changed in "
                 "the predictions, and adapting assumes that nothing else did: it may harm. See "
                 "assess.",
+                PriorShiftWarning,
+            )
+
+    def _warn_of_class_weights(self) -> None:
+        """Warn where the mean prediction is not what known priors can be divided by."""
+        if self.source_priors is not None:
+            return
+        found, why = self.prior_estimator_._mismatch_on(self.prior_estimator_._validation), ""
+        if self.calibrator is None or isinstance(self.calibrator, TemperatureScaling):
+            why = class_weight_of(self.estimator_)
+        if not why and found is not None:
+            why = found.say(self.classes_)
+        if why:
+            warn_user(
+                f"{why}, so the mean prediction, which stands for source_priors, is not the class "
+                "balance that the model believes in, and predictions under known priors will be "
+                "off. Pass source_priors=, the shares of the weighted classes "
+                f"({1 / self.classes_.size:.3g} each after class_weight='balanced'), or "
+                "calibrator=BCTS().",
                 PriorShiftWarning,
             )
 
@@ -546,6 +569,19 @@ def predictions_of(model: Any, X: Any, classes: Labels) -> Predictions:
         at = {label: column for column, label in enumerate(found.tolist())}
         values = values[:, [at[label] for label in classes.tolist()]]
     return replace(checked, values=values)
+
+
+def class_weight_of(model: Any) -> str:
+    """Say which class weights a fitted model was trained with, in whatever it is wrapped."""
+    model = model.estimator if isinstance(model, FrozenEstimator) else model
+    model = getattr(model, "best_estimator_", model)
+    known = model.get_params() if hasattr(model, "get_params") else {}
+    for path, value in known.items():
+        name = path.rpartition("__")[2]
+        weighs = name == "class_weight" or (name == "scale_pos_weight" and value != 1)
+        if weighs and value is not None:
+            return f"the classifier has {name}={brief(value)}"
+    return ""
 
 
 def check_parts(estimator: Any, prior_estimator: Any, calibrator: Any) -> None:

@@ -272,6 +272,17 @@ def percent(share: float | None) -> str:
     return f"{100 * share:.{1 if share >= 0.0995 else 2}f}%"
 
 
+def at_level(level: float | None, what: str = "interval") -> str:
+    """Name an interval, or something else, by its confidence level.
+
+    Examples
+    --------
+    >>> at_level(0.95), at_level(0.999, "confidence"), at_level(None)
+    ('95% interval', '99.9% confidence', 'interval')
+    """
+    return what if level is None else f"{100 * level:g}% {what}"
+
+
 def short_percent(share: float) -> str:
     """Show a share in per cent, with one digit after the point where it is small.
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 from priorshift.adapt import Goal
 from priorshift.exceptions import argument
 from priorshift.text import (
+    at_level,
     listed,
     numbers,
     percent,
@@ -172,6 +173,16 @@ HEADLINES = {
         "on validation, the predictions say nothing about the labels. Check that both have the "
         "same row order and belong together.",
     ),
+    "seen_before": (
+        "Unclear",
+        "the validation rows look as if the model was trained on them, so they cannot tell what "
+        "adapting gains. Use rows that it has not seen, or label some of the target.",
+    ),
+    "assumed_wrongly": (
+        "Unclear",
+        "you say that each class looks as it did, but no class balance explains the target. Are "
+        "its columns in another order, or was it adapted before?",
+    ),
     "unknown_class": (
         "Unclear",
         "validation has no row of class {unknown}, so adapting to the new class balance would be a "
@@ -321,7 +332,7 @@ def _promised(reading: str, *, tell_changed: bool = False) -> Callable[..., str]
         tail = f"; {changed:.0%} of the decisions would change" if tell_changed else ""
         return (
             f"If {reading}, adapting in full changes {Goal(goal).word} by {by} "
-            f"({100 * level:g}% interval {change(goal, low, high)}){tail}."
+            f"({at_level(level)} {change(goal, low, high)}){tail}."
         )
 
     return sentence
@@ -341,8 +352,8 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     "seen_before": lambda accuracy, expected, confidence: (
         "The validation rows look as if the model was trained on them: it is right on "
         f"{percent(accuracy)} of them, and surer of them than of the target ({percent(expected)} "
-        f"expected, {percent(confidence)} found). Use rows that it has not seen; expected accuracy "
-        "and verdict are worth little otherwise."
+        f"expected, {percent(confidence)} found). Use rows that it has not seen, or label some of "
+        "the target: what validation promises is worth little."
     ),
     "few_rows": lambda n, least: (
         f"Validation has {plural(n, 'row')}, which is too few to tell what its predictions are "
@@ -375,6 +386,10 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     "predictions changed no more than chance does.",
     "assumed": "You say that each class looks as it did. The verdict takes your word for it, "
     "though a change of class balance explains only {share:.0%} of the change.",
+    "assumed_wrongly": "You say that each class looks as it did, but up to {unlike:.0%} of the "
+    "target looks like no mixture of validation's classes, and a change of class balance explains "
+    "only {share:.0%} of the change. Predictions in another order of columns look like that, or "
+    "of another model, or such as were adapted already.",
     "repeated": _repeated,
     "by_decisions": "The correction assumes that the {n_target:,} decisions err as often as on "
     "validation. Decisions alone cannot show whether they do; labels of some target rows can.",
@@ -402,8 +417,11 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     "not_as_on_validation": "Within classes, decisions on them are not as on validation, by which "
     "{promised:.1%} should be right (p = {p_value:.3f}): more than the class balance changed.",
     # which shares to report?
-    "readings": "Class {label}: {prior:.1%} if each class looks as it did, {mean:.1%} if "
-    "predictions mean what they did; report {report:.1%}, with its interval.",
+    "readings": lambda label, prior, mean, report, low, high, level: (
+        f"Class {label}: {percent(prior)} if each class looks as it did, {percent(mean)} if "
+        f"predictions mean what they did; report {percent(report)} ({at_level(level)} "
+        f"{percent(low)} to {percent(high)})."
+    ),
     # what would help?
     "unknown_class": lambda n: (
         f"Add validation rows of {'the missing class' if n == 1 else f'the {n} missing classes'}, "
@@ -433,6 +451,9 @@ SENTENCES: dict[str, str | Callable[..., str]] = {
     "sampled": "All of this rests on {n:,} of the target's {n_target:,} rows, drawn at random.",
 }
 """What states each fact, by its name."""
+
+TO_REPORT = "Class shares to report"
+"""Heads the table of `shares_to_report`."""
 
 ADVICE = ("unknown_class", "more_validation", "more_target", "label_rows")
 """Facts that say what would make an unclear verdict clear."""

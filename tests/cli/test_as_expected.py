@@ -249,7 +249,7 @@ def test_groups_print_intervals(data, files, write, ok):
     target = write("t.csv", data.y_proba, part=["a", "b"] * 100)
     words = ("groups", files[0], target, "--group-column", "part")
     shown = ok(*words, "--confidence-level", 0.9)
-    assert "90 % intervals" in shown.stderr
+    assert "90% intervals" in shown.stderr
     first = next(line for line in shown.stdout.splitlines() if line.startswith("a "))
     assert first.count("(") == 3
     assert "(" not in next(line for line in ok(*words).stdout.splitlines() if line[:2] == "a ")

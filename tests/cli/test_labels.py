@@ -55,7 +55,7 @@ def test_ppi_needs_no_validation(data, some, target, ask, ok):
     shown = ok(
         "estimate", "--target", target, *LABELS, "--method", "ppi", "--confidence-level", 0.9
     )
-    assert "90 % interval" in shown.stdout
+    assert "90% interval" in shown.stdout
     assert "source priors: unknown" in shown.stderr
 
 

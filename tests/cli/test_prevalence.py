@@ -32,7 +32,7 @@ def test_numbers_are_those_of_the_library(ok, sizes):
 
 def test_a_person_reads_one_line(ok):
     done = ok(*GIVEN, *SIZES)
-    assert done.stdout.startswith("Prevalence 8.24%, 95 % interval ")
+    assert done.stdout.startswith("Prevalence 8.24%, 95% interval ")
     assert "12.0% of the results are positive" in done.stdout
     assert not done.stderr
     assert "taken to be exact" in " ".join(ok(*GIVEN).stderr.split())
@@ -96,7 +96,7 @@ def test_a_table_of_groups_comes_back_pooled(ok, run, tmp_path):
     )
     one = ps.CML().fit(confusion=known).estimate_counts([26, 4])
     assert alone["prevalence"] == pytest.approx(one.priors[1])
-    assert "Prevalence by age (95 % interval" in ok(*asked).stdout
+    assert "Prevalence by age (95% interval" in ok(*asked).stdout
     ok(*asked, "--output", tmp_path / "out.csv")
     assert (tmp_path / "out.csv").read_text().startswith("group;n;positives;prevalence;low;high")
     done = run("prevalence", path, *rates)

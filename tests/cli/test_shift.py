@@ -48,9 +48,8 @@ def test_json_is_what_the_library_says(invoke, both, data):
 
 
 def test_options_reach_the_test(invoke, both):
-    options = ("--decision", "hard", "--alpha", "0.2", "--alternative", "0.3", "--resamples", "49")
+    options = ("--alpha", "0.2", "--alternative", "0.3", "--resamples", "49")
     answer = json.loads(invoke(*both, *options, "--seed", 5, "--json").stdout)
-    assert answer["decision"] == "hard"
     assert answer["alpha"] == 0.2
     assert answer["alternative"] == 0.3
     assert answer["n_resamples"] == 49

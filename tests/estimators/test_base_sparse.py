@@ -33,7 +33,7 @@ def both(method, wide, **options):
     ]
 
 
-@pytest.mark.parametrize("method", WIDE)
+@pytest.mark.parametrize("method", ["na", "bbse", "cm-l", "scm", "scm-m", "em"])
 def test_wide_methods_agree_with_arrays(method, wide):
     sparse, dense = both(method, wide)
     assert sparse.priors == pytest.approx(dense.priors, abs=1e-10)
@@ -41,7 +41,7 @@ def test_wide_methods_agree_with_arrays(method, wide):
     assert (sparse.status, sparse.n_iter) == (dense.status, dense.n_iter)
 
 
-@pytest.mark.parametrize("method", OTHERS)
+@pytest.mark.parametrize("method", ["auto", "rlls", "joint", "em-bcts"])
 def test_other_methods_agree_with_arrays(method, wide):
     sparse, dense = both(method, wide)
     assert sparse.priors == pytest.approx(dense.priors, abs=1e-8)
@@ -67,7 +67,7 @@ def test_very_many_classes_give_the_same_and_nothing_is_made_dense(method, wide)
 
 
 @pytest.mark.usefixtures("many_classes", "nothing_dense")
-@pytest.mark.parametrize("method", ["em", "map", "cm-l", "scm-l", "cm-m", "scm-m"])
+@pytest.mark.parametrize("method", ["em", "map", "cm-l", "scm-m"])
 def test_certificates_hold_by_the_plain_formula(method, wide):
     est = ps.get_estimator(method)
     shift = quietly(lambda: est.fit(wide.val, wide.y).estimate(wide.new))
@@ -91,7 +91,7 @@ def test_certificates_hold_by_the_plain_formula(method, wide):
 
 
 @pytest.mark.usefixtures("many_classes")
-@pytest.mark.parametrize("method", ["em", "cm-l", "scm-m", "scm", "bbse"])
+@pytest.mark.parametrize("method", ["em", "scm-m", "bbse"])
 def test_the_order_of_classes_does_not_matter(method, wide, rng):
     order = rng.permutation(wide.K)
     inverse = np.argsort(order)
@@ -109,8 +109,7 @@ def test_the_order_of_classes_does_not_matter(method, wide, rng):
 
 
 @pytest.mark.usefixtures("many_classes", "nothing_dense")
-@pytest.mark.parametrize("method", ["cm-l", "scm-l", "scm", "scm-m"])
-@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(("method", "known"), [("cm-l", True), ("scm-m", False), ("scm", True)])
 def test_classes_that_validation_lacks_are_met_as_with_arrays(method, known, wide):
     there = wide.y != 3
     given = np.full(wide.K, 1 / wide.K) if known else None
@@ -163,11 +162,11 @@ def test_batches_of_validation_give_the_fit_of_all(rng):
 
 
 @pytest.mark.usefixtures("many_classes")
-@pytest.mark.parametrize("method", OTHERS)
-def test_methods_that_need_dense_matrices_name_those_that_do_not(method, wide):
-    est = ps.get_estimator(method)
-    with pytest.raises(ValueError, match=r"12 classes are too many .*; use a method .*SCM-L or EM"):
-        est.fit(wide.val, wide.y)
+def test_methods_that_need_dense_matrices_name_those_that_do_not(wide):
+    too_many = r"12 classes are too many .*; use a method .*SCM-L or EM"
+    for method in OTHERS:
+        with pytest.raises(ValueError, match=too_many):
+            ps.get_estimator(method).fit(wide.val, wide.y)
 
 
 @pytest.mark.usefixtures("many_classes")

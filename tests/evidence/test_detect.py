@@ -19,8 +19,6 @@ from priorshift.evidence._deviations import (
     whiten,
 )
 
-DECISIONS = ["soft", "hard"]
-
 
 def coins(n_ones, n):
     """Return decisions of two classes that are sure of themselves."""
@@ -35,15 +33,13 @@ def data(simulate, rng):
     return y_proba_val, y_val, y_proba
 
 
-@pytest.mark.parametrize("decision", DECISIONS)
-def test_two_classes_are_a_two_sample_test_of_proportions(decision):
+def test_two_classes_are_a_two_sample_test_of_proportions():
     n, M, ones, target_ones = 80, 120, 24, 54
     y = np.repeat([0, 1], [50, 30])  # any labels: permutation compares predictions
     test = detect_shift(
         coins(ones, n),
         y,
         coins(target_ones, M),
-        decision=decision,
         n_resamples=19_999,
         random_state=0,
     )
@@ -70,7 +66,7 @@ def test_known_priors_and_chosen_labels_give_a_z_test_with_both_variances():
     pooled = (400 * 0.5 + 200 * 0.45) / 600  # of what the target might have had
     variance = pooled * (1 - pooled) / 400 + 0.25 * (0.2 * 0.8 + 0.3 * 0.7) / 99
     samples = read_samples(y_proba_val, y, y_proba)
-    noise = draw_noise(samples, "hard", np.array([0.5, 0.5]), 40_000, np.random.default_rng(1))
+    noise = draw_noise(samples, np.array([0.5, 0.5]), 40_000, np.random.default_rng(1))
     np.testing.assert_allclose(noise[:, 1].var(), variance, rtol=0.03)
     p = 2 * (1 - _normal_cdf(d / np.sqrt(variance)))
     assert abs(test.p_value - p) < 0.05
@@ -93,7 +89,7 @@ def test_noise_has_the_covariance_of_the_formula(data, rng):
     expected = np.cov(rows.T, aweights=share, ddof=0) / len(g)
     for k in range(4):
         expected += p[k] ** 2 * np.cov(f[y == k].T) / (y == k).sum()
-    drawn = draw_noise(samples, "soft", p, 40_000, rng)
+    drawn = draw_noise(samples, p, 40_000, rng)
     np.testing.assert_allclose(np.cov(drawn.T), expected, atol=0.03 * np.abs(expected).max())
     np.testing.assert_allclose(drawn.mean(axis=0), 0, atol=5 * np.sqrt(expected.max() / 40_000))
 
@@ -102,7 +98,7 @@ def test_a_class_with_one_sample_is_given_the_noise_of_the_others(rng):
     y = np.array([0, 0, 0, 0, 1])
     f = np.array([[0.9, 0.1], [0.7, 0.3], [0.8, 0.2], [0.6, 0.4], [0.2, 0.8]])
     samples = read_samples(f, y, np.full((2, 2), 0.5))
-    drawn = draw_noise(samples, "soft", np.array([0.4, 0.6]), 40_000, rng)
+    drawn = draw_noise(samples, np.array([0.4, 0.6]), 40_000, rng)
     within, scale = np.var([0.9, 0.7, 0.8, 0.6], ddof=1), 0.4**2 / 4 + 0.6**2
     rows, weights = np.append(f[:, 0], [0.5, 0.5]), [0.1 / scale] * 4 + [0.6 / scale, 1, 1]
     of_target = np.cov(rows, aweights=weights, ddof=0) / 2
@@ -111,7 +107,7 @@ def test_a_class_with_one_sample_is_given_the_noise_of_the_others(rng):
 
 def test_permutations_exchange_rows(data, rng):
     samples = read_samples(*data)
-    drawn = draw_permutations(samples, "soft", 4000, rng)
+    drawn = draw_permutations(samples, 4000, rng)
     rows = np.vstack([data[0], data[2]])
     expected = np.cov(rows.T) * (1 / 300 + 1 / 250)
     np.testing.assert_allclose(np.cov(drawn.T), expected, atol=0.1 * np.abs(expected).max())
@@ -129,12 +125,11 @@ def test_whitening_is_the_inverse_but_for_a_little_of_the_diagonal(rng):
     np.testing.assert_allclose(whiten(two, 1) ** 2, whiten(two, 10**9) ** 2, rtol=1e-6)
 
 
-@pytest.mark.parametrize("decision", DECISIONS)
-def test_order_of_rows_and_classes_does_not_matter(data, decision, rng):
+def test_order_of_rows_and_classes_does_not_matter(data, rng):
     f, y, g = data
-    first = detect_shift(f, y, g, decision=decision, random_state=0)
+    first = detect_shift(f, y, g, random_state=0)
     rows, others = rng.permutation(y.size), rng.permutation(g.shape[0])
-    shuffled = detect_shift(f[rows], y[rows], g[others], decision=decision, random_state=0)
+    shuffled = detect_shift(f[rows], y[rows], g[others], random_state=0)
     np.testing.assert_allclose(shuffled.statistic, first.statistic, rtol=1e-9)
     order = np.array([2, 0, 3, 1])
     named = np.array(["a", "b", "c", "d"])
@@ -143,7 +138,6 @@ def test_order_of_rows_and_classes_does_not_matter(data, decision, rng):
         named[y],
         g[:, order],
         classes=named[order],
-        decision=decision,
         random_state=0,
     )
     np.testing.assert_allclose(permuted.statistic, first.statistic, rtol=1e-6)
@@ -151,7 +145,7 @@ def test_order_of_rows_and_classes_does_not_matter(data, decision, rng):
     assert abs(permuted.p_value - first.p_value) < 0.02
 
 
-def draw_p_values(world, source, priors, per_class, n_target, n, decision):
+def draw_p_values(world, source, priors, per_class, n_target, n):
     """Test n simulated targets; validation has chosen class counts, the source is known."""
     found = []
     for seed in range(n):
@@ -160,8 +154,8 @@ def draw_p_values(world, source, priors, per_class, n_target, n, decision):
         y_proba_val = _predict(world, y_val, rng)
         y_proba = _predict(world, rng.choice(source.size, n_target, p=priors), rng)
         samples = read_samples(y_proba_val, y_val, y_proba, np.arange(source.size))
-        deviations = Deviations.of(samples, decision, source)
-        noise = draw_noise(samples, decision, source, 99, rng) @ deviations.whitener
+        deviations = Deviations.of(samples, source)
+        noise = draw_noise(samples, source, 99, rng) @ deviations.whitener
         found.append(p_value((noise**2).sum(axis=1), deviations.statistic))
     return np.array(found)
 
@@ -179,14 +173,13 @@ def long_tail(K):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("decision", DECISIONS)
 @pytest.mark.parametrize(
     ("K", "per_class", "n_target", "n"), [(4, 25, 200, 600), (30, 10, 400, 400)]
 )
-def test_level_is_five_per_cent(simulate, decision, K, per_class, n_target, n):
+def test_level_is_five_per_cent(simulate, K, per_class, n_target, n):
     """Between what 4 % and 6 % allow but once in a thousand; a chi-square is far beyond."""
     world, source = simulate(K, dim=6), long_tail(K)
-    found = draw_p_values(world, source, source, per_class, n_target, n, decision)
+    found = draw_p_values(world, source, source, per_class, n_target, n)
     rejected = np.count_nonzero(found <= 0.05)
     assert binom(n, 0.04).ppf(0.001) <= rejected <= binom(n, 0.06).ppf(0.999), rejected / n
 
@@ -194,11 +187,11 @@ def test_level_is_five_per_cent(simulate, decision, K, per_class, n_target, n):
 @pytest.mark.slow
 def test_a_hundred_classes_with_ten_samples_each(simulate):
     world, source = simulate(100, dim=10), np.full(100, 0.01)
-    found = draw_p_values(world, source, source, 10, 1000, 100, "hard")
+    found = draw_p_values(world, source, source, 10, 1000, 100)
     assert binom(100, 0.04).ppf(0.001) <= np.count_nonzero(found <= 0.05)
     assert np.count_nonzero(found <= 0.05) <= binom(100, 0.06).ppf(0.999)
     shifted = source * np.where(np.arange(100) % 2, 1.5, 0.5)
-    assert (draw_p_values(world, source, shifted, 10, 1000, 20, "hard") <= 0.05).mean() > 0.9
+    assert (draw_p_values(world, source, shifted, 10, 1000, 20) <= 0.05).mean() > 0.9
 
 
 @pytest.mark.slow
@@ -209,8 +202,8 @@ def test_level_of_the_permutation_test(simulate):
         y_proba_val, y_val = world.draw(world.source_priors, 60, rng)
         y_proba, _ = world.draw(world.source_priors, 100, rng)
         samples = read_samples(y_proba_val, y_val, y_proba, np.arange(5))
-        deviations = Deviations.of(samples, "soft", samples.class_counts / 60)
-        noise = draw_permutations(samples, "soft", 99, rng) @ deviations.whitener
+        deviations = Deviations.of(samples, samples.class_counts / 60)
+        noise = draw_permutations(samples, 99, rng) @ deviations.whitener
         rejected += p_value((noise**2).sum(axis=1), deviations.statistic) <= 0.05
     assert binom(n, 0.04).ppf(0.001) <= rejected <= binom(n, 0.06).ppf(0.999)
 
@@ -222,8 +215,8 @@ def test_power_is_what_a_two_sample_test_would_have(rng):
     n = M = 400
     y = np.repeat([0, 1], [200, 200])
     samples = read_samples(coins(200, n), y, coins(200, M))
-    deviations = Deviations.of(samples, "hard", np.array([0.5, 0.5]))
-    noise = draw_permutations(samples, "hard", 4999, rng) @ deviations.whitener
+    deviations = Deviations.of(samples, np.array([0.5, 0.5]))
+    noise = draw_permutations(samples, 4999, rng) @ deviations.whitener
     ways = directions(deviations.priors, rng) @ deviations.C.T @ deviations.whitener
     power = Power(noise, ways, 0.05)
     sd = np.sqrt(0.25 * (1 / n + 1 / M))
@@ -404,10 +397,6 @@ def test_validation_of_equal_class_counts_is_taken_as_chosen(rng):
     f = rng.dirichlet(np.ones(3), 30)
     test = detect_shift(f, np.repeat([0, 1, 2], 10), f, random_state=0, n_resamples=19)
     assert test.method == "bootstrap"
-    forced = detect_shift(
-        f, np.repeat([0, 1, 2], 10), f, resampling="permutation", random_state=0, n_resamples=19
-    )
-    assert forced.method == "permutation"
 
 
 def test_warns_where_validation_does_not_follow_the_source(data):
@@ -435,13 +424,10 @@ def test_a_class_that_validation_lacks_is_left_out(data):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"decision": "firm"}, "decision must be one of"),
         ({"alpha": 0.0}, "alpha must be above 0"),
         ({"alpha": 1.5}, "alpha must be a number"),
         ({"alternative": -1}, "alternative must be"),
         ({"n_resamples": 10}, "n_resamples must be a whole number of at least 19"),
-        ({"resampling": "jackknife"}, "resampling must be one of"),
-        ({"resampling": "permutation", "source_label_priors": [0.25] * 4}, "leave out"),
         ({"y_proba_target": np.full((1, 4), 0.25)}, "at least 2"),
         ({"y_proba_target": np.full((3, 3), 1 / 3)}, "y_proba_target has 3 columns"),
         ({"y_val": np.zeros(3, dtype=int)}, "y_val has 3 labels"),

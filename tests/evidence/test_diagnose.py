@@ -225,8 +225,6 @@ def test_harm_is_told(drawn, world):
 
 def test_bad_input_is_refused(drawn, estimate):
     f, y, g, _ = drawn
-    with pytest.raises(ValueError, match="decision must be"):
-        diagnose(f, y, g, estimate, decision="firm")
     with pytest.raises(ValueError, match="confidence_level must be above 0"):
         diagnose(f, y, g, estimate, confidence_level=1.0)
     with pytest.raises(ValueError, match="classes must be those of the estimate"):

@@ -10,7 +10,7 @@ import pytest
 import priorshift as ps
 from priorshift.groups import estimate_groups
 
-DECISIONS = ("cm", "scm", "bbse", "bbse-s", "cm-l", "scm-l", "cm-m", "scm-m", "scm-l-shrunk")
+DECISIONS = ("scm", "bbse", "cm-l", "scm-m", "scm-l-shrunk")
 METHODS = (*DECISIONS, "em", "map")
 K = 3
 LABELS = np.arange(120) % K
@@ -135,25 +135,24 @@ def assert_same(mine, theirs):
     np.testing.assert_allclose(mine, theirs, atol=2e-3)
 
 
-@pytest.mark.parametrize("pooling", [None, "auto"])
-@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", CASES)
-def test_a_group_is_a_target_of_its_own(name, method, pooling):
-    case = CASES[name]
-    assert_same(as_group(case, method, pooling), alone(case, method))
+def test_a_group_is_a_target_of_its_own(name):
+    for method in METHODS:
+        mine = alone(CASES[name], method)
+        for pooling in (None, "auto"):
+            assert_same(as_group(CASES[name], method, pooling), mine)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", list(CASES)[::3])
 def test_auto_pools_one_group_completely(name):
     case = CASES[name]
     assert_same(as_group(case, "auto", "auto"), alone(case, "auto"))
 
 
-@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", LACKING)
-def test_so_it_is_without_a_class_on_validation(name, method):
-    case = LACKING[name]
-    assert_same(as_group(case, method, None), alone(case, method))
+def test_so_it_is_without_a_class_on_validation(name):
+    for method in METHODS:
+        assert_same(as_group(LACKING[name], method, None), alone(LACKING[name], method))
 
 
 @pytest.mark.parametrize("method", [*DECISIONS, "auto"])

@@ -14,12 +14,10 @@ from priorshift.intervals import IntervalRequest, PriorInterval
 
 K = 5
 TARGET = np.array([0.02, 0.08, 0.2, 0.3, 0.4])
-DECISIONS = ["cm", "scm", "cm-l", "scm-l", "cm-m", "scm-m", "bbse", "bbse-s", "rlls"]
-ALL = [*DECISIONS, "em", "map"]
 CASES = (
-    [(name, "asymptotic") for name in ALL]
-    + [(name, "bootstrap") for name in ("cm", "scm-l", "rlls", "em", "map")]
-    + [(name, "bayesian") for name in ("cm", "scm-m", "cm-m")]
+    [(name, "asymptotic") for name in ("cm", "scm-l", "scm-m", "bbse-s", "rlls", "em", "map")]
+    + [(name, "bootstrap") for name in ("scm-l", "em")]
+    + [(name, "bayesian") for name in ("cm", "scm-m")]
 )
 
 
@@ -71,7 +69,7 @@ def test_simultaneous_intervals_hold_the_others(data, name, method):
     assert np.diff(together).sum() > 1.1 * np.diff(each).sum()
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", ["cm", "scm-l", "scm-m", "rlls", "em", "map"])
 def test_class_order_does_not_matter(data, name):
     y_proba_val, y_val, y_proba, source = data
     order = np.array([3, 0, 4, 1, 2])
@@ -92,12 +90,12 @@ def test_random_state_makes_draws_repeatable(data, name, method):
     assert estimate(name, data, method, random_state=None).interval.shape == (K, 2)
 
 
-@pytest.mark.parametrize("name", DECISIONS)
+@pytest.mark.parametrize("name", ["cm", "scm-l", "cm-m", "bbse-s", "rlls"])
 def test_without_mistakes_it_is_the_binomial(name):
     """A perfect classifier: sqrt(p (1 - p) / M), and Wilson's bounds for a class never seen."""
     from scipy.stats import binomtest
 
-    y_val, y = np.repeat(np.arange(3), 40_000), np.repeat([0, 1], [100, 300])
+    y_val, y = np.repeat(np.arange(3), 20_000), np.repeat([0, 1], [100, 300])
     fitted = ps.get_estimator(name).fit(np.eye(3)[y_val], y_val)
     shift = fitted.estimate(np.eye(3)[y], 0.95)
     expected = np.sqrt(0.25 * 0.75 / 400)
@@ -250,11 +248,9 @@ def test_a_class_of_two_rows_does_not_spoil_the_others(rng, name):
     assert widths[2] > widths[0]  # and of that class itself little is known
 
 
-HARD = ["cm", "cm-l", "cm-m", "bbse", "rlls"]
-
-
-@pytest.mark.parametrize("name", HARD)
-@pytest.mark.parametrize("method", ["asymptotic", "bootstrap", "bayesian"])
+@pytest.mark.parametrize(
+    ("name", "method"), [("cm", "bayesian"), ("cm-m", "bootstrap"), ("rlls", "asymptotic")]
+)
 def test_counts_of_hard_decisions_have_the_interval_of_their_rows(data, name, method):
     estimator = fitted(name, data)
     counts = DecisionCounts.from_arrays(data[2], decision="hard")
@@ -390,9 +386,8 @@ def test_unlabelled_validation_gives_em_its_source_noise(data):
         assert shift.standard_error.mean() > sure.standard_error.mean()
 
 
-@pytest.mark.parametrize("lacking", [0, 1, 2])
 @pytest.mark.parametrize("known", ["source_label_priors", "source_priors", None])
-@pytest.mark.parametrize("name", ["em", "map", "em-bcts"])
+@pytest.mark.parametrize(("name", "lacking"), [("em", 0), ("map", 1), ("em-bcts", 2)])
 def test_errors_are_numbers_although_validation_lacks_a_class(simulate, rng, name, known, lacking):
     world = simulate(3, seed=4)
     y_proba_val, y_val = world.draw(np.full(3, 1 / 3), 300, rng)
@@ -428,8 +423,15 @@ def test_five_thousand_negatives_are_negative(name):
     np.testing.assert_allclose(shift.interval, boots.interval, atol=1e-3)
 
 
-@pytest.mark.parametrize("method", ["cm-l", "scm-l", "em", "em-bcts", "auto"])
-@pytest.mark.parametrize("interval", ["auto", "bootstrap", "bayesian"])
+@pytest.mark.parametrize(
+    ("method", "interval"),
+    [
+        *[(name, "auto") for name in ("cm-l", "scm-l", "em", "em-bcts", "auto")],
+        ("scm-l", "bootstrap"),
+        ("em", "bootstrap"),
+        ("cm-l", "bayesian"),
+    ],
+)
 @pytest.mark.filterwarnings("ignore::priorshift.exceptions.PriorShiftWarning")
 def test_intervals_of_two_classes_are_mirror_images(method, interval, rng):
     """What one class gains the other loses; so it is where a third verdict is never true."""
@@ -442,7 +444,7 @@ def test_intervals_of_two_classes_are_mirror_images(method, interval, rng):
     def verdicts(y_proba):
         return np.where(np.abs(y_proba[:, 0] - 0.5) < 0.2, 2, y_proba.argmax(axis=1))
 
-    asked = {"confidence_level": 0.95, "random_state": 0, "n_resamples": 60}
+    asked = {"confidence_level": 0.95, "random_state": 0, "n_resamples": 30}
     checked = 0
     for n, m, share in ((300, 500, 0.2), (40, 60, 0.02), (50, 40, 0.999)):
         (f, y), (g, _) = draw(n, 0.5), draw(m, share)
@@ -459,4 +461,4 @@ def test_intervals_of_two_classes_are_mirror_images(method, interval, rng):
             checked += 1
             low, high = found.interval[0]
             np.testing.assert_allclose(found.interval[1], [1 - high, 1 - low], atol=2e-5)
-    assert checked or interval == "bayesian"
+    assert checked

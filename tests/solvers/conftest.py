@@ -24,6 +24,12 @@ KINDS = [
 ]
 COUNTS = ["model", "sparse", "one decision", "unrelated"]
 HYPERPRIORS = ["1", "3", "vector"]
+ZOO = [
+    (kind, counts, HYPERPRIORS[(i + j) % 3])
+    for i, kind in enumerate(KINDS)
+    for j, counts in enumerate(COUNTS)
+]
+"""Problems in which each kind of matrix, of counts and of hyper-prior meets each of the others."""
 
 
 @pytest.fixture(params=KINDS)
@@ -35,6 +41,12 @@ def kind(request) -> str:
 @pytest.fixture(params=COUNTS)
 def counts(request) -> str:
     """Name each kind of counts in turn."""
+    return request.param
+
+
+@pytest.fixture(params=ZOO, ids="-".join)
+def parts(request) -> tuple[str, str, str]:
+    """Name the parts of each problem of the zoo in turn."""
     return request.param
 
 
@@ -149,6 +161,20 @@ class Naive:
         )
         p = np.clip(found.x, 1e-10, 1)
         return max(self.objective(p / p.sum()), self.objective(start))
+
+    def softmax_maximum(self) -> float:
+        """Return the best objective of L-BFGS in p = softmax(theta): for too many for SLSQP."""
+
+        def negative(theta: np.ndarray) -> tuple[float, np.ndarray]:
+            p = np.maximum(np.exp(theta - theta.max()), 1e-300)
+            p /= p.sum()
+            slope = p * self.gradient(p)
+            return -self.objective(p) / self.total, -(slope - p * slope.sum()) / self.total
+
+        options = {"maxiter": 3000, "maxfun": 5000, "gtol": 1e-12, "ftol": 1e-15}
+        start = np.zeros(self.A.shape[1])
+        found = minimize(negative, start, jac=True, method="L-BFGS-B", options=options)
+        return -float(found.fun) * self.total
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -44,8 +44,8 @@ def solve(plain, tol=CONFUSION_TOL, **options):
 
 
 @pytest.mark.parametrize("K", [2, 10])
-def test_zoo_is_certified_and_reaches_scipys_maximum(confusion_problem, K, kind, counts, alpha):
-    plain = confusion_problem(kind, counts, alpha, K)
+def test_zoo_is_certified_and_reaches_scipys_maximum(confusion_problem, K, parts):
+    plain = confusion_problem(*parts, K)
     solution = solve(plain)
     check(solution, plain, CONFUSION_TOL)
     assert solution.n_iter <= 30
@@ -53,8 +53,8 @@ def test_zoo_is_certified_and_reaches_scipys_maximum(confusion_problem, K, kind,
 
 
 @pytest.mark.slow
-def test_zoo_of_100_classes(confusion_problem, kind, alpha):
-    plain = confusion_problem(kind, "model", alpha, 100)
+def test_zoo_of_100_classes(confusion_problem, kind):
+    plain = confusion_problem(kind, "model", "1" if kind < "l" else "vector", 100)
     solution = solve(plain)
     check(solution, plain, CONFUSION_TOL)
     assert solution.n_iter <= 40
@@ -65,20 +65,19 @@ def test_zoo_of_100_classes(confusion_problem, kind, alpha):
 @pytest.mark.parametrize(
     ("K", "kind", "alpha"),
     [
-        (500, "diagonal", "1"),
-        (500, "flat", "vector"),
+        (250, "singular", "3"),
+        (250, "sparse", "1"),
+        (250, "flat", "vector"),
         (500, "near-duplicate", "1"),
-        (500, "sparse", "3"),
-        (2000, "diagonal", "1"),
+        (1000, "diagonal", "3"),
     ],
 )
-def test_many_classes_are_certified_and_beat_long_em(confusion_problem, K, kind, alpha):
+def test_many_classes_are_certified_and_reach_scipys_maximum(confusion_problem, K, kind, alpha):
     plain = confusion_problem(kind, "model", alpha, K)
     solution = solve(plain)
     check(solution, plain, CONFUSION_TOL)
     assert solution.n_iter <= 40
-    em = plain.em(np.full(K, 1 / K), 200 if K == 500 else 20)
-    assert solution.objective >= plain.objective(em) - 1e-6
+    assert solution.objective >= plain.softmax_maximum() - 1e-6
 
 
 def test_the_papers_example_is_solved_exactly(naive):
@@ -86,10 +85,10 @@ def test_the_papers_example_is_solved_exactly(naive):
     np.testing.assert_array_equal(solve(plain).value, [1.0, 0.0])
 
 
-@pytest.mark.parametrize("total", [1e-3, 1e7])
-def test_tiny_and_huge_totals(confusion_problem, kind, counts, alpha, total):
-    plain = confusion_problem(kind, counts, alpha, 7, total)
-    check(solve(plain), plain, CONFUSION_TOL)
+def test_tiny_and_huge_totals(confusion_problem, parts):
+    for total in (1e-3, 1e7):
+        plain = confusion_problem(*parts, 7, total)
+        check(solve(plain), plain, CONFUSION_TOL)
 
 
 def test_a_class_that_alone_explains_a_row_is_not_rounded_to_zero(naive):
@@ -102,7 +101,7 @@ def test_a_class_that_alone_explains_a_row_is_not_rounded_to_zero(naive):
 
 def test_strong_and_weak_hyperpriors_side_by_side(naive, zoo):
     """Alphas of all sizes, some exactly 1: the corrector alone gets stuck here."""
-    for seed in range(60):
+    for seed in range(30):
         rng = np.random.default_rng(seed)
         C = zoo.confusion("flat", 10, rng)
         excess = 10.0 ** rng.uniform(-8, 4, 10) * (rng.random(10) < 0.5)
@@ -212,10 +211,18 @@ STRENGTHS = pytest.mark.parametrize("spread", [0.3, 2.0], ids=["weak", "strong"]
 DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 
 
-@DTYPES
 @STRENGTHS
-@pytest.mark.parametrize("target", ["dirichlet", "uniform", "sparse"])
-@pytest.mark.parametrize(("K", "n"), [(2, 2000), (10, 10_000), (100, 4500)])
+@pytest.mark.parametrize(
+    ("K", "n", "target", "dtype"),
+    [
+        (2, 2000, "dirichlet", np.float32),
+        (2, 2000, "uniform", np.float64),
+        (10, 6000, "uniform", np.float32),
+        (10, 6000, "sparse", np.float64),
+        (100, 4500, "sparse", np.float32),
+        (100, 4500, "dirichlet", np.float64),
+    ],
+)
 def test_posteriors_are_certified_in_double_precision(
     posterior_problem, K, n, target, spread, dtype
 ):
@@ -238,8 +245,7 @@ def test_posteriors_of_365_classes(posterior_problem, spread):
     assert solution.objective >= plain.objective(em) - POSTERIOR_TOL
 
 
-@DTYPES
-@pytest.mark.parametrize("alpha", [1.0, 3.0])
+@pytest.mark.parametrize(("dtype", "alpha"), [(np.float32, 1.0), (np.float64, 3.0)])
 class TestRoutes:
     K, n = 80, 6000
 
@@ -288,7 +294,7 @@ class TestRoutes:
 
 @DTYPES
 @STRENGTHS
-@pytest.mark.parametrize("max_iter", [1, 2, 4, 7, 12])
+@pytest.mark.parametrize("max_iter", [1, 4, 12])
 def test_out_of_iterations_the_gap_is_still_true(posterior_problem, max_iter, spread, dtype):
     """In single precision the last gap seen may be wrong by more than the tolerance."""
     for K, n in ((3, 5000), (80, 5000)):
@@ -338,8 +344,10 @@ def corner(name, n, K, rng):
     return A / A.sum(axis=1, keepdims=True)
 
 
-@DTYPES
-@pytest.mark.parametrize(("K", "n"), [(2, 1), (2, 300), (50, 3), (80, 5000)])
+@pytest.mark.parametrize(
+    ("K", "n", "dtype"),
+    [(2, 1, np.float64), (2, 300, np.float32), (50, 3, np.float32), (80, 5000, np.float64)],
+)
 @pytest.mark.parametrize(
     "name",
     [
@@ -446,9 +454,8 @@ def test_what_hardly_shrinks_allows_a_full_step():
     assert _interior_point.reach(np.ones(2), np.array([-5e-324, 1.0])) == 1.0
 
 
-@DTYPES
 @STRENGTHS
-@pytest.mark.parametrize("alpha", [1.0, 3.0])
+@pytest.mark.parametrize(("alpha", "dtype"), [(1.0, np.float32), (3.0, np.float64)])
 def test_few_classes_take_few_of_newtons_steps(posterior_problem, route, spread, alpha, dtype):
     """A Hessian costs several passes, and small targets come by the hundred."""
     problem, plain = posterior_problem(20, 1000, spread=spread, dtype=dtype, alpha=alpha)

@@ -70,11 +70,10 @@ def check_ratio(J, q, penalty):
     return solution
 
 
-@pytest.mark.parametrize("K", [2, 10])
-def test_ratio_reaches_cvxpys_minimum(zoo, K, kind, counts):
-    J, q = draw(zoo, kind, counts, K)
-    for penalty in PENALTIES:
-        check_ratio(J, q, penalty)
+def test_ratio_reaches_cvxpys_minimum(zoo, kind, counts):
+    for K in (2, 10):
+        J, q = draw(zoo, kind, counts, K)
+        check_ratio(J, q, PENALTIES[(len(kind) + len(counts) + K) % 3])
 
 
 @pytest.mark.parametrize("kind", ["diagonal", "flat", "duplicate", "sparse"])
@@ -137,8 +136,9 @@ def test_a_ratio_found_too_soon_has_a_true_gap(monkeypatch, zoo):
 # Constrained least squares
 
 
-@pytest.mark.parametrize("K", [2, 10, 60])
-def test_constrained_least_squares_reaches_cvxpys_minimum(zoo, K, kind, counts):
+@pytest.mark.parametrize("K", [2, 30])
+def test_constrained_least_squares_reaches_cvxpys_minimum(zoo, K, kind):
+    counts = "sparse" if kind < "l" else "unrelated"
     rng = zoo.seeded(kind, counts, K)
     C = zoo.confusion(kind, K, rng)
     q = zoo.counts(counts, C, rng) / 1000
@@ -172,8 +172,7 @@ def test_least_squares_stopped_too_soon_have_a_true_gap(monkeypatch, zoo, rng):
 
 
 @pytest.mark.parametrize("constrained", [False, True])
-@pytest.mark.parametrize("rank", [3, 15])
-@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize(("rank", "scale"), [(3, 1e-6), (15, 1.0), (3, 1e6)])
 def test_quadratic_programme_meets_its_optimality_conditions(rng, constrained, rank, scale):
     B = rng.standard_normal((rank, 15))
     G, h = scale * B.T @ B, scale * B.T @ rng.standard_normal(rank)  # bounded below at any rank

@@ -35,7 +35,7 @@ def test_regular_and_rectangular_systems(rng, shape):
 
 
 @pytest.mark.parametrize("kind", ["singular", "rank-1", "duplicate", "zero"])
-@pytest.mark.parametrize("K", [2, 10, 50])
+@pytest.mark.parametrize("K", [2, 50])
 def test_singular_systems_use_the_pseudo_inverse(zoo, rng, kind, K):
     M = np.zeros((K, K)) if kind == "zero" else zoo.confusion(kind, K, rng)
     q = rng.dirichlet(np.ones(K))

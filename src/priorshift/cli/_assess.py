@@ -21,6 +21,7 @@ from priorshift.cli._documents import (
 from priorshift.cli._errors import command
 from priorshift.files import write_text
 from priorshift.text import csv_table
+from priorshift.words import TO_REPORT
 
 
 @command(
@@ -88,7 +89,7 @@ def assess(
         say(found.sentence)
         for reason in (*found.reasons, *threshold_in_words(shift, found.costs)):
             say(f"- {reason}")
-        show_priors(shift)
+        show_priors(found.shares_to_report, TO_REPORT)
 
     hand_out(text, output, as_json, show)
     tell_doubts(found)

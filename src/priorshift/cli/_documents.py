@@ -123,9 +123,9 @@ def threshold_in_words(shift: PriorEstimate, costs: Any = None) -> list[str]:
     return [say_fact(fact("threshold", label=shift.classes[1], cut=cut, raw=raw))]
 
 
-def show_priors(shift: PriorEstimate) -> None:
+def show_priors(shift: PriorEstimate, title: str = "") -> None:
     """Print the priors before and after, the largest movers first where there are many."""
-    title, K = f"Priors by {shift.method}", shift.classes.size
+    title, K = title or f"Priors by {shift.method}", shift.classes.size
     if K > SHOWN_CLASSES:
         title += f": the {SHOWN_CLASSES} of {K} classes that moved most"
     show_table(title, *priors_table(shift, SHOWN_CLASSES))

@@ -30,7 +30,7 @@ from priorshift.groups import (
     pooling_in_words,
     wide_columns,
 )
-from priorshift.text import movers, percent
+from priorshift.text import at_level, movers, percent
 from priorshift.verdict import Verdict
 
 SHOWN_GROUPS = 25
@@ -79,7 +79,7 @@ def _show(
         "estimate; moved: distance from the pooled priors."
     )
     if found.interval is not None and found.confidence_level is not None:
-        note(f"In parentheses: {100 * found.confidence_level:g} % intervals.")
+        note(f"In parentheses: {at_level(found.confidence_level)}s.")
     note(f"{pooling_in_words(found.pooling).capitalize()}.")
     statuses, counts = np.unique(found.status, return_counts=True)
     parts = (f"{n} {status}" for status, n in zip(statuses.tolist(), counts, strict=True))

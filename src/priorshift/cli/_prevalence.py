@@ -30,7 +30,7 @@ from priorshift.estimators import CML
 from priorshift.estimators.labelled import LabelsNeeded, labels_needed
 from priorshift.files import PredictionFile, open_predictions
 from priorshift.groups import GroupCounts, estimate_groups
-from priorshift.text import percent, printable
+from priorshift.text import at_level, percent, printable
 
 SIZE = click.IntRange(1)
 
@@ -159,9 +159,9 @@ def prevalence(
     text[".json"] = document("prevalence", None, **contents, **shift.to_dict())
 
     def show() -> None:
-        level = f"{100 * confidence_level:g} %"
+        interval = at_level(confidence_level)
         if rows:
-            title = f"Prevalence by {column} ({level} interval: {contents['interval_by']})"
+            title = f"Prevalence by {column} ({interval}: {contents['interval_by']})"
             header = (column, "results", "positive", "prevalence", "interval", "weight")
             table = [
                 (str(name), f"{m:,}", f"{k:,}", percent(p), f"{percent(a)} to {percent(b)}", w)
@@ -171,7 +171,7 @@ def prevalence(
             note("weight: how far a group keeps its own estimate; the rest comes from all groups.")
         all_of_them = "All groups together: prevalence" if rows else "Prevalence"
         say(
-            f"{all_of_them} {percent(float(shift.priors[1]))}, {level} interval {percent(low)} to "
+            f"{all_of_them} {percent(float(shift.priors[1]))}, {interval} {percent(low)} to "
             f"{percent(high)} ({contents['interval_by']}); "
             f"{percent(contents['apparent_prevalence'])} of the results are positive."
         )
@@ -346,8 +346,8 @@ def _named(text: str) -> Any:
 
 
 def _show_plan(found: LabelsNeeded, width: float, level: float) -> None:
-    points = f"plus or minus {50 * width:g} points"
-    say(f"Label {found:,} target rows, drawn at random: {points} at {100 * level:g} % confidence.")
+    points = f"plus or minus {50 * width:g} points at {at_level(level, 'confidence')}"
+    say(f"Label {found:,} target rows, drawn at random: {points}.")
     if found.with_predictions is not None:
         say(
             f"With predictions on many more rows, {found.with_predictions:,} labels do: "

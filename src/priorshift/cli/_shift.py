@@ -1,7 +1,7 @@
 """priorshift test."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
 
@@ -18,12 +18,6 @@ from priorshift.evidence import ShiftTest, detect_shift
     "test validation.csv target.csv",
 )
 @options.data_options(validation="Required.")
-@options.defaulted(
-    "--decision",
-    click.Choice(["soft", "hard"]),
-    "soft",
-    "Compare mean probabilities, or how often each class is the likeliest.",
-)
 @options.level_option("--alpha", "Level of the tests.")
 @options.defaulted(
     "--alternative",
@@ -37,7 +31,6 @@ from priorshift.evidence import ShiftTest, detect_shift
 @options.output_option("Write a .json file.", ".json")
 @options.json_option
 def test(
-    decision: Literal["soft", "hard"],
     alpha: float,
     alternative: float,
     resamples: int,
@@ -57,7 +50,6 @@ def test(
             *data.validation("testing for a shift"),
             sample_of(data.rows, "The test is on"),
             assumption=True,
-            decision=decision,
             alpha=alpha,
             alternative=alternative,
             n_resamples=resamples,

@@ -50,6 +50,7 @@ from priorshift.exceptions import argument
 from priorshift.intervals import Estimand, IntervalKind, IntervalRequest, PriorInterval
 from priorshift.solvers import ADVICE, Status
 from priorshift.text import (
+    at_level,
     html_paragraphs,
     html_table,
     movers,
@@ -476,11 +477,10 @@ class PriorEstimate(FrozenArrays):
 
     def interval_in_words(self) -> str:
         """Say the level of the interval, what it is of, and how it was made."""
-        level = "" if self.confidence_level is None else f"{100 * self.confidence_level:g} % "
         of = "these very rows" if self.estimand == "sample" else "the population"
         together = "for all classes together" if self.simultaneous else "for each class"
         by = "" if self.interval_method is None else f", by {MADE_BY[self.interval_method]}"
-        return f"{level}interval of the share in {of}, {together}{by}"
+        return f"{at_level(self.confidence_level)} of the share in {of}, {together}{by}"
 
     def __repr__(self) -> str:
         """Show the certificate and the classes that moved."""
@@ -489,16 +489,23 @@ class PriorEstimate(FrozenArrays):
             f"PriorEstimate(method={self.method!r}, status={self.status!r}{gap}, "
             f"n_classes={self.classes.size}, n_target={self.n_target})"
         )
+        return f"{head}\n{self.in_text()}"
+
+    def in_text(self) -> str:
+        """Return the table of the priors, and notes on them."""
         header, rows = priors_table(self)
         lines = text_table([header, *rows], right=range(1, len(header)), least=8)
-        return "\n".join([head, *(f"  {line}" for line in (*lines, *_notes(self)))])
+        return "\n".join(f"  {line}" for line in (*lines, *_notes(self)))
 
     def _repr_html_(self) -> str:
         gap = "" if self.gap is None else f", gap {self.gap:.2g}"
         head = escape(f"{self.method}: {self.status}{gap}, {self.n_target} target rows")
+        return f"<div><strong>Prior estimate</strong> {head}{self.in_html()}</div>"
+
+    def in_html(self) -> str:
+        """Return the table of the priors, and notes on them, in HTML."""
         header, rows = priors_table(self)
-        table, notes = html_table(rows, header), html_paragraphs(_notes(self))
-        return f"<div><strong>Prior estimate</strong> {head}{table}{notes}</div>"
+        return html_table(rows, header) + html_paragraphs(_notes(self))
 
 
 def _in_order(by_class: Any, classes: list[Any], name: str) -> list[Any]:
@@ -541,8 +548,7 @@ def priors_table(found: PriorEstimate, most: int = MAX_ROWS) -> tuple[list[str],
         columns.insert(1, ("source", found.source_priors, percent))
         columns += [("points", change_of(found), points), ("ratio", found.ratio, number)]
     if found.interval is not None:
-        level = "" if found.confidence_level is None else f"{100 * found.confidence_level:g} % "
-        columns.append((f"{level}interval", found.interval, _bounds))
+        columns.append((at_level(found.confidence_level), found.interval, _bounds))
     order = np.arange(K) if most >= K else movers(change_of(found), most)
     rows = [[form(values[k]) for _, values, form in columns] for k in order]
     return [name for name, _, _ in columns], rows

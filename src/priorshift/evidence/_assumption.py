@@ -295,7 +295,7 @@ class _Comparison:
         seen = samples.class_counts > 0
         priors = seen / np.count_nonzero(seen)
         for _ in range(N_SOLVES):
-            deviations = Deviations.of(samples, "soft", priors)
+            deviations = Deviations.of(samples, priors)
             A = deviations.whitener.T @ deviations.C
             b = deviations.whitener.T @ deviations.q
             priors = np.zeros(seen.size)
@@ -397,9 +397,9 @@ def _compare_decisions(
     if found.worth < LEAST_WORTH_OF_DECISIONS:
         return None
     seen, p = found.samples.class_counts > 0, found.priors
-    deviations = Deviations.of(found.samples, "soft", p)
+    deviations = Deviations.of(found.samples, p)
     C, W = deviations.C[:, seen], deviations.whitener
-    noise = draw_noise(found.samples, "soft", p, n_resamples, rng)
+    noise = draw_noise(found.samples, p, n_resamples, rng)
     b = W.T @ np.vstack([deviations.q, C @ p[seen] + noise]).T
     A = W.T @ C
     squares = ((b - A @ nearest_mixtures(A, b, p[seen])) ** 2).sum(axis=0)

@@ -12,7 +12,7 @@ shift of few classes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,14 +21,12 @@ from priorshift._typing import Vector
 from priorshift.adapt import total_variation
 from priorshift.border import (
     as_generator,
-    check_choice,
     check_fraction,
     check_level,
     check_priors,
     check_resamples,
     some,
 )
-from priorshift.counts import Decision
 from priorshift.evidence._assumption import N_RESAMPLES, assumption_of
 from priorshift.evidence._deviations import (
     Deviations,
@@ -48,8 +46,6 @@ from priorshift.evidence._samples import (
 from priorshift.exceptions import PriorShiftWarning, argument, warn_user
 from priorshift.solvers import nearest_mixtures, simplex_least_squares
 
-Resampling = Literal["auto", "permutation", "bootstrap"]
-
 FAR = 0.1
 """Distance between validation's mean prediction and `source_priors` that is worth a warning."""
 
@@ -62,10 +58,8 @@ def detect_shift(
     source_label_priors: Any = None,
     classes: ArrayLike | None = None,
     *,
-    decision: Decision = "soft",
     alpha: float = 0.05,
     alternative: float = 0.1,
-    resampling: Resampling = "auto",
     n_resamples: int = 999,
     assumption: bool = False,
     effect: bool = True,
@@ -76,8 +70,11 @@ def detect_shift(
     .. math:: H_0: q = C p^N, \qquad T = d^T \Sigma^{-1} d, \quad d = q - C p^N
 
     The null distribution of T holds the noise of target and validation. It comes from resampling,
-    as a chi-square distribution would reject far too often with few rows per class. Where one side
-    was rounded to fewer decimals, the other is rounded the same way.
+    as a chi-square distribution would reject far too often with few rows per class: rows of
+    validation and target are exchanged, which is exact if validation is a random sample of the
+    source. Where `source_label_priors` are given, or validation has equally many rows of every
+    class, which were chosen and not drawn, a bootstrap takes the priors as known instead. Where one
+    side was rounded to fewer decimals, the other is rounded the same way.
 
     Parameters
     ----------
@@ -95,19 +92,11 @@ def detect_shift(
         compared with validation.
     classes : array-like of shape (n_classes,), optional
         Class names in the order of the columns.
-    decision : {"soft", "hard"}, default="soft"
-        Compare mean probabilities, or how often each class is the likeliest.
     alpha : float, default=0.05
         Level of the test.
     alternative : float, default=0.1
         The smallest shift of practical interest, as a total variation distance: power is
         computed for it.
-    resampling : {"auto", "permutation", "bootstrap"}, default="auto"
-        "permutation" exchanges rows of validation and target: exact if validation is a random
-        sample of the source. "bootstrap" treats the source label priors as known and the number of
-        validation rows per class as chosen. "auto" permutes if `source_label_priors` are not
-        given, unless validation has equally many rows of every class: those were chosen, not
-        drawn.
     n_resamples : int, default=999
         Draws of the null distribution.
     assumption : bool, default=False
@@ -128,22 +117,18 @@ def detect_shift(
     >>> test.rejected, test.method
     (True, 'permutation')
     """
-    check_choice(decision, ("soft", "hard"), "decision")
-    check_choice(resampling, ("auto", "permutation", "bootstrap"), "resampling")
     alpha, alternative = check_level(alpha), check_fraction(alternative, "alternative")
     n_resamples = check_resamples(n_resamples, alpha)
     samples, rounded = at_one_precision(read_samples(y_proba_val, y_val, y_proba_target, classes))
     null, notes = _null_priors(samples, source_priors, source_label_priors)
-    permute = _permutes(samples, resampling, given=source_label_priors is not None)
-    rng = as_generator(random_state)
-
-    deviations = Deviations.of(samples, decision, null)
-    drawn = _drawn(samples, decision, deviations, permute=permute, n_resamples=n_resamples, rng=rng)
+    permute = _permutes(samples, source_label_priors)
+    rng, deviations = as_generator(random_state), Deviations.of(samples, null)
+    drawn = _drawn(samples, deviations, permute, n_resamples, rng)
     chance = p_value((drawn**2).sum(axis=1), deviations.statistic)
-    power = Power(drawn, ways_to_shift(samples, decision, deviations, rng), alpha)
+    power = Power(drawn, ways_to_shift(samples, deviations, rng), alpha)
     priors = distance = interval = None
     if effect:
-        priors, distance, interval = estimate_effect(samples, decision, deviations, alpha, rng)
+        priors, distance, interval = estimate_effect(samples, deviations, alpha, rng)
         interval = interval if chance <= alpha else (0.0, interval[1])
     found = None
     if assumption:  # with fewer resamples where the level allows
@@ -160,7 +145,6 @@ def detect_shift(
         alternative=alternative,
         detectable_effect=power.detectable(),
         method="permutation" if permute else "bootstrap",
-        decision=decision,
         n_val=samples.n_val,
         n_target=samples.n_target,
         n_resamples=n_resamples,
@@ -202,25 +186,23 @@ random_state
     """
     samples, _ = at_one_precision(read_samples(y_proba_val, y_val, y_proba_target, classes))
     null, _ = _null_priors(samples, None, source_label_priors)
-    permute = _permutes(samples, "auto", given=source_label_priors is not None)
-    rng, deviations = as_generator(random_state), Deviations.of(samples, "soft", null)
-    drawn = _drawn(samples, "soft", deviations, permute=permute, n_resamples=n_resamples, rng=rng)
+    permute = _permutes(samples, source_label_priors)
+    rng, deviations = as_generator(random_state), Deviations.of(samples, null)
+    drawn = _drawn(samples, deviations, permute, n_resamples, rng)
     return p_value((drawn**2).sum(axis=1), deviations.statistic) <= alpha
 
 
 def _drawn(
     samples: Samples,
-    decision: Decision,
     deviations: Deviations,
-    *,
     permute: bool,
     n_resamples: int,
     rng: np.random.Generator,
 ) -> Vector:
     """Draw whitened deviations under the null hypothesis, (n_resamples, n_directions)."""
     if permute:
-        return draw_permutations(samples, decision, n_resamples, rng) @ deviations.whitener
-    return draw_noise(samples, decision, deviations.priors, n_resamples, rng) @ deviations.whitener
+        return draw_permutations(samples, n_resamples, rng) @ deviations.whitener
+    return draw_noise(samples, deviations.priors, n_resamples, rng) @ deviations.whitener
 
 
 def _repeats(samples: Samples) -> tuple[str, ...]:
@@ -234,17 +216,10 @@ def _repeats(samples: Samples) -> tuple[str, ...]:
     )
 
 
-def _permutes(samples: Samples, resampling: Resampling, *, given: bool) -> bool:
+def _permutes(samples: Samples, source_label_priors: Any) -> bool:
     """Tell whether rows of validation and target can be exchanged under the null hypothesis."""
-    if resampling == "auto":
-        counts = samples.class_counts
-        return not given and int(counts.min()) < int(counts.max())
-    if resampling == "permutation" and given:
-        raise ValueError(
-            "resampling='permutation' compares the target with validation itself; leave out "
-            "source_label_priors, or use resampling='bootstrap'."
-        )
-    return resampling == "permutation"
+    counts = samples.class_counts
+    return source_label_priors is None and bool(counts.min() < counts.max())
 
 
 def _null_priors(
@@ -307,15 +282,11 @@ MOST_BEYOND = 1e3
 
 
 def estimate_effect(
-    samples: Samples,
-    decision: Decision,
-    deviations: Deviations,
-    alpha: float,
-    rng: np.random.Generator,
+    samples: Samples, deviations: Deviations, alpha: float, rng: np.random.Generator
 ) -> tuple[Vector, float, tuple[float, float]]:
     """Return the estimated priors, their debiased distance to those of the null, its interval."""
     seen = samples.class_counts > 0
-    again = _Again.of(samples, decision, deviations, rng)
+    again = _Again.of(samples, deviations, rng)
     priors = np.zeros(seen.size)
     priors[seen] = again.found
     null, found, observed = again.null, again.found, again.observed
@@ -354,9 +325,7 @@ class _Again:
     statistic: float
 
     @classmethod
-    def of(
-        cls, samples: Samples, decision: Decision, deviations: Deviations, rng: np.random.Generator
-    ) -> _Again:
+    def of(cls, samples: Samples, deviations: Deviations, rng: np.random.Generator) -> _Again:
         """Solve the weighted least squares, and draw noise."""
         seen = samples.class_counts > 0
         sure = np.sqrt((deviations.whitener**2).sum(axis=0))
@@ -369,7 +338,7 @@ class _Again:
         # with the same signs, so that noise between both can be mixed from them
         seed = int(rng.integers(2**32))
         at_null, at_found = (
-            draw_noise(samples, decision, at, N_ERRORS, np.random.default_rng(seed)) @ weights
+            draw_noise(samples, at, N_ERRORS, np.random.default_rng(seed)) @ weights
             for at in (deviations.priors, priors)
         )
         statistic = float(((deviations.deviation @ weights) ** 2).sum())
@@ -438,15 +407,13 @@ def _true_distance(observed: float, true: Vector, quantiles: Vector) -> float:
 N_DIRECTIONS = 64
 
 
-def ways_to_shift(
-    samples: Samples, decision: Decision, deviations: Deviations, rng: np.random.Generator
-) -> Vector:
+def ways_to_shift(samples: Samples, deviations: Deviations, rng: np.random.Generator) -> Vector:
     """Return how shifts of size 1 move the whitened deviations, (N_DIRECTIONS, n_directions)."""
     way = directions(deviations.priors, rng)
     seen = way @ deviations.C.T @ deviations.whitener
     # the noise of C makes any shift look larger than it is: subtract it
     square = (seen**2).sum(axis=1)
-    less = np.maximum(square - way**2 @ column_noise(samples, decision, deviations.whitener), 0.0)
+    less = np.maximum(square - way**2 @ column_noise(samples, deviations.whitener), 0.0)
     shrink = np.sqrt(np.divide(less, square, out=np.zeros_like(square), where=square > 0))
     return seen * shrink[:, None]
 

@@ -35,8 +35,7 @@ import numpy as np
 
 from priorshift._typing import Floats, Vector
 from priorshift.border import row_blocks, row_slices
-from priorshift.counts import Decision
-from priorshift.evidence._samples import Samples, decision_blocks
+from priorshift.evidence._samples import Samples, float_blocks
 
 ENTRIES = 2**22
 """Random numbers held at once."""
@@ -65,12 +64,12 @@ class Deviations:
     whitener: Vector
 
     @classmethod
-    def of(cls, samples: Samples, decision: Decision, priors: Vector) -> "Deviations":
+    def of(cls, samples: Samples, priors: Vector) -> "Deviations":
         """Compute the deviations at the priors of the null hypothesis."""
         M, size = samples.n_target, samples.effective_size(priors)
-        covariance = mixture_covariance(samples, decision, priors) * (1 / M + 1 / size)
+        covariance = mixture_covariance(samples, priors) * (1 / M + 1 / size)
         whitener = whiten(covariance, samples.n_val + samples.n_target, priors.size / (M + size))
-        return cls(samples.confusion(decision), samples.frequencies(decision), priors, whitener)
+        return cls(samples.C, samples.q, priors, whitener)
 
     @property
     def deviation(self) -> Vector:
@@ -149,25 +148,23 @@ def draw_mean_noise(y_proba: Floats, n_draws: int, rng: np.random.Generator) -> 
     """Draw the noise of the mean of rows, (n_draws, K)."""
     n, K = y_proba.shape
     mean = y_proba.mean(axis=0, dtype=np.float64)
-    blocks = (block - mean for _, block in decision_blocks(y_proba, "soft"))
+    blocks = (block - mean for _, block in float_blocks(y_proba))
     return np.asarray(draw_signed(blocks, n_draws, group_size(n, K), rng) / n)
 
 
-def draw_noise(
-    samples: Samples, decision: Decision, priors: Vector, n_draws: int, rng: np.random.Generator
-) -> Vector:
+def draw_noise(samples: Samples, priors: Vector, n_draws: int, rng: np.random.Generator) -> Vector:
     """Draw the noise of q - C p, (n_draws, K)."""
-    C, mixture, K = samples.confusion(decision), Mixed.of(samples, decision, priors), priors.size
+    C, mixture, K = samples.C, Mixed.of(samples, priors), priors.size
     of_target, of_validation = (np.sqrt(one / samples.n_target) for one in mixture.row_weights)
     of_class = class_scales(samples, priors)
 
     def from_target() -> Iterator[Vector]:
-        for _, block in decision_blocks(samples.y_proba_target, decision):
+        for _, block in float_blocks(samples.y_proba_target):
             yield of_target * (block - mixture.mean)
 
     def from_validation() -> Iterator[Vector]:
         # once as rows that the target might have had, once as what C was counted from
-        for rows, block in decision_blocks(samples.y_proba_val, decision):
+        for rows, block in float_blocks(samples.y_proba_val):
             at = samples.y_val[rows]
             yield (block - mixture.mean) * of_validation[at, None]
             yield (block - C.T[at]) * of_class[at, None]
@@ -178,20 +175,18 @@ def draw_noise(
     )
 
 
-def column_noise(samples: Samples, decision: Decision, whitener: Vector) -> Vector:
+def column_noise(samples: Samples, whitener: Vector) -> Vector:
     """Return the variance of each column of C after whitening, summed over directions."""
-    C, n = samples.confusion(decision), samples.class_counts
+    C, n = samples.C, samples.class_counts
     squares = np.zeros(samples.n_val)
-    for rows, block in decision_blocks(samples.y_proba_val, decision):
+    for rows, block in float_blocks(samples.y_proba_val):
         block -= C.T[samples.y_val[rows]]
         squares[rows] = ((block @ whitener) ** 2).sum(axis=1)
     total = np.bincount(samples.y_val, weights=squares, minlength=n.size)
     return total / np.maximum(n * (n - 1), 1)
 
 
-def draw_permutations(
-    samples: Samples, decision: Decision, n_draws: int, rng: np.random.Generator
-) -> Vector:
+def draw_permutations(samples: Samples, n_draws: int, rng: np.random.Generator) -> Vector:
     """Draw q - q_validation with rows exchanged at random, (n_draws, K)."""
     n, M, K = samples.n_val, samples.n_target, samples.classes.size
     size = max(1, min(2 * group_size(n + M, K), min(n, M) // LEAST_PART))
@@ -200,7 +195,7 @@ def draw_permutations(
     for part in row_slices(n_draws, PER_GROUPING if size > 1 else n_draws):
         groups, in_target, sums = [], [], np.zeros((2, K))
         for side, y_proba in enumerate(sides):
-            for _, block in decision_blocks(y_proba, decision):
+            for _, block in float_blocks(y_proba):
                 full = len(block) // size
                 groups.append(group_rows(block, size, rng)[:full])
                 in_target += full * [bool(side)]
@@ -223,33 +218,27 @@ class Mixed:
     """Of a target row, and per class of a validation row; over all rows they sum to 1."""
 
     @classmethod
-    def of(cls, samples: Samples, decision: Decision, priors: Vector) -> "Mixed":
+    def of(cls, samples: Samples, priors: Vector) -> "Mixed":
         """Pool both sides, each weighted by its effective size."""
         n, M, size = samples.class_counts, samples.n_target, samples.effective_size(priors)
         share = M / (M + size)
         of_class = np.divide(priors, n, out=np.zeros_like(priors), where=n > 0)
-        mean = share * samples.frequencies(decision)
-        mean += (1 - share) * samples.confusion(decision) @ priors
+        mean = share * samples.q + (1 - share) * samples.C @ priors
         return cls(mean, (share / M, (1 - share) * of_class))
 
 
-def mixture_covariance(samples: Samples, decision: Decision, priors: Vector) -> Vector:
+def mixture_covariance(samples: Samples, priors: Vector) -> Vector:
     """Return the covariance of one row under p, from both sides, centred at the common mean."""
-    mixture = Mixed.of(samples, decision, priors)
+    mixture, K = Mixed.of(samples, priors), priors.size
     of_target, of_class = mixture.row_weights
-    total = _second_moment(samples.y_proba_target, decision, mixture.mean, None) * of_target
-    weight = of_class[samples.y_val]
-    return total + _second_moment(samples.y_proba_val, decision, mixture.mean, weight)
-
-
-def _second_moment(
-    y_proba: Floats, decision: Decision, mean: Vector, weight: Vector | None
-) -> Vector:
-    total = np.zeros((mean.size, mean.size))
-    for rows, block in decision_blocks(y_proba, decision):
-        block -= mean
-        total += block.T @ (block if weight is None else weight[rows, None] * block)
-    return total
+    total, weight = np.zeros((2, K, K)), of_class[samples.y_val]
+    for _, block in float_blocks(samples.y_proba_target):
+        block -= mixture.mean
+        total[0] += block.T @ block
+    for rows, block in float_blocks(samples.y_proba_val):
+        block -= mixture.mean
+        total[1] += block.T @ (weight[rows, None] * block)
+    return total[0] * of_target + total[1]
 
 
 class Power:

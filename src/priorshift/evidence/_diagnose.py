@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 
 from priorshift._results import refuse_nan
 from priorshift._typing import Floats, Indices, Mask, Vector
-from priorshift.border import Predictions, check_choice, check_level, check_priors, some
-from priorshift.counts import Confusion, Decision
+from priorshift.border import Predictions, check_level, check_priors, some
+from priorshift.counts import Confusion
 from priorshift.estimators import PriorEstimate, get_estimator
 from priorshift.evidence._accuracy import Expected, expected_score, resample
 from priorshift.evidence._samples import read_samples
@@ -190,7 +190,6 @@ def diagnose(
     estimate: PriorEstimate,
     *,
     classes: ArrayLike | None = None,
-    decision: Decision = "soft",
     confidence_level: float = 0.95,
 ) -> Diagnostics:
     """Judge an estimate: conditioning, confusable classes, expected accuracy.
@@ -204,8 +203,6 @@ def diagnose(
         it; otherwise the mean decisions on validation and target do.
     classes : array-like of shape (n_classes,), optional
         Class names in the order of the columns; by default those of the estimate.
-    decision : {"soft", "hard"}, default="soft"
-        Confusion matrix to judge.
     confidence_level : float, default=0.95
         Of the intervals of expected accuracy.
 
@@ -219,7 +216,6 @@ def diagnose(
     >>> diagnose(*validation, target, shift).accuracy_gain.low > 0
     True
     """
-    check_choice(decision, ("soft", "hard"), "decision")
     confidence_level = check_level(confidence_level, "confidence_level")
     if not isinstance(estimate, PriorEstimate):
         raise ValueError(
@@ -240,7 +236,7 @@ def diagnose(
     adapted = estimate.adapt(Predictions.from_checked(samples.y_proba_val))
     after = (adapted.argmax(axis=1) == y).astype(np.float64)
     rows = samples.y_proba_val, y, samples.y_proba_target
-    resampled = resample(estimate, priors, *rows, samples.counted("soft"))
+    resampled = resample(estimate, priors, *rows, samples.confusion)
     known = (priors, resampled.covariance, confidence_level)
     optimism = resampled.optimism
     expected_before = expected_score(before, y, *known, (0.0, 1.0))
@@ -252,8 +248,8 @@ def diagnose(
             own["expected_gain"], own["expected_gain_se"], confidence_level, (-1.0, 1.0)
         )
         expected_after = expected_after.moved_to(expected_before.value + gain.value, (0.0, 1.0))
-    largest, smallest = singular_range(samples.confusion(decision)[:, seen])
-    pairs = confusable_pairs(samples.y_proba_val, y, samples.counted("soft"))
+    largest, smallest = singular_range(samples.C[:, seen])
+    pairs = confusable_pairs(samples.y_proba_val, y, samples.confusion)
     label = samples.classes.tolist()
     return Diagnostics(
         method=estimate.method,

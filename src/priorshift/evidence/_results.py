@@ -183,8 +183,6 @@ class ShiftTest(_Finding):
         Size of a shift that is detected 4 times out of 5; None if there is none.
     method : {"permutation", "bootstrap"}
         Where the null distribution comes from.
-    decision : {"hard", "soft"}
-        Decisions that were compared.
     n_val, n_target, n_resamples, classes, notes
         As in `AssumptionTest`.
     source_label_priors : ndarray of shape (n_classes,)
@@ -205,7 +203,6 @@ class ShiftTest(_Finding):
     alternative: float
     detectable_effect: float | None
     method: str
-    decision: str
     n_val: int
     n_target: int
     n_resamples: int
@@ -255,7 +252,7 @@ class ShiftTest(_Finding):
             ("effect size", size),
             ("power", f"{self.power:.2f} for a shift of {self.alternative:g}"),
             ("detected 4 times of 5", least),
-            ("rows", f"{self.n_val} validation, {self.n_target} target, {self.decision} decisions"),
+            ("rows", f"{self.n_val} validation, {self.n_target} target"),
         ]
         if self.assumption is not None:
             p_value = self.assumption.p_value

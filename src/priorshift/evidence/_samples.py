@@ -25,7 +25,7 @@ from priorshift.border import (
     settle_classes,
     warn_of_missing_names,
 )
-from priorshift.counts import Confusion, Decision, DecisionCounts
+from priorshift.counts import Confusion, DecisionCounts
 
 
 @dataclass(frozen=True)
@@ -58,23 +58,26 @@ class Samples:
         """Rows of the target."""
         return self.y_proba_target.shape[0]
 
-    def counted(self, decision: Decision) -> Confusion:
-        """Count validation's decisions by class, once for these checked predictions."""
+    @property
+    def confusion(self) -> Confusion:
+        """Validation's soft decisions by class, counted once for these checked predictions."""
 
         def count() -> Confusion:
-            return Confusion.from_arrays(self.y_proba_val, self.y_val, decision=decision)
+            return Confusion.from_arrays(self.y_proba_val, self.y_val, decision="soft")
 
-        key = ("confusion", decision)
+        key = ("confusion", "soft")
         return self.validation.once(self.y_proba_val, key, (self.y_val, None), count)
 
-    def confusion(self, decision: Decision) -> Vector:
-        """Return C, a column of 0 for a class that validation lacks."""
-        conditional: Vector = self.counted(decision).conditional
+    @property
+    def C(self) -> Vector:  # noqa: N802
+        """Mean prediction by class, a column of 0 for a class that validation lacks."""
+        conditional: Vector = self.confusion.conditional
         return conditional
 
-    def frequencies(self, decision: Decision) -> Vector:
-        """Return q, the share of each decision in the target."""
-        return DecisionCounts.from_arrays(self.y_proba_target, decision=decision).frequencies
+    @property
+    def q(self) -> Vector:
+        """Mean prediction of the target."""
+        return DecisionCounts.from_arrays(self.y_proba_target, decision="soft").frequencies
 
     def effective_size(self, priors: Vector) -> float:
         """Return how many draws from the mixture C p the validation set is worth."""
@@ -124,17 +127,10 @@ def read_samples(
     return samples
 
 
-def decision_blocks(y_proba: Floats, decision: Decision) -> Iterator[tuple[slice, Vector]]:
-    """Yield blocks of decisions as float64 rows: the probabilities, or 1 for the argmax."""
-    n, K = y_proba.shape
-    for rows in row_blocks(n, K, 2**23):
-        block = y_proba[rows]
-        if decision == "soft":
-            yield rows, block.astype(np.float64)
-        else:
-            chosen = np.zeros(block.shape)
-            chosen[np.arange(block.shape[0]), block.argmax(axis=1)] = 1.0
-            yield rows, chosen
+def float_blocks(y_proba: Floats) -> Iterator[tuple[slice, Vector]]:
+    """Yield blocks of rows, copied to float64."""
+    for rows in row_blocks(*y_proba.shape, 2**23):
+        yield rows, y_proba[rows].astype(np.float64)
 
 
 # One precision ----------------------------------------------------------------------------------

@@ -200,8 +200,7 @@ def gather(
     if assessment is not None:
         facts.decided = assessment.decided_shares
         facts.warnings += assessment.warnings
-        # one "before" for all readings
-        facts.shown = replace(assessment.shares_to_report, source_priors=estimate.source_priors)
+        facts.shown = assessment.shares_to_report
     if val is not None:
         facts.n_val = val.shape[0]
     if val is not None and label_val is not None:

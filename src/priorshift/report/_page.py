@@ -539,7 +539,7 @@ def _environment() -> "Environment":
         "together": _together,
         "isinf": np.isinf,
     }
-    more = ("plural", "percents", "numbers", "movers", "short_percent", "signed")
+    more = ("at_level", "plural", "percents", "numbers", "movers", "short_percent", "signed")
     environment.globals |= {name: getattr(text, name) for name in (*shows, *more)}
     environment.globals |= {"place": place, "abs": abs, "known": KNOWN, "traits_of": traits_of}
     return environment
