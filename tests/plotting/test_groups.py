@@ -145,12 +145,3 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch):
     assert len(display().frame()) == 9
     with pytest.raises(ImportError, match="pip install matplotlib"):
         display().plot()
-
-
-def test_wrong_shapes_are_refused():
-    with pytest.raises(ValueError, match=r"priors has shape \(2, 3\) where \(3, 3\) is needed"):
-        GroupsDisplay(PRIORS[:2], GROUPS, CLASSES, POOLED)
-    with pytest.raises(ValueError, match="interval has shape"):
-        display(interval=PRIORS)
-    with pytest.raises(ValueError, match="pooled must sum to 1"):
-        GroupsDisplay(PRIORS, GROUPS, CLASSES, 2 * POOLED)

@@ -120,6 +120,11 @@ class Display:
     ax_: "Axes"
     figure_: "Figure | SubFigure"
 
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, list):
+                setattr(self, name, np.asarray(value))
+
     def _axes(
         self,
         ax: "Axes | None",
