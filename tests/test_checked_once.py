@@ -44,13 +44,13 @@ def data(simulate, rng):
 def scans(monkeypatch):
     """Count how often the values of predictions are scanned, by their number of rows."""
     counted = Counter()
-    scan = check._Distributions.__call__
+    scan = check._check_distributions
 
-    def counting(self, block, rows):
+    def counting(name, block, rows):
         counted[rows.stop] += rows.start == 0  # the tests below have one block each
-        return scan(self, block, rows)
+        return scan(name, block, rows)
 
-    monkeypatch.setattr(check._Distributions, "__call__", counting)
+    monkeypatch.setattr(check, "_check_distributions", counting)
     return counted
 
 
@@ -58,13 +58,13 @@ def scans(monkeypatch):
 def confusions(monkeypatch):
     """Count how often probabilities are summed by label over all rows, and how often weighted."""
     counted = Counter()
-    add_up = table_rows._SumBy.__call__
+    add_up = table_rows._sum_block
 
-    def counting(self, block, rows):
-        counted[rows.stop if self.weight is None else "weighted"] += rows.start == 0
-        return add_up(self, block, rows)
+    def counting(labels, n_labels, weight, block, rows):
+        counted[rows.stop if weight is None else "weighted"] += rows.start == 0
+        return add_up(labels, n_labels, weight, block, rows)
 
-    monkeypatch.setattr(table_rows._SumBy, "__call__", counting)
+    monkeypatch.setattr(table_rows, "_sum_block", counting)
     return counted
 
 

@@ -24,20 +24,16 @@ from priorshift._typing import Indices, Labels, Vector
 from priorshift.adapt import Goal, GoalName
 from priorshift.border import (
     Predictions,
-    as_decisions,
     check_count,
     check_level,
     check_proba,
     column_of,
     draw_judged_rows,
-    encode_labels,
     is_named,
     known_labels,
     order_in_words,
     ordered,
-    read_decisions,
-    read_labels,
-    settle_classes,
+    read_labelled,
     warn_if_adapted,
     warn_of_missing_names,
     whole,
@@ -447,10 +443,10 @@ def assess(
     check_level(confidence_level, "confidence_level")
     given = {"source_priors": source_priors, "source_label_priors": source_label_priors}
     if y_pred_val is not None or y_pred_target is not None:
-        evidence.require_decisions(y_pred_val, y_pred_target, y_val, y_proba_val, y_proba_target)
-        classes, decided, _ = read_decisions(y_pred_val, y_val, classes)  # type: ignore[arg-type]
-        y_proba_val = Predictions.from_decisions(decided, classes.size)
-        y_proba_target = as_decisions(y_pred_target, classes)
+        decided = (y_pred_val, y_val, y_pred_target, classes)
+        classes, y_proba_val, y_proba_target = evidence.as_rows(
+            *decided, y_proba_val, y_proba_target
+        )
     data = _read(y_proba_val, y_val, y_proba_target, y_target, classes)
     if data.decided_shares is not None and method == "auto":
         method = "cm-l"
@@ -472,20 +468,12 @@ def assess(
         if data.decided_shares is None:
             rows, labels = data.y_proba_val, data.classes[data.y_val]
             if groups_val is not None:
-                groups, names, in_time = evidence.read_groups(
+                grouped = evidence.read_groups(
                     groups_val, data.y_val.size, None, argument("groups_val")
                 )
+                groups, y = grouped[0], data.y_val
                 past = evidence.replay(
-                    rows.values,
-                    data.y_val,
-                    groups,
-                    names,
-                    data.classes,
-                    in_time,
-                    method,
-                    aimed,
-                    random_state,
-                    given,
+                    rows, y, grouped, data.classes, method, aimed, random_state, **given
                 )
             mean = evidence.fit_mean(fitted, rows, labels, groups=groups, **given)
             if past is not None and past.n_groups < evidence.FEWEST_GROUPS:
@@ -748,16 +736,13 @@ class Data:
 
 
 def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, classes: Any) -> Data:
-    y_proba_val, y_val = column_of(y_proba_val, y_val, "y_val", "y_proba_val")
+    names, validation, y = read_labelled(
+        y_proba_val, y_val, classes, name="y_proba_val", label_name="y_val"
+    )
     y_proba_target, y_target = column_of(y_proba_target, y_target, "y_target", "y_proba_target")
-    labels = read_labels(y_val, None, "y_val")
-    validation = check_proba(y_proba_val, "y_proba_val", classes=classes, labels=labels)
-    labels = read_labels(labels, validation.values.shape[0], "y_val")
-    names = settle_classes(validation, labels, classes)
-    validation = ordered(validation, names, "y_proba_val")
     warn_if_adapted(y_proba_target, "y_proba_target")
     target = check_proba(y_proba_target, "y_proba_target", tables=True, classes=names)
-    if is_named(y_proba_val):
+    if is_named(validation):
         warn_of_missing_names(y_proba_target, names, "y_proba_target")
     target = ordered(target, names, "y_proba_target")
     n, K = target.shape
@@ -766,15 +751,7 @@ def _read(y_proba_val: Any, y_val: Any, y_proba_target: Any, y_target: Any, clas
     known, truth = known_labels(y_target, names, n)
     position = np.searchsorted(index, known)
     kept = (position < index.size) & (index[np.minimum(position, index.size - 1)] == known)
-    return Data(
-        names,
-        validation,
-        encode_labels(labels, names, "y_val"),
-        target,
-        position[kept],
-        truth[kept],
-        n,
-    )
+    return Data(names, validation, y, target, position[kept], truth[kept], n)
 
 
 def is_fitted(estimator: Any) -> bool:

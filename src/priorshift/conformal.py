@@ -41,12 +41,9 @@ from priorshift.border import (
     check_proba,
     check_sample_weight,
     check_source_mass,
-    column_of,
-    encode_labels,
     in_class_order,
-    read_labels,
+    read_labelled,
     row_blocks,
-    settle_classes,
     some,
 )
 from priorshift.estimators import PriorEstimate
@@ -186,20 +183,18 @@ class ConformalSets(BaseEstimator):
         """
         check_choice(self.score, SCORES, "score")
         self._require_one_source(target_priors, estimate, source_priors)
-        y_proba_val, y_val = column_of(y_proba_val, y_val, "y_val", "y_proba_val")
-        predictions = check_proba(y_proba_val, "y_proba_val")
-        labels = read_labels(y_val, predictions.values.shape[0], "y_val")
-        if estimate is None:
-            names = settle_classes(predictions, labels, classes)
-        else:
-            names = estimate.classes
-            if classes is not None and list(np.asarray(classes)) != list(names):
+        if estimate is not None:
+            known = estimate.classes
+            if classes is not None and list(np.asarray(classes)) != list(known):
                 raise ValueError(
-                    f"classes must be those of estimate, in its order: {some(names.tolist())}; "
+                    f"classes must be those of estimate, in its order: {some(known.tolist())}; "
                     "leave classes out."
                 )
-        values = in_class_order(predictions, names, "y_proba_val")
-        y = encode_labels(labels, names, "y_val")
+            classes = known
+        names, predictions, y = read_labelled(
+            y_proba_val, y_val, classes, name="y_proba_val", label_name="y_val"
+        )
+        values = predictions.values
         weight = check_sample_weight(sample_weight, y.size)
         if weight is None:
             weight = np.ones(y.size)

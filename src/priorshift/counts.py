@@ -95,7 +95,7 @@ class DecisionCounts:
         check_choice(decision, ("hard", "soft"), "decision")
         y_proba = check_matrix(y_proba)
         counts = map_reduce(
-            _Count(decision, sample_weight),
+            partial(_count, decision, sample_weight),
             y_proba,
             block_bytes=min(BLOCK_BYTES, max(SMALL_BYTES, y_proba.size // 4)),
         )
@@ -460,9 +460,8 @@ def weighted_gram(
     """
     K = y_proba.shape[1]
     work, block_bytes = y_proba.size * K / GEMM_SPEED_UP, max(GRAM_BYTES, 4 * K * K)
-    gram: Vector = map_reduce(
-        _Gram(weight, centre, y), y_proba, work=work, block_bytes=block_bytes, n_parts=2
-    )
+    kernel = partial(_gram, weight, centre, y)
+    gram: Vector = map_reduce(kernel, y_proba, work=work, block_bytes=block_bytes, n_parts=2)
     return gram
 
 
@@ -473,39 +472,27 @@ def weight_of(weight: RowWeight, block: Block, rows: slice) -> Vector | None:
     return None if weight is None else weight[rows]
 
 
-@dataclass(frozen=True)
-class _Count:
+def _count(decision: Decision, weights: RowWeight, block: Block, rows: slice) -> Vector:
     """Count the decisions of a block."""
-
-    decision: Decision
-    weight: RowWeight
-
-    def __call__(self, block: Block, rows: slice) -> Vector:
-        weight = weight_of(self.weight, block, rows)
-        if self.decision == "hard":
-            chosen = block.argmax(axis=1)
-            return np.bincount(chosen, weights=weight, minlength=block.shape[1]).astype(np.float64)
-        if isinstance(block, np.ndarray):  # rows are added one by one, whatever their order is
-            block = np.ascontiguousarray(block)
-        if weight is None:
-            return block.sum(axis=0, dtype=np.float64)
-        return weight @ block.astype(np.float64, copy=False)
+    weight = weight_of(weights, block, rows)
+    if decision == "hard":
+        chosen = block.argmax(axis=1)
+        return np.bincount(chosen, weights=weight, minlength=block.shape[1]).astype(np.float64)
+    if isinstance(block, np.ndarray):  # rows are added one by one, whatever their order is
+        block = np.ascontiguousarray(block)
+    if weight is None:
+        return block.sum(axis=0, dtype=np.float64)
+    return weight @ block.astype(np.float64, copy=False)
 
 
-@dataclass(frozen=True)
-class _Gram:
-    weight: RowWeight
-    centre: Vector | float
-    y: Indices | None
-
-    def __call__(self, block: Block, rows: slice) -> Vector:
-        weight = weight_of(self.weight, block, rows)
-        centre = self.centre
-        if self.y is not None and isinstance(centre, np.ndarray):
-            centre = centre.T[self.y[rows]]
-        away = block - centre
-        away = away.astype(np.float64, copy=False)
-        return away.T @ (away if weight is None else away * weight[:, None])
+def _gram(
+    weights: RowWeight, centre: Vector | float, y: Indices | None, block: Block, rows: slice
+) -> Vector:
+    weight = weight_of(weights, block, rows)
+    if y is not None and isinstance(centre, np.ndarray):
+        centre = centre.T[y[rows]]
+    away = (block - centre).astype(np.float64, copy=False)
+    return away.T @ (away if weight is None else away * weight[:, None])
 
 
 def _cells(

@@ -56,6 +56,7 @@ def no_verdict(request, monkeypatch):
         return assess(data, method) if asked else None
 
     monkeypatch.setattr(Data, "assess", only_in_assess)
+    monkeypatch.setattr(Data, "verdicts", lambda data: None)
 
 
 @pytest.fixture

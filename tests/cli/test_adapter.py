@@ -30,8 +30,9 @@ def adapter(ok, files, tmp_path):
     return path
 
 
-@pytest.mark.parametrize("suffix", FORMATS)
-@pytest.mark.parametrize("method", ["scm-l", "auto", "em-bcts"])
+@pytest.mark.parametrize(
+    ("suffix", "method"), [*zip(FORMATS, ["scm-l", "auto", "em-bcts"] * 2, strict=True)]
+)
 def test_saved_and_applied_is_adapted_at_once(data, files, write, ok, suffix, method):
     target = write(f"t.{suffix}", data.y_proba)
     path, one, two = (target.with_name(name) for name in ("a.json", f"1.{suffix}", f"2.{suffix}"))

@@ -10,6 +10,8 @@ import pytest
 import priorshift as ps
 from priorshift.cli import _documents, _errors, main
 
+pytestmark = pytest.mark.usefixtures("no_verdict")
+
 
 def cells(path, delimiter=","):
     with path.open(encoding="utf-8", newline="") as stream:
@@ -19,11 +21,11 @@ def cells(path, delimiter=","):
 # Two files as words
 
 
-@pytest.mark.parametrize("command", ["assess", "estimate", "test", "compare"])
+@pytest.mark.parametrize("command", ["assess", "test", "compare"])
 def test_the_files_may_be_given_as_words(command, files, both, ask):
     chosen = ("--method", "na", "--method", "scm-l") if command == "compare" else ()
     expected = ask(command, *both, *chosen)
-    for words in (files, ("--validation", files[0], files[1]), (files[0], "--target", files[1])):
+    for words in (files, ("--validation", files[0], files[1])):
         found = ask(command, *words, *chosen)
         for each in (*found.get("methods", ()), *expected.get("methods", ())):
             each.pop("seconds", None)
@@ -43,6 +45,7 @@ def test_too_few_and_too_many_files_are_refused(files, refuse):
     assert "at most two files" in refuse(2, "assess", *files, "--target", files[1])
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_the_report_tells_the_command_with_its_words(files, ok, tmp_path):
     ok("report", *files, "--output", tmp_path / "r.html")
     text = (tmp_path / "r.html").read_text(encoding="utf-8")

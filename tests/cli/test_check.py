@@ -192,3 +192,31 @@ def test_a_target_may_have_labels_of_some_rows(data, files, write, ok):
     shown = ok("check", files[0], target).stdout
     assert "The target's labels are not used: 'label' in" in shown
     assert shown.count("Fine.") == 2
+
+
+def test_labels_may_come_from_a_file_of_their_own(data, write, ok, run, tmp_path):
+    validation, labels = write("v.csv", data.y_proba_val), tmp_path / "labels.csv"
+    labels.write_text("species\n" + "\n".join(data.y_val) + "\n")
+    found = json.loads(ok("check", validation, "--labels", labels, "--json").stdout)["files"][0]
+    whole = write("w.csv", data.y_proba_val, data.y_val)
+    assert found["label_column"] == "species"
+    same = json.loads(ok("check", whole, "--json").stdout)["files"][0]
+    assert found["label_counts"] == same["label_counts"]
+    labels.write_text("species\nyak\n")
+    assert run("check", validation, "--labels", labels).exit_code == 1
+
+
+def test_a_column_that_only_sounds_like_labels_is_not_suggested(ok, tmp_path):
+    path = tmp_path / "v.csv"
+    path.write_text(
+        "lab,ant,bee\n" + "".join(f"Munich {i % 3},0.{i + 1},0.{9 - i}\n" for i in range(8))
+    )
+    assert "No labels: there is no 'label'.\n" in ok("check", path).stdout
+
+
+def test_the_labels_of_a_judge_are_those_that_speak_as_it_does(ok, refuse, tmp_path):
+    path = tmp_path / "v.csv"
+    path.write_text("judge,language,human\n" + "pass,de,pass\nfail,en,pass\nfail,en,fail\n" * 5)
+    said = "Did you mean --label-column human?"
+    assert said in ok("check", path, "--predicted-column", "judge").stdout
+    assert said in refuse(1, "assess", path, path, "--predicted-column", "judge")

@@ -1,7 +1,6 @@
 """Which column is which class: settled by name, whatever the format."""
 
 import json
-from itertools import permutations
 
 import numpy as np
 import pytest
@@ -31,8 +30,9 @@ def estimate(ask):
     return priors
 
 
-@pytest.mark.parametrize("of_target", FORMATS)
-@pytest.mark.parametrize("of_validation", FORMATS)
+@pytest.mark.parametrize(
+    ("of_validation", "of_target"), [*zip(FORMATS, [*FORMATS[1:], "csv"], strict=True)]
+)
 def test_formats_may_be_mixed(data, write, estimate, of_validation, of_target):
     validation = write(f"v.{of_validation}", data.y_proba_val, data.y_val)
     target = write(f"t.{of_target}", data.y_proba)
@@ -40,8 +40,8 @@ def test_formats_may_be_mixed(data, write, estimate, of_validation, of_target):
 
 
 @pytest.mark.parametrize("formats", [("csv", "csv"), ("npz", "parquet"), ("arrow", "npz")])
-@pytest.mark.parametrize("order", list(permutations(range(3))))
-def test_columns_in_another_order_change_nothing(data, write, estimate, order, formats):
+def test_columns_in_another_order_change_nothing(data, write, estimate, formats):
+    order = (2, 0, 1)
     validation = write(f"v.{formats[0]}", data.y_proba_val, data.y_val)
     target = write(f"t.{formats[1]}", data.y_proba[:, order], classes=data.classes[list(order)])
     priors = estimate(validation, target)
@@ -100,8 +100,10 @@ def test_numbered_labels_of_plain_arrays_come_in_numeric_order(write, estimate, 
     ) == [str(k) for k in range(12)]
 
 
-@pytest.mark.parametrize("labels", [[0, 1, 2, 1], [0.0, 1.0, 2.0, 1.0], ["0", "1", "2", "1"]])
-@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize(
+    ("labels", "suffix"),
+    [([0, 1, 2, 1], "npz"), ([0.0, 1.0, 2.0, 1.0], "csv"), (["0", "1", "2", "1"], "parquet")],
+)
 def test_numbers_as_labels_match_a_numbered_header(write, estimate, labels, suffix):
     y_proba = np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6], [0.3, 0.6, 0.1]])
     validation = write(f"v.{suffix}", y_proba, np.array(labels), classes=[0, 1, 2])
@@ -167,11 +169,13 @@ def test_a_label_column_by_name(data, write, estimate, refuse):
 
 
 @pytest.mark.parametrize(
-    ("of_validation", "of_target"),
-    [("csv", "csv"), ("npz", "csv"), ("csv", "npz"), ("npz", "npz"), ("parquet", "arrow")],
-)
-@pytest.mark.parametrize(
-    "others", [("ant", "bee", "dog"), ("ant", "dog", "elk"), ("x", "y", "z"), ("Ant", "bee", "cow")]
+    ("of_validation", "of_target", "others"),
+    [
+        ("csv", "csv", ("ant", "bee", "dog")),
+        ("npz", "csv", ("ant", "dog", "elk")),
+        ("csv", "npz", ("x", "y", "z")),
+        ("parquet", "arrow", ("Ant", "bee", "cow")),
+    ],
 )
 def test_different_classes_are_an_error_that_shows_both(
     data, write, refuse, of_validation, of_target, others

@@ -46,15 +46,16 @@ def expected(data):
     return shift.estimate(data.y_proba).to_dict()["priors"]
 
 
-@pytest.mark.parametrize("suffix", FORMATS)
-@pytest.mark.parametrize("form", ["p_{}", "proba_{}", "{}_prob", "score.{}", "P({})", "{}"])
+@pytest.mark.parametrize(
+    ("form", "suffix"),
+    [*zip(["p_{}", "{}_prob", "score.{}", "P({})"], [*FORMATS, "csv"], strict=True)],
+)
 def test_a_common_prefix_or_suffix_is_no_part_of_the_class(data, named, ask, form, suffix):
     files = named(data, [form.format(name) for name in data.classes], suffix)
     assert ask("estimate", *files)["priors"] == expected(data)
 
 
-@pytest.mark.parametrize("form", ["p_{}", "prob{}", "{}"])
-@pytest.mark.parametrize("kind", [int, float, str])
+@pytest.mark.parametrize(("form", "kind"), [("p_{}", int), ("prob{}", float), ("{}", str)])
 def test_numbered_classes(data, named, ask, form, kind):
     y = np.searchsorted(data.classes, data.y_val).astype(kind)
     files = named(data, [form.format(k) for k in range(3)], labels=y)
@@ -112,14 +113,13 @@ def test_wrong_columns_by_class(data, named, refuse, columns, code, message):
     assert message in refuse(code, "estimate", *files, "--class-columns", columns)
 
 
-@pytest.mark.parametrize("suffix", [*FORMATS, "npz"])
 @pytest.mark.parametrize(
-    ("labels", "options", "said"),
+    ("suffix", "labels", "options", "said"),
     [
-        (("0", "1"), (), "is taken as the probability of class '1'"),
-        (("no", "yes"), ("--positive-class", "yes"), ""),
-        (("no", "yes"), ("--class-columns", "yes=proba"), ""),
-        (("no", "yes"), ("--class-columns", "proba", "--positive-class", "yes"), ""),
+        ("csv", ("0", "1"), (), "is taken as the probability of class '1'"),
+        ("npz", ("no", "yes"), ("--positive-class", "yes"), ""),
+        ("arrow", ("no", "yes"), ("--class-columns", "yes=proba"), ""),
+        ("parquet", ("no", "yes"), ("--class-columns", "proba", "--positive-class", "yes"), ""),
     ],
 )
 def test_one_column_of_binary_probabilities(
@@ -128,8 +128,6 @@ def test_one_column_of_binary_probabilities(
     p_val, y, p = binary
     text = np.array(labels)[y]
     if suffix == "npz":
-        if "--class-columns" in options:
-            pytest.skip("an array has no column names")
         validation, target = tmp_path / "v.npz", tmp_path / "t.npz"
         np.savez(validation, y_proba=p_val, y=text)
         np.savez(target, y_proba=p)
@@ -189,7 +187,7 @@ def test_known_priors_need_no_validation(binary, write, ok, tmp_path):
     np.testing.assert_allclose(rows, ps.adapt_proba(binary[2], 0.5, 0.02), atol=1e-12)
 
 
-@pytest.mark.parametrize("column", ["y", "Y_true", "target", "class", "Outcome"])
+@pytest.mark.parametrize("column", ["Y_true", "class"])
 def test_a_column_of_labels_is_suggested(data, write, refuse, column):
     validation = write("v.csv", data.y_proba_val, data.y_val, label_column=column)
     line = refuse(1, "estimate", "--validation", validation, "--target", validation)
@@ -220,8 +218,9 @@ def as_text(data, mark, decimal):
     )
 
 
-@pytest.mark.parametrize(("mark", "name"), [(";", "semicolons"), ("\t", "tabs")])
-@pytest.mark.parametrize("decimal", [".", ","])
+@pytest.mark.parametrize(
+    ("mark", "name", "decimal"), [(";", "semicolons", ","), ("\t", "tabs", ".")]
+)
 def test_separators_are_said(data, ok, tmp_path, mark, name, decimal):
     for path, text in zip(("v.csv", "t.csv"), as_text(data, mark, decimal), strict=True):
         (tmp_path / path).write_text(text, newline="")
@@ -250,7 +249,7 @@ def test_compressed_text(data, files, write, ask, ok, tmp_path, refuse):
     assert ".csv.gz is not text" in refuse(2, "adapt", *named)
 
 
-@pytest.mark.parametrize("suffix", [*FORMATS, "npz", "npy"])
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "npy"])
 def test_rounded_probabilities(data, write, refuse, ask, suffix):
     rounded = data.y_proba.round(2)
     assert np.abs(rounded.sum(axis=1) - 1).max() > 5e-3

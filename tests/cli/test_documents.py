@@ -1,5 +1,6 @@
 """JSON follows its schema, CSV can be read, and both say what the library says."""
 
+import copy
 import csv
 import json
 import re
@@ -14,13 +15,13 @@ import priorshift as ps
 from priorshift.cli import _console
 from priorshift.cli._console import show_table
 from priorshift.compare import compare
+from tests.methods import ROADS
 
 pytestmark = pytest.mark.usefixtures("no_verdict")
 
 assert_close = partial(np.testing.assert_allclose, rtol=0)
 """Numbers in CSV have twelve digits."""
 
-METHODS = ps.available_estimators()
 SCHEMA = json.loads(
     resources("priorshift").joinpath("schemas/output-2.schema.json").read_text(encoding="utf-8")
 )
@@ -61,7 +62,7 @@ def test_every_document_follows_the_schema(document, command):
     assert answer["command"] == command
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ROADS)
 def test_every_method_follows_the_schema(document, method):
     check(document("estimate", "--method", method))
 
@@ -99,12 +100,13 @@ MUTATIONS = {
 }
 
 
-@pytest.mark.parametrize("mutate", MUTATIONS.values(), ids=MUTATIONS)
-def test_other_documents_do_not_follow_the_schema(document, mutate):
+def test_other_documents_do_not_follow_the_schema(document):
     answer = document("estimate")
-    mutate(answer)
-    with pytest.raises(jsonschema.ValidationError):
-        check(answer)
+    for mutate in MUTATIONS.values():
+        other = copy.deepcopy(answer)
+        mutate(other)
+        with pytest.raises(jsonschema.ValidationError):
+            check(other)
 
 
 def test_documents_of_commands_have_their_own_fields(document):
@@ -155,7 +157,7 @@ def test_a_comparison_is_shown_to_a_person(data, files, write, ok):
     named = ("--validation", files[0], "--target", write("t.csv", data.y_proba, data.y))
     result = ok("compare", *named)
     *lines, conclusion, verdict = result.stdout.splitlines()
-    assert {*METHODS} <= {line.split(" ")[0] for line in lines}
+    assert {*ps.available_estimators()} <= {line.split(" ")[0] for line in lines}
     assert "balanced" in lines[1]
     assert conclusion.startswith("Auto, EM and SCM-L ")
     assert verdict.startswith(("Adapt", "Leave", "Unclear"))
@@ -219,8 +221,7 @@ def test_labels_that_cannot_score_are_left_out(data, files, write, ok, labels):
     assert result.stderr.startswith(f"The target's labels are not used: 'label' in {target} has")
 
 
-@pytest.mark.parametrize("suffix", [".json", ".csv"])
-@pytest.mark.parametrize("command", ["estimate", "compare"])
+@pytest.mark.parametrize(("command", "suffix"), [("estimate", ".json"), ("compare", ".csv")])
 def test_output_goes_to_a_file(both, ok, tmp_path, command, suffix):
     path = tmp_path / f"o{suffix}"
     result = ok(command, *both, "--output", path)
@@ -229,7 +230,7 @@ def test_output_goes_to_a_file(both, ok, tmp_path, command, suffix):
     if suffix == ".json":
         check(json.loads(text))
     else:
-        assert text.count("\n") == 1 + (3 if command == "estimate" else len(METHODS))
+        assert text.count("\n") == 1 + len(ps.available_estimators())
 
 
 def test_priors_as_csv(data, both, ok, tmp_path):
@@ -240,13 +241,6 @@ def test_priors_as_csv(data, both, ok, tmp_path):
         header, *rows = csv.reader(stream)
     assert header == list(frame.columns)
     assert_close(np.array([row[1:] for row in rows], dtype=float), frame.iloc[:, 1:].to_numpy())
-
-
-def test_json_is_utf8_whatever_the_terminal(write, run, rng):
-    y_proba = rng.dirichlet(np.ones(2), 9)
-    path = write("v.csv", y_proba, ["né", "oui"] * 4 + ["né"], classes=["né", "oui"])
-    result = run("estimate", "--validation", path, "--target", path, "--json")
-    assert "né" in json.loads(result.stdout_bytes.decode("utf-8"))["priors"]
 
 
 def test_safe_csv_quotes_formulas_in_every_table(data, write, ok, tmp_path):

@@ -30,17 +30,13 @@ def test_bad_data_end_with_1(command, data, files, write, refuse, tmp_path):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((), "Missing option '--target'"),
-        (("--target", "nowhere.csv"), "'nowhere.csv' does not exist"),
-        (("--target", "."), "is a directory"),
-        (("--nonsense",), "No such option"),
-    ],
-)
-def test_bad_usage_ends_with_2(command, arguments, message, refuse):
-    assert message in refuse(2, command, *arguments)
+def test_bad_usage_ends_with_2(command, refuse):
+    assert "Missing option '--target'" in refuse(2, command)
+    assert "'nowhere.csv' does not exist" in refuse(2, command, "--target", "nowhere.csv")
+    assert "is a directory" in refuse(2, command, "--target", ".")
+    assert "No such option" in refuse(2, command, "--nonsense")
+    line = refuse(2, command, "--validation", "-", "--target", "-")
+    assert line == "only one of --validation and --target can be stdin (-)."
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
@@ -62,12 +58,6 @@ def test_an_unknown_method_is_bad_usage(both, refuse):
     line = refuse(2, "estimate", *both, "--method", "magic")
     assert "'magic' is not one of" in line
     assert "'scm-l'" in line
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_two_stdins_are_bad_usage(command, refuse):
-    line = refuse(2, command, "--validation", "-", "--target", "-")
-    assert line == "only one of --validation and --target can be stdin (-)."
 
 
 def test_messages_call_stdin_by_its_name(files, refuse):
@@ -222,10 +212,6 @@ def test_unexpected_errors_have_no_traceback(error, message, both, refuse, run, 
     assert result.exit_code == 1
     assert "Traceback (most recent call last)" in result.stderr
     assert message in result.stderr
-
-
-def test_debug_changes_nothing_where_nothing_fails(both, ok):
-    assert ok("estimate", *both, "--debug").stdout == ok("estimate", *both).stdout
 
 
 def test_an_interrupt_ends_with_130(both, run, monkeypatch):

@@ -13,6 +13,7 @@ from priorshift.cli import _data, _read
 from priorshift.files import _base, open_predictions
 from priorshift.groups import estimate_groups
 
+pytestmark = pytest.mark.usefixtures("no_verdict")
 assert_close = partial(np.testing.assert_allclose, rtol=0)
 """Numbers in CSV have twelve digits."""
 
@@ -37,8 +38,9 @@ def named(data, files, write):
     return "--validation", files[0], "--target", target, "--group-column", "site"
 
 
-@pytest.mark.parametrize("suffix", FORMATS)
-@pytest.mark.parametrize("method", ["scm-l", "em", "cm-m"])
+@pytest.mark.parametrize(
+    ("suffix", "method"), [*zip(FORMATS, ["scm-l", "em", "cm-m", "em", "scm-l"], strict=True)]
+)
 def test_json_is_what_the_library_computes(data, files, write, ask, suffix, method):
     target = write(f"t.{suffix}", data.y_proba, site=SITES)
     answer = ask(
@@ -239,7 +241,7 @@ def test_a_class_is_no_group(both, refuse):
 
 
 @pytest.fixture
-def two_sites(write):
+def two_sites(write, verdict):
     """One site as validation is, and one with another class balance."""
     rng = np.random.default_rng(0)
 

@@ -29,14 +29,15 @@ def some(data):
     return np.where(np.arange(data.y.size) % 4 == 0, data.y.astype(object), None)
 
 
-@pytest.fixture(params=["csv", "parquet"])
+@pytest.fixture
 def target(request, data, some, tmp_path):
     """A target with a column of labels, most of them missing."""
+    suffix = getattr(request, "param", "csv")
     columns = {name: data.y_proba[:, k] for k, name in enumerate(data.classes)}
     columns["checked"] = some
-    path = tmp_path / f"labelled.{request.param}"
+    path = tmp_path / f"labelled.{suffix}"
     table = pa.table(columns)
-    if request.param == "parquet":
+    if suffix == "parquet":
         pq.write_table(table, path)
     else:
         table.to_pandas().to_csv(path, index=False)
@@ -46,6 +47,7 @@ def target(request, data, some, tmp_path):
 LABELS = ("--target-label-column", "checked")
 
 
+@pytest.mark.parametrize("target", ["csv", "parquet"], indirect=True)
 def test_ppi_needs_no_validation(data, some, target, ask, ok):
     answer = check(ask("estimate", "--target", target, *LABELS, "--method", "ppi"))
     expected = ps.PPI().fit(classes=data.classes).estimate(data.y_proba, y_target=some)

@@ -118,3 +118,19 @@ def test_bad_tables_of_groups_are_refused(run, tmp_path, rows, says):
     done = run("prevalence", path, "--sensitivity", "0.9", "--specificity", "0.9")
     assert done.exit_code == 1
     assert says in " ".join(done.stderr.split())
+
+
+def test_a_row_of_sums_is_no_group_and_rates_may_be_percent(ok, run, tmp_path):
+    path, rates = tmp_path / "ages.csv", ["--sensitivity", "85%", "--specificity", "0.95"]
+    path.write_text("age,n,positives\nyoung,400,30\nold,500,60\nTotal,900,90\n")
+    done = ok("prevalence", path, *rates, "--json")
+    found = json.loads(done.stdout)
+    assert [group["group"] for group in found["groups"]] == ["young", "old"]
+    assert "Left out row 'Total': its counts are the sum of the others." in done.stderr
+    path.write_text("age,n,positives\nyoung,400,30\nold,500,60\n")
+    same = json.loads(ok("prevalence", path, "--sensitivity", "0.85", *rates[2:], "--json").stdout)
+    assert same == found
+    path.write_text("age,n,positives\nyoung,400,30\nAll,500,60\nold,300,70\n")  # a name like others
+    assert len(json.loads(ok("prevalence", path, *rates, "--json").stdout)["groups"]) == 3
+    refused = run("prevalence", path, "--sensitivity", "850%", *rates[2:])
+    assert "is neither a share from 0 to 1" in " ".join(refused.stderr.split())

@@ -85,15 +85,6 @@ def test_killed_runs_go_on_and_write_the_same_bytes(data, files, write, ok, tmp_
     assert not list(tmp_path.glob(".*"))
 
 
-@posix
-@pytest.mark.slow
-@pytest.mark.usefixtures("small")
-def test_a_terminated_run_of_a_large_file_goes_on_as_well(both, ok, tmp_path):
-    words = ("adapt", *both, "--output", tmp_path / "new.csv")
-    assert killed(words, name="SIGTERM") == [128 + signal.SIGTERM]
-    assert "Going on after row 100" in ok(*words, "--method", "auto").stderr
-
-
 @pytest.fixture
 def interrupted(both, run, tmp_path, monkeypatch, small):
     """Interrupt adapting after two blocks; return the words that go on with it."""

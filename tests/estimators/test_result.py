@@ -352,7 +352,7 @@ def test_repr_of_many_classes_shows_those_that_moved_most(K):
 def test_repr_shows_the_interval_and_what_it_is():
     lines = repr(make(**BOUNDS)).splitlines()
     assert [line.split() for line in lines[1:4]] == [
-        ["class", "source", "target", "points", "ratio", "90", "%", "interval"],
+        ["class", "source", "target", "points", "ratio", "90%", "interval"],
         ["0", "16.7%", "50.0%", "+33.3", "3.00", "40.0%", "to", "60.0%"],
         ["1", "33.3%", "33.3%", "0", "1.00", "25.0%", "to", "45.0%"],
     ]
@@ -368,7 +368,7 @@ def test_repr_shows_the_interval_and_what_it_is():
     [
         ({"estimand": "sample"}, "share in these very rows, for each class"),
         ({"simultaneous": True}, "for all classes together"),
-        ({"confidence_level": 0.995}, "99.5 % interval"),
+        ({"confidence_level": 0.995}, "99.5% interval"),
         ({"interval_method": "likelihood ratio"}, "likelihood ratios, which assume calibrated"),
         ({"interval_method": "bayesian"}, "by posterior draws"),
         ({"interval_method": "asymptotic"}, "by standard errors"),

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from scipy.stats import binom, rankdata
 
-from priorshift.evidence import AssumptionTest, check_assumption, read_samples
+from priorshift.evidence import AssumptionTest, check_assumption
 from priorshift.evidence._assumption import Features, _Comparison, draw_deviations, ranks
 from priorshift.evidence._samples import (
     Precision,
     at_one_precision,
     precision_of,
+    read_samples,
     without_repeats,
 )
 

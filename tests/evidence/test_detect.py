@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom, hypergeom
 
 import priorshift as ps
-from priorshift.evidence import ShiftTest, detect_shift, read_samples
+from priorshift.evidence import ShiftTest, detect_shift
 from priorshift.evidence._detect import beyond_noise, directions
 from priorshift.evidence._deviations import (
     Deviations,
@@ -18,6 +18,7 @@ from priorshift.evidence._deviations import (
     p_value,
     whiten,
 )
+from priorshift.evidence._samples import read_samples
 
 
 def coins(n_ones, n):

@@ -176,7 +176,7 @@ def draw(K, seed, calibrated):
         z = 3.0 * np.eye(K)[y] + rng.normal(size=(y.size, K))
         return 1.3 * z + np.log(trained) + bias, y
 
-    train, val = part(2000, trained), part(20 * K, np.full(K, 1 / K))
+    train, val = part(1000, trained), part(20 * K, np.full(K, 1 / K))
     target = part(400, rng.dirichlet(np.full(K, 1.0)))
     frequencies = np.bincount(train[1], minlength=K) / train[1].size
     apply = softmax
@@ -201,8 +201,7 @@ def draw(K, seed, calibrated):
 TASKS = {
     f"{K}-{seed}-{'bcts' if calibrated else 'raw'}": (K, seed, calibrated)
     for K, seed, calibrated in [
-        *((2, 0, False), (2, 1, True), (10, 0, False), (10, 1, False), (10, 2, True)),
-        *((100, 0, False), (100, 1, True)),
+        *((2, 1, True), (10, 0, False), (40, 1, True)),
     ]
 }
 
@@ -256,7 +255,7 @@ def test_scm_l_ends_near_its_start(task):
 
 def test_em_and_map_adapt_to_the_iterate_before():
     task = draw(2, 0, False)
-    task.target = np.repeat(task.target, 500, axis=0)  # MAP's rate is so small that few rows rest
+    task.target = np.repeat(task.target, 200, axis=0)  # MAP's rate is so small that few rows rest
     for method in ("em", "map"):
         found = released(method, task, max_iter=1000).estimate(task.target)
         before = released(method, task, max_iter=found.n_iter - 1).estimate(task.target)
@@ -317,18 +316,18 @@ def test_bbse_keeps_negative_ratios_to_the_mean_prediction(cls):
         cls(solver="released", constrained=True).fit(val, y_val).estimate(val)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_an_unknown_solver_is_refused(method):
+def test_an_unknown_solver_is_refused():
     task = draw(2, 0, False)
-    estimator = ps.get_estimator(method, solver="publish")
-    with pytest.raises(ValueError, match="solver must be one of 'certified', 'paper', 'released'"):
-        estimator.fit(task.val, task.y_val).estimate(task.target)
+    for method in METHODS:
+        estimator = ps.get_estimator(method, solver="publish")
+        with pytest.raises(ValueError, match="must be one of 'certified', 'paper', 'released'"):
+            estimator.fit(task.val, task.y_val).estimate(task.target)
 
 
 # BCTS
 
 
-@pytest.mark.parametrize("K", [2, 10, 100])
+@pytest.mark.parametrize("K", [2, 30])
 def test_bcts_is_its_port(K):
     task = draw(K, 3, False)
     T, b = port_bcts(task.logits_val, task.y_val, task.frequencies)

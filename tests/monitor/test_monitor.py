@@ -292,8 +292,6 @@ def test_a_monitor_of_known_rates_says_what_it_cannot_use():
         ps.PriorMonitor().fit([[0.5, 0.5]], confusion=known)
     with pytest.raises(ValueError, match="needs predicted probabilities"):
         ps.PriorMonitor(ps.SCML()).fit(confusion=known)
-    with pytest.raises(ValueError, match="leave it out with confusion="):
-        ps.PriorMonitor().fit(confusion=known, positive_class=1)
     monitor = ps.PriorMonitor().fit(confusion=known)
     monitor.update(y_pred=[0, 1, 0])
     with pytest.raises(ValueError, match="give source_priors to the monitor's fit"):

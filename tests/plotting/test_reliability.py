@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from priorshift.evidence import Reliability, assign_bins
+from priorshift.evidence import Reliability
+from priorshift.evidence._reliability import assign_bins
 from priorshift.plotting import ReliabilityDisplay
 
 

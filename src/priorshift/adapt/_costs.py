@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -117,7 +118,7 @@ def decide(
     matrix = check_costs(costs, named, n_columns)
     if reject is not None:
         reject = _finite(reject, "reject")
-    decided = map_reduce(_Decide(matrix, reject), dense(rows), exact=True)
+    decided = map_reduce(partial(_decide, matrix, reject), dense(rows), exact=True)
     index: Indices = np.concatenate(decided)
     if named is None or (matrix is not None and matrix.shape[1] != n_columns):
         return index
@@ -183,20 +184,14 @@ def _finite(value: Any, name: str) -> float:
     return number
 
 
-@dataclass(frozen=True)
-class _Decide:
+def _decide(costs: Vector | None, reject: float | None, block: Block, _: slice) -> list[Indices]:
     """Decide for a block of rows."""
-
-    costs: Vector | None
-    reject: float | None
-
-    def __call__(self, block: Block, rows: slice) -> list[Indices]:  # noqa: ARG002
-        index = cheapest(block, self.costs)
-        if self.reject is not None:
-            chosen = np.take_along_axis(_expected(block, self.costs), index[:, None], axis=1)[:, 0]
-            scale = 1.0 if self.costs is None else np.abs(self.costs).max(initial=0.0)
-            index[chosen > self.reject + TIED * scale] = REJECTED
-        return [index]
+    index = cheapest(block, costs)
+    if reject is not None:
+        chosen = np.take_along_axis(_expected(block, costs), index[:, None], axis=1)[:, 0]
+        scale = 1.0 if costs is None else np.abs(costs).max(initial=0.0)
+        index[chosen > reject + TIED * scale] = REJECTED
+    return [index]
 
 
 def _expected(y_proba: Any, costs: Vector | None) -> Vector:

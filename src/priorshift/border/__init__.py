@@ -52,6 +52,7 @@ from priorshift.border.classes import (
     order_in_words,
     ordered,
     read_decisions,
+    read_labelled,
     read_labels,
     settle_classes,
     warn_of_missing_names,
@@ -76,11 +77,9 @@ from priorshift.border.join import (
     read_joined,
 )
 from priorshift.border.rows import (
-    SAMPLE_SEED,
     ArrayTable,
     Block,
     Blocks,
-    Fold,
     Rows,
     Table,
     draw_judged_rows,
@@ -110,7 +109,6 @@ from priorshift.border.sparse import (
 )
 from priorshift.border.tensors import (
     TensorTable,
-    has_array_api,
     is_tensor,
     on_device,
     softmax_of,
@@ -118,7 +116,6 @@ from priorshift.border.tensors import (
 )
 from priorshift.border.threads import (
     BLOCK_BYTES,
-    N_PARTS,
     SERIAL_WORK,
     LockFree,
     map_parts,

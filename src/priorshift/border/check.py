@@ -10,6 +10,7 @@ is for use within a call: it stands for the rows as they were when they were che
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -607,7 +608,7 @@ def check_proba(
         both = np.column_stack([1 - values, values])
         return Predictions(both, binary=True, passed="proba", frame=frame)
     _require_matrix(values, names, name)
-    map_reduce(_Distributions(name), values)
+    map_reduce(partial(_check_distributions, name), values)
     return Predictions(values, names, passed="proba", frame=frame)
 
 
@@ -732,22 +733,17 @@ def _refuse_labels(values: Any, name: str) -> None:
         )
 
 
-@dataclass(frozen=True)
-class _Distributions:
-    """Raises an error that names the first fault of a block.
+def _check_distributions(name: str, block: Block, rows: slice) -> int:
+    """Raise an error that names the first fault of a block.
 
     NaN and infinities spoil a row's sum, so the sum is enough to find them.
     """
-
-    name: str
-
-    def __call__(self, block: Block, rows: slice) -> int:
-        ones = np.ones(block.shape[1], block.dtype)
-        with np.errstate(all="ignore"):
-            fine = np.abs(block @ ones - 1) <= SUM_TOLERANCE
-            if not fine.all() or block.min() < 0:
-                _explain_bad_rows(block, fine, rows.start, self.name)
-        return 0
+    ones = np.ones(block.shape[1], block.dtype)
+    with np.errstate(all="ignore"):
+        fine = np.abs(block @ ones - 1) <= SUM_TOLERANCE
+        if not fine.all() or block.min() < 0:
+            _explain_bad_rows(block, fine, rows.start, name)
+    return 0
 
 
 def _explain_bad_rows(block: Block, fine: Mask, start: int, name: str) -> None:
@@ -815,7 +811,7 @@ def check_rounded(y_proba: Any, name: str = "y_proba", classes: Any = None) -> P
     values, names, frame = read_numbers(y_proba, name, classes)
     _require_matrix(values, names, name)
     rows = divided_by_sums(values)
-    map_reduce(_Distributions(name), rows)
+    map_reduce(partial(_check_distributions, name), rows)
     with np.errstate(all="ignore"):  # a sum that overflows is refused as well
         sums = values.sum(axis=1, dtype=np.float64)
     whole = PERCENT if np.median(sums) > PERCENT / 2 else 1.0

@@ -1,16 +1,17 @@
 """The classes: their names and order, the labels that are known, decisions, and class priors."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
+from functools import partial
 from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import softmax
 
-from priorshift._typing import NUMBERS, Floats, Indices, Labels, Mask, Vector
+from priorshift._typing import NUMBERS, Floats, Indices, Labels, Vector
 from priorshift.border.check import (
     SUM_TOLERANCE,
     Predictions,
@@ -18,6 +19,8 @@ from priorshift.border.check import (
     as_float,
     as_labels,
     as_mapping,
+    check_proba,
+    column_of,
     is_missing,
     require_unique,
 )
@@ -46,14 +49,36 @@ ORDER_ROWS, MOST_ORDERED = 20_000, 1000
 NEGLIGIBLE_MASS = 1e-6
 """A predicted probability up to this does not contradict a source prior of 0."""
 
-MISSING_NUMBER = -1
+
+def read_labelled(
+    y_proba: Any,
+    y: Any,
+    classes: ArrayLike | None = None,
+    *,
+    name: str = "y_proba",
+    label_name: str = "y",
+    tables: bool = False,
+) -> tuple[Labels, Predictions, Indices]:
+    """Check predictions beside their labels: classes, rows in their order, labels as positions.
+
+    `y` may be the name of a column of the frame `y_proba`.
+
+    Examples
+    --------
+    >>> classes, rows, y = read_labelled([[0.9, 0.1], [0.4, 0.6]], ["cat", "dog"])
+    >>> classes.tolist(), rows.shape, y.tolist()
+    (['cat', 'dog'], (2, 2), [0, 1])
+    """
+    y_proba, y = column_of(y_proba, y, label_name, name)
+    labels = read_labels(y, name=label_name)
+    predictions = check_proba(y_proba, name, tables=tables, classes=classes, labels=labels)
+    _require_as_many(labels, predictions.shape[0], label_name)
+    names = settle_classes(predictions, labels, classes)
+    return names, ordered(predictions, names, name), encode_labels(labels, names, label_name)
 
 
 def settle_classes(
-    predictions: Predictions,
-    labels: Labels | None = None,
-    classes: ArrayLike | None = None,
-    positive_class: Any = None,
+    predictions: Predictions, labels: Labels | None = None, classes: ArrayLike | None = None
 ) -> Labels:
     """Name the columns: by `classes`, otherwise by a frame's header, otherwise by the labels.
 
@@ -61,8 +86,6 @@ def settle_classes(
     them; otherwise integer labels stand for columns 0..K-1.
     """
     n_columns = predictions.values.shape[1]
-    if positive_class is not None:
-        return _binary_classes(predictions, labels, classes, positive_class)
     if classes is not None:
         return check_classes(classes, n_columns)
     if predictions.names is not None and not are_positions(predictions.names):
@@ -73,7 +96,7 @@ def settle_classes(
     if predictions.binary and not set(found.tolist()) <= {0, 1} and found.tolist() != [-1, 1]:
         raise ValueError(
             "y_proba is 1-D and the labels do not say which class it is the probability of; pass "
-            "classes=[negative, positive] (fit also accepts positive_class=)."
+            "classes=[negative, positive]."
         )
     if found.size == n_columns:
         return found
@@ -235,12 +258,17 @@ def read_labels(y: ArrayLike, n_samples: int | None = None, name: str = "y") -> 
     labels = as_labels(y, name)
     if labels.size == 0:
         raise ValueError(f"{name} is empty; give at least one label.")
-    if n_samples is not None and labels.size != n_samples:
+    if n_samples is not None:
+        _require_as_many(labels, n_samples, name)
+    return labels
+
+
+def _require_as_many(labels: Labels, n_samples: int, name: str) -> None:
+    if labels.size != n_samples:
         raise ValueError(
             f"{name} has {labels.size} labels but there are {n_samples} rows of predictions; give "
             "one label per row."
         )
-    return labels
 
 
 def encode_labels(labels: Labels, classes: Labels, name: str = "y") -> Indices:
@@ -263,22 +291,6 @@ def encode_labels(labels: Labels, classes: Labels, name: str = "y") -> Indices:
             "Pass classes= with every label, in the order of the columns."
         )
     return indices.astype(np.intp, copy=False)
-
-
-def _binary_classes(
-    predictions: Predictions, labels: Labels | None, classes: Any, positive_class: Any
-) -> Labels:
-    """Order two classes as [negative, positive]."""
-    if not predictions.binary:
-        raise ValueError("positive_class is for 1-D y_proba; name matrix columns with classes=.")
-    known = labels if classes is None else check_classes(classes, 2)
-    others = [] if known is None else [c for c in np.unique(known).tolist() if c != positive_class]
-    if len(others) != 1:
-        raise ValueError(
-            f"positive_class={brief(positive_class)} leaves {len(others)} other classes "
-            f"({some(others)}) where one is needed; pass classes=[negative, positive]."
-        )
-    return np.asarray([others[0], positive_class])
 
 
 def are_positions(names: tuple[Any, ...]) -> bool:
@@ -310,7 +322,14 @@ def check_priors(priors: Any, classes: Labels, name: str) -> Vector:
     if isinstance(priors, Real) and not isinstance(priors, bool | np.bool_):
         priors = _both_priors(as_float(priors), classes, name)
     if isinstance(priors, Mapping):
-        priors = _from_mapping(priors, classes, name)
+        by_name = {str(label): value for label, value in priors.items()}
+        wanted = [str(label) for label in classes.tolist()]
+        if set(by_name) != set(wanted):
+            raise ValueError(
+                f"{name} names the classes {some(list(priors))} but the classes are "
+                f"{some(classes.tolist())}; give each class its prior."
+            )
+        priors = [by_name[label] for label in wanted]
     values = as_array(priors, name)
     if values.dtype.kind not in NUMBERS or values.ndim != 1 or values.size != classes.size:
         raise ValueError(
@@ -376,7 +395,7 @@ def check_source_mass(
     absent = np.flatnonzero(source_priors <= NO_PRIOR)
     if not absent.size:
         return
-    largest = _largest_mass(outputs, absent, from_logits)
+    largest = np.max(map_reduce(partial(_largest_mass, absent, from_logits), outputs), axis=0)
     if largest.max() > NEGLIGIBLE_MASS:
         at = int(np.argmax(largest))
         k = absent[at]
@@ -419,37 +438,12 @@ def _require_room_for_rest(source_priors: Vector, trend: Floats | None, classes:
         )
 
 
-def _from_mapping(priors: Mapping[Any, Any], classes: Labels, name: str) -> list[Any]:
-    by_name = {str(label): value for label, value in priors.items()}
-    wanted = [str(label) for label in classes.tolist()]
-    if set(by_name) != set(wanted):
-        raise ValueError(
-            f"{name} names the classes {some(list(priors))} but the classes are "
-            f"{some(classes.tolist())}; give each class its prior."
-        )
-    return [by_name[label] for label in wanted]
-
-
-def _largest_mass(outputs: Rows, columns: Indices, from_logits: bool) -> Vector:
-    """Return the largest probability in each of the columns, in one pass."""
-    found = map_reduce(_LargestMass(columns, from_logits), outputs)
-    return np.max(found, axis=0)
-
-
-@dataclass(frozen=True)
-class _LargestMass:
-    """Returns the largest probability of some columns in a block."""
-
-    columns: Indices
-    from_logits: bool
-
-    def __call__(self, block: Block, rows: slice) -> list[Vector]:  # noqa: ARG002
-        if self.from_logits:
-            with np.errstate(over="ignore"):  # logits further apart than floats reach
-                block = softmax(block.astype(np.float64), axis=1)
-        block = block[:, self.columns]
-        largest = block.max(axis=0)
-        return [largest if isinstance(largest, np.ndarray) else largest.toarray().ravel()]
+def _largest_mass(columns: Indices, from_logits: bool, block: Block, _: slice) -> list[Vector]:
+    """Return the largest probability of some columns in a block."""
+    if from_logits:
+        with np.errstate(over="ignore"):  # logits further apart than floats reach
+            block = softmax(block.astype(np.float64), axis=1)
+    return [np.asarray(block[:, columns].max(axis=0))]
 
 
 def known_labels(
@@ -472,38 +466,28 @@ def known_labels(
     nothing = np.zeros(0, dtype=np.intp)
     if y_target is None:
         return nothing, nothing
-    labels = _as_objects(y_target)
+    # as objects, so that None and NaN survive next to strings
+    given = y_target.to_numpy() if hasattr(y_target, "to_numpy") else y_target
+    labels = as_array(given, "y_target", object)
     if labels.shape != (n,):
         raise ValueError(
             f"y_target has shape {labels.shape} but there are {n} rows of predictions; "
             "give one entry per row, and None where the label is unknown."
         )
-    rows = np.flatnonzero(_is_known(labels, classes, unlabelled))
+    numbers = classes.dtype.kind in "iuf" and -1 not in classes.tolist()  # -1 is no class
+
+    def is_known(label: Any) -> bool:
+        if unlabelled is not None or is_missing(label):
+            return unlabelled is not None and bool(label != unlabelled)
+        return not numbers or isinstance(label, str) or bool(label != -1)
+
+    rows = np.flatnonzero([is_known(label) for label in labels.tolist()])
     if not rows.size:
         return nothing, nothing
     known = read_labels(labels[rows], name="the labelled part of y_target")
     if known.dtype.kind == "f" and classes.dtype.kind in "iu" and (known % 1 == 0).all():
         known = known.astype(np.int64)  # a column with NaN holds its whole numbers as floats
     return rows, encode_labels(known, classes, "the labelled part of y_target")
-
-
-def _is_known(labels: NDArray[np.object_], classes: Labels, unlabelled: Any) -> Mask:
-    if unlabelled is not None:
-        return np.fromiter((label != unlabelled for label in labels), bool, labels.size)
-    known = ~np.fromiter((is_missing(label) for label in labels), bool, labels.size)
-    if classes.dtype.kind in "iuf" and MISSING_NUMBER not in classes.tolist():
-        known &= np.fromiter((_differs(label) for label in labels), bool, labels.size)
-    return known
-
-
-def _differs(label: Any) -> bool:
-    return isinstance(label, str) or is_missing(label) or label != MISSING_NUMBER
-
-
-def _as_objects(y_target: Any) -> NDArray[np.object_]:
-    """Return labels as Python objects, so that None and NaN survive next to strings."""
-    values = y_target.to_numpy() if hasattr(y_target, "to_numpy") else y_target
-    return as_array(values, "y_target", object)
 
 
 # Guards: columns that are probably in another order than the classes
@@ -518,8 +502,10 @@ def order_in_words(values: Any, y: Indices | None, classes: Labels) -> str | Non
     """
     if y is None or not isinstance(values, np.ndarray) or classes.size > MOST_ORDERED or y.size < 2:
         return None
-    few = max(FEW_ROWS, FEW_PER_CLASS * classes.size)
-    if not _could_gain(*_decisions(values, y, few), classes.size):
+    truth, decided = _decisions(values, y, max(FEW_ROWS, FEW_PER_CLASS * classes.size))
+    # no order gains more than giving each class the column that is decided for most often
+    least = np.count_nonzero(decided == truth) + FAR_HIGHER * truth.size
+    if least > truth.size or _confusion(truth, decided, classes.size).max(axis=1).sum() < least:
         return None
     truth, decided = _decisions(values, y, ORDER_ROWS)
     order = _better_order(truth, decided, classes.size)
@@ -540,18 +526,6 @@ def _decisions(values: Floats, y: Indices, n_rows: int) -> tuple[Indices, Indice
         return y, values.argmax(axis=1)
     rows = np.arange(n_rows) * (y.size - 1) // (n_rows - 1)
     return y[rows], values[rows].argmax(axis=1)
-
-
-def _could_gain(truth: Indices, decided: Indices, n_classes: int) -> bool:
-    """Tell whether another order of columns could be far better.
-
-    No order gains more than giving each class the column that is decided for most often.
-    """
-    n_right = np.count_nonzero(decided == truth)
-    least = n_right + FAR_HIGHER * truth.size
-    if least > truth.size:
-        return False
-    return bool(_confusion(truth, decided, n_classes).max(axis=1).sum() >= least)
 
 
 def _confusion(truth: Indices, decided: Indices, n_classes: int) -> Indices:

@@ -111,7 +111,7 @@ class Table(ABC):
         """Return the columns in another order."""
         names = None if self.names is None else tuple(self.names[at] for at in order)
         shape = (self.shape[0], len(order))
-        return MappedTable(self, _Columns(tuple(order)), shape, self.dtype, names)
+        return MappedTable(self, partial(_columns, list(order)), shape, self.dtype, names)
 
     def map(self, function: Callable[[Floats], Floats]) -> Table:
         """Return a table of the same shape; a function is applied to its blocks."""
@@ -147,7 +147,8 @@ class MappedTable(Table):
 
     def map_parts(self, fold: Fold, n_parts: int, n_rows: int, done: Done) -> list[Any]:
         """Work where the rows of the other table are."""
-        return self.table.map_parts(_FoldThrough(self.function, fold), n_parts, n_rows, done)
+        fold = partial(_fold_through, self.function, fold)
+        return self.table.map_parts(fold, n_parts, n_rows, done)
 
 
 Kind = TypeVar("Kind", bound=type[Table])
@@ -220,23 +221,13 @@ def slices(array: Any, part: slice, n_rows: int) -> Blocks:
         yield rows, array[rows]
 
 
-@dataclass(frozen=True)
-class _Columns:
-    order: tuple[int, ...]
-
-    def __call__(self, block: Block) -> Block:
-        return block[:, list(self.order)]
+def _columns(order: list[int], block: Block) -> Block:
+    return block[:, order]
 
 
-@dataclass(frozen=True)
-class _FoldThrough:
-    """A fold that applies a function to blocks first; a class, because workers unpickle it."""
-
-    function: Callable[[Floats], Floats]
-    fold: Fold
-
-    def __call__(self, blocks: Blocks) -> Any:
-        return self.fold(_through(self.function, blocks))
+def _fold_through(function: Callable[[Floats], Floats], fold: Fold, blocks: Blocks) -> Any:
+    """Apply a function to blocks, then fold them."""
+    return fold(_through(function, blocks))
 
 
 def counted(blocks: Blocks, done: Done) -> Blocks:
@@ -413,26 +404,20 @@ def sum_by(rows: Rows, label: Indices, n_labels: int, weight: Vector | None = No
 def _sum_by(rows: Rows, label: Indices, n_labels: int, weight: Vector | None) -> Vector:
     # blocks of at least K/2 rows, or adding matrices would outweigh the work itself
     size = max(BLOCK_BYTES, 4 * n_labels * rows.shape[1])
-    return map_reduce(_SumBy(label, n_labels, weight), rows, block_bytes=size, n_parts=2)
+    kernel = partial(_sum_block, label, n_labels, weight)
+    return map_reduce(kernel, rows, block_bytes=size, n_parts=2)
 
 
-@dataclass(frozen=True)
-class _SumBy:
+def _sum_block(
+    labels: Indices, n_labels: int, weight: Vector | None, block: Block, rows: slice
+) -> Vector:
     """Sum the rows of a block by label: a sparse matrix of labels does it without sorting them."""
-
-    label: Indices
-    n_labels: int
-    weight: Vector | None
-
-    def __call__(self, block: Block, rows: slice) -> Vector:
-        label = self.label[rows, None]
-        data = np.ones(label.shape) if self.weight is None else self.weight[rows]
-        data = data.reshape(label.size, -1)
-        B = data.shape[1]
-        at = label + self.n_labels * np.arange(B)
-        start = np.arange(0, at.size + 1, B)
-        of_label = csr_array((data.ravel(), at.ravel(), start), (label.size, B * self.n_labels))
-        return of_label.T @ block.astype(np.float64, copy=False)
+    label = labels[rows, None]
+    data = (np.ones(label.shape) if weight is None else weight[rows]).reshape(label.size, -1)
+    B = data.shape[1]
+    at, start = label + n_labels * np.arange(B), np.arange(0, data.size + 1, B)
+    of_label = csr_array((data.ravel(), at.ravel(), start), (label.size, B * n_labels))
+    return of_label.T @ block.astype(np.float64, copy=False)
 
 
 def require_array(rows: Rows, refusal: str) -> Floats:
@@ -456,7 +441,7 @@ def take_rows(rows: Rows, index: Indices) -> Floats:
     """Return some rows as an array, given by their numbers, in ascending order for a table."""
     if not isinstance(rows, Table):
         return rows[index]
-    found = map_reduce(_Take(index), rows)
+    found = map_reduce(partial(_take, index), rows)
     return np.concatenate(found) if found else np.empty((0, rows.shape[1]), rows.dtype)
 
 
@@ -521,11 +506,7 @@ def sample_sentence(what: str, n_rows: int, n_all: int) -> str:
     )
 
 
-@dataclass(frozen=True)
-class _Take:
-    index: Indices
-
-    def __call__(self, block: Block, rows: slice) -> list[Floats]:
-        first, end = np.searchsorted(self.index, [rows.start, rows.stop])
-        at = self.index[first:end] - rows.start
-        return [np.array(block[at])] if at.size else []
+def _take(index: Indices, block: Block, rows: slice) -> list[Floats]:
+    first, end = np.searchsorted(index, [rows.start, rows.stop])
+    at = index[first:end] - rows.start
+    return [np.array(block[at])] if at.size else []

@@ -14,7 +14,13 @@ from priorshift._typing import Labels
 from priorshift.border import common_classes, read_decisions, read_labels, some
 from priorshift.cli import _options as options
 from priorshift.cli._console import emit, show_table, tell
-from priorshift.cli._data import by_class, name_classes, open_file, without_missing
+from priorshift.cli._data import (
+    by_class,
+    name_classes,
+    open_file,
+    validation_labels,
+    without_missing,
+)
 from priorshift.cli._documents import document
 from priorshift.cli._errors import command
 from priorshift.cli._main import BAD_DATA
@@ -63,13 +69,15 @@ class Understood:
 
 @command("check validation.csv target.csv")
 @click.argument("files", nargs=-1, required=True, type=EXISTING, metavar="FILE...")
+@options.labels_options
 @options.column_options
 @options.json_option
 def check(files: tuple[Path, ...], as_json: bool, **named: Any) -> None:
     """Show how files are read, without estimating: rows, classes, columns, labels, first rows.
 
     Files that belong together, such as validation and target, are best checked together: their
-    classes must be the same. The first that has labels names them.
+    classes must be the same. The first that has labels names them; a file of --labels belongs to
+    the first.
     """
     found = _understand(files, options.Request(target=files[0], **named))
     found = [found[0], *(replace(one, differences=_differ(found[0], one)) for one in found[1:])]
@@ -91,10 +99,16 @@ def _understand(paths: Sequence[Path], request: options.Request) -> list[Underst
     """
     opened = [open_file(path, request) for path in paths]
     labels: list[Labels | None] = []
-    for file in opened:
+    origin: list[tuple[str | None, str]] = [
+        (file.label_column, f"{file.label_column!r} in {file.where}") for file in opened
+    ]
+    for at, file in enumerate(opened):
         raw = file.labels()
         if not file.is_table and not file.header:  # an npy is predictions here
             raw = None
+        if at == 0 and request.labels is not None:
+            raw, column, where = validation_labels(file, request)
+            origin[0] = column, where
         empty = raw is None or lacks(raw).any()
         labels.append(raw if raw is None or empty else read_labels(raw, None, file.where))
     validation = next((at for at, raw in enumerate(labels) if raw is not None), None)
@@ -102,11 +116,13 @@ def _understand(paths: Sequence[Path], request: options.Request) -> list[Underst
     known = None if known is None else known[~lacks(known)]
     if request.predicted_column is not None:  # those of validation name the classes
         at = validation or 0
-        first = _understand_file(opened[at], labels[at], request, is_target=False)
+        first = _understand_file(opened[at], labels[at], origin[at], request, is_target=False)
         names = None if first.problem else np.array(first.classes)
         return [
-            first if file is opened[at] else _understand_file(file, raw, request, classes=names)
-            for file, raw in zip(opened, labels, strict=True)
+            first
+            if file is opened[at]
+            else _understand_file(file, raw, told, request, classes=names)
+            for file, raw, told in zip(opened, labels, origin, strict=True)
         ]
     # where labels are not found, a column of them may stand among the classes, or hide them
     hidden = None
@@ -121,8 +137,8 @@ def _understand(paths: Sequence[Path], request: options.Request) -> list[Underst
             raise
         raise ValueError(say_no_labels(opened[hidden])) from None
     found = [
-        _understand_file(file, raw, request, known, columns, files, is_target=at != labelled)
-        for at, (file, raw) in enumerate(zip(files, labels, strict=True))
+        _understand_file(file, raw, told, request, known, columns, files, is_target=at != labelled)
+        for at, (file, raw, told) in enumerate(zip(files, labels, origin, strict=True))
     ]
     if hidden is None or (len(found) == 1 and not found[hidden].problem):
         return found
@@ -154,6 +170,7 @@ def _differ(first: Understood, other: Understood) -> list[str]:
 def _understand_file(
     file: PredictionFile,
     raw: Labels | None,
+    origin: tuple[str | None, str],
     request: options.Request,
     known: Labels | None = None,
     columns: Columns = None,
@@ -162,8 +179,12 @@ def _understand_file(
     is_target: bool = True,
     classes: Labels | None = None,
 ) -> Understood:
-    """Say how a file is read; `known` are labels, `classes` of decisions those of validation."""
-    column, where = request.predicted_column, f"{file.label_column!r} in {file.where}"
+    """Say how a file is read.
+
+    `origin` is the column of its labels, in words too, `known` are labels, and `classes` those of
+    decisions on validation.
+    """
+    column, (label_column, where) = request.predicted_column, origin
     n_rows, problem, remarks = None, None, list(file.stored.remarks)
     text, decided = np.array([]), np.array([])
     try:
@@ -178,7 +199,8 @@ def _understand_file(
             if request.drop_missing:
                 missing = lacks_numbers(file, columns)
                 file = without_missing(file, missing, None if is_target else raw)
-                raw = file.labels()
+                if raw is not None and file.kept is not None:
+                    raw = raw[file.kept]
             classes = name_classes(columns, file, known)
             n_rows = read_rows(file, columns, files).shape[0]
     except ValueError as error:
@@ -199,7 +221,7 @@ def _understand_file(
     stored = [column] if column is not None else file.stored_names(columns) or classes.tolist()
     if raw is None:
         text = np.array([])
-        hint = "" if is_target else label_hint(file)
+        hint = "" if is_target else label_hint(file, column)
         remarks.append(f"No labels: there is no {file.label_column!r}.{hint}")
     of_classes = dict(zip(classes.tolist()[-len(stored) :], stored, strict=False))
     shown = problem is None and column is None
@@ -208,7 +230,7 @@ def _understand_file(
             n_rows = file.n_rows()
             if n_rows is None and (first := file.vector(file.header[0])) is not None:
                 n_rows = int(first.size)
-    used = {*stored, *([] if raw is None else [file.label_column])}
+    used = {*stored, *([] if raw is None else [label_column])}
     if not file.is_table:
         used |= {"y_proba", "logits", "classes", "source_priors"}
     return Understood(
@@ -216,7 +238,7 @@ def _understand_file(
         n_rows=n_rows,
         classes=classes.tolist(),
         columns=of_classes if column is None else {},
-        label_column=None if raw is None else file.label_column,
+        label_column=None if raw is None else label_column,
         label_counts=_count(text, classes),
         ignored=[name or "(no name)" for name in file.header if name not in used],
         first_rows=file.head(SHOWN_ROWS, columns).round(6).tolist() if shown else [],

@@ -366,7 +366,7 @@ def open_data(request: Request) -> Iterator[Data]:
         validation = opened[0] if request.validation is not None else None
         raw, where = None, ""
         if validation is not None:
-            raw, where = _validation_labels(validation, request)
+            raw, _, where = validation_labels(validation, request)
         if request.predicted_column is not None:
             data = _read_decisions(request, opened, raw, where)
         else:
@@ -638,8 +638,8 @@ def name_classes(columns: Columns, file: PredictionFile, labels: NDArray[Any] | 
 # Labels and groups
 
 
-def _validation_labels(validation: PredictionFile, request: Request) -> tuple[Any, str]:
-    """Read the labels of validation, and say where they are from."""
+def validation_labels(validation: PredictionFile, request: Request) -> tuple[Any, str | None, str]:
+    """Read the labels of validation, and say in which column and where they are."""
     file = validation if request.labels is None else open_file(request.labels, request)
     label, raw = file.label_column, None
     if request.labels is None:
@@ -648,12 +648,12 @@ def _validation_labels(validation: PredictionFile, request: Request) -> tuple[An
         known = label if not file.header or label in file.header else None
         label, raw = read_joined(_key_columns(validation), _key_columns(file), request.key, known)
     if raw is None:
-        raise ValueError(say_no_labels(file))
+        raise ValueError(say_no_labels(file, request.predicted_column))
     where = f"{label!r} in {file.where}"
     if not request.drop_missing:
         require_labels(raw, validation if request.labels else file, where)
         raw = read_labels(raw, None, where)
-    return raw, where
+    return raw, label, where
 
 
 def _key_columns(file: PredictionFile) -> TableColumns:

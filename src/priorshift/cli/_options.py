@@ -167,6 +167,18 @@ def add(*options: Decorator) -> Decorator:
     return to
 
 
+labels_options: Decorator = add(
+    click.option(
+        "--labels", type=INPUT, help="Labels of validation, if they are in a file of their own."
+    ),
+    click.option(
+        "--key",
+        metavar="NAME",
+        help="Column that tells which row of --labels belongs to which of --validation "
+        "[default: the one that both have; if there is none, row by row].",
+    ),
+)
+
 column_options: Decorator = add(
     click.option("--logits", is_flag=True, help="Predictions are logits, not probabilities."),
     click.option(
@@ -230,15 +242,7 @@ def data_options(validation: str, *, folder: bool = False) -> Decorator:
             type=click.Path(exists=True, dir_okay=folder, allow_dash=True, path_type=Path),
             help=target if folder else "Unlabelled predictions.",
         ),
-        click.option(
-            "--labels", type=INPUT, help="Labels of validation, if they are in a file of their own."
-        ),
-        click.option(
-            "--key",
-            metavar="NAME",
-            help="Column that tells which row of --labels belongs to which of --validation "
-            "[default: the one that both have; if there is none, row by row].",
-        ),
+        labels_options,
         column_options,
         click.option(
             "--source-priors",

@@ -9,7 +9,7 @@ import click
 import numpy as np
 from scipy.stats import binom
 
-from priorshift._typing import Indices, Labels
+from priorshift._typing import Indices, Labels, Mask
 from priorshift.border import as_text, encode_labels, some
 from priorshift.cli._console import emit, note, say, show_table
 from priorshift.cli._data import CONFIDENCE_LEVEL, open_data
@@ -36,7 +36,7 @@ SIZE = click.IntRange(1)
 
 
 class Rate(click.ParamType):  # type: ignore[type-arg]
-    """A share such as 0.9, or the two counts that it was measured by, such as 130/157."""
+    """A share such as 0.9 or 90%, or the two counts that it was measured by, such as 130/157."""
 
     name = "rate"
 
@@ -46,7 +46,10 @@ class Rate(click.ParamType):  # type: ignore[type-arg]
         """Return the share, and what it was measured on if that is known."""
         counts, rate = re.fullmatch(r"(\d+)/(\d+)", value), -1.0
         with suppress(ValueError, ZeroDivisionError):
-            rate = int(counts[1]) / int(counts[2]) if counts else float(value)
+            if counts:
+                rate = int(counts[1]) / int(counts[2])
+            else:
+                rate = float(value.removesuffix("%")) / (100 if value.endswith("%") else 1)
         if not 0 <= rate <= 1:
             said = f"{value!r} is neither a share from 0 to 1 nor two counts such as 130/157."
             self.fail(said, param, ctx)
@@ -188,6 +191,9 @@ SCORE = "score interval, with the errors of the rates"
 UNLIKELY = 0.05
 """Chance below which results do not fit the error rates."""
 
+TOTALS = ("total", "totals", "all", "sum", "overall", "")
+"""How a row of sums is called, in small letters."""
+
 COLUMNS = ("group", "n", "positives", "prevalence", "low", "high", "weight")
 """Of a table of groups."""
 
@@ -217,6 +223,8 @@ def _results(
                 f"{where} has group {some(unique[times > 1].tolist())} more than once; add their "
                 "counts up, or name another --group-column."
             )
+        rows = _without_total(names, tested, found)
+        names, tested, found = names[rows], tested[rows], found[rows]
     wrong = np.flatnonzero((found > tested) | (tested < 1))
     if wrong.size:
         at, refusal = int(wrong[0]), click.UsageError if file is None else ValueError
@@ -225,6 +233,15 @@ def _results(
             "results; n counts all results, the negative ones too, and is at least 1."
         )
     return column, names, np.column_stack([tested - found, found])
+
+
+def _without_total(names: Labels, tested: Indices, found: Indices) -> Mask:
+    """Tell which rows are groups: not one called total whose counts are those of the others."""
+    called = np.isin(np.char.lower(names), TOTALS)
+    sums = (2 * tested == tested.sum()) & (2 * found == found.sum())
+    for name in names[called & sums]:
+        note(f"Left out row {printable(str(name))!r}: its counts are the sum of the others.")
+    return ~(called & sums)
 
 
 def _column(table: PredictionFile, name: str, option: str) -> Any:

@@ -206,12 +206,12 @@ def match_labels(
     )
 
 
-def say_no_labels(file: PredictionFile) -> str:
+def say_no_labels(file: PredictionFile, decided: str | None = None) -> str:
     """Say that a validation file has no labels, and where they may be."""
     keys = f" (it has {some(file.header)})" if file.header and not file.is_table else ""
     return (
         f"{file.where} has no labels (column or key {file.label_column!r}){keys}; name them with "
-        f"--label-column, or a file of them with --labels.{label_hint(file)}"
+        f"--label-column, or a file of them with --labels.{label_hint(file, decided)}"
     )
 
 
@@ -219,24 +219,33 @@ FEW_VALUES = 20
 """Different values that a column of labels may have in the first rows."""
 
 
-def label_hint(file: PredictionFile) -> str:
-    """Suggest a column of labels: spelt alike, called as labels often are, or full of classes.
+def label_hint(file: PredictionFile, decided: str | None = None) -> str:
+    """Suggest a column of labels: one that is full of classes, above all.
 
-    Else the only column of few different values.
+    Where none is, one that is called as labels often are, or spelt alike; else the only one of few
+    different values. `decided` is the column of the decisions, if these name the classes.
     """
     lower = {name.lower(): name for name in reversed(file.header)}
-    found = get_close_matches(str(file.label_column), file.header, 1)
-    found += [lower[name] for name in LABEL_NAMES if name in lower]
-    numeric, few = list(file.names or ()), []
-    for name in file.header if file.is_table else ():
-        cells = file.vector(name) if name else None
-        classes = () if cells is None else names_of(cells[:HEAD_ROWS])
-        few += [name] if 1 < len(classes) <= FEW_VALUES else []
+    by_name = [lower[name] for name in LABEL_NAMES if name in lower]
+    by_name += get_close_matches(str(file.label_column), file.header, 1, cutoff=0.8)
+    no_label = {file.label_column, decided}
+    by_name = [name for name in by_name if name not in no_label]
+    numeric, cells = list(file.names or ()), {}
+    for name in filter(None, file.header if file.is_table else ()):
+        if (column := file.vector(name)) is not None:
+            cells[name] = names_of(column[:HEAD_ROWS])
+    most = FEW_VALUES if len(numeric) < 2 else min(FEW_VALUES, len(numeric))
+    few = [n for n, found in cells.items() if 1 < len(found) <= most and n not in no_label]
+    alike = []
+    for name, values in cells.items():
         with suppress(ValueError):
-            matched = name not in numeric and match_columns(numeric, classes)
-            if len(classes) > 1 and matched:
-                found.append(name)
-    found = [name for name in found if name != file.label_column] or few * (len(few) == 1)
+            matched = name not in numeric and bool(match_columns(numeric, values))
+            if decided is not None:
+                matched = not set(cells.get(decided, ())).isdisjoint(values)
+            if len(values) > 1 and matched and name not in no_label:
+                alike.append(name)
+    best = [name for name in by_name if name in alike]
+    found = best or alike or by_name or few * (len(few) == 1)
     return f" Did you mean --label-column {found[0]}?" if found else ""
 
 

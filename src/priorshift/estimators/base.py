@@ -232,7 +232,6 @@ class PriorEstimator(BaseEstimator):
         source_label_priors: Any = None,
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-        positive_class: Any = None,
     ) -> Self:
         """Learn from a labelled validation set how the classifier errs.
 
@@ -262,8 +261,6 @@ class PriorEstimator(BaseEstimator):
             Class names in the order of the columns; by default a frame's header, else the labels.
         sample_weight : array-like of shape (n_samples,), optional
             Weight of each validation sample.
-        positive_class : object, optional
-            Whose probability a 1-D `y_proba` is.
         """
         evidence = read_evidence(
             self,
@@ -274,7 +271,6 @@ class PriorEstimator(BaseEstimator):
             confusion=confusion,
             classes=classes,
             sample_weight=sample_weight,
-            positive_class=positive_class,
         )
         rows = evidence.rows
         # rows that are read in blocks are not kept

@@ -5,6 +5,7 @@ counted among the classes that validation saw; some of its rows may have labels.
 """
 
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -262,7 +263,7 @@ class SeenTarget:
         """Number of rows of classes that were seen."""
         if self.weight is None:
             return self.y_proba.shape[0]
-        return float(map_reduce(_WeightSum(self.weight), self.y_proba))
+        return float(map_reduce(partial(_sum_weight, self.weight), self.y_proba))
 
     @property
     def empty(self) -> bool:
@@ -335,12 +336,8 @@ class TargetLabels(NamedTuple):
         return cls(rows, y, check_sample_weight(given[rows], rows.size) if rows.size else None)
 
 
-@dataclass(frozen=True)
-class _WeightSum:
-    weight: SeenChance
-
-    def __call__(self, block: Block, rows: slice) -> float:  # noqa: ARG002
-        return float(self.weight(block).sum())
+def _sum_weight(weight: SeenChance, block: Block, _: slice) -> float:
+    return float(weight(block).sum())
 
 
 def _complete(seen_priors: Vector, seen: Mask, unseen_priors: Vector) -> Vector:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from priorshift._typing import Labels
+from priorshift._typing import Indices
 from priorshift.border import (
     DENSE_CLASSES,
     DenseBlocks,
@@ -21,14 +21,12 @@ from priorshift.border import (
     check_proba,
     check_sample_weight,
     check_source_mass,
-    column_of,
-    encode_labels,
     in_class_order,
     is_named,
     is_sparse,
     ordered,
     read_decisions,
-    read_labels,
+    read_labelled,
     settle_classes,
     warn_if_adapted,
     warn_of_missing_names,
@@ -55,7 +53,6 @@ def read_evidence(
     confusion: Any = None,
     classes: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
-    positive_class: Any = None,
 ) -> Evidence:
     """Check what validation is given as; count it."""
     check_choice(method.decision, ("hard", "soft", None), "decision")
@@ -89,61 +86,42 @@ def read_evidence(
                 f"{type(method).__name__} needs validation labels: fit(y_pred=..., y=...)."
             )
         if y_pred is None:
-            read = read_labels(y, y_proba.shape[0])
-            names, decided = settle_classes(y_proba, read, classes), y_proba.decided
-            labels = encode_labels(read, names)
+            names, _, truth = read_labelled(y_proba, y, classes, tables=True)
+            decided = y_proba.decided
         else:
             names, decided, found = read_decisions(y_pred, y, classes)
             assert found is not None
-            labels = found
+            truth = found
         require_room(method, names.size)
-        weight = check_sample_weight(sample_weight, labels.size)
-        counted = Confusion.from_decisions(decided, labels, names.size, weight)
+        weight = check_sample_weight(sample_weight, truth.size)
+        counted = Confusion.from_decisions(decided, truth, names.size, weight)
         counts = ValidationCounts.of_decisions(counted)
         return Evidence(names, given.checked(names), counts)
     if y_proba is None:
         names = method._classes_without_rows(given.source_priors, classes)
         return Evidence(names, given.checked(names), None)
-    names, rows = _labelled_rows(method, given, y_proba, y, classes, sample_weight, positive_class)
-    counts = ValidationCounts.of(rows, decision=method.decision, needs_soft=given.needs_soft)
-    return Evidence(names, given.checked(names), counts, rows, is_named(y_proba))
-
-
-def _labelled_rows(
-    method: "PriorEstimator",
-    given: Given,
-    y_proba: Any,
-    y: Any,
-    classes: ArrayLike | None,
-    sample_weight: ArrayLike | None,
-    positive_class: Any,
-) -> tuple[Labels, Validation]:
-    """Check probabilities and labels of validation; return its classes and its clean rows."""
-    if y is None and method.decision is not None:
+    labels: Indices | None = None
+    if y is not None:
+        names, predictions, labels = read_labelled(y_proba, y, classes, tables=True)
+    elif method.decision is not None:
         raise ValueError(f"{type(method).__name__} needs validation labels: fit(y_proba, y).")
-    if y is None and given.needs_soft:
+    elif given.needs_soft:
         raise ValueError(
             f"{argument('source_label_priors')} without {argument('source_priors')} need "
             "validation labels y: the mean prediction of each class is weighted by them."
         )
-    y_proba, y = column_of(y_proba, y)
-    labels = None if y is None else read_labels(y)
-    predictions = check_proba(y_proba, tables=True, classes=classes, labels=labels)
-    n_samples = predictions.values.shape[0]
-    if labels is not None:
-        labels = read_labels(labels, n_samples)
-    names = settle_classes(predictions, labels, classes, positive_class)
-    predictions = ordered(predictions, names)
+    else:
+        predictions = check_proba(y_proba, tables=True, classes=classes)
+        names = settle_classes(predictions, classes=classes)
+        predictions = ordered(predictions, names)
     values = _as_taken(method, predictions.values, kept=method._keeps_rows)
     if method._keeps_rows:
         values = whole(values)
-    rows = Validation(
-        values,
-        None if labels is None else encode_labels(labels, names),
-        check_sample_weight(sample_weight, n_samples),
-        predictions if values is predictions.values else None,
-    )
-    return names, rows
+    weight = check_sample_weight(sample_weight, predictions.shape[0])
+    checked = predictions if values is predictions.values else None
+    rows = Validation(values, labels, weight, checked)
+    counts = ValidationCounts.of(rows, decision=method.decision, needs_soft=given.needs_soft)
+    return Evidence(names, given.checked(names), counts, rows, is_named(predictions))
 
 
 def read_target(method: "PriorEstimator", y_proba: Any) -> Any:

@@ -5,6 +5,7 @@ their marginal likelihood. ELSA weights the rows of validation and target by wha
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -390,9 +391,8 @@ class _Equations:
         They sum to 0 on both sides, so adding p . w = 1 to each makes them determine w, whatever
         the order of classes. Weights are scaled to 1 on average in the target.
         """
-        summed, total = map_reduce(
-            _TargetMoments(noise, self.target.weight, self.target.seen), self.target.y_proba
-        )
+        kernel = partial(_target_moments, noise, self.target.weight, self.target.seen)
+        summed, total = map_reduce(kernel, self.target.y_proba)
         scale = total / self.target.size
         of_source = self.source_weight / scale
         if noise is not None:
@@ -446,20 +446,15 @@ def _is_infeasible(raw: Vector) -> bool:
     return bool(np.minimum(raw, 0).sum() < -INFEASIBLE)
 
 
-@dataclass(frozen=True)
-class _TargetMoments:
+def _target_moments(
+    noise: Vector | None, chance: SeenChance | None, seen: Mask, block: Block, _: slice
+) -> tuple[Vector, float]:
     """Return the sum of a block's rows, each weighted by 1 / (f . noise), and of the weights."""
-
-    noise: Vector | None
-    weight: SeenChance | None
-    seen: Mask
-
-    def __call__(self, block: Block, rows: slice) -> tuple[Vector, float]:  # noqa: ARG002
-        weight = np.ones(block.shape[0]) if self.weight is None else self.weight(block)
-        block = _among(block, self.seen)
-        if self.noise is not None:
-            weight = weight / times(block, self.noise)
-        return weight @ block.astype(np.float64, copy=False), float(weight.sum())
+    weight = np.ones(block.shape[0]) if chance is None else chance(block)
+    block = _among(block, seen)
+    if noise is not None:
+        weight = weight / times(block, noise)
+    return weight @ block.astype(np.float64, copy=False), float(weight.sum())
 
 
 def _among(y_proba: Floats, seen: Mask) -> Floats:

@@ -12,7 +12,8 @@ readings of one target start alike, and prior shift goes on to the end of the ro
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -144,7 +145,7 @@ class CalibratedMean(PriorEstimator):
 
     def _estimate(self, y_proba: Rows) -> PriorEstimate:
         average = self._calibration.average
-        total = map_reduce(_Total(average), y_proba, exact=True)
+        total = map_reduce(partial(_sum_calibrated, average), y_proba, exact=True)
         priors = total / total.sum()
         found = self._result(priors, Solution(priors, "direct"), y_proba.shape[0])
         return replace(
@@ -178,11 +179,5 @@ class CalibratedMean(PriorEstimator):
         )
 
 
-@dataclass(frozen=True)
-class _Total:
-    """Sum calibrated probabilities of some rows."""
-
-    calibration: CalibrationAverage
-
-    def __call__(self, block: Block, rows: slice) -> Vector:  # noqa: ARG002
-        return np.asarray(self.calibration.apply(block).sum(axis=0, dtype=np.float64))
+def _sum_calibrated(calibration: CalibrationAverage, block: Block, _: slice) -> Vector:
+    return np.asarray(calibration.apply(block).sum(axis=0, dtype=np.float64))

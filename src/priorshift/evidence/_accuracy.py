@@ -213,35 +213,25 @@ def resample(
     else:
         noise -= (weights - 1) * (priors / size)[y] @ y_proba
         moves[:, seen] = _answer(C, priors[seen], noise, M)
-    drawn = _moved(estimate, priors, moves)
-    rule, optimism = _Rule.of(estimate, y_proba), np.empty(N_RESAMPLES)
+    if estimate.standard_error is not None:  # moves have the size of its errors
+        spread = moves.std(axis=0)
+        stretch = np.divide(
+            estimate.standard_error, spread, out=np.ones_like(spread), where=spread > 0
+        )
+        moves *= stretch.clip(max=LARGEST_STRETCH)
+    drawn = np.maximum(priors + moves, 0)
+    drawn /= drawn.sum(axis=1, keepdims=True)
+    optimism, adapted = np.empty(N_RESAMPLES), y_proba
+    if estimate.calibrator is not None:
+        adapted = estimate.calibrator.apply(y_proba)
     for b, (p, weight) in enumerate(zip(drawn, weights, strict=True)):
-        right = (rule.decide(p) == y).astype(np.float64)
+        ratio = prior_ratio(p, estimate.source_priors) ** estimate.strength
+        decided = [(adapted[rows] * ratio).argmax(axis=1) for rows in row_blocks(*adapted.shape)]
+        right = (np.concatenate(decided) == y).astype(np.float64)
         seemingly = np.bincount(y, weight * right, K) / size
         really = np.bincount(y, right, K) / size
         optimism[b] = p @ seemingly - priors @ really
     return Resampled(drawn, float(optimism.mean()))
-
-
-@dataclass(frozen=True)
-class _Rule:
-    """Decisions on validation after adapting to some priors as the estimate would."""
-
-    y_proba: Floats
-    estimate: PriorEstimate
-
-    @classmethod
-    def of(cls, estimate: PriorEstimate, y_proba: Floats) -> "_Rule":
-        if estimate.calibrator is not None:
-            y_proba = estimate.calibrator.apply(y_proba)
-        return cls(y_proba, estimate)
-
-    def decide(self, priors: Vector) -> Indices:
-        ratio = prior_ratio(priors, self.estimate.source_priors) ** self.estimate.strength
-        decisions = np.empty(self.y_proba.shape[0], np.intp)
-        for rows in row_blocks(*self.y_proba.shape):
-            decisions[rows] = (self.y_proba[rows] * ratio).argmax(axis=1)
-        return decisions
 
 
 def _answer(C: Vector, priors: Vector, noise: Vector, n_target: int) -> Vector:
@@ -255,14 +245,3 @@ def _answer(C: Vector, priors: Vector, noise: Vector, n_target: int) -> Vector:
     moves *= p[:, None]
     moves, ones = moves[:, :-1], moves[:, -1]
     return np.asarray((moves - np.outer(ones, moves.sum(axis=0) / ones.sum())).T)
-
-
-def _moved(estimate: PriorEstimate, priors: Vector, moves: Vector) -> Vector:
-    """Return the estimate with moves of the size of its standard errors, on the simplex."""
-    if estimate.standard_error is not None:
-        size = moves.std(axis=0)
-        moves = moves * np.divide(
-            estimate.standard_error, size, out=np.ones_like(size), where=size > 0
-        ).clip(max=LARGEST_STRETCH)
-    moved = np.maximum(priors + moves, 0)
-    return np.asarray(moved / moved.sum(axis=1, keepdims=True))

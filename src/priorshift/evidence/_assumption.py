@@ -121,10 +121,8 @@ def check_assumption(
     alpha = check_level(alpha)
     n_resamples = check_resamples(n_resamples, alpha)
     if y_pred_val is not None or y_pred_target is not None:
-        require_decisions(y_pred_val, y_pred_target, y_val, y_proba_val, y_proba_target)
-        classes, decided, _ = read_decisions(y_pred_val, y_val, classes)  # type: ignore[arg-type]
-        y_proba_val = Predictions.from_decisions(decided, classes.size)
-        y_proba_target = as_decisions(y_pred_target, classes)
+        decided = (y_pred_val, y_val, y_pred_target, classes)
+        classes, y_proba_val, y_proba_target = as_rows(*decided, y_proba_val, y_proba_target)
     given = read_samples(y_proba_val, y_val, y_proba_target, classes)  # type: ignore[arg-type]
     samples, notes = at_one_precision(given)
     return assumption_of(samples, alpha, n_resamples, as_generator(random_state), notes)
@@ -138,10 +136,18 @@ def assumption_of(
     notes: tuple[str, ...] = (),
 ) -> AssumptionTest:
     """Run the test on clean samples of one precision."""
-    part, *repeated = without_repeats(_at_most(samples, rng))
-    found = _Comparison.of(part) if _enough(part) else None
+    part, most = samples, MOST_ENTRIES // (2 * samples.classes.size + 4)
+    most = max(1000, min(MOST_ROWS, most))
+    if max(samples.n_val, samples.n_target) > most:  # a random part of what is too large
+        sizes = samples.n_val, samples.n_target
+        part = samples.rows(*(np.sort(rng.permutation(size)[:most]) for size in sizes))
+    part, *repeated = without_repeats(part)
+    enough = part.n_target >= 2 and part.n_val >= 2 and int(part.class_counts.max()) >= 2
+    found = _Comparison.of(part) if enough else None
     answer: tuple[float, float, int, float | None] | None = None
-    if found is not None and _are_decisions(samples):
+    sides = samples.y_proba_val, samples.y_proba_target
+    certain = all((side.max(axis=1) == 1).all() for side in sides)  # decisions, no probabilities
+    if found is not None and certain:
         answer = _compare_decisions(found, alpha, n_resamples, rng)
     elif found is not None and found.features.compared.size and found.worth >= LEAST_WORTH:
         answer = _compare(found, alpha, n_resamples, rng)
@@ -165,37 +171,19 @@ def assumption_of(
     )
 
 
-def require_decisions(
-    y_pred_val: Any, y_pred_target: Any, y_val: Any, y_proba_val: Any, y_proba_target: Any
-) -> None:
-    """Refuse decisions of one part only, or with probabilities beside them."""
-    if y_proba_val is not None or y_proba_target is not None:
+def as_rows(
+    y_pred_val: Any, y_val: Any, y_pred_target: Any, classes: Any, *y_proba: Any
+) -> tuple[Any, Any, Any]:
+    """Return the classes, and decisions of both sides as rows that go where predictions go."""
+    if any(one is not None for one in y_proba):
         raise ValueError("y_proba and y_pred are two ways to give the same; pass one of them.")
     if y_pred_val is None or y_pred_target is None or y_val is None:
         raise ValueError(
             "an assessment of decisions needs y_pred_val, y_val and y_pred_target; one is missing."
         )
-
-
-def _are_decisions(samples: Samples) -> bool:
-    """Tell whether every row of both sides is certain of one class."""
-    sides = (samples.y_proba_val, samples.y_proba_target)
-    return all(bool((side.max(axis=1) == 1).all()) for side in sides)
-
-
-def _at_most(samples: Samples, rng: np.random.Generator) -> Samples:
-    """Return the samples, or a random part of sides that are too large."""
-    most = max(1000, min(MOST_ROWS, MOST_ENTRIES // (2 * samples.classes.size + 4)))
-    if max(samples.n_val, samples.n_target) <= most:
-        return samples
-    val, target = (
-        np.sort(rng.permutation(size)[:most]) for size in (samples.n_val, samples.n_target)
-    )
-    return samples.rows(val, target)
-
-
-def _enough(samples: Samples) -> bool:
-    return samples.n_target >= 2 and samples.n_val >= 2 and int(samples.class_counts.max()) >= 2
+    classes, decided, _ = read_decisions(y_pred_val, y_val, classes)
+    rows = Predictions.from_decisions(decided, classes.size)
+    return classes, rows, as_decisions(y_pred_target, classes)
 
 
 @dataclass(frozen=True)

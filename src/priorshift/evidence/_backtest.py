@@ -26,15 +26,9 @@ from priorshift.border import (
     Predictions,
     as_array,
     as_generator,
-    check_proba,
-    column_of,
-    encode_labels,
-    read_labels,
-    settle_classes,
+    is_missing,
+    read_labelled,
     some,
-)
-from priorshift.border import (
-    ordered as in_order,
 )
 from priorshift.estimators import PriorEstimator, as_estimator
 from priorshift.evidence._actions import act_on_target, fit_mean
@@ -289,41 +283,32 @@ def backtest(
     >>> past.verdict
     'adapt'
     """
-    y_proba, y = column_of(y_proba, y)
-    labels = read_labels(y, None, "y")
-    predictions = check_proba(y_proba, classes=classes, labels=labels)
-    labels = read_labels(labels, predictions.values.shape[0], "y")
-    names = settle_classes(predictions, labels, classes)
-    rows = in_order(predictions, names).values
-    encoded, group_names, in_time = read_groups(groups, rows.shape[0], ordered)
+    names, rows, labels = read_labelled(y_proba, y, classes)
     return replay(
         rows,
-        encode_labels(labels, names, "y"),
-        encoded,
-        group_names,
+        labels,
+        read_groups(groups, labels.size, ordered),
         names,
-        in_time,
         method,
         Goal.of(costs, goal, names),
         random_state,
-        {"source_priors": source_priors},
+        source_priors=source_priors,
     )
 
 
 def replay(
-    rows: Any,
+    rows: Predictions,
     y: Indices,
-    groups: Indices,
-    group_names: list[str],
+    grouped: tuple[Indices, list[str], bool],
     classes: Labels,
-    in_time: bool,
     method: str | PriorEstimator,
     goal: Goal,
     random_state: Any,
-    given: dict[str, Any],
+    **given: Any,
 ) -> Backtest:
-    """Take each group for a target; all inputs are checked, labels and groups are numbers."""
-    groups, group_names = _pool(groups, group_names)
+    """Take each group, as `read_groups` returns them, for a target; labels are numbers."""
+    groups, group_names = _pool(*grouped[:2])
+    in_time, values = grouped[2], rows.values
     if len(group_names) < 2:
         raise ValueError(
             f"groups must make at least two of {FEWEST_ROWS} rows; all {y.size} rows make one. Add "
@@ -337,13 +322,13 @@ def replay(
         if others.size > MOST_ROWS:
             others = np.sort(rng.choice(others, MOST_ROWS, replace=False))
         estimator = as_estimator(method)
-        past, target = Predictions.from_checked(rows[others]), Predictions.from_checked(rows[here])
+        past, target = (Predictions.from_checked(values[part]) for part in (others, here))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what is odd about a part is not news about the whole
             fitted = estimator.fit(past, classes[y[others]], classes=classes, **given)
             estimate = fitted.estimate(target)
             mean = fit_mean(fitted, past, classes[y[others]], **given).estimate(target)
-            actions = act_on_target(estimate, mean, rows[here])
+            actions = act_on_target(estimate, mean, target.values)
         aim = goal.at(estimate.priors)
         strata = Strata(rows_that_differ(aim, actions), np.arange(here.size), y[here])
         readings = np.array([estimate.priors, mean.priors, mean.source_priors])
@@ -366,15 +351,18 @@ def read_groups(
     values = as_array(groups, name)
     if values.ndim != 1 or values.shape[0] != n:
         raise ValueError(f"{name} must have one entry per row, {n}; got shape {values.shape}.")
-    absent = _absent(values)
+    absent = values != values  # NaN and NaT
+    if values.dtype == object:
+        absent = np.array([is_missing(value) for value in values.tolist()], bool)
     if absent.any():
         raise ValueError(
             f"{name} must name the group of every row; {int(absent.sum())} are missing, the first "
             f"in row {int(absent.argmax())}."
         )
     if values.dtype == object:
+        numbers = all(isinstance(value, int | float | np.number) for value in values.tolist())
         try:
-            values = values.astype(np.float64 if _all_numbers(values) else str)
+            values = values.astype(np.float64 if numbers else str)
         except ValueError:
             raise ValueError(f"{name} must hold one name, number or date per row.") from None
     names, encoded = np.unique(values, return_inverse=True)
@@ -385,20 +373,6 @@ def read_groups(
         raise ValueError(f"{name} must be at least two; got {some(names.tolist())} alone.")
     shown = [f"{name:g}" if values.dtype.kind == "f" else str(name) for name in names]
     return encoded.astype(np.intp), shown, in_time if ordered is None else bool(ordered)
-
-
-def _absent(values: Any) -> Any:
-    if values.dtype.kind == "f":
-        return np.isnan(values)
-    if values.dtype.kind in "Mm":
-        return np.isnat(values)
-    if values.dtype == object:
-        return np.array([value is None or value != value for value in values.tolist()])
-    return np.zeros(values.shape, bool)
-
-
-def _all_numbers(values: Any) -> bool:
-    return all(isinstance(value, int | float | np.number) for value in values.tolist())
 
 
 def _pool(groups: Indices, names: list[str]) -> tuple[Indices, list[str]]:

@@ -7,22 +7,21 @@ Delta is not significantly above 0, given how many samples of both there are.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from html import escape
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from priorshift._results import refuse_nan
-from priorshift._typing import Floats, Indices, Mask, Vector
+from priorshift._typing import Floats, Indices, Vector
 from priorshift.border import Predictions, check_level, check_priors, some
 from priorshift.counts import Confusion
 from priorshift.estimators import PriorEstimate, get_estimator
 from priorshift.evidence._accuracy import Expected, expected_score, resample
+from priorshift.evidence._results import Finding
 from priorshift.evidence._samples import read_samples
 from priorshift.solvers import singular_range
-from priorshift.text import html_paragraphs, html_table, points, text_table
+from priorshift.text import points
 
 FEW_ROWS = 30
 """Effective validation rows below which an estimate rests on little."""
@@ -36,7 +35,7 @@ LEAST_GAP = 0.01
 
 
 @dataclass(frozen=True, repr=False)
-class Diagnostics:
+class Diagnostics(Finding):
     """How far an estimate can be trusted; frozen and picklable, without sample rows.
 
     Attributes
@@ -81,8 +80,7 @@ class Diagnostics:
     confidence_level: float
     priors_exact: bool
 
-    def __post_init__(self) -> None:
-        refuse_nan(self)
+    also = ("words",)
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -109,16 +107,6 @@ class Diagnostics:
             said.append(f"Not in validation, and left out: {some(self.unseen_classes)}.")
         return tuple(said)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain Python values, ready for JSON."""
-        named = asdict(self)
-        named["confusable"] = [list(pair) for pair in self.confusable]
-        named["unseen_classes"] = list(self.unseen_classes)
-        if not np.isfinite(self.condition_number):
-            named["condition_number"] = None  # JSON has no infinity
-        named["words"] = list(self.words)
-        return named
-
     def _rows(self) -> list[tuple[str, str]]:
         gain = self.accuracy_gain
         span = f"{points(gain.low)} to {points(gain.high)}"
@@ -132,14 +120,8 @@ class Diagnostics:
             ("confusable pairs", str(len(self.confusable))),
         ]
 
-    def __repr__(self) -> str:
-        """Show the numbers, then the sentences."""
-        lines = (f"  {line}" for line in text_table(self._rows()))
-        return "\n".join([f"Diagnostics of {self.method}", *lines, *self.words])
-
-    def _repr_html_(self) -> str:
-        table, said = html_table(self._rows()), html_paragraphs(self.words)
-        return f"<div><strong>Diagnostics</strong> of {escape(self.method)}{table}{said}</div>"
+    def _words(self) -> tuple[str, ...]:
+        return (f"The estimate is by {self.method}.", *self.words)
 
 
 def confusable_pairs(
@@ -156,27 +138,21 @@ def confusable_pairs(
     """
     first = first or Confusion.from_arrays(y_proba, y, decision="soft")
     C = first.conditional
-    second = _means(y_proba.astype(np.float64) ** 2, y)
-    own = y_proba[np.arange(y.size), y].astype(np.float64)
-    crossed = _means(y_proba, y, own)  # E[f_j f_k | k]
-    own_mean, own_square = np.diagonal(C), np.diagonal(second)
     n = first.class_weights
+
+    def means(values: Floats, weight: Vector | None = None) -> Vector:
+        sums = Confusion.from_arrays(values, y, decision="soft", sample_weight=weight).counts
+        return sums / np.maximum(n, 1)
+
+    second = means(y_proba.astype(np.float64) ** 2)
+    crossed = means(y_proba, y_proba[np.arange(y.size), y].astype(np.float64))  # E[f_j f_k | k]
+    own_mean, own_square = np.diagonal(C), np.diagonal(second)
     # Var(f_k - f_j | k), entry [j, k]
     moment = own_square - 2 * crossed + second
     variance = np.maximum(moment - (own_mean - C) ** 2, 0.0)
     spread = variance / np.maximum(n - 1, 1)
     gap = (own_mean - C) + (own_mean - C).T
-    noise = np.sqrt(spread + spread.T)
-    return _ordered(gap, noise, first.seen)
-
-
-def _means(values: Floats, y: Indices, weight: Vector | None = None) -> Vector:
-    """Return the mean of weighted rows by class, as columns."""
-    sums = Confusion.from_arrays(values, y, decision="soft", sample_weight=weight).counts
-    return sums / np.maximum(np.bincount(y, minlength=values.shape[1]), 1)
-
-
-def _ordered(gap: Vector, noise: Vector, seen: Mask) -> list[tuple[int, int]]:
+    noise, seen = np.sqrt(spread + spread.T), first.seen
     close = (gap <= np.maximum(Z * noise, LEAST_GAP)) & seen & seen[:, None]
     a, b = np.nonzero(np.triu(close, 1))
     order = np.argsort(gap[a, b], kind="stable")

@@ -1,62 +1,59 @@
-"""ShiftTest and AssumptionTest: what the tests found, in numbers and in sentences."""
+"""What evidence is handed out as: numbers and sentences, in words, as a table, and for JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from html import escape
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from priorshift._results import FrozenArrays
 from priorshift._typing import Vector
-from priorshift.text import html_table, text_table
+from priorshift.text import html_paragraphs, html_table, plain, text_table
 from priorshift.words import Fact, fact, say
 
 
-class _Finding(FrozenArrays):
-    """What both tests share: a sentence, and plain values on demand."""
+class Finding(FrozenArrays):
+    """What findings share: words and rows of numbers, and plain values on demand.
 
-    @property
-    def sentence(self) -> str:
-        """The finding in words. What to do about it is for `assess` to say."""
-        raise NotImplementedError
+    What to do about a finding is for `assess` to say.
+    """
+
+    also: ClassVar[tuple[str, ...]] = ("rejected", "sentence")
+    """Properties that `to_dict` has beside the fields."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, ready for JSON; vectors become mappings from class."""
         named: dict[str, Any] = {}
-        for field in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, field.name)
-            if isinstance(value, _Finding):
+        for name in (*(field.name for field in fields(self)), *self.also):  # type: ignore[arg-type]
+            value = getattr(self, name)
+            if hasattr(value, "to_dict"):
                 value = value.to_dict()
-            elif field.name == "classes":
-                value = value.tolist()
-            elif isinstance(value, np.ndarray):
-                value = dict(zip(self.classes.tolist(), value.tolist(), strict=True))  # type: ignore[attr-defined]
-            elif isinstance(value, tuple):
-                value = list(value)
-            named[field.name] = value
-        named["rejected"] = self.rejected  # type: ignore[attr-defined]
-        named["sentence"] = self.sentence
+            elif isinstance(value, np.ndarray) and name != "classes":
+                value = dict(zip(self.classes.tolist(), value, strict=True))  # type: ignore[attr-defined]
+            named[name] = plain(value)
         return named
 
     def _rows(self) -> list[tuple[str, str]]:
         raise NotImplementedError
 
+    def _words(self) -> tuple[str, ...]:
+        return (self.sentence,)  # type: ignore[attr-defined]
+
     def __repr__(self) -> str:
-        """Show the sentence, then the numbers."""
+        """Show the words and the numbers."""
         lines = (f"  {line}" for line in text_table(self._rows()))
-        return "\n".join([f"{type(self).__name__}: {self.sentence}", *lines])
+        return "\n".join([f"{type(self).__name__}: {' '.join(self._words())}", *lines])
 
     def _repr_html_(self) -> str:
-        said, table = escape(self.sentence), html_table(self._rows())
-        return f"<div><strong>{type(self).__name__}</strong> {said}{table}</div>"
+        said, table = html_paragraphs(self._words()), html_table(self._rows())
+        return f"<div><strong>{type(self).__name__}</strong>{said}{table}</div>"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AssumptionTest(_Finding):
+class AssumptionTest(Finding):
     """Whether a change of priors alone explains the target; frozen and picklable.
 
     Attributes
@@ -154,7 +151,7 @@ class AssumptionTest(_Finding):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ShiftTest(_Finding):
+class ShiftTest(Finding):
     """Whether the target's priors differ from the source's; frozen and picklable.
 
     Attributes

@@ -15,14 +15,10 @@ from priorshift._typing import Floats, Indices, Labels, Mask, Vector
 from priorshift.border import (
     Predictions,
     check_proba,
-    column_of,
-    encode_labels,
     in_class_order,
     is_named,
-    ordered,
-    read_labels,
+    read_labelled,
     row_blocks,
-    settle_classes,
     warn_of_missing_names,
 )
 from priorshift.counts import Confusion, DecisionCounts
@@ -101,21 +97,14 @@ def read_samples(
     classes: ArrayLike | None = None,
 ) -> Samples:
     """Check predictions and labels; at least two target rows and two rows of some class."""
-    y_proba_val, y_val = column_of(y_proba_val, y_val, "y_val", "y_proba_val")
-    labels = read_labels(y_val, None, "y_val")
-    validation = check_proba(y_proba_val, "y_proba_val", classes=classes, labels=labels)
-    labels = read_labels(labels, validation.values.shape[0], "y_val")
-    names = settle_classes(validation, labels, classes)
+    names, validation, y = read_labelled(
+        y_proba_val, y_val, classes, name="y_proba_val", label_name="y_val"
+    )
     target = check_proba(y_proba_target, "y_proba_target", classes=names)
-    if is_named(y_proba_val):
+    if is_named(validation):
         warn_of_missing_names(y_proba_target, names, "y_proba_target")
     target = in_class_order(target, names, "y_proba_target")
-    samples = Samples(
-        names,
-        ordered(validation, names, "y_proba_val"),
-        encode_labels(labels, names, "y_val"),
-        target,
-    )
+    samples = Samples(names, validation, y, target)
     if samples.n_target < 2:
         raise ValueError(
             f"y_proba_target has {samples.n_target} rows, which show no spread; give at least 2."
@@ -129,7 +118,8 @@ def read_samples(
 
 def float_blocks(y_proba: Floats) -> Iterator[tuple[slice, Vector]]:
     """Yield blocks of rows, copied to float64."""
-    for rows in row_blocks(*y_proba.shape, 2**23):
+    n, K = y_proba.shape
+    for rows in row_blocks(n, K, 2**23):
         yield rows, y_proba[rows].astype(np.float64)
 
 

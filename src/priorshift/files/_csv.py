@@ -62,8 +62,8 @@ class CsvFile(Stored):
     @LockFree
     def numeric(self) -> tuple[str, ...]:
         """Columns of numbers."""
-        cells = zip(self.header, self._sample, strict=True)
-        return tuple(name for name, of_column in cells if self._are_numbers(of_column))
+        sample = zip(self.header, self._sample, strict=True)
+        return tuple(name for name, cells in sample if self._are_numbers(cells, percent=True))
 
     @LockFree
     def delimiter(self) -> str:
@@ -306,6 +306,11 @@ class CsvFile(Stored):
         n_rows = len({line for line, _ in found})
         more = f" ({len(found)} such cells in {n_rows} rows)" if len(found) > 1 else ""
         said = "; ".join(where for _, where in found[:SHOWN_CELLS])
+        if any(where.endswith("%'") for _, where in found):
+            return (
+                f"{self.where}: cells carry percent signs{more}: {said}; write shares from 0 to 1, "
+                "0.85 instead of 85%."
+            )
         return f"{self.where}: {said}, not a number{more}; repair them, or drop these rows."
 
     def place(self, row: int) -> str:
@@ -331,9 +336,11 @@ class CsvFile(Stored):
                 if number != was and number == number:
                     row[at] = repr(number).replace(".", mark)
 
-    def _are_numbers(self, cells: Sequence[str]) -> bool:
-        """Tell whether cells are numbers, some of them perhaps missing."""
+    def _are_numbers(self, cells: Sequence[str], *, percent: bool = False) -> bool:
+        """Tell whether cells are numbers, some perhaps missing, or all with a sign of percent."""
         filled = [cell for cell in cells if not _is_missing(cell)]
+        if percent and all(cell.rstrip().endswith("%") for cell in filled):
+            filled = [cell.rstrip()[:-1] for cell in filled]
         if self.decimal_comma:
             filled = list(map(_pointed, filled))
         return bool(filled) and all(map(_is_number, filled))

@@ -4,14 +4,14 @@
 without estimators.
 """
 
-from priorshift.intervals._bayesian import PosteriorDraws, credible_interval, posterior_draws
+from priorshift.intervals._bayesian import credible_interval, posterior_draws
 from priorshift.intervals._bootstrap import (
     bootstrap_draws,
     bootstrap_interval,
     poisson_weights,
     stratified_weights,
 )
-from priorshift.intervals._calibration_test import Miscalibration, refute_calibration
+from priorshift.intervals._calibration_test import refute_calibration
 from priorshift.intervals._counts import HardDecisions, pooled_columns
 from priorshift.intervals._interval import (
     INTERVAL_METHODS,

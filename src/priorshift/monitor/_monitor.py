@@ -150,13 +150,12 @@ class PriorMonitor(BaseEstimator):
         source_priors: Any = None,
         source_label_priors: Any = None,
         classes: ArrayLike | None = None,
-        positive_class: Any = None,
     ) -> Self:
         """Learn from a labelled validation set, ready for the first batch.
 
         Parameters
         ----------
-        y_proba, y, y_pred, source_priors, classes, positive_class
+        y_proba, y, y_pred, source_priors, classes
             As in the `fit` of every estimator; validation needs samples of every class. With
             decisions `y_pred`, the default estimator is CM-L.
         confusion : Confusion, optional
@@ -171,13 +170,7 @@ class PriorMonitor(BaseEstimator):
         default = SCML() if y_pred is None and confusion is None else CML()
         estimator = default if self.estimator is None else as_estimator(self.estimator)
         given = {"source_priors": source_priors, "source_label_priors": source_label_priors}
-        named = {"classes": classes, "positive_class": positive_class}
-        if confusion is not None and positive_class is not None:
-            raise ValueError("positive_class is for probabilities; leave it out with confusion=.")
-        if confusion is None:
-            estimator.fit(y_proba, y, y_pred=y_pred, **named, **given)
-        else:
-            estimator.fit(y_proba, y, y_pred=y_pred, confusion=confusion, classes=classes, **given)
+        estimator.fit(y_proba, y, y_pred=y_pred, confusion=confusion, classes=classes, **given)
         found = getattr(estimator, "confusion_", None)
         if found is not None and not found.seen.all():
             lacking = some(estimator.classes_[~found.seen].tolist())

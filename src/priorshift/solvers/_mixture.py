@@ -14,6 +14,7 @@ weight 0 are dropped, or when equal rows are merged and their weights added.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -115,7 +116,9 @@ class Mixture:
         excess = np.broadcast_to(np.asarray(alpha, np.float64) - 1, scale.shape)
         if not is_array(A):
             assert weights is None
-            impossible = float(map_reduce(_Impossible(scale), A)) if (scale == 0).any() else 0.0
+            impossible = (
+                float(map_reduce(partial(_impossible, scale), A)) if (scale == 0).any() else 0.0
+            )
             mass = A.shape[0] - impossible
         else:
             possible = multiply(A, scale) > NO_LIKELIHOOD
@@ -399,17 +402,12 @@ def factorise(H: Vector, diagonal: Vector) -> Solver:
     return lambda b: scale**2 * b  # rounding has destroyed all but the diagonal
 
 
-# Kernels are classes, not closures, so that a cluster's workers receive only what they need.
+# Kernels are no closures, so that a cluster's workers receive only what they need.
 
 
-@dataclass(frozen=True)
-class _Impossible:
+def _impossible(scale: Vector, block: Block, _: slice) -> int:
     """Count rows that are all 0 once scaled."""
-
-    scale: Vector
-
-    def __call__(self, block: Block, rows: slice) -> int:  # noqa: ARG002
-        return int(np.count_nonzero(times(block, self.scale) <= 0))
+    return int(np.count_nonzero(times(block, scale) <= 0))
 
 
 @dataclass(frozen=True)
