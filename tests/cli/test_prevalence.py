@@ -8,17 +8,17 @@ import pytest
 
 import priorshift as ps
 
-GIVEN = ["prevalence", "--positives", "120", "--n", "1000"]
-GIVEN += ["--sensitivity", "0.9", "--specificity", "0.95"]
-SIZES = ["--sensitivity-n", "100", "--specificity-n", "200"]
+RESULTS = ["prevalence", "--positives", "120", "--n", "1000"]
+GIVEN = [*RESULTS, "--sensitivity", "0.9", "--specificity", "0.95"]
+COUNTED = [*RESULTS, "--sensitivity", "90/100", "--specificity", "190/200"]
 SCHEMA = json.loads(
     resources("priorshift").joinpath("schemas/output-2.schema.json").read_text(encoding="utf-8")
 )
 
 
-@pytest.mark.parametrize("sizes", [[], SIZES])
-def test_numbers_are_those_of_the_library(ok, sizes):
-    found = json.loads(ok(*GIVEN, *sizes, "--json").stdout)
+@pytest.mark.parametrize("given", [GIVEN, COUNTED])
+def test_numbers_are_those_of_the_library(ok, given):
+    sizes, found = given is COUNTED, json.loads(ok(*given, "--json").stdout)
     jsonschema.Draft202012Validator(SCHEMA).validate(found)
     named = {"n_positive": 100, "n_negative": 200} if sizes else {}
     known = ps.Confusion.from_rates(sensitivity=0.9, specificity=0.95, **named)
@@ -31,7 +31,7 @@ def test_numbers_are_those_of_the_library(ok, sizes):
 
 
 def test_a_person_reads_one_line(ok):
-    done = ok(*GIVEN, *SIZES)
+    done = ok(*COUNTED)
     assert done.stdout.startswith("Prevalence 8.24%, 95% interval ")
     assert "12.0% of the results are positive" in done.stdout
     assert not done.stderr
@@ -47,24 +47,18 @@ def test_errors_say_what_to_do(run):
     assert "must sum to more than 1" in " ".join(done.stderr.split())
 
 
-def test_rates_are_given_as_counted(ok, run):
-    counts = ["--sensitivity", "90/100", "--specificity", "190/200"]
-    given = GIVEN[:5]
-    assert ok(*given, *counts).stdout == ok(*GIVEN, *SIZES).stdout
-    done = run(*given, *counts, "--sensitivity-n", 100)
-    assert done.exit_code == 2
-    assert "drop --sensitivity-n" in " ".join(done.stderr.split())
+def test_rates_are_shares_or_counts(run):
     for wrong in ("1.2", "5/4", "1/0", "many"):
-        done = run(*given, "--sensitivity", wrong, "--specificity", "0.9")
+        done = run(*RESULTS, "--sensitivity", wrong, "--specificity", "0.9")
         assert done.exit_code == 2
         assert "two counts such as 130/157" in " ".join(done.stderr.split())
 
 
 def test_the_interval_is_named(ok):
     assert "(Wilson's, mapped through exact error rates)" in ok(*GIVEN).stdout
-    done = ok(*GIVEN, *SIZES)
+    done = ok(*COUNTED)
     assert "(score interval, with the errors of the rates)" in done.stdout
-    assert "score interval" in json.loads(ok(*GIVEN, *SIZES, "--json").stdout)["interval_by"]
+    assert "score interval" in json.loads(ok(*COUNTED, "--json").stdout)["interval_by"]
 
 
 def test_fewer_positives_than_mistakes_are_doubted(ok):

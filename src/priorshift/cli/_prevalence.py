@@ -32,8 +32,6 @@ from priorshift.files import PredictionFile, open_predictions
 from priorshift.groups import GroupCounts, estimate_groups
 from priorshift.text import at_level, percent, printable
 
-SIZE = click.IntRange(1)
-
 
 class Rate(click.ParamType):  # type: ignore[type-arg]
     """A share such as 0.9 or 90%, or the two counts that it was measured by, such as 130/157."""
@@ -86,8 +84,6 @@ class Rate(click.ParamType):  # type: ignore[type-arg]
     metavar="RATE|CLEARED/HEALTHY",
     help="Share of true negatives that it clears.",
 )
-@click.option("--sensitivity-n", type=SIZE, help="True positives that a RATE was measured on.")
-@click.option("--specificity-n", type=SIZE, help="True negatives that a RATE was measured on.")
 @pooling_option
 @defaulted("--confidence-level", SHARE, 0.95, "Of the interval.")
 @output_option("Write a .json or .csv file instead of printing.")
@@ -99,8 +95,6 @@ def prevalence(
     group_column: str | None,
     sensitivity: tuple[float, int | None],
     specificity: tuple[float, int | None],
-    sensitivity_n: int | None,
-    specificity_n: int | None,
     pooling: Any,
     confidence_level: float,
     output: Path | None,
@@ -109,21 +103,15 @@ def prevalence(
     """Estimate a prevalence from test results and the known error rates of the test.
 
     FILE is a table with one line per group, such as an age group: its name, the positive results
-    and all results. Small groups are pooled. Rates as counts, or with --sensitivity-n and
-    --specificity-n, put their uncertainty into the interval; without, they are exact.
+    and all results. Small groups are pooled. Rates as counts put their uncertainty into the
+    interval; others are exact.
     """
     check_suffix(output, as_json)
-    for rate, size, name in (
-        (sensitivity, sensitivity_n, "sensitivity"),
-        (specificity, specificity_n, "specificity"),
-    ):
-        if rate[1] is not None and size is not None:
-            raise click.UsageError(f"--{name} {rate[1]} has its count already; drop --{name}-n.")
     known = Confusion.from_rates(
         sensitivity=sensitivity[0],
         specificity=specificity[0],
-        n_positive=sensitivity[1] or sensitivity_n,
-        n_negative=specificity[1] or specificity_n,
+        n_positive=sensitivity[1],
+        n_negative=specificity[1],
         classes=["negative", "positive"],
     )
     column, names, counts = _results(file, positives, n, group_column)
