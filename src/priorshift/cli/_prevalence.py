@@ -127,10 +127,9 @@ def prevalence(
     text = {".csv": priors_as_csv(shift)}
     rows: list[tuple[Any, ...]] = []
     if file is not None:
-        of_groups = GroupCounts(
-            *(names, "hard", counts.sum(axis=1), counts.sum(axis=1).astype(np.float64)),
-            *(counts.astype(np.float64), np.diag(counts.sum(axis=0)).astype(np.float64)),
-        )
+        numbers = counts.astype(np.float64)
+        second = np.diag(numbers.sum(axis=0))
+        of_groups = GroupCounts(names, "hard", counts.sum(axis=1), numbers, second)
         found = estimate_groups(
             estimator, of_groups, pooling=pooling, confidence_level=confidence_level
         )
