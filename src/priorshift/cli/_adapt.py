@@ -39,9 +39,7 @@ TEXT = (".csv", ".tsv")
 """Formats that can go to stdout."""
 
 
-@command(
-    "adapt validation.csv target.csv --output adapted.csv",
-)
+@command("adapt validation.csv target.csv --output adapted.csv")
 @options.data_options(validation="EM, MAP, --known-priors and --adapter can do without.")
 @options.target_labels_option
 @options.goal_options

@@ -24,9 +24,7 @@ from priorshift.compare import compare as compare_methods
 from priorshift.estimators import decision_methods
 
 
-@command(
-    "compare validation.csv target.csv",
-)
+@command("compare validation.csv target.csv")
 @options.data_options(validation="Required.")
 @options.dask_option
 @options.target_labels_option

@@ -44,8 +44,8 @@ from priorshift.cli._options import Request, was_typed
 from priorshift.cli._priors import names_in_pairs, read_costs, read_priors
 from priorshift.cli._read import (
     Columns,
-    has_label,
     lacks,
+    lacks_label,
     lacks_numbers,
     match_labels,
     names_of,
@@ -69,6 +69,12 @@ from priorshift.solvers import ADVICE
 
 CONFIDENCE_LEVEL = 0.95
 """Of the intervals of an assessment, unless another is asked for."""
+
+INTERVAL = (
+    *("interval", "standard_error", "confidence_level"),
+    *("interval_method", "estimand", "simultaneous"),
+)
+"""What an estimate says of its interval."""
 
 NPZ_KEYS = ("y_proba", "logits", "classes", "source_priors", "priorshift.adapted")
 """Arrays of an npz file that are no columns."""
@@ -174,7 +180,7 @@ class Data:
         if self.request.target_label_column is not None:
             if raw is None:
                 raise ValueError(f"there is no {where}; see --target-label-column.")
-            known = has_label(raw, self.classes)
+            known = ~lacks_label(raw, self.classes)
             labels = np.full(raw.size, None, dtype=object)
             if known.any():
                 text = text_labels(np.array(raw[known].tolist()), None, where)
@@ -243,7 +249,7 @@ class Data:
     def estimate(self, method: str) -> PriorEstimate:
         """Estimate the target priors, or return those that are known or that an adapter carries."""
         if self.adapter is not None:
-            return _estimate_in(self.adapter, self.classes)
+            return self._carried(self.adapter)
         if self.known_priors is not None:
             return self._known()
         found, estimator, asked = self.assess(method), self.fit(method), self.request.interval
@@ -258,7 +264,8 @@ class Data:
             complete = found.rows_looked_at == found.n_target or estimate.decision is not None
             complete &= estimate.strength > 0 or estimate.decision is not None
             if complete and not asked:
-                return _without_interval(estimate)
+                nothing: Any = dict.fromkeys(INTERVAL)
+                return replace(estimate, **nothing)
             if complete and estimate.interval is not None and kind == "auto":
                 return estimate
         if uses_labels and (named or estimator.target_labels == "required"):
@@ -275,6 +282,21 @@ class Data:
         sample = sample_of(self.rows, "The interval is that of")  # wider than that of all rows
         bounds = estimator.estimate(sample, random_state=0, **asked)
         return bounds if sample is self.rows else with_bounds(estimator.estimate(self.rows), bounds)
+
+    def _carried(self, adapter: Adapter) -> PriorEstimate:
+        """Return the estimate that an adapter carries, as far as it tells."""
+        known = adapter.provenance
+        status = known.get("status")
+        return PriorEstimate(
+            str(known.get("method", "adapter")),
+            self.classes,
+            adapter.priors,
+            adapter.source_priors,
+            str(known.get("source_priors_from", "given")),
+            status if status in ADVICE else "direct",
+            calibrator=adapter.calibration,
+            strength=adapter.strength,
+        )
 
     def _known(self) -> PriorEstimate:
         """Return the priors that the user gave."""
@@ -303,44 +325,9 @@ def with_bounds(found: PriorEstimate, bounds: PriorEstimate) -> PriorEstimate:
     if bounds.interval is None:
         return found
     lower, upper = bounds.interval.T
-    return replace(
-        found,
-        interval=np.column_stack([lower.clip(max=found.priors), upper.clip(min=found.priors)]),
-        standard_error=bounds.standard_error,
-        confidence_level=bounds.confidence_level,
-        interval_method=bounds.interval_method,
-        estimand=bounds.estimand,
-        simultaneous=bounds.simultaneous,
-    )
-
-
-def _without_interval(found: PriorEstimate) -> PriorEstimate:
-    """Return an estimate whose interval nobody asked for."""
-    return replace(
-        found,
-        interval=None,
-        standard_error=None,
-        confidence_level=None,
-        interval_method=None,
-        estimand=None,
-        simultaneous=None,
-    )
-
-
-def _estimate_in(adapter: Adapter, classes: Labels) -> PriorEstimate:
-    """Return the estimate that an adapter carries, as far as it tells."""
-    known = adapter.provenance
-    status = known.get("status")
-    return PriorEstimate(
-        str(known.get("method", "adapter")),
-        classes,
-        adapter.priors,
-        adapter.source_priors,
-        str(known.get("source_priors_from", "given")),
-        status if status in ADVICE else "direct",
-        calibrator=adapter.calibration,
-        strength=adapter.strength,
-    )
+    both = np.column_stack([lower.clip(max=found.priors), upper.clip(min=found.priors)])
+    about = {name: getattr(bounds, name) for name in INTERVAL}
+    return replace(found, **about | {"interval": both})
 
 
 def sample_of(rows: Predictions, what: str) -> Predictions:
@@ -499,7 +486,7 @@ def _read_decisions(
                 "of some target rows: --target-label-column."
             )
         decided = np.unique(read_decided(opened[-1], column)[0])
-        found = as_text(np.array(labels[has_label(labels, decided)].tolist()))
+        found = as_text(np.array(labels[~lacks_label(labels, decided)].tolist()))
         with suppress(ValueError):  # tables write whole numbers beside missing ones with a point
             found = as_text(found.astype(np.float64))
         classes = np.unique(np.concatenate([decided, found])) if found.size else decided

@@ -242,9 +242,7 @@ def draw(followed: PriorMonitor, path: Path) -> None:
         figure.savefig(stream, dpi=150, format=path.suffix[1:] or "png")
 
 
-@command(
-    "monitor validation.csv target.csv --every 500 --output monitor.html",
-)
+@command("monitor validation.csv target.csv --every 500 --output monitor.html")
 @data_options(validation="Needed unless --state goes on.", folder=True)
 @click.option(
     "--time-column", metavar="NAME", help="Column of a table that says when each row was."

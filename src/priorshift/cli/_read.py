@@ -132,26 +132,21 @@ def _count_faults(block: Block, rows: slice) -> list[tuple[int, int, bool]]:
 # Labels
 
 
-def lacks(raw: NDArray[Any]) -> Mask:
-    """Tell which cells hold nothing."""
-    return np.fromiter(
-        (is_missing(value) or (isinstance(value, str) and not value.strip()) for value in raw),
-        bool,
-        raw.size,
-    )
+def lacks(raw: NDArray[Any], nothing: tuple[str, ...] = ("",)) -> Mask:
+    """Tell which cells hold nothing, or a word for it."""
+    cells = raw.astype(object)
+    return np.fromiter((is_missing(v) or str(v).strip() in nothing for v in cells), bool, raw.size)
+
+
+def lacks_label(raw: NDArray[Any], classes: Labels) -> Mask:
+    """Tell which rows have no label: an empty cell, or -1 where that is no class."""
+    return lacks(raw, ("",) if "-1" in classes else ("", "-1", "-1.0"))
 
 
 def lacks_numbers(file: PredictionFile, columns: Columns) -> Mask:
     """Tell which rows have an empty cell among their predictions."""
     found: Mask = np.isnan(file.values(columns)).any(axis=1)  # type: ignore[assignment]
     return found
-
-
-def has_label(raw: NDArray[Any], classes: Labels) -> Mask:
-    """Tell which rows have a label: no empty cell, and no -1 where that is no class."""
-    nothing = ("",) if "-1" in classes else ("", "-1", "-1.0")
-    cells = raw.astype(object)
-    return ~np.fromiter((is_missing(v) or str(v) in nothing for v in cells), bool, raw.size)
 
 
 def names_of(labels: Labels | None) -> tuple[str, ...]:

@@ -19,9 +19,7 @@ from priorshift.estimators import PriorEstimate
 from priorshift.report import require_packages, write_report
 
 
-@command(
-    "report validation.csv target.csv --output report.html",
-)
+@command("report validation.csv target.csv --output report.html")
 @options.data_options(validation="EM, MAP and --known-priors can do without.")
 @options.dask_option
 @options.target_labels_option

@@ -14,9 +14,7 @@ from priorshift.cli._errors import SHIFTED, command
 from priorshift.evidence import ShiftTest, detect_shift
 
 
-@command(
-    "test validation.csv target.csv",
-)
+@command("test validation.csv target.csv")
 @options.data_options(validation="Required.")
 @options.level_option("--alpha", "Level of the tests.")
 @options.defaulted("--resamples", click.IntRange(min=1), 999, "Draws of the null distribution.")

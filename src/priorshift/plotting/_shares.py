@@ -104,15 +104,7 @@ class PriorsDisplay(Display):
         ax : matplotlib Axes, optional
             Axes to plot on; by default those of a new pyplot figure.
         """
-        display = cls(
-            estimate.priors,
-            estimate.source_priors,
-            estimate.classes,
-            interval=estimate.interval,
-            unseen_classes=estimate.unseen_classes,
-            method=estimate.method,
-        )
-        return display.plot(ax)
+        return cls._of(estimate).plot(ax)
 
     def figsize(self) -> tuple[float, float]:
         """Return the inches a figure needs."""
@@ -244,16 +236,7 @@ class GroupsDisplay(Display):
         ax : matplotlib Axes, optional
             Axes to plot on; by default those of a new pyplot figure.
         """
-        display = cls(
-            estimates.priors,
-            estimates.groups,
-            estimates.classes,
-            estimates.pooled.priors,
-            n=estimates.n,
-            interval=estimates.interval,
-            method=estimates.method,
-        )
-        return display.plot(ax)
+        return cls._of(estimates, pooled=estimates.pooled.priors).plot(ax)
 
     def figsize(self) -> tuple[float, float]:
         """Return the inches a figure needs."""
@@ -563,16 +546,8 @@ class MonitorDisplay(Display):
         """Read the numbers of a monitor, without drawing."""
         history = monitor.history if isinstance(monitor, PriorMonitor) else monitor
         known = all(when is not None for when in history.time)
-        return cls(
-            history.priors,
-            history.source_priors,
-            history.classes,
-            history.time if known else tuple(history.index.tolist()),
-            history.raised,
-            history.alarm,
-            numbered=not known,
-            method=history.method,
-        )
+        time = history.time if known else tuple(history.index.tolist())
+        return cls._of(history, time=time, numbered=not known)
 
     def figsize(self) -> tuple[float, float]:
         """Return the inches a figure needs."""
