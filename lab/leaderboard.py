@@ -63,7 +63,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = parse(__doc__, arguments, every=5, methods=methods, data=POOLS, output=Path)
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
-    require_data("leaderboard", options.data)
+    require_data("leaderboard", options.data, "zoo", "natural")
     natural = natural_tasks(options.data / "natural")
     tasks = [*network_tasks(), *zoo_tasks(options.data), *natural][:: options.every]
     contestants = [*map(ours, options.methods), *others()]

@@ -484,7 +484,7 @@ def an_estimate():
             {"target_priors": [0.5, 0.5], "source_priors": [1.0, 0.0]},
             "source_priors is 0 for class 1",
         ),
-        ({}, {"target_priors": [0.5, 0.5], "sample_weight": [1.0]}, "sample_weight has shape"),
+        ({}, {"target_priors": [0.5, 0.5], "sample_weight": [1.0]}, "a weight per row"),
     ],
 )
 def test_bad_arguments_are_refused(parameters, arguments, message):

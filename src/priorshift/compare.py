@@ -41,9 +41,11 @@ from priorshift.text import (
     movers,
     number,
     plain,
+    quoted,
     short_percent,
     text_table,
 )
+from priorshift.words import by_other_goals
 
 Progress = Callable[[Sequence[str]], Iterable[str]]
 """Wraps the methods while they run, as `tqdm.tqdm` or `rich.progress.track` do."""
@@ -279,7 +281,15 @@ class Comparison:
         best = max(scored, key=lambda name: sign * scored[name])
         said = f"By the target's labels {best} {said}: {form.format(scored[best])}"
         plain = [value for name, value in scored.items() if traits_of(name).outputs == "ignored"]
-        return f"{said}, against {form.format(plain[0])} without adapting." if plain else f"{said}."
+        said += f", against {form.format(plain[0])} without adapting." if plain else "."
+        if self.goal == "accuracy" and self.truth is not None and self.classes.size == 2:
+            always, other = self.truth.max(), self.classes[self.truth.argmin()]
+            if scored[best] <= always:  # it holds where one class is rare
+                said += (
+                    f" Never answering {quoted(str(other))} is right as often or more often: "
+                    f"{form.format(always)}. Judge {by_other_goals()}."
+                )
+        return said
 
     @property
     def columns(self) -> dict[str, str]:
@@ -478,8 +488,11 @@ def compare(
             try:
                 fitted = method.fit(validation, y_val, **given)
                 estimate = fitted.estimate(target, **labels)
-            except ValueError as refusal:
-                error = str(refusal)
+            except Exception as refusal:
+                known = type(method).__module__.startswith("priorshift.")
+                if known and not isinstance(refusal, ValueError):
+                    raise
+                error = str(refusal) or type(refusal).__name__
             seconds = time.perf_counter() - start
         notes = tuple(dict.fromkeys(str(warning.message) for warning in caught))
         if index.size and estimate is not None:
@@ -495,8 +508,8 @@ def compare(
 def _with_disagreement(results: list[MethodResult], classes: NDArray[Any]) -> list[MethodResult]:
     """Add how far each method is from the median of all, on the class where it is farthest.
 
-    Classes matter from a share of 1% on, or of many classes from twice the average share on; a
-    share of less than a fifth of that counts as a fifth.
+    Classes matter from a share of 1% on, or of many classes from twice the average share on, or
+    where one method says five times that; a share of less than a fifth of it counts as a fifth.
     """
     said = {
         r.method: r.estimate.priors
@@ -508,7 +521,8 @@ def _with_disagreement(results: list[MethodResult], classes: NDArray[Any]) -> li
     least = min(0.01, 2 / classes.size)
     floored = np.maximum(list(said.values()), least / 5)
     median = np.median(floored, axis=0)
-    factor = np.where(median >= least, np.maximum(floored / median, median / floored), 1.0)
+    matters = (median >= least) | (floored.max(axis=0) >= 5 * least)
+    factor = np.where(matters, np.maximum(floored / median, median / floored), 1.0)
     farthest = dict(zip(said, factor, strict=True))
     return [
         replace(r, disagreement=float(far.max()), disagrees_on=classes[far.argmax()])

@@ -182,23 +182,6 @@ def test_bad_tensors_get_the_words_of_bad_arrays(tensor, values, message):
             ps.Adapter([0, 1], [0.5, 0.5], [0.9, 0.1])(given)
 
 
-def test_whole_numbers_in_one_dimension_look_like_labels(tensor):
-    with pytest.raises(ValueError, match="these look like labels"):
-        ps.adapt_proba(tensor(np.array([0, 1, 1])), 0.5, 0.1)
-
-
-def test_bad_logits(tensor):
-    for values in ([[np.nan, 0.0]], [[-np.inf, -np.inf]], [[np.inf, 0.0]]):
-        with pytest.raises(ValueError, match="y_proba has NaN, "):
-            ps.adapt_proba(tensor(np.array(values)), [0.5, 0.5], [0.9, 0.1], from_logits=True)
-
-
-def test_a_source_prior_of_0(tensor):
-    given = tensor(np.array([[0.5, 0.4, 0.1]]))
-    with pytest.raises(ValueError, match="source_priors is 0 for class 2"):
-        ps.adapt_proba(given, [0.5, 0.5, 0.0], [0.2, 0.3, 0.5])
-
-
 # Calibrators
 
 
@@ -306,14 +289,6 @@ def test_other_methods_take_tensors_too(tensor, method):
     np.testing.assert_allclose(other.priors, one.priors, rtol=0, atol=1e-3)
     given = tensor(target)
     np.testing.assert_allclose(same_kind(one.adapt(given), given), one.adapt(target), **CLOSE)
-
-
-@pytest.mark.parametrize("solver", ["paper", "gradient"])
-def test_published_solvers(tensor, solver):
-    _, _, target = data()
-    est = ps.EM(solver=solver).fit(source_priors=np.full(4, 0.25))
-    found, wanted = est.estimate(tensor(target)), est.estimate(target)
-    np.testing.assert_allclose(found.priors, wanted.priors, rtol=0, atol=1e-9)
 
 
 def test_intervals(tensor):

@@ -220,3 +220,20 @@ def test_the_labels_of_a_judge_are_those_that_speak_as_it_does(ok, refuse, tmp_p
     said = "Did you mean --label-column human?"
     assert said in ok("check", path, "--predicted-column", "judge").stdout
     assert said in refuse(1, "assess", path, path, "--predicted-column", "judge")
+
+
+def test_keys_without_a_partner_are_counted_and_left_out(data, write, ok, refuse, tmp_path):
+    validation, labels = write("v.csv", data.y_proba_val), tmp_path / "labels.csv"
+    header, *lines = validation.read_text().splitlines()
+    keyed = [f"k{i},{line}" for i, line in enumerate(lines)]
+    validation.write_text("\n".join([f"key,{header}", *keyed]) + "\n")
+    known = [f"k{i},{label}" for i, label in enumerate(data.y_val)]
+    labels.write_text("\n".join(["key,species", *known[3:], "other,ant"]) + "\n")
+    given = (validation, validation, "--labels", labels)
+    assert "add --drop-missing to leave such rows out" in refuse(1, "assess", *given)
+    done = ok("assess", *given, "--drop-missing", "--json")
+    said = " ".join(done.stderr.split())
+    assert "'k0', 'k1', 'k2' only in 'key' in" in said
+    assert "'other' only in 'key' in" in said
+    assert "3 without a label" in said
+    assert json.loads(done.stdout)["n_val"] == data.y_val.size - 3

@@ -110,16 +110,6 @@ def test_assess_uses_the_labels(files, target, ask):
     assert answer["shares_to_report"]["method"] == "ppi"
 
 
-def test_compare_shows_ppi(files, target, ask):
-    named = ("--validation", files[0], "--target", target)
-    chosen = ("--method", "scm-l", "--method", "ppi")
-    methods = check(ask("compare", *named, *LABELS, *chosen))["methods"]
-    assert [method["method"] for method in methods] == ["scm-l", "ppi"]
-    assert methods[1]["scores"]["l1_error"] is None
-    without = check(ask("compare", *named, *chosen))["methods"]
-    assert without[1]["error"] is not None
-
-
 def test_minus_one_is_no_label(data, write, ask):
     y = np.where(np.arange(data.y.size) % 4 == 0, np.unique(data.y, return_inverse=True)[1], -1)
     target = write("t.npz", data.y_proba, y, classes=(0, 1, 2))
@@ -172,10 +162,6 @@ def test_errors_say_what_to_do(data, target, write, refuse):
         1, "estimate", "--target", strange, "--target-label-column", "label", "--method", "ppi"
     )
     assert "yak" in line
-
-
-def test_groups_and_monitor_do_not_offer_ppi(both, refuse):
-    assert "ppi" in refuse(2, "groups", *both, "--group-column", "g", "--method", "ppi")
 
 
 # plan

@@ -138,19 +138,18 @@ def test_rows_are_sorted_by_time_and_values_may_be_numbers():
     assert cut_windows(0, 5) == []
 
 
+def test_the_day_comes_first_where_dots_are_written():
+    found = cut_windows(["31.12.2025", "1.2.2026", "15.01.2026"], "value")
+    assert [rows.tolist() for _, rows in found] == [[0], [2], [1]]
+    assert cut_windows(["31.12.2025 10:00", "01.02.2026 09:30"], "month")[1][0] == "2026-02"
+    with pytest.raises(ValueError, match="whether the day or the month comes first"):
+        cut_windows(["05/06/2025", "12/31/2025"], "value")
+
+
 def test_time_zones_are_brought_to_utc():
     times = np.array(["2026-05-01T23:30:00-02:00", "2026-05-02T00:30:00Z"])
     windows = cut_windows(times, "hour")
     assert [time for time, _ in windows] == ["2026-05-02T00", "2026-05-02T01"]
-
-
-def test_one_line_a_window_goes_to_stdout(folder, ok):
-    *lines, _ = ok("monitor", *folder).stdout.splitlines()
-    assert len(lines) == 8
-    assert all("120 rows" in line for line in lines)
-    assert "no alarm" in lines[0]
-    assert any("alarm, p = " in line for line in lines[4:])
-    assert "the alarm stands" in lines[-1]
 
 
 def test_a_narrow_terminal_names_fewer_classes(folder, ok, monkeypatch):
@@ -203,16 +202,6 @@ def test_no_state_is_left_where_nothing_was_told(table, run, tmp_path):
     assert result.exit_code == 1
     assert "no column 'nope'; name the column of the times with --time-column" in result.stderr
     assert not state.exists()
-
-
-def test_half_precision_is_cut_too(stream, ok, tmp_path):
-    validation, days = stream
-    half = tmp_path / "half.npy"
-    np.save(half, np.concatenate(days[:2]).astype(np.float16))
-    steps = steps_of(
-        ok("monitor", "--validation", validation, "--target", half, "--every", 80, "--json")
-    )
-    assert [step["n_samples"] for step in steps] == [80, 80, 80]
 
 
 def test_a_standing_alarm_fails_if_asked_for_and_can_be_acknowledged(folder, run, ok, tmp_path):
@@ -294,14 +283,6 @@ def test_a_link_as_state_is_refused(folder, ok, refuse, tmp_path):
     (tmp_path / ".new.json.lock").symlink_to(state)
     assert "symbolic links" in refuse(1, "monitor", *folder, "--state", tmp_path / "new.json")
     assert state.read_bytes() == before
-
-
-def test_a_damaged_state_is_told_in_a_sentence(folder, ok, refuse, tmp_path):
-    state = tmp_path / "state.json"
-    ok("monitor", *folder, "--state", state)
-    state.write_bytes(state.read_bytes()[:-100])
-    found = refuse(1, "monitor", *folder, "--state", state)
-    assert "is not a saved monitor, or is damaged" in found
 
 
 def test_followed_and_own_shares_are_both_shown_and_named(folder, ok):

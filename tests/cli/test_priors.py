@@ -203,12 +203,6 @@ def test_labels_are_counted(data, given, write, ask, both, suffix, tmp_path):
     assert given("--source-priors", alone) == close(**counts)
 
 
-def test_labels_of_an_npz_are_counted(data, given, tmp_path):
-    np.savez(tmp_path / "y.npz", y=data.y)
-    counts = dict(zip(data.classes, ps.priors_from_labels(data.y), strict=True))
-    assert given("--source-priors", tmp_path / "y.npz") == close(**counts)
-
-
 def test_predictions_alone_are_no_label_priors(data, write, both, refuse):
     path = write("train.csv", data.y_proba)
     line = refuse(1, "estimate", *both, "--source-label-priors", path)
@@ -235,17 +229,6 @@ def test_em_needs_source_priors_alone(data, files, ask, refuse):
 def test_known_priors_need_source_priors(files, refuse):
     line = refuse(2, "adapt", "--target", files[1], "--known-priors", "ant=1,bee=1,cow=1")
     assert line.startswith("--known-priors need the priors that the model was trained under")
-
-
-@pytest.mark.parametrize("method", ["map", "em-bcts"])
-def test_intervals_although_validation_lacks_a_class(ask, data, write, method):
-    seen = data.y_val != "bee"
-    validation = write("some.csv", data.y_proba_val[seen], data.y_val[seen])
-    files = ("--validation", validation, "--target", write("target.csv", data.y_proba))
-    known = ("--source-label-priors", "ant=0.3,bee=0.4,cow=0.3", "--confidence-level", "0.95")
-    answer = ask("estimate", *files, *known, "--method", method)
-    assert set(answer["standard_error"]) == {"ant", "bee", "cow"}
-    assert all(0 < error <= 0.5 for error in answer["standard_error"].values())
 
 
 def test_one_number_for_two_classes(data, write, ask, refuse, files):

@@ -1,7 +1,6 @@
 """Methods side by side: their scores, how far they agree, and how that is shown."""
 
 import json
-import sys
 import time
 from dataclasses import astuple
 from itertools import count
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
+from scipy.special import expit
 from sklearn import metrics
 
 import priorshift as ps
@@ -332,12 +332,6 @@ def test_as_a_frame(comparison, backend):
     assert frame["error"].to_list() == [None, None, "<b>no</b>"]
 
 
-def test_frames_need_narwhals(comparison, monkeypatch):
-    monkeypatch.setitem(sys.modules, "narwhals", None)
-    with pytest.raises(ImportError, match="pip install narwhals pyarrow"):
-        comparison.to_frame()
-
-
 def test_as_plain_values(comparison):
     plain = comparison.to_dict()
     assert plain["classes"] == [0, 1]
@@ -430,5 +424,17 @@ def test_a_conclusion_without_the_methods_to_look_at_first():
 
 def test_labels_tell_which_was_most_accurate(comparison):
     assert comparison.conclusion.endswith(
-        "By the target's labels na is most accurate: 75.0%, against 75.0% without adapting."
+        "By the target's labels na is most accurate: 75.0%, against 75.0% without adapting. Never "
+        "answering “0” is right as often or more often: 75.0%. Judge by what errors cost (costs) "
+        'or by log loss (goal="log_loss").'
     )
+
+
+def test_a_rare_class_that_one_method_makes_common_is_disagreed_on(rng):
+    """As after class weights: most methods say that none are left, and EM a fifth."""
+    y_val, y = (rng.random(n) < share for n, share in ((4000, 0.09), (4000, 0.01)))
+    score = [expit(2.2 * one + rng.normal(size=one.size) - 1.2) for one in (y_val, y)]
+    found = compare(score[0], y_val.astype(int), score[1], methods=["em", "cm-l", "scm-l", "scm"])
+    shares = {name: one.priors[1] for name, one in found.estimates.items()}
+    assert found.disagreement.method == "em", shares
+    assert found.disagreement.ratio > 10

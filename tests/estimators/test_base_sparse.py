@@ -11,7 +11,6 @@ from priorshift.border import SparseBlock, SparseTable, TopK
 from priorshift.estimators import traits_of
 
 DRAWN = {"auto": {"random_state": 0}}
-WIDE = [method for method in ps.available_estimators() if traits_of(method)._wide]
 OTHERS = [method for method in ps.available_estimators() if not traits_of(method)._wide]
 
 
@@ -55,7 +54,7 @@ def test_other_solvers_agree_with_arrays(solver, wide):
 
 
 @pytest.mark.usefixtures("many_classes", "nothing_dense")
-@pytest.mark.parametrize("method", WIDE)
+@pytest.mark.parametrize("method", ["na", "bbse", "cm-l", "scm", "scm-m", "em", "map"])
 def test_very_many_classes_give_the_same_and_nothing_is_made_dense(method, wide):
     tight = {"tol": 1e-9} if "tol" in ps.get_estimator(method).get_params() else {}
     sparse, dense = both(method, wide, **tight)

@@ -231,16 +231,6 @@ def test_unknown_labels_are_marked_in_many_ways(classes, y_target, unlabelled):
     )
 
 
-def test_missing_labels_of_pandas():
-    import pandas as pd
-
-    y_proba = np.array([[0.9, 0.1], [0.6, 0.4], [0.3, 0.7]])
-    est = SemiSupervisedEM().fit(source_priors=[0.5, 0.5])
-    column = pd.Series([0, pd.NA, 1], dtype="Int64")
-    plain = est.estimate(y_proba, y_target=[0, None, 1])
-    np.testing.assert_array_equal(est.estimate(y_proba, y_target=column).priors, plain.priors)
-
-
 def test_bad_labels_are_named():
     y_proba = np.array([[0.9, 0.1], [0.6, 0.4]])
     est = SemiSupervisedEM().fit(source_priors=[0.5, 0.5])
@@ -261,6 +251,7 @@ def test_minus_one_is_unknown_where_it_is_no_class():
     np.testing.assert_array_equal(est.estimate(y_proba, y_target=[0, -1, -1]).priors, expected)
 
 
+@pytest.mark.slow
 def test_intervals_cover_with_labels(rng):
     """A calibrated classifier: labels make intervals narrower, and they hold the truth."""
     trials, hits, widths = 25, 0, np.zeros(2)

@@ -68,8 +68,9 @@ def test_columns_are_called_by_their_classes(make, suffix, monkeypatch):
         view.values(["elk"])
 
 
-@pytest.mark.parametrize("logits", [False, True])
-@pytest.mark.parametrize("order", [("ill", "well"), ("well", "ill"), None])
+@pytest.mark.parametrize(
+    ("order", "logits"), [(("ill", "well"), False), (("well", "ill"), True), (None, False)]
+)
 @pytest.mark.parametrize("suffix", [*TABLES, "npy", "npz", "(n, 1).npy"])
 def test_one_column_is_two_classes(make, tmp_path, suffix, order, logits, monkeypatch):
     monkeypatch.setattr(_base, "BLOCK_ROWS", 2)

@@ -62,8 +62,17 @@ def test_each_group_has_the_estimate_of_its_rows(grouped, method):
     np.testing.assert_array_equal(found.weight, 1)
 
 
-@pytest.mark.parametrize("method", ["scm-l", "cm-m", "em", "map", "scm"])
-@pytest.mark.parametrize("pooling", [None, "auto", 30.0])
+@pytest.mark.parametrize(
+    ("method", "pooling"),
+    [
+        ("scm-l", None),
+        ("scm-l", "auto"),
+        ("cm-m", 30.0),
+        ("em", "auto"),
+        ("map", None),
+        ("scm", "auto"),
+    ],
+)
 def test_rows_and_classes_permute(grouped, rng, method, pooling):
     data = grouped(sizes=(80, 20, 200, 11, 40))
     est = data.fit(method)
@@ -84,8 +93,9 @@ def test_rows_and_classes_permute(grouped, rng, method, pooling):
     np.testing.assert_allclose(third.priors, one.priors[:, order], atol=max(close, 2e-4))
 
 
-@pytest.mark.parametrize("method", DECISIONS)
-@pytest.mark.parametrize("pooling", [None, "auto"])
+@pytest.mark.parametrize(
+    ("method", "pooling"), [("cm-l", None), ("scm-l", "auto"), ("scm-m", None), ("bbse", "auto")]
+)
 def test_counts_made_in_parts_give_the_same(grouped, method, pooling):
     data = grouped()
     est = data.fit(method)

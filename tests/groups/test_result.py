@@ -79,14 +79,6 @@ def test_single_precision_and_blocks(found, data, monkeypatch):
     np.testing.assert_array_equal(found.adapt(data.y_proba, labels), whole)
 
 
-def test_two_classes_as_one_column(grouped):
-    data = grouped(K=2)
-    found = estimate_groups(data.fit("scm-l"), data.y_proba, data.groups)
-    adapted = found.adapt(data.y_proba[:, 1], data.groups)
-    assert adapted.shape == data.groups.shape
-    np.testing.assert_allclose(adapted, found.adapt(data.y_proba, data.groups)[:, 1])
-
-
 def test_groups_without_an_estimate(found, data):
     labels = SITES[data.groups]
     labels[3] = "new"

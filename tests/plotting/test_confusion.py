@@ -27,7 +27,7 @@ def cells(ax):
 
 
 def test_columns_are_true_classes_and_rows_decisions(ax):
-    display = ConfusionDisplay.from_predictions(Y, Y_PROBA, ax=ax)
+    display = ConfusionDisplay.from_predictions(Y_PROBA, Y, ax=ax)
     np.testing.assert_allclose(display.conditional, [[1, 1 / 3], [0, 2 / 3]])
     np.testing.assert_allclose(display.im_.get_array(), display.conditional)
     assert cells(ax) == {(0, 0): "100", (0, 1): "33", (1, 0): "0", (1, 1): "67"}
@@ -46,7 +46,7 @@ def test_soft_decisions_are_mean_probabilities(ax):
 
 def test_frames_are_matched_to_classes_by_name(ax):
     frame = pd.DataFrame(Y_PROBA[:, ::-1], columns=["dog", "cat"])
-    display = ConfusionDisplay.from_predictions(Y, frame, classes=["cat", "dog"], ax=ax)
+    display = ConfusionDisplay.from_predictions(frame, Y, classes=["cat", "dog"], ax=ax)
     np.testing.assert_allclose(display.conditional, [[1, 1 / 3], [0, 2 / 3]])
 
 
@@ -155,14 +155,20 @@ def test_unseen_classes_within_groups_are_not_called_hatched(ax):
 
 def test_bad_arguments_are_refused(ax):
     with pytest.raises(ValueError, match="y has 3 labels but there are 4 rows"):
-        ConfusionDisplay.from_predictions(Y[:3], Y_PROBA, ax=ax)
+        ConfusionDisplay.from_predictions(Y_PROBA, Y[:3], ax=ax)
     with pytest.raises(ValueError, match="label outside classes: 'dog'"):
-        ConfusionDisplay.from_predictions(Y, Y_PROBA, classes=["cat", "cow"], ax=ax)
+        ConfusionDisplay.from_predictions(Y_PROBA, Y, classes=["cat", "cow"], ax=ax)
 
 
-@pytest.mark.parametrize("K", [2, 3, 4, 12, 20, 30])
 @pytest.mark.parametrize(
-    "name", ["c{}", "class {}", "a longer name {}", "Genus species {}, juvenile"]
+    ("K", "name"),
+    [
+        (2, "a longer name {}"),
+        (4, "Genus species {}, juvenile"),
+        (12, "class {}"),
+        (20, "c{}"),
+        (30, "Genus species {}, juvenile"),
+    ],
 )
 def test_names_of_classes_do_not_overlap(K, name):
     display = confused(np.eye(K), [name.format(k) for k in range(K)]).plot()

@@ -219,14 +219,14 @@ def test_names_are_shortened_in_the_middle(label, shown):
     assert len(shown) <= 22
 
 
-@pytest.mark.parametrize("K", [1, 7, 12, 13, 31, 77, 100, 121, 1000, 10_000])
 @pytest.mark.parametrize("most", [1, 5, 12])
-def test_ticks_are_few_and_evenly_spaced(K, most):
-    at = thinned(K, most)
-    assert 1 <= at.size <= most
-    assert at[0] == 0
-    assert at[-1] < K
-    assert np.unique(np.diff(at)).size <= 1
+def test_ticks_are_few_and_evenly_spaced(most):
+    for K in (1, 7, 12, 13, 31, 77, 100, 121, 1000, 10_000):
+        at = thinned(K, most)
+        assert 1 <= at.size <= most
+        assert at[0] == 0
+        assert at[-1] < K
+        assert np.unique(np.diff(at)).size <= 1
 
 
 def test_ratios_and_shares_in_words():

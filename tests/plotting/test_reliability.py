@@ -29,7 +29,7 @@ def legend(ax):
 
 def test_points_are_mean_confidence_and_accuracy_of_bins(data, ax):
     y_proba, y = data
-    display = ReliabilityDisplay.from_predictions(y, y_proba, ax=ax)
+    display = ReliabilityDisplay.from_predictions(y_proba, y, ax=ax)
     confidence, right = y_proba.max(axis=1), y_proba.argmax(axis=1) == y
     parts = np.array_split(np.argsort(confidence), 10)
     np.testing.assert_allclose(display.found.confidence, [confidence[p].mean() for p in parts])
@@ -42,16 +42,16 @@ def test_points_are_mean_confidence_and_accuracy_of_bins(data, ax):
 
 
 def test_bins_have_equally_many_samples_by_default(data, ax):
-    display = ReliabilityDisplay.from_predictions(*data[::-1], ax=ax)
+    display = ReliabilityDisplay.from_predictions(*data, ax=ax)
     np.testing.assert_array_equal(display.found.rows, np.full(10, 200))
     assert legend(ax) == ["perfectly calibrated", "bins of equal count, 95% interval"]
 
 
 def test_ece_of_a_calibrated_classifier_is_small_and_grows_with_overconfidence(data, ax):
     y_proba, y = data
-    calm = ReliabilityDisplay.from_predictions(y, y_proba, ax=ax)
+    calm = ReliabilityDisplay.from_predictions(y_proba, y, ax=ax)
     sharp = y_proba**3 / (y_proba**3).sum(axis=1, keepdims=True)
-    sure = ReliabilityDisplay.from_predictions(y, sharp, ax=ax)
+    sure = ReliabilityDisplay.from_predictions(sharp, y, ax=ax)
     assert calm.found.error < 0.03
     assert sure.found.error > 2 * calm.found.error
     assert (sure.found.accuracy < sure.found.confidence)[:5].all()
@@ -64,11 +64,11 @@ def test_ece_weighs_bins_by_samples():
 
 def test_labels_may_be_names_and_predictions_one_column(ax):
     y_proba = np.array([0.75, 0.75, 0.25, 0.25])
-    display = ReliabilityDisplay.from_predictions([1, 0, 0, 0], y_proba, ax=ax)
+    display = ReliabilityDisplay.from_predictions(y_proba, [1, 0, 0, 0], ax=ax)
     np.testing.assert_allclose(display.found.confidence, [0.75])
     np.testing.assert_allclose(display.found.accuracy, [0.75])
     y = ["b", "a", "a", "a"]
-    named = ReliabilityDisplay.from_predictions(y, y_proba, classes=["a", "b"], ax=ax)
+    named = ReliabilityDisplay.from_predictions(y_proba, y, classes=["a", "b"], ax=ax)
     np.testing.assert_allclose(named.found.accuracy, [0.75])
 
 
@@ -91,7 +91,7 @@ def test_error_bars_are_the_intervals(ax):
 
 def test_the_histogram_counts_confidence_in_a_strip_below(data, ax):
     y_proba, y = data
-    display = ReliabilityDisplay.from_predictions(y, y_proba, ax=ax)
+    display = ReliabilityDisplay.from_predictions(y_proba, y, ax=ax)
     strip = display.histogram_ax_
     assert strip in ax.child_axes
     (stairs,) = strip.patches
@@ -118,7 +118,7 @@ def test_the_axis_begins_where_confidence_does(K, lowest, ax):
 
 
 def test_a_single_sample_is_a_bin_with_a_wide_interval(ax):
-    display = ReliabilityDisplay.from_predictions([0], [[0.7, 0.3]], classes=[0, 1], ax=ax)
+    display = ReliabilityDisplay.from_predictions([[0.7, 0.3]], [0], classes=[0, 1], ax=ax)
     np.testing.assert_allclose(display.found.confidence, [0.7])
     assert display.interval[0, 0] < 0.25
     assert display.interval[0, 1] == pytest.approx(1)
@@ -166,4 +166,4 @@ def test_the_frame_has_a_row_a_bin():
 def test_bad_arguments_are_refused(data, ax):
     y_proba, y = data
     with pytest.raises(ValueError, match="y has 5 labels but there are 2000 rows"):
-        ReliabilityDisplay.from_predictions(y[:5], y_proba, ax=ax)
+        ReliabilityDisplay.from_predictions(y_proba, y[:5], ax=ax)

@@ -34,6 +34,7 @@ from priorshift.calibration.maps import (
     Calibration,
     CalibrationAverage,
     CalibrationMap,
+    apply_each,
     calibration_from_dict,
 )
 
@@ -49,6 +50,7 @@ __all__ = [
     "ChosenCalibration",
     "TemperatureScaling",
     "VectorScaling",
+    "apply_each",
     "average_calibration",
     "best_temperature",
     "calibration_from_dict",

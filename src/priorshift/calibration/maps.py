@@ -8,7 +8,7 @@ with a slope per class (S diagonal) or between all classes (S a matrix). The flo
 averages their probabilities.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -65,7 +65,8 @@ class CalibrationMap:
 
     def scores(self, z: Any) -> Any:
         """Return the calibrated logits of floored log-probabilities, as a new array."""
-        linear = z * self.slope if self.slope.ndim == 1 else z @ self.slope.astype(z.dtype)
+        slope = self.slope.astype(z.dtype, copy=False)
+        linear = z * slope if slope.ndim == 1 else z @ slope
         linear += self.bias
         return linear
 
@@ -170,12 +171,49 @@ def _calibrate(
     calibrated = np.zeros_like(values)
     for rows in row_blocks(*values.shape):
         proba = softmax(values[rows], axis=1) if from_logits else values[rows]
-        for weight, one in zip(weights, maps, strict=True):
-            block = one.scores(floored_log(proba, one.floor))
-            normalise(block)
-            block *= weight
-            calibrated[rows] += block
+        _add_maps(calibrated[rows], maps, weights, _Logs(proba))
     return calibrated
+
+
+def apply_each(calibrations: Sequence[Calibration], values: Floats) -> Iterator[Floats]:
+    """Calibrate the same probabilities by each in turn; their logarithms are taken once."""
+    logs = _Logs(values)
+    for one in calibrations:
+        calibrated = np.zeros_like(values)
+        average = CalibrationAverage((one,), (1.0,)) if isinstance(one, CalibrationMap) else one
+        for rows in row_blocks(*values.shape):
+            _add_maps(calibrated[rows], average.maps, average.weights, logs, rows)
+        yield calibrated
+
+
+class _Logs:
+    """Logarithms of probabilities above floors, each taken once: most maps share a floor."""
+
+    def __init__(self, proba: Floats) -> None:
+        self.proba = proba
+        self.taken: list[tuple[float | Vector, Any]] = []
+
+    def above(self, floor: float | Vector) -> Any:
+        for known, z in self.taken:
+            if np.array_equal(known, floor):
+                return z
+        self.taken.append((floor, floored_log(self.proba, floor)))
+        return self.taken[-1][1]
+
+
+def _add_maps(
+    total: Any,
+    maps: tuple[CalibrationMap, ...],
+    weights: tuple[float, ...],
+    logs: _Logs,
+    rows: slice = slice(None),
+) -> None:
+    """Add weighted calibrated probabilities of some rows to a total, in place."""
+    for weight, one in zip(weights, maps, strict=True):
+        block = one.scores(logs.above(one.floor)[rows])
+        normalise(block)
+        block *= weight
+        total += block
 
 
 def _apply_on_device(
@@ -200,7 +238,7 @@ def _apply_on_device(
 
 def floored_log(proba: Floats, floor: float | Vector) -> Any:
     """Return log(proba + floor) in the precision of `proba`, as a new array."""
-    z = (proba + floor).astype(proba.dtype, copy=False)
+    z = proba + np.asarray(floor, proba.dtype)
     np.maximum(z, TINY, out=z)
     return np.log(z, out=z)
 

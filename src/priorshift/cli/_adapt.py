@@ -26,7 +26,13 @@ from priorshift.cli._data import Data, as_advised, open_data
 from priorshift.cli._documents import document, tell_doubts, threshold_in_words
 from priorshift.cli._errors import command
 from priorshift.estimators import PriorEstimate
-from priorshift.files import Partial, atomic_file, remove_partial, resumable_file
+from priorshift.files import (
+    Partial,
+    atomic_file,
+    is_device,
+    remove_partial,
+    resumable_file,
+)
 from priorshift.text import is_safe_csv
 
 SHOWN_ROWS, SHOWN_CLASSES = 5, 8
@@ -143,13 +149,13 @@ def _destination(
                 stream.seek(0)
                 copyfileobj(stream, sys.stdout.buffer)
                 sys.stdout.flush()
-    elif large and options.is_file(file) and data.request.stdin is None:
+    elif large and not is_device(file) and data.request.stdin is None:
         with resumable_file(file, fingerprint(data.request, method, decision_column)) as partial:
             yield partial
     else:
         with atomic_file(file) as stream:
             yield Partial(stream)
-        if options.is_file(file):
+        if not is_device(file):
             remove_partial(file)
 
 

@@ -41,7 +41,7 @@ from priorshift.border import Columns as TableColumns
 from priorshift.cli._console import note
 from priorshift.cli._dask import connect
 from priorshift.cli._options import Request, was_typed
-from priorshift.cli._priors import names_in_pairs, read_costs, read_priors
+from priorshift.cli._priors import names_in_costs, names_in_pairs, read_costs, read_priors
 from priorshift.cli._read import (
     Columns,
     lacks,
@@ -445,7 +445,7 @@ def _read_probabilities(
     known = names_of(None if raw is None else raw[~lacks(raw)]) or request.known_classes
     if not known:  # priors as NAME=VALUE name classes too
         given = (request.source_priors, request.source_label_priors, request.known_priors)
-        known = max(map(names_in_pairs, given), key=len)
+        known = max((*map(names_in_pairs, given), names_in_costs(request.costs)), key=len)
     files, columns = by_class(opened, known, request)
     columns = columns or common_classes(files)
     if columns is not None and set(request.known_classes) <= set(columns):
@@ -633,7 +633,8 @@ def validation_labels(validation: PredictionFile, request: Request) -> tuple[Any
         raw = file.labels()
     elif not file.header or label in file.header or request.label_column is None:
         known = label if not file.header or label in file.header else None
-        label, raw = read_joined(_key_columns(validation), _key_columns(file), request.key, known)
+        columns = _key_columns(validation), _key_columns(file)
+        label, raw = read_joined(*columns, request.key, known, partial=request.drop_missing)
     if raw is None:
         raise ValueError(say_no_labels(file, request.predicted_column))
     where = f"{label!r} in {file.where}"
@@ -674,7 +675,9 @@ def read_group_column(file: PredictionFile, name: str, option: str) -> Labels:
 def _labels_by_row(path: Path, n_rows: int, classes: Labels) -> NDArray[np.object_]:
     """Read a file that --rows-to-label wrote and a person filled in: `row`, from 1, and `label`."""
     with path.open(newline="", encoding="utf-8-sig") as stream:
-        lines = list(csv.DictReader(stream))
+        mark = max(",;\t", key=stream.readline().count)  # as the target's, or a spreadsheet's own
+        stream.seek(0)
+        lines = list(csv.DictReader(stream, delimiter=mark))
     if not lines or not {"row", "label"} <= lines[0].keys():
         raise ValueError(
             f"{path} must have the columns 'row' and 'label', as assess --rows-to-label writes "

@@ -71,6 +71,13 @@ def names_in_pairs(text: str | None) -> tuple[str, ...]:
     return tuple(pair.rpartition("=")[0].strip() for pair in pairs)
 
 
+def names_in_costs(text: str | None) -> tuple[str, ...]:
+    """Return the classes that `true:decided=cost,...` names."""
+    pairs = (pair for pair in names_in_pairs(text) if pair.count(":") == 1)
+    names = (name for pair in pairs for name in pair.split(":"))
+    return tuple(dict.fromkeys(name.strip() for name in names))
+
+
 def _from_pairs(text: str, classes: Labels) -> Any:
     """Read `name=value,...`; a name with commas stands in quotes, as in CSV.
 

@@ -19,6 +19,7 @@ from priorshift.border import (
     Predictions,
     Rows,
     as_text,
+    by_case,
     check_logits,
     check_proba,
     explain_classes,
@@ -192,7 +193,8 @@ def match_labels(
         numbers = as_text(labels.astype(np.float64))
         if np.isin(numbers, classes).all():
             return numbers
-    hint = misspelt(classes.tolist(), np.unique(labels).tolist())
+    hint = by_case(np.union1d(classes, labels))
+    hint = f"These {hint}" if hint else misspelt(classes.tolist(), np.unique(labels).tolist())
     if files and not hint:
         hint = explain_classes(files, classes.tolist())
     raise ValueError(

@@ -41,10 +41,7 @@ from priorshift.border import (
     some,
     times,
 )
-from priorshift.calibration import (
-    CalibrationAverage,
-    average_calibration,
-)
+from priorshift.calibration import CalibrationAverage, apply_each, average_calibration
 from priorshift.counts import Confusion, model_columns, shrunk_columns
 from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.confusion_likelihood import SCML
@@ -97,6 +94,9 @@ JACKKNIFE_ROWS = 5000
 MAP_NUMBERS = 1_000_000
 """Rows of the target that are calibrated again without each fold; numbers of a table of them that
 each of the averaged maps calibrates by itself."""
+
+NO_LIKELIHOOD = 1e-30
+"""A row of less is impossible at the believed priors: in float32 its posterior is not known."""
 
 MOMENTS_SHARE = 0.2
 """Share of an interval's error that belongs to the moments of calibrated outputs."""
@@ -192,24 +192,25 @@ def expected_gain(
     K, y, weight = priors.size, sample.y, sample.weight
     difference = _saved(sample, ratio, goal)
     saved = np.bincount(y, weight * difference, K)
-    model = _modelled(target, ratio, goal, target.calibrated, full)
+    change = _Change.of(target, ratio, goal)
+    mean, square = change.expected(target.calibrated, full)
     n = np.bincount(y, weight, K) + MODEL_SAMPLES
-    d = (saved + MODEL_SAMPLES * model.mean) / n
-    square = (np.bincount(y, weight * difference**2, K) + MODEL_SAMPLES * model.square) / n
+    d = (saved + MODEL_SAMPLES * mean) / n
+    square = (np.bincount(y, weight * difference**2, K) + MODEL_SAMPLES * square) / n
     variance = float((priors**2 * np.maximum(square - d**2, 0.0) / n).sum())
     by_shares = goal.name != "balanced_accuracy"  # in which classes count alike
     if by_shares:
         variance += float(d @ noise @ d)
-    gains = []
-    for one in beliefs:
+    if beliefs:
         assert part is not None
-        new = prior_ratio(one.priors, source_priors)
-        account = _modelled(part, ratio, goal, one.y_proba, new).mean
-        shares = one.priors if by_shares else priors
-        gains.append(float(shares @ ((saved + MODEL_SAMPLES * account) / n)))
-    if gains:
+        of_part, gains = _Change.of(part, ratio, goal), []
+        for one in beliefs:
+            account, _ = of_part.expected(one.y_proba, prior_ratio(one.priors, source_priors))
+            shares = one.priors if by_shares else priors
+            gains.append(float(shares @ ((saved + MODEL_SAMPLES * account) / n)))
         variance += float(_variance(gains, beliefs))
-    return Gain(float(priors @ d), float(np.sqrt(variance)), model.changed)
+    share = change.n_changed / target.calibrated.shape[0]
+    return Gain(float(priors @ d), float(np.sqrt(variance)), share)
 
 
 def decide(y_proba: Floats, ratio: Vector, goal: Goal = ACCURACY) -> Indices:
@@ -232,45 +233,53 @@ def _saved(sample: Sample, ratio: Vector, goal: Goal) -> Vector:
     return log_savings(sample.of_truth, after)
 
 
-class _Modelled(NamedTuple):
-    """What posteriors of the target expect of each class, and the rows that make a difference."""
+class _Change(NamedTuple):
+    """The rows of a target on which adapting makes a difference, with decisions before and after.
 
-    mean: Vector
-    square: Vector
-    changed: float
+    These are the rows whose decision changes, `n_changed` of them; for log loss all rows.
+    """
+
+    target: Target
     ratio: Vector
+    goal: Goal
+    n_changed: int
     rows: Indices
     old: Indices
     new: Indices
 
-    def savings(self, target: Target, part: slice, goal: Goal) -> Vector:
+    @classmethod
+    def of(cls, target: Target, ratio: Vector, goal: Goal) -> _Change:
+        old = decide(target.y_proba, np.ones(ratio.size), goal)
+        new = decide(target.calibrated, ratio, goal)
+        changed = np.flatnonzero(new != old)
+        rows = changed if goal.by_decisions else np.arange(old.size)
+        return cls(target, ratio, goal, changed.size, rows, old[rows], new[rows])
+
+    def expected(self, y_proba: Floats, believed: Vector) -> tuple[Vector, Vector]:
+        """Return the mean and mean square of what is saved on each class.
+
+        Posteriors are outputs calibrated in some way times the believed ratio of priors.
+        """
+        n, K = y_proba.shape
+        mean, square, mass = np.zeros((3, K))
+        for block in row_blocks(n, K):
+            total = times(y_proba[block], believed)
+            inverse = np.divide(1, total, out=np.zeros_like(total), where=total > NO_LIKELIHOOD)
+            mass += believed * times(inverse, y_proba[block])
+        for part in row_blocks(self.rows.size, K):
+            adapted = _adapted(y_proba[self.rows[part]], believed)
+            saved = self._savings(part)
+            mean += np.einsum("ij,ij->j", adapted, saved)
+            square += np.einsum("ij,ij,ij->j", adapted, saved, saved)
+        mass = np.maximum(mass, 1e-12)
+        return mean / mass, square / mass
+
+    def _savings(self, part: slice) -> Vector:
         """Return what adapting saves on some of these rows, by true class."""
-        if goal.by_decisions:
-            return goal.savings(self.old[part], self.new[part], self.mean.size)
-        rows = self.rows[part]
+        if self.goal.by_decisions:
+            return self.goal.savings(self.old[part], self.new[part], self.ratio.size)
+        target, rows = self.target, self.rows[part]
         return log_savings(target.y_proba[rows], _adapted(target.calibrated[rows], self.ratio))
-
-
-def _modelled(
-    target: Target, ratio: Vector, goal: Goal, y_proba: Floats, believed: Vector
-) -> _Modelled:
-    """Expect what `ratio` changes from posteriors: calibrated outputs times the believed ratio."""
-    n, K = target.calibrated.shape
-    old = decide(target.y_proba, np.ones(K), goal)
-    new = decide(target.calibrated, ratio, goal)
-    changed = np.flatnonzero(new != old)
-    rows = changed if goal.by_decisions else np.arange(n)
-    nothing, mean, square, mass = np.zeros((4, K))
-    model = _Modelled(nothing, nothing, changed.size / n, ratio, rows, old[rows], new[rows])
-    for block in row_blocks(n, K):
-        mass += _adapted(y_proba[block], believed).sum(axis=0)
-    for part in row_blocks(rows.size, K):
-        adapted = _adapted(y_proba[rows[part]], believed)
-        saved = model.savings(target, part, goal)
-        mean += np.einsum("ij,ij->j", adapted, saved)
-        square += np.einsum("ij,ij,ij->j", adapted, saved, saved)
-    mass = np.maximum(mass, 1e-12)
-    return model._replace(mean=mean / mass, square=square / mass)
 
 
 def _adapted(y_proba: Any, ratio: Vector) -> Vector:
@@ -467,23 +476,21 @@ class Auto(PriorEstimator):
             calibrated[rows] = average.apply(block)
         shares = self._shares(y_proba, calibrated)
         n, K = y_proba.shape
-        some = sample_rows(y_proba, min(n, JACKKNIFE_ROWS, max(1, MAP_NUMBERS // K)))
-        some = some.astype(np.float32)
-        part = Target(some, average.apply(some))
+        n_some = min(n, JACKKNIFE_ROWS, max(1, MAP_NUMBERS // K))
+        some = sample_rows(y_proba, n_some).astype(np.float32)
+        part = Target(some, sample_rows(calibrated, n_some))  # the same rows
         beliefs = []
-        for weight, one in zip(average.weights, average.maps, strict=True):
-            by_map = one.apply(some)
-            priors = likeliest_shares(by_map, self._balance.priors, shares.priors)
-            beliefs.append(Belief(weight, priors, by_map))
+        by_map = apply_each(average.maps, some)
+        for weight, outputs in zip(average.weights, by_map, strict=True):
+            priors = likeliest_shares(outputs, self._balance.priors, shares.priors)
+            beliefs.append(Belief(weight, priors, outputs))
         return Reading(shares, calibrated, part, tuple(beliefs))
 
     def _shares(self, y_proba: Floats, calibrated: Floats) -> Shares:
         """Estimate shares from calibrated outputs and, as far as these are right, raw ones."""
         source, calibration = self._balance.priors, self._calibration
         some = sample_rows(y_proba, min(y_proba.shape[0], JACKKNIFE_ROWS)).astype(np.float32)
-        shares = estimate_shares(
-            calibrated, source, (without.apply(some) for without in calibration.folds)
-        )
+        shares = estimate_shares(calibrated, source, apply_each(calibration.folds, some))
         # as they came, outputs stand for the mean prediction: EM's own denominator
         raw = np.maximum(self.source_priors_, NO_PRIOR)
         # they say nothing of classes that they never gave any probability

@@ -846,4 +846,9 @@ class PriorEstimator(BaseEstimator):
 
 def _marked(found: PriorEstimate, named: bool) -> PriorEstimate:
     """Return the estimate with its mark of named columns; itself, uncopied, where that is right."""
+    if not isinstance(found, PriorEstimate):
+        raise ValueError(
+            "the method's _estimate must return an estimate, such as self._result(priors, "
+            f"Solution(priors, 'direct'), n); got {type(found).__name__}."
+        )
     return found if found.named == named else replace(found, named=named)

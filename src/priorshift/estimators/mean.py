@@ -22,7 +22,12 @@ from scipy.special import ndtr, stdtrit
 
 from priorshift._typing import Floats, Indices, Vector
 from priorshift.border import Block, Rows, check_count, map_reduce, sample_rows
-from priorshift.calibration import AveragedCalibration, CalibrationAverage, average_calibration
+from priorshift.calibration import (
+    AveragedCalibration,
+    CalibrationAverage,
+    apply_each,
+    average_calibration,
+)
 from priorshift.estimators.auto import Auto
 from priorshift.estimators.base import PriorEstimator
 from priorshift.estimators.counts import SourceBalance, source_balance
@@ -165,7 +170,7 @@ class CalibratedMean(PriorEstimator):
         some = sample_rows(y_proba, min(y_proba.shape[0], JACKKNIFE_ROWS))
         one = np.asarray(self._calibration.average.apply(some), np.float64)
         spread = one * (1 - one) if request.estimand == "sample" else (one - one.mean(axis=0)) ** 2
-        refits = np.array([fold.apply(some).mean(axis=0) for fold in self._calibration.folds])
+        refits = np.array([fold.mean(axis=0) for fold in apply_each(self._calibration.folds, some)])
         noise = spread.mean(axis=0) / y_proba.shape[0]
         F, z = len(refits), request.z(found.priors.size)
         jackknife = 2 * (F - 1) / F * ((refits - refits.mean(axis=0)) ** 2).sum(axis=0)

@@ -1,6 +1,13 @@
 """Files of predictions: npy, npz, csv, parquet, arrow. Written atomically, never unpickled."""
 
-from priorshift.files._atomic import atomic_file, locked, read_private, refuse_link, write_text
+from priorshift.files._atomic import (
+    atomic_file,
+    is_device,
+    locked,
+    read_private,
+    refuse_link,
+    write_text,
+)
 from priorshift.files._open import SUFFIXES, open_predictions, require_file, suffix_of
 from priorshift.files._resume import Partial, remove_partial, resumable_file
 from priorshift.files._signed import (
@@ -20,6 +27,7 @@ __all__ = [
     "array_from_json",
     "array_to_json",
     "atomic_file",
+    "is_device",
     "locked",
     "open_predictions",
     "read_json",

@@ -1,5 +1,6 @@
 """Parquet and Arrow IPC (Feather) files, read and written by PyArrow."""
 
+import struct
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -201,6 +202,9 @@ class ArrowFile(ArrowTable):
     @contextmanager
     def _open(self) -> Iterator[Opened]:
         with readable(self.where) as pa, pa.memory_map(str(self.path)) as source:
+            file = memoryview(source.read_buffer())
+            source.seek(0)
+            self.require_bounded(_expanded(file, self.is_stream), len(file))
             if self.is_stream:
                 stream = pa.ipc.open_stream(source)
                 yield stream.schema, None, lambda columns: _chosen(iter(stream), columns)
@@ -222,6 +226,71 @@ class ArrowFile(ArrowTable):
         return (pa.ipc.new_stream if self.is_stream else pa.ipc.new_file)(output, schema)
 
 
+# How large a compressed file is, told without decompressing it: PyArrow does not say
+
+
+def _expanded(file: memoryview, is_stream: bool) -> int:
+    """Return the bytes of all compressed buffers, each of which begins with its length."""
+    total = 0
+    for message, body in _messages(file, is_stream):
+        batch = _follow(file, _field(file, message, 2))
+        kind = _read("<B", file, _field(file, message, 1))
+        if kind == 2:  # of a dictionary
+            batch = _follow(file, _field(file, batch, 1))
+        if kind not in (2, 3) or not _field(file, batch, 3):
+            continue
+        buffers = _follow(file, _field(file, batch, 2))
+        for at in range(_read("<I", file, buffers)):
+            start, stored = struct.unpack_from("<qq", file, buffers + 4 + 16 * at)
+            if stored:
+                total += max(_read("<q", file, body + start), 0)  # -1 for one that is not
+    return total
+
+
+def _messages(file: memoryview, is_stream: bool) -> Iterator[tuple[int, int]]:
+    """Yield where each message and its body begin: one after the other, or as the footer says."""
+
+    def at_place(at: int) -> tuple[int, int]:
+        head = 8 if _read("<i", file, at) == -1 else 4
+        return at + head, _read("<i", file, at + head - 4)
+
+    if is_stream:
+        body, end = 0, 0
+        while end + 8 <= len(file):
+            start, size = at_place(end)
+            if size <= 0:
+                return
+            message, body = _follow(file, start), start + size
+            yield message, body
+            length = _field(file, message, 3)
+            end = body + (max(_read("<q", file, length), 0) if length else 0)
+        return
+    end = len(file) - len(FILE_MARK) - 4
+    footer = _follow(file, end - _read("<i", file, end))
+    for number in (2, 3):  # dictionaries, record batches
+        blocks = _field(file, footer, number)
+        first = _follow(file, blocks) if blocks else 0
+        for at in range(_read("<I", file, first) if blocks else 0):
+            place, size = struct.unpack_from("<qi", file, first + 4 + 24 * at)
+            yield _follow(file, at_place(place)[0]), place + size
+
+
+def _read(kind: str, file: memoryview, at: int) -> int:
+    return int(struct.unpack_from(kind, file, at)[0])
+
+
+def _follow(file: memoryview, at: int) -> int:
+    return at + _read("<I", file, at)
+
+
+def _field(file: memoryview, table: int, number: int) -> int:
+    """Return where a field of a FlatBuffers table is, 0 if it is absent."""
+    fields = table - _read("<i", file, table)
+    at = 4 + 2 * number
+    offset = _read("<H", file, fields + at) if at < _read("<H", file, fields) else 0
+    return table + offset if offset else 0
+
+
 @contextmanager
 def readable(where: str) -> Iterator[Any]:
     """Yield pyarrow; errors name the file and the reason, or say that pyarrow is missing."""
@@ -232,7 +301,9 @@ def readable(where: str) -> Iterator[Any]:
     try:
         yield pa
     # text may be damaged, and so may its length
-    except (pa.lib.ArrowException, OSError, UnicodeDecodeError, SystemError) as error:
+    except (
+        pa.lib.ArrowException, OSError, UnicodeDecodeError, SystemError, struct.error
+    ) as error:  # fmt: skip
         raise ValueError(f"{where} cannot be read: {error}; write it again.") from None
 
 
@@ -244,7 +315,9 @@ def _is_numeric(kind: Any) -> bool:
 
 def _chosen(batches: Iterator[Any], columns: list[str] | None) -> Iterator[Any]:
     for batch in batches:
-        yield batch if columns is None else batch.select(columns)
+        chosen = batch if columns is None else batch.select(columns)
+        chosen.validate(full=True)  # a damaged index or length would crash the process
+        yield chosen
 
 
 def _matrix(batch: Any, names: list[str]) -> Floats:

@@ -56,7 +56,7 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         with _naming(Path(path), path), tempfile.TemporaryFile() as spool:
             yield cast("BinaryIO", spool)
             spool.seek(0)
-            with Path(path).open("wb") as device:
+            with Path(path).open("ab") as device:  # stdout may be a file that others write to
                 shutil.copyfileobj(spool, device)
         return
     goal = followed(path)

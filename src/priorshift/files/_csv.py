@@ -28,6 +28,9 @@ Rows = list[list[str]]
 SAMPLE_ROWS = 1000
 """Rows read to decide whether a column is numeric."""
 
+TEXT_ROWS = 16_384
+"""Rows in memory at once: text takes several times the memory of its numbers."""
+
 LARGE_BYTES = 2**23
 """Size from which on a file is worth importing PyArrow."""
 
@@ -126,17 +129,17 @@ class CsvFile(Stored):
             if start >= begin:
                 numbers = self._numbers(block, columns)
                 new, cells = copy.change(numbers, start)
-                text, more = None, None if copy.added is None else cells
+                piece, more = None, None if copy.added is None else cells
                 if not isinstance(block, list) and not is_safe_csv():
                     conventions = self.delimiter, self.decimal_comma, line_end
-                    text = to_csv(block, columns, numbers, new, more, *conventions)
-                if text is None:
+                    piece = to_csv(block, columns, numbers, new, more, *conventions)
+                if piece is None:
                     rows = block if isinstance(block, list) else to_rows(block)
                     self._put(rows, columns, numbers, new)
                     if more is not None:
                         rows = [[*row, cell] for row, cell in zip(rows, more, strict=True)]
-                    text = self._lines_of(rows)
-                yield len(block), text.encode()
+                    piece = self._lines_of(rows).encode()
+                yield len(block), piece
             start += len(block)
 
     def join(self, copy: Copy, pieces: Iterator[Any], stream: BinaryIO) -> None:
@@ -254,6 +257,7 @@ class CsvFile(Stored):
         Missing cells are null in tables, unless all text is to be kept.
         """
         n_blocks, n_read, stored = 0, 0, self.path.stat().st_size
+        n_rows = min(TEXT_ROWS, _base.BLOCK_ROWS)
 
         def advance(n_bytes: int) -> None:
             nonlocal n_read
@@ -263,7 +267,7 @@ class CsvFile(Stored):
 
         if stored >= LARGE_BYTES and not any("\n" in name for name in self._first_line):
             missing = [] if keep else [how(cell) for cell in MISSING for how in SPELLINGS]
-            about = len(self.header), columns, self.delimiter, missing, _base.BLOCK_ROWS, advance
+            about = len(self.header), columns, self.delimiter, missing, n_rows, advance
             with (
                 suppress(*GIVE_UP),
                 gzip.open(self.path) if self._compressed else self.path.open("rb") as stream,
@@ -272,7 +276,7 @@ class CsvFile(Stored):
                     yield table
                     n_blocks += 1
                 return
-        yield from islice(self._blocks(_base.BLOCK_ROWS), n_blocks, None)
+        yield from islice(self._blocks(n_rows), n_blocks, None)
 
     def _numbers(self, block: Any, columns: list[int]) -> Floats:
         """Turn cells into numbers; those that are missing are NaN."""

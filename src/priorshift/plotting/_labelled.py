@@ -105,8 +105,8 @@ class ConfusionDisplay(Display):
     @classmethod
     def from_predictions(
         cls,
-        y: ArrayLike,
         y_proba: ArrayLike,
+        y: ArrayLike,
         *,
         classes: ArrayLike | None = None,
         ax: "Axes | None" = None,
@@ -115,10 +115,10 @@ class ConfusionDisplay(Display):
 
         Parameters
         ----------
-        y : array-like of shape (n_samples,)
-            Labels.
         y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
             Predicted probabilities; 1-D is the probability of the second class.
+        y : array-like of shape (n_samples,)
+            Labels.
         classes : array-like of shape (n_classes,), optional
             Class names in the order of the columns; by default the column names of a frame, or the
             sorted labels.
@@ -264,8 +264,8 @@ class ReliabilityDisplay(Display):
     @classmethod
     def from_predictions(
         cls,
-        y: ArrayLike,
         y_proba: ArrayLike,
+        y: ArrayLike,
         *,
         classes: ArrayLike | None = None,
         ax: "Axes | None" = None,
@@ -274,7 +274,7 @@ class ReliabilityDisplay(Display):
 
         Parameters
         ----------
-        y, y_proba, classes, ax
+        y_proba, y, classes, ax
             As for `ConfusionDisplay.from_predictions`.
         """
         values, codes, names = read_labelled(y_proba, y, classes)
@@ -399,8 +399,8 @@ class CostDisplay(Display):
     @classmethod
     def from_predictions(
         cls,
-        y: ArrayLike,
         y_proba: ArrayLike,
+        y: ArrayLike,
         costs: Any = None,
         *,
         positive_class: Any = None,
@@ -412,8 +412,8 @@ class CostDisplay(Display):
 
         Parameters
         ----------
-        y, y_proba
-            Labels and predicted probabilities of validation; every class must occur.
+        y_proba, y
+            Predicted probabilities and labels of validation; every class must occur.
         costs : array-like of shape (n_classes, n_classes) or mapping, optional
             As for `priorshift.decide`; by default every error costs 1.
         positive_class : object, optional

@@ -1,7 +1,7 @@
 """Displays of class shares: before and after, by group, by method, over time, by sample size."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
+    from priorshift.assessment import Assessment
+
 
 @dataclass(eq=False, repr=False)
 class PriorsDisplay(Display):
@@ -94,17 +96,19 @@ class PriorsDisplay(Display):
     MAX_CLASSES = 20
 
     @classmethod
-    def from_estimate(cls, estimate: PriorEstimate, *, ax: "Axes | None" = None) -> Self:
+    def from_estimate(
+        cls, estimate: "PriorEstimate | Assessment", *, ax: "Axes | None" = None
+    ) -> Self:
         """Plot an estimate.
 
         Parameters
         ----------
-        estimate : PriorEstimate
-            Its `interval` is shown if it has one.
+        estimate : PriorEstimate or Assessment
+            Its `interval` is shown if it has one; of an assessment, the shares to report.
         ax : matplotlib Axes, optional
             Axes to plot on; by default those of a new pyplot figure.
         """
-        return cls._of(estimate).plot(ax)
+        return cls._of(getattr(estimate, "shares_to_report", estimate)).plot(ax)
 
     def figsize(self) -> tuple[float, float]:
         """Return the inches a figure needs."""
@@ -355,7 +359,7 @@ class ComparisonDisplay(Display):
     @classmethod
     def from_estimates(
         cls,
-        estimates: Mapping[str, PriorEstimate],
+        estimates: Any,
         *,
         truth: Any = None,
         ax: "Axes | None" = None,
@@ -364,13 +368,14 @@ class ComparisonDisplay(Display):
 
         Parameters
         ----------
-        estimates : mapping from str to PriorEstimate
-            By name, such as the `estimates` of a `Comparison`.
+        estimates : mapping from str to PriorEstimate, or Comparison
+            Estimates by name.
         truth : array-like of shape (n_classes,) or mapping, optional
             True priors of the target.
         ax : matplotlib Axes, optional
             Axes to plot on; by default those of a new pyplot figure.
         """
+        estimates = getattr(estimates, "estimates", estimates)
         if not estimates:
             raise ValueError("estimates is empty; give at least one.")
         classes, first = next(iter(estimates.values())).classes, next(iter(estimates))

@@ -30,7 +30,7 @@ from priorshift.files import write_text
 from priorshift.report._facts import ENOUGH, KNOWN, ROUNDING, TYPED, Facts, gather, planned_shares
 from priorshift.report._figures import draw_figures
 from priorshift.text import listed, number, plural, quoted, short_percent, shorten, shown_text
-from priorshift.words import ENOUGH_POWER
+from priorshift.words import ENOUGH_POWER, fact, say
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -517,6 +517,7 @@ def _environment() -> "Environment":
     }
     more = ("at_level", "plural", "percents", "numbers", "movers", "short_percent", "signed")
     environment.globals |= {name: getattr(text, name) for name in (*shows, *more)}
+    environment.globals["say_fact"] = lambda name, **numbers: say(fact(name, **numbers))
     environment.globals |= {"place": place, "abs": abs, "known": KNOWN, "traits_of": traits_of}
     return environment
 

@@ -41,12 +41,10 @@ from priorshift.border import (
 HESSIAN_PARTS = 2
 """Parts that a Hessian is summed in: each holds a K x K matrix, so few save memory."""
 
-ONE_BLOCK_BYTES = 2**19
-"""Rows up to this size are not cut: a copy is small, and every block costs time."""
-
-SMALLEST_BLOCK_BYTES = 2**17
+SMALLEST_BLOCK_BYTES = 2**19
 LARGEST_BLOCK_BYTES = 2**23
-"""Blocks of this size cost two threads as little as one pass of BLAS over everything (measured)."""
+"""Blocks of this size cost two threads as little as one pass of BLAS over everything (measured);
+smaller ones cost more than they save in copies."""
 
 WIDE = 1e6
 """Ratio of scales above which a Hessian's rows are scaled before they are multiplied."""
@@ -146,8 +144,6 @@ class Mixture:
         self.block_bytes = min(LARGEST_BLOCK_BYTES, max(SMALLEST_BLOCK_BYTES, size // 32))
         if n <= 2 * self.n_classes:
             self.block_bytes = LARGEST_BLOCK_BYTES
-        elif size <= ONE_BLOCK_BYTES:
-            self.block_bytes = ONE_BLOCK_BYTES
 
     @property
     def mass(self) -> float:
@@ -163,7 +159,8 @@ class Mixture:
         """
         A, kernel = self.A, _Evaluate(self.scale * p, self.weights, self.hidden)
         # blocks to multiply by vectors may be larger if that takes no copy in float64
-        bytes_ = max(self.block_bytes, BLOCK_BYTES if A.dtype == np.float64 else 0)
+        copies = A.dtype != np.float64 and (exact or not is_array(A))
+        bytes_ = self.block_bytes if copies else max(self.block_bytes, BLOCK_BYTES)
         if is_array(A) and 8 * A.size <= bytes_:  # one block: skip the cost of cutting and adding
             block = A.astype(np.float64, copy=False) if exact else A
             likelihood, gradient = kernel(block, slice(0, len(A)))
