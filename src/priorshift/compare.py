@@ -292,7 +292,7 @@ class Comparison:
         return said
 
     @property
-    def columns(self) -> dict[str, str]:
+    def meanings(self) -> dict[str, str]:
         """Meaning of each column of the table, except the method's name."""
         header, _ = self.table()
         return {name: COLUMNS[name] for name in header[1:]}
@@ -332,20 +332,26 @@ class Comparison:
             "conclusion": self.conclusion,
         }
 
-    def to_frame(self, backend: Backend = "pandas") -> Any:
-        """Return one row per method, as a frame of the named library."""
-        columns: dict[str, Any] = {
+    def columns(self) -> dict[str, list[Any]]:
+        """Return one entry per method in each column; `prior:NAME` is that of a class."""
+        found = [result.estimate for result in self.results]
+        columns: dict[str, list[Any]] = {
             "method": [r.method for r in self.results],
-            "status": [r.estimate and r.estimate.status for r in self.results],
-            "gap": [r.estimate and r.estimate.gap for r in self.results],
+            "status": ["refused" if one is None else one.status for one in found],
+            "gap": [None if one is None else one.gap for one in found],
             "disagreement": [r.disagreement for r in self.results],
             "seconds": [r.seconds for r in self.results],
+            "error": [r.error for r in self.results],
         }
-        if self.truth is not None:
-            for name in self.score_names:
-                columns[name] = [r.scores and getattr(r.scores, name) for r in self.results]
-        columns["error"] = [r.error for r in self.results]
-        return make_frame(columns, backend)
+        for name in self.score_names if self.truth is not None else ():
+            columns[name] = [getattr(r.scores, name, None) for r in self.results]
+        for k, name in enumerate(self.classes.tolist()):
+            columns[f"prior:{name}"] = [None if one is None else one.priors[k] for one in found]
+        return columns
+
+    def to_frame(self, backend: Backend = "pandas") -> Any:
+        """Return one row per method, as a frame of the named library."""
+        return make_frame(self.columns(), backend)
 
     def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Return header and rows as text, for terminals and pages."""

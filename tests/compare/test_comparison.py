@@ -324,7 +324,7 @@ def test_as_a_frame(comparison, backend):
     elif backend == "pyarrow":
         frame = pl.from_arrow(frame)
     assert frame["method"].to_list() == ["na", "em", "cm"]
-    assert frame["status"].to_list() == ["direct", "direct", None]
+    assert frame["status"].to_list() == ["direct", "direct", "refused"]
     assert frame["disagreement"].to_list() == [None, 1.25, None]
     assert frame["seconds"].to_list() == [0.001, 0.001, 0.002]
     assert frame["accuracy"].to_list() == [0.75, 0.75, None]
@@ -369,7 +369,7 @@ def test_as_text(comparison):
     lines = repr(comparison).splitlines()
     assert lines[0] == "Comparison of 3 methods, 2 classes"
     assert lines[1].split()[:3] == ["method", "moved", "differs"]
-    assert set(comparison.columns) == {
+    assert set(comparison.meanings) == {
         *("moved", "differs", "accuracy", "balanced", "log loss", "L1 error", "time", "status")
     }
     assert lines[3].split() == [

@@ -151,6 +151,6 @@ def show_comparison(comparison: Comparison, title: str) -> None:
     """Print one line per method, what the columns mean, and a conclusion."""
     header, rows = comparison.table()
     show_table(title, header, rows)
-    for name, meaning in comparison.columns.items():
+    for name, meaning in comparison.meanings.items():
         note(f"{name}: {meaning}.")
     say(comparison.conclusion)
