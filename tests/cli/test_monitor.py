@@ -200,7 +200,7 @@ def test_no_state_is_left_where_nothing_was_told(table, run, tmp_path):
     state = tmp_path / "state.json"
     result = run("monitor", *table, "--time-column", "nope", "--state", state)
     assert result.exit_code == 1
-    assert "no column 'nope'; name the column of the times with --time-column" in result.stderr
+    assert "no column 'nope'; name it with --time-column" in result.stderr
     assert not state.exists()
 
 

@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from shutil import copyfileobj
@@ -656,16 +655,7 @@ def _key_columns(file: PredictionFile) -> TableColumns:
 
 def read_group_column(file: PredictionFile, name: str, option: str) -> Labels:
     """Read the group of each row: text, or whole numbers, so that week 10 comes after week 2."""
-    raw = file.vector(name)
-    if raw is None:
-        hint = "An npy file has none: use npz, csv or parquet."
-        if file.header:
-            close = get_close_matches(name, file.header, 1)
-            hint = f"Did you mean {close[0]!r}?" if close else f"It has {some(file.header)}."
-        raise ValueError(
-            f"{file.where} has no column {name!r}; name the column of the groups with {option}. "
-            f"{hint}"
-        )
+    raw = read_cells(file, name, option)
     try:
         return read_groups(raw)
     except ValueError as error:

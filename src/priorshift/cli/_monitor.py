@@ -31,6 +31,7 @@ from priorshift.cli._options import (
     title_option,
     was_typed,
 )
+from priorshift.cli._read import read_cells
 from priorshift.cli._report import command_line
 from priorshift.estimators import get_estimator
 from priorshift.files import SUFFIXES, atomic_file, locked, refuse_link, suffix_of
@@ -92,12 +93,9 @@ def windows_of(
             part = replace(data, files=(*data.files[:-1], open_like(path, data)))
             yield path.name, part.rows_in_memory(), part.target_labels()
         return
-    times = None if time_column is None else data.target.vector(time_column)
-    if time_column is not None and times is None:
-        raise ValueError(
-            f"{data.target.where} has no column {time_column!r}; name the column of the times with "
-            "--time-column."
-        )
+    times = None
+    if time_column is not None:
+        times = read_cells(data.target, time_column, "--time-column")
     y_proba, y = data.rows_in_memory(), data.target_labels()
     where = f"column {time_column!r} of {data.target.where}"
     for time, rows in cut_windows(y_proba.shape[0] if times is None else times, every, where):

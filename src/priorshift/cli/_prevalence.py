@@ -25,10 +25,11 @@ from priorshift.cli._options import (
     pooling_option,
 )
 from priorshift.cli._priors import read_priors
+from priorshift.cli._read import read_cells
 from priorshift.counts import Confusion
 from priorshift.estimators import CML
 from priorshift.estimators.labelled import LabelsNeeded, labels_needed
-from priorshift.files import PredictionFile, open_predictions
+from priorshift.files import open_predictions
 from priorshift.groups import GroupCounts, estimate_groups
 from priorshift.text import at_level, percent, printable
 
@@ -199,9 +200,9 @@ def _results(
     else:
         table, where = open_predictions(file), str(file)
         column = group_column or table.header[0]
-        names = as_text(_column(table, column, "--group-column"))
+        names = as_text(read_cells(table, column, "--group-column"))
         found, tested = (
-            _counted(_column(table, name, option), f"column {name!r} of {where}")
+            _counted(read_cells(table, name, option), f"column {name!r} of {where}")
             for name, option in ((positives or "positives", "--positives"), (n or "n", "--n"))
         )
         unique, times = np.unique(names, return_counts=True)
@@ -229,16 +230,6 @@ def _without_total(names: Labels, tested: Indices, found: Indices) -> Mask:
     for name in names[called & sums]:
         note(f"Left out row {printable(str(name))!r}: its counts are the sum of the others.")
     return ~(called & sums)
-
-
-def _column(table: PredictionFile, name: str, option: str) -> Any:
-    values = table.vector(name)
-    if values is None:
-        raise ValueError(
-            f"{table.where} has no column {name!r}, but {some(list(table.header))}; name it with "
-            f"{option}."
-        )
-    return values
 
 
 def _counted(values: Any, where: str) -> Indices:

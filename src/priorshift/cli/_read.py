@@ -246,13 +246,18 @@ def label_hint(file: PredictionFile, decided: str | None = None) -> str:
     return f" Did you mean --label-column {found[0]}?" if found else ""
 
 
-def read_cells(file: PredictionFile, column: str) -> NDArray[Any]:
-    """Read the column of the decisions."""
+def read_cells(
+    file: PredictionFile, column: str, option: str = "--predicted-column"
+) -> NDArray[Any]:
+    """Read a column that an option names."""
     raw = file.vector(column)
     if raw is None:
+        hint = "An npy file has none: use npz, csv or parquet."
+        if file.header:
+            close = get_close_matches(column, file.header, 1)
+            hint = f"Did you mean {close[0]!r}?" if close else f"It has {some(file.header)}."
         raise ValueError(
-            f"{file.where} has no column {column!r}; name the column of the decisions with "
-            "--predicted-column."
+            f"{file.where} has no column {column!r}; name it with {option}. {hint}"
         )
     return raw
 
@@ -260,4 +265,4 @@ def read_cells(file: PredictionFile, column: str) -> NDArray[Any]:
 def read_decided(file: PredictionFile, column: str) -> tuple[Labels, str]:
     """Read decisions as text, and say where they are from."""
     where = f"{column!r} in {file.where}"
-    return text_labels(read_labels(read_cells(file, column), None, where), None, where), where
+    return text_labels(read_cells(file, column), None, where), where
