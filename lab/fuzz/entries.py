@@ -185,7 +185,6 @@ PARAMETERS: dict[str, tuple[Any, ...]] = {
     "delta": (0.05, 0.5),
     "gamma": (0.0, 0.5, 1.0),
     "decision": ("hard", "soft"),
-    "data_weight": (None, 0.0, 0.5, 1.0),
     "caution": (0.0, 1.0, 3.0),
     "calibrator": ("bcts", "temperature", "vector"),
     "ridge": ("cv", 0.0, 0.1, None),

@@ -698,9 +698,7 @@ class Verdicts:
             numbers = _gather(data, estimate, 0.95, ACCURACY, self._mean, None)
             shifted: bool | None = None
             with suppress(ValueError):  # too few rows
-                shifted = evidence.is_shifted(
-                    *rows, self.source_label_priors, classes=data.classes, random_state=0
-                )
+                shifted = evidence.is_shifted(*rows, self.source_label_priors, data.classes)
             obstacle = _obstacle(data, numbers)
             return _rule(data, numbers, ACCURACY, shifted, None, False, obstacle).verdict
 

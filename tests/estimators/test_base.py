@@ -124,7 +124,6 @@ def test_counts_will_do_only_where_they_can(data, kind):
     [
         (ELSA(tol=0), "tol must be a finite number above 0"),
         (ELSA(max_iter=0), "max_iter must be a whole number"),
-        (MAPLS(data_weight=1.5), r"data_weight must be a number in \[0, 1\]"),
         (MAPLS(tol=-1), "tol must be"),
         (JointLikelihood(shrinkage="loo"), "shrinkage must be one of 'cv'"),
         (JointLikelihood(shrinkage=-1), "shrinkage must be a finite number above 0"),

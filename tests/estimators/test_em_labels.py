@@ -6,10 +6,7 @@ from scipy.optimize import minimize
 from scipy.special import xlogy
 
 import priorshift as ps
-from priorshift.estimators import (
-    MAPLS,
-    SemiSupervisedEM,
-)
+from priorshift.estimators import MAPLS, SemiSupervisedEM, em
 
 # MAPLS
 
@@ -28,10 +25,11 @@ def kl(p, q):
     return float((xlogy(p, p) - p * np.log(q)).sum())
 
 
-@pytest.mark.parametrize("weight", [0.9, 0.5, 0.05])
-def test_mapls_is_the_fixed_point_of_its_iteration(data, weight):
+@pytest.mark.parametrize("weight", [1.0, 0.9, 0.5, 0.05])
+def test_mapls_is_the_fixed_point_of_its_iteration(data, weight, monkeypatch):
     *_, y_proba, _, source = data
-    shift = MAPLS(data_weight=weight, tol=1e-10).fit(source_priors=source).estimate(y_proba)
+    monkeypatch.setattr(em, "data_weight", lambda *_: weight)
+    shift = MAPLS(tol=1e-10).fit(source_priors=source).estimate(y_proba)
     assert shift.status == "certified"
     np.testing.assert_allclose(shift.priors, mapls_by_iteration(y_proba, source, weight), atol=1e-8)
 
@@ -50,16 +48,6 @@ def test_mapls_chooses_its_weight_by_the_published_rule(data):
     assert 0.1 < weight < 0.95
     shift = MAPLS(tol=1e-10).fit(source_priors=source).estimate(y_proba)
     np.testing.assert_allclose(shift.priors, mapls_by_iteration(y_proba, source, weight), atol=1e-7)
-
-
-def test_mapls_at_its_ends(data):
-    *_, y_proba, _, source = data
-    em = ps.EM(tol=1e-9).fit(source_priors=source).estimate(y_proba)
-    whole = MAPLS(data_weight=1, tol=1e-9).fit(source_priors=source).estimate(y_proba)
-    np.testing.assert_allclose(whole.priors, em.priors, atol=1e-9)
-    nothing = MAPLS(data_weight=0).fit(source_priors=source).estimate(y_proba)
-    np.testing.assert_array_equal(nothing.priors, np.full(4, 0.25))
-    assert nothing.status == "direct"
 
 
 def test_mapls_with_an_exactly_balanced_source(data):

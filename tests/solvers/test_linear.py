@@ -7,7 +7,7 @@ from scipy.sparse import csr_array, random_array
 import priorshift as ps
 from priorshift.border import SparseBlock
 from priorshift.solvers import _linear as linear
-from priorshift.solvers import condition_number, is_singular, solve_linear
+from priorshift.solvers import condition_number, is_singular, solve_linear, undetermined
 
 # Dense systems
 
@@ -109,3 +109,18 @@ def test_singular_is_what_has_an_infinite_condition_number(rng, K):
     matrices = [regular, np.zeros((K, K)), regular * (np.arange(K) > 0)[:, None], regular[:, :1]]
     for M in [*matrices, nearly, np.full((K, K), 1 / K)]:
         assert is_singular(M) == np.isinf(condition_number(M))
+
+
+def test_a_rest_of_rank_one_may_make_a_matrix_singular():
+    """-I + 1 1^T / 2 has the null space of equal numbers."""
+    M = SparseBlock(csr_array(-np.eye(2)), np.full(2, 0.5), np.ones(2))
+    assert linear.sparse_condition(M) == np.inf
+    expected = np.linalg.pinv(M.toarray()) @ [1.0, 0.0]
+    np.testing.assert_allclose(linear.solve_sparse(M, np.array([1.0, 0.0])), expected, atol=1e-9)
+
+
+def test_what_the_null_space_moves_is_undetermined(rng):
+    regular = np.eye(4) + 0.5 * rng.dirichlet(np.ones(4), 4).T
+    assert not undetermined(regular).any()
+    regular[:, 3] = 0.3 * regular[:, 0] + 0.7 * regular[:, 1]
+    assert undetermined(regular).tolist() == [True, True, False, True]

@@ -282,7 +282,7 @@ class Adapter(FrozenArrays):
             ) from None
         return cls.from_dict(content)
 
-    to_onnx, append_to_onnx = _exports.to_onnx, _exports.append_to_onnx
+    to_onnx = _exports.to_onnx
     to_torch, to_sql = _exports.to_torch, _exports.to_sql
 
     def __reduce__(self) -> tuple[Any, ...]:

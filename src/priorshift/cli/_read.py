@@ -256,9 +256,7 @@ def read_cells(
         if file.header:
             close = get_close_matches(column, file.header, 1)
             hint = f"Did you mean {close[0]!r}?" if close else f"It has {some(file.header)}."
-        raise ValueError(
-            f"{file.where} has no column {column!r}; name it with {option}. {hint}"
-        )
+        raise ValueError(f"{file.where} has no column {column!r}; name it with {option}. {hint}")
     return raw
 
 

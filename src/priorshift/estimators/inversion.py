@@ -94,13 +94,8 @@ class CM(PriorEstimator):
         condition = self._condition(C, target.seen)
         raw = solve_linear(C, target.counts.frequencies)
         _warn_of_clipping(self, raw, target)
-        return self._result_of(
-            target,
-            target.complete(clip_to_simplex(raw)),
-            Solution(raw, "direct"),
-            raw=target.complete(raw),
-            **condition,
-        )
+        priors, more = target.complete(clip_to_simplex(raw)), {"raw": target.complete(raw)}
+        return self._result_of(target, priors, Solution(raw, "direct"), **more, **condition)
 
     def _priors_of_groups(self, counts: Vector) -> Solutions:
         return _inverted(self, self._columns, counts)

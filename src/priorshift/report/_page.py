@@ -363,7 +363,7 @@ def _plan_command(facts: Facts, options: str | None) -> str:
     kept = ["--logits"] if "--logits" in words else []
     for option, value in pairwise(words):
         kept += [option, value] if option in PLANNED else []
-    plan = f"priorshift plan --width {facts.plans[0]['width']:g} {shlex.join(kept)}"
+    plan = shlex.join(["priorshift", "plan", "--width", f"{facts.plans[0]['width']:g}", *kept])
     if shown.confidence_level not in (None, 0.95):
         plan += f" --confidence-level {shown.confidence_level:g}"
     names = [str(name) for name in shown.classes.tolist()]

@@ -272,10 +272,11 @@ class TensorMixture(Mixture):
         scale, mixed = table.constant(self.scale), table.constant(self.scale * p)
         if n_rows is not None and n_rows < table.shape[0]:
             slope = self.evaluate(p, exact=False)[1] if slope is None else slope
-            bounds = [
-                self._seen(table, block, (block @ scale) / (block @ mixed), 0.0)
-                for block in table.on_device()
-            ]
+            with np.errstate(invalid="ignore"):  # 0 / 0 of an impossible row
+                bounds = [
+                    self._seen(table, block, (block @ scale) / (block @ mixed), 0.0)
+                    for block in table.on_device()
+                ]
             leverage = np.concatenate([to_numpy(part) for part in bounds]).astype(np.float64)
             step = float(slope.sum()) / n_rows
             at, stands_for = _systematic_sample(leverage, step, GOLDEN_RATIO)
