@@ -208,18 +208,6 @@ class Assessment:
         return Goal(self.goal, self.costs, self.costs)
 
     @property
-    def accuracy_before(self) -> evidence.Expected | None:
-        """Expected accuracy on the target of predictions as they are."""
-        return None if self.diagnostics is None else self.diagnostics.accuracy_before
-
-    @property
-    def accuracy_after(self) -> evidence.Expected | None:
-        """Expected accuracy on the target after adapting; None for decisions."""
-        if self.diagnostics is None or self.decided_shares is not None:
-            return None
-        return self.score_after if self.goal == "accuracy" else self.diagnostics.accuracy_after
-
-    @property
     def explained(self) -> float | None:
         """Share of the change in predictions that a change of class balance explains.
 
@@ -1209,9 +1197,7 @@ def _unknown_classes(estimate: PriorEstimate) -> list[Any]:
     return [] if estimate.decision is None else list(estimate.decision["unknown_classes"])
 
 
-def adapting(estimate: PriorEstimate) -> PriorEstimate:
-    """Return an estimate that adapts, whatever it decided."""
-    return evidence.ungated(estimate)
+adapting = evidence.ungated
 
 
 def following(
