@@ -45,7 +45,7 @@ from priorshift.estimators import (
     PriorEstimator,
     as_estimator,
 )
-from priorshift.estimators.counts import GIVEN
+from priorshift.estimators.data import GIVEN
 from priorshift.exceptions import argument
 from priorshift.text import movers, plain
 from priorshift.verdict import WELL, WORTH, Action, Gain, Kind, Promise, Ruling, Verdict, judge
