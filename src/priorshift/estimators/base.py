@@ -704,7 +704,7 @@ class PriorEstimator(BaseEstimator):
                 "samples of it if it occurs.",
                 PriorShiftWarning,
             )
-        return self._estimate_counts(TargetCounts(counts, seen, np.zeros(seen.size)))
+        return self._estimate_counts(TargetCounts(seen, np.zeros(seen.size), counts))
 
     def _estimate_within(
         self, y_proba: Rows, dense: Rows, request: IntervalRequest
